@@ -1,56 +1,84 @@
 import { expect } from 'chai';
 import { usePage } from '../support/chromium.ts';
 import { GROUPS, useSamples } from './served-samples.ts';
+import { fetchInEach, openForShowing, showEach } from './shown-pages.ts';
 
-for (const [title, { names, theme }] of Object.entries(GROUPS))
-  describe(`${title} after a navigation`, () => {
-    const samples = useSamples(undefined, theme);
-    const shown = usePage();
-    const warnings: string[] = [];
-    const requested: string[] = [];
-    before(async () => {
-      const page = shown();
-      page.on('console', (message) => warnings.push(message.text()));
-      page.on('requestfailed', (request) => warnings.push(request.url()));
-      page.on('request', (request) => requested.push(new URL(request.url()).pathname));
-      // A page of another test would have left the stylesheet in the cache.
-      const session = await page.context().newCDPSession(page);
-      await session.send('Network.setCacheDisabled', { cacheDisabled: true });
-    });
-
-    for (const name of names)
-      describe(name, () => {
-        before(async () => {
-          warnings.length = 0;
-          requested.length = 0;
-          await shown().goto(`${samples().url}/${name}?ui_locales=en`);
-        });
-
-        it(`the page loads only its stylesheet and logo, without a browser warning (${name})`, async () => {
-          const styled = await shown().evaluate(
-            "getComputedStyle(document.querySelector('main')).borderRadius",
-          );
-          expect(styled).to.equal('14px');
-          const logo = theme === undefined ? [] : ['/assets/logo.svg'];
-          const needed = requested.filter((path) => path !== '/assets/icon.svg');
-          expect(needed).to.deep.equal([`/${name}`, '/assets/style.css', ...logo]);
-          // Chromium logs a page with an error status.
-          expect(warnings.filter((line) => !/status of [45]\d\d/.test(line))).to.deep.equal([]);
-        });
-
-        it(`every control is reachable by keyboard and has a visible focus (${name})`, async () => {
-          const page = shown();
-          const { controls, keys } = await page.evaluate<{ controls: string[]; keys: string[] }>(
-            PREPARE_WALK,
-          );
-          for (const key of keys) await page.keyboard.press(key);
-          const focused = await page.evaluate<Focused[]>('globalThis.focused');
-          expect(focused.map(({ html }) => html)).to.have.members(controls);
-          for (const { html, outlined } of focused) expect(outlined, html).to.equal(true);
-        });
-      });
+describe('Loading and keyboard', () => {
+  const shown = usePage();
+  const warnings: string[] = [];
+  const requested: string[] = [];
+  before(async () => {
+    const page = shown();
+    page.on('console', (message) => warnings.push(message.text()));
+    page.on('requestfailed', (request) => warnings.push(request.url()));
+    page.on('request', (request) => requested.push(new URL(request.url()).pathname));
+    // A page of another test would have left the stylesheet in the cache.
+    const session = await page.context().newCDPSession(page);
+    await session.send('Network.setCacheDisabled', { cacheDisabled: true });
   });
 
+  function forgetRequests(): void {
+    warnings.length = 0;
+    requested.length = 0;
+  }
+
+  /** Chromium logs a page with an error status. */
+  const expectNoWarning = () =>
+    expect(warnings.filter((line) => !/status of [45]\d\d/.test(line))).to.deep.equal([]);
+
+  async function expectKeyboardReachesAll(): Promise<void> {
+    const page = shown();
+    const { controls, keys } = await page.evaluate<Walk>(PREPARE_WALK);
+    await Promise.all(keys.map((key) => page.keyboard.down(key)));
+    for (const key of new Set(keys)) await page.keyboard.up(key);
+    const focused = await page.evaluate<Focused[]>('globalThis.focused');
+    expect(focused.map(({ html }) => html)).to.have.members(controls);
+    for (const { html, outlined } of focused) expect(outlined, html).to.equal(true);
+  }
+
+  for (const [title, { names, hasOtherTexts, theme }] of Object.entries(GROUPS))
+    describe(`${title} after a navigation`, () => {
+      const samples = useSamples(undefined, theme);
+
+      if (hasOtherTexts)
+        for (const name of names)
+          describe(name, () => {
+            before(async () => {
+              forgetRequests();
+              await shown().goto(`${samples().url}/${name}?ui_locales=en`);
+            });
+
+            it(`the page loads only its stylesheet and logo, without a browser warning (${name})`, async () => {
+              const styled = await shown().evaluate(
+                "getComputedStyle(document.querySelector('main')).borderRadius",
+              );
+              expect(styled).to.equal('14px');
+              const logo = theme === undefined ? [] : ['/assets/logo.svg'];
+              const needed = requested.filter((path) => path !== '/assets/icon.svg');
+              expect(needed).to.deep.equal([`/${name}`, '/assets/style.css', ...logo]);
+              expectNoWarning();
+            });
+
+            it(`every control is reachable by keyboard and has a visible focus (${name})`, () =>
+              expectKeyboardReachesAll());
+          });
+      else
+        describe('shown in a loaded page', () => {
+          before(() => openForShowing(shown(), `${samples().url}/home`));
+
+          for (const name of names)
+            it(`the page loads nothing more, and every control is reachable by keyboard and has a visible focus (${name})`, async () => {
+              forgetRequests();
+              await showEach(shown(), await fetchInEach(samples().url, name, ['en']), 'null');
+              await expectKeyboardReachesAll();
+              expect(requested).to.deep.equal([]);
+              expectNoWarning();
+            });
+        });
+    });
+});
+
+type Walk = { controls: string[]; keys: string[] };
 type Focused = { html: string; outlined: boolean };
 
 /**
@@ -60,7 +88,7 @@ type Focused = { html: string; outlined: boolean };
 const PREPARE_WALK = `(() => {
   for (const details of document.querySelectorAll('details')) details.open = true;
   globalThis.focused = [];
-  document.addEventListener('focusin', ({ target }) => {
+  document.body.addEventListener('focusin', ({ target }) => {
     const shown = target.closest('.level') ?? target;
     const outlined = getComputedStyle(shown).outlineStyle === 'solid';
     focused.push({ html: target.outerHTML, outlined });

@@ -53,7 +53,7 @@ export async function serveSamples(
     const sample = samples[ctx.path.slice(1)];
     if (ctx.method === 'POST') {
       posts.push(new URLSearchParams(Buffer.concat(await ctx.req.toArray()).toString()));
-      ctx.body = 'posted';
+      ctx.status = 204;
     } else if (sample) {
       await sample(pages, ctx);
     }

@@ -32,6 +32,8 @@ export type Group = {
   names: string[];
   /** The first is English, the second has the longest words. */
   languages: string[];
+  /** Whether no other group has these texts in all languages. */
+  hasOtherTexts: boolean;
   theme?: string;
 };
 
@@ -39,11 +41,20 @@ const { first, others } = firstAndOthers();
 
 /** Every sample page, by the title of its group. */
 export const GROUPS: Record<string, Group> = {
-  'the pages': { names: first, languages: ['en', 'de', 'fr', 'es', 'pt', 'ja'] },
-  'the pages with other values': { names: others, languages: ['en', 'de'] },
+  'the pages': {
+    names: first,
+    languages: ['en', 'de', 'fr', 'es', 'pt', 'ja'],
+    hasOtherTexts: true,
+  },
+  'the pages with other values': {
+    names: others,
+    languages: ['en', 'de'],
+    hasOtherTexts: false,
+  },
   'the pages in the example theme': {
     names: ['consent', 'error', 'home'],
     languages: ['en', 'nl'],
+    hasOtherTexts: true,
     theme: EXAMPLE_THEME,
   },
 };
