@@ -48,15 +48,16 @@ describe('refusals of the development identity provider', () => {
   let idp: oidc.Configuration;
   let browser: Browser;
 
-  beforeEach(async () => {
+  before(async () => {
     place = await makePlace();
     running = await startIdp(place);
     idp = await discoverIdp(running.url);
+  });
+  beforeEach(() => {
     browser = openBrowser([running.url]);
   });
-
-  afterEach(async () => {
-    restoreClock();
+  afterEach(restoreClock);
+  after(async () => {
     await running.stop();
     await rm(place.dataDir, { recursive: true });
   });

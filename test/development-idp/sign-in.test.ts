@@ -32,16 +32,17 @@ describe('sign-in at the development identity provider', () => {
   let idp: oidc.Configuration;
   let browser: Browser;
 
-  beforeEach(async () => {
+  before(async () => {
     const [port = 0] = await freePorts(1);
     place = { port, dataDir: await mkdtemp(join(tmpdir(), 'development-idp-')) };
     running = await startIdp(place);
     idp = await discoverIdp(running.url);
+  });
+  beforeEach(() => {
     browser = openBrowser([running.url]);
   });
-
-  afterEach(async () => {
-    restoreClock();
+  afterEach(restoreClock);
+  after(async () => {
     await running.stop();
     await rm(place.dataDir, { recursive: true });
   });
@@ -178,8 +179,12 @@ describe('sign-in at the development identity provider', () => {
   it('the provider asks again if the signed-in person was removed from the settings', async () => {
     await signIn('grace');
     await restart({ people: [ADA] });
-    const { request, callback } = await signIn('ada');
-    expect((await redeem(idp, callback, request)).sub).to.equal('ada');
+    try {
+      const { request, callback } = await signIn('ada');
+      expect((await redeem(idp, callback, request)).sub).to.equal('ada');
+    } finally {
+      await restart();
+    }
   });
 
   it('an unknown person is refused with status 400 and the same page', async () => {
