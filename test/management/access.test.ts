@@ -32,7 +32,7 @@ describe('access of the command line to the management API', () => {
   }
 
   it('the command line takes the address and the key from the environment', async () => {
-    expect(await gatehouseProgram(LIST, accessTo(host))).to.deep.equal(EMPTY);
+    await listed(accessTo(host));
   });
 
   it('the command line reads the key from the data directory, which can be relative to the working directory', async () => {
