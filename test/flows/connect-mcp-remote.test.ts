@@ -8,33 +8,37 @@ import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { useSystem } from '../support/system.ts';
+import { startUrlOpener, type UrlOpener } from '../support/url-opener.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
-/** The browser opener splits this at spaces, so the path is relative to the working directory. */
-const BROWSER = 'node test/support/open-url.ts';
 
 describe('mcp-remote', function () {
   this.timeout(60_000);
   const system = useSystem();
   let configDir = '';
+  let opener: UrlOpener;
   before(async () => {
+    opener = await startUrlOpener(system().origins);
     configDir = await mkdtemp(join(tmpdir(), 'mcp-remote-'));
   });
-  after(() => rm(configDir, { recursive: true, force: true }));
+  after(async () => {
+    await opener?.close();
+    await rm(configDir, { recursive: true, force: true });
+  });
 
-  /** The result of `club_overview` through a new bridge process; `browser` is the command that opens URLs. */
-  async function callThroughBridge(link: string, port: number, browser: string) {
+  /** The result of `club_overview` through a new bridge process; `more` has variables of it. */
+  async function callThroughBridge(link: string, port: number, more = {}) {
     const transport = new StdioClientTransport({
       command: process.execPath,
       args: ['node_modules/.bin/mcp-remote', link, String(port)],
       cwd: ROOT,
-      // Without desktop variables, so that the opener uses $BROWSER.
       env: {
         PATH: process.env.PATH ?? '',
         HOME: configDir,
         MCP_REMOTE_CONFIG_DIR: configDir,
-        BROWSER: browser,
-        TEST_ORIGINS: system().origins.join(','),
+        NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? '',
+        ...opener.environment,
+        ...more,
       },
       stderr: 'ignore',
     });
@@ -48,8 +52,8 @@ describe('mcp-remote', function () {
   it('mcp-remote reaches a tool result, and a later run needs no sign-in', async () => {
     const { link } = await createConnector(system());
     const [port = 0] = await freePorts(1);
-    const result = await callThroughBridge(link, port, BROWSER);
+    const result = await callThroughBridge(link, port);
     expect(result).to.have.property('members');
-    expect(await callThroughBridge(link, port, 'false')).to.deep.equal(result);
+    expect(await callThroughBridge(link, port, { BROWSER: 'false' })).to.deep.equal(result);
   });
 });

@@ -1,5 +1,5 @@
 // The row of mcp-remote, which runs as a child process.
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
@@ -9,6 +9,7 @@ import { createConnector, listGrants, requestManagement } from '../support/manag
 import { advanceClock } from '../support/clock.ts';
 import { freePorts } from '../support/free-ports.ts';
 import type { System } from '../support/system.ts';
+import { startUrlOpener, type UrlOpener } from '../support/url-opener.ts';
 import {
   expectAuthorization,
   expectDiscovery,
@@ -29,6 +30,7 @@ type Bridge = {
   desktop: Client;
   traffic: Traffic;
   folder: string;
+  opener: UrlOpener;
 };
 
 export function mcpRemoteRow(systems: () => TestSystems): Row {
@@ -66,9 +68,10 @@ export function mcpRemoteRow(systems: () => TestSystems): Row {
       revoke: onBoth((bridge) => endAndReturn(system(), bridge)),
     },
     close: async () => {
-      for (const { desktop, traffic, folder } of bridges) {
+      for (const { desktop, traffic, folder, opener } of bridges) {
         traffic.stop();
         await desktop.close();
+        await opener.close();
         await rm(folder, { recursive: true, force: true });
       }
     },
@@ -79,28 +82,26 @@ export function mcpRemoteRow(systems: () => TestSystems): Row {
 async function openBridge(system: System, more: string[]): Promise<Bridge> {
   const { link, id: connector } = await createConnector(system, { level: 'admin' });
   const folder = await mkdtemp(join(tmpdir(), 'mcp-remote-'));
-  const levelFile = join(folder, 'level');
-  await writeFile(levelFile, 'operations');
+  const opener = await startUrlOpener(system.origins);
+  opener.next = { level: 'operations' };
   const [port = 0] = await freePorts(1);
   const traffic = watchTraffic(system.origins);
   const transport = new StdioClientTransport({
     command: process.execPath,
     args: ['node_modules/.bin/mcp-remote', link, String(port), ...more],
     cwd: ROOT,
-    // Without desktop variables, so that the opener uses $BROWSER. It splits that at spaces, so the path is relative.
     env: {
       PATH: process.env.PATH ?? '',
       HOME: folder,
       MCP_REMOTE_CONFIG_DIR: folder,
-      BROWSER: 'node test/support/open-url.ts',
-      TEST_ORIGINS: system.origins.join(','),
-      TEST_LEVEL_FILE: levelFile,
+      NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? '',
+      ...opener.environment,
     },
     stderr: 'ignore',
   });
   const desktop = new Client({ name: 'desktop', version: '1.0.0' });
   await desktop.connect(transport, { timeout: 45_000 });
-  return { link, connector, desktop, traffic, folder };
+  return { link, connector, desktop, traffic, folder, opener };
 }
 
 async function expectServed({ desktop }: Bridge): Promise<void> {
