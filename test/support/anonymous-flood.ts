@@ -2,6 +2,8 @@
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { sendFlood } from './anonymous-flood-sender.ts';
+import { SOAK } from './soak.ts';
 
 export type Flood = {
   authorizations: number;
@@ -16,8 +18,22 @@ export type Statuses = Record<number, number>;
 
 const SENDER = join(import.meta.dirname, 'anonymous-flood-process.ts');
 
-/** Sends from a child process, so that sending does not slow the server; the child ends with the server. Resolves at the first response. */
-export async function startFlood(wanted: Flood): Promise<{ finished: Promise<Statuses> }> {
+type StartedFlood = { finished: Promise<Statuses> };
+
+/** Resolves at the first response. */
+export function startFlood(wanted: Flood): Promise<StartedFlood> {
+  return SOAK ? startProcess(wanted) : sendFromHere(wanted);
+}
+
+function sendFromHere(wanted: Flood): Promise<StartedFlood> {
+  return new Promise((resolve, reject) => {
+    const finished = sendFlood(wanted, () => resolve({ finished }));
+    finished.catch(reject);
+  });
+}
+
+/** Sends from a child process, so that sending does not slow the server; the child ends with the server. */
+async function startProcess(wanted: Flood): Promise<StartedFlood> {
   const child = spawn(process.execPath, [SENDER, JSON.stringify(wanted)], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
