@@ -7,8 +7,8 @@ describe('The consent page', () => {
   const consent = useConsent();
 
   it('CON-01 the consent page is shown for every authorization of every kind of client, from any site', async () => {
+    const browser = consent.newBrowser();
     for (const [kind, client] of await consent.clientsOfEachKind()) {
-      const browser = consent.newBrowser();
       await browser.authorize(consent.startAuthorization(client).url);
       for (const site of ['', 'none', 'same-origin', 'cross-site']) {
         const { url } = consent.startAuthorization(client, { prompt: undefined });
@@ -28,8 +28,9 @@ describe('The consent page', () => {
   });
 
   it('CON-02 CON-03 the consent page shows app, redirect host, connector, account, level and duration', async () => {
+    const browser = consent.newBrowser();
     for (const [kind, client] of await consent.clientsOfEachKind()) {
-      const { page } = await consent.openConsentPage(client);
+      const { page } = await consent.openConsentPage(client, browser);
       const text = describeAll(page);
       expect(text, kind).to.match(new RegExp(kind, 'i'));
       const { host } = new URL(client.redirectUri);
@@ -62,8 +63,10 @@ describe('The consent page', () => {
       ['"><script>alert(1)</script>', /&lt;script/, /<script/],
       ['Claude\n(verified)', /Claude ?\(verified\)/, /Claude\n/],
     ];
+    const browser = consent.newBrowser();
     for (const [client_name, shown, hidden] of names) {
-      const { page } = await consent.openConsentPage(await consent.registerNamed({ client_name }));
+      const client = await consent.registerNamed({ client_name });
+      const { page } = await consent.openConsentPage(client, browser);
       expect(page.html, client_name.slice(0, 40))
         .to.match(shown)
         .and.match(/not verified/i);
@@ -110,10 +113,9 @@ describe('The consent page', () => {
     'client=1&escapeFunction=process.exit(7)&localsName=page',
   ];
   it('CON-16 query parameters change no template, option or value of a page', async () => {
-    const client = await consent.newClient();
+    const { browser, page } = await consent.openConsentPage();
     for (const injection of INJECTIONS) {
       const query = encodeURI(injection);
-      const { browser, page } = await consent.openConsentPage(client);
       const same = requirePage(await browser.visit(`${page.url.href}?${query}`));
       expect(same.status, injection).to.equal(200);
       expect(same.html).to.equal(page.html);

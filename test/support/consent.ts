@@ -58,9 +58,8 @@ export function useConsent() {
     return { id: body.client_id ?? '', method: 'none', redirectUri: REDIRECT_URI };
   }
 
-  /** Opens the page in a new browser; returns it with the authorization. */
-  async function openConsentPage(client?: Client) {
-    const browser = newBrowser();
+  /** Opens the page, in a new browser unless one is given; returns it with the authorization. */
+  async function openConsentPage(client?: Client, browser = newBrowser()) {
     const authorization = startAuthorization(client ?? (await newClient()));
     const page = await browser.openConsent(authorization.url);
     return { browser, page, ...authorization };
