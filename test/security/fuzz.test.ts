@@ -1,4 +1,4 @@
-// Sends 60 random malformed requests of each kind, or as many as fit into FUZZ_SECONDS (`npm run fuzz` sets 270).
+// Sends 40 random malformed requests of each kind, or as many as fit into FUZZ_SECONDS (`npm run fuzz` sets 270).
 import { expect } from 'chai';
 import * as fc from 'fast-check';
 import type { Arbitrary } from 'fast-check';
@@ -11,7 +11,7 @@ import { useSystem } from '../support/system.ts';
 import { headers, MARKUP, mcpBody, parameters, path, registrationBody } from './malformed-input.ts';
 
 const SECONDS = Number(process.env.FUZZ_SECONDS ?? 0);
-const REQUESTS = 60;
+const REQUESTS = 40;
 const TESTS = 6;
 /** A response that takes longer is one that never comes. */
 const MAX_RESPONSE_MS = 30_000;
