@@ -45,7 +45,7 @@ describe('Recorded clients, on redis', function () {
   const systems = useTestSystems('redis');
   afterEach(restoreClock);
 
-  // All of them run on SQLite in interoperability/clients.test.ts. Claude registers and publishes a document.
+  // All of them run on SQLite in interoperability/recordings.test.ts. Claude registers and publishes a document.
   const claude = RECORDED_CLIENTS.filter(({ name }) => name.startsWith('Claude (web'));
   for (const client of [...claude, EMPTY_MEMBERS])
     it(`the client registers, connects and refreshes: ${client.name}`, async () => {

@@ -3,7 +3,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { format, resolveConfig } from 'prettier';
 
-const RESULTS = join(import.meta.dirname, '../../results/interoperability.json');
+const KINDS = ['program', 'recording'] as const;
 
 export const STEPS = [
   'discover',
@@ -24,7 +24,7 @@ export type Proof = { prove: () => Promise<void>; note?: string } | { notOffered
 export type Row = {
   client: string;
   /** A program that runs here, or a recording. */
-  kind: 'program' | 'recording';
+  kind: (typeof KINDS)[number];
   steps: Record<Step, Proof>;
   close?: () => Promise<void>;
 };
@@ -80,18 +80,27 @@ function cellOf(proof: Proof, isProven: boolean): Cell {
   return { state: 'works', ...(proof.note === undefined ? {} : { note: proof.note }) };
 }
 
-export async function writeResults(results: readonly Result[]): Promise<void> {
-  await mkdir(dirname(RESULTS), { recursive: true });
-  await writeFile(RESULTS, `${JSON.stringify(results, null, 2)}\n`);
+function resultsFile(kind: Row['kind']): string {
+  return join(import.meta.dirname, `../../results/interoperability-${kind}.json`);
 }
 
-/** The results of the last run. Throws with what to do if there are none. */
+export async function writeResults(kind: Row['kind'], results: readonly Result[]): Promise<void> {
+  const file = resultsFile(kind);
+  await mkdir(dirname(file), { recursive: true });
+  await writeFile(file, `${JSON.stringify(results, null, 2)}\n`);
+}
+
+/** The results of the last run, in the order of the table. Throws with what to do if there are none. */
 export async function readResults(): Promise<Result[]> {
-  const text = await readFile(RESULTS, 'utf8').catch((cause: unknown) => {
-    const first = 'there are no results yet: run npx mocha test/interoperability/clients.test.ts';
-    throw new Error(first, { cause });
-  });
-  return JSON.parse(text) as Result[];
+  const read = async (kind: Row['kind']) =>
+    JSON.parse(await readFile(resultsFile(kind), 'utf8')) as Result[];
+  return (
+    await Promise.all(KINDS.map(read)).catch((cause: unknown) => {
+      const first =
+        'there are no results yet: run npx mocha test/interoperability/{programs,recordings}.test.ts';
+      throw new Error(first, { cause });
+    })
+  ).flat();
 }
 
 /** The document with the table. */
