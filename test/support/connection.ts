@@ -147,10 +147,22 @@ const sessions = new Map<string, CookieJar>();
 
 const sessionName = ({ dataDir }: System, person: Person = 'ada') => `${person} ${dataDir}`;
 
+/** Metadata of each authorization server, by system and origins, which a connection after the first does not discover again. */
+const servers = new Map<string, Server>();
+
+async function serverOf({ dataDir, auth }: System, link: string): Promise<Server> {
+  const name = `${dataDir} ${auth} ${new URL(link).origin}`;
+  const known = servers.get(name);
+  if (known) return known;
+  const { server } = await discover(link);
+  servers.set(name, server);
+  return server;
+}
+
 /** An authorization request. Without a browser in the options, a new one has the session of an earlier sign-in, if there is one. */
 async function prepare(system: System, { link }: { link: string }, options: ConnectOptions) {
   const { as = {}, person, method, parameters } = options;
-  const { server } = await discover(link);
+  const server = await serverOf(system, link);
   const client = as.client ?? (await registerClient(server, method));
   const browser = as.browser ?? openBrowser(system.origins);
   const session = sessionName(system, person);
