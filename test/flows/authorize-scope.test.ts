@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { requireExternalRedirect, type Page, type Person } from '../support/browser.ts';
-import { obtainCode, openConsent as reachConsent, redeem } from '../support/connection.ts';
+import { openConsent as reachConsent } from '../support/connection.ts';
 import { fillForm } from '../support/html-forms.ts';
 import { callTool, isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
@@ -121,13 +121,10 @@ describe('The setting consent.stayConnected: on-request', () => {
     ['claudeai', false],
   ] as const) {
     it(`the refresh token is ${stays ? 'granted' : 'withheld'} for the scope ${scope}, and the page has no box`, async () => {
-      const code = await obtainCode(system(), await createConnector(system()), {
-        parameters: { scope },
-      });
-      const { body } = await redeem(code);
+      const { page, approve } = await openConsent(system(), { level: 'operations', scope });
+      const { body } = await approve();
       expect(body.refresh_token !== undefined).to.equal(stays);
       expect(body.scope).to.equal(stays ? 'operations offline_access' : 'operations');
-      const { page } = await openConsent(system(), { level: 'operations', scope });
       expect(controls(page, 'stay')).to.have.length(0);
       const length = stays ? /Up to 90\sdays/ : /It ends after 1\shour/;
       expect(page.html).to.match(length).and.not.include('Stay connected');
