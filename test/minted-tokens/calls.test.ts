@@ -17,7 +17,9 @@ const TOOLS: Record<string, Level> = {
   payment_details: 'full',
 };
 
-onEachStore('An SDK client with a minted token', (system) => {
+describe('An SDK client with a minted token', () => {
+  const system = useSystem();
+
   for (const [name, connect] of SDKS)
     it(`the client lists and calls tools without a sign-in (${name})`, async () => {
       const { token } = await mint(system(), { level: 'full' });
