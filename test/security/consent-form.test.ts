@@ -145,6 +145,7 @@ describe('The consent form', () => {
 
   it('CON-17 one submission of the form completes an authorization, whatever scope and prompt it requests', async () => {
     const client = await newClient();
+    const browser = newBrowser();
     for (const more of [
       { scope: 'openid' },
       { scope: '*' },
@@ -154,7 +155,6 @@ describe('The consent form', () => {
       { prompt: 'select_account' },
       { prompt: 'login', max_age: '0' },
     ]) {
-      const browser = newBrowser();
       const page = await browser.openConsent(startAuthorization(client, more).url);
       const { searchParams } = requireExternalRedirect(
         await browser.submit(page, { decision: 'approve' }),
