@@ -22,7 +22,7 @@ describe('npm test', () => {
     for (const [name, content] of Object.entries(contents)) {
       const file = join(folder, name);
       await writeFile(file, content.replaceAll('$SUPPORT', SUPPORT));
-      files.push(file);
+      if (name.includes('.test.')) files.push(file);
     }
     const { SOAK: _, ...env } = process.env;
     const child = spawn(process.execPath, [RUN, '--no-color', ...args, ...files], { env });
@@ -81,11 +81,13 @@ describe('npm test', () => {
         'long.test.mjs': `
           import { recordSoak, SOAK } from '$SUPPORT/soak.ts';
           it(SOAK ? 'long' : 'short', () => recordSoak({ what: '3 rounds', held: '0 lost' }));`,
+        'scenario.mjs': "export { SOAK } from '$SUPPORT/soak.ts';",
+        'shared.test.mjs': "import { SOAK } from './scenario.mjs'; it(`long: ${SOAK}`, () => {});",
         'short.test.mjs': "it('holds', () => {})",
       },
       '--soak',
     );
-    expect(stdout).to.include('1 file, one at a time').and.include('1 passed, 0 failed');
+    expect(stdout).to.include('2 files, one at a time').and.include('2 passed, 0 failed');
     expect(stdout).to.match(/\nWhat held:\n {2}3 rounds {2}0 lost\n$/);
     expect(code).to.equal(0);
   });

@@ -3,13 +3,14 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statfsSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
-import { join, resolve, sep } from 'node:path';
+import { dirname, join, resolve, sep } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
 import { CHROMIUM, findProgram, installPrograms, REDIS } from './programs.ts';
 import { inMinutes, type Outcome } from './reporter.ts';
 import type { SoakResult } from './soak.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
+const SOURCE = join(ROOT, 'src') + sep;
 const MOCHA = join(ROOT, 'node_modules/mocha/bin/mocha.js');
 /** Tests wait for processes, browsers and databases, so that one file for each core leaves the cores idle. */
 const JOBS_PER_CORE = 2;
@@ -39,6 +40,9 @@ const program = new Command('npm test --')
   .option('--soak', 'only files with a long form, in that form, one at a time', false)
   .option('--no-color', 'plain text')
   .parse();
+
+/** Files are read once, because they share most modules. */
+const importsByFile = new Map<string, string[]>();
 
 const { jobs, grep, soak, color } = program.opts<Options>();
 const patterns = program.args.length > 0 ? program.args : ['test/**/*.test.ts'];
@@ -96,9 +100,28 @@ function temporaryFolder(): string {
   return bavail * bsize > MIN_MEMORY ? MEMORY : tmpdir();
 }
 
-/** Whether the file imports this module of the support folder. */
+/** Whether the file imports this module of the support folder, itself or through other modules of the tests. */
 function imports(file: string, name: string): boolean {
-  return readFileSync(resolve(ROOT, file), 'utf8').includes(`/support/${name}'`);
+  const wanted = join(import.meta.dirname, name);
+  const seen = new Set<string>();
+  const reaches = (path: string): boolean => {
+    if (path === wanted) return true;
+    if (seen.has(path)) return false;
+    seen.add(path);
+    return importsOf(path).some(reaches);
+  };
+  return reaches(resolve(ROOT, file));
+}
+
+/** The modules outside `src` that a file imports by path. */
+function importsOf(path: string): string[] {
+  if (path.startsWith(SOURCE) || !existsSync(path)) return [];
+  const known = importsByFile.get(path);
+  if (known) return known;
+  const found = [...readFileSync(path, 'utf8').matchAll(/from '([./][^']*)'/g)];
+  const paths = found.map(([, to = '']) => resolve(dirname(path), to));
+  importsByFile.set(path, paths);
+  return paths;
 }
 
 async function runMocha(mochaFiles: string[], options: string[]): Promise<Outcome> {

@@ -1,7 +1,7 @@
 // The long run, `npm run test:soak`.
 import { appendFileSync } from 'node:fs';
 
-/** Whether this is the long run. Files that import this module belong to it. */
+/** Whether this is the long run. Files that import this module, also through others, belong to it. */
 export const SOAK = Boolean(process.env.SOAK);
 
 /** A line of the table at the end of the long run. */
