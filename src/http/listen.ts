@@ -96,29 +96,26 @@ async function listenOne(group: ListeningHost[], timeouts: HttpTimeouts): Promis
     server.once('error', (error) => reject(new ListenError(first, error)));
     server.listen(first.listen.port, first.listen.host, resolve);
   });
-  unusedConnections.set(server, trackUnused(server));
+  openConnections.set(server, trackConnections(server));
   return server;
 }
 
-/**
- * When each connection without any request was opened. `closeIdleConnections` does not close them, and browsers open some that they may
- * never use.
- */
-const unusedConnections = new WeakMap<Server, Map<Socket, number>>();
+/** When each open connection was opened. */
+const openConnections = new WeakMap<Server, Map<Socket, number>>();
 
-function trackUnused(server: Server): Map<Socket, number> {
-  const unused = new Map<Socket, number>();
+function trackConnections(server: Server): Map<Socket, number> {
+  const open = new Map<Socket, number>();
   server.on('connection', (socket) => {
-    unused.set(socket, performance.now());
-    socket.once('close', () => unused.delete(socket));
+    open.set(socket, performance.now());
+    socket.once('close', () => open.delete(socket));
   });
-  server.on('request', ({ socket }) => unused.delete(socket));
-  return unused;
+  return open;
 }
 
+/** `closeIdleConnections` keeps connections without any request, and browsers open some that they may never use. */
 function closeIdle(server: Server): void {
   server.closeIdleConnections();
-  for (const [socket, openedAt] of unusedConnections.get(server) ?? [])
+  for (const [socket, openedAt] of openConnections.get(server) ?? [])
     if (socket.bytesRead === 0 && performance.now() - openedAt > FIRST_REQUEST_MS) socket.destroy();
 }
 
