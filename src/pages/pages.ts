@@ -30,21 +30,28 @@ export type PageSettings = Omit<SharedValues, 'links'> & Partial<SharedValues>;
 
 const DIRECTORY = join(import.meta.dirname, '../../views');
 
-/** Reading these files takes longer than everything else here, and they are the same in the whole process. */
-let ownMessages: ReturnType<typeof readMessageFiles> | undefined;
+/** Reading and compiling these files takes longest at a start, and they are the same in the whole process. */
+let cachedMessages: ReturnType<typeof readMessageFiles> | undefined;
+let cachedFiles: ReturnType<typeof openFiles> | undefined;
 
 /** Reads and compiles all files once. Files in `theme` replace ours with the same name. Throws ThemeError. */
 export function openPages(settings: PageSettings, theme?: string): Pages {
   return theme === undefined ? open(settings) : withThemeErrors(theme, () => open(settings, theme));
 }
 
-function open(settings: PageSettings, theme?: string): Pages {
-  ownMessages ??= readMessageFiles(join(DIRECTORY, 'messages'));
+function openFiles(theme?: string) {
+  const ownMessages = (cachedMessages ??= readMessageFiles(join(DIRECTORY, 'messages')));
   const directories = [DIRECTORY, ...(theme === undefined ? [] : [theme])];
   const themeMessages = theme === undefined ? new Map() : readMessageFiles(join(theme, 'messages'));
   const languages = openLanguages([ownMessages, themeMessages]);
   const assets = openAssets(directories);
   const render = compileTemplates(findTemplates(directories));
+  return { ownMessages, themeMessages, languages, assets, render };
+}
+
+function open(settings: PageSettings, theme?: string): Pages {
+  const files = theme === undefined ? (cachedFiles ??= openFiles()) : openFiles(theme);
+  const { ownMessages, themeMessages, languages, assets, render } = files;
   const shared = { links: [], ...settings, assets: assets.paths };
   if (theme !== undefined)
     checkTheme({ theme, own: DIRECTORY, ownMessages, themeMessages, languages, render, shared });
