@@ -22,7 +22,7 @@ const SCHEME = 'cursor://anysphere.cursor-mcp/oauth/callback';
 
 describe('Consent in Chromium', function () {
   this.timeout(40_000);
-  const tab = useNewPage();
+  const tab = useNewPage({ siteIsolation: true });
   let system: System;
   let connector: Connector;
   let hosted: NetServer;

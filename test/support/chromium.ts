@@ -1,6 +1,6 @@
 // Chromium. All test files of a process share one, because its start takes longer than most tests.
 import type { Context, Suite } from 'mocha';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
 import { CHROMIUM, requireProgram } from './programs.ts';
 
 /** The shared browser finds this host on the loopback interface. */
@@ -14,18 +14,26 @@ export function launchChromium(more: readonly string[] = []): Promise<Browser> {
   });
 }
 
-let shared: Promise<Browser> | undefined;
+/** Without this, Chromium starts a process for each site that a page visits. */
+const ONE_PROCESS_FOR_ALL_SITES = '--disable-site-isolation-trials';
 
-function openShared(current: Suite): Promise<Browser> {
-  if (shared) return shared;
-  shared = launchChromium([`--host-resolver-rules=MAP ${HOSTED_APP} 127.0.0.1`]);
+const shared = new Map<boolean, Promise<Browser>>();
+
+function openShared(current: Suite, siteIsolation: boolean): Promise<Browser> {
+  const known = shared.get(siteIsolation);
+  if (known) return known;
+  const opening = launchChromium([
+    `--host-resolver-rules=MAP ${HOSTED_APP} 127.0.0.1`,
+    ...(siteIsolation ? [] : [ONE_PROCESS_FOR_ALL_SITES]),
+  ]);
+  shared.set(siteIsolation, opening);
   // A worker of a parallel run has more files to come; Playwright ends the browser with the process.
   if (process.env.MOCHA_WORKER_ID === undefined)
     rootOf(current).afterAll('close Chromium', async () => {
-      await (await shared)?.close();
-      shared = undefined;
+      await (await opening).close();
+      shared.delete(siteIsolation);
     });
-  return shared;
+  return opening;
 }
 
 function rootOf(suite: Suite): Suite {
@@ -35,6 +43,8 @@ function rootOf(suite: Suite): Suite {
 export type PageOptions = {
   width?: number;
   colorScheme?: 'light' | 'dark';
+  /** Whether sites are in separate processes, as in people's browsers. For tests of what one site can do to another. */
+  siteIsolation?: boolean;
 };
 
 /**
@@ -44,7 +54,7 @@ export type PageOptions = {
 export function usePage(options: PageOptions = {}): () => Page {
   let page: Page | undefined;
   before(async function () {
-    page = await openPage(this, options);
+    page = await (await openContext(this, options)).newPage();
   });
   beforeEach(() => page?.context().clearCookies());
   afterEach(async () => {
@@ -54,25 +64,32 @@ export function usePage(options: PageOptions = {}): () => Page {
   return () => opened(page);
 }
 
-/** A new page for each test, for tests that leave a navigation open: one to a custom scheme does not end. */
+/** A new page for each test, for tests that leave a navigation open: one to a custom scheme does not end. Cookies end with the test. */
 export function useNewPage(options: PageOptions = {}): () => Page {
+  let context: BrowserContext | undefined;
   let page: Page | undefined;
-  beforeEach(async function () {
-    page = await openPage(this, options);
+  before(async function () {
+    context = await openContext(this, options);
   });
-  afterEach(() => page?.context().close());
+  beforeEach(async () => {
+    page = await context?.newPage();
+  });
+  afterEach(async () => {
+    for (const open of context?.pages() ?? []) await open.close();
+    await context?.clearCookies();
+  });
+  after(() => context?.close());
   return () => opened(page);
 }
 
-async function openPage(
+async function openContext(
   { test }: Context,
-  { width = 1280, colorScheme = 'light' }: PageOptions,
-): Promise<Page> {
+  { width = 1280, colorScheme = 'light', siteIsolation = false }: PageOptions,
+): Promise<BrowserContext> {
   if (!test?.parent) throw new Error('call it in a describe');
-  const browser = await openShared(test.parent);
+  const browser = await openShared(test.parent, siteIsolation);
   const viewport = { width, height: 800 };
-  const context = await browser.newContext({ ignoreHTTPSErrors: true, colorScheme, viewport });
-  return context.newPage();
+  return browser.newContext({ ignoreHTTPSErrors: true, colorScheme, viewport });
 }
 
 function opened(page: Page | undefined): Page {
