@@ -58,6 +58,41 @@ for (const [looks, file] of [
       return { link, server, client, verifier, state };
     }
 
+    if (looks !== '') {
+      it('CON-10 approving a lower level with another account, and denying, each send the app its response', async () => {
+        const page = tab();
+        const { state, ...started } = await start(page);
+        await page.getByRole('button', { name: 'Grace Hopper' }).click();
+        await page.getByRole('button', { name: 'Use another account' }).click();
+        await page.getByRole('button', { name: 'Ada Lovelace' }).click();
+        const stay = page.getByLabel('Stay connected');
+        expect(await page.locator('input[name=level]:checked').inputValue()).to.equal('admin');
+        expect(await stay.isChecked()).to.equal(true);
+        await page.locator('input[name=level][value=analytics]').check();
+        await stay.uncheck();
+        await page.getByRole('button', { name: 'Approve' }).click();
+        await page.getByText(BACK_IN_THE_APP).waitFor();
+        const [callback, ...more] = callbacks;
+        expect(more).to.have.length(0);
+        expect(callback?.searchParams.get('state')).to.equal(state);
+        if (!callback) throw new Error('the app was not called back');
+        const { body } = await redeem({ ...started, callback });
+        expect(body.scope).to.equal('analytics');
+        expect(body).to.not.have.property('refresh_token');
+        expect(await isAccepted(started.link, body.access_token)).to.equal(true);
+
+        await start(page);
+        await page.getByRole('button', { name: 'Deny' }).click();
+        await page.getByText(BACK_IN_THE_APP).waitFor();
+        expect(callbacks[1]?.searchParams.get('error')).to.equal('access_denied');
+        await page.goBack();
+        expect(await page.getByRole('button', { name: 'Approve' }).count()).to.equal(0);
+        await page.getByText('You have denied this already').waitFor();
+      });
+      // The theme has the same forms, and the server handles repeated and parallel requests without it.
+      return;
+    }
+
     it('two clicks lead from the authorization request to a working token', async () => {
       const page = tab();
       const { state, ...started } = await start(page);
@@ -101,9 +136,6 @@ for (const [looks, file] of [
       expect(await page.getByRole('button', { name: 'Approve' }).count()).to.equal(0);
       await page.getByText('You have denied this already').waitFor();
     });
-
-    // The theme has the same forms, and the server handles repeated and parallel requests without it.
-    if (looks !== '') return;
 
     it("a double click on Approve connects the app, also if the app's callback is slow", async () => {
       const page = tab();
