@@ -59,6 +59,7 @@ export type Deployment = {
 };
 
 const DEVELOPMENT_FILE = join(import.meta.dirname, '../../config/development.yaml');
+const DEVELOPMENT = parse(readFileSync(DEVELOPMENT_FILE, 'utf8'));
 const MANAGEMENT_KEY = 'management-key-of-the-tests-0123456789';
 
 export async function startSystem(options: SystemOptions = {}): Promise<System> {
@@ -119,8 +120,7 @@ async function addressesIn(dataDir: string, store: string, file: Record<string, 
   const management = `http://127.0.0.1:${managementPort}`;
   const developmentIdp = `http://localhost:${idpPort}`;
   const config = join(dataDir, 'settings.yaml');
-  const settings = { ...parse(readFileSync(DEVELOPMENT_FILE, 'utf8')), ...file };
-  await writeFile(config, JSON.stringify(settings));
+  await writeFile(config, JSON.stringify({ ...DEVELOPMENT, ...file }));
   const environment = {
     GATEHOUSE_CONFIG: config,
     GATEHOUSE_AUTH_URL: auth,
