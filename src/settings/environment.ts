@@ -8,7 +8,10 @@ import { ROLES } from './schema.ts';
 /** An empty variable counts as not set. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A variable that is set. `value` is `text` as it would be at `path` in the file. */
+/** Settings on the command line, which take precedence over variables. Relative paths are resolved from the working directory. */
+export type CommandLineSettings = { config?: string; dataDir?: string };
+
+/** A variable, or an option of the command line, that is set. `value` is `text` as it would be at `path` in the file. */
 export type Variable = { name: string; path: Path; text: string; value: unknown };
 
 /** The setting that each variable overrides. */
@@ -45,11 +48,20 @@ export const OTHER_VARIABLES: Readonly<Record<string, string>> = {
   GATEHOUSE_MANAGEMENT_KEY_FILE: 'File that contains the management key.',
 };
 
-export function variablesIn(environment: Environment): Variable[] {
-  return Object.entries(VARIABLE_PATHS).flatMap(([name, path]) => {
+/** Without variables that an option replaces. */
+export function variablesIn(
+  environment: Environment,
+  { dataDir }: CommandLineSettings = {},
+): Variable[] {
+  const option = { name: '--data-dir', path: ['dataDir'] };
+  const options =
+    dataDir === undefined ? [] : [{ ...option, text: dataDir, value: resolve(dataDir) }];
+  const variables = Object.entries(VARIABLE_PATHS).flatMap(([name, path]) => {
     const text = environment[name];
-    return text ? [{ name, path, text, value: fileValue(name, text) }] : [];
+    const isReplaced = options.some((other) => other.path.join('.') === path.join('.'));
+    return text && !isReplaced ? [{ name, path, text, value: fileValue(name, text) }] : [];
   });
+  return [...options, ...variables];
 }
 
 /** Relative paths in variables are resolved from the working directory. */

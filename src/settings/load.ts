@@ -21,7 +21,7 @@ import {
   secretsInFile,
 } from './checks.ts';
 import { checkProviderIds, checkRules, resolveRules } from './entitlements.ts';
-import { type Environment, checkVariableNames } from './environment.ts';
+import { type CommandLineSettings, type Environment, checkVariableNames } from './environment.ts';
 import { type IdentityProvider, providersIn, readIdentityProviders } from './identity-provider.ts';
 import { SettingsError, type SettingsIssue, characters, nearestName } from './issues.ts';
 import { resolveLimits } from './limits.ts';
@@ -29,7 +29,6 @@ import { type SettingsFile, settingsSchema } from './schema.ts';
 import { type Reading, checkManagementKey, keepSecret, readSecret } from './secrets.ts';
 import type { Settings } from './settings.ts';
 import {
-  PROJECT_ROOT,
   type Path,
   type Source,
   errorCode,
@@ -37,11 +36,18 @@ import {
   issueAt,
   pathName,
   readSource,
+  resolveDataDir,
   valueAt,
 } from './source.ts';
 import { readTraces } from './traces.ts';
 
 const DRAIN_IN_PRODUCTION = 5;
+
+type LoadOptions = {
+  makesSecrets?: boolean;
+  /** Options of the command line. */
+  options?: CommandLineSettings;
+};
 
 /**
  * Throws SettingsError. If all settings are valid, generates the missing secrets in the data directory: the management key and, in
@@ -49,9 +55,9 @@ const DRAIN_IN_PRODUCTION = 5;
  */
 export function loadSettings(
   environment: Environment = process.env,
-  { makesSecrets = true } = {},
+  { makesSecrets = true, options = {} }: LoadOptions = {},
 ): Settings {
-  const source = readSource(environment);
+  const source = readSource(environment, options);
   const { file, sound, issues } = parseSettings(source);
   const reason = productionReason(source, sound, environment);
   const identityProviders = readIdentityProviders(source, sound);
@@ -89,7 +95,7 @@ export function loadSettings(
     ...(reason ? checkDistinctSecrets(secrets, previousSecret.value, reason) : []),
   ];
   if (all.length > 0 || !file || !identityProviders.value) throw new SettingsError(all);
-  const dataDir = resolve(PROJECT_ROOT, file.dataDir);
+  const dataDir = resolveDataDir(source, file.dataDir);
   const { store } = file;
   const mayRead = (name: string) => makesSecrets || existsSync(join(dataDir, name));
   const kept = (name: string) => keptSecret(source, dataDir, name);
@@ -99,7 +105,7 @@ export function loadSettings(
     production: reason !== undefined,
     environmentName: reason ? 'production' : 'development',
     dataDir,
-    ...(file.theme === undefined ? {} : { theme: resolve(PROJECT_ROOT, file.theme) }),
+    ...(file.theme === undefined ? {} : { theme: resolve(source.folder, file.theme) }),
     drain: file.drain ?? (reason ? DRAIN_IN_PRODUCTION : 0),
     store: store.kind === 'sqlite' ? { ...store, file: resolve(dataDir, store.file) } : store,
     listen: resolveListeners(file),

@@ -1,8 +1,8 @@
 // Address and key of the management API for the command line. Reads and validates no other setting.
 import { readFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
-import { errorCode, issueAt, PROJECT_ROOT, readSource, type Source, valueAt } from './source.ts';
-import type { Environment } from './environment.ts';
+import { join } from 'node:path';
+import { errorCode, issueAt, readSource, resolveDataDir, type Source, valueAt } from './source.ts';
+import type { CommandLineSettings, Environment } from './environment.ts';
 import { checkManagementKey, readSecret } from './secrets.ts';
 import { SettingsError } from './issues.ts';
 import { settingsSchema } from './schema.ts';
@@ -13,8 +13,11 @@ const KEY = 'GATEHOUSE_MANAGEMENT_KEY';
 const { managementUrl, dataDir } = settingsSchema.shape;
 
 /** Throws SettingsError. Ignores issues of other settings, which the server reports at its start. */
-export function findManagementAccess(environment: Environment = process.env): ManagementAccess {
-  const source = readSource(environment);
+export function findManagementAccess(
+  environment: Environment = process.env,
+  options: CommandLineSettings = {},
+): ManagementAccess {
+  const source = readSource(environment, options);
   const key = givenKey(environment) ?? keptKey(source);
   return { url: setting(source, 'managementUrl', managementUrl), key };
 }
@@ -35,7 +38,7 @@ function givenKey(environment: Environment): string | undefined {
 }
 
 function keptKey(source: Source): string {
-  const file = join(resolve(PROJECT_ROOT, setting(source, 'dataDir', dataDir)), 'management.key');
+  const file = join(resolveDataDir(source, setting(source, 'dataDir', dataDir)), 'management.key');
   try {
     return sendable(readFileSync(file, 'utf8').trim(), file);
   } catch (cause) {

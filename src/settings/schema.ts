@@ -330,7 +330,8 @@ export const settingsSchema = z.strictObject({
     valueType: 'store address',
   }),
   dataDir: z.string().min(1).default('.data').meta({
-    description: 'Directory of the embedded store and of generated secrets.',
+    description:
+      'Directory of the embedded store and of generated secrets. The default is in the current folder.',
     valueType: 'path',
   }),
   logLevel: z.enum(LOG_LEVELS).default('info').describe('Minimum level of log entries.'),

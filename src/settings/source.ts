@@ -1,8 +1,13 @@
 // The settings before validation: the YAML file with the environment variables applied, addressed by path.
 import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { LineCounter, parseDocument } from 'yaml';
-import { type Environment, type Variable, variablesIn } from './environment.ts';
+import {
+  type CommandLineSettings,
+  type Environment,
+  type Variable,
+  variablesIn,
+} from './environment.ts';
 import { SettingsError, type SettingsIssue, characters } from './issues.ts';
 
 export type Path = readonly PropertyKey[];
@@ -43,16 +48,18 @@ export function pathName(path: Path): string {
   }, '');
 }
 
-/** Base of relative paths in the settings file. */
-export const PROJECT_ROOT = resolve(import.meta.dirname, '../..');
-
 const DEFAULT_FILE = 'config/development.yaml';
+const PACKAGE_FOLDER = resolve(import.meta.dirname, '../..');
 
-/** Reads the file in GATEHOUSE_CONFIG. Throws SettingsError if it cannot be read or is not YAML. */
-export function readSettingsFile(environment: Environment): unknown {
-  const named = environment['GATEHOUSE_CONFIG'];
-  const path = named ? resolve(named) : resolve(PROJECT_ROOT, DEFAULT_FILE);
-  return withoutEmpty(parseYaml(readText(path, named ? 'GATEHOUSE_CONFIG' : DEFAULT_FILE), path));
+/** `namedBy` is the option or variable that names the file. Relative paths are resolved from the working directory. */
+function findSettingsFile(
+  environment: Environment,
+  { config }: CommandLineSettings,
+): { path: string; namedBy: string } {
+  const { GATEHOUSE_CONFIG } = environment;
+  if (config !== undefined) return { path: resolve(config), namedBy: '--config' };
+  if (GATEHOUSE_CONFIG) return { path: resolve(GATEHOUSE_CONFIG), namedBy: 'GATEHOUSE_CONFIG' };
+  return { path: resolve(PACKAGE_FOLDER, DEFAULT_FILE), namedBy: DEFAULT_FILE };
 }
 
 function readText(path: string, setting: string): string {
@@ -90,20 +97,32 @@ export function errorCode(cause: unknown): string {
   return cause instanceof Error && 'code' in cause ? String(cause.code) : String(cause);
 }
 
-/** `document` is the file with the environment variables applied. */
-export type Source = { document: unknown; variables: Variable[] };
+/** `document` is the file with the environment variables and the options of the command line applied. */
+export type Source = {
+  document: unknown;
+  variables: Variable[];
+  /** The folder of the file, from which relative paths in it are resolved. */
+  folder: string;
+};
 
 const SECRET_KEYS: readonly PropertyKey[] = ['secret', 'clientSecret'];
 const MAX_SHOWN_CHARACTERS = 200;
 
 /** Throws SettingsError if the file cannot be read or is not YAML. */
-export function readSource(environment: Environment): Source {
-  const variables = variablesIn(environment);
+export function readSource(environment: Environment, options: CommandLineSettings = {}): Source {
+  const { path: file, namedBy } = findSettingsFile(environment, options);
+  const variables = variablesIn(environment, options);
   const document = variables.reduce<unknown>(
     (tree, { path, value }) => withValue(tree, path, value),
-    withoutReplaced(readSettingsFile(environment), variables),
+    withoutReplaced(withoutEmpty(parseYaml(readText(file, namedBy), file)), variables),
   );
-  return { document, variables };
+  return { document, variables, folder: dirname(file) };
+}
+
+/** Resolves `dataDir` from the folder of the file if the file sets it, and otherwise from the working directory. */
+export function resolveDataDir({ document, folder }: Source, dataDir: string): string {
+  const isSet = valueAt(document, ['dataDir']) !== undefined;
+  return isSet ? resolve(folder, dataDir) : resolve(dataDir);
 }
 
 /** Either variable replaces both `clientSecret` and `clientSecretFile`. */

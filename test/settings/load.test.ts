@@ -1,6 +1,7 @@
-import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { readdirSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
 import { expect } from 'chai';
+import type { CommandLineSettings } from '../../src/settings/environment.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import {
   DEVELOPMENT,
@@ -13,7 +14,10 @@ import {
   temporaryDirectory,
 } from './settings-file.ts';
 
-const PROJECT_ROOT = join(import.meta.dirname, '../..');
+const SECRETS = {
+  GATEHOUSE_SECRET: SECRET,
+  GATEHOUSE_MANAGEMENT_KEY: 'k'.repeat(32),
+};
 
 describe('settings loaded for a command', () => {
   const read = (content: object, environment: Record<string, string>) =>
@@ -105,18 +109,29 @@ describe('the settings file', () => {
     expect(settings.clients.allowedRedirects).to.deep.equal([]);
   });
 
-  it('relative paths start at the project directory, and the store is in the data directory', () => {
-    const environment = { GATEHOUSE_DATA_DIR: '' };
-    const given = { GATEHOUSE_SECRET: 's'.repeat(32), GATEHOUSE_MANAGEMENT_KEY: 'k'.repeat(32) };
-    const settings = load(
-      { ...DEVELOPMENT, dataDir: 'results/state' },
-      { ...environment, ...given },
-    );
-    expect(settings.dataDir).to.equal(join(PROJECT_ROOT, 'results/state'));
-    expect(settings.store).to.deep.equal({
-      kind: 'sqlite',
-      file: join(PROJECT_ROOT, 'results/state/gatehouse.sqlite'),
+  it('relative paths in the file start at its folder', () => {
+    const file = settingsFile({
+      ...DEVELOPMENT,
+      dataDir: 'state',
+      theme: 'theme',
+      identityProvider: { ...PRODUCTION.identityProvider, clientSecretFile: 'client-secret' },
+      developmentIdp: undefined,
     });
+    const folder = dirname(file);
+    writeFileSync(join(folder, 'client-secret'), 'the-secret-of-the-client');
+    const settings = loadSettings({ GATEHOUSE_CONFIG: file, ...SECRETS });
+    expect(settings).to.deep.include({
+      dataDir: join(folder, 'state'),
+      store: { kind: 'sqlite', file: join(folder, 'state/gatehouse.sqlite') },
+      theme: join(folder, 'theme'),
+    });
+    const secrets = settings.identityProviders.map(({ clientSecret }) => clientSecret);
+    expect(secrets).to.deep.equal(['the-secret-of-the-client']);
+  });
+
+  it('the default data directory starts at the working directory', () => {
+    const settings = load(DEVELOPMENT, { GATEHOUSE_DATA_DIR: '', ...SECRETS });
+    expect(settings.dataDir).to.equal(resolve('.data'));
   });
 
   it('a role that is listed twice counts once', () => {
@@ -189,5 +204,35 @@ describe('environment variables', () => {
   it('the service variables that Kubernetes sets for a service named gatehouse are ignored', () => {
     const names = { GATEHOUSE_PORT: 'tcp://10.0.0.1:80', GATEHOUSE_SERVICE_HOST: '10.0.0.1' };
     expect(load(DEVELOPMENT, names).authUrl).to.equal(DEVELOPMENT.authUrl);
+  });
+});
+
+describe('the options of the command line', () => {
+  const options = (given: CommandLineSettings) => (environment: Record<string, string>) =>
+    loadSettings({ ...SECRETS, ...environment }, { options: given });
+
+  it('--config and --data-dir take precedence over variables and start at the working directory', () => {
+    const config = relative('', settingsFile({ ...DEVELOPMENT, productName: 'By option' }));
+    const environment = {
+      GATEHOUSE_CONFIG: settingsFile({ ...DEVELOPMENT, dataDir: 'in-the-file' }),
+      GATEHOUSE_DATA_DIR: 'by-variable',
+    };
+    expect(options({ config, dataDir: 'by-option' })(environment)).to.include({
+      productName: 'By option',
+      dataDir: resolve('by-option'),
+    });
+  });
+
+  it('an error names the option that is wrong', () => {
+    const missing = join(temporaryDirectory(), 'missing.yaml');
+    const wrong = [
+      [{ config: missing }, '--config', /^a readable settings file \(ENOENT\)$/],
+      [{ config: settingsFile(DEVELOPMENT), dataDir: settingsFile('') }, '--data-dir', /directory/],
+    ] as const;
+    for (const [given, setting, expected] of wrong) {
+      const { issues } = refusal(() => loadSettings({}, { options: given }));
+      expect(issues.map((issue) => issue.setting)).to.deep.equal([setting]);
+      expect(issues[0]?.expected).to.match(expected);
+    }
   });
 });
