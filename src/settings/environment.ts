@@ -37,7 +37,8 @@ export const VARIABLE_PATHS: Readonly<Record<string, Path>> = {
 
 /** Variables without a setting in the file, with their descriptions for the settings reference. */
 export const OTHER_VARIABLES: Readonly<Record<string, string>> = {
-  GATEHOUSE_CONFIG: 'Settings file. Default: `config/development.yaml`.',
+  GATEHOUSE_CONFIG:
+    'Settings file. Default: `gatehouse.yaml` in the current folder if it exists, otherwise `config/development.yaml`.',
   GATEHOUSE_SECRET:
     'Root secret of at least 32 characters, from which all keys are derived; the same in every process. Required in production, generated in development.',
   GATEHOUSE_SECRET_FILE: 'File that contains the root secret.',

@@ -26,6 +26,7 @@ import { type IdentityProvider, providersIn, readIdentityProviders } from './ide
 import { SettingsError, type SettingsIssue, characters, nearestName } from './issues.ts';
 import { resolveLimits } from './limits.ts';
 import { type SettingsFile, settingsSchema } from './schema.ts';
+import { readSource } from './read-source.ts';
 import { type Reading, checkManagementKey, keepSecret, readSecret } from './secrets.ts';
 import type { Settings } from './settings.ts';
 import {
@@ -35,7 +36,6 @@ import {
   isMapping,
   issueAt,
   pathName,
-  readSource,
   resolveDataDir,
   valueAt,
 } from './source.ts';
@@ -57,7 +57,12 @@ export function loadSettings(
   environment: Environment = process.env,
   { makesSecrets = true, options = {} }: LoadOptions = {},
 ): Settings {
-  const source = readSource(environment, options);
+  return resolveSettings(readSource(environment, options), makesSecrets);
+}
+
+/** Like `loadSettings`, for settings that have been read. */
+export function resolveSettings(source: Source, makesSecrets: boolean): Settings {
+  const { environment } = source;
   const { file, sound, issues } = parseSettings(source);
   const reason = productionReason(source, sound, environment);
   const identityProviders = readIdentityProviders(source, sound);
@@ -73,6 +78,7 @@ export function loadSettings(
   ] as const;
   const all = [
     ...checkVariableNames(environment),
+    ...source.issues,
     ...issues,
     ...checkListeners(source, sound),
     ...checkStore(source, sound),

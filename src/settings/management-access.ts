@@ -1,7 +1,8 @@
 // Address and key of the management API for the command line. Reads and validates no other setting.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { errorCode, issueAt, readSource, resolveDataDir, type Source, valueAt } from './source.ts';
+import { readSource } from './read-source.ts';
+import { errorCode, issueAt, resolveDataDir, type Source, valueAt } from './source.ts';
 import type { CommandLineSettings, Environment } from './environment.ts';
 import { checkManagementKey, readSecret } from './secrets.ts';
 import { SettingsError } from './issues.ts';
@@ -18,7 +19,7 @@ export function findManagementAccess(
   options: CommandLineSettings = {},
 ): ManagementAccess {
   const source = readSource(environment, options);
-  const key = givenKey(environment) ?? keptKey(source);
+  const key = givenKey(source.environment) ?? keptKey(source);
   return { url: setting(source, 'managementUrl', managementUrl), key };
 }
 
@@ -38,6 +39,7 @@ function givenKey(environment: Environment): string | undefined {
 }
 
 function keptKey(source: Source): string {
+  if (source.issues.length > 0) throw new SettingsError(source.issues);
   const file = join(resolveDataDir(source, setting(source, 'dataDir', dataDir)), 'management.key');
   try {
     return sendable(readFileSync(file, 'utf8').trim(), file);

@@ -334,6 +334,11 @@ export const settingsSchema = z.strictObject({
       'Directory of the embedded store and of generated secrets. The default is in the current folder.',
     valueType: 'path',
   }),
+  secretFile: z.string().min(1).optional().meta({
+    description:
+      'File with the root secret alone, or with several secrets as lines `NAME=value` ([names](README.md#secrets)). Environment variables take precedence.',
+    valueType: 'path',
+  }),
   logLevel: z.enum(LOG_LEVELS).default('info').describe('Minimum level of log entries.'),
   observability: z
     .strictObject({

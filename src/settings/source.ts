@@ -1,14 +1,7 @@
 // The settings before validation: the YAML file with the environment variables applied, addressed by path.
-import { readFileSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
-import { LineCounter, parseDocument } from 'yaml';
-import {
-  type CommandLineSettings,
-  type Environment,
-  type Variable,
-  variablesIn,
-} from './environment.ts';
-import { SettingsError, type SettingsIssue, characters } from './issues.ts';
+import { resolve } from 'node:path';
+import type { Environment, Variable } from './environment.ts';
+import { type SettingsIssue, characters } from './issues.ts';
 
 export type Path = readonly PropertyKey[];
 export type Mapping = Readonly<Record<PropertyKey, unknown>>;
@@ -48,51 +41,6 @@ export function pathName(path: Path): string {
   }, '');
 }
 
-const DEFAULT_FILE = 'config/development.yaml';
-const PACKAGE_FOLDER = resolve(import.meta.dirname, '../..');
-
-/** `namedBy` is the option or variable that names the file. Relative paths are resolved from the working directory. */
-function findSettingsFile(
-  environment: Environment,
-  { config }: CommandLineSettings,
-): { path: string; namedBy: string } {
-  const { GATEHOUSE_CONFIG } = environment;
-  if (config !== undefined) return { path: resolve(config), namedBy: '--config' };
-  if (GATEHOUSE_CONFIG) return { path: resolve(GATEHOUSE_CONFIG), namedBy: 'GATEHOUSE_CONFIG' };
-  return { path: resolve(PACKAGE_FOLDER, DEFAULT_FILE), namedBy: DEFAULT_FILE };
-}
-
-function readText(path: string, setting: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (cause) {
-    const expected = `a readable settings file (${errorCode(cause)})`;
-    throw new SettingsError([{ setting, given: JSON.stringify(path), expected }]);
-  }
-}
-
-function parseYaml(text: string, path: string): unknown {
-  const lines = new LineCounter();
-  const document = parseDocument(text, { prettyErrors: false, lineCounter: lines });
-  const issues = document.errors.map(({ message, pos }) => {
-    const { line, col } = lines.linePos(pos[0]);
-    return syntaxIssue(`${path}, line ${line}, column ${col}`, message);
-  });
-  if (issues.length > 0) throw new SettingsError(issues);
-  try {
-    return document.toJS() ?? {};
-  } catch (cause) {
-    throw new SettingsError([
-      syntaxIssue(path, cause instanceof Error ? cause.message : 'it cannot be read'),
-    ]);
-  }
-}
-
-function syntaxIssue(setting: string, message: string) {
-  // The parser quotes the file after a colon, and the quote may contain a secret.
-  return { setting, given: message.replace(/(?<=\S): .*/s, ''), expected: 'valid YAML' };
-}
-
 export function errorCode(cause: unknown): string {
   return cause instanceof Error && 'code' in cause ? String(cause.code) : String(cause);
 }
@@ -103,33 +51,19 @@ export type Source = {
   variables: Variable[];
   /** The folder of the file, from which relative paths in it are resolved. */
   folder: string;
+  /** With the secrets of `secretFile` that it does not set itself. */
+  environment: Environment;
+  /** The issues of `secretFile`. */
+  issues: SettingsIssue[];
 };
 
 const SECRET_KEYS: readonly PropertyKey[] = ['secret', 'clientSecret'];
 const MAX_SHOWN_CHARACTERS = 200;
 
-/** Throws SettingsError if the file cannot be read or is not YAML. */
-export function readSource(environment: Environment, options: CommandLineSettings = {}): Source {
-  const { path: file, namedBy } = findSettingsFile(environment, options);
-  const variables = variablesIn(environment, options);
-  const document = variables.reduce<unknown>(
-    (tree, { path, value }) => withValue(tree, path, value),
-    withoutReplaced(withoutEmpty(parseYaml(readText(file, namedBy), file)), variables),
-  );
-  return { document, variables, folder: dirname(file) };
-}
-
 /** Resolves `dataDir` from the folder of the file if the file sets it, and otherwise from the working directory. */
 export function resolveDataDir({ document, folder }: Source, dataDir: string): string {
   const isSet = valueAt(document, ['dataDir']) !== undefined;
   return isSet ? resolve(folder, dataDir) : resolve(dataDir);
-}
-
-/** Either variable replaces both `clientSecret` and `clientSecretFile`. */
-function withoutReplaced(document: unknown, variables: Variable[]): unknown {
-  if (!variables.some(({ path }) => path[0] === 'identityProvider')) return document;
-  const paths = ['clientSecret', 'clientSecretFile'].map((key) => ['identityProvider', key]);
-  return paths.reduce((tree, path) => withValue(tree, path, undefined), document);
 }
 
 export function issueAt(

@@ -1,6 +1,7 @@
-import { readdirSync, writeFileSync } from 'node:fs';
+import { readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { expect } from 'chai';
+import { stringify } from 'yaml';
 import type { CommandLineSettings } from '../../src/settings/environment.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import {
@@ -18,6 +19,17 @@ const SECRETS = {
   GATEHOUSE_SECRET: SECRET,
   GATEHOUSE_MANAGEMENT_KEY: 'k'.repeat(32),
 };
+
+/** Calls `use` with `folder` as the working directory. */
+function inDirectory(folder: string, use: (folder: string) => void): void {
+  const before = process.cwd();
+  process.chdir(folder);
+  try {
+    use(process.cwd());
+  } finally {
+    process.chdir(before);
+  }
+}
 
 describe('settings loaded for a command', () => {
   const read = (content: object, environment: Record<string, string>) =>
@@ -59,14 +71,33 @@ describe('settings without environment variables', () => {
   });
 
   it('the settings file is found from any working directory', () => {
-    const before = process.cwd();
-    process.chdir(temporaryDirectory());
-    try {
+    inDirectory(temporaryDirectory(), () => {
       const settings = loadSettings({ GATEHOUSE_DATA_DIR: 'data' });
       expect(settings.authUrl).to.equal('http://localhost:4000');
-    } finally {
-      process.chdir(before);
-    }
+    });
+  });
+
+  it('a gatehouse.yaml in the working directory is used unless another file is named', () => {
+    const config = settingsFile({ ...DEVELOPMENT, productName: 'Named' });
+    inDirectory(temporaryDirectory(), () => {
+      writeFileSync('gatehouse.yaml', stringify({ ...DEVELOPMENT, productName: 'Local' }));
+      expect(loadSettings({}).productName).to.equal('Local');
+      expect(loadSettings({ GATEHOUSE_CONFIG: config }).productName).to.equal('Named');
+      expect(loadSettings({}, { options: { config } }).productName).to.equal('Named');
+    });
+  });
+
+  it('a gatehouse.yaml that cannot be read is an error, not a reason to use other settings', () => {
+    inDirectory(temporaryDirectory(), (folder) => {
+      symlinkSync('nothing.yaml', 'gatehouse.yaml');
+      expect(refusal(() => loadSettings({})).issues).to.deep.equal([
+        {
+          setting: 'gatehouse.yaml',
+          given: JSON.stringify(join(folder, 'gatehouse.yaml')),
+          expected: 'a readable settings file (ENOENT)',
+        },
+      ]);
+    });
   });
 
   it('the example entitlements give Ada full, Grace operations and Alan nothing', () => {
