@@ -4,8 +4,17 @@ import type { Environment } from './environment.ts';
 import { providersIn } from './identity-provider.ts';
 import type { SettingsIssue } from './issues.ts';
 import { isRedirectUri } from './redirect-uri.ts';
-import { ROLES, type Role, type SettingsFile, type UpstreamSettings } from './schema.ts';
-import { type Path, type Source, hidden, issueAt, settingName, valueAt } from './source.ts';
+import { ROLES, type Role, type SettingsFile, type UpstreamInFile } from './schema.ts';
+import {
+  type Path,
+  type Source,
+  hidden,
+  issueAt,
+  pathName,
+  settingName,
+  valueAt,
+} from './source.ts';
+import { upstreamsIn } from './upstreams.ts';
 import type { Address } from './value-types.ts';
 
 export function checkStore(
@@ -50,11 +59,11 @@ export function checkProviders(source: Source, file: Partial<SettingsFile>): Set
 }
 
 /** Calls to Gatehouse itself would loop. */
-export function checkUpstream(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
-  const url = file.resourceServer?.upstream?.url;
-  if (url === undefined || !isOwn(url, file)) return [];
+export function checkUpstreams(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const expected = 'the address of your MCP server, not an address of Gatehouse itself';
-  return [issueAt(source, ['resourceServer', 'upstream', 'url'], expected)];
+  return upstreamsIn(file)
+    .filter(([, { url }]) => isOwn(url, file))
+    .map(([path]) => issueAt(source, [...path, 'url'], expected));
 }
 
 /** Introspection clients and pre-registered clients share one id space. */
@@ -179,9 +188,8 @@ export function checkProduction(
   const { authUrl, resourceUrl, managementUrl } = file;
   const isDevelopmentIdpGiven = valueAt(source.document, ['developmentIdp']) !== undefined;
   const https = 'an https address';
-  const upstream = file.resourceServer?.upstream;
-  const httpsUpstream =
-    'an https address (or resourceServer.upstream.privateNetwork: true on a private network)';
+  const httpsUpstream = (path: Path) =>
+    `an https address (or ${pathName([...path, 'privateNetwork'])}: true on a private network)`;
   const refusals: [boolean, Path, string][] = [
     [isPlain(authUrl), ['authUrl'], https],
     [isPlain(resourceUrl), ['resourceUrl'], https],
@@ -198,7 +206,11 @@ export function checkProduction(
         [isPlain(jwksUri), [...path, 'jwksUri'], https],
       ] satisfies [boolean, Path, string][];
     }),
-    [isOpenUpstream(upstream), ['resourceServer', 'upstream', 'url'], httpsUpstream],
+    ...upstreamsIn(file).map(([path, upstream]): [boolean, Path, string] => [
+      isOpenUpstream(upstream),
+      [...path, 'url'],
+      httpsUpstream(path),
+    ]),
     [isDevelopmentIdpGiven, ['developmentIdp'], 'no value; use identityProvider instead'],
   ];
   return refusals
@@ -213,8 +225,8 @@ function isManagementReachable(file: Partial<SettingsFile>): boolean {
 }
 
 /** Plain http to another computer can be read and changed on the network. */
-function isOpenUpstream(upstream: UpstreamSettings | undefined): boolean {
-  return isPlain(upstream?.url) && isPublic(upstream?.url) && !upstream?.privateNetwork;
+function isOpenUpstream({ url, privateNetwork }: UpstreamInFile): boolean {
+  return isPlain(url) && isPublic(url) && !privateNetwork;
 }
 
 export function inProduction(reason: string): string {

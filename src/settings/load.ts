@@ -15,7 +15,7 @@ import {
   checkRedirects,
   checkStore,
   checkTrustedIssuers,
-  checkUpstream,
+  checkUpstreams,
   inProduction,
   productionReason,
   secretsInFile,
@@ -40,6 +40,7 @@ import {
   valueAt,
 } from './source.ts';
 import { readTraces } from './traces.ts';
+import { readUpstreams } from './upstreams.ts';
 
 const DRAIN_IN_PRODUCTION = 5;
 
@@ -66,6 +67,7 @@ export function resolveSettings(source: Source, makesSecrets: boolean): Settings
   const { file, sound, issues } = parseSettings(source);
   const reason = productionReason(source, sound, environment);
   const identityProviders = readIdentityProviders(source, sound);
+  const upstreams = readUpstreams(source, sound, environment);
   const secret = requireSecret(readSecret(environment, 'GATEHOUSE_SECRET'), reason);
   const previousSecret = readSecret(environment, 'GATEHOUSE_PREVIOUS_SECRET');
   const managementKey = readSecret(environment, 'GATEHOUSE_MANAGEMENT_KEY');
@@ -86,10 +88,11 @@ export function resolveSettings(source: Source, makesSecrets: boolean): Settings
     ...checkClientIds(source, sound),
     ...checkTrustedIssuers(source, sound),
     ...checkMetadataDocuments(source, sound),
-    ...checkUpstream(source, sound),
+    ...checkUpstreams(source, sound),
     ...checkProviders(source, sound),
     ...(reason ? checkProduction(source, sound, reason) : []),
     ...identityProviders.issues,
+    ...upstreams.issues,
     ...checkProviderIds(source, sound),
     ...checkRules(source, sound),
     ...secret.issues,
@@ -103,6 +106,7 @@ export function resolveSettings(source: Source, makesSecrets: boolean): Settings
   if (all.length > 0 || !file || !identityProviders.value) throw new SettingsError(all);
   const dataDir = resolveDataDir(source, file.dataDir);
   const { store } = file;
+  const { upstream: _upstream, upstreams: _upstreams, ...resourceServer } = file.resourceServer;
   const mayRead = (name: string) => makesSecrets || existsSync(join(dataDir, name));
   const kept = (name: string) => keptSecret(source, dataDir, name);
   if (!secret.value && !mayRead('secret')) throw new SettingsError([notMadeYet(dataDir)]);
@@ -117,6 +121,8 @@ export function resolveSettings(source: Source, makesSecrets: boolean): Settings
     listen: resolveListeners(file),
     identityProviders: identityProviders.value,
     ...resolveRules(file, identityProviders.value),
+    resourceServer,
+    upstreams: upstreams.value ?? [],
     limits: resolveLimits(file.limits, reason !== undefined),
     traces: traces.value,
     secret: secret.value ?? kept('secret'),

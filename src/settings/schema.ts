@@ -203,8 +203,26 @@ const upstreamTimeout = duration.refine(
   'at most 1h',
 );
 
+const HEADER_VALUE = 'a text, {env: <variable>} or {file: <path>}';
+
+/** A credential for the upstream. `upstreams.ts` checks the names and reads variables and files. */
+const headerValue = z.union(
+  [
+    z.string(),
+    z.strictObject({ env: z.string().min(1) }),
+    z.strictObject({ file: z.string().min(1) }),
+  ],
+  HEADER_VALUE,
+);
+
+export const TOOL_LEVELS = ['declared', 'annotations'] as const;
+
 /** Durations in seconds. `url` is not normalised, because it is the audience of the caller header. */
 export const upstreamSchema = z.strictObject({
+  name: z.string().min(1).max(80).optional().meta({
+    description: 'Name in the console and in commands.',
+    defaultText: 'the host of `url`',
+  }),
   url: upstreamUrl.describe(
     'Address of the MCP server. Production requires https unless it is on this computer. Redirects are not followed.',
   ),
@@ -212,6 +230,11 @@ export const upstreamSchema = z.strictObject({
     .boolean()
     .default(false)
     .describe('Accept plain http in production, for a network that nobody else can listen on.'),
+  headers: z.record(z.string().min(1).max(128), headerValue).default({}).meta({
+    description:
+      'Headers of every request to the upstream, such as `Authorization: {env: TOOLS_AUTHORIZATION}`. A value is a text, `{env: <variable>}` or `{file: <path>}`, read at the start and never shown. Headers that Gatehouse or the connection sets are refused.',
+    valueType: 'header names with values',
+  }),
   timeout: upstreamTimeout
     .prefault('60s')
     .describe(
@@ -242,6 +265,12 @@ export const upstreamSchema = z.strictObject({
     .describe(
       'Level required for tools that are not in `tools`, and for resources, prompts and other methods.',
     ),
+  toolLevels: z
+    .enum(TOOL_LEVELS)
+    .default('declared')
+    .describe(
+      'Level of the tools that are not in `tools`. `declared`: `defaultLevel`. `annotations`: a tool that the upstream annotates with `readOnlyHint: true` needs the lowest level, one with `readOnlyHint: false` and `destructiveHint: false` the second of three or more, and every other the highest. With `annotations`, you trust what the upstream says about its tools.',
+    ),
   tools: z
     .array(
       z.strictObject({
@@ -256,7 +285,20 @@ export const upstreamSchema = z.strictObject({
     ),
 });
 
-export type UpstreamSettings = z.output<typeof upstreamSchema>;
+export type UpstreamInFile = z.output<typeof upstreamSchema>;
+
+const MAX_UPSTREAMS = 50;
+
+const upstreamsSchema = z
+  .array(
+    z.strictObject({
+      id: shortId.describe('Id that connectors and minted tokens name.'),
+      ...upstreamSchema.shape,
+    }),
+  )
+  .min(1)
+  .max(MAX_UPSTREAMS, `at most ${MAX_UPSTREAMS} upstreams`)
+  .refine(haveOwnIds, 'a unique id for each');
 
 export const settingsSchema = z.strictObject({
   productName: z.string().min(1).max(60).default('Gatehouse').describe('Name on every page.'),
@@ -507,6 +549,11 @@ export const settingsSchema = z.strictObject({
         description:
           'Your own MCP server (Streamable HTTP), which receives the authorized calls with the caller in `Gatehouse-Caller`, a signed JWT. It never receives the token of the caller ([details](../src/resource-server/upstream/README.md)).',
         defaultText: 'the built-in sample',
+      }),
+      upstreams: upstreamsSchema.optional().meta({
+        description:
+          'Several MCP servers, in place of `upstream`, each with an `id` and the settings of `upstream`. A connector and a minted token lead to one of them, by default the first. `upstream` has the id `default`; connectors from before there were ids lead to the upstream with this id. If an upstream is removed, its connect links and minted tokens stop working.',
+        sameAs: 'resourceServer.upstream',
       }),
     })
     .prefault({})

@@ -88,7 +88,8 @@ function variableAt(source: Source, path: Path): Variable | undefined {
 
 function shownAt(source: Source, path: Path): string {
   const value = variableAt(source, path)?.text ?? valueAt(source.document, path);
-  return SECRET_KEYS.includes(path.at(-1) ?? '') ? hidden(value) : shown(value);
+  const isSecret = SECRET_KEYS.includes(path.at(-1) ?? '') || path.includes('headers');
+  return isSecret ? hidden(value) : shown(value);
 }
 
 /** Never shows the content of a list or a group, because it may contain a secret. */

@@ -29,6 +29,8 @@ export type OutboundOptions = {
   caller: Caller;
   /** The value of `Gatehouse-Caller`. */
   callerJwt: string;
+  /** The operator's credentials, which never replace the headers that Gatehouse sets. */
+  credentials: Readonly<Record<string, string>>;
   version: string;
 };
 
@@ -38,10 +40,11 @@ export function outboundHeaders(
   options: OutboundOptions,
 ): Record<string, string> {
   requireMatchingBody(headers, messages);
-  const { ids, parameterHeaders, caller, callerJwt, version } = options;
+  const { ids, parameterHeaders, caller, callerJwt, credentials, version } = options;
   const session = headers['mcp-session-id'];
   const event = headers['last-event-id'];
   return {
+    ...credentials,
     accept: 'application/json, text/event-stream',
     ...forwardedHeaders(headers, messages, parameterHeaders),
     ...(messages.length > 0 ? { 'content-type': 'application/json' } : {}),
