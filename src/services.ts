@@ -141,9 +141,9 @@ async function openKeys(
 }
 
 /** A resource server signs only caller headers, for an upstream. */
-function needsSigningKeys({ roles, resourceServer: { upstream } }: Settings): boolean {
+function needsSigningKeys({ roles, upstreams }: Settings): boolean {
   return (
     roles.includes('authorization-server') ||
-    (roles.includes('resource-server') && upstream !== undefined)
+    (roles.includes('resource-server') && upstreams.length > 0)
   );
 }

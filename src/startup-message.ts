@@ -13,7 +13,7 @@ export async function startupMessage(
 ): Promise<string> {
   const lines = [`${settings.productName} is running.`, '', ...hostLines(urls, settings)];
   if (settings.production || urls.resource === undefined) return lines.join('\n');
-  const connector = await firstConnector(store, Date.now() / 1000);
+  const connector = await firstConnector(store, Date.now() / 1000, settings);
   if (!connector)
     return [
       ...lines,

@@ -271,7 +271,7 @@ describe('the examples in the documents', () => {
       }
       if (entitlements && !identityProviders) expect(rulesIn(settings)).to.deep.equal(entitlements);
       const { upstream } = resourceServer ?? {};
-      if (upstream) expect(settings.resourceServer.upstream).to.deep.include(upstream);
+      if (upstream) expect(settings.upstreams[0]).to.deep.include(upstream);
     });
   }
 });

@@ -138,6 +138,7 @@ function authorization(router: Router, context: InteractionContext): void {
     store,
     now,
     resourceUrl: settings.resourceUrl,
+    connectorSettings: settings,
     stayConnected: settings.consent.stayConnected,
     ...settings.authorization,
   });

@@ -1,6 +1,11 @@
 // A connection is a grant together with its connector, account and client. Pure: no I/O.
 import { type Account, isValidSince } from '../accounts/account.ts';
-import { type Connector, connectorState } from '../connectors/connector.ts';
+import {
+  type Connector,
+  type ConnectorSettings,
+  connectorState,
+  recordedState,
+} from '../connectors/connector.ts';
 import { type Lifetimes, endReason, validUntil, wasExchanged } from '../grants/grant-lifetime.ts';
 import {
   type Tombstone,
@@ -45,6 +50,7 @@ export type ConnectionContext = {
   account: Account | undefined;
   entitled: Level | undefined;
   lifetimes: Lifetimes;
+  settings: ConnectorSettings;
   now: number;
 };
 
@@ -131,12 +137,20 @@ function connectorEnd(connector: Connector | undefined, now: number): End | unde
   // The time is not known.
   if (!connector) return { reason: 'connector_deleted', at: Infinity };
   const { revokedAt = Infinity, expiresAt = Infinity } = connector;
-  const state = connectorState(connector, now);
+  const state = recordedState(connector, now);
   if (state === 'revoked') return { reason: 'connector_revoked', at: revokedAt };
   return state === 'expired' ? { reason: 'connector_expired', at: expiresAt } : undefined;
 }
 
-function refusalReason({ account, entitled }: ConnectionContext): Reason | undefined {
+function refusalReason({
+  connector,
+  account,
+  entitled,
+  settings,
+  now,
+}: ConnectionContext): Reason | undefined {
+  if (connector && connectorState(connector, now, settings) === 'unconfigured')
+    return 'connector_unconfigured';
   if (!account) return 'account_deleted';
   return entitled === undefined ? 'not_entitled' : undefined;
 }

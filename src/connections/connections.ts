@@ -30,7 +30,7 @@ import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
 import { type Connection, type ConnectionState, describeConnection } from './connection.ts';
 
-export type ConnectionSettings = Pick<Settings, 'lifetimes' | 'entitlements'>;
+export type ConnectionSettings = Pick<Settings, 'lifetimes' | 'entitlements' | 'upstreams'>;
 type Reading = Pick<AuditServices, 'store' | 'now'>;
 
 /** Conditions that a listed connection meets. An absent one is met by all. */
@@ -235,7 +235,14 @@ function connectionReader(settings: ConnectionSettings, { store, now }: Reading)
     ]);
     const via = isAsserted(stored) ? 'id-jag' : 'sign-in';
     const entitled = account && entitledLevel(account, settings.entitlements, via);
-    return describeConnection(id, stored, { connector, account, entitled, lifetimes, now: now() });
+    return describeConnection(id, stored, {
+      connector,
+      account,
+      entitled,
+      lifetimes,
+      settings,
+      now: now(),
+    });
   };
 }
 

@@ -13,7 +13,7 @@ import {
 import { type Finding, findingAbout, OUTCOMES } from './report.ts';
 import { checkRules, checkSettings } from './settings.ts';
 import { checkStore } from './store.ts';
-import { checkUpstream } from './upstream.ts';
+import { checkUpstreams } from './upstream.ts';
 
 type Check<Subject = Deployment> = {
   name: string;
@@ -44,7 +44,7 @@ const OUTSIDE_CHECKS: readonly Check[] = [
 const INSIDE_CHECKS: readonly Check<ConfiguredDeployment>[] = [
   { name: 'store', title: 'the store', run: checkStore },
   { name: 'identity-provider', title: 'the identity provider', run: checkIdentityProviders },
-  { name: 'upstream', title: 'the MCP server', run: checkUpstream },
+  { name: 'upstream', title: 'the MCP server', run: checkUpstreams },
   { name: 'traces', title: 'the trace collector', run: checkTraceCollector },
   { name: 'settings', title: 'settings', run: checkSettings },
   { name: 'entitlements', title: 'entitlement rules', run: checkRules },

@@ -9,7 +9,7 @@ import {
   remedyFor,
 } from '../resource-server/upstream/discovery.ts';
 import type { Settings } from '../settings/settings.ts';
-import type { UpstreamSettings } from '../settings/schema.ts';
+import type { Upstream } from '../settings/upstreams.ts';
 import { readStored } from '../store/name-key.ts';
 import { closeRedis, connectRedis } from '../store/redis-client.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
@@ -17,18 +17,28 @@ import { type Finding, findingAbout, type FindingFactory, okIfNone } from './rep
 
 const TIMEOUT_MS = 10_000;
 
-/** Checks that the operator's MCP server answers, and has the tools in the settings. */
-export async function checkUpstream(deployment: ConfiguredDeployment): Promise<Finding[]> {
+/** Checks that each of the operator's MCP servers answers, and has the tools in the settings. */
+export async function checkUpstreams(deployment: ConfiguredDeployment): Promise<Finding[]> {
   const { settings } = deployment;
-  const { upstream } = settings.resourceServer;
-  if (!upstream) return [];
+  if (settings.upstreams.length === 0) return [];
+  const keys = await readSigningKeys(settings).catch(() => undefined);
+  const findings = settings.upstreams.map((upstream) => checkUpstream(deployment, upstream, keys));
+  return (await Promise.all(findings)).flat();
+}
+
+async function checkUpstream(
+  deployment: ConfiguredDeployment,
+  upstream: Upstream,
+  keys: readonly SigningKey[] | undefined,
+): Promise<Finding[]> {
+  const { settings } = deployment;
   const { origin, pathname } = new URL(upstream.url);
   const finding = findingAbout('upstream', origin + pathname);
   const now = deployment.now() / 1000;
-  const keys = await readSigningKeys(settings).catch(() => undefined);
   try {
     const { revision, tools } = await discoverTools({
       url: upstream.url,
+      credentials: upstream.headers,
       maxAnswerBytes: upstream.maxAnswerBytes,
       issuer: settings.authUrl,
       ...(keys ? { signingKey: () => signingKey(keys, now) } : {}),
@@ -54,7 +64,7 @@ export async function checkUpstream(deployment: ConfiguredDeployment): Promise<F
           error.fault === 'rejected'
             ? 'it does not accept the caller header, so every call fails'
             : 'every call through a connect link fails',
-        remedy: remedyFor(error.fault),
+        remedy: remedyFor(error.fault, upstream),
       }),
     ];
   }
@@ -69,8 +79,8 @@ function noSigningKeys(finding: FindingFactory): Finding {
   });
 }
 
-function toolFindings(upstream: UpstreamSettings, names: readonly string[]): Finding[] {
-  const finding = findingAbout('tools', 'resourceServer.upstream.tools');
+function toolFindings(upstream: Upstream, names: readonly string[]): Finding[] {
+  const finding = findingAbout('tools', `${upstream.setting}.tools`);
   const tools = names.map((name) => ({ name }));
   const { missing, undeclared, needed } = compareTools(upstream, tools);
   if (names.length === 0)

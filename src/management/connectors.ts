@@ -15,13 +15,15 @@ import { HttpError, notFound } from '../http/errors.ts';
 import type { ConnectorResource, Page } from './api/resources.ts';
 import { connectorResource, firstPage } from './representations.ts';
 import type { ManagementContext } from './context.ts';
+import { requireUpstream } from './upstreams.ts';
 
 export async function createConnector(
   management: ManagementContext,
   connector: NewConnector,
 ): Promise<ConnectorResource> {
-  const { services } = management;
-  const created = await createRecord(services.store, connector, services.now());
+  const { services, settings } = management;
+  const wanted = { ...connector, ...requireUpstream(settings, connector.upstream) };
+  const created = await createRecord(services.store, wanted, services.now());
   await record(management, 'connector_created', created.id);
   return resource(management, created);
 }
@@ -76,7 +78,7 @@ export async function deleteConnector(
   id: string,
 ): Promise<ConnectorResource> {
   const { services } = management;
-  requireUnusable(await requireConnector(management, id), services.now());
+  requireUnusable(management, await requireConnector(management, id));
   const connector = await deleteRecord(services.store, id);
   if (!connector) throw unknownConnector();
   await record(management, 'connector_deleted', id);
@@ -87,10 +89,9 @@ async function resource(
   { settings, services: { store, now } }: ManagementContext,
   connector: Connector,
 ): Promise<ConnectorResource> {
-  const { resourceUrl } = settings;
   const lifetimes = grantLifetimes(settings.lifetimes);
   const isActive = (grantId: string) => isGrantActive(store, grantId, lifetimes, now());
-  return connectorResource(await withCommittedUses(connector, isActive), resourceUrl, now());
+  return connectorResource(await withCommittedUses(connector, isActive), settings, now());
 }
 
 async function requireConnector(
@@ -103,8 +104,8 @@ async function requireConnector(
 }
 
 /** Prevents deleting a working connector by mistake. People also learn that a link is revoked before it becomes unknown. */
-function requireUnusable(connector: Connector, now: number): void {
-  if (!isUsable(connector, now)) return;
+function requireUnusable({ settings, services }: ManagementContext, connector: Connector): void {
+  if (!isUsable(connector, services.now(), settings)) return;
   const message = 'this connector still works: revoke it first, then delete it';
   throw new HttpError(409, 'still_in_use', message);
 }

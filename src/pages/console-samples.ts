@@ -154,6 +154,7 @@ const ACTIVE: ConsoleConnector & { link: string } = {
   name: 'Club numbers',
   level: 'operations',
   suggestedLevel: 'analytics',
+  upstream: 'orders',
   state: 'active',
   href: '/console/connectors/4qR8sT1vWxYz2aBcD3eFgH',
   link: 'https://mcp.example.com/connect/4qR8sT1vWxYz2aBcD3eFgH/mcp',
@@ -187,6 +188,11 @@ const FORM = {
   name: '',
   level: 'analytics',
   days: '',
+  upstreams: [
+    { id: 'orders', name: 'Orders' },
+    { id: 'tickets', name: 'Tickets' },
+  ],
+  upstream: 'orders',
 };
 
 const EVERY_FIELD = { label: 'id', text: '', code: '', textKey: '', name: '', time: 0, level: '' };

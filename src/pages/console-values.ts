@@ -22,7 +22,9 @@ export type ConsoleConnector = {
   level: string;
   /** What the consent page preselects at most. */
   suggestedLevel?: string;
-  state: 'active' | 'used-up' | 'expired' | 'revoked';
+  /** The id of the MCP server that it leads to. Absent for the sample. */
+  upstream?: string;
+  state: 'active' | 'used-up' | 'expired' | 'revoked' | 'unconfigured';
   href: string;
   createdAt: number;
   expiresAt?: number;
@@ -39,6 +41,9 @@ export type CreateForm = {
   name: string;
   level: string;
   days: string;
+  /** The MCP servers to choose from; empty if there is no choice. `upstream` is the id of the chosen one. */
+  upstreams: { id: string; name: string }[];
+  upstream: string;
 };
 
 /** A field of a list item. `label` is the key below `console.fields`. One of `text`, `code`, `time` and `level` is present. */

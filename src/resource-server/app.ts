@@ -1,7 +1,7 @@
 import { Router } from '@koa/router';
 import type { JWTVerifyGetKey } from 'jose';
 import type Koa from 'koa';
-import { type Connector, connectorState } from '../connectors/connector.ts';
+import { type Connector, type ConnectorSettings, connectorState } from '../connectors/connector.ts';
 import { allowAnyOrigin, requireAllowedOrigin } from '../http/cors.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
@@ -10,6 +10,7 @@ import { keyRing } from '../keys/key-ring.ts';
 import { recordUse } from '../minted-tokens/minted-tokens.ts';
 import type { Services } from '../services.ts';
 import type { Settings } from '../settings/settings.ts';
+import { findUpstream, type LeadsToUpstream } from '../settings/upstreams.ts';
 import { authenticate, authenticateMintedToken, tokenVerifier } from './authenticate.ts';
 import { requireLevel } from './authorize.ts';
 import { callAuditor } from './call-audit.ts';
@@ -34,7 +35,7 @@ export async function resourceServer(
 ): Promise<ResourceServer> {
   const { store, rateLimits, now } = services;
   const records = await openRecordCache(store, now);
-  const mcp = openMcpHandler(settings, services, records);
+  const handlers = openMcpHandlers(settings, services, records);
   const app = createHost({
     ...services,
     name: 'resource-server',
@@ -46,24 +47,26 @@ export async function resourceServer(
   const authentication = {
     addresses: settings,
     records,
+    upstreams: settings.upstreams,
     verifyToken: tokenVerifier({ issuer: settings.authUrl, verificationKeys, now }),
     wrongTokens: rateLimits.wrongTokens,
   };
   const requireDpopProof = dpopProofs(settings, services);
-  const { allowedOrigins, maxBodyBytes, upstream } = settings.resourceServer;
+  const { allowedOrigins, maxBodyBytes } = settings.resourceServer;
   const allowedOrigin = requireAllowedOrigin({
     allowed: new Set([settings.authUrl, settings.resourceUrl, ...allowedOrigins]),
     allowLoopback: !settings.production,
   });
-  const readOptions = { limit: maxBodyBytes, keepBigIntegers: upstream !== undefined };
+  const readOptions = { limit: maxBodyBytes, keepBigIntegers: settings.upstreams.length > 0 };
   const readConnector = async (id: string) =>
-    requireUsableConnector(await records.readConnector(id), now());
+    requireUsableConnector(await records.readConnector(id), now(), settings);
 
   const router = new Router({ sensitive: true, strict: true });
   metadataRoutes(router, settings, readConnector);
   router.all('/connect/:connector/mcp', allowedOrigin, async (ctx) => {
     const connector = await readConnector(String(ctx.params.connector));
     const caller = await authenticate(authentication, ctx, connector);
+    const mcp = handlers.serving(connector);
     await requireDpopProof(ctx, connector, caller);
     const body = ctx.method === 'POST' ? await readBody(ctx, readOptions) : undefined;
     requireLevel(settings, connector, caller, mcp.requiredLevel(body));
@@ -74,6 +77,7 @@ export async function resourceServer(
   router.all('/mcp', allowedOrigin, async (ctx) => {
     const revalidate = () => authenticateMintedToken(authentication, ctx);
     const caller = await revalidate();
+    const mcp = handlers.serving(caller.record);
     const body = ctx.method === 'POST' ? await readBody(ctx, readOptions) : undefined;
     await mcp.handle(ctx, { caller, body, revalidate });
     void recordUse(store, caller.record, now()).catch(() => undefined);
@@ -82,18 +86,24 @@ export async function resourceServer(
 
   return {
     app,
-    check: (signal) => checkUpstream(settings, services, signal),
-    end: mcp.end,
-    close: mcp.close,
+    check: (signal) => checkUpstreams(settings, services, signal),
+    end: handlers.end,
+    close: handlers.close,
   };
 }
 
 /** Throws 404 if the connector does not exist, and 410 if it ended. A connector without uses left still serves its connections. */
-function requireUsableConnector(connector: Connector | undefined, now: number): Connector {
+function requireUsableConnector(
+  connector: Connector | undefined,
+  now: number,
+  settings: ConnectorSettings,
+): Connector {
   if (!connector) throw notFound('there is no such connect link; check that it was copied whole');
-  const state = connectorState(connector, now);
+  const state = connectorState(connector, now, settings);
   if (state === 'revoked') throw gone('this connect link was revoked; ask for a fresh one');
   if (state === 'expired') throw gone('this connect link has expired; ask for a fresh one');
+  if (state === 'unconfigured')
+    throw gone('the MCP server of this connect link is no longer configured; ask for a fresh one');
   return connector;
 }
 
@@ -101,29 +111,53 @@ function gone(message: string): HttpError {
   return new HttpError(410, 'gone', message);
 }
 
-/** The operator's own MCP server if there is one, else the sample. */
-function openMcpHandler(
+type McpHandlers = {
+  /** The handler of the only MCP server that a connector or a minted token leads to, which the settings must have. */
+  serving(record: LeadsToUpstream): McpHandler;
+} & Pick<McpHandler, 'end' | 'close'>;
+
+/** One handler for each of the operator's own MCP servers, or the sample. */
+function openMcpHandlers(
   settings: Settings,
   services: Services,
   { onChange }: RecordCache,
-): McpHandler {
-  const { upstream } = settings.resourceServer;
-  if (upstream) return openUpstreamProxy(settings, services, upstream, onChange);
+): McpHandlers {
+  const { upstreams, productName } = settings;
   const { version, logger } = services;
-  const { productName } = settings;
-  return openSample({ productName, version, audit: callAuditor(services), logger });
+  const proxies = new Map(
+    upstreams.map((upstream) => [
+      upstream.id,
+      openUpstreamProxy(settings, services, upstream, onChange),
+    ]),
+  );
+  const sample =
+    upstreams.length === 0
+      ? openSample({ productName, version, audit: callAuditor(services), logger })
+      : undefined;
+  const all = [...proxies.values(), ...(sample ? [sample] : [])];
+  return {
+    serving(record) {
+      const handler = sample ?? proxies.get(findUpstream(upstreams, record)?.id ?? '');
+      if (!handler) throw new Error('the settings do not have the upstream of the record');
+      return handler;
+    },
+    end: (kind) => all.forEach((handler) => handler.end(kind)),
+    close: async () => void (await Promise.all(all.map((handler) => handler.close()))),
+  };
 }
 
 /** Imports the MCP client only with an upstream. */
-async function checkUpstream(
+async function checkUpstreams(
   settings: Settings,
   services: Services,
   signal: AbortSignal,
 ): Promise<void> {
-  const { upstream } = settings.resourceServer;
-  if (!upstream) return;
+  const { upstreams } = settings;
+  if (upstreams.length === 0) return;
   const discovery = await import('./upstream/discovery.ts');
-  await discovery.checkUpstream(settings, services, upstream, signal);
+  await Promise.all(
+    upstreams.map((upstream) => discovery.checkUpstream(settings, services, upstream, signal)),
+  );
 }
 
 /** Protected resource metadata (RFC 9728) of the server and of each connect link, including used-up links, for any web origin. */

@@ -20,6 +20,8 @@ import { isKeySetError } from '../keys/remote-keys.ts';
 import { lruCache } from '../lru-cache.ts';
 import { type MintedToken, mintedAudience } from '../minted-tokens/minted-tokens.ts';
 import { isLevel, type Level, lowest } from '../permission-level.ts';
+import type { Settings } from '../settings/settings.ts';
+import { isServed } from '../settings/upstreams.ts';
 import { membersOf } from './json-rpc.ts';
 import { type Addresses, metadataUrl } from './metadata.ts';
 import type { RecordCache } from './record-cache.ts';
@@ -46,6 +48,8 @@ export type MintedCaller = Caller & { record: MintedToken };
 export type Authentication = {
   addresses: Addresses;
   records: Pick<RecordCache, 'readGrant' | 'readAccount' | 'readMintedToken'>;
+  /** The MCP servers that minted tokens may lead to. */
+  upstreams: Settings['upstreams'];
   verifyToken: VerifyToken;
   /** Counts tokens that we did not sign. Expired and revoked tokens do not count. */
   wrongTokens: RateLimit;
@@ -91,8 +95,11 @@ export async function authenticateMintedToken(
   throw new HttpError(401, 'invalid_token', message, { headers: { 'WWW-Authenticate': 'Bearer' } });
 }
 
-/** `bound` and `unbound` tokens were presented with the scheme of the other kind. */
-type Refusal = TokenFault | 'ended' | 'bound' | 'unbound';
+/**
+ * `bound` and `unbound` tokens were presented with the scheme of the other kind. The settings do not have the MCP server of an `unconfigured`
+ * token.
+ */
+type Refusal = TokenFault | 'ended' | 'unconfigured' | 'bound' | 'unbound';
 
 /** `unknown` tokens, which we did not sign, get no details. */
 const REFUSALS: Record<Refusal, string> = {
@@ -100,6 +107,7 @@ const REFUSALS: Record<Refusal, string> = {
   expired: 'the access token has expired: refresh it, or sign in again',
   'wrong-audience': 'the access token is for another address: sign in through this connect link',
   ended: 'this access token, or the sign-in behind it, has ended: refresh it, or sign in again',
+  unconfigured: 'the MCP server of this connect link is no longer configured',
   bound: 'this access token is bound to a key: send it as DPoP, with a proof of that key',
   unbound: 'this access token is not bound to a key: send it as Bearer',
 };
@@ -109,6 +117,7 @@ const MINTED_REFUSALS: Record<Refusal, string> = {
   expired: 'this minted token has expired; ',
   'wrong-audience': 'this token is for another address; ',
   ended: 'this minted token was revoked; ',
+  unconfigured: 'the MCP server of this minted token is no longer configured; ',
   bound: '',
   unbound: 'minted tokens are sent as Bearer; ',
 };
@@ -191,7 +200,7 @@ function boundKey({ cnf }: JWTPayload): string | undefined {
 }
 
 async function mintedCallerOf(
-  { addresses, records, verifyToken }: Authentication,
+  { addresses, records, upstreams, verifyToken }: Authentication,
   token: string,
   scheme: Scheme,
 ): Promise<MintedCaller | Refusal> {
@@ -201,6 +210,7 @@ async function mintedCallerOf(
   if (scheme === 'DPoP') return 'unbound';
   const record = await records.readMintedToken(claims.jti);
   if (!record) return 'ended';
+  if (!isServed(upstreams, record)) return 'unconfigured';
   const level = lowest(claims.scope, record.level);
   return {
     accountId: claims.sub,

@@ -35,12 +35,15 @@ describe("doctor's check of the MCP server", () => {
     more: object = { tools: ALL },
     timeout = 15_000,
   ): Promise<Finding[]> {
-    const resourceServer = {
-      ...good.settings.resourceServer,
-      upstream: upstreamSchema.parse({ url, ...more }),
+    const upstream = {
+      ...upstreamSchema.parse({ url, ...more }),
+      id: 'default',
+      name: 'tools',
+      headers: {},
+      setting: 'resourceServer.upstream',
     };
     const signal = AbortSignal.timeout(timeout);
-    const settings = { ...good.settings, resourceServer };
+    const settings = { ...good.settings, upstreams: [upstream] };
     return good.examine({ settings, signal }, ['upstream']);
   }
 

@@ -8,6 +8,7 @@ const connector = z.looseObject({
   name: z.string(),
   level: z.string(),
   link: z.string(),
+  upstream: z.string().optional(),
   state: z.string(),
   uses: z.number(),
 });
@@ -31,6 +32,7 @@ export type ConnectorOptions = {
   name?: string;
   level?: Level;
   suggestedLevel?: Level;
+  upstream?: string;
   maxUses?: number;
   expiresAt?: string;
 };

@@ -7,6 +7,7 @@ import {
   type KoaContextWithOIDC,
 } from 'oidc-provider';
 import { canonicalResource, connectorIdOf, connectLink } from '../../connectors/connect-link.ts';
+import { type ConnectorSettings, connectorState } from '../../connectors/connector.ts';
 import { findConnector, findConnectorNamed } from '../../connectors/connectors.ts';
 import { HttpError } from '../../http/errors.ts';
 import {
@@ -55,6 +56,7 @@ export type AuthorizationRequestOptions = {
   defaultConnector?: string;
   /** `offered`: the consent page offers a refresh token even if the client did not ask for one. */
   stayConnected: 'offered' | 'on-request';
+  connectorSettings: ConnectorSettings;
   now: () => number;
 };
 
@@ -107,9 +109,13 @@ async function requestedResource(
   sent: Query[string],
 ): Promise<Query[string]> {
   if (sent === undefined || sent === '') {
-    const { store, resourceUrl, defaultConnector, now } = options;
+    const { store, resourceUrl, defaultConnector, connectorSettings, now } = options;
     if (defaultConnector === undefined) return undefined;
-    const connector = await findConnectorNamed(store, defaultConnector, now());
+    const connector = await findConnectorNamed(
+      store,
+      defaultConnector,
+      (each) => connectorState(each, now(), connectorSettings) === 'active',
+    );
     return connector && connectLink(resourceUrl, connector.id);
   }
   const distinct = [...new Set([sent].flat().map((value) => canonicalResource(value) ?? value))];

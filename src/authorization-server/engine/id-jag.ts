@@ -176,7 +176,7 @@ async function authorize(context: IdJagContext, ctx: Context, jag: IdJag): Promi
   if (usedBefore) throw idJagError('replayed');
   if (revoked !== undefined) throw idJagError('client_revoked');
   if (!connector) throw idJagError('unknown_resource');
-  if (!isUsable(connector, now())) throw idJagError('connector_over');
+  if (!isUsable(connector, now(), context.settings)) throw idJagError('connector_over');
   const identity = {
     ...jag.person,
     id: accountIdOf(keys.accountIds, jag.person.issuer, jag.person.subject),

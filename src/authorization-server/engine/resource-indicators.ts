@@ -2,7 +2,12 @@
 import { errors, type KoaContextWithOIDC, type ResourceServer } from 'oidc-provider';
 import { type Account, isValidSince } from '../../accounts/account.ts';
 import { canonicalResource, connectorIdOf } from '../../connectors/connect-link.ts';
-import { type Connector, connectorState, isUsable } from '../../connectors/connector.ts';
+import {
+  type Connector,
+  type ConnectorSettings,
+  connectorState,
+  isUsable,
+} from '../../connectors/connector.ts';
 import type { EnginePayload } from '../../grants/grant-record.ts';
 import type { Reason } from '../../grants/reasons.ts';
 import { SIGNING_ALGORITHM } from '../../keys/signing-keys.ts';
@@ -19,6 +24,7 @@ import { invalidGrant, mapStoreErrors } from './errors.ts';
 
 export type TokenPolicy = {
   resourceUrl: string;
+  connectorSettings: ConnectorSettings;
   now: () => number;
   readConnector: (id: string) => Promise<Connector | undefined>;
   refreshConnector: (id: string) => Promise<Connector | undefined>;
@@ -69,7 +75,7 @@ async function requireConnector(policy: TokenPolicy, ctx: KoaContextWithOIDC, re
     throw new errors.InvalidTarget('request one resource at a time');
   const id = connectorIdOf(policy.resourceUrl, resource);
   const connector = id === undefined ? undefined : await policy.refreshConnector(id);
-  if (!connector || !isUsable(connector, policy.now()))
+  if (!connector || !isUsable(connector, policy.now(), policy.connectorSettings))
     throw new errors.InvalidTarget(UNKNOWN_RESOURCE);
   return connector;
 }
@@ -121,8 +127,9 @@ export async function requireLevel(policy: TokenPolicy, granted: EnginePayload):
     id === undefined ? undefined : policy.readConnector(id),
     policy.readAccount(String(granted.accountId)),
   ]);
-  const ended = connectorEndReason(connector, policy.now());
-  if (!connector || ended) throw invalidGrant('the connect link was revoked or has expired', ended);
+  const ended = connectorEndReason(policy, connector);
+  if (!connector || ended)
+    throw invalidGrant('the connect link was revoked, has expired or is not configured', ended);
   if (account && !isValidSince(account, Number(granted.iat))) {
     throw invalidGrant('the account was disabled after this was granted', 'account_disabled');
   }
@@ -135,9 +142,13 @@ export async function requireLevel(policy: TokenPolicy, granted: EnginePayload):
   return lowest(connector.level, entitled);
 }
 
-function connectorEndReason(connector: Connector | undefined, now: number): Reason | undefined {
+function connectorEndReason(
+  { now, connectorSettings }: TokenPolicy,
+  connector: Connector | undefined,
+): Reason | undefined {
   if (!connector) return 'connector_deleted';
-  const state = connectorState(connector, now);
+  const state = connectorState(connector, now(), connectorSettings);
   if (state === 'revoked') return 'connector_revoked';
+  if (state === 'unconfigured') return 'connector_unconfigured';
   return state === 'expired' ? 'connector_expired' : undefined;
 }

@@ -325,7 +325,7 @@ async function requireConnector(
 ): Promise<Connector> {
   const id = connectorIdOf(settings.resourceUrl, resource);
   const connector = id === undefined ? undefined : await findConnector(store, id);
-  if (connector && isUsable(connector, now())) return connector;
+  if (connector && isUsable(connector, now(), settings)) return connector;
   throw new HttpError(400, 'invalid_target', 'this connect link was revoked or has expired');
 }
 

@@ -107,6 +107,11 @@ const level = z.enum(LEVELS, `one of ${LEVELS.join(', ')}`);
 const nameAndLevel = {
   name: z.string(VISIBLE_CHARACTERS).trim().regex(NAME, VISIBLE_CHARACTERS),
   level,
+  upstream: z
+    .string('the id of an upstream')
+    .max(32, 'the id of an upstream')
+    .optional()
+    .describe('Id of an MCP server in the settings. Default: the first.'),
 };
 
 type LevelAndSuggestion = { level: Level; suggestedLevel?: Level | undefined };

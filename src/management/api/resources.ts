@@ -15,6 +15,11 @@ const SIGNING_KEY_STATES = ['next', 'signing', 'retiring'] as const satisfies Si
 
 const time = z.iso.datetime();
 const level = z.enum(LEVELS);
+const upstream = z
+  .string()
+  .describe(
+    'Id of the MCP server that it leads to. Absent for the sample, and if it was created without one.',
+  );
 
 export const connectorSchema = z
   .strictObject({
@@ -24,6 +29,7 @@ export const connectorSchema = z
     suggestedLevel: level
       .optional()
       .describe('The highest level that the consent page preselects. Absent: `level`.'),
+    upstream: upstream.optional(),
     link: z.url(),
     state: z.enum(CONNECTOR_STATES),
     createdAt: time,
@@ -123,6 +129,7 @@ export const mintedTokenSchema = z
     id: z.string(),
     name: z.string(),
     level,
+    upstream: upstream.optional(),
     createdAt: time,
     expiresAt: time,
     lastFour: z.string(),
@@ -135,7 +142,14 @@ export const mintedTokenSchema = z
   .meta({ id: 'MintedToken' });
 
 export const newTokenSchema = z
-  .strictObject({ id: z.string(), name: z.string(), level, expiresAt: time, token: z.string() })
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    level,
+    upstream: upstream.optional(),
+    expiresAt: time,
+    token: z.string(),
+  })
   .meta({ id: 'NewToken', description: 'The only response that contains the token itself.' });
 
 export const auditItemSchema = z

@@ -9,7 +9,7 @@ import {
   parseTime,
   type RelativeOrAbsoluteTime,
 } from './option-values.ts';
-import { details, minute, plain, table, type Terminal } from './terminal.ts';
+import { details, minute, plain, table, type Terminal, upstreamColumn } from './terminal.ts';
 
 const EXAMPLES = `
 Examples:
@@ -27,6 +27,7 @@ type CreateOptions = {
   name: string;
   level: Level;
   suggest?: Level;
+  upstream?: string;
   maxUses?: number;
   expires?: RelativeOrAbsoluteTime;
 };
@@ -52,6 +53,7 @@ export function addConnectorCommands(program: Command, { openClient, print }: Te
         LEVELS,
       ),
     )
+    .option('--upstream <id>', 'the MCP server it leads to, by default the first in the settings')
     .option('--max-uses <number>', 'how many times an app can be connected', parseCount)
     .option('--expires <when>', 'after 90s, 15m, 12h or 30d, or at an ISO 8601 time', parseTime)
     .addHelpText('after', EXAMPLES)
@@ -106,13 +108,15 @@ Add it to a client, for example:
 }
 
 function detailsText(connector: ConnectorResource): string {
-  const { id, name, level, suggestedLevel, state, link, createdAt, expiresAt } = connector;
+  const { id, name, level, suggestedLevel, upstream, state, link, createdAt, expiresAt } =
+    connector;
   return details({
     name,
     link,
     id,
     level,
     ...(suggestedLevel === undefined ? {} : { 'suggested level': suggestedLevel }),
+    ...(upstream === undefined ? {} : { upstream }),
     state,
     uses: usesText(connector),
     created: minute(createdAt),
@@ -124,11 +128,13 @@ function listText({ items }: { items: ConnectorResource[] }): string {
   if (items.length === 0)
     return `There are no connectors yet. Create one:
   gatehouse connector create --name "Ops" --level operations`;
+  const upstreams = upstreamColumn(items);
   const rows = items.map((connector) => {
     const { id, name, level, state, expiresAt } = connector;
-    return [id, name, level, state, usesText(connector), expiresAt ? minute(expiresAt) : 'never'];
+    const expires = expiresAt ? minute(expiresAt) : 'never';
+    return [id, name, level, ...upstreams.cells(connector), state, usesText(connector), expires];
   });
-  return table(['ID', 'NAME', 'LEVEL', 'STATE', 'USES', 'EXPIRES'], rows);
+  return table(['ID', 'NAME', 'LEVEL', ...upstreams.title, 'STATE', 'USES', 'EXPIRES'], rows);
 }
 
 function usesText({ uses, maxUses }: ConnectorResource): string {

@@ -69,3 +69,17 @@ export function quoted(word: string): string {
 export function minute(time: string): string {
   return `${time.slice(0, 10)} ${time.slice(11, 16)} UTC`;
 }
+
+type Item = { upstream?: string | undefined };
+
+/** The column of the MCP servers, if the items lead to several. */
+export function upstreamColumn(items: readonly Item[]): {
+  title: string[];
+  cells: (item: Item) => string[];
+} {
+  const isShown = new Set(items.map(({ upstream }) => upstream)).size > 1;
+  return {
+    title: isShown ? ['UPSTREAM'] : [],
+    cells: ({ upstream = '' }) => (isShown ? [upstream] : []),
+  };
+}

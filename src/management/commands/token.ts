@@ -4,7 +4,7 @@ import { allItems } from '../api/client.ts';
 import type { MintedTokenResource, NewTokenResource } from '../api/resources.ts';
 import { tokenExample } from '../instructions.ts';
 import { expiryMembers, parseTime, type RelativeOrAbsoluteTime } from './option-values.ts';
-import { minute, plain, table, type Terminal } from './terminal.ts';
+import { minute, plain, table, type Terminal, upstreamColumn } from './terminal.ts';
 
 const EXAMPLES = `
 Examples:
@@ -17,7 +17,12 @@ The token is for programs that cannot sign in with a browser. It is shown once a
 of the resource server, for at most 366d.
 ${EXAMPLES}`;
 
-type MintOptions = { name: string; level: Level; expires?: RelativeOrAbsoluteTime };
+type MintOptions = {
+  name: string;
+  level: Level;
+  upstream?: string;
+  expires?: RelativeOrAbsoluteTime;
+};
 
 export function addTokenCommands(program: Command, { openClient, print }: Terminal): void {
   const token = program
@@ -33,6 +38,7 @@ export function addTokenCommands(program: Command, { openClient, print }: Termin
         .choices(LEVELS)
         .makeOptionMandatory(),
     )
+    .option('--upstream <id>', 'the MCP server it leads to, by default the first in the settings')
     .option(
       '--expires <when>',
       'after 12h, 30d or 366d, or at an ISO 8601 time (default: 90d)',
@@ -62,12 +68,15 @@ export function addTokenCommands(program: Command, { openClient, print }: Termin
     });
 }
 
-function mintedText({ id, name, level, expiresAt, token }: NewTokenResource, url: string): string {
+function mintedText(
+  { id, name, level, upstream, expiresAt, token }: NewTokenResource,
+  url: string,
+): string {
   return `Minted a token. It is shown only once.
 
   name     ${plain(name)}
   id       ${id}
-  level    ${level}
+  level    ${level}${upstream === undefined ? '' : `\n  upstream ${upstream}`}
   expires  ${minute(expiresAt)}
 
 Send it with every request to ${url}
@@ -92,15 +101,20 @@ function listText({ items }: { items: MintedTokenResource[] }): string {
   if (items.length === 0)
     return `There are no minted tokens. Mint one:
   gatehouse token mint --name "Nightly report" --level analytics`;
-  const rows = items.map(({ id, name, level, lastFour, expiresAt, lastUsedAt, keyReplaced }) => [
-    id,
-    name,
-    level,
+  const upstreams = upstreamColumn(items);
+  const rows = items.map(({ lastFour, expiresAt, lastUsedAt, keyReplaced, ...token }) => [
+    token.id,
+    token.name,
+    token.level,
+    ...upstreams.cells(token),
     `…${lastFour}`,
     lastUsedAt ? minute(lastUsedAt) : 'never',
     keyReplaced ? 'key replaced: mint again' : minute(expiresAt),
   ]);
-  return table(['ID', 'NAME', 'LEVEL', 'ENDS IN', 'LAST USED', 'EXPIRES'], rows);
+  return table(
+    ['ID', 'NAME', 'LEVEL', ...upstreams.title, 'ENDS IN', 'LAST USED', 'EXPIRES'],
+    rows,
+  );
 }
 
 function revokedText({ id, name }: MintedTokenResource): string {

@@ -11,6 +11,7 @@ import {
 } from '../connectors.ts';
 import type { ConnectorResource } from '../api/resources.ts';
 import { connectorsQuery, newConnectorBody } from '../api/requests.ts';
+import { upstreamChoice } from '../upstreams.ts';
 import { instructionsFor } from '../instructions.ts';
 import { CONSOLE_PATH, type ConsoleContext, type ConsoleRoutes } from './context.ts';
 import { claimIdempotencyKey, createIdempotencyKey, type Form, optionalValue } from './forms.ts';
@@ -44,7 +45,14 @@ async function showList(
   const after = cursorIn(ctx, connectorsQuery);
   const { items, next } = await listConnectors(management, { limit: PAGE_ITEMS, after });
   const entries = rejected?.form ?? {};
-  const { name = '', level = 'analytics', suggestedLevel = '', maxUses = '', days = '' } = entries;
+  const {
+    name = '',
+    level = 'analytics',
+    suggestedLevel = '',
+    maxUses = '',
+    days = '',
+    upstream = '',
+  } = entries;
   const values = {
     console: layout(context, 'connectors', rejected?.problem),
     items: items.map(itemOf),
@@ -58,6 +66,8 @@ async function showList(
       suggestedLevel,
       maxUses,
       days,
+      upstreams: upstreamChoice(management.settings),
+      upstream,
     },
   };
   await management.services.pages.render(ctx, 'console/connectors', values, rejected ? 400 : 200);
@@ -83,9 +93,11 @@ const PROBLEMS: Record<string, FormProblem> = {
 function parseForm(form: Form, now: number): NewConnector | { problem: FormProblem } {
   const [maxUses, days] = [optionalValue(form, 'maxUses'), optionalValue(form, 'days')];
   const suggestedLevel = optionalValue(form, 'suggestedLevel');
+  const upstream = optionalValue(form, 'upstream');
   const parsed = newConnectorBody(now).safeParse({
     name: form.name,
     level: form.level,
+    ...(upstream === undefined ? {} : { upstream }),
     ...(suggestedLevel === undefined ? {} : { suggestedLevel }),
     ...(maxUses === undefined ? {} : { maxUses: Number(maxUses) }),
     ...(days === undefined ? {} : { expiresIn: `${days}d` }),
@@ -99,7 +111,7 @@ async function showOne(context: ConsoleContext): Promise<void> {
   const { management, ctx } = context;
   const connector = await showConnector(management, String(ctx.params.id));
   const { id, link, name, state } = connector;
-  const isUnusable = state === 'revoked' || state === 'expired';
+  const isUnusable = !['active', 'used-up'].includes(state);
   await management.services.pages.render(ctx, 'console/connector', {
     console: layout(context, 'connectors'),
     connector: { ...itemOf(connector), link },
@@ -110,12 +122,14 @@ async function showOne(context: ConsoleContext): Promise<void> {
 }
 
 function itemOf(connector: ConnectorResource): Item {
-  const { id, name, level, suggestedLevel, state, createdAt, expiresAt, maxUses, uses } = connector;
+  const { id, name, level, suggestedLevel, upstream, state, createdAt, expiresAt, maxUses, uses } =
+    connector;
   return {
     id,
     name,
     level,
     ...(suggestedLevel === undefined ? {} : { suggestedLevel }),
+    ...(upstream === undefined ? {} : { upstream }),
     state,
     href: `${PATH}/${id}`,
     createdAt: epochSeconds(createdAt),

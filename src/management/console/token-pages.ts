@@ -6,6 +6,7 @@ import type { MintedTokenResource } from '../api/resources.ts';
 import { newTokenBody, tokensQuery } from '../api/requests.ts';
 import { tokenExample } from '../instructions.ts';
 import { listTokens, mintToken, revokeToken } from '../minted-tokens.ts';
+import { upstreamChoice } from '../upstreams.ts';
 import { CONSOLE_PATH, type ConsoleContext, type ConsoleRoutes } from './context.ts';
 import { claimIdempotencyKey, createIdempotencyKey, type Form, optionalValue } from './forms.ts';
 import {
@@ -42,7 +43,7 @@ async function show(
   const { management, ctx } = context;
   const after = cursorIn(ctx, tokensQuery);
   const { items, next } = await listTokens(management, { limit: PAGE_ITEMS, after });
-  const { name = '', level = 'analytics', days = '' } = form;
+  const { name = '', level = 'analytics', days = '', upstream = '' } = form;
   const values = {
     console: layout(context, 'tokens', problem),
     items: items.map(itemOf),
@@ -54,6 +55,8 @@ async function show(
       name,
       level,
       days,
+      upstreams: upstreamChoice(management.settings),
+      upstream,
     },
     ...(minted ? { minted } : {}),
   };
@@ -75,8 +78,10 @@ async function mint(context: ConsoleContext, form: Form): Promise<void> {
 function parseForm(form: Form, now: number): NewMintedToken | { problem: FormProblem } {
   const days = optionalValue(form, 'days');
   const { name, level } = form;
+  const upstream = optionalValue(form, 'upstream');
+  const server = upstream === undefined ? {} : { upstream };
   const expiry = days === undefined ? {} : { expiresIn: `${days}d` };
-  const parsed = newTokenBody(now).safeParse({ name, level, ...expiry });
+  const parsed = newTokenBody(now).safeParse({ name, level, ...server, ...expiry });
   if (parsed.success) return parsed.data;
   const [member] = parsed.error.issues[0]?.path ?? [];
   if (member === 'name') return { problem: 'name' };
@@ -91,6 +96,7 @@ function itemOf(token: MintedTokenResource): Values['items'][number] {
     isOk: !keyReplaced,
     fields: [
       levelField(token.level),
+      ...(token.upstream === undefined ? [] : [codeField('upstream', token.upstream)]),
       ...dateFields('created', token.createdAt),
       ...dateFields('expires', token.expiresAt),
       ...dateFields('lastUsed', token.lastUsedAt),

@@ -9,7 +9,7 @@ import {
 import type { SigningKey } from '../../keys/signing-keys.ts';
 import { type Level, LEVELS } from '../../permission-level.ts';
 import type { Services } from '../../services.ts';
-import type { UpstreamSettings } from '../../settings/schema.ts';
+import type { Upstream } from '../../settings/upstreams.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { Caller } from '../authenticate.ts';
 import { CALLER_HEADER, callerHeader } from './caller-header.ts';
@@ -18,6 +18,8 @@ import { levelOfTool, levelRules } from './levels.ts';
 export type DiscoveryOptions = {
   /** The upstream's address, exactly as in the settings. */
   url: string;
+  /** The operator's credentials. */
+  credentials: Readonly<Record<string, string>>;
   /** Per response. */
   maxAnswerBytes: number;
   issuer: string;
@@ -121,10 +123,11 @@ async function headersOf({
   url: audience,
   issuer,
   signingKey,
+  credentials,
   version,
   now,
 }: DiscoveryOptions): Promise<Record<string, string>> {
-  const agent = { 'user-agent': `gatehouse/${version}` };
+  const agent = { ...credentials, 'user-agent': `gatehouse/${version}` };
   if (!signingKey) return agent;
   const headerOf = callerHeader({ issuer, audience, signingKey, now });
   return { ...agent, [CALLER_HEADER]: await headerOf(OURSELVES) };
@@ -248,7 +251,7 @@ function printable(text: string, maxLength = MAX_TEXT_LENGTH): string {
 // Comparison with the settings
 
 export type ToolComparison = {
-  /** Names in `resourceServer.upstream.tools` that the MCP server lacks. */
+  /** Names in the settings that the MCP server lacks. */
   missing: string[];
   /** Tools that need `defaultLevel`, because the settings do not name them. */
   undeclared: string[];
@@ -256,10 +259,7 @@ export type ToolComparison = {
   needed: Map<Level, number>;
 };
 
-export function compareTools(
-  upstream: UpstreamSettings,
-  tools: readonly DiscoveredTool[],
-): ToolComparison {
+export function compareTools(upstream: Upstream, tools: readonly DiscoveredTool[]): ToolComparison {
   const names = new Set(tools.map(({ name }) => name));
   const declared = new Set(upstream.tools.map(({ name }) => name));
   const rules = levelRules(upstream);
@@ -288,25 +288,23 @@ export function listOf(names: readonly string[]): string {
   return more > 0 ? `${shown} and ${more} more` : shown;
 }
 
-const VERIFY_CALLER =
-  'configure the MCP server to verify the header gatehouse-caller: keys at {authUrl}/oauth/jwks, issuer authUrl, audience exactly resourceServer.upstream.url; sub may be gatehouse';
-
-const REMEDIES: Record<DiscoveryFault, string> = {
-  unreachable:
-    'check resourceServer.upstream.url, that the MCP server runs, and that no firewall blocks this machine',
-  timeout: 'check that this machine reaches the MCP server, and how long its response takes',
-  rejected: VERIFY_CALLER,
-  redirected:
-    'set resourceServer.upstream.url to the final address, including its path and slash: redirects are not followed',
-  'not-found': 'check the path of resourceServer.upstream.url (often /mcp)',
-  failing: 'see the log of the MCP server',
-  'too-large': 'reduce the number of tools, or raise resourceServer.upstream.maxAnswerBytes',
-  'not-mcp': 'check that resourceServer.upstream.url is an MCP server with Streamable HTTP',
+const REMEDIES: Record<DiscoveryFault, (setting: string) => string> = {
+  unreachable: (setting) =>
+    `check ${setting}.url, that the MCP server runs, and that no firewall blocks this machine`,
+  timeout: () => 'check that this machine reaches the MCP server, and how long its response takes',
+  rejected: (setting) =>
+    `configure the MCP server to verify the header gatehouse-caller: keys at {authUrl}/oauth/jwks, issuer authUrl, audience exactly ${setting}.url; sub may be gatehouse. If it needs a credential of its own, set ${setting}.headers`,
+  redirected: (setting) =>
+    `set ${setting}.url to the final address, including its path and slash: redirects are not followed`,
+  'not-found': (setting) => `check the path of ${setting}.url (often /mcp)`,
+  failing: () => 'see the log of the MCP server',
+  'too-large': (setting) => `reduce the number of tools, or raise ${setting}.maxAnswerBytes`,
+  'not-mcp': (setting) => `check that ${setting}.url is an MCP server with Streamable HTTP`,
 };
 
 /** What the operator can do. */
-export function remedyFor(fault: DiscoveryFault): string {
-  return REMEDIES[fault];
+export function remedyFor(fault: DiscoveryFault, { setting }: Pick<Upstream, 'setting'>): string {
+  return REMEDIES[fault](setting);
 }
 
 const TIMEOUT_MS = 15_000;
@@ -318,15 +316,16 @@ const TIMEOUT_MS = 15_000;
 export async function checkUpstream(
   { authUrl: issuer }: Settings,
   { version, keys, logger, now }: Services,
-  upstream: UpstreamSettings,
+  upstream: Upstream,
   signal: AbortSignal,
 ): Promise<void> {
-  const { url, maxAnswerBytes } = upstream;
+  const { url, headers: credentials, maxAnswerBytes } = upstream;
   const { origin, pathname } = new URL(url);
   const what = origin + pathname;
   try {
     const { tools } = await discoverTools({
       url,
+      credentials,
       maxAnswerBytes,
       issuer,
       ...(keys.signing ? { signingKey: keys.signing.current } : {}),
@@ -338,7 +337,7 @@ export async function checkUpstream(
     if (signal.aborted) return;
     const { missing } = compareTools(upstream, tools);
     if (missing.length === 0) return;
-    const remedy = `correct the names in resourceServer.upstream.tools; the MCP server has ${listOf(tools.map(({ name }) => name))}`;
+    const remedy = `correct the names in ${upstream.setting}.tools; the MCP server has ${listOf(tools.map(({ name }) => name))}`;
     logger.warn(
       { what, reason: `it has no tool ${listOf(missing)}`, remedy },
       'the MCP server lacks tools that are in the settings',
@@ -348,7 +347,7 @@ export async function checkUpstream(
     const fault = error instanceof DiscoveryError ? error.fault : 'not-mcp';
     const reason = error instanceof Error ? `it ${error.message}` : 'no reason is known';
     logger.warn(
-      { what, reason, remedy: remedyFor(fault) },
+      { what, reason, remedy: remedyFor(fault, upstream) },
       'the tools of the MCP server cannot be read',
     );
   }

@@ -1,6 +1,6 @@
 // Authorizes messages for the upstream by the levels in the settings.
 import { type Level, LEVELS } from '../../permission-level.ts';
-import type { UpstreamSettings } from '../../settings/schema.ts';
+import type { Upstream } from '../../settings/upstreams.ts';
 import type { Caller } from '../authenticate.ts';
 import { authorize, denialText, type RequiredLevel } from '../authorize.ts';
 import {
@@ -46,7 +46,10 @@ const UNRESTRICTED_SUBSCRIPTIONS: ReadonlySet<string> = new Set([
 /** MCP recommends at most 128. */
 const MAX_NAME_LENGTH = 512;
 
-export function levelRules({ tools, defaultLevel }: UpstreamSettings): LevelRules {
+export function levelRules({
+  tools,
+  defaultLevel,
+}: Pick<Upstream, 'tools' | 'defaultLevel'>): LevelRules {
   return {
     tools: new Map(tools.map(({ name, level }) => [name, level])),
     foldedNames: new Set(tools.map(({ name }) => foldName(name))),

@@ -7,7 +7,7 @@ import { keyRing } from '../../keys/key-ring.ts';
 import { type SpanLink, tracedRequest } from '../../observability/tracing.ts';
 import { isRecorded } from '../../permission-level.ts';
 import type { Services } from '../../services.ts';
-import type { UpstreamSettings } from '../../settings/schema.ts';
+import type { Upstream } from '../../settings/upstreams.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { StoreUnavailable } from '../../store/store.ts';
 import {
@@ -60,7 +60,7 @@ import {
 export function openUpstreamProxy(
   settings: Settings,
   services: Services,
-  upstream: UpstreamSettings,
+  upstream: Upstream,
   onChange: RecordCache['onChange'],
 ): McpHandler {
   const { store, keys, now } = services;
@@ -95,7 +95,7 @@ export function openUpstreamProxy(
 }
 
 type Proxy = {
-  upstream: UpstreamSettings;
+  upstream: Upstream;
   productName: string;
   services: Services;
   send: (request: OutboundRequest) => Promise<UpstreamResponse>;
@@ -135,7 +135,14 @@ async function proxyRequest(
   if (messages.length === 1) requestContext(ctx).jsonRpc = { id: messages[0]?.id };
   const headers = outboundHeaders(
     { headers: ctx.req.headers, messages },
-    { ids, parameterHeaders, caller, callerJwt: await proxy.callerJwt(caller), version },
+    {
+      ids,
+      parameterHeaders,
+      caller,
+      callerJwt: await proxy.callerJwt(caller),
+      credentials: proxy.upstream.headers,
+      version,
+    },
   );
 
   const ownTasks = messages.some(namesTask) ? await tasks.idsOf(caller) : NO_TASKS;
