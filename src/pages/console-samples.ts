@@ -5,6 +5,7 @@ import type {
   ConsoleLayout,
   ConsoleValues,
 } from './console-values.ts';
+import { INSTRUCTIONS } from './instruction-samples.ts';
 
 type ListSample = { view: 'console/list'; values: ConsoleValues['console/list'] };
 
@@ -172,14 +173,6 @@ const {
   link: _link,
   ...UNLIMITED
 } = ACTIVE;
-
-const INSTRUCTIONS = ['claude', 'claude-code', 'vs-code', 'cursor', 'mcp-remote'].map((client) => {
-  const command = `claude mcp add --transport http club-numbers ${ACTIVE.link}`;
-  return {
-    client,
-    text: client === 'claude-code' ? command : `{\n  "${client}": "${ACTIVE.link}"\n}`,
-  };
-});
 
 const FORM = {
   action: '/console/connectors',

@@ -76,6 +76,9 @@ export type ConsoleItem = {
 /** `name` is the form field and the key below `console.filters`. Each choice is a value and the key of its text below `choiceTexts`. */
 export type ConsoleFilter = { name: string; value: string; choiceTexts: string; choices: string[] };
 
+/** What to copy into an app. `client` is the key of its texts below `apps`. */
+export type Instruction = { client: string; text: string };
+
 export type ConsoleValues = {
   /** Clients, grants, accounts and the audit log, with the texts of the section. */
   'console/list': {
@@ -114,7 +117,7 @@ export type ConsoleValues = {
     console: ConsoleLayout;
     connector: ConsoleConnector & { link: string };
     /** How to add the link to each app. Empty if the link no longer works. */
-    instructions: { client: string; text: string }[];
+    instructions: Instruction[];
     /** The address of the page where people see and disconnect their apps. */
     account: string;
     /** The path to post to: `revoke` for a working connector, `delete` for any other. */

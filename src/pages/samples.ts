@@ -1,6 +1,7 @@
 // Sample values for every page, for the theme check, the tests and the screenshots.
 import { LEVELS, type Level, levelsUpTo, preselectedLevel } from '../permission-level.ts';
 import { CONSOLE_SAMPLES, CONSOLE_SHARED } from './console-samples.ts';
+import { INSTRUCTIONS } from './instruction-samples.ts';
 import type { Account, Connector, ViewName, ViewValues } from './values.ts';
 
 export type Sample = {
@@ -119,6 +120,20 @@ export const SIGN_IN: ViewValues['sign-in'] = {
   ],
 };
 
+const CONNECT_LINK: ViewValues['connect-link'] = {
+  connector: CONNECTOR,
+  installs: [
+    { client: 'Cursor', href: 'cursor://anysphere.cursor-deeplink/mcp/install?name=club-numbers' },
+    { client: 'VS Code', href: 'vscode:mcp/install?%7B%22name%22%3A%22club-numbers%22%7D' },
+    {
+      client: 'VS Code Insiders',
+      href: 'vscode-insiders:mcp/install?%7B%22name%22%3A%22club-numbers%22%7D',
+    },
+    { client: 'LM Studio', href: 'lmstudio://add_mcp?name=club-numbers' },
+  ],
+  instructions: INSTRUCTIONS,
+};
+
 function consent(changes: Partial<ViewValues['consent']> = {}): Sample {
   return { view: 'consent', values: { ...CONSENT, ...changes } };
 }
@@ -219,6 +234,22 @@ export const SAMPLES: Record<string, Sample> = {
   },
   'signed-out': { view: 'signed-out', values: { signIn: '/account/sign-in' } },
   ...CONSOLE_SAMPLES,
+  'connect-link': { view: 'connect-link', values: CONNECT_LINK, status: 401 },
+  'connect-link-hostile': {
+    view: 'connect-link',
+    values: { ...CONNECT_LINK, connector: { name: `“\u202E ${LONG}`, link: LINK } },
+    status: 401,
+  },
+  'connect-link-revoked': {
+    view: 'error',
+    values: { about: 'link_revoked', reference: 'Zr8kT2mQp1Vx' },
+    status: 410,
+  },
+  'connect-link-unknown': {
+    view: 'error',
+    values: { about: 'link_unknown', reference: 'Zr8kT2mQp1Vx' },
+    status: 404,
+  },
   home: { view: 'home', values: { resourceUrl: 'https://mcp.example.com', account: '/account' } },
 };
 

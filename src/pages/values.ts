@@ -1,5 +1,5 @@
 // The values of each page, without words. views/README.md describes them for authors of templates.
-import type { ConsoleValues } from './console-values.ts';
+import type { ConsoleValues, Instruction } from './console-values.ts';
 
 /** `provider` is absent for a company account. */
 export type Account = {
@@ -119,7 +119,14 @@ export type ViewValues = ConsoleValues & {
   };
   /** `signIn` is a path on the same host. */
   'signed-out': { signIn: string };
-  /** `account` is the path of the connected apps. */
+  /** How to add a connect link to apps. */
+  'connect-link': {
+    connector: Connector;
+    /** Addresses that add the link to the app with this name. They have the scheme of the app. */
+    installs: { client: string; href: string }[];
+    instructions: Instruction[];
+  };
+  /** `account` is the address of the connected apps. */
   home: { resourceUrl: string; account: string };
 };
 

@@ -11,13 +11,19 @@ import { recordUse } from '../minted-tokens/minted-tokens.ts';
 import type { Services } from '../services.ts';
 import type { Settings } from '../settings/settings.ts';
 import { findUpstream, type LeadsToUpstream } from '../settings/upstreams.ts';
-import { authenticate, authenticateMintedToken, tokenVerifier } from './authenticate.ts';
+import {
+  authenticate,
+  authenticateMintedToken,
+  tokenRequired,
+  tokenVerifier,
+} from './authenticate.ts';
 import { requireLevel } from './authorize.ts';
 import { callAuditor } from './call-audit.ts';
 import { dpopProofs } from './dpop.ts';
-import { readBody, respondWithJsonRpcError } from './json-rpc.ts';
+import { readBody } from './json-rpc.ts';
 import type { McpHandler } from './mcp-handler.ts';
 import { connectorMetadata, METADATA_PREFIX, rootMetadata } from './metadata.ts';
+import { isVisit, respondToError, showConnectLink } from './pages.ts';
 import { openRecordCache, type RecordCache } from './record-cache.ts';
 import { openSample } from './sample/mcp-server.ts';
 import { openUpstreamProxy } from './upstream/proxy.ts';
@@ -33,7 +39,7 @@ export async function resourceServer(
   services: Services,
   verificationKeys: JWTVerifyGetKey,
 ): Promise<ResourceServer> {
-  const { store, rateLimits, now } = services;
+  const { store, pages, rateLimits, now } = services;
   const records = await openRecordCache(store, now);
   const handlers = openMcpHandlers(settings, services, records);
   const app = createHost({
@@ -42,8 +48,9 @@ export async function resourceServer(
     url: settings.resourceUrl,
     proxies: settings.proxies,
     probeKeys: keyRing(settings, PROBE_PURPOSE),
-    respondToError: respondWithJsonRpcError,
+    respondToError: respondToError(pages),
   });
+  app.use(pages.middleware);
   const authentication = {
     addresses: settings,
     records,
@@ -52,9 +59,10 @@ export async function resourceServer(
     wrongTokens: rateLimits.wrongTokens,
   };
   const requireDpopProof = dpopProofs(settings, services);
+  const { authUrl, resourceUrl } = settings;
   const { allowedOrigins, maxBodyBytes } = settings.resourceServer;
   const allowedOrigin = requireAllowedOrigin({
-    allowed: new Set([settings.authUrl, settings.resourceUrl, ...allowedOrigins]),
+    allowed: new Set([authUrl, resourceUrl, ...allowedOrigins]),
     allowLoopback: !settings.production,
   });
   const readOptions = { limit: maxBodyBytes, keepBigIntegers: settings.upstreams.length > 0 };
@@ -63,8 +71,16 @@ export async function resourceServer(
 
   const router = new Router({ sensitive: true, strict: true });
   metadataRoutes(router, settings, readConnector);
+  router.get('/', async (ctx) => {
+    if (!isVisit(ctx)) throw notFound();
+    await pages.render(ctx, 'home', { resourceUrl, account: `${authUrl}/account` });
+  });
   router.all('/connect/:connector/mcp', allowedOrigin, async (ctx) => {
     const connector = await readConnector(String(ctx.params.connector));
+    if (isVisit(ctx)) {
+      const refusal = tokenRequired(settings, connector);
+      return showConnectLink(pages, ctx, { resourceUrl, connector, refusal });
+    }
     const caller = await authenticate(authentication, ctx, connector);
     const mcp = handlers.serving(connector);
     await requireDpopProof(ctx, connector, caller);
@@ -98,17 +114,29 @@ function requireUsableConnector(
   now: number,
   settings: ConnectorSettings,
 ): Connector {
-  if (!connector) throw notFound('there is no such connect link; check that it was copied whole');
+  if (!connector)
+    throw new HttpError(
+      404,
+      'not_found',
+      'there is no such connect link; check that it was copied whole',
+      { about: 'link_unknown' },
+    );
   const state = connectorState(connector, now, settings);
-  if (state === 'revoked') throw gone('this connect link was revoked; ask for a fresh one');
-  if (state === 'expired') throw gone('this connect link has expired; ask for a fresh one');
+  if (state === 'revoked')
+    throw gone('this connect link was revoked; ask for a fresh one', 'link_revoked');
+  if (state === 'expired')
+    throw gone('this connect link has expired; ask for a fresh one', 'link_expired');
   if (state === 'unconfigured')
-    throw gone('the MCP server of this connect link is no longer configured; ask for a fresh one');
+    throw gone(
+      'the MCP server of this connect link is no longer configured; ask for a fresh one',
+      'link_unconfigured',
+    );
   return connector;
 }
 
-function gone(message: string): HttpError {
-  return new HttpError(410, 'gone', message);
+/** `about` is the key of the texts of the page. */
+function gone(message: string, about: string): HttpError {
+  return new HttpError(410, 'gone', message, { about });
 }
 
 type McpHandlers = {

@@ -68,17 +68,25 @@ export async function authenticate(
   connector: Connector,
 ): Promise<Caller> {
   const { token, isPresent, scheme } = presentedToken(ctx.req.headers.authorization);
+  if (!isPresent) throw tokenRequired(authentication.addresses, connector);
   const caller =
     token === undefined ? 'unknown' : await callerOf(authentication, connector, token, scheme);
   if (typeof caller !== 'string') return caller;
-  if (isPresent && caller === 'unknown') await limitForgeries(authentication, ctx);
-  const error = isPresent ? ({ error: 'invalid_token' } as const) : {};
+  if (caller === 'unknown') await limitForgeries(authentication, ctx);
+  const error = { error: 'invalid_token', scope: connector.level, scheme } as const;
   const header =
-    challenge(authentication.addresses, connector, { ...error, scope: connector.level, scheme }) +
-    (caller === 'bound' ? ALSO_DPOP : '');
-  const message = isPresent ? REFUSALS[caller] : 'an access token is needed: sign in first';
-  const code = isPresent ? 'invalid_token' : 'token_required';
-  throw new HttpError(401, code, message, { headers: { 'WWW-Authenticate': header } });
+    challenge(authentication.addresses, connector, error) + (caller === 'bound' ? ALSO_DPOP : '');
+  throw new HttpError(401, 'invalid_token', REFUSALS[caller], {
+    headers: { 'WWW-Authenticate': header },
+  });
+}
+
+/** The error for a request without a token: 401 with a challenge. */
+export function tokenRequired(addresses: Addresses, connector: Connector): HttpError {
+  const header = challenge(addresses, connector, { scope: connector.level, scheme: 'Bearer' });
+  return new HttpError(401, 'token_required', 'an access token is needed: sign in first', {
+    headers: { 'WWW-Authenticate': header },
+  });
 }
 
 /** Authenticates with a minted token. The challenge has no `resource_metadata`, because nobody can sign in here. */
@@ -92,7 +100,10 @@ export async function authenticateMintedToken(
   if (typeof caller !== 'string') return caller;
   if (isPresent && caller === 'unknown') await limitForgeries(authentication, ctx);
   const message = `${MINTED_REFUSALS[caller]}${MINTED_ONLY}`;
-  throw new HttpError(401, 'invalid_token', message, { headers: { 'WWW-Authenticate': 'Bearer' } });
+  throw new HttpError(401, 'invalid_token', message, {
+    about: 'programs_only',
+    headers: { 'WWW-Authenticate': 'Bearer' },
+  });
 }
 
 /**

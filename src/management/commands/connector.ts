@@ -1,8 +1,8 @@
 import { type Command, Option } from 'commander';
+import { claudeCommand } from '../../connectors/app-instructions.ts';
 import { type Level, LEVELS } from '../../permission-level.ts';
 import { allItems } from '../api/client.ts';
 import type { ConnectorResource } from '../api/resources.ts';
-import { claudeCommand } from '../instructions.ts';
 import {
   expiryMembers,
   parseCount,

@@ -1,8 +1,8 @@
 import { type Command, Option } from 'commander';
+import { tokenExample } from '../../connectors/app-instructions.ts';
 import { type Level, LEVELS } from '../../permission-level.ts';
 import { allItems } from '../api/client.ts';
 import type { MintedTokenResource, NewTokenResource } from '../api/resources.ts';
-import { tokenExample } from '../instructions.ts';
 import { expiryMembers, parseTime, type RelativeOrAbsoluteTime } from './option-values.ts';
 import { minute, plain, table, type Terminal, upstreamColumn } from './terminal.ts';
 

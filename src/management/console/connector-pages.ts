@@ -1,3 +1,4 @@
+import { instructionsFor } from '../../connectors/app-instructions.ts';
 import type { NewConnector } from '../../connectors/connectors.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
@@ -12,7 +13,6 @@ import {
 import type { ConnectorResource } from '../api/resources.ts';
 import { connectorsQuery, newConnectorBody } from '../api/requests.ts';
 import { upstreamChoice } from '../upstreams.ts';
-import { instructionsFor } from '../instructions.ts';
 import { CONSOLE_PATH, type ConsoleContext, type ConsoleRoutes } from './context.ts';
 import { claimIdempotencyKey, createIdempotencyKey, type Form, optionalValue } from './forms.ts';
 import { cursorIn, epochSeconds, type FormProblem, layout, nextPage } from './layout.ts';

@@ -1,10 +1,10 @@
+import { tokenExample } from '../../connectors/app-instructions.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { mintedAudience, type NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
 import { LEVELS } from '../../permission-level.ts';
 import type { MintedTokenResource } from '../api/resources.ts';
 import { newTokenBody, tokensQuery } from '../api/requests.ts';
-import { tokenExample } from '../instructions.ts';
 import { listTokens, mintToken, revokeToken } from '../minted-tokens.ts';
 import { upstreamChoice } from '../upstreams.ts';
 import { CONSOLE_PATH, type ConsoleContext, type ConsoleRoutes } from './context.ts';
