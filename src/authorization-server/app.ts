@@ -4,6 +4,7 @@ import { accountLifetime } from '../accounts/account.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
 import { HttpError } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
+import { prefersPage } from '../http/prefers-page.ts';
 import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
 import { limitRate } from '../http/rate-limits.ts';
 import { requireNavigation } from '../http/fetch-metadata.ts';
@@ -81,9 +82,12 @@ export async function authorizationServer(
   app.use(interactions(context));
   app.use(accountPage(context));
   const router = new Router({ sensitive: true, strict: true });
-  router.get('/', (ctx) =>
-    pages.render(ctx, 'home', { resourceUrl: settings.resourceUrl, account: ACCOUNT_PATH }),
-  );
+  router.get('/', async (ctx) => {
+    const { authUrl: issuer, resourceUrl } = settings;
+    if (prefersPage(ctx)) return pages.render(ctx, 'home', { resourceUrl, account: ACCOUNT_PATH });
+    ctx.set('Cache-Control', 'no-store');
+    ctx.body = { issuer, metadata: issuer + METADATA_PATH };
+  });
   const introspects = settings.authorization.introspectionClients.length > 0;
   documents(
     router,

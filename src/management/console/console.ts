@@ -1,6 +1,7 @@
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { HttpError } from '../../http/errors.ts';
+import { prefersPage } from '../../http/prefers-page.ts';
 import { limitRate } from '../../http/rate-limits.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { requireNavigation } from '../../http/fetch-metadata.ts';
@@ -44,7 +45,8 @@ export function adminConsole(management: ManagementContext): Koa.Middleware {
   return async (ctx, next) => {
     if (isConsolePath(ctx.path)) return dispatch(ctx, next);
     // A person who opens the bare address of the host is looking for the console.
-    return ctx.path === '/' && ctx.method === 'GET' ? seeOther(ctx, CONSOLE_PATH) : next();
+    const isRoot = ctx.path === '/' && ctx.method === 'GET';
+    return isRoot && prefersPage(ctx) ? seeOther(ctx, CONSOLE_PATH) : next();
   };
 }
 
