@@ -1,5 +1,6 @@
 // A connection is a grant together with its connector, account and client. Pure: no I/O.
 import { type Account, isValidSince } from '../accounts/account.ts';
+import type { Access } from '../accounts/entitlement.ts';
 import {
   type Connector,
   type ConnectorSettings,
@@ -44,11 +45,11 @@ export type Connection = {
   refusals: readonly Refusal[];
 };
 
-/** Everything outside the grant record that decides its state. `entitled` is the highest level the person is entitled to. */
+/** Everything outside the grant record that decides its state. `refusal` is why the person may not use the connector now. */
 export type ConnectionContext = {
   connector: Connector | undefined;
   account: Account | undefined;
-  entitled: Level | undefined;
+  refusal: Access['refusal'];
   lifetimes: Lifetimes;
   settings: ConnectorSettings;
   now: number;
@@ -145,12 +146,11 @@ function connectorEnd(connector: Connector | undefined, now: number): End | unde
 function refusalReason({
   connector,
   account,
-  entitled,
+  refusal,
   settings,
   now,
 }: ConnectionContext): Reason | undefined {
   if (connector && connectorState(connector, now, settings) === 'unconfigured')
     return 'connector_unconfigured';
-  if (!account) return 'account_deleted';
-  return entitled === undefined ? 'not_entitled' : undefined;
+  return account ? refusal : 'account_deleted';
 }

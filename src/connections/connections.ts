@@ -1,5 +1,5 @@
 import { findAccount } from '../accounts/accounts.ts';
-import { entitledLevel } from '../accounts/entitlement.ts';
+import { accessThrough, type AccessSettings } from '../accounts/entitlement.ts';
 import { type AuditServices, recordAudit } from '../audit/audit.ts';
 import {
   findConnector,
@@ -30,7 +30,7 @@ import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
 import { type Connection, type ConnectionState, describeConnection } from './connection.ts';
 
-export type ConnectionSettings = Pick<Settings, 'lifetimes' | 'entitlements' | 'upstreams'>;
+export type ConnectionSettings = AccessSettings & Pick<Settings, 'lifetimes' | 'upstreams'>;
 type Reading = Pick<AuditServices, 'store' | 'now'>;
 
 /** Conditions that a listed connection meets. An absent one is met by all. */
@@ -234,11 +234,11 @@ function connectionReader(settings: ConnectionSettings, { store, now }: Reading)
       accountOf(accountId),
     ]);
     const via = isAsserted(stored) ? 'id-jag' : 'sign-in';
-    const entitled = account && entitledLevel(account, settings.entitlements, via);
+    const access = account && accessThrough(settings, connector ?? {}, account, via);
     return describeConnection(id, stored, {
       connector,
       account,
-      entitled,
+      refusal: access?.refusal,
       lifetimes,
       settings,
       now: now(),

@@ -3,6 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import type { Level } from '../permission-level.ts';
 import type { Settings } from '../settings/settings.ts';
 import { isServed } from '../settings/upstreams.ts';
+import type { AudienceRule } from '../settings/entitlements.ts';
 
 /**
  * One use of a limit, by one account with one client. Reserved until `reservedUntil` (seconds), committed once a code was exchanged. Grants
@@ -19,6 +20,8 @@ export type Connector = {
   suggestedLevel?: Level;
   /** The id of the MCP server that it leads to. Absent for the sample, and in records of earlier versions. */
   upstream?: string;
+  /** The people who may use it: those whom one of the rules matches. Absent: everybody. */
+  audience?: AudienceRule[];
   createdAt: number;
   expiresAt?: number;
   revokedAt?: number;

@@ -1,5 +1,6 @@
 // Connectors in the store: create, find, list, revoke, delete, acquire a use, announce changes.
 import type { Level } from '../permission-level.ts';
+import type { AudienceRule } from '../settings/entitlements.ts';
 import { KEEP, type Found, type Store, StoreFull } from '../store/store.ts';
 import {
   type Connector,
@@ -26,6 +27,7 @@ export type NewConnector = {
   level: Level;
   suggestedLevel?: Level;
   upstream?: string;
+  audience?: AudienceRule[];
   maxUses?: number;
   expiresAt?: number;
 };

@@ -1,4 +1,6 @@
+import type { ProviderSettings } from '../accounts/entitlement.ts';
 import { recordAudit } from '../audit/audit.ts';
+import { audienceText, distinctRules } from '../connectors/audience.ts';
 import { type Connector, isUsable } from '../connectors/connector.ts';
 import {
   createConnector as createRecord,
@@ -12,6 +14,12 @@ import {
 import { grantLifetimes } from '../grants/grant-lifetime.ts';
 import { isGrantActive } from '../grants/grants.ts';
 import { HttpError, notFound } from '../http/errors.ts';
+import {
+  assertersOf,
+  audienceIssue,
+  type AudienceRule,
+  withProviderOfGroup,
+} from '../settings/entitlements.ts';
 import type { ConnectorResource, Page } from './api/resources.ts';
 import { connectorResource, firstPage } from './representations.ts';
 import type { ManagementContext } from './context.ts';
@@ -22,10 +30,38 @@ export async function createConnector(
   connector: NewConnector,
 ): Promise<ConnectorResource> {
   const { services, settings } = management;
-  const wanted = { ...connector, ...requireUpstream(settings, connector.upstream) };
+  const { audience, ...others } = connector;
+  const wanted = {
+    ...others,
+    ...requireUpstream(settings, connector.upstream),
+    ...(audience ? { audience: requireAudience(settings, audience) } : {}),
+  };
   const created = await createRecord(services.store, wanted, services.now());
-  await record(management, 'connector_created', created.id);
+  await record(management, 'connector_created', created);
   return resource(management, created);
+}
+
+/** Returns the rules to store. Throws HttpError 400. */
+function requireAudience(
+  settings: ProviderSettings,
+  rules: readonly AudienceRule[],
+): AudienceRule[] {
+  const issues = audienceIssues(settings, rules);
+  if (issues.length > 0) throw new HttpError(400, 'invalid_request', issues.join('; '));
+  const asserters = assertersOf(settings);
+  return distinctRules(rules.map((rule) => withProviderOfGroup(rule, asserters)));
+}
+
+/** Describes every rule that does not fit the identity providers. */
+export function audienceIssues(
+  settings: ProviderSettings,
+  rules: readonly AudienceRule[] = [],
+): string[] {
+  const asserters = assertersOf(settings);
+  return rules.flatMap((rule, n) => {
+    const [member, expected] = audienceIssue(rule, asserters) ?? [];
+    return member === undefined ? [] : [`audience.${n}.${member}: ${expected}`];
+  });
 }
 
 type PageQuery = { limit: number; after?: string | undefined };
@@ -69,7 +105,7 @@ export async function revokeConnector(
   const revocation = await revokeRecord(services.store, id, services.now());
   if (!revocation) throw unknownConnector();
   const { connector, first } = revocation;
-  if (first) await record(management, 'connector_revoked', connector.id);
+  if (first) await record(management, 'connector_revoked', connector);
   return resource(management, connector);
 }
 
@@ -81,7 +117,7 @@ export async function deleteConnector(
   requireUnusable(management, await requireConnector(management, id));
   const connector = await deleteRecord(services.store, id);
   if (!connector) throw unknownConnector();
-  await record(management, 'connector_deleted', id);
+  await record(management, 'connector_deleted', connector);
   return resource(management, connector);
 }
 
@@ -114,6 +150,17 @@ function unknownConnector(): HttpError {
   return notFound('there is no connector with this id');
 }
 
-async function record({ services, by }: ManagementContext, event: string, connector: string) {
-  await recordAudit(services, { event, connector, by, outcome: 'done' });
+async function record(
+  { services, by }: ManagementContext,
+  event: string,
+  { id, audience }: Connector,
+) {
+  const details = audience ? { arguments: { audience: audience.map(auditText) } } : {};
+  await recordAudit(services, { event, connector: id, by, ...details, outcome: 'done' });
+}
+
+/** Leaves out the name in an e-mail address, because the audit log outlives a person who is forgotten. */
+function auditText({ email, ...rule }: AudienceRule): string {
+  const address = email === undefined ? {} : { email: `…${email.slice(email.lastIndexOf('@'))}` };
+  return audienceText({ ...rule, ...address });
 }

@@ -22,14 +22,15 @@ export function connectorResource(
   settings: ConnectorSettings & { resourceUrl: string },
   now: number,
 ): ConnectorResource {
-  const { id, name, level, suggestedLevel, upstream, createdAt, expiresAt, maxUses, used } =
-    connector;
+  const { id, name, level, suggestedLevel, upstream, audience } = connector;
+  const { createdAt, expiresAt, maxUses, used } = connector;
   return {
     id,
     name,
     level,
     suggestedLevel,
     upstream,
+    audience,
     link: connectLink(settings.resourceUrl, id),
     state: connectorState(connector, now, settings),
     createdAt: isoTime(createdAt),

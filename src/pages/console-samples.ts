@@ -156,6 +156,7 @@ const ACTIVE: ConsoleConnector & { link: string } = {
   level: 'operations',
   suggestedLevel: 'analytics',
   upstream: 'orders',
+  audience: ['email:ada@example.com', 'group:analysts@example'],
   state: 'active',
   href: '/console/connectors/4qR8sT1vWxYz2aBcD3eFgH',
   link: 'https://mcp.example.com/connect/4qR8sT1vWxYz2aBcD3eFgH/mcp',
@@ -169,6 +170,7 @@ const {
   left: _left,
   maxUses: _most,
   suggestedLevel: _suggested,
+  audience: _audience,
   expiresAt: _end,
   link: _link,
   ...UNLIMITED
@@ -209,7 +211,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         { ...ACTIVE, state: 'used-up', left: 0, href: '/console/connectors/fourth' },
       ],
       next: '/console/connectors?after=4qR8sT1vWxYz2aBcD3eFgH',
-      form: { ...FORM, suggestedLevel: '', maxUses: '' },
+      form: { ...FORM, suggestedLevel: '', audience: '', maxUses: '' },
     },
   },
   'console-connectors-wrong': {
@@ -222,6 +224,8 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         name: 'Club numbers',
         level: 'admin',
         suggestedLevel: 'operations',
+        audience: 'email:ada@example.com\ngroup:analysts',
+        providers: 'example, partners, github',
         maxUses: '0',
         days: '30',
       },

@@ -12,7 +12,7 @@ export type ConsoleLayout = {
   /** The key, below `console.done`, of the action that succeeded. */
   done?: string;
   /** The key, below `console.problems`, of what is wrong with the submitted form. */
-  problem?: 'name' | 'suggested' | 'uses' | 'days' | 'other';
+  problem?: 'name' | 'suggested' | 'audience' | 'uses' | 'days' | 'other';
 };
 
 /** `left` and `maxUses` are present if the uses are limited. */
@@ -24,6 +24,8 @@ export type ConsoleConnector = {
   suggestedLevel?: string;
   /** The id of the MCP server that it leads to. Absent for the sample. */
   upstream?: string;
+  /** The people who may use it, such as `email:ada@example.com`. Absent: everybody. */
+  audience?: string[];
   state: 'active' | 'used-up' | 'expired' | 'revoked' | 'unconfigured';
   href: string;
   createdAt: number;
@@ -110,8 +112,16 @@ export type ConsoleValues = {
     items: ConsoleConnector[];
     /** The path of the next page of the list. */
     next?: string;
-    /** `suggestedLevel` is empty for the level itself. */
-    form: CreateForm & { suggestedLevel: string; maxUses: string };
+    /**
+     * `suggestedLevel` is empty for the level itself, and `audience` (lines) for everybody. `providers`: the ids of the sign-in providers, if
+     * there are several.
+     */
+    form: CreateForm & {
+      suggestedLevel: string;
+      audience: string;
+      maxUses: string;
+      providers?: string;
+    };
   };
   'console/connector': {
     console: ConsoleLayout;

@@ -163,6 +163,11 @@ export const SAMPLES: Record<string, Sample> = {
     renewableFor: 7_776_000,
   }),
   'no-access': { view: 'no-access', values: NO_ACCESS, status: 403 },
+  'not-in-audience': {
+    view: 'no-access',
+    values: { ...NO_ACCESS, account: COMPANY_ACCOUNT, reason: 'not-in-audience' },
+    status: 403,
+  },
   'used-up': {
     view: 'no-access',
     values: { ...NO_ACCESS, account: COMPANY_ACCOUNT, reason: 'used-up' },

@@ -48,8 +48,8 @@ export type ViewValues = ConsoleValues & {
     token: string;
     account: Account;
     connector: Connector;
-    /** `used-up`: the connector's limit of uses is reached. */
-    reason: 'not-entitled' | 'used-up';
+    /** `not-in-audience`: the connector is for certain people only. `used-up`: its limit of uses is reached. */
+    reason: 'not-entitled' | 'not-in-audience' | 'used-up';
   };
   done: {
     /** `withdrawn`: denied after the app got access. */

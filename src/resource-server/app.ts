@@ -53,6 +53,7 @@ export async function resourceServer(
   app.use(pages.middleware);
   const authentication = {
     addresses: settings,
+    providers: settings,
     records,
     upstreams: settings.upstreams,
     verifyToken: tokenVerifier({ issuer: settings.authUrl, verificationKeys, now }),

@@ -9,10 +9,11 @@ import {
 } from 'jose';
 import type Koa from 'koa';
 import { isValidSince } from '../accounts/account.ts';
+import { isInAudience, type ProviderSettings } from '../accounts/entitlement.ts';
 import { connectLink } from '../connectors/connect-link.ts';
 import type { Connector } from '../connectors/connector.ts';
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
-import { allowsLevel } from '../grants/grant-record.ts';
+import { allowsLevel, isAsserted } from '../grants/grant-record.ts';
 import { HttpError, tooManyRequests, unavailable } from '../http/errors.ts';
 import type { RateLimit } from '../http/rate-limits.ts';
 import { requestContext } from '../http/request-context.ts';
@@ -47,6 +48,8 @@ export type MintedCaller = Caller & { record: MintedToken };
 /** What authentication reads. Records are at most 9 s old, or 45 s when the store is unavailable. */
 export type Authentication = {
   addresses: Addresses;
+  /** Whose assertions the audiences of connectors accept. */
+  providers: ProviderSettings;
   records: Pick<RecordCache, 'readGrant' | 'readAccount' | 'readMintedToken'>;
   /** The MCP servers that minted tokens may lead to. */
   upstreams: Settings['upstreams'];
@@ -157,7 +160,7 @@ export function presentedToken(authorization = ''): PresentedToken {
 }
 
 async function callerOf(
-  { addresses, records, verifyToken }: Authentication,
+  { addresses, providers, records, verifyToken }: Authentication,
   connector: Connector,
   token: string,
   scheme: Scheme,
@@ -188,6 +191,8 @@ async function callerOf(
     grant.grant.accountId === sub &&
     grant.grant.clientId === clientId;
   if (!isActive || !account || !isValidSince(account, grant.createdAt)) return 'ended';
+  const via = isAsserted(grant) ? 'id-jag' : 'sign-in';
+  if (!isInAudience(providers, connector, account, via)) return 'ended';
   // The person lowered the level after the token was issued. The client refreshes it.
   if (!allowsLevel(grant, scope)) return 'ended';
   return {

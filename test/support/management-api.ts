@@ -33,6 +33,7 @@ export type ConnectorOptions = {
   level?: Level;
   suggestedLevel?: Level;
   upstream?: string;
+  audience?: Record<string, string>[];
   maxUses?: number;
   expiresAt?: string;
 };

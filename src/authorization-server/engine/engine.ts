@@ -4,7 +4,7 @@ import type Koa from 'koa';
 import compose from 'koa-compose';
 import { Provider } from 'oidc-provider';
 import { ACCOUNTS_CHANNEL, findAccount } from '../../accounts/accounts.ts';
-import { entitledLevel } from '../../accounts/entitlement.ts';
+import { accessThrough } from '../../accounts/entitlement.ts';
 import { CONNECTORS_CHANNEL, findConnector } from '../../connectors/connectors.ts';
 import { openUseRecorder } from '../../connectors/use-recorder.ts';
 import { grantLifetimes, type Lifetimes } from '../../grants/grant-lifetime.ts';
@@ -152,7 +152,7 @@ async function tokenPolicy(settings: Settings, { store, now }: Services): Promis
     refreshConnector: connectors.refresh,
     readAccount: accounts.read,
     refreshAccount: accounts.refresh,
-    levelOf: (account, via) => entitledLevel(account, settings.entitlements, via),
+    accessOf: (account, connector, via) => accessThrough(settings, connector, account, via),
   };
 }
 

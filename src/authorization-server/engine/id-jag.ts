@@ -181,7 +181,7 @@ async function authorize(context: IdJagContext, ctx: Context, jag: IdJag): Promi
     ...jag.person,
     id: accountIdOf(keys.accountIds, jag.person.issuer, jag.person.subject),
   };
-  const account = await entitledAccount(context, jag, identity);
+  const account = await entitledAccount(context, jag, identity, connector);
   const level = lowest(connector.level, account.entitled, jag.level ?? 'full');
   const grantId = await findOrCreateGrant(context, {
     account,
@@ -209,18 +209,19 @@ function clientSnapshot({ clientId, clientName, redirectUris }: Context['oidc'][
 
 type IdentityWithId = AssertedIdentity & { id: string };
 
-/** Returns the account with the asserted identity and the level that the entitlements give it. Writes nothing. */
+/** Returns the account with the asserted identity and the level that it may have through the connector. Writes nothing. */
 async function entitledAccount(
   { services: { store, now }, policy }: IdJagContext,
   { issuedAt }: IdJag,
   identity: IdentityWithId,
+  connector: Connector,
 ): Promise<Account & { entitled: Level }> {
   const known = await findAccount(store, identity.id);
   if (known && !isValidSince(known, issuedAt)) throw idJagError('account_disabled');
   const account = withAssertion(known, identity, now());
-  const entitled = policy.levelOf(account, 'id-jag');
-  if (!entitled) throw idJagError('not_entitled');
-  return { ...account, entitled };
+  const access = policy.accessOf(account, connector, 'id-jag');
+  if (access.refusal) throw idJagError('not_entitled');
+  return { ...account, entitled: access.level };
 }
 
 async function saveAccount(

@@ -1,6 +1,7 @@
 // Resource indicators (RFC 8707): every resource is a connect link. Decides which level a token for it may have.
 import { errors, type KoaContextWithOIDC, type ResourceServer } from 'oidc-provider';
 import { type Account, isValidSince } from '../../accounts/account.ts';
+import type { Access } from '../../accounts/entitlement.ts';
 import { canonicalResource, connectorIdOf } from '../../connectors/connect-link.ts';
 import {
   type Connector,
@@ -30,7 +31,7 @@ export type TokenPolicy = {
   refreshConnector: (id: string) => Promise<Connector | undefined>;
   readAccount: (id: string) => Promise<Account | undefined>;
   refreshAccount: (id: string) => Promise<Account | undefined>;
-  levelOf: (account: Account, via: Via) => Level | undefined;
+  accessOf: (account: Account, connector: Connector, via: Via) => Access;
 };
 
 export const NO_RESOURCE = 'point the client at a connect link: the request names no resource';
@@ -134,12 +135,12 @@ export async function requireLevel(policy: TokenPolicy, granted: EnginePayload):
     throw invalidGrant('the account was disabled after this was granted', 'account_disabled');
   }
   const via = granted.gty === JWT_BEARER ? 'id-jag' : 'sign-in';
-  const entitled = account && policy.levelOf(account, via);
-  if (!entitled) {
-    const reason = account ? 'not_entitled' : 'account_deleted';
-    throw invalidGrant('the account may not use this connect link', reason);
-  }
-  return lowest(connector.level, entitled);
+  const access = account
+    ? policy.accessOf(account, connector, via)
+    : { refusal: 'account_deleted' as const };
+  if (access.refusal)
+    throw invalidGrant('the account may not use this connect link', access.refusal);
+  return lowest(connector.level, access.level);
 }
 
 function connectorEndReason(

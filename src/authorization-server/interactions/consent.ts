@@ -4,7 +4,7 @@ import type Koa from 'koa';
 import { errors } from 'oidc-provider';
 import type { Account } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
-import { entitledLevel } from '../../accounts/entitlement.ts';
+import { type Access, accessThrough } from '../../accounts/entitlement.ts';
 import { revokedSince } from '../../clients/clients.ts';
 import { connectLink, connectorIdOf } from '../../connectors/connect-link.ts';
 import { type Connector, isUsable, redeemerOf } from '../../connectors/connector.ts';
@@ -77,15 +77,17 @@ export async function showConsent(
   return context.services.pages.render(ctx, 'consent', values, changed ? 409 : 200);
 }
 
-type Refusal = { reason: 'not-entitled' | 'used-up'; description: string };
+type Refusal = { reason: ViewValues['no-access']['reason']; description: string };
 
 /** Why the request cannot be approved. Checks for a remaining use without reserving one. */
 async function findRefusal(
   context: InteractionContext,
   request: ConsentRequest,
 ): Promise<Refusal | undefined> {
-  if (request.levels.length === 0)
-    return { reason: 'not-entitled', description: NOT_ENTITLED_DESCRIPTION };
+  if (request.refusal) {
+    const reason = request.refusal === 'not_in_audience' ? 'not-in-audience' : 'not-entitled';
+    return { reason, description: NOT_ENTITLED_DESCRIPTION };
+  }
   const uses = { now: context.services.now(), isActive: activeGrantCheck(context) };
   if (await hasUseLeft(request.connector, holderOfRequest(request), uses)) return undefined;
   return { reason: 'used-up', description: USED_UP_DESCRIPTION };
@@ -242,8 +244,10 @@ type ConsentRequest = {
   resource: string;
   connector: Connector;
   account: Account;
-  /** Levels that may be granted, lowest first; empty if the person has no access to this connector. */
+  /** Levels that may be granted, lowest first; empty if there is a `refusal`. */
   levels: Level[];
+  /** Why the person has no access to this connector. */
+  refusal: Access['refusal'];
   /** The level that the page preselects; undefined if the person must choose. */
   preselected: Level | undefined;
   /** Whether the request has the scope `offline_access`, after the setting `stayConnected` was applied. */
@@ -266,9 +270,9 @@ async function requireConsentRequest(
     requireConnector(context, String(resource)),
     requireAccount(context, interaction),
   ]);
-  const entitled = entitledLevel(account, context.settings.entitlements, 'sign-in');
+  const access = accessThrough(context.settings, connector, account, 'sign-in');
   const asked = highestLevelIn(scope) ?? connector.level;
-  const levels = entitled ? levelsUpTo(lowest(asked, connector.level, entitled)) : [];
+  const levels = access.refusal ? [] : levelsUpTo(lowest(asked, connector.level, access.level));
   return {
     client,
     redirectUri: String(redirectUri),
@@ -276,6 +280,7 @@ async function requireConsentRequest(
     connector,
     account,
     levels,
+    refusal: access.refusal,
     preselected: preselectedLevel(levels, connector.suggestedLevel ?? connector.level),
     requestsOfflineAccess: String(scope).split(' ').includes(OFFLINE_ACCESS),
   };
@@ -435,7 +440,7 @@ function consentValues(
 function refusalValues(
   context: InteractionContext,
   { account, connector }: ConsentRequest,
-  { action, token, reason }: Form & { reason: 'not-entitled' | 'used-up' },
+  { action, token, reason }: Form & Pick<ViewValues['no-access'], 'reason'>,
 ): ViewValues['no-access'] {
   return {
     action,

@@ -21,6 +21,13 @@ const upstream = z
     'Id of the MCP server that it leads to. Absent for the sample, and if it was created without one.',
   );
 
+const audienceRule = z.strictObject({
+  email: z.string().optional(),
+  emailDomain: z.string().optional(),
+  group: z.string().optional(),
+  provider: z.string().optional(),
+});
+
 export const connectorSchema = z
   .strictObject({
     id: z.string(),
@@ -30,6 +37,10 @@ export const connectorSchema = z
       .optional()
       .describe('The highest level that the consent page preselects. Absent: `level`.'),
     upstream: upstream.optional(),
+    audience: z
+      .array(audienceRule)
+      .optional()
+      .describe('The people who may use the connector. Absent: everybody.'),
     link: z.url(),
     state: z.enum(CONNECTOR_STATES),
     createdAt: time,

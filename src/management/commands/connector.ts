@@ -1,10 +1,13 @@
 import { type Command, Option } from 'commander';
 import { claudeCommand } from '../../connectors/app-instructions.ts';
 import { type Level, LEVELS } from '../../permission-level.ts';
+import { AUDIENCE_FORMS, audienceText } from '../../connectors/audience.ts';
+import type { AudienceRule } from '../../settings/entitlements.ts';
 import { allItems } from '../api/client.ts';
 import type { ConnectorResource } from '../api/resources.ts';
 import {
   expiryMembers,
+  parseAudience,
   parseCount,
   parseTime,
   type RelativeOrAbsoluteTime,
@@ -15,7 +18,8 @@ const EXAMPLES = `
 Examples:
   $ gatehouse connector create --name "Ops" --level operations
   $ gatehouse connector create --name "Auditors" --level analytics --max-uses 5 --expires 30d
-  $ gatehouse connector create --name "Front desk" --level admin --suggest operations`;
+  $ gatehouse connector create --name "Front desk" --level admin --suggest operations
+  $ gatehouse connector create --name "Analysts" --level analytics --for group:analysts --for email:ada@example.com`;
 
 const DELETE_HELP = `
 People who use a revoked link are told that it was revoked and to ask for a new one. A deleted link is unknown. The id is never
@@ -28,6 +32,7 @@ type CreateOptions = {
   level: Level;
   suggest?: Level;
   upstream?: string;
+  for?: AudienceRule[];
   maxUses?: number;
   expires?: RelativeOrAbsoluteTime;
 };
@@ -54,12 +59,18 @@ export function addConnectorCommands(program: Command, { openClient, print }: Te
       ),
     )
     .option('--upstream <id>', 'the MCP server it leads to, by default the first in the settings')
+    .option(
+      '--for <who>',
+      `only for these people: ${AUDIENCE_FORMS}; repeat it for more (default: everybody)`,
+      parseAudience,
+    )
     .option('--max-uses <number>', 'how many times an app can be connected', parseCount)
     .option('--expires <when>', 'after 90s, 15m, 12h or 30d, or at an ISO 8601 time', parseTime)
     .addHelpText('after', EXAMPLES)
-    .action(async ({ expires, suggest, ...options }: CreateOptions) => {
+    .action(async ({ expires, suggest, for: audience, ...options }: CreateOptions) => {
       const suggestion = suggest === undefined ? {} : { suggestedLevel: suggest };
-      const body = { ...options, ...suggestion, ...expiryMembers(expires) };
+      const limit = audience === undefined ? {} : { audience };
+      const body = { ...options, ...suggestion, ...limit, ...expiryMembers(expires) };
       print(await openClient().createConnector({ body }), createdText);
     });
   connector
@@ -108,8 +119,8 @@ Add it to a client, for example:
 }
 
 function detailsText(connector: ConnectorResource): string {
-  const { id, name, level, suggestedLevel, upstream, state, link, createdAt, expiresAt } =
-    connector;
+  const { id, name, level, suggestedLevel, upstream, audience } = connector;
+  const { state, link, createdAt, expiresAt } = connector;
   return details({
     name,
     link,
@@ -117,6 +128,7 @@ function detailsText(connector: ConnectorResource): string {
     level,
     ...(suggestedLevel === undefined ? {} : { 'suggested level': suggestedLevel }),
     ...(upstream === undefined ? {} : { upstream }),
+    for: audience ? audience.map(audienceText).join(' ') : 'everybody',
     state,
     uses: usesText(connector),
     created: minute(createdAt),
@@ -129,12 +141,31 @@ function listText({ items }: { items: ConnectorResource[] }): string {
     return `There are no connectors yet. Create one:
   gatehouse connector create --name "Ops" --level operations`;
   const upstreams = upstreamColumn(items);
+  const audiences = audienceColumn(items);
   const rows = items.map((connector) => {
     const { id, name, level, state, expiresAt } = connector;
     const expires = expiresAt ? minute(expiresAt) : 'never';
-    return [id, name, level, ...upstreams.cells(connector), state, usesText(connector), expires];
+    const optional = [...upstreams.cells(connector), ...audiences.cells(connector)];
+    return [id, name, level, ...optional, state, usesText(connector), expires];
   });
-  return table(['ID', 'NAME', 'LEVEL', ...upstreams.title, 'STATE', 'USES', 'EXPIRES'], rows);
+  const optional = [...upstreams.title, ...audiences.title];
+  return table(['ID', 'NAME', 'LEVEL', ...optional, 'STATE', 'USES', 'EXPIRES'], rows);
+}
+
+/** The column with the people of each connector, if any is for some people only. */
+function audienceColumn(items: readonly ConnectorResource[]) {
+  const isNeeded = items.some(({ audience }) => audience !== undefined);
+  return {
+    title: isNeeded ? ['FOR'] : [],
+    cells: (connector: ConnectorResource) => (isNeeded ? [listedAudience(connector)] : []),
+  };
+}
+
+/** The first rule, and how many others there are. */
+function listedAudience({ audience }: ConnectorResource): string {
+  if (!audience?.[0]) return 'everybody';
+  const others = audience.length - 1;
+  return others === 0 ? audienceText(audience[0]) : `${audienceText(audience[0])} +${others}`;
 }
 
 function usesText({ uses, maxUses }: ConnectorResource): string {

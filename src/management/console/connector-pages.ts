@@ -1,9 +1,12 @@
 import { instructionsFor } from '../../connectors/app-instructions.ts';
+import type { ProviderSettings } from '../../accounts/entitlement.ts';
+import { audienceText, parseAudienceRule } from '../../connectors/audience.ts';
 import type { NewConnector } from '../../connectors/connectors.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { LEVELS } from '../../permission-level.ts';
 import {
+  audienceIssues,
   createConnector,
   deleteConnector,
   listConnectors,
@@ -53,6 +56,8 @@ async function showList(
     days = '',
     upstream = '',
   } = entries;
+  const { identityProviders } = management.settings;
+  const providers = identityProviders.map(({ id }) => id).join(', ');
   const values = {
     console: layout(context, 'connectors', rejected?.problem),
     items: items.map(itemOf),
@@ -64,6 +69,8 @@ async function showList(
       name,
       level,
       suggestedLevel,
+      audience: linesIn(entries.audience).join('\n'),
+      ...(identityProviders.length > 1 ? { providers } : {}),
       maxUses,
       days,
       upstreams: upstreamChoice(management.settings),
@@ -75,7 +82,7 @@ async function showList(
 
 async function create(context: ConsoleContext, form: Form): Promise<void> {
   const { management, ctx } = context;
-  const parsed = parseForm(form, management.services.now());
+  const parsed = parseForm(management.settings, form, management.services.now());
   if ('problem' in parsed) return showList(context, { ...parsed, form });
   if (!(await claimIdempotencyKey(management.services.store, form))) return seeOther(ctx, PATH);
   const { id } = await createConnector(management, parsed);
@@ -85,26 +92,42 @@ async function create(context: ConsoleContext, form: Form): Promise<void> {
 const PROBLEMS: Record<string, FormProblem> = {
   name: 'name',
   suggestedLevel: 'suggested',
+  audience: 'audience',
   maxUses: 'uses',
   expiresIn: 'days',
 };
 
 /** Applies the same rules as the API. */
-function parseForm(form: Form, now: number): NewConnector | { problem: FormProblem } {
+function parseForm(
+  settings: ProviderSettings,
+  form: Form,
+  now: number,
+): NewConnector | { problem: FormProblem } {
   const [maxUses, days] = [optionalValue(form, 'maxUses'), optionalValue(form, 'days')];
   const suggestedLevel = optionalValue(form, 'suggestedLevel');
   const upstream = optionalValue(form, 'upstream');
+  const rules = linesIn(form.audience).map(parseAudienceRule);
+  if (rules.includes(undefined)) return { problem: 'audience' };
   const parsed = newConnectorBody(now).safeParse({
     name: form.name,
     level: form.level,
     ...(upstream === undefined ? {} : { upstream }),
     ...(suggestedLevel === undefined ? {} : { suggestedLevel }),
+    ...(rules.length === 0 ? {} : { audience: rules }),
     ...(maxUses === undefined ? {} : { maxUses: Number(maxUses) }),
     ...(days === undefined ? {} : { expiresIn: `${days}d` }),
   });
-  if (parsed.success) return parsed.data;
+  if (parsed.success) {
+    const isWrong = audienceIssues(settings, parsed.data.audience).length > 0;
+    return isWrong ? { problem: 'audience' } : parsed.data;
+  }
   const [member] = parsed.error.issues[0]?.path ?? [];
   return { problem: PROBLEMS[String(member)] ?? 'other' };
+}
+
+/** The lines of a text area that are not empty. */
+function linesIn(text = ''): string[] {
+  return text.split(/\s*[\r\n]+\s*/).filter((line) => line.trim() !== '');
 }
 
 async function showOne(context: ConsoleContext): Promise<void> {
@@ -122,14 +145,15 @@ async function showOne(context: ConsoleContext): Promise<void> {
 }
 
 function itemOf(connector: ConnectorResource): Item {
-  const { id, name, level, suggestedLevel, upstream, state, createdAt, expiresAt, maxUses, uses } =
-    connector;
+  const { id, name, level, suggestedLevel, upstream, audience, state } = connector;
+  const { createdAt, expiresAt, maxUses, uses } = connector;
   return {
     id,
     name,
     level,
     ...(suggestedLevel === undefined ? {} : { suggestedLevel }),
     ...(upstream === undefined ? {} : { upstream }),
+    ...(audience === undefined ? {} : { audience: audience.map(audienceText) }),
     state,
     href: `${PATH}/${id}`,
     createdAt: epochSeconds(createdAt),
