@@ -59,6 +59,9 @@ describe('An upstream that is removed from the settings', () => {
     expect(await statuses()).to.deep.equal([410, 401]);
     const gone = await call(link, accessToken, PING);
     expect(gone.text).to.include('no longer configured; ask for a fresh one');
+    const page = await fetch(link, { headers: { accept: 'text/html' } });
+    expect(page.status).to.equal(410);
+    expect(await page.text()).to.include('<h1>This connect link does not work any more</h1>');
     expect(gone.headers.get('www-authenticate')).to.equal(null);
     const metadata = link.replace('/connect/', '/.well-known/oauth-protected-resource/connect/');
     expect((await fetch(metadata)).status).to.equal(404);
