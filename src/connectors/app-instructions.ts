@@ -35,11 +35,12 @@ export function installLinks(link: string, name: string): InstallLink[] {
   ];
 }
 
+/** Omits Claude for a link of this computer, because it connects from the internet. */
 export function instructionsFor(link: string, name: string): Instruction[] {
   const server = serverName(name);
   const word = shellWord(link);
   return [
-    { client: 'claude', text: link },
+    ...(LOOPBACK.test(link) ? [] : [{ client: 'claude' as const, text: link }]),
     { client: 'claude-code', text: claudeCommand(link, name) },
     { client: 'vs-code', text: json({ servers: { [server]: { type: 'http', url: link } } }) },
     { client: 'cursor', text: json({ mcpServers: { [server]: { url: link } } }) },
@@ -55,6 +56,8 @@ export function instructionsFor(link: string, name: string): Instruction[] {
     { client: 'other', text: link },
   ];
 }
+
+const LOOPBACK = /^https?:\/\/(localhost|127\.[\d.]+|\[::1\])[:/]/;
 
 export function claudeCommand(link: string, name: string): string {
   return `claude mcp add --transport http ${serverName(name)} ${shellWord(link)}`;

@@ -66,7 +66,7 @@ describe('the console', function () {
     it('the instructions show complete files line by line', async () => {
       const { id, link } = await createConnector(system(), { name: 'Ops "team"' });
       const { page } = await signIn(`/connectors/${id}`);
-      const [, , vsCode, cursor, , , bridge] = samplesIn(page);
+      const [, vsCode, cursor, , , bridge] = samplesIn(page);
       const server = { type: 'http', url: link };
       expect(JSON.parse(vsCode ?? '')).to.deep.equal({ servers: { 'ops-team': server } });
       expect(JSON.parse(cursor ?? '')).to.have.nested.property('mcpServers.ops-team.url', link);
