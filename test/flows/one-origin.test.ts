@@ -101,7 +101,7 @@ whole(
       expect(JSON.parse(root.body)).to.include({ resource: auth });
       // Only the authorization server responds to unknown paths with a page for POST.
       const isPage = async (path: string) =>
-        /^text\/html/.test((await ask(auth, path, 'text/html', 'POST')).type);
+        (await ask(auth, path, 'text/html', 'POST')).type.startsWith('text/html');
       for (const path of ['/mcp', `/connect/${id}/mcp`, '/connect', '/connect/x', '/mcp/x']) {
         expect((await ask(auth, path)).status, path).to.be.oneOf([401, 404]);
         expect(await isPage(path), path).to.equal(false);
