@@ -61,9 +61,10 @@ export function isInAudience(
 ): boolean {
   if (audience === undefined) return true;
   const asserters = assertersOf(settings);
-  return audience
-    .map((rule) => resolveAudienceRule(rule, asserters))
-    .some((match) => match !== undefined && matches(account, match, via));
+  return audience.some((rule) => {
+    const match = resolveAudienceRule(rule, asserters);
+    return match !== undefined && matches(account, match, via);
+  });
 }
 
 export function isAdministrator(account: Account, administrators: readonly Match[]): boolean {

@@ -91,6 +91,10 @@ describe('the commands for grants and clients', () => {
     expect(others).to.deep.equal([]);
     const filters = ['--connector', connector, '--account', ACCOUNT, '--client', CLIENT];
     expect(await done('grant', 'list', ...filters, '--state', 'active')).to.include(GRANT);
+    const names = ['--connector', 'Ops', '--client', 'An app'];
+    expect(await done('grant', 'list', ...names)).to.include(GRANT);
+    await createConnector(host.store, { name: 'Other', level: 'admin' }, NOW);
+    expect(await done('grant', 'list', '--connector', 'Other')).to.include('no grants');
     expect(await done('grant', 'list', ...filters, '--state', 'ended')).to.include('no grants');
   });
 

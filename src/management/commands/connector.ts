@@ -12,6 +12,7 @@ import {
   parseTime,
   type RelativeOrAbsoluteTime,
 } from './option-values.ts';
+import { CONNECTOR, resolveConnector } from './resolve.ts';
 import { details, minute, plain, table, type Terminal, upstreamColumn } from './terminal.ts';
 
 const EXAMPLES = `
@@ -24,8 +25,6 @@ Examples:
 const DELETE_HELP = `
 People who use a revoked link are told that it was revoked and to ask for a new one. A deleted link is unknown. The id is never
 used again. A connector that still works is not deleted, unless --yes revokes it first.`;
-
-const ID = 'connector id: the 22 characters in the connect link';
 
 type CreateOptions = {
   name: string;
@@ -84,25 +83,30 @@ export function addConnectorCommands(program: Command, { openClient, print }: Te
   connector
     .command('show')
     .description('show one connector and its connect link')
-    .argument('<id>', ID)
-    .action(async (id: string) => {
-      print(await openClient().showConnector({ id }), detailsText);
+    .argument('<connector>', CONNECTOR)
+    .action(async (text: string) => {
+      const client = openClient();
+      const id = await resolveConnector(client, text);
+      print(await client.showConnector({ id }), detailsText);
     });
   connector
     .command('revoke')
     .description('revoke a connector and everything granted through it')
-    .argument('<id>', ID)
-    .action(async (id: string) => {
-      print(await openClient().revokeConnector({ id }), revokedText);
+    .argument('<connector>', CONNECTOR)
+    .action(async (text: string) => {
+      const client = openClient();
+      const id = await resolveConnector(client, text);
+      print(await client.revokeConnector({ id }), revokedText);
     });
   connector
     .command('delete')
     .description('delete a connector that is revoked or has expired')
-    .argument('<id>', ID)
+    .argument('<connector>', CONNECTOR)
     .option('--yes', 'revoke the connector first if it still works')
     .addHelpText('after', DELETE_HELP)
-    .action(async (id: string, { yes = false }: { yes?: boolean }) => {
+    .action(async (text: string, { yes = false }: { yes?: boolean }) => {
       const client = openClient();
+      const id = await resolveConnector(client, text);
       if (yes) await client.revokeConnector({ id });
       print(await client.deleteConnector({ id }), deletedText);
     });

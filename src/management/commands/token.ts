@@ -4,6 +4,7 @@ import { type Level, LEVELS } from '../../permission-level.ts';
 import { allItems } from '../api/client.ts';
 import type { MintedTokenResource, NewTokenResource } from '../api/resources.ts';
 import { expiryMembers, parseTime, type RelativeOrAbsoluteTime } from './option-values.ts';
+import { resolveToken, TOKEN } from './resolve.ts';
 import { minute, plain, table, type Terminal, upstreamColumn } from './terminal.ts';
 
 const EXAMPLES = `
@@ -62,9 +63,11 @@ export function addTokenCommands(program: Command, { openClient, print }: Termin
   token
     .command('revoke')
     .description('revoke a minted token: it stops working')
-    .argument('<id>', 'token id, see gatehouse token list')
-    .action(async (id: string) => {
-      print(await openClient().revokeToken({ id }), revokedText);
+    .argument('<token>', TOKEN)
+    .action(async (text: string) => {
+      const client = openClient();
+      const id = await resolveToken(client, text);
+      print(await client.revokeToken({ id }), revokedText);
     });
 }
 
