@@ -12,7 +12,7 @@ type SourceFile = { path: string; text: string; imports: Import[] };
 const LEAVES = [
   'constant-time.ts',
   'lru-cache.ts',
-  'permission-level.ts',
+  'permission-levels.ts',
   'observability/',
   'settings/',
 ];
@@ -43,9 +43,9 @@ const APPS = ['authorization-server/', 'development-idp/', 'resource-server/', '
 const MAY_IMPORT: Record<string, string[]> = {
   'constant-time.ts': [],
   'lru-cache.ts': [],
-  'permission-level.ts': [],
+  'permission-levels.ts': [],
   'observability/': ['settings/'],
-  'settings/': ['permission-level.ts'],
+  'settings/': ['permission-levels.ts'],
   'store/': LEAVES,
   'http/': BELOW_RECORDS,
   'pages/': [...BELOW_RECORDS, 'http/'],

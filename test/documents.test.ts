@@ -189,7 +189,7 @@ describe('the commands in the documents', () => {
       expect({ code, stderr }, words.join(' ')).to.deep.equal({ code: 0, stderr: '' });
     }
     expect((await parseCall(['connector', 'make'])).stderr).to.match(/unknown command/);
-    const wrong = ['connector', 'create', '--name', 'Ops', '--level', 'none'];
+    const wrong = ['connector', 'create', '--name', 'Ops', '--level', 'full', '--max-uses', '-'];
     expect((await parseCall(wrong)).stderr).to.match(/invalid/);
   });
 

@@ -1,5 +1,5 @@
 // Evaluates rules about people for an account: entitlements, audiences of connectors, administrators. Pure: no I/O.
-import { isAtLeast, type Level } from '../permission-level.ts';
+import { isAtLeast, type Level } from '../permission-levels.ts';
 import {
   assertersOf,
   type AudienceRule,
@@ -17,16 +17,16 @@ import { type Account, type Claims, claimsVia, normalizeEmail } from './account.
  * authenticated: claims of a trusted issuer never satisfy a rule about a sign-in provider, even for the same account.
  */
 export function entitledLevel(
+  { levels, entitlements }: Pick<Settings, 'levels' | 'entitlements'>,
   account: Account,
-  rules: readonly Entitlement[],
   via: Via,
 ): Level | undefined {
   if (account.disabledAt !== undefined) return undefined;
-  return rules
+  return entitlements
     .filter((rule) => matches(account, rule.match, via))
     .map((rule) => rule.level)
     .reduce<Level | undefined>(
-      (high, level) => (high && isAtLeast(high, level) ? high : level),
+      (high, level) => (high && isAtLeast(levels, high, level) ? high : level),
       undefined,
     );
 }

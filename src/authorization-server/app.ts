@@ -92,6 +92,7 @@ export async function authorizationServer(
   documents(
     router,
     authorizationServerMetadata(settings.authUrl, {
+      levels: settings.levels,
       introspects,
       acceptsAssertions: settings.authorization.trustedIssuers.length > 0,
     }),
@@ -101,6 +102,7 @@ export async function authorizationServer(
   clientEndpoints(router, {
     engine: engine.middleware,
     introspects,
+    levels: settings.levels,
     rateLimits,
   });
   app.use(router.routes());
@@ -141,6 +143,7 @@ function authorization(router: Router, context: InteractionContext): void {
   const canonicalRequest = canonicalAuthorizationRequest({
     store,
     now,
+    levels: settings.levels,
     resourceUrl: settings.resourceUrl,
     connectorSettings: settings,
     stayConnected: settings.consent.stayConnected,

@@ -18,7 +18,7 @@ import {
   type StoredGrant,
 } from '../grants/grant-record.ts';
 import type { Reason } from '../grants/reasons.ts';
-import type { Level } from '../permission-level.ts';
+import { isLevel, type Level } from '../permission-levels.ts';
 
 /**
  * `pending`: approved, but the client has not fetched tokens yet. `refused`: works again once the `reason` is resolved.
@@ -113,7 +113,7 @@ function statusOf(record: GrantRecord, context: ConnectionContext): Status {
     const endedAt = Number.isFinite(first.at) ? { endedAt: Math.floor(first.at) } : {};
     return { state: 'ended', reason: first.reason, ...endedAt };
   }
-  const refusal = refusalReason(context);
+  const refusal = refusalReason(record, context);
   const expiresAt = Math.floor(validUntil(record, lifetimes));
   if (refusal) return { state: 'refused', reason: refusal, expiresAt };
   return { state: wasExchanged(record) ? 'active' : 'pending', expiresAt };
@@ -143,14 +143,12 @@ function connectorEnd(connector: Connector | undefined, now: number): End | unde
   return state === 'expired' ? { reason: 'connector_expired', at: expiresAt } : undefined;
 }
 
-function refusalReason({
-  connector,
-  account,
-  refusal,
-  settings,
-  now,
-}: ConnectionContext): Reason | undefined {
+function refusalReason(
+  record: GrantRecord,
+  { connector, account, refusal, settings, now }: ConnectionContext,
+): Reason | undefined {
   if (connector && connectorState(connector, now, settings) === 'unconfigured')
     return 'connector_unconfigured';
-  return account ? refusal : 'account_deleted';
+  if (!account) return 'account_deleted';
+  return isLevel(settings.levels, grantedLevel(record) ?? '') ? refusal : 'level_removed';
 }

@@ -25,12 +25,13 @@ import {
   narrowGrant,
 } from '../grants/grants.ts';
 import type { Reason } from '../grants/reasons.ts';
-import type { Level } from '../permission-level.ts';
+import type { Level } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
 import { type Connection, type ConnectionState, describeConnection } from './connection.ts';
 
-export type ConnectionSettings = AccessSettings & Pick<Settings, 'lifetimes' | 'upstreams'>;
+export type ConnectionSettings = AccessSettings &
+  Pick<Settings, 'lifetimes' | 'levels' | 'upstreams'>;
 type Reading = Pick<AuditServices, 'store' | 'now'>;
 
 /** Conditions that a listed connection meets. An absent one is met by all. */
@@ -150,14 +151,14 @@ export async function endConnections(
 
 /** Narrows a connection and records a lower level. Resolves to its level, which is never higher than before, or to undefined if it ended. */
 export async function narrowConnection(
-  settings: Pick<Settings, 'lifetimes'>,
+  settings: Pick<Settings, 'lifetimes' | 'levels'>,
   services: AuditServices,
   id: string,
   limit: GrantLimit,
 ): Promise<Level | undefined> {
   const { store, now } = services;
   const lifetimes = grantLifetimes(settings.lifetimes);
-  const narrowing = await narrowGrant(store, id, limit, { lifetimes, now: now() });
+  const narrowing = await narrowGrant(store, settings.levels, id, limit, { lifetimes, now: now() });
   if (!narrowing) return undefined;
   const { before, after, isNarrower } = narrowing;
   const level = grantedLevel(after);

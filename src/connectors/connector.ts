@@ -1,6 +1,6 @@
 // The connector record and the rules for its state and uses. Pure: no I/O, no clock.
 import { createHash, randomBytes } from 'node:crypto';
-import type { Level } from '../permission-level.ts';
+import { isLevel, type Level } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import { isServed } from '../settings/upstreams.ts';
 import type { AudienceRule } from '../settings/entitlements.ts';
@@ -40,6 +40,7 @@ export const CONNECTOR_STATES = [
   'revoked',
   'unconfigured',
 ] as const;
+/** `unavailable`: its level is no longer in the settings. */
 export type ConnectorState = (typeof CONNECTOR_STATES)[number];
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
@@ -58,7 +59,7 @@ export function createConnectorId(random: (size: number) => Buffer = randomBytes
 }
 
 /** The settings that a connector depends on. */
-export type ConnectorSettings = Pick<Settings, 'upstreams'>;
+export type ConnectorSettings = Pick<Settings, 'levels' | 'upstreams'>;
 
 export function connectorState(
   connector: Connector,
@@ -67,7 +68,9 @@ export function connectorState(
 ): ConnectorState {
   const state = recordedState(connector, now);
   const hasEnded = state === 'revoked' || state === 'expired';
-  return hasEnded || isServed(settings.upstreams, connector) ? state : 'unconfigured';
+  const isConfigured =
+    isLevel(settings.levels, connector.level) && isServed(settings.upstreams, connector);
+  return hasEnded || isConfigured ? state : 'unconfigured';
 }
 
 /** The state without regard to the settings. */

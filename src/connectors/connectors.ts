@@ -1,5 +1,5 @@
 // Connectors in the store: create, find, list, revoke, delete, acquire a use, announce changes.
-import type { Level } from '../permission-level.ts';
+import type { Level } from '../permission-levels.ts';
 import type { AudienceRule } from '../settings/entitlements.ts';
 import { KEEP, type Found, type Store, StoreFull } from '../store/store.ts';
 import {

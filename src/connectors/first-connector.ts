@@ -1,6 +1,7 @@
 // Development starts with a connector, so that there is a link to paste.
 import type { Store } from '../store/store.ts';
 import { type Connector, type ConnectorSettings, connectorState } from './connector.ts';
+import { highestLevel, type Level } from '../permission-levels.ts';
 import { createConnector, listConnectors } from './connectors.ts';
 
 /** Returns the oldest active connector, or creates one if there is none at all. Undefined if all are expired, revoked or used up. */
@@ -16,10 +17,15 @@ export async function firstConnector(
       store,
       {
         name: 'first',
-        level: 'operations',
+        level: firstLevel(settings),
         ...(upstream ? { upstream: upstream.id } : {}),
       },
       now,
     );
   return all.find((connector) => connectorState(connector, now, settings) === 'active');
+}
+
+/** That of an upstream opens every tool: most of them need the highest level unless the settings say otherwise. */
+function firstLevel({ levels, upstreams }: ConnectorSettings): Level {
+  return upstreams.length > 0 ? highestLevel(levels) : 'operations';
 }

@@ -8,6 +8,7 @@ import {
   listOf,
   remedyFor,
 } from '../resource-server/upstream/discovery.ts';
+import type { Levels } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Upstream } from '../settings/upstreams.ts';
 import { readStored } from '../store/name-key.ts';
@@ -41,6 +42,7 @@ async function checkUpstream(
       credentials: upstream.headers,
       maxAnswerBytes: upstream.maxAnswerBytes,
       issuer: settings.authUrl,
+      levels: settings.levels,
       ...(keys ? { signingKey: () => signingKey(keys, now) } : {}),
       version: manifest.version,
       timeout: TIMEOUT_MS,
@@ -50,6 +52,7 @@ async function checkUpstream(
     return [
       finding.ok(`the MCP server answers (MCP ${revision}) and has ${tools.length} tools`),
       ...toolFindings(
+        settings.levels,
         upstream,
         tools.map(({ name }) => name),
       ),
@@ -79,10 +82,10 @@ function noSigningKeys(finding: FindingFactory): Finding {
   });
 }
 
-function toolFindings(upstream: Upstream, names: readonly string[]): Finding[] {
+function toolFindings(levels: Levels, upstream: Upstream, names: readonly string[]): Finding[] {
   const finding = findingAbout('tools', `${upstream.setting}.tools`);
   const tools = names.map((name) => ({ name }));
-  const { missing, undeclared, needed } = compareTools(upstream, tools);
+  const { missing, undeclared, needed } = compareTools(levels, upstream, tools);
   if (names.length === 0)
     return [
       finding.warning({

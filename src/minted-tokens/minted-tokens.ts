@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { importJWK, SignJWT } from 'jose';
 import { SIGNING_ALGORITHM, reserveSigningKey } from '../keys/signing-keys.ts';
-import type { Level } from '../permission-level.ts';
+import type { Level } from '../permission-levels.ts';
 import { KEEP, type Store } from '../store/store.ts';
 
 /** Carries the id of a minted token that was revoked. */

@@ -1,5 +1,5 @@
 // Sample values for every page, for the theme check, the tests and the screenshots.
-import { LEVELS, type Level, levelsUpTo, preselectedLevel } from '../permission-level.ts';
+import { DEFAULT_LEVELS, type Level, levelsUpTo, preselectedLevel } from '../permission-levels.ts';
 import { CONSOLE_SAMPLES, CONSOLE_SHARED } from './console-samples.ts';
 import { INSTRUCTIONS } from './instruction-samples.ts';
 import type { Account, Connector, ViewName, ViewValues } from './values.ts';
@@ -19,8 +19,8 @@ const COMPANY_ACCOUNT: Account = {
 const LONG = 'Donaudampfschifffahrtsgesellschaftskapitän'.repeat(6);
 
 export function levelChoices(highest: Level): ViewValues['consent']['levels'] {
-  const levels = levelsUpTo(highest);
-  const selected = preselectedLevel(levels, highest);
+  const levels = levelsUpTo(DEFAULT_LEVELS, highest);
+  const selected = preselectedLevel(DEFAULT_LEVELS, levels, highest);
   return levels.map((level) => ({ level, selected: level === selected }));
 }
 
@@ -144,7 +144,7 @@ export const SAMPLES: Record<string, Sample> = {
   'consent-every-level': consent({
     client: { name: 'Claude', kind: 'metadata-document', host: 'claude.ai' },
     redirect: { destination: 'claude.ai', kind: 'elsewhere' },
-    levels: levelChoices(LEVELS.at(-1) ?? 'full'),
+    levels: levelChoices('full'),
   }),
   'consent-changed': consent({
     client: { name: 'Reporting Bot', kind: 'pre-registered' },

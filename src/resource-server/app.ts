@@ -54,6 +54,7 @@ export async function resourceServer(
   const authentication = {
     addresses: settings,
     providers: settings,
+    levels: settings.levels,
     records,
     upstreams: settings.upstreams,
     verifyToken: tokenVerifier({ issuer: settings.authUrl, verificationKeys, now }),
@@ -86,7 +87,7 @@ export async function resourceServer(
     const mcp = handlers.serving(connector);
     await requireDpopProof(ctx, connector, caller);
     const body = ctx.method === 'POST' ? await readBody(ctx, readOptions) : undefined;
-    requireLevel(settings, connector, caller, mcp.requiredLevel(body));
+    requireLevel(settings.levels, settings, connector, caller, mcp.requiredLevel(body));
     const revalidate = async () =>
       authenticate(authentication, ctx, await readConnector(connector.id));
     await mcp.handle(ctx, { caller, body, revalidate });
@@ -161,7 +162,13 @@ function openMcpHandlers(
   );
   const sample =
     upstreams.length === 0
-      ? openSample({ productName, version, audit: callAuditor(services), logger })
+      ? openSample({
+          productName,
+          levels: settings.levels,
+          version,
+          audit: callAuditor(services),
+          logger,
+        })
       : undefined;
   const all = [...proxies.values(), ...(sample ? [sample] : [])];
   return {

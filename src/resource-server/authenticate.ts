@@ -20,7 +20,7 @@ import { requestContext } from '../http/request-context.ts';
 import { isKeySetError } from '../keys/remote-keys.ts';
 import { lruCache } from '../lru-cache.ts';
 import { type MintedToken, mintedAudience } from '../minted-tokens/minted-tokens.ts';
-import { isLevel, type Level, lowest } from '../permission-level.ts';
+import { isLevel, type Level, type Levels, lowest } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import { isServed } from '../settings/upstreams.ts';
 import { membersOf } from './json-rpc.ts';
@@ -50,6 +50,7 @@ export type Authentication = {
   addresses: Addresses;
   /** Whose assertions the audiences of connectors accept. */
   providers: ProviderSettings;
+  levels: Levels;
   records: Pick<RecordCache, 'readGrant' | 'readAccount' | 'readMintedToken'>;
   /** The MCP servers that minted tokens may lead to. */
   upstreams: Settings['upstreams'];
@@ -160,7 +161,7 @@ export function presentedToken(authorization = ''): PresentedToken {
 }
 
 async function callerOf(
-  { addresses, providers, records, verifyToken }: Authentication,
+  { addresses, levels, providers, records, verifyToken }: Authentication,
   connector: Connector,
   token: string,
   scheme: Scheme,
@@ -173,7 +174,7 @@ async function callerOf(
     !jti ||
     typeof clientId !== 'string' ||
     typeof grantId !== 'string' ||
-    !isLevel(scope)
+    typeof scope !== 'string'
   )
     return 'unknown';
   const keyThumbprint = boundKey(claims);
@@ -194,14 +195,14 @@ async function callerOf(
   const via = isAsserted(grant) ? 'id-jag' : 'sign-in';
   if (!isInAudience(providers, connector, account, via)) return 'ended';
   // The person lowered the level after the token was issued. The client refreshes it.
-  if (!allowsLevel(grant, scope)) return 'ended';
+  if (!allowsLevel(levels, grant, scope)) return 'ended';
   return {
     accountId: sub,
     clientId,
     grantId,
     connector: connector.id,
     tokenId: jti,
-    level: lowest(scope, connector.level),
+    level: lowest(levels, scope, connector.level),
     ceiling: connector.level,
     minted: false,
     ...(keyThumbprint === undefined ? {} : { keyThumbprint }),
@@ -216,18 +217,18 @@ function boundKey({ cnf }: JWTPayload): string | undefined {
 }
 
 async function mintedCallerOf(
-  { addresses, records, upstreams, verifyToken }: Authentication,
+  { addresses, levels, records, upstreams, verifyToken }: Authentication,
   token: string,
   scheme: Scheme,
 ): Promise<MintedCaller | Refusal> {
   const claims = await verifyToken(token, mintedAudience(addresses.resourceUrl));
   if (typeof claims === 'string') return claims;
-  if (!claims.sub || !claims.jti || !isLevel(claims.scope)) return 'unknown';
+  if (!claims.sub || !claims.jti || typeof claims.scope !== 'string') return 'unknown';
   if (scheme === 'DPoP') return 'unbound';
   const record = await records.readMintedToken(claims.jti);
   if (!record) return 'ended';
-  if (!isServed(upstreams, record)) return 'unconfigured';
-  const level = lowest(claims.scope, record.level);
+  const level = lowest(levels, claims.scope, record.level);
+  if (!isServed(upstreams, record) || !isLevel(levels, level)) return 'unconfigured';
   return {
     accountId: claims.sub,
     clientId: claims.sub,

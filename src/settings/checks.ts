@@ -2,6 +2,7 @@
 import { type Host, hosts, isLoopback, isLoopbackUrl } from './addresses.ts';
 import type { Environment } from './environment.ts';
 import { providersIn } from './identity-provider.ts';
+import { DEFAULT_LEVELS, levelIds } from '../permission-levels.ts';
 import type { SettingsIssue } from './issues.ts';
 import { isRedirectUri } from './redirect-uri.ts';
 import { ROLES, type Role, type SettingsFile, type UpstreamInFile } from './schema.ts';
@@ -64,6 +65,52 @@ export function checkUpstreams(source: Source, file: Partial<SettingsFile>): Set
   return upstreamsIn(file)
     .filter(([, { url }]) => isOwn(url, file))
     .map(([path]) => issueAt(source, [...path, 'url'], expected));
+}
+
+/** Checks every setting that names a level, also beside others that are wrong. */
+export function checkLevels(source: Source, { levels }: Partial<SettingsFile>): SettingsIssue[] {
+  if (!levels) return [];
+  const ids = levelIds(levels);
+  const expected = ids.length === 1 ? String(ids[0]) : `one of ${ids.join(', ')}`;
+  return levelPaths(source)
+    .filter((path) => {
+      const level = valueAt(source.document, path);
+      return typeof level === 'string' && !ids.includes(level);
+    })
+    .map((path) => issueAt(source, path, expected));
+}
+
+function levelPaths({ document }: Source): Path[] {
+  const list = valueAt(document, ['resourceServer', 'upstreams']);
+  const upstreams: Path[] = [
+    ['resourceServer', 'upstream'],
+    ...(Array.isArray(list) ? list.map((_, n): Path => ['resourceServer', 'upstreams', n]) : []),
+  ];
+  return [
+    ...placesIn(document, ['entitlements']),
+    ...upstreams.flatMap((path) => [
+      [...path, 'defaultLevel'],
+      ...placesIn(document, [...path, 'tools']),
+    ]),
+  ];
+}
+
+/** The path of `level` in each item of the list at `path`. */
+function placesIn(document: unknown, path: Path): Path[] {
+  const list = valueAt(document, path);
+  return Array.isArray(list) ? list.map((_, n) => [...path, n, 'level']) : [];
+}
+
+/** The sample hides fields by the default levels. */
+export function checkSampleLevels(
+  source: Source,
+  { levels, resourceServer }: Partial<SettingsFile>,
+): SettingsIssue[] {
+  if (!levels || !resourceServer || resourceServer.upstream || resourceServer.upstreams) return [];
+  const [given, needed] = [levels, DEFAULT_LEVELS].map((list) => levelIds(list).join(', '));
+  if (given === needed) return [];
+  const expected = `${needed}, which the built-in sample needs; for levels of your own, set resourceServer.upstream`;
+  return [issueAt(source, ['levels'], expected, given)];
 }
 
 /** Introspection clients and pre-registered clients share one id space. */

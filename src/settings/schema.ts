@@ -1,6 +1,6 @@
 // The schema of the settings file. `npm run settings:reference` writes config/settings.md from the descriptions.
 import { z } from 'zod';
-import { LEVELS } from '../permission-level.ts';
+import { DEFAULT_LEVELS, OFFLINE_ACCESS } from '../permission-levels.ts';
 import {
   emailDomain,
   identityProviderSchema,
@@ -24,9 +24,61 @@ export const ROLES = ['authorization-server', 'resource-server', 'management'] a
 export const role = z.enum(ROLES);
 export type Role = z.output<typeof role>;
 
+const YES_OR_NO = 'true or false';
+const MAX_LEVELS = 8;
+const MAX_LEVEL_TEXT = 500;
+const LEVEL_ID = 'an id of 1 to 32 lower-case letters, digits and dashes that starts with a letter';
+
+/** `checks.ts` compares it with `levels`. */
+const levelId = z.string('the id of a level').meta({ valueType: 'id of a level' });
+
+const LEVEL_TEXT = `a text of at most ${MAX_LEVEL_TEXT} characters, or one for each language, such as {en: …, de: …}`;
+const levelText = z
+  .union(
+    [
+      z.string().trim().min(1).max(MAX_LEVEL_TEXT),
+      z
+        .record(
+          z.string().regex(/^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$/),
+          z.string().trim().min(1).max(MAX_LEVEL_TEXT),
+        )
+        .refine((texts) => Object.keys(texts).length > 0),
+    ],
+    LEVEL_TEXT,
+  )
+  .meta({ valueType: 'text, or texts by language' });
+
+/** Scopes with a meaning of their own. */
+const RESERVED_SCOPES: readonly string[] = ['openid', OFFLINE_ACCESS];
+
+const levelsSchema = z
+  .array(
+    z.strictObject({
+      id: z
+        .string(LEVEL_ID)
+        .regex(/^[a-z][a-z0-9-]{0,31}$/, LEVEL_ID)
+        .refine(
+          (id) => !RESERVED_SCOPES.includes(id),
+          `an id other than ${RESERVED_SCOPES.join(' and ')}`,
+        )
+        .describe('The scope, and what other settings and commands name.'),
+      title: levelText.optional().describe('Title on pages.'),
+      sees: levelText.optional().describe('What an app sees or does with it.'),
+      hidden: levelText.optional().describe('What stays hidden.'),
+      example: levelText.optional().describe('A question that an app can answer with it.'),
+      recorded: z
+        .boolean(YES_OR_NO)
+        .default(false)
+        .describe('Record each call in the audit log before its response. Never preselected.'),
+    }),
+    'a list of levels, each with an id, the lowest first',
+  )
+  .min(1, 'one level or more')
+  .max(MAX_LEVELS, `at most ${MAX_LEVELS} levels`)
+  .refine(haveOwnIds, 'a unique id for each');
+
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
-const YES_OR_NO = 'true or false';
 const email = z.email('an e-mail address').meta({ valueType: 'e-mail address' });
 
 /** `login#id` matches the numeric id. A login alone can be given up and registered by somebody else. */
@@ -76,9 +128,7 @@ const entitlement = z.strictObject({
       'exactly one of anyone, subject, email, emailDomain, group, organization',
     )
     .describe('People that the rule applies to: exactly one criterion, and optionally `provider`.'),
-  level: z
-    .enum(LEVELS)
-    .describe('Highest level that these people may grant. Calls with `full` are recorded.'),
+  level: levelId.describe('Highest level that these people may grant: an id of `levels`.'),
 });
 /** A rule as written in the file. `entitlements.ts` resolves it. */
 export type RuleInFile = z.output<typeof entitlement>;
@@ -259,12 +309,11 @@ export const upstreamSchema = z.strictObject({
     .describe(
       'Maximum number of concurrent calls and streams in each process. Streams that only wait for notifications may use four fifths of it.',
     ),
-  defaultLevel: z
-    .enum(LEVELS)
-    .default('full')
-    .describe(
+  defaultLevel: levelId.optional().meta({
+    description:
       'Level required for tools that are not in `tools`, and for resources, prompts and other methods.',
-    ),
+    defaultText: 'the highest level',
+  }),
   toolLevels: z
     .enum(TOOL_LEVELS)
     .default('declared')
@@ -275,7 +324,7 @@ export const upstreamSchema = z.strictObject({
     .array(
       z.strictObject({
         name: z.string().min(1).max(128).describe('Name of the tool, as in `tools/list`.'),
-        level: z.enum(LEVELS).describe('Level required to call the tool.'),
+        level: levelId.describe('Level required to call the tool.'),
       }),
     )
     .refine((tools) => isDistinct(tools.map(({ name }) => name)), 'a unique name for each')
@@ -433,6 +482,13 @@ export const settingsSchema = z.strictObject({
     .describe(
       'Embedded identity provider without passwords, for development only, in place of `identityProvider`.',
     ),
+  levels: levelsSchema
+    .default(() => DEFAULT_LEVELS.map((level) => ({ ...level })))
+    .meta({
+      description:
+        'The permission levels, the lowest first, at most 8. Each includes those before it. Without texts, pages show neutral ones. A connector, grant or token whose level is removed gives no access.',
+      defaultText: '`analytics`, `operations`, `admin`, `full` (recorded)',
+    }),
   entitlements: z
     .array(entitlement, 'a list of rules, each with match and level')
     .min(1)

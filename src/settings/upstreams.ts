@@ -1,4 +1,5 @@
 // The operator's MCP servers, with the credentials that Gatehouse sends to them.
+import { DEFAULT_LEVELS, highestLevel, type Level, type Levels } from '../permission-levels.ts';
 import type { Environment } from './environment.ts';
 import type { SettingsIssue } from './issues.ts';
 import type { SettingsFile, UpstreamInFile } from './schema.ts';
@@ -6,10 +7,11 @@ import { type Reading, readSecretFile } from './secrets.ts';
 import { hidden, issueAt, type Path, pathName, type Source } from './source.ts';
 
 /** Durations in seconds. Contains secrets: never log it. */
-export type Upstream = Omit<UpstreamInFile, 'headers'> & {
+export type Upstream = Omit<UpstreamInFile, 'headers' | 'defaultLevel'> & {
   /** Unique. Connectors and minted tokens name it. */
   id: string;
   name: string;
+  defaultLevel: Level;
   /** Names in lower case. Empty in a process without the resource server role, which sends no requests. */
   headers: Readonly<Record<string, string>>;
   /** The path in the settings file, for messages. */
@@ -53,8 +55,9 @@ export function readUpstreams(
   environment: Environment,
 ): Reading<Upstream[]> {
   const { upstream, upstreams } = file.resourceServer ?? {};
+  const { levels = DEFAULT_LEVELS } = file;
   const readings = upstreamsIn(file).map(([path, each]) =>
-    readUpstream({ source, environment, sendsHeaders: sendsRequests(file) }, path, each),
+    readUpstream({ source, environment, levels, sendsHeaders: sendsRequests(file) }, path, each),
   );
   const issues = [
     ...(upstream && upstreams ? [issueAt(source, [...UPSTREAMS], ONE_OF_BOTH)] : []),
@@ -72,10 +75,21 @@ function sendsRequests({ roles }: Partial<SettingsFile>): boolean {
   return roles === undefined || roles.includes('resource-server');
 }
 
-type Context = { source: Source; environment: Environment; sendsHeaders: boolean };
+type Context = {
+  source: Source;
+  environment: Environment;
+  levels: Levels;
+  sendsHeaders: boolean;
+};
 
 function readUpstream(context: Context, path: Path, given: Listed): Reading<Upstream> {
-  const { headers, id = DEFAULT_UPSTREAM, name = new URL(given.url).host, ...others } = given;
+  const {
+    headers,
+    id = DEFAULT_UPSTREAM,
+    name = new URL(given.url).host,
+    defaultLevel = highestLevel(context.levels),
+    ...others
+  } = given;
   const all = Object.entries(headers).map(([header, value]) =>
     readHeader(context, [...path, 'headers', header], header, value),
   );
@@ -91,7 +105,7 @@ function readUpstream(context: Context, path: Path, given: Listed): Reading<Upst
   const values = all.flatMap(({ value }, n) => (value === undefined ? [] : [[names[n], value]]));
   const setting = pathName(path);
   return {
-    value: { ...others, id, name, headers: Object.fromEntries(values), setting },
+    value: { ...others, id, name, defaultLevel, headers: Object.fromEntries(values), setting },
     issues,
   };
 }

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { type Account, claimsVia, withSignIn, withAssertion } from '../../src/accounts/account.ts';
 import { entitledLevel, isAdministrator, isInAudience } from '../../src/accounts/entitlement.ts';
-import type { Level } from '../../src/permission-level.ts';
+import type { Level } from '../../src/permission-levels.ts';
 import type {
   AcceptedFrom,
   AudienceRule,
@@ -10,6 +10,7 @@ import type {
 } from '../../src/settings/entitlements.ts';
 import { identityProviderSchema } from '../../src/settings/identity-provider-schema.ts';
 import type { RuleInFile } from '../../src/settings/schema.ts';
+import { DEFAULT_LEVELS } from '../support/levels.ts';
 
 const ADA: Account = {
   id: 'account-1',
@@ -33,14 +34,18 @@ function accepting(rule: RuleInFile, from = FROM): Entitlement {
 type Circumstances = { from?: AcceptedFrom; via?: Via };
 
 /** Whether a rule with this match gives the account a level. */
+function settings(entitlements: readonly Entitlement[]) {
+  return { levels: [...DEFAULT_LEVELS], entitlements: [...entitlements] };
+}
+
 function holds(
   match: Match,
   changes: Partial<Account> = {},
   { from = FROM, via = 'sign-in' }: Circumstances = {},
 ): boolean {
   const level = entitledLevel(
+    settings([accepting({ match, level: 'admin' }, from)]),
     { ...ADA, ...changes },
-    [accepting({ match, level: 'admin' }, from)],
     via,
   );
   expect(level).to.be.oneOf(['admin', undefined]);
@@ -267,20 +272,20 @@ describe('the entitled level of an account', () => {
   for (const [what, changes, level] of cases) {
     it(`an account that matches ${what} gets ${level ?? 'no level'}, in any order of the rules`, () => {
       for (const order of [rules, rules.toReversed(), rules.toSorted(byLevel)])
-        expect(entitledLevel({ ...ADA, ...changes }, order, 'sign-in')).to.equal(level);
+        expect(entitledLevel(settings(order), { ...ADA, ...changes }, 'sign-in')).to.equal(level);
     });
   }
 
   it('an account gets no level without rules', () => {
-    expect(entitledLevel(ADA, [], 'sign-in')).to.equal(undefined);
+    expect(entitledLevel(settings([]), ADA, 'sign-in')).to.equal(undefined);
   });
 
   it('a disabled account gets no level', () => {
     const anyone = accepting({ match: { anyone: true }, level: 'full' });
     for (const disabledAt of [0, 1, Date.now() / 1000])
-      expect(entitledLevel({ ...ADA, disabledAt }, [...rules, anyone], 'sign-in')).to.equal(
-        undefined,
-      );
+      expect(
+        entitledLevel(settings([...rules, anyone]), { ...ADA, disabledAt }, 'sign-in'),
+      ).to.equal(undefined);
   });
 });
 

@@ -40,6 +40,7 @@ describe("doctor's check of the MCP server", () => {
       id: 'default',
       name: 'tools',
       headers: {},
+      defaultLevel: (more as { defaultLevel?: string }).defaultLevel ?? 'full',
       setting: 'resourceServer.upstream',
     };
     const signal = AbortSignal.timeout(timeout);

@@ -114,9 +114,12 @@ describe('connectors over the management API', () => {
     const { id } = await create({ name: 'Ops', level: 'admin', maxUses: 1 });
     const now = Math.floor(Date.now() / 1000);
     const use = { grantId: 'g', holder: 'ada client', reservedUntil: now + 60 };
-    expect(await acquireUse(host.store, id, use, { now, isActive: async () => true })).to.equal(
-      true,
-    );
+    expect(
+      await acquireUse(host.store, id, use, {
+        now,
+        isActive: async () => true,
+      }),
+    ).to.equal(true);
     await commitUses(host.store, id, [use]);
     const { body } = await request(host, 'GET', `${CONNECTORS}/${id}`);
     expect(body).to.include({ state: 'used-up', uses: 1, maxUses: 1 });

@@ -26,6 +26,7 @@ const OPERATIONS = [
   'DELETE /tokens/{id}',
   'GET /keys',
   'POST /keys/rotate',
+  'GET /levels',
   'GET /audit',
 ];
 

@@ -1,6 +1,6 @@
 // Minted tokens over the management API.
 import { z } from 'zod';
-import type { Level } from '../../src/permission-level.ts';
+import type { Level } from '../../src/permission-levels.ts';
 import type { System } from '../support/system.ts';
 
 const minted = z.strictObject({

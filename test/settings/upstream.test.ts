@@ -55,7 +55,7 @@ describe('resourceServer.upstream', () => {
     'a timeout without a unit': [{ timeout: 30 }, 'timeout', /a duration such as/],
     'a timeout that is too long': [{ timeout: '2d' }, 'timeout', /at most 1h/],
     'an unknown level': [{ defaultLevel: 'owner' }, 'defaultLevel', /analytics, operations/],
-    'a tool without a level': [{ tools: [{ name: 'a' }] }, 'tools[0].level', /analytics/],
+    'a tool without a level': [{ tools: [{ name: 'a' }] }, 'tools[0].level', /id of a level/],
     'a tool with an unknown setting': [
       { tools: [{ name: 'a', level: 'full', scope: 'x' }] },
       'tools[0].scope',

@@ -1,6 +1,6 @@
 // A client of the management API.
 import { z } from 'zod';
-import type { Level } from '../../src/permission-level.ts';
+import type { Level } from '../../src/permission-levels.ts';
 import type { System } from './system.ts';
 
 const connector = z.looseObject({

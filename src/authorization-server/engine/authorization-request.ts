@@ -11,12 +11,14 @@ import { type ConnectorSettings, connectorState } from '../../connectors/connect
 import { findConnector, findConnectorNamed } from '../../connectors/connectors.ts';
 import { HttpError } from '../../http/errors.ts';
 import {
+  highestLevel,
   highestLevelIn,
   levelsUpTo,
   lowest,
   type Level,
+  type Levels,
   OFFLINE_ACCESS,
-} from '../../permission-level.ts';
+} from '../../permission-levels.ts';
 import type { Store } from '../../store/store.ts';
 
 /** In characters. Real clients send about 700. */
@@ -51,6 +53,7 @@ export const limitAuthorizationRequest: Koa.Middleware = function authorizationR
 
 export type AuthorizationRequestOptions = {
   store: Store;
+  levels: Levels;
   resourceUrl: string;
   /** Id or name of the connector for clients that send no `resource`. */
   defaultConnector?: string;
@@ -130,11 +133,11 @@ async function requestedScope(
   // The engine rejects repeated parameters (RFC 6749 section 3.1).
   if (Array.isArray(query.scope)) return query.scope as unknown as string;
   const ceiling = await connectorLevel(options, query.resource);
-  const asked = highestLevelIn(sent);
-  const level = lowest(ceiling ?? 'full', ...(asked ? [asked] : []));
-  const offline =
-    options.stayConnected === 'offered' || !sent || sent.split(' ').includes(OFFLINE_ACCESS);
-  return [...levelsUpTo(level), ...(offline ? [OFFLINE_ACCESS] : [])].join(' ');
+  const { levels, stayConnected } = options;
+  const asked = highestLevelIn(levels, sent);
+  const level = lowest(levels, ceiling ?? highestLevel(levels), ...(asked ? [asked] : []));
+  const offline = stayConnected === 'offered' || !sent || sent.split(' ').includes(OFFLINE_ACCESS);
+  return [...levelsUpTo(levels, level), ...(offline ? [OFFLINE_ACCESS] : [])].join(' ');
 }
 
 async function connectorLevel(

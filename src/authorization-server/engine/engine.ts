@@ -12,7 +12,7 @@ import { limitFailedAttempts } from '../../http/failed-attempts.ts';
 import type { CookieSignatures } from '../../keys/cookie-signatures.ts';
 import { keyRing } from '../../keys/key-ring.ts';
 import { SIGNING_ALGORITHM, type SigningKeyRing } from '../../keys/signing-keys.ts';
-import { OFFLINE_ACCESS } from '../../permission-level.ts';
+import { OFFLINE_ACCESS } from '../../permission-levels.ts';
 import type { Services } from '../../services.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { cachedReader } from '../../store/cached-reader.ts';
@@ -75,6 +75,7 @@ export async function openEngine(
   );
   const grants = grantModels({
     store,
+    levels: settings.levels,
     tokenKeys: keyRing(settings, 'codes and refresh tokens'),
     lifetimes,
     now,
@@ -147,6 +148,7 @@ async function tokenPolicy(settings: Settings, { store, now }: Services): Promis
   return {
     resourceUrl: settings.resourceUrl,
     connectorSettings: settings,
+    levels: settings.levels,
     now,
     readConnector: connectors.read,
     refreshConnector: connectors.refresh,

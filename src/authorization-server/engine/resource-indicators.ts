@@ -14,11 +14,14 @@ import type { Reason } from '../../grants/reasons.ts';
 import { SIGNING_ALGORITHM } from '../../keys/signing-keys.ts';
 import {
   highestLevelIn,
+  isLevel,
   type Level,
+  type Levels,
+  levelOfScope,
   levelsUpTo,
   lowest,
   OFFLINE_ACCESS,
-} from '../../permission-level.ts';
+} from '../../permission-levels.ts';
 import type { Via } from '../../settings/entitlements.ts';
 import { JWT_BEARER } from '../metadata.ts';
 import { invalidGrant, mapStoreErrors } from './errors.ts';
@@ -26,6 +29,7 @@ import { invalidGrant, mapStoreErrors } from './errors.ts';
 export type TokenPolicy = {
   resourceUrl: string;
   connectorSettings: ConnectorSettings;
+  levels: Levels;
   now: () => number;
   readConnector: (id: string) => Promise<Connector | undefined>;
   refreshConnector: (id: string) => Promise<Connector | undefined>;
@@ -51,12 +55,12 @@ export function resourceIndicators(policy: TokenPolicy, signingKid: () => string
       ctx: KoaContextWithOIDC,
       resource: string,
     ): Promise<ResourceServer> {
-      const levels =
+      const level =
         ctx.oidc.route === 'token'
-          ? levelsUpTo(await requireLevel(policy, grantedIn(ctx, resource)))
-          : levelsUpTo((await requireConnector(policy, ctx, resource)).level);
+          ? await requireLevel(policy, grantedIn(ctx, resource))
+          : (await requireConnector(policy, ctx, resource)).level;
       return {
-        scope: [...levels, OFFLINE_ACCESS].join(' '),
+        scope: [...levelsUpTo(policy.levels, level), OFFLINE_ACCESS].join(' '),
         audience: resource,
         accessTokenFormat: 'jwt',
         jwt: { sign: { alg: SIGNING_ALGORITHM, kid: signingKid() } },
@@ -66,8 +70,9 @@ export function resourceIndicators(policy: TokenPolicy, signingKid: () => string
 }
 
 function grantedIn(ctx: KoaContextWithOIDC, resource: string) {
-  const { accountId, iat } = ctx.oidc.entities.Grant ?? {};
-  return { resource, accountId, iat, gty: ctx.oidc.params?.grant_type };
+  const { accountId, iat, openid } = ctx.oidc.entities.Grant ?? {};
+  const scope = openid?.scope;
+  return { resource, accountId, iat, scope, gty: ctx.oidc.params?.grant_type };
 }
 
 /** Refreshes the cached connector, which the code exchange reads again. Accepts a used-up link, because the person may have a use of it. */
@@ -92,7 +97,7 @@ export async function validateTokenRequest(
 ): Promise<void> {
   const params = ctx.oidc.params ?? {};
   validateResource(params, String(granted.resource));
-  params.scope = narrowedScope(params.scope, String(granted.scope ?? ''));
+  params.scope = narrowedScope(policy.levels, params.scope, String(granted.scope ?? ''));
   if (params.scope === undefined) delete params.scope;
   await requireLevel(policy, granted);
 }
@@ -111,10 +116,10 @@ function validateResource(params: Record<string, unknown>, granted: string): voi
 }
 
 /** Undefined means the whole granted scope. `offline_access` stays, because it shows that there is a refresh token. */
-function narrowedScope(asked: unknown, granted: string): string | undefined {
-  const level = typeof asked === 'string' ? highestLevelIn(asked) : undefined;
+function narrowedScope(levels: Levels, asked: unknown, granted: string): string | undefined {
+  const level = typeof asked === 'string' ? highestLevelIn(levels, asked) : undefined;
   if (!level) return undefined;
-  const wanted = new Set<string>([...levelsUpTo(level), OFFLINE_ACCESS]);
+  const wanted = new Set<string>([...levelsUpTo(levels, level), OFFLINE_ACCESS]);
   return granted
     .split(' ')
     .filter((scope) => wanted.has(scope))
@@ -140,7 +145,10 @@ export async function requireLevel(policy: TokenPolicy, granted: EnginePayload):
     : { refusal: 'account_deleted' as const };
   if (access.refusal)
     throw invalidGrant('the account may not use this connect link', access.refusal);
-  return lowest(connector.level, access.level);
+  const level = levelOfScope(granted.scope as string | undefined);
+  if (level === undefined || !isLevel(policy.levels, level))
+    throw invalidGrant('the level of this connection no longer exists', 'level_removed');
+  return lowest(policy.levels, connector.level, access.level, level);
 }
 
 function connectorEndReason(

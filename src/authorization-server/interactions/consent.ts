@@ -35,7 +35,7 @@ import {
   lowest,
   OFFLINE_ACCESS,
   preselectedLevel,
-} from '../../permission-level.ts';
+} from '../../permission-levels.ts';
 import type { Store } from '../../store/store.ts';
 import { isIdentifiedByHost } from '../engine/client-metadata-documents.ts';
 import { createGrant } from '../engine/grant-models.ts';
@@ -174,7 +174,7 @@ async function approve(
   form: Record<string, string>,
 ): Promise<void> {
   const { level } = form;
-  if (!isLevel(level) || !request.levels.includes(level)) {
+  if (!isLevel(context.settings.levels, level) || !request.levels.includes(level)) {
     throw new HttpError(400, 'invalid_request', 'choose one of the levels on the page');
   }
   const { settings, services, engine } = context;
@@ -193,7 +193,7 @@ async function approve(
     settings.consent.stayConnected === 'offered'
       ? form.stay === 'on'
       : request.requestsOfflineAccess;
-  const scopes = [...levelsUpTo(level), ...(stays ? [OFFLINE_ACCESS] : [])];
+  const scopes = [...levelsUpTo(settings.levels, level), ...(stays ? [OFFLINE_ACCESS] : [])];
   const client = { ...request.client, ...snapshotOf(request) };
   const [isNew] = await Promise.all([
     createGrant(
@@ -270,9 +270,12 @@ async function requireConsentRequest(
     requireConnector(context, String(resource)),
     requireAccount(context, interaction),
   ]);
+  const { levels: all } = context.settings;
   const access = accessThrough(context.settings, connector, account, 'sign-in');
-  const asked = highestLevelIn(scope) ?? connector.level;
-  const levels = access.refusal ? [] : levelsUpTo(lowest(asked, connector.level, access.level));
+  const asked = highestLevelIn(all, scope) ?? connector.level;
+  const levels = access.refusal
+    ? []
+    : levelsUpTo(all, lowest(all, asked, connector.level, access.level));
   return {
     client,
     redirectUri: String(redirectUri),
@@ -281,7 +284,7 @@ async function requireConsentRequest(
     account,
     levels,
     refusal: access.refusal,
-    preselected: preselectedLevel(levels, connector.suggestedLevel ?? connector.level),
+    preselected: preselectedLevel(all, levels, connector.suggestedLevel ?? connector.level),
     requestsOfflineAccess: String(scope).split(' ').includes(OFFLINE_ACCESS),
   };
 }

@@ -5,7 +5,7 @@ import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { MAX_AUDIENCE_RULES } from '../../connectors/audience.ts';
 import type { NewConnector } from '../../connectors/connectors.ts';
 import type { NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
-import { isAtLeast, type Level, LEVELS } from '../../permission-level.ts';
+import { isAtLeast, type Level, levelIds, type Levels } from '../../permission-levels.ts';
 import { emailDomain } from '../../settings/identity-provider-schema.ts';
 import { duration } from '../../settings/value-types.ts';
 
@@ -104,11 +104,14 @@ export const rotateKeysBody = z.strictObject(
   OBJECT,
 );
 
-const level = z.enum(LEVELS, `one of ${LEVELS.join(', ')}`);
+/** The error lists the levels of the settings. */
+function levelIn(levels: Levels) {
+  const ids = levelIds(levels);
+  return z.enum(ids, ids.length === 1 ? `only ${ids[0]}` : `one of ${ids.join(', ')}`);
+}
 
-const nameAndLevel = {
+const nameAndUpstream = {
   name: z.string(VISIBLE_CHARACTERS).trim().regex(NAME, VISIBLE_CHARACTERS),
-  level,
   upstream: z
     .string('the id of an upstream')
     .max(32, 'the id of an upstream')
@@ -118,8 +121,11 @@ const nameAndLevel = {
 
 type LevelAndSuggestion = { level: Level; suggestedLevel?: Level | undefined };
 
-function isSuggestionWithinLevel({ level: max, suggestedLevel }: LevelAndSuggestion): boolean {
-  return suggestedLevel === undefined || isAtLeast(max, suggestedLevel);
+function isSuggestionWithinLevel(
+  levels: Levels,
+  { level: max, suggestedLevel }: LevelAndSuggestion,
+): boolean {
+  return suggestedLevel === undefined || isAtLeast(levels, max, suggestedLevel);
 }
 
 const SUGGESTION_WITHIN_LEVEL = {
@@ -202,12 +208,14 @@ const ONE_EXPIRY = {
 };
 
 /** Creates the body schema for a new connector. `now` and the resulting `expiresAt` are in seconds. */
-export function newConnectorBody(now: number) {
+export function newConnectorBody(now: number, levels: Levels) {
+  const level = levelIn(levels);
   const maxUses = z.int(uses).min(1, uses).max(MAX_USES, uses).optional();
   return z
     .strictObject(
       {
-        ...nameAndLevel,
+        ...nameAndUpstream,
+        level,
         suggestedLevel: level.optional(),
         audience,
         maxUses,
@@ -216,16 +224,19 @@ export function newConnectorBody(now: number) {
       OBJECT,
     )
     .refine(hasOneExpiry, ONE_EXPIRY)
-    .refine(isSuggestionWithinLevel, SUGGESTION_WITHIN_LEVEL)
+    .refine((body) => isSuggestionWithinLevel(levels, body), SUGGESTION_WITHIN_LEVEL)
     .transform(({ expiresIn, ...connector }): NewConnector => {
       return expiresIn === undefined ? connector : { ...connector, expiresAt: now + expiresIn };
     });
 }
 
 /** Creates the body schema for a new minted token, which always expires. */
-export function newTokenBody(now: number) {
+export function newTokenBody(now: number, levels: Levels) {
   return z
-    .strictObject({ ...nameAndLevel, ...expiryFields(now, MAX_TOKEN_SECONDS) }, OBJECT)
+    .strictObject(
+      { ...nameAndUpstream, level: levelIn(levels), ...expiryFields(now, MAX_TOKEN_SECONDS) },
+      OBJECT,
+    )
     .refine(hasOneExpiry, ONE_EXPIRY)
     .transform(({ expiresIn = DEFAULT_TOKEN_SECONDS, ...token }): NewMintedToken => {
       return { expiresAt: now + expiresIn, ...token };

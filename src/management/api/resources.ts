@@ -4,7 +4,6 @@ import type { ClientKind } from '../../clients/clients.ts';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { CONNECTOR_STATES } from '../../connectors/connector.ts';
 import type { SigningKeyState } from '../../keys/signing-keys.ts';
-import { LEVELS } from '../../permission-level.ts';
 
 const CLIENT_KINDS = [
   'self-registered',
@@ -14,7 +13,8 @@ const CLIENT_KINDS = [
 const SIGNING_KEY_STATES = ['next', 'signing', 'retiring'] as const satisfies SigningKeyState[];
 
 const time = z.iso.datetime();
-const level = z.enum(LEVELS);
+/** A stored level may no longer be in the settings. */
+const level = z.string();
 const upstream = z
   .string()
   .describe(
@@ -152,6 +152,13 @@ export const mintedTokenSchema = z
   })
   .meta({ id: 'MintedToken' });
 
+export const levelSchema = z
+  .strictObject({
+    id: z.string(),
+    recorded: z.boolean().describe('Whether calls are recorded before their responses.'),
+  })
+  .meta({ id: 'Level' });
+
 export const newTokenSchema = z
   .strictObject({
     id: z.string(),
@@ -185,6 +192,7 @@ export const grantPageSchema = pageSchema('GrantPage', grantSchema);
 export const clientPageSchema = pageSchema('ClientPage', clientSchema);
 export const signingKeyPageSchema = pageSchema('SigningKeyPage', signingKeySchema);
 export const mintedTokenPageSchema = pageSchema('MintedTokenPage', mintedTokenSchema);
+export const levelPageSchema = pageSchema('LevelPage', levelSchema);
 export const auditPageSchema = pageSchema('AuditPage', auditItemSchema);
 
 function pageSchema<Item extends z.ZodType>(id: string, item: Item) {

@@ -1,5 +1,6 @@
 // The route table of the management API. The router, the OpenAPI document and the typed client are all derived from it.
 import { z } from 'zod';
+import type { Levels } from '../../permission-levels.ts';
 import {
   accountsQuery,
   auditQuery,
@@ -23,6 +24,7 @@ import {
   forgottenAccountSchema,
   grantPageSchema,
   grantSchema,
+  levelPageSchema,
   mintedTokenPageSchema,
   mintedTokenSchema,
   newTokenSchema,
@@ -39,7 +41,7 @@ export type Route = {
   summary: string;
   query?: z.ZodObject;
   /** Takes the current time in seconds, because expiry times must be in the future. */
-  body?: (now: number) => z.ZodType;
+  body?: (now: number, levels: Levels) => z.ZodType;
   /** Treats a missing body as `{}`. */
   isBodyOptional?: true;
   /** 200 if absent. */
@@ -213,6 +215,12 @@ export const ROUTES = {
     response: signingKeyPageSchema,
     errors: { 409: 'A rotation is already in progress.' },
   },
+  listLevels: {
+    method: 'get',
+    path: '/levels',
+    summary: 'Lists the permission levels in the settings, the lowest first.',
+    response: levelPageSchema,
+  },
   listAudit: {
     method: 'get',
     path: '/audit',
@@ -236,7 +244,7 @@ type RouteOf<Name extends RouteName> = (typeof ROUTES)[Name];
 type QuerySchema<Name extends RouteName> =
   RouteOf<Name> extends { query: infer Schema extends z.ZodObject } ? Schema : z.ZodObject<{}>;
 type BodySchema<Name extends RouteName> =
-  RouteOf<Name> extends { body: (now: number) => infer Schema extends z.ZodType }
+  RouteOf<Name> extends { body: (now: number, levels: Levels) => infer Schema extends z.ZodType }
     ? Schema
     : z.ZodUndefined;
 

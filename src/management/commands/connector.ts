@@ -1,6 +1,5 @@
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { claudeCommand } from '../../connectors/app-instructions.ts';
-import { type Level, LEVELS } from '../../permission-level.ts';
 import { AUDIENCE_FORMS, audienceText } from '../../connectors/audience.ts';
 import type { AudienceRule } from '../../settings/entitlements.ts';
 import { allItems } from '../api/client.ts';
@@ -28,8 +27,8 @@ used again. A connector that still works is not deleted, unless --yes revokes it
 
 type CreateOptions = {
   name: string;
-  level: Level;
-  suggest?: Level;
+  level: string;
+  suggest?: string;
   upstream?: string;
   for?: AudienceRule[];
   maxUses?: number;
@@ -47,16 +46,8 @@ export function addConnectorCommands(program: Command, { openClient, print }: Te
     .command('create')
     .description('create a connector and print its connect link')
     .requiredOption('--name <name>', 'the name people see on the consent page')
-    .addOption(
-      new Option('--level <level>', 'the highest level granted through this connector')
-        .choices(LEVELS)
-        .makeOptionMandatory(),
-    )
-    .addOption(
-      new Option('--suggest <level>', 'a lower level for the consent page to preselect').choices(
-        LEVELS,
-      ),
-    )
+    .requiredOption('--level <level>', 'the highest level granted through this connector')
+    .option('--suggest <level>', 'a lower level for the consent page to preselect')
     .option('--upstream <id>', 'the MCP server it leads to, by default the first in the settings')
     .option(
       '--for <who>',

@@ -1,6 +1,5 @@
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { tokenExample } from '../../connectors/app-instructions.ts';
-import { type Level, LEVELS } from '../../permission-level.ts';
 import { allItems } from '../api/client.ts';
 import type { MintedTokenResource, NewTokenResource } from '../api/resources.ts';
 import { expiryMembers, parseTime, type RelativeOrAbsoluteTime } from './option-values.ts';
@@ -20,7 +19,7 @@ ${EXAMPLES}`;
 
 type MintOptions = {
   name: string;
-  level: Level;
+  level: string;
   upstream?: string;
   expires?: RelativeOrAbsoluteTime;
 };
@@ -34,11 +33,7 @@ export function addTokenCommands(program: Command, { openClient, print }: Termin
     .command('mint')
     .description('mint a token, print it once, and show how to use it')
     .requiredOption('--name <name>', 'the name in the list of tokens')
-    .addOption(
-      new Option('--level <level>', 'the level of calls made with the token')
-        .choices(LEVELS)
-        .makeOptionMandatory(),
-    )
+    .requiredOption('--level <level>', 'the level of calls made with the token')
     .option('--upstream <id>', 'the MCP server it leads to, by default the first in the settings')
     .option(
       '--expires <when>',

@@ -4,7 +4,7 @@ import { audienceText, parseAudienceRule } from '../../connectors/audience.ts';
 import type { NewConnector } from '../../connectors/connectors.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
-import { LEVELS } from '../../permission-level.ts';
+import { levelIds, lowestLevel } from '../../permission-levels.ts';
 import {
   audienceIssues,
   createConnector,
@@ -13,6 +13,7 @@ import {
   revokeConnector,
   showConnector,
 } from '../connectors.ts';
+import type { ManagementContext } from '../context.ts';
 import type { ConnectorResource } from '../api/resources.ts';
 import { connectorsQuery, newConnectorBody } from '../api/requests.ts';
 import { upstreamChoice } from '../upstreams.ts';
@@ -48,9 +49,10 @@ async function showList(
   const after = cursorIn(ctx, connectorsQuery);
   const { items, next } = await listConnectors(management, { limit: PAGE_ITEMS, after });
   const entries = rejected?.form ?? {};
+  const { levels } = management.settings;
   const {
     name = '',
-    level = 'analytics',
+    level = lowestLevel(levels),
     suggestedLevel = '',
     maxUses = '',
     days = '',
@@ -65,7 +67,7 @@ async function showList(
     form: {
       action: PATH,
       idempotencyKey: createIdempotencyKey(),
-      levels: [...LEVELS],
+      levels: levelIds(levels),
       name,
       level,
       suggestedLevel,
@@ -82,7 +84,7 @@ async function showList(
 
 async function create(context: ConsoleContext, form: Form): Promise<void> {
   const { management, ctx } = context;
-  const parsed = parseForm(management.settings, form, management.services.now());
+  const parsed = parseForm(management, form);
   if ('problem' in parsed) return showList(context, { ...parsed, form });
   if (!(await claimIdempotencyKey(management.services.store, form))) return seeOther(ctx, PATH);
   const { id } = await createConnector(management, parsed);
@@ -99,16 +101,15 @@ const PROBLEMS: Record<string, FormProblem> = {
 
 /** Applies the same rules as the API. */
 function parseForm(
-  settings: ProviderSettings,
+  { settings, services }: ManagementContext,
   form: Form,
-  now: number,
 ): NewConnector | { problem: FormProblem } {
   const [maxUses, days] = [optionalValue(form, 'maxUses'), optionalValue(form, 'days')];
   const suggestedLevel = optionalValue(form, 'suggestedLevel');
   const upstream = optionalValue(form, 'upstream');
   const rules = linesIn(form.audience).map(parseAudienceRule);
   if (rules.includes(undefined)) return { problem: 'audience' };
-  const parsed = newConnectorBody(now).safeParse({
+  const parsed = newConnectorBody(services.now(), settings.levels).safeParse({
     name: form.name,
     level: form.level,
     ...(upstream === undefined ? {} : { upstream }),

@@ -2,7 +2,7 @@
 import type Koa from 'koa';
 import type { z } from 'zod';
 import type { ViewValues } from '../../pages/pages.ts';
-import type { Level } from '../../permission-level.ts';
+import type { Level } from '../../permission-levels.ts';
 import { parseInput } from '../api/router.ts';
 import { CONSOLE_PATH, type ConsoleContext } from './context.ts';
 

@@ -7,7 +7,7 @@ import {
   StreamableHTTPClientTransport,
 } from '@modelcontextprotocol/client';
 import type { SigningKey } from '../../keys/signing-keys.ts';
-import { type Level, LEVELS } from '../../permission-level.ts';
+import { highestLevel, type Level, type Levels } from '../../permission-levels.ts';
 import type { Services } from '../../services.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -24,6 +24,7 @@ export type DiscoveryOptions = {
   maxAnswerBytes: number;
   issuer: string;
   /** The current signing key. Without it, requests have no caller header. */
+  levels: Levels;
   signingKey?: () => SigningKey;
   version: string;
   /** Milliseconds, for the whole discovery. */
@@ -61,14 +62,17 @@ export class DiscoveryError extends Error {
 }
 
 /** The caller in Gatehouse's own requests, who may see every tool. */
-const OURSELVES: Caller = {
-  accountId: 'gatehouse',
-  clientId: 'gatehouse',
-  tokenId: 'gatehouse',
-  level: LEVELS.at(-1) ?? 'full',
-  ceiling: LEVELS.at(-1) ?? 'full',
-  minted: false,
-};
+function ourselves(levels: Levels): Caller {
+  const level = highestLevel(levels);
+  return {
+    accountId: 'gatehouse',
+    clientId: 'gatehouse',
+    tokenId: 'gatehouse',
+    level,
+    ceiling: level,
+    minted: false,
+  };
+}
 
 const MAX_PAGES = 50;
 const END_SESSION_MS = 2000;
@@ -122,6 +126,7 @@ function toolOf({ name, title, annotations }: DiscoveredTool): DiscoveredTool {
 async function headersOf({
   url: audience,
   issuer,
+  levels,
   signingKey,
   credentials,
   version,
@@ -130,7 +135,7 @@ async function headersOf({
   const agent = { ...credentials, 'user-agent': `gatehouse/${version}` };
   if (!signingKey) return agent;
   const headerOf = callerHeader({ issuer, audience, signingKey, now });
-  return { ...agent, [CALLER_HEADER]: await headerOf(OURSELVES) };
+  return { ...agent, [CALLER_HEADER]: await headerOf(ourselves(levels)) };
 }
 
 /** HTTP for the MCP client. Remembers why the last request failed, because the client wraps the error in its own. */
@@ -259,10 +264,14 @@ export type ToolComparison = {
   needed: Map<Level, number>;
 };
 
-export function compareTools(upstream: Upstream, tools: readonly DiscoveredTool[]): ToolComparison {
+export function compareTools(
+  levels: Levels,
+  upstream: Upstream,
+  tools: readonly DiscoveredTool[],
+): ToolComparison {
   const names = new Set(tools.map(({ name }) => name));
   const declared = new Set(upstream.tools.map(({ name }) => name));
-  const rules = levelRules(upstream);
+  const rules = levelRules(levels, upstream);
   const needed = new Map<Level, number>();
   for (const name of names) {
     const level = levelOfTool(rules, name);
@@ -314,7 +323,7 @@ const TIMEOUT_MS = 15_000;
  * rejects.
  */
 export async function checkUpstream(
-  { authUrl: issuer }: Settings,
+  { authUrl: issuer, levels }: Settings,
   { version, keys, logger, now }: Services,
   upstream: Upstream,
   signal: AbortSignal,
@@ -328,6 +337,7 @@ export async function checkUpstream(
       credentials,
       maxAnswerBytes,
       issuer,
+      levels,
       ...(keys.signing ? { signingKey: keys.signing.current } : {}),
       version,
       timeout: TIMEOUT_MS,
@@ -335,7 +345,7 @@ export async function checkUpstream(
       now,
     });
     if (signal.aborted) return;
-    const { missing } = compareTools(upstream, tools);
+    const { missing } = compareTools(levels, upstream, tools);
     if (missing.length === 0) return;
     const remedy = `correct the names in ${upstream.setting}.tools; the MCP server has ${listOf(tools.map(({ name }) => name))}`;
     logger.warn(

@@ -1,5 +1,5 @@
 // Authorizes messages for the upstream by the levels in the settings.
-import { type Level, LEVELS } from '../../permission-level.ts';
+import { type Level, type Levels, lowestLevel } from '../../permission-levels.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
 import type { Caller } from '../authenticate.ts';
 import { authorize, denialText, type RequiredLevel } from '../authorize.ts';
@@ -16,6 +16,7 @@ import {
 import { type IdBinder, isOwnTask, requestStateOf, tasksNamedIn } from './bound-ids.ts';
 
 export type LevelRules = {
+  levels: Levels;
   tools: ReadonlyMap<string, Level>;
   /** The names in `tools`, normalized. */
   foldedNames: ReadonlySet<string>;
@@ -46,11 +47,12 @@ const UNRESTRICTED_SUBSCRIPTIONS: ReadonlySet<string> = new Set([
 /** MCP recommends at most 128. */
 const MAX_NAME_LENGTH = 512;
 
-export function levelRules({
-  tools,
-  defaultLevel,
-}: Pick<Upstream, 'tools' | 'defaultLevel'>): LevelRules {
+export function levelRules(
+  levels: Levels,
+  { tools, defaultLevel }: Pick<Upstream, 'tools' | 'defaultLevel'>,
+): LevelRules {
   return {
+    levels,
     tools: new Map(tools.map(({ name, level }) => [name, level])),
     foldedNames: new Set(tools.map(({ name }) => foldName(name))),
     defaultLevel,
@@ -86,7 +88,7 @@ export function requiredBy(rules: LevelRules, message: unknown): RequiredLevel |
   if (method.startsWith('notifications/') && id === undefined) return undefined;
   if (method === 'subscriptions/listen' && !isRestrictedSubscription(params)) return undefined;
   // Tasks are bound to a caller and a level.
-  if (method.startsWith('tasks/')) return { tool: method, level: LEVELS[0] };
+  if (method.startsWith('tasks/')) return { tool: method, level: lowestLevel(rules.levels) };
   const { name } = membersOf(params);
   if (method !== 'tools/call' || typeof name !== 'string')
     return { tool: method, level: rules.defaultLevel };
@@ -150,7 +152,7 @@ function refuseMessage(
     return errorResponse(id, TASK_NOT_FOUND);
   if (requestStateOf(ids, caller, message) === 'foreign') return errorResponse(id, UNKNOWN_STATE);
   const required = requiredBy(rules, message);
-  const decision = required ? authorize(caller, required.level) : 'allowed';
+  const decision = required ? authorize(rules.levels, caller, required.level) : 'allowed';
   if (!required || decision === 'allowed') return undefined;
   const text = denialText(productName, caller, required, decision);
   return method === 'tools/call'

@@ -5,7 +5,7 @@ import { asHttpError, HttpError, methodNotAllowed, unavailable } from '../../htt
 import { requestContext } from '../../http/request-context.ts';
 import { keyRing } from '../../keys/key-ring.ts';
 import { type SpanLink, tracedRequest } from '../../observability/tracing.ts';
-import { isRecorded } from '../../permission-level.ts';
+import { isRecorded } from '../../permission-levels.ts';
 import type { Services } from '../../services.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -64,6 +64,7 @@ export function openUpstreamProxy(
   onChange: RecordCache['onChange'],
 ): McpHandler {
   const { store, keys, now } = services;
+  const { levels } = settings;
   const { url } = upstream;
   if (!keys.signing) throw new Error('the proxy signs caller headers and needs the signing keys');
   const signingKey = keys.signing.current;
@@ -77,14 +78,15 @@ export function openUpstreamProxy(
     audit: callAuditor(services),
     activeRequests,
     concurrency: concurrencyLimiter(upstream.openCalls),
-    rules: levelRules(upstream),
-    ids: idBinder(keyRing(settings, 'handles of the upstream'), url),
-    tasks: taskOwnership(store, url, now),
+    rules: levelRules(levels, upstream),
+    ids: idBinder(keyRing(settings, 'handles of the upstream'), levels, url),
+    tasks: taskOwnership(store, levels, url, now),
     parameterHeaders: parameterHeaders(),
     callerJwt: callerHeader({ issuer: settings.authUrl, audience: url, signingKey, now }),
   };
   return {
-    requiredLevel: (body) => highestRequired(body, (message) => requiredBy(proxy.rules, message)),
+    requiredLevel: (body) =>
+      highestRequired(levels, body, (message) => requiredBy(proxy.rules, message)),
     handle: (ctx, request) => proxyRequest(ctx, request, proxy),
     end: (kind) => activeRequests.end(kind),
     close() {
@@ -209,13 +211,13 @@ function idsOf({ accountId, connector, grantId, tokenId }: Caller): string[] {
   return [accountId, connector, grantId, tokenId].filter((id) => id !== undefined);
 }
 
-/** Audits the calls of a caller with the level `full`. Returns error responses to all requests if that fails. */
+/** Audits the calls of a caller with a recorded level. Returns error responses to all requests if that fails. */
 async function auditMessages(
   { rules, audit, services }: Proxy,
   caller: Caller,
   messages: readonly Message[],
 ): Promise<object[] | undefined> {
-  if (!isRecorded(caller.level)) return undefined;
+  if (!isRecorded(rules.levels, caller.level)) return undefined;
   try {
     for (const message of messages) {
       const required = requiredBy(rules, message);

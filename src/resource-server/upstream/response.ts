@@ -264,7 +264,7 @@ async function isForCaller(
   if (!(await areOwnTasks(options, named))) return false;
   if (isAboutTask) return true;
   if (id !== undefined || OWN_NOTIFICATIONS.has(method)) return true;
-  const decision = authorize(caller, rules.defaultLevel);
+  const decision = authorize(rules.levels, caller, rules.defaultLevel);
   if (LIST_NOTIFICATIONS.has(method)) return decision !== 'forbidden';
   // In the stream of an authorized call, other notifications belong to the call.
   return decision === 'allowed' || (!isListening && method !== RESOURCE_UPDATED);
@@ -318,10 +318,13 @@ function filterLists(
 ): Record<string, unknown> {
   const isReachable = (tool: unknown) => {
     const { name } = membersOf(tool);
-    return !isLookalike(rules, name) && authorize(caller, levelOfTool(rules, name)) !== 'forbidden';
+    return (
+      !isLookalike(rules, name) &&
+      authorize(rules.levels, caller, levelOfTool(rules, name)) !== 'forbidden'
+    );
   };
   const isOwn = (task: unknown) => ownTasks && isOwnTask(ownTasks, membersOf(task)['taskId']);
-  const isDefaultForbidden = authorize(caller, rules.defaultLevel) === 'forbidden';
+  const isDefaultForbidden = authorize(rules.levels, caller, rules.defaultLevel) === 'forbidden';
   const hidden = OTHER_LISTS.filter((name) => isDefaultForbidden && isList(result, name));
   return {
     ...(isList(result, 'tools') ? { tools: result['tools'].filter(isReachable) } : {}),
