@@ -57,7 +57,7 @@ function completionsOf(
   return [
     { ...here, isValue: false },
     ...options.flatMap(({ long, required, argChoices, flags }) => {
-      const candidates = argChoices ?? (/<level>$/.test(flags) ? [...levels] : []);
+      const candidates = argChoices ?? (flags.endsWith('<level>') ? [...levels] : []);
       return long && required
         ? [{ words: [...path, long].join(' '), candidates, isValue: true }]
         : [];
