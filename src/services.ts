@@ -78,7 +78,7 @@ export async function openServices(
   resources: Resources,
 ): Promise<Services> {
   const { version } = manifest;
-  const pages = openPages(sharedPageValues(settings), settings.theme);
+  const pages = openPages(pageSettings(settings), settings.theme);
   const metrics = createMetrics(Object.keys(REASONS));
   const traces = await openTraces(settings, version, { logger, now });
   resources.defer(() => traces?.close());
@@ -107,8 +107,9 @@ export async function openServices(
   };
 }
 
-function sharedPageValues({ productName, links, supportContact }: Settings) {
-  return { productName, links, ...(supportContact === undefined ? {} : { supportContact }) };
+function pageSettings({ productName, links, supportContact, levels, upstreams }: Settings) {
+  const describesSample = upstreams.length === 0;
+  return { productName, links, levels, describesSample, ...(supportContact === undefined ? {} : { supportContact }) };
 }
 
 function databaseOf({ store }: Settings): 'redis' | 'sqlite' {

@@ -3,7 +3,6 @@ import { isAtLeast, type Level } from '../permission-levels.ts';
 import {
   assertersOf,
   type AudienceRule,
-  type Entitlement,
   type Match,
   resolveAudienceRule,
   type Via,
@@ -32,7 +31,7 @@ export function entitledLevel(
 }
 
 export type ProviderSettings = Pick<Settings, 'identityProviders' | 'authorization'>;
-export type AccessSettings = ProviderSettings & Pick<Settings, 'entitlements'>;
+export type AccessSettings = ProviderSettings & Pick<Settings, 'levels' | 'entitlements'>;
 type WithAudience = { audience?: readonly AudienceRule[] };
 
 /** What an account may have through a connector: the highest level, or the reason why it gets none. */
@@ -45,7 +44,7 @@ export function accessThrough(
   account: Account,
   via: Via,
 ): Access {
-  const level = entitledLevel(account, settings.entitlements, via);
+  const level = entitledLevel(settings, account, via);
   if (level === undefined) return { refusal: 'not_entitled' };
   return isInAudience(settings, connector, account, via)
     ? { level }

@@ -24,6 +24,8 @@ export type Translator = {
   mark: TranslateMarked;
   /** Whether there is such a text. */
   has: (key: string) => boolean;
+  /** Returns the title of a level, or its id if the settings no longer have it. */
+  levelTitle: (level: string) => string;
   /** Formats seconds in the largest unit that divides them: "90 days". In the nominative, in languages with cases. */
   duration: (seconds: number) => string;
   /** Formats the day of a time in seconds since the epoch. */
@@ -126,9 +128,14 @@ function createTranslator(language: string, texts: Map<string, string>): Transla
     say: t,
     mark: tMarked,
     has: (key) => texts.has(key),
+    levelTitle: (level) => (texts.has(titleOf(level)) ? t(titleOf(level)) : level),
     duration: durationFormat(language),
     date: (time) => day.format(time * 1000),
   };
+}
+
+function titleOf(level: string): string {
+  return `levels.${level}.title`;
 }
 
 /** `getTextInfo` is part of ECMA-402, and missing in TypeScript's types. */

@@ -3,7 +3,9 @@ import type Koa from 'koa';
 import views from 'koa-views';
 import { openAssets } from './assets.ts';
 import { openLanguages, preferredLanguages, type Translator } from './languages.ts';
+import { levelTexts, withoutLevelTexts } from './level-texts.ts';
 import { readMessageFiles } from './messages.ts';
+import type { Levels } from '../permission-levels.ts';
 import { compileTemplates, findTemplates } from './templates.ts';
 import { checkTheme, withThemeErrors } from './theme.ts';
 import type { SharedValues, ViewName, ViewValues } from './values.ts';
@@ -26,7 +28,12 @@ export type Pages = {
   translator: (preferred: readonly string[]) => Translator;
 };
 
-export type PageSettings = Omit<SharedValues, 'links'> & Partial<SharedValues>;
+export type PageSettings = Omit<SharedValues, 'links'> &
+  Partial<SharedValues> & {
+    levels: Levels;
+    /** Whether our own texts about the levels, which describe the sample, are shown. */
+    describesSample: boolean;
+  };
 
 const DIRECTORY = join(import.meta.dirname, '../../views');
 
@@ -38,16 +45,31 @@ export function openPages(settings: PageSettings, theme?: string): Pages {
   return theme === undefined ? open(settings) : withThemeErrors(theme, () => open(settings, theme));
 }
 
-function open(settings: PageSettings, theme?: string): Pages {
+function open({ levels, describesSample, ...settings }: PageSettings, theme?: string): Pages {
   ownMessages ??= readMessageFiles(join(DIRECTORY, 'messages'));
   const directories = [DIRECTORY, ...(theme === undefined ? [] : [theme])];
   const themeMessages = theme === undefined ? new Map() : readMessageFiles(join(theme, 'messages'));
-  const languages = openLanguages([ownMessages, themeMessages]);
+  const sources = { levels, own: ownMessages, theme: themeMessages };
+  const texts = levelTexts(sources, describesSample);
+  const languages = openLanguages([
+    withoutLevelTexts(ownMessages),
+    withoutLevelTexts(themeMessages),
+    texts,
+  ]);
   const assets = openAssets(directories);
   const render = compileTemplates(findTemplates(directories));
   const shared = { links: [], ...settings, assets: assets.paths };
   if (theme !== undefined)
-    checkTheme({ theme, own: DIRECTORY, ownMessages, themeMessages, languages, render, shared });
+    checkTheme({
+      theme,
+      own: DIRECTORY,
+      ownMessages,
+      themeMessages,
+      // The sample pages show the default levels, which the settings need not have.
+      languages: openLanguages([ownMessages, themeMessages, texts]),
+      render,
+      shared,
+    });
   // The default engine of koa-views uses the values as compiler options, and compiles on every request.
   const engine = async (file: string, { page }: { page: object }) => render(viewName(file), page);
   const install = views(DIRECTORY, { extension: 'ejs', engineSource: { ejs: engine } });

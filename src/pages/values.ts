@@ -22,6 +22,13 @@ export type ConnectedClient = { name: string; host?: string };
 /** `destination` is the host and port, or the private scheme, of the redirect URI. */
 export type Redirect = { destination: string; kind: 'elsewhere' | 'this-computer' | 'app' };
 
+/** `tools` are the titles of the tools that the level opens, those of the highest level first; absent if they are not known. */
+export type LevelChoice = {
+  level: string;
+  selected: boolean;
+  tools?: { shown: string[]; rest: string[] };
+};
+
 /** Durations are in seconds. `action` is a path on the same host. The caller validates every `href`. */
 export type ViewValues = ConsoleValues & {
   consent: {
@@ -31,7 +38,7 @@ export type ViewValues = ConsoleValues & {
     redirect: Redirect;
     connector: Connector;
     /** Levels that can be granted, lowest first. At most one is selected. */
-    levels: { level: string; selected: boolean }[];
+    levels: LevelChoice[];
     account: Account;
     /** Present if the person can choose to stay connected, for at most `lifetime`. */
     stay?: { checked: boolean; lifetime: number };

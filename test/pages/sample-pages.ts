@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import Koa from 'koa';
+import { DEFAULT_LEVELS } from '../../src/permission-levels.ts';
 import type { Pages } from '../../src/pages/pages.ts';
 import { type Sample as Values, SAMPLES as VALUES } from '../../src/pages/samples.ts';
 
@@ -12,7 +13,12 @@ export type Sample = (pages: Pages, ctx: Koa.Context) => Promise<void>;
 export const EXAMPLE_THEME = join(import.meta.dirname, '../../config/example-theme');
 
 /** Settings of the operator. */
-export const SHARED = { productName: 'Gatehouse', supportContact: 'it-desk@example.com' };
+export const SHARED = {
+  productName: 'Gatehouse',
+  supportContact: 'it-desk@example.com',
+  levels: DEFAULT_LEVELS,
+  describesSample: true,
+};
 
 export const SAMPLES: Record<string, Sample> = Object.fromEntries(
   Object.entries(VALUES).map(([name, sample]) => [name, rendering(sample)]),
