@@ -109,7 +109,13 @@ export async function openServices(
 
 function pageSettings({ productName, links, supportContact, levels, upstreams }: Settings) {
   const describesSample = upstreams.length === 0;
-  return { productName, links, levels, describesSample, ...(supportContact === undefined ? {} : { supportContact }) };
+  return {
+    productName,
+    links,
+    levels,
+    describesSample,
+    ...(supportContact === undefined ? {} : { supportContact }),
+  };
 }
 
 function databaseOf({ store }: Settings): 'redis' | 'sqlite' {

@@ -63,10 +63,7 @@ function textsIn(files: MessageFiles, key: string): Texts {
 }
 
 /** One text is for all languages, so that it also replaces every text of the sample. */
-function settingsTexts(
-  text: LocalizedText | undefined,
-  languages: ReadonlySet<string>,
-): Texts {
+function settingsTexts(text: LocalizedText | undefined, languages: ReadonlySet<string>): Texts {
   if (text === undefined) return {};
   const texts =
     typeof text === 'string'

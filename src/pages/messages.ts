@@ -73,7 +73,8 @@ export function checkMessages(files: Map<string, MessageFile>, english: MessageF
 
 function checkText(language: string, key: string, text: string, english: MessageFile): string[] {
   const original = english.get(key);
-  if (!original && !key.startsWith(OWN_PREFIX) && levelOfText(key) === undefined) return [`there is no text called ${key}`];
+  if (!original && !key.startsWith(OWN_PREFIX) && levelOfText(key) === undefined)
+    return [`there is no text called ${key}`];
   try {
     const { values, tags } = placeholdersOf(text, language);
     const known = original ? placeholdersOf(original.text, FALLBACK_LANGUAGE).values : values;

@@ -5,7 +5,7 @@ import { openAssets } from './assets.ts';
 import { openLanguages, preferredLanguages, type Translator } from './languages.ts';
 import { levelTexts, withoutLevelTexts } from './level-texts.ts';
 import { readMessageFiles } from './messages.ts';
-import type { Levels } from '../permission-levels.ts';
+import { DEFAULT_LEVELS, type Levels } from '../permission-levels.ts';
 import { compileTemplates, findTemplates } from './templates.ts';
 import { checkTheme, withThemeErrors } from './theme.ts';
 import type { SharedValues, ViewName, ViewValues } from './values.ts';
@@ -30,9 +30,10 @@ export type Pages = {
 
 export type PageSettings = Omit<SharedValues, 'links'> &
   Partial<SharedValues> & {
-    levels: Levels;
-    /** Whether our own texts about the levels, which describe the sample, are shown. */
-    describesSample: boolean;
+    /** Default: those of the sample. */
+    levels?: Levels;
+    /** Whether our own texts about the levels, which describe the sample, are shown. Default: true. */
+    describesSample?: boolean;
   };
 
 const DIRECTORY = join(import.meta.dirname, '../../views');
@@ -45,7 +46,10 @@ export function openPages(settings: PageSettings, theme?: string): Pages {
   return theme === undefined ? open(settings) : withThemeErrors(theme, () => open(settings, theme));
 }
 
-function open({ levels, describesSample, ...settings }: PageSettings, theme?: string): Pages {
+function open(
+  { levels = DEFAULT_LEVELS, describesSample = true, ...settings }: PageSettings,
+  theme?: string,
+): Pages {
   ownMessages ??= readMessageFiles(join(DIRECTORY, 'messages'));
   const directories = [DIRECTORY, ...(theme === undefined ? [] : [theme])];
   const themeMessages = theme === undefined ? new Map() : readMessageFiles(join(theme, 'messages'));

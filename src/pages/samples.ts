@@ -138,6 +138,15 @@ function consent(changes: Partial<ViewValues['consent']> = {}): Sample {
   return { view: 'consent', values: { ...CONSENT, ...changes } };
 }
 
+const TOOLS = [
+  'Close a ticket',
+  'Answer a ticket',
+  'Search tickets',
+  'Show a ticket',
+  'List queues',
+  'List agents',
+];
+
 /** By the name of the sample. */
 export const SAMPLES: Record<string, Sample> = {
   consent: consent(),
@@ -152,6 +161,16 @@ export const SAMPLES: Record<string, Sample> = {
     levels: levelChoices('analytics'),
     stay: undefined,
     changed: true,
+  }),
+  'consent-tools': consent({
+    levels: [
+      { level: 'analytics', selected: true, tools: { shown: [], rest: [] } },
+      {
+        level: 'operations',
+        selected: false,
+        tools: { shown: TOOLS, rest: [LONG, 'Show an agent'] },
+      },
+    ],
   }),
   'consent-hostile': consent({
     client: { name: `Claude” from claude.ai to “\u202Eedualc ${LONG}`, kind: 'self-registered' },

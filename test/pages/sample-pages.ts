@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import Koa from 'koa';
-import { DEFAULT_LEVELS } from '../../src/permission-levels.ts';
 import type { Pages } from '../../src/pages/pages.ts';
 import { type Sample as Values, SAMPLES as VALUES } from '../../src/pages/samples.ts';
 
@@ -16,8 +15,6 @@ export const EXAMPLE_THEME = join(import.meta.dirname, '../../config/example-the
 export const SHARED = {
   productName: 'Gatehouse',
   supportContact: 'it-desk@example.com',
-  levels: DEFAULT_LEVELS,
-  describesSample: true,
 };
 
 export const SAMPLES: Record<string, Sample> = Object.fromEntries(

@@ -1,5 +1,4 @@
 import { instructionsFor } from '../../connectors/app-instructions.ts';
-import type { ProviderSettings } from '../../accounts/entitlement.ts';
 import { audienceText, parseAudienceRule } from '../../connectors/audience.ts';
 import type { NewConnector } from '../../connectors/connectors.ts';
 import type { ViewValues } from '../../pages/pages.ts';
