@@ -12,6 +12,7 @@ type SourceFile = { path: string; text: string; imports: Import[] };
 const LEAVES = [
   'constant-time.ts',
   'lru-cache.ts',
+  'version.ts',
   'permission-levels.ts',
   'observability/',
   'settings/',
@@ -43,6 +44,7 @@ const APPS = ['authorization-server/', 'development-idp/', 'resource-server/', '
 const MAY_IMPORT: Record<string, string[]> = {
   'constant-time.ts': [],
   'lru-cache.ts': [],
+  'version.ts': [],
   'permission-levels.ts': [],
   'observability/': ['settings/'],
   'settings/': ['permission-levels.ts'],
@@ -72,7 +74,8 @@ const MAY_IMPORT: Record<string, string[]> = {
   'server.ts': [...BELOW_HOSTS, ...APPS],
   'startup-message.ts': [...BELOW_HOSTS, 'server.ts'],
   'main.ts': [...BELOW_HOSTS, 'server.ts', 'startup-message.ts'],
-  'command-line.ts': [...LEAVES, 'doctor/', 'management/'],
+  'start-command.ts': ['management/', 'main.ts'],
+  'command-line.ts': [...LEAVES, 'doctor/', 'management/', 'start-command.ts'],
   'cli.ts': [...LEAVES, 'command-line.ts'],
 };
 

@@ -1,5 +1,4 @@
 import { DatabaseSync } from 'node:sqlite';
-import manifest from '../../package.json' with { type: 'json' };
 import { type SigningKey, signingKey, SIGNING_KEYS } from '../keys/signing-keys.ts';
 import {
   compareTools,
@@ -13,6 +12,7 @@ import type { Settings } from '../settings/settings.ts';
 import type { Upstream } from '../settings/upstreams.ts';
 import { readStored } from '../store/name-key.ts';
 import { closeRedis, connectRedis } from '../store/redis-client.ts';
+import { version } from '../version.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
 import { type Finding, findingAbout, type FindingFactory, okIfNone } from './report.ts';
 
@@ -44,7 +44,7 @@ async function checkUpstream(
       issuer: settings.authUrl,
       levels: settings.levels,
       ...(keys ? { signingKey: () => signingKey(keys, now) } : {}),
-      version: manifest.version,
+      version,
       timeout: TIMEOUT_MS,
       signal: deployment.signal,
       now: () => now,

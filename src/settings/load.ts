@@ -49,7 +49,7 @@ const DRAIN_IN_PRODUCTION = 5;
 type LoadOptions = {
   makesSecrets?: boolean;
   /** Options of the command line. */
-  options?: CommandLineSettings;
+  options?: CommandLineSettings | undefined;
 };
 
 /**

@@ -47,7 +47,7 @@ function keptKey(source: Source): string {
     if (cause instanceof SettingsError) throw cause;
     const given = `nothing, and ${file} cannot be read (${errorCode(cause)})`;
     const expected =
-      'the management key; Gatehouse generates the file at its first start (npm start)';
+      'the management key; Gatehouse generates the file at its first start (npx gatehouse start)';
     throw new SettingsError([{ setting: KEY, given, expected }]);
   }
 }

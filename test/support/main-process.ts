@@ -16,7 +16,7 @@ export async function runServerWhile(
   ready: RegExp,
   use: () => Promise<void>,
 ): Promise<ExitResult> {
-  const child = spawn(process.execPath, nodeArguments('main.ts'), { env: environment });
+  const child = spawn(process.execPath, nodeArguments(['start']), { env: environment });
   let [stdout, stderr] = ['', ''];
   let used: Promise<void> | undefined;
   child.stdout.on('data', (text) => {

@@ -1,10 +1,12 @@
-import type { Environment } from '../../settings/environment.ts';
+import type { CommandLineSettings, Environment } from '../../settings/environment.ts';
 import type { ManagementClient } from '../api/client.ts';
 
 /** Passed to every command. */
 export type Terminal = {
   /** That of the process if absent. */
   environment?: Environment;
+  /** The options of the command line that change settings. */
+  settingsOptions: () => CommandLineSettings;
   /** Milliseconds, for doctor. */
   maxRedisLatency?: number;
   /** Throws SettingsError if the address or the key of the management API is not known. */
