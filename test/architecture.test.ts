@@ -6,7 +6,7 @@ import { refusalReasons, securityEvents } from '../src/observability/labels.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 
-type Import = { specifier: string; typeOnly: boolean };
+type Import = { specifier: string; typeOnly: boolean; dynamic: boolean };
 type SourceFile = { path: string; text: string; imports: Import[] };
 
 const LEAVES = [
@@ -92,6 +92,7 @@ function readSource(path: string): SourceFile {
   const imports = [...statements].map(([, type, specifier = '', dynamic]) => ({
     specifier: dynamic ?? specifier,
     typeOnly: type !== undefined,
+    dynamic: dynamic !== undefined,
   }));
   return { path, text, imports };
 }
@@ -122,6 +123,17 @@ function reachableFrom(start: string, seen = new Set<string>()): Set<string> {
   if (!file || seen.has(start)) return seen;
   seen.add(start);
   for (const target of importsOf(file, { withTypes: true })) reachableFrom(target, seen);
+  return seen;
+}
+
+/** Every file that is loaded together with `start`. */
+function loadedWith(start: string, seen = new Set<string>()): Set<string> {
+  const file = byPath.get(start);
+  if (!file || seen.has(start)) return seen;
+  seen.add(start);
+  const imports = file.imports.filter(({ dynamic }) => !dynamic);
+  for (const target of importsOf({ ...file, imports }, { withTypes: false }))
+    loadedWith(target, seen);
   return seen;
 }
 
@@ -166,6 +178,14 @@ describe('the source', () => {
       const done = new Set<string>();
       const cycles = files.map((file) => findCycle(file, [], done)).filter(Boolean);
       expect(cycles.map((cycle) => cycle?.join(' > '))).to.deep.equal([]);
+    });
+
+    it('a command loads the server only if it needs it', () => {
+      const loaded = [...loadedWith('cli.ts')];
+      expect(loaded).to.include.members(['command-line.ts', 'doctor/command.ts']);
+      const server = ['main.ts', 'server.ts', 'doctor/examination.ts', 'store/open.ts'];
+      expect(loaded.filter((path) => server.includes(path))).to.deep.equal([]);
+      expect([...reachableFrom('cli.ts')]).to.include.members(server);
     });
 
     it('the resource server never imports the authorization server', () => {
