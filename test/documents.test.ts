@@ -75,7 +75,7 @@ function linesOfCode(document: string): string[] {
 /** The arguments of each call of the command line. */
 function calls(line: string): string[][] {
   const found = line.matchAll(
-    /(?:npx gatehouse|node src\/cli\.ts)((?: +(?:"[^"]*"|[^\s|&;#>"]+))*)/g,
+    /(?:(?:npx|exec gatehouse|authorization-server(?: --)?) gatehouse)((?: +(?:"[^"]*"|[^\s|&;#>"]+))*)/g,
   );
   return [...found].map(([, words = '']) =>
     [...words.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? ''),
@@ -210,7 +210,7 @@ describe('the commands in the documents', () => {
         ([, path = '']) => path,
       ),
     );
-    expect(paths).to.include.members(['src/main.ts', 'test/cli.test.ts']);
+    expect(paths).to.include('test/cli.test.ts');
     expect(paths.filter((path) => glob(path).length === 0)).to.deep.equal([]);
   });
 });
