@@ -233,12 +233,18 @@ describe('Addresses that people open in a browser', () => {
         expect(local.body).to.include('Claude Code').and.not.include('Claude on the web');
       });
 
-      it('the page of two connectors with one name differs in nothing but the link', async () => {
+      it('the pages of two connectors with one name, one of them restricted, differ in nothing but the link', async () => {
         const name = 'Two of a kind';
         const expiresAt = '2999-01-01T00:00:00Z';
         const [one, other] = await Promise.all([
           createConnector(system(), { name, level: 'analytics' }),
-          createConnector(system(), { name, level: 'full', maxUses: 1, expiresAt }),
+          createConnector(system(), {
+            name,
+            level: 'full',
+            maxUses: 1,
+            expiresAt,
+            audience: [{ email: 'ada@example.com' }],
+          }),
         ]);
         const encoded = ({ link }: Connector) => [
           link,
