@@ -18,7 +18,14 @@ import {
   showGrant,
 } from '../support/management-api.ts';
 import { callTool, isAccepted } from '../support/mcp.ts';
-import { authorizeUrl, type Client, discover, refresh, requestToken } from '../support/oauth.ts';
+import {
+  authorizeUrl,
+  type Client,
+  discover,
+  refresh,
+  requestToken,
+  type Server,
+} from '../support/oauth.ts';
 import {
   OPENID_CLIENT,
   type OpenIdProvider,
@@ -39,6 +46,8 @@ describe('Connectors for some people', function () {
   let issuer: IdJagIssuer;
   let providers: Record<ProviderId, OpenIdProvider>;
   let system: System;
+  let server: Server;
+  let client: Client;
   before(async () => {
     const [assertions, example, partners] = await Promise.all([
       startIdJagIssuer(),
@@ -72,6 +81,8 @@ describe('Connectors for some people', function () {
         authorization: { trustedIssuers: [trusted], introspectionClients: [READER] },
       },
     });
+    ({ server } = await discover((await createConnector(system)).link));
+    client = await registerClient(server);
   });
   after(async () => {
     await system?.stop();
@@ -85,11 +96,9 @@ describe('Connectors for some people', function () {
   async function arrive(
     { link }: Connector,
     claims: JWTPayload,
-    { at = 'example', client }: { at?: ProviderId; client?: Client } = {},
+    { at = 'example' }: { at?: ProviderId } = {},
   ) {
-    const { server } = await discover(link);
-    const app = client ?? (await registerClient(server));
-    const { url, verifier } = authorizeUrl(server, app, { resource: link });
+    const { url, verifier } = authorizeUrl(server, client, { resource: link });
     const browser = openBrowser([system.auth]);
     // Without an address, Gatehouse would ask the provider for one.
     const person = { sub: 'ada', name: 'Ada', email: 'ada@else.example' };
@@ -98,8 +107,8 @@ describe('Connectors for some people', function () {
     const departure = requireExternalRedirect(await browser.submit(choice, { provider: at }));
     const page = requirePage(await browser.visit(providers[at].approve(departure)));
     const decide = (decision: string, shown = page) => browser.submit(shown, { decision });
-    const code = (callback: URL) => ({ link, server, client: app, callback, verifier });
-    return { page, browser, server, client: app, decide, code };
+    const code = (callback: URL) => ({ link, server, client, callback, verifier });
+    return { page, browser, decide, code };
   }
 
   async function approve(connector: Connector, claims: JWTPayload) {
@@ -123,7 +132,6 @@ describe('Connectors for some people', function () {
     forms.some(({ controls }) => controls.some(({ value }) => value === 'approve'));
 
   async function present({ link }: Connector, claims: object) {
-    const { server } = await discover(link);
     const parties = { aud: system.auth, client_id: APP.id, resource: link };
     const assertion = await issuer.sign({ ...validClaims(issuer.issuer), ...parties, ...claims });
     return requestToken(server, APP, { grant_type: GRANT_TYPE, assertion });
@@ -229,7 +237,7 @@ describe('Connectors for some people', function () {
     const { code } = await approve(connector, { groups: ['analysts'] });
     expect(await isAccepted(connector.link, before.token)).to.equal(true);
     const introspect = async () => {
-      const url = String(before.server.introspection_endpoint);
+      const url = String(server.introspection_endpoint);
       return JSON.parse((await postToken(url, { ...APP, ...READER }, before.token)).text);
     };
     expect(await introspect()).to.include({ active: true });
@@ -239,10 +247,7 @@ describe('Connectors for some people', function () {
     expect(call.status).to.equal(401);
     expect(call.headers.get('www-authenticate')).to.include('error="invalid_token"');
     expect(await introspect()).to.deep.equal({ active: false });
-    const refused = [
-      await redeem(code),
-      await refresh(before.server, before.client, before.refreshToken),
-    ];
+    const refused = [await redeem(code), await refresh(server, client, before.refreshToken)];
     for (const { status, body } of refused)
       expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);
     const grant = await showGrant(system, String(before.claims['grant_id']));
@@ -252,7 +257,7 @@ describe('Connectors for some people', function () {
 
     await signInAgain({ groups: ['analysts'] });
     expect(await isAccepted(connector.link, before.token)).to.equal(true);
-    const renewed = await refresh(before.server, before.client, before.refreshToken);
+    const renewed = await refresh(server, client, before.refreshToken);
     expect(await isAccepted(connector.link, renewed.body.access_token)).to.equal(true);
   });
 
@@ -275,8 +280,7 @@ describe('Connectors for some people', function () {
       const header = String(challenged.headers.get('www-authenticate'));
       const metadata = await fetch(/resource_metadata="([^"]+)"/.exec(header)?.[1] ?? '');
       const visited = await fetch(link, { headers: { accept: 'text/html' } });
-      const { server } = await discover(link);
-      const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
+      const { url } = authorizeUrl(server, client, { resource: link });
       const page = requirePage(await openBrowser([system.auth]).visit(url));
       return [
         [challenged.status, plain(header)],
