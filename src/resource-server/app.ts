@@ -26,11 +26,11 @@ import { connectorMetadata, METADATA_PREFIX, rootMetadata } from './metadata.ts'
 import { isVisit, respondToError, showConnectLink } from './pages.ts';
 import { openRecordCache, type RecordCache } from './record-cache.ts';
 import { openSample } from './sample/mcp-server.ts';
-import { openUpstreamProxy } from './upstream/proxy.ts';
+import { openUpstreamProxy, type UpstreamProxy } from './upstream/proxy.ts';
 
 export type ResourceServer = {
   app: Koa;
-  /** Logs what is wrong with the operator's MCP server, unless the signal is aborted. */
+  /** Reads the tools of the operator's MCP servers, and logs what is wrong with them, unless the signal is aborted. */
   check: (signal: AbortSignal) => Promise<void>;
 } & Pick<McpHandler, 'end' | 'close'>;
 
@@ -41,7 +41,7 @@ export async function resourceServer(
 ): Promise<ResourceServer> {
   const { store, pages, rateLimits, now } = services;
   const records = await openRecordCache(store, now);
-  const handlers = openMcpHandlers(settings, services, records);
+  const handlers = await openMcpHandlers(settings, services, records);
   const app = createHost({
     ...services,
     name: 'resource-server',
@@ -104,7 +104,7 @@ export async function resourceServer(
 
   return {
     app,
-    check: (signal) => checkUpstreams(settings, services, signal),
+    check: handlers.discover,
     end: handlers.end,
     close: handlers.close,
   };
@@ -144,56 +144,50 @@ function gone(message: string, about: string): HttpError {
 type McpHandlers = {
   /** The handler of the only MCP server that a connector or a minted token leads to, which the settings must have. */
   serving(record: LeadsToUpstream): McpHandler;
+  /** Resolves after the first attempt to read the tools of each upstream. */
+  discover(signal: AbortSignal): Promise<void>;
 } & Pick<McpHandler, 'end' | 'close'>;
 
 /** One handler for each of the operator's own MCP servers, or the sample. */
-function openMcpHandlers(
+async function openMcpHandlers(
   settings: Settings,
   services: Services,
   { onChange }: RecordCache,
-): McpHandlers {
-  const { upstreams, productName } = settings;
-  const { version, logger } = services;
-  const proxies = new Map(
-    upstreams.map((upstream) => [
+): Promise<McpHandlers> {
+  const { upstreams, productName, levels } = settings;
+  if (upstreams.length === 0) {
+    const { version, logger } = services;
+    const sample = openSample({
+      productName,
+      levels,
+      version,
+      audit: callAuditor(services),
+      logger,
+    });
+    return { ...sample, serving: () => sample, discover: async () => undefined };
+  }
+  // The MCP client is loaded only with an upstream.
+  const { openToolDiscovery } = await import('./upstream/tool-discovery.ts');
+  const proxies = new Map<string, UpstreamProxy>();
+  for (const upstream of upstreams) {
+    const discovery = await openToolDiscovery(settings, services, upstream);
+    proxies.set(
       upstream.id,
-      openUpstreamProxy(settings, services, upstream, onChange),
-    ]),
-  );
-  const sample =
-    upstreams.length === 0
-      ? openSample({
-          productName,
-          levels: settings.levels,
-          version,
-          audit: callAuditor(services),
-          logger,
-        })
-      : undefined;
-  const all = [...proxies.values(), ...(sample ? [sample] : [])];
+      openUpstreamProxy(settings, services, { upstream, discovery, onChange }),
+    );
+  }
+  const all = [...proxies.values()];
   return {
     serving(record) {
-      const handler = sample ?? proxies.get(findUpstream(upstreams, record)?.id ?? '');
-      if (!handler) throw new Error('the settings do not have the upstream of the record');
-      return handler;
+      const proxy = proxies.get(findUpstream(upstreams, record)?.id ?? '');
+      if (!proxy) throw new Error('the settings do not have the upstream of the record');
+      return proxy;
     },
-    end: (kind) => all.forEach((handler) => handler.end(kind)),
-    close: async () => void (await Promise.all(all.map((handler) => handler.close()))),
+    discover: async (signal) =>
+      void (await Promise.all(all.map((proxy) => proxy.discover(signal)))),
+    end: (kind) => all.forEach((proxy) => proxy.end(kind)),
+    close: async () => void (await Promise.all(all.map((proxy) => proxy.close()))),
   };
-}
-
-/** Imports the MCP client only with an upstream. */
-async function checkUpstreams(
-  settings: Settings,
-  services: Services,
-  signal: AbortSignal,
-): Promise<void> {
-  const { upstreams } = settings;
-  if (upstreams.length === 0) return;
-  const discovery = await import('./upstream/discovery.ts');
-  await Promise.all(
-    upstreams.map((upstream) => discovery.checkUpstream(settings, services, upstream, signal)),
-  );
 }
 
 /** Protected resource metadata (RFC 9728) of the server and of each connect link, including used-up links, for any web origin. */

@@ -8,10 +8,10 @@ import {
 } from '@modelcontextprotocol/client';
 import type { SigningKey } from '../../keys/signing-keys.ts';
 import { highestLevel, type Level, type Levels } from '../../permission-levels.ts';
-import type { Services } from '../../services.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
-import type { Settings } from '../../settings/settings.ts';
+import type { CatalogTool, DiscoveryFault } from '../../upstreams/tool-catalog.ts';
 import type { Caller } from '../authenticate.ts';
+import { membersOf } from '../json-rpc.ts';
 import { CALLER_HEADER, callerHeader } from './caller-header.ts';
 import { levelOfTool, levelRules } from './levels.ts';
 
@@ -34,21 +34,8 @@ export type DiscoveryOptions = {
   now: () => number;
 };
 
-export type DiscoveredTool = { name: string; title?: string; annotations?: object };
-
 /** `revision` is the negotiated protocol revision. */
-export type Discovered = { revision: string; tools: DiscoveredTool[] };
-
-/** `rejected`: HTTP 401 or 403, so the caller header was not accepted. `not-mcp`: the response is not MCP. */
-export type DiscoveryFault =
-  | 'unreachable'
-  | 'timeout'
-  | 'rejected'
-  | 'redirected'
-  | 'not-found'
-  | 'failing'
-  | 'too-large'
-  | 'not-mcp';
+export type Discovered = { revision: string; tools: CatalogTool[] };
 
 /** The message completes a sentence that starts with "the MCP server". */
 export class DiscoveryError extends Error {
@@ -75,36 +62,66 @@ function ourselves(levels: Levels): Caller {
 }
 
 const MAX_PAGES = 50;
+const MAX_TOOLS = 2000;
+const MAX_TITLE_LENGTH = 120;
+const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const;
 const END_SESSION_MS = 2000;
 
 /** Lists the tools, over any revision of MCP. Rejects with DiscoveryError within the timeout and END_SESSION_MS. */
 export async function discoverTools(options: DiscoveryOptions): Promise<Discovered> {
+  const { close, ...discovered } = await openTools(options);
+  await close();
+  return discovered;
+}
+
+/** Lists the tools like `discoverTools`, and calls `onChanged` when the upstream says that its list changed, until `close` or a broken stream. */
+export async function watchTools(
+  options: DiscoveryOptions,
+  onChanged: () => void,
+): Promise<Discovered & { close: () => Promise<void> }> {
+  return openTools(options, onChanged);
+}
+
+async function openTools(
+  options: DiscoveryOptions,
+  onChanged?: () => void,
+): Promise<Discovered & { close: () => Promise<void> }> {
   const time = AbortSignal.timeout(options.timeout);
   const signal = options.signal ? AbortSignal.any([options.signal, time]) : time;
-  const connection = openConnection(options, signal);
+  const connection = openConnection(options, signal, onChanged !== undefined);
   const transport = new StreamableHTTPClientTransport(new URL(options.url), {
     fetch: connection.fetch,
     requestInit: { headers: await headersOf(options) },
   });
   const client = new Client(
     { name: 'gatehouse', version: options.version },
-    { versionNegotiation: { mode: 'auto' }, listMaxPages: MAX_PAGES },
+    {
+      versionNegotiation: { mode: 'auto' },
+      listMaxPages: MAX_PAGES,
+      ...(onChanged ? { listChanged: { tools: { autoRefresh: false, onChanged } } } : {}),
+    },
   );
   const limits = { signal: connection.signal, timeout: options.timeout };
   const work = async () => {
     await client.connect(transport, limits);
     const { tools } = await client.listTools(undefined, limits);
     const revision = client.getNegotiatedProtocolVersion() ?? '';
-    return { revision, tools: tools.map(toolOf) };
+    if (tools.length > MAX_TOOLS)
+      throw new DiscoveryError('too-large', `lists more than ${MAX_TOOLS} tools`);
+    return { revision, tools: tools.flatMap(toolOf), close };
+  };
+  const close = async () => {
+    await transport.terminateSession().catch(() => undefined);
+    await client.close().catch(() => undefined);
+    connection.close();
   };
   try {
     // The client ignores the signal in some places.
     return await Promise.race([work(), rejectedBy(connection.signal)]);
   } catch (error) {
+    await close();
+    if (error instanceof DiscoveryError) throw error;
     throw connection.fault() ?? otherFault(error, signal, options.timeout);
-  } finally {
-    await transport.terminateSession().catch(() => undefined);
-    await client.close().catch(() => undefined);
   }
 }
 
@@ -115,12 +132,25 @@ function rejectedBy(signal: AbortSignal): Promise<never> {
   });
 }
 
-function toolOf({ name, title, annotations }: DiscoveredTool): DiscoveredTool {
-  return {
-    name,
-    ...(title === undefined ? {} : { title }),
-    ...(annotations === undefined ? {} : { annotations }),
-  };
+/** Nobody can call a tool with a longer name. */
+const MAX_TOOL_NAME_LENGTH = 512;
+
+type ListedTool = { name: string; title?: string | undefined; annotations?: unknown };
+
+function toolOf({ name, title, annotations }: ListedTool): CatalogTool[] {
+  if (name.length > MAX_TOOL_NAME_LENGTH) return [];
+  const stated = membersOf(annotations);
+  const text = printable(title ?? String(stated['title'] ?? ''), MAX_TITLE_LENGTH);
+  const hints = Object.fromEntries(
+    HINTS.filter((hint) => typeof stated[hint] === 'boolean').map((hint) => [hint, stated[hint]]),
+  );
+  return [
+    {
+      name,
+      ...(text === '' ? {} : { title: text }),
+      ...(Object.keys(hints).length === 0 ? {} : { hints }),
+    },
+  ];
 }
 
 async function headersOf({
@@ -139,30 +169,39 @@ async function headersOf({
 }
 
 /** HTTP for the MCP client. Remembers why the last request failed, because the client wraps the error in its own. */
-function openConnection({ maxAnswerBytes }: DiscoveryOptions, signal: AbortSignal) {
+function openConnection(
+  { maxAnswerBytes }: DiscoveryOptions,
+  signal: AbortSignal,
+  listens: boolean,
+) {
   let last: DiscoveryError | undefined;
   // The client keeps waiting after an event stream breaks.
   const broken = new AbortController();
+  const closed = new AbortController();
   const breakOff = (fault: DiscoveryError) => {
     last = fault;
     broken.abort(fault);
   };
+  /** A stream that waits for changes outlives the time limit. */
+  const limitOf = (init: RequestInit) => {
+    if (init.method === 'DELETE') return AbortSignal.timeout(END_SESSION_MS);
+    return listens && isWaiting(init) ? closed.signal : signal;
+  };
   const ask = async (url: string | URL, init: RequestInit = {}): Promise<Response> => {
-    // Discovery needs no session stream.
-    if (init.method === 'GET') return new Response(null, { status: 405 });
+    if (init.method === 'GET' && !listens) return new Response(null, { status: 405 });
     last = undefined;
-    const time = init.method === 'DELETE' ? AbortSignal.timeout(END_SESSION_MS) : signal;
-    const signals = init.signal ? [init.signal, time] : [time];
+    const limit = limitOf(init);
+    const signals = init.signal ? [init.signal, limit] : [limit];
     try {
       const response = await fetch(url, {
         ...init,
         signal: AbortSignal.any(signals),
         redirect: 'manual',
       });
-      last = faultOf(response);
+      if (!isWaiting(init)) last = faultOf(response);
       return limited(response, maxAnswerBytes, breakOff);
     } catch (error) {
-      if (!time.aborted)
+      if (!limit.aborted && !isWaiting(init))
         last = new DiscoveryError('unreachable', reasonOf(error), { cause: error });
       throw error;
     }
@@ -171,7 +210,13 @@ function openConnection({ maxAnswerBytes }: DiscoveryOptions, signal: AbortSigna
     fetch: ask,
     signal: AbortSignal.any([signal, broken.signal]),
     fault: () => (signal.aborted ? undefined : last),
+    close: () => closed.abort(),
   };
+}
+
+/** The stream of a session, or a subscription. */
+function isWaiting({ method, body }: RequestInit): boolean {
+  return method === 'GET' || (typeof body === 'string' && body.includes('"subscriptions/listen"'));
 }
 
 function faultOf(response: Response): DiscoveryError | undefined {
@@ -267,7 +312,7 @@ export type ToolComparison = {
 export function compareTools(
   levels: Levels,
   upstream: Upstream,
-  tools: readonly DiscoveredTool[],
+  tools: readonly CatalogTool[],
 ): ToolComparison {
   const names = new Set(tools.map(({ name }) => name));
   const declared = new Set(upstream.tools.map(({ name }) => name));
@@ -314,51 +359,4 @@ const REMEDIES: Record<DiscoveryFault, (setting: string) => string> = {
 /** What the operator can do. */
 export function remedyFor(fault: DiscoveryFault, { setting }: Pick<Upstream, 'setting'>): string {
   return REMEDIES[fault](setting);
-}
-
-const TIMEOUT_MS = 15_000;
-
-/**
- * Logs at most one warning: the tools cannot be read, or the upstream lacks tools in the settings. Logs nothing after `signal` is aborted. Never
- * rejects.
- */
-export async function checkUpstream(
-  { authUrl: issuer, levels }: Settings,
-  { version, keys, logger, now }: Services,
-  upstream: Upstream,
-  signal: AbortSignal,
-): Promise<void> {
-  const { url, headers: credentials, maxAnswerBytes } = upstream;
-  const { origin, pathname } = new URL(url);
-  const what = origin + pathname;
-  try {
-    const { tools } = await discoverTools({
-      url,
-      credentials,
-      maxAnswerBytes,
-      issuer,
-      levels,
-      ...(keys.signing ? { signingKey: keys.signing.current } : {}),
-      version,
-      timeout: TIMEOUT_MS,
-      signal,
-      now,
-    });
-    if (signal.aborted) return;
-    const { missing } = compareTools(levels, upstream, tools);
-    if (missing.length === 0) return;
-    const remedy = `correct the names in ${upstream.setting}.tools; the MCP server has ${listOf(tools.map(({ name }) => name))}`;
-    logger.warn(
-      { what, reason: `it has no tool ${listOf(missing)}`, remedy },
-      'the MCP server lacks tools that are in the settings',
-    );
-  } catch (error) {
-    if (signal.aborted) return;
-    const fault = error instanceof DiscoveryError ? error.fault : 'not-mcp';
-    const reason = error instanceof Error ? `it ${error.message}` : 'no reason is known';
-    logger.warn(
-      { what, reason, remedy: remedyFor(fault, upstream) },
-      'the tools of the MCP server cannot be read',
-    );
-  }
 }

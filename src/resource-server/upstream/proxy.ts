@@ -46,6 +46,7 @@ import {
 import { callerHeader } from './caller-header.ts';
 import { concurrencyLimiter, type ConcurrencyLimiter } from './concurrency-limit.ts';
 import { outboundHeaders, parameterHeaders } from './headers.ts';
+import type { ToolDiscovery } from './tool-discovery.ts';
 import { levelRules, refuseMessages, requiredBy } from './levels.ts';
 import {
   badGateway,
@@ -56,13 +57,23 @@ import {
   type UpstreamResponse,
 } from './response.ts';
 
-/** `onChange` reports the ids of changed records. */
+export type UpstreamProxy = McpHandler & {
+  /** Resolves after the first attempt to read the tools. */
+  discover(signal: AbortSignal): Promise<void>;
+};
+
+export type UpstreamProxyOptions = {
+  upstream: Upstream;
+  discovery: ToolDiscovery;
+  /** Reports the ids of changed records. */
+  onChange: RecordCache['onChange'];
+};
+
 export function openUpstreamProxy(
   settings: Settings,
   services: Services,
-  upstream: Upstream,
-  onChange: RecordCache['onChange'],
-): McpHandler {
+  { upstream, discovery, onChange }: UpstreamProxyOptions,
+): UpstreamProxy {
   const { store, keys, now } = services;
   const { levels } = settings;
   const { url } = upstream;
@@ -82,16 +93,19 @@ export function openUpstreamProxy(
     ids: idBinder(keyRing(settings, 'handles of the upstream'), levels, url),
     tasks: taskOwnership(store, levels, url, now),
     parameterHeaders: parameterHeaders(),
+    onToolsChanged: discovery.refresh,
     callerJwt: callerHeader({ issuer: settings.authUrl, audience: url, signingKey, now }),
   };
   return {
     requiredLevel: (body) =>
       highestRequired(levels, body, (message) => requiredBy(proxy.rules, message)),
     handle: (ctx, request) => proxyRequest(ctx, request, proxy),
+    discover: discovery.start,
     end: (kind) => activeRequests.end(kind),
-    close() {
+    async close() {
       activeRequests.close();
-      return pool.destroy();
+      await discovery.close();
+      await pool.destroy();
     },
   };
 }
@@ -110,6 +124,8 @@ type Proxy = {
   tasks: ReturnType<typeof taskOwnership>;
   parameterHeaders: ReturnType<typeof parameterHeaders>;
   callerJwt: ReturnType<typeof callerHeader>;
+  /** Called when the upstream says that its list of tools changed. */
+  onToolsChanged: () => void;
 };
 
 type OutboundRequest = {
@@ -168,6 +184,7 @@ async function proxyRequest(
     ownTasks,
     ids,
     parameterHeaders,
+    onToolsChanged: proxy.onToolsChanged,
     isListening: method === 'GET' || messages.some(isSubscription),
   };
   const active = proxy.activeRequests.start(idsOf(caller), revalidate, kind);

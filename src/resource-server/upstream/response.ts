@@ -213,12 +213,16 @@ export type FilterOptions = {
   ownTasks: ReadonlySet<string>;
   ids: IdBinder;
   parameterHeaders: ParameterHeaders;
+  /** Called when the upstream says that its list of tools changed. */
+  onToolsChanged: () => void;
   /** True for the stream of a session or a subscription, whose notifications do not belong to an authorized call. */
   isListening: boolean;
 };
 
 const OTHER_LISTS = ['resources', 'resourceTemplates', 'prompts'] as const;
 const MAX_TASK_ID_LENGTH = 512;
+
+const TOOLS_CHANGED = 'notifications/tools/list_changed';
 
 /** About the caller's own calls, session or tools. */
 const OWN_NOTIFICATIONS: ReadonlySet<unknown> = new Set([
@@ -227,7 +231,7 @@ const OWN_NOTIFICATIONS: ReadonlySet<unknown> = new Set([
   'notifications/message',
   'notifications/progress',
   'notifications/subscriptions/acknowledged',
-  'notifications/tools/list_changed',
+  TOOLS_CHANGED,
 ]);
 const LIST_NOTIFICATIONS: ReadonlySet<unknown> = new Set([
   'notifications/prompts/list_changed',
@@ -255,6 +259,7 @@ async function isForCaller(
   { id, method, params }: Record<string, unknown>,
 ): Promise<boolean> {
   const { rules, caller, isListening } = options;
+  if (method === TOOLS_CHANGED) options.onToolsChanged();
   const isAboutTask = /^notifications\/tasks(\/|$)/.test(String(method));
   const related = relatedTask(params);
   const named = [

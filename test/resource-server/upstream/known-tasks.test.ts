@@ -49,6 +49,7 @@ describe('A message about a task', () => {
         ownTasks: new Set(['known']),
         ids: { bind: (_kind, _caller, handle) => handle, unbind: () => undefined },
         parameterHeaders: parameterHeaders(),
+        onToolsChanged: () => undefined,
         isListening: true,
       },
       message,

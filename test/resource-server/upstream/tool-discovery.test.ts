@@ -1,0 +1,189 @@
+import { createServer, type RequestListener } from 'node:http';
+import { expect } from 'chai';
+import { findCatalog, type ToolCatalog } from '../../../src/upstreams/tool-catalog.ts';
+import { advanceClock, restoreClock } from '../../support/clock.ts';
+import { listenOnLoopback } from '../../support/loopback-server.ts';
+import {
+  createDeployment,
+  type Deployment,
+  type LogLine,
+  startDeployment,
+  type System,
+} from '../../support/system.ts';
+import { openSystemStore } from '../../support/system-store.ts';
+import { until } from '../../support/until.ts';
+import {
+  type ChangingUpstream,
+  startChangingV1,
+  startChangingV2,
+} from '../../support/upstream/changing-upstream.ts';
+
+const FIRST = [
+  { name: 'search', title: 'Search orders', annotations: { readOnlyHint: true } },
+  { name: 'cancel', annotations: { title: 'Cancel an order', destructiveHint: true } },
+];
+const SECOND = [...FIRST, { name: 'added' }];
+
+/** Reads the stored catalog until `isDone`. */
+async function catalogOf(
+  system: System,
+  url: string,
+  isDone: (catalog: ToolCatalog) => boolean,
+): Promise<ToolCatalog> {
+  const { store } = await openSystemStore(system);
+  try {
+    return await until('the catalog of the upstream', async () => {
+      const catalog = await findCatalog(store, { id: 'default', url });
+      return catalog && isDone(catalog) ? catalog : undefined;
+    });
+  } finally {
+    await store.close();
+  }
+}
+
+const warnings = (log: LogLine[]) => log.filter(({ level }) => level === 40);
+const names = ({ tools }: ToolCatalog) => tools.map(({ name }) => name);
+
+describe('The discovery of tools', () => {
+  let place: Deployment | undefined;
+  let system: System | undefined;
+  const log: LogLine[] = [];
+  afterEach(async () => {
+    restoreClock();
+    log.length = 0;
+    await system?.stop();
+    await place?.release();
+    system = place = undefined;
+  });
+
+  async function startBehind(url: string, more: object = {}): Promise<System> {
+    place = await createDeployment({ file: { resourceServer: { upstream: { url, ...more } } } });
+    system = await startDeployment(place, {}, { log });
+    return system;
+  }
+
+  const KINDS = { v1: startChangingV1, v2: startChangingV2 };
+  for (const [kind, start] of Object.entries(KINDS)) {
+    it(`the tools of an upstream built with SDK ${kind} are stored at the start, after it says that they changed, and after five minutes`, async () => {
+      const upstream: ChangingUpstream = await start(FIRST);
+      try {
+        place = await createDeployment({
+          file: { resourceServer: { upstream: { url: upstream.url } } },
+        });
+        upstream.trustIssuer(place.facts.auth);
+        system = await startDeployment(place);
+        const catalog = await catalogOf(system, upstream.url, ({ tools }) => tools.length > 0);
+        expect(catalog.tools).to.deep.equal([
+          { name: 'search', title: 'Search orders', hints: { readOnlyHint: true } },
+          { name: 'cancel', title: 'Cancel an order', hints: { destructiveHint: true } },
+        ]);
+        expect(catalog.error).to.equal(undefined);
+        expect(catalog.seenAt).to.equal(catalog.triedAt);
+        expect(upstream.discoveries[0]?.caller).to.include({ sub: 'gatehouse' });
+
+        advanceClock(10);
+        await upstream.setTools(SECOND);
+        await catalogOf(system, upstream.url, (found) => names(found).includes('added'));
+
+        await upstream.setTools(FIRST, { isSilent: true });
+        advanceClock(301);
+        await catalogOf(system, upstream.url, (found) => !names(found).includes('added'));
+        expect(upstream.received).to.deep.equal([]);
+      } finally {
+        await upstream.close();
+      }
+    });
+  }
+
+  it('a failure keeps the tools that were read before, and is logged once however often it repeats', async () => {
+    const upstream = await startChangingV2(FIRST);
+    place = await createDeployment({
+      file: { resourceServer: { upstream: { url: upstream.url } } },
+    });
+    upstream.trustIssuer(place.facts.auth);
+    system = await startDeployment(place, {}, { log });
+    const first = await catalogOf(system, upstream.url, ({ tools }) => tools.length > 0);
+    await upstream.close();
+    const tries: number[] = [];
+    for (let n = 0; n < 3; n += 1) {
+      advanceClock(301);
+      const failed = await catalogOf(
+        system,
+        upstream.url,
+        ({ error, triedAt }) => error !== undefined && !tries.includes(triedAt),
+      );
+      tries.push(failed.triedAt);
+      expect(failed).to.deep.include({ tools: first.tools, seenAt: first.seenAt });
+      expect(failed.error).to.deep.equal({
+        fault: 'unreachable',
+        message: 'does not listen (connection refused)',
+      });
+    }
+    expect(warnings(log)).to.have.length(1);
+  });
+
+  const endless: RequestListener = (_req, res) => {
+    res.writeHead(200, { 'content-type': 'application/json' });
+    const write = () => {
+      while (!res.destroyed && res.write('['.repeat(65_536)));
+    };
+    res.on('drain', write);
+    write();
+  };
+  const FAULTS: Record<string, [handle: RequestListener, fault: string]> = {
+    'redirects to another server': [
+      (_req, res) => void res.writeHead(307, { location: 'http://127.0.0.1:1/mcp' }).end(),
+      'redirected',
+    ],
+    'sends an endless response': [endless, 'too-large'],
+    'sends a web page': [
+      (_req, res) => void res.writeHead(200, { 'content-type': 'text/html' }).end('<p>'),
+      'not-mcp',
+    ],
+  };
+  for (const [what, [handle, fault]] of Object.entries(FAULTS)) {
+    it(`an upstream that ${what} does not prevent the start, and one warning says so`, async () => {
+      const server = await listenOnLoopback(createServer(handle));
+      try {
+        const url = `${server.origin}/mcp`;
+        const started = await startBehind(url, { maxAnswerBytes: 262_144 });
+        expect((await fetch(`${started.resource}/readyz`)).status).to.equal(200);
+        const catalog = await catalogOf(started, url, ({ error }) => error !== undefined);
+        expect(catalog.error?.fault).to.equal(fault);
+        expect(catalog.tools).to.deep.equal([]);
+        expect(catalog.seenAt).to.equal(undefined);
+        await until('the warning', () => warnings(log).length > 0);
+        expect(warnings(log)).to.have.length(1);
+      } finally {
+        await server.stop();
+      }
+    });
+  }
+
+  it('an upstream with too many tools is refused, and long titles are shortened', async () => {
+    const many = Array.from({ length: 2001 }, (_, n) => ({ name: `tool-${n}` }));
+    const upstream = await startChangingV2(many);
+    try {
+      place = await createDeployment({
+        file: { resourceServer: { upstream: { url: upstream.url } } },
+      });
+      upstream.trustIssuer(place.facts.auth);
+      system = await startDeployment(place);
+      const refused = await catalogOf(system, upstream.url, ({ error }) => error !== undefined);
+      expect(refused.error).to.deep.equal({
+        fault: 'too-large',
+        message: 'lists more than 2000 tools',
+      });
+      expect(refused.tools).to.deep.equal([]);
+      await upstream.setTools([
+        { name: 'long', title: `a\u202e\n${'x'.repeat(10_000)}` },
+        { name: 'n'.repeat(513) },
+      ]);
+      advanceClock(301);
+      const { tools } = await catalogOf(system, upstream.url, (found) => found.tools.length > 0);
+      expect(tools).to.deep.equal([{ name: 'long', title: `a ${'x'.repeat(118)}…` }]);
+    } finally {
+      await upstream.close();
+    }
+  });
+});
