@@ -10,6 +10,7 @@ import {
 import type { Levels } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Upstream } from '../settings/upstreams.ts';
+import type { CatalogTool } from '../upstreams/tool-catalog.ts';
 import { readStored } from '../store/name-key.ts';
 import { closeRedis, connectRedis } from '../store/redis-client.ts';
 import { version } from '../version.ts';
@@ -51,11 +52,7 @@ async function checkUpstream(
     });
     return [
       finding.ok(`the MCP server answers (MCP ${revision}) and has ${tools.length} tools`),
-      ...toolFindings(
-        settings.levels,
-        upstream,
-        tools.map(({ name }) => name),
-      ),
+      ...toolFindings(settings.levels, upstream, tools),
     ];
   } catch (error) {
     if (!(error instanceof DiscoveryError)) throw error;
@@ -82,9 +79,13 @@ function noSigningKeys(finding: FindingFactory): Finding {
   });
 }
 
-function toolFindings(levels: Levels, upstream: Upstream, names: readonly string[]): Finding[] {
+function toolFindings(
+  levels: Levels,
+  upstream: Upstream,
+  tools: readonly CatalogTool[],
+): Finding[] {
   const finding = findingAbout('tools', `${upstream.setting}.tools`);
-  const tools = names.map((name) => ({ name }));
+  const names = tools.map(({ name }) => name);
   const { missing, undeclared, needed } = compareTools(levels, upstream, tools);
   if (names.length === 0)
     return [
@@ -101,6 +102,11 @@ function toolFindings(levels: Levels, upstream: Upstream, names: readonly string
     why: 'the levels of these names have no effect, and a tool with another spelling needs defaultLevel',
     remedy: `correct the names; the MCP server has ${listOf(names)}`,
   });
+  const annotatedTools = finding.note({
+    what: `${undeclared.length} tools that are not in the settings need the level of their annotations: ${listOf(undeclared)}`,
+    why: 'the MCP server decides which level may call them',
+    remedy: `to decide it yourself, add them to ${upstream.setting}.tools, or set toolLevels: declared`,
+  });
   const undeclaredTools = finding.note({
     what: `${undeclared.length} tools that are not in the settings need defaultLevel, ${upstream.defaultLevel}: ${listOf(undeclared)}`,
     why: 'calls with a lower level are refused, and a link that cannot grant it does not list them',
@@ -111,7 +117,9 @@ function toolFindings(levels: Levels, upstream: Upstream, names: readonly string
       missing.length > 0 ? [missingTools] : [],
       finding.ok(`the MCP server has every tool in the settings; needed levels: ${counts}`),
     ),
-    ...(undeclared.length > 0 ? [undeclaredTools] : []),
+    ...(undeclared.length > 0
+      ? [upstream.toolLevels === 'annotations' ? annotatedTools : undeclaredTools]
+      : []),
   ];
 }
 

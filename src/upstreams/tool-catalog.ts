@@ -18,15 +18,17 @@ export type ToolHints = {
 export type CatalogTool = { name: string; title?: string; hints?: ToolHints };
 
 /** `rejected`: HTTP 401 or 403, so the caller header was not accepted. `not-mcp`: the response is not MCP. */
-export type DiscoveryFault =
-  | 'unreachable'
-  | 'timeout'
-  | 'rejected'
-  | 'redirected'
-  | 'not-found'
-  | 'failing'
-  | 'too-large'
-  | 'not-mcp';
+export const DISCOVERY_FAULTS = [
+  'unreachable',
+  'timeout',
+  'rejected',
+  'redirected',
+  'not-found',
+  'failing',
+  'too-large',
+  'not-mcp',
+] as const;
+export type DiscoveryFault = (typeof DISCOVERY_FAULTS)[number];
 
 /** Why the last attempt failed. The message completes a sentence that starts with "the MCP server". */
 export type CatalogFault = { fault: DiscoveryFault; message: string };
@@ -45,6 +47,20 @@ export type ToolCatalog = {
   /** Present if the last attempt failed. `tools` are then those of `seenAt`. */
   error?: CatalogFault;
 };
+
+/**
+ * An upstream may have changed its tools since. With `toolLevels: annotations`, tools need the highest level once they could not be read for so
+ * long.
+ */
+const MAX_AGE_SECONDS = 3600;
+
+/** The tools whose annotations count now; the same list while the catalog is the same. */
+export function usableTools(catalog: ToolCatalog | undefined, now: number): readonly CatalogTool[] {
+  const { tools, seenAt } = catalog ?? {};
+  return tools && seenAt !== undefined && now - seenAt < MAX_AGE_SECONDS ? tools : NO_TOOLS;
+}
+
+const NO_TOOLS: readonly CatalogTool[] = [];
 
 /** A catalog that nobody refreshes is of no use. */
 const LIFETIME_SECONDS = 30 * 86_400;

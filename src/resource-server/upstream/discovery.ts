@@ -13,7 +13,7 @@ import type { CatalogTool, DiscoveryFault } from '../../upstreams/tool-catalog.t
 import type { Caller } from '../authenticate.ts';
 import { membersOf } from '../json-rpc.ts';
 import { CALLER_HEADER, callerHeader } from './caller-header.ts';
-import { levelOfTool, levelRules } from './levels.ts';
+import { levelOfTool, levelRules } from '../../upstreams/tool-levels.ts';
 
 export type DiscoveryOptions = {
   /** The upstream's address, exactly as in the settings. */
@@ -303,7 +303,7 @@ function printable(text: string, maxLength = MAX_TEXT_LENGTH): string {
 export type ToolComparison = {
   /** Names in the settings that the MCP server lacks. */
   missing: string[];
-  /** Tools that need `defaultLevel`, because the settings do not name them. */
+  /** Tools that the settings do not name. */
   undeclared: string[];
   /** The number of tools that need each level. */
   needed: Map<Level, number>;
@@ -316,7 +316,7 @@ export function compareTools(
 ): ToolComparison {
   const names = new Set(tools.map(({ name }) => name));
   const declared = new Set(upstream.tools.map(({ name }) => name));
-  const rules = levelRules(levels, upstream);
+  const rules = levelRules(levels, upstream, tools);
   const needed = new Map<Level, number>();
   for (const name of names) {
     const level = levelOfTool(rules, name);

@@ -5,9 +5,11 @@ import { asHttpError, HttpError, methodNotAllowed, unavailable } from '../../htt
 import { requestContext } from '../../http/request-context.ts';
 import { keyRing } from '../../keys/key-ring.ts';
 import { type SpanLink, tracedRequest } from '../../observability/tracing.ts';
-import { isRecorded } from '../../permission-levels.ts';
+import { isRecorded, type Levels } from '../../permission-levels.ts';
 import type { Services } from '../../services.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
+import { type CatalogTool, usableTools } from '../../upstreams/tool-catalog.ts';
+import { levelRules, type LevelRules } from '../../upstreams/tool-levels.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { StoreUnavailable } from '../../store/store.ts';
 import {
@@ -47,7 +49,7 @@ import { callerHeader } from './caller-header.ts';
 import { concurrencyLimiter, type ConcurrencyLimiter } from './concurrency-limit.ts';
 import { outboundHeaders, parameterHeaders } from './headers.ts';
 import type { ToolDiscovery } from './tool-discovery.ts';
-import { levelRules, refuseMessages, requiredBy } from './levels.ts';
+import { refuseMessages, requiredBy } from './levels.ts';
 import {
   badGateway,
   filterEvents,
@@ -89,7 +91,7 @@ export function openUpstreamProxy(
     audit: callAuditor(services),
     activeRequests,
     concurrency: concurrencyLimiter(upstream.openCalls),
-    rules: levelRules(levels, upstream),
+    rules: currentRules(levels, upstream, () => usableTools(discovery.catalog(), now())),
     ids: idBinder(keyRing(settings, 'handles of the upstream'), levels, url),
     tasks: taskOwnership(store, levels, url, now),
     parameterHeaders: parameterHeaders(),
@@ -98,7 +100,7 @@ export function openUpstreamProxy(
   };
   return {
     requiredLevel: (body) =>
-      highestRequired(levels, body, (message) => requiredBy(proxy.rules, message)),
+      highestRequired(levels, body, (message) => requiredBy(proxy.rules(), message)),
     handle: (ctx, request) => proxyRequest(ctx, request, proxy),
     discover: discovery.start,
     end: (kind) => activeRequests.end(kind),
@@ -110,6 +112,22 @@ export function openUpstreamProxy(
   };
 }
 
+/** Computes the rules again only when the tools have changed. */
+function currentRules(
+  levels: Levels,
+  upstream: Upstream,
+  currentTools: () => readonly CatalogTool[],
+): () => LevelRules {
+  let tools = currentTools();
+  let rules = levelRules(levels, upstream, tools);
+  return () => {
+    const next = currentTools();
+    if (next !== tools) rules = levelRules(levels, upstream, next);
+    tools = next;
+    return rules;
+  };
+}
+
 type Proxy = {
   upstream: Upstream;
   productName: string;
@@ -118,7 +136,8 @@ type Proxy = {
   audit: AuditCall;
   activeRequests: ActiveRequests;
   concurrency: ConcurrencyLimiter;
-  rules: ReturnType<typeof levelRules>;
+  /** Follows the catalog of the tools. */
+  rules: () => LevelRules;
   /** Binds ids that the upstream issues to their callers. */
   ids: ReturnType<typeof idBinder>;
   tasks: ReturnType<typeof taskOwnership>;
@@ -146,7 +165,8 @@ async function proxyRequest(
   { caller, body, revalidate }: AuthorizedRequest,
   proxy: Proxy,
 ): Promise<void> {
-  const { rules, ids, tasks, parameterHeaders, productName } = proxy;
+  const { ids, tasks, parameterHeaders, productName } = proxy;
+  const rules = proxy.rules();
   const { version } = proxy.services;
   const method = requireMethod(ctx);
   const messages = method === 'POST' ? requirePosted(ctx, body) : [];
@@ -168,7 +188,7 @@ async function proxyRequest(
   if (refused) return respondLocally(ctx, body, refused);
   const kind = kindOf(method, messages);
   const release = proxy.concurrency.acquire(caller, kind);
-  const unaudited = await auditMessages(proxy, caller, messages);
+  const unaudited = await auditMessages(proxy, rules, caller, messages);
   if (unaudited) {
     release();
     return respondLocally(ctx, body, unaudited);
@@ -178,7 +198,10 @@ async function proxyRequest(
     withUnboundState(ids, caller, withoutForeignTask(ownTasks, message)),
   );
   const filter = {
-    rules,
+    // A list may arrive long after the request.
+    get rules() {
+      return proxy.rules();
+    },
     caller,
     tasks,
     ownTasks,
@@ -230,7 +253,8 @@ function idsOf({ accountId, connector, grantId, tokenId }: Caller): string[] {
 
 /** Audits the calls of a caller with a recorded level. Returns error responses to all requests if that fails. */
 async function auditMessages(
-  { rules, audit, services }: Proxy,
+  { audit, services }: Proxy,
+  rules: LevelRules,
   caller: Caller,
   messages: readonly Message[],
 ): Promise<object[] | undefined> {

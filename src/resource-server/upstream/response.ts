@@ -18,7 +18,8 @@ import {
   withBoundState,
 } from './bound-ids.ts';
 import type { ParameterHeaders } from './headers.ts';
-import { isLookalike, type LevelRules, levelOfTool, TASK_NOT_FOUND } from './levels.ts';
+import { isLookalike, type LevelRules, levelOfTool } from '../../upstreams/tool-levels.ts';
+import { TASK_NOT_FOUND } from './levels.ts';
 
 /** Returns the same object if nothing changes, and undefined if the message is dropped. */
 export type FilterMessage = (message: unknown) => Promise<unknown>;

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { Caller } from '../../../src/resource-server/authenticate.ts';
-import { levelRules } from '../../../src/resource-server/upstream/levels.ts';
+import { levelRules } from '../../../src/upstreams/tool-levels.ts';
 import { parameterHeaders } from '../../../src/resource-server/upstream/headers.ts';
 import { filterMessage } from '../../../src/resource-server/upstream/response.ts';
 import { DEFAULT_LEVELS } from '../../support/levels.ts';

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { requireMessages } from '../../../src/resource-server/json-rpc.ts';
 import { parameterHeaders } from '../../../src/resource-server/upstream/headers.ts';
-import { isLookalike, levelRules } from '../../../src/resource-server/upstream/levels.ts';
+import { isLookalike, levelRules } from '../../../src/upstreams/tool-levels.ts';
 import { meetsDeadline } from '../../support/deadlines.ts';
 import { DEFAULT_LEVELS } from '../../support/levels.ts';
 
