@@ -12,6 +12,7 @@ import { addGrantCommands } from './management/commands/grant.ts';
 import { addKeysCommands } from './management/commands/keys.ts';
 import { jsonText, plain, type Terminal } from './management/commands/terminal.ts';
 import { addTokenCommands } from './management/commands/token.ts';
+import { addUpstreamCommands } from './management/commands/upstream.ts';
 import type { CommandLineSettings, Environment } from './settings/environment.ts';
 import { findManagementAccess } from './settings/management-access.ts';
 import { SettingsError } from './settings/issues.ts';
@@ -113,6 +114,7 @@ function addCommands(program: Command, terminal: Terminal): void {
   addGrantCommands(program, terminal);
   addClientCommands(program, terminal);
   addTokenCommands(program, terminal);
+  addUpstreamCommands(program, terminal);
   addKeysCommands(program, terminal);
   addAuditCommand(program, terminal);
   addDoctorCommand(program, terminal);

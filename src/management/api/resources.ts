@@ -4,6 +4,8 @@ import type { ClientKind } from '../../clients/clients.ts';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { CONNECTOR_STATES } from '../../connectors/connector.ts';
 import type { SigningKeyState } from '../../keys/signing-keys.ts';
+import { TOOL_LEVELS } from '../../settings/schema.ts';
+import { DISCOVERY_FAULTS } from '../../upstreams/tool-catalog.ts';
 
 const CLIENT_KINDS = [
   'self-registered',
@@ -159,6 +161,52 @@ export const levelSchema = z
   })
   .meta({ id: 'Level' });
 
+const hint = z.boolean().optional();
+
+export const upstreamSchema = z
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    url: z.string().describe('Address of the MCP server, without a query.'),
+    toolLevels: z
+      .enum(TOOL_LEVELS)
+      .describe('Where the levels of tools that are not in the settings come from.'),
+    defaultLevel: level,
+    revision: z.string().optional().describe('The negotiated protocol revision.'),
+    seenAt: time.optional().describe('When the tools were last read. Absent if they never were.'),
+    triedAt: time.optional().describe('When it was last tried to read them.'),
+    error: z
+      .strictObject({ fault: z.enum(DISCOVERY_FAULTS), message: z.string() })
+      .optional()
+      .describe('Present if the last attempt failed. The message continues "the MCP server".'),
+    tools: z.array(
+      z.strictObject({
+        name: z.string(),
+        title: z.string().optional(),
+        level: level
+          .optional()
+          .describe('Absent if the tool is refused, because its name resembles another.'),
+        isDeclared: z.boolean().describe('Whether the settings name the tool.'),
+        readOnlyHint: hint,
+        destructiveHint: hint,
+        idempotentHint: hint,
+        openWorldHint: hint,
+      }),
+    ),
+    missingTools: z.array(z.string()).describe('Tools in the settings that the server lacks.'),
+    levels: z
+      .array(
+        z.strictObject({
+          level,
+          tools: z.int().describe('Number of tools that can be called with the level.'),
+          connectors: z.int().describe('Number of usable connectors with the level.'),
+          tokens: z.int().describe('Number of minted tokens with the level.'),
+        }),
+      )
+      .describe('Who reaches what, the lowest level first.'),
+  })
+  .meta({ id: 'Upstream' });
+
 export const newTokenSchema = z
   .strictObject({
     id: z.string(),
@@ -193,6 +241,7 @@ export const clientPageSchema = pageSchema('ClientPage', clientSchema);
 export const signingKeyPageSchema = pageSchema('SigningKeyPage', signingKeySchema);
 export const mintedTokenPageSchema = pageSchema('MintedTokenPage', mintedTokenSchema);
 export const levelPageSchema = pageSchema('LevelPage', levelSchema);
+export const upstreamPageSchema = pageSchema('UpstreamPage', upstreamSchema);
 export const auditPageSchema = pageSchema('AuditPage', auditItemSchema);
 
 function pageSchema<Item extends z.ZodType>(id: string, item: Item) {
@@ -208,6 +257,7 @@ export type ClientResource = z.output<typeof clientSchema>;
 export type RevokedClientResource = z.output<typeof revokedClientSchema>;
 export type SigningKeyResource = z.output<typeof signingKeySchema>;
 export type MintedTokenResource = z.output<typeof mintedTokenSchema>;
+export type UpstreamResource = z.output<typeof upstreamSchema>;
 export type NewTokenResource = z.output<typeof newTokenSchema>;
 
 export type Page<Item> = { items: Item[]; next?: string | undefined };

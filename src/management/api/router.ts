@@ -17,6 +17,7 @@ import {
 import { listGrants, revokeGrant, showGrant } from '../grants.ts';
 import { listTokens, mintToken, revokeToken } from '../minted-tokens.ts';
 import { listKeys, rotateKeys } from '../signing-keys.ts';
+import { listUpstreams, showUpstream } from '../upstreams.ts';
 import { openApiDocument } from './openapi.ts';
 import {
   API_PATH,
@@ -59,6 +60,8 @@ const HANDLERS: Omit<Handlers, 'showOpenApi'> = {
   listLevels: async ({ settings: { levels } }) => ({
     items: levels.map(({ id, recorded }) => ({ id, recorded })),
   }),
+  listUpstreams: (management) => listUpstreams(management),
+  showUpstream: (management, { id }) => showUpstream(management, id),
   listAudit: (management, { query: { order, ...filter } }) =>
     listAudit(management, { ...filter, newestFirst: order === 'newest' }),
 };

@@ -30,6 +30,8 @@ import {
   newTokenSchema,
   revokedClientSchema,
   signingKeyPageSchema,
+  upstreamPageSchema,
+  upstreamSchema,
 } from './resources.ts';
 
 export const API_PATH = '/api/v1';
@@ -220,6 +222,19 @@ export const ROUTES = {
     path: '/levels',
     summary: 'Lists the permission levels in the settings, the lowest first.',
     response: levelPageSchema,
+  },
+  listUpstreams: {
+    method: 'get',
+    path: '/upstreams',
+    summary: 'Lists the MCP servers in the settings, with their tools and the level of each.',
+    response: upstreamPageSchema,
+  },
+  showUpstream: {
+    method: 'get',
+    path: '/upstreams/:id',
+    summary: 'Shows an MCP server in the settings.',
+    response: upstreamSchema,
+    errors: NOT_FOUND,
   },
   listAudit: {
     method: 'get',
