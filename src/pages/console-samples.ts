@@ -176,6 +176,11 @@ const {
   ...UNLIMITED
 } = ACTIVE;
 
+const LEVEL_COUNTS = [
+  { level: 'analytics', tools: 1, connectors: 12, tokens: 0 },
+  { level: 'full', tools: 2, connectors: 1, tokens: 3 },
+];
+
 const FORM = {
   action: '/console/connectors',
   idempotencyKey: 'key',
@@ -285,6 +290,51 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       ],
       items: [{ ...ITEM, title: 'QmZ8cT2mQp1VxWm1xQ0p7Z', state: 'signing', actions: [] }],
     },
+  },
+  'console-servers': {
+    view: 'console/servers',
+    values: {
+      console: layout('servers'),
+      servers: [
+        {
+          id: 'orders',
+          name: 'Orders',
+          url: 'https://orders.example.com/mcp',
+          state: 'answers',
+          seenAt: NOON,
+          levels: LEVEL_COUNTS,
+          missing: ['export_cards'],
+          tools: [
+            { name: 'search_orders', title: LONG, level: 'analytics', from: 'annotations' },
+            { name: 'cancel_order', level: 'full', from: 'default' },
+            { name: 'Search_orders', from: 'settings' },
+          ],
+        },
+        {
+          id: 'tickets',
+          name: LONG,
+          url: `https://tickets.example.com/${'path/'.repeat(20)}mcp`,
+          state: 'fails',
+          error: { fault: 'unreachable', message: 'does not listen (connection refused)' },
+          levels: LEVEL_COUNTS,
+          missing: [],
+          tools: [],
+        },
+        {
+          id: 'mail',
+          name: 'Mail',
+          url: 'https://mail.example.com/mcp',
+          state: 'untried',
+          levels: [],
+          missing: [],
+          tools: [],
+        },
+      ],
+    },
+  },
+  'console-servers-none': {
+    view: 'console/servers',
+    values: { console: layout('servers'), servers: [] },
   },
   'console-sign-in': {
     view: 'console/sign-in',

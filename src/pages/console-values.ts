@@ -134,6 +134,31 @@ export type ConsoleValues = {
     revoke?: string;
     delete?: string;
   };
+  /** The operator's MCP servers. Names and titles of tools are what each server states. */
+  'console/servers': {
+    console: ConsoleLayout;
+    servers: {
+      id: string;
+      name: string;
+      url: string;
+      /** The key below `console.servers`. */
+      state: 'answers' | 'fails' | 'untried';
+      seenAt?: number;
+      /** `fault` is the key below `console.servers.faults`. */
+      error?: { fault: string; message: string };
+      /** The tools that each level can call, and how many connectors and minted tokens have it. */
+      levels: { level: string; tools: number; connectors: number; tokens: number }[];
+      /** Tools in the settings that the server lacks. */
+      missing: string[];
+      /** Without a level, the tool is refused. `from` is the key below `console.servers.from`. */
+      tools: {
+        name: string;
+        title?: string;
+        level?: string;
+        from: 'settings' | 'annotations' | 'default';
+      }[];
+    }[];
+  };
   /** The choice of an identity provider if there are several. */
   'console/sign-in': { providers: { name: string; href: string }[] };
   'console/signed-out': { reason: 'signed-out' | 'not-administrator'; signIn: string };

@@ -27,6 +27,8 @@ const OPERATIONS = [
   'GET /keys',
   'POST /keys/rotate',
   'GET /levels',
+  'GET /upstreams',
+  'GET /upstreams/{id}',
   'GET /audit',
 ];
 

@@ -13,6 +13,7 @@ import { requireForm } from './forms.ts';
 import { healthPage } from './health-page.ts';
 import { listPages } from './list-pages.ts';
 import { closeSession, findSession } from './sessions.ts';
+import { serverPages } from './server-pages.ts';
 import { tokenPages } from './token-pages.ts';
 import { CALLBACK_PATH, type ConsoleSignIn, consoleSignIn, SIGN_IN_PATH } from './sign-in.ts';
 import { requestContext } from '../../http/request-context.ts';
@@ -34,6 +35,7 @@ export function adminConsole(management: ManagementContext): Koa.Middleware {
   };
   routes.page('', async ({ ctx }) => seeOther(ctx, `${CONSOLE_PATH}/connectors`));
   connectorPages(routes);
+  serverPages(routes);
   tokenPages(routes);
   listPages(routes);
   healthPage(routes);

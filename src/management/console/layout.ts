@@ -11,6 +11,7 @@ export type FormProblem = NonNullable<Layout['problem']>;
 
 const SECTIONS = [
   'connectors',
+  'servers',
   'tokens',
   'clients',
   'grants',
