@@ -63,6 +63,9 @@ describe('The upstreams in the management API, commands and console', () => {
       GATEHOUSE_MANAGEMENT_KEY: system.managementKey,
     });
 
+  const create = (command: string, id: string) =>
+    run(...command.split(' '), '--name', 'Named', '--level', 'admin', '--upstream', id);
+
   it('the API lists tools, levels, faults and who reaches what, and no credential', async () => {
     const all = await list();
     const [orders, broken] = all.items;
@@ -124,17 +127,11 @@ describe('The upstreams in the management API, commands and console', () => {
   });
 
   it('a connector and a token are created for the upstream that a command names', async () => {
-    const created = await run(
-      ...['connector', 'create', '--name', 'A', '--level', 'admin', '--upstream', 'broken'],
-    );
+    const created = await create('connector create', 'broken');
     expect(created.stdout).to.match(/upstream +broken/);
-    const minted = await run(
-      ...['token', 'mint', '--name', 'B', '--level', 'admin', '--upstream', 'broken', '--json'],
-    );
+    const minted = await create('token mint --json', 'broken');
     expect(JSON.parse(minted.stdout)).to.include({ upstream: 'broken' });
-    const refused = await run(
-      ...['connector', 'create', '--name', 'C', '--level', 'admin', '--upstream', 'nowhere'],
-    );
+    const refused = await create('connector create', 'nowhere');
     expect([refused.code, refused.stderr]).to.deep.equal([
       1,
       'gatehouse: upstream: one of orders, broken\n',
