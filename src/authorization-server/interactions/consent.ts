@@ -36,7 +36,11 @@ import {
   OFFLINE_ACCESS,
   preselectedLevel,
 } from '../../permission-levels.ts';
+import { findUpstream } from '../../settings/upstreams.ts';
 import type { Store } from '../../store/store.ts';
+import { openedTools } from '../../upstreams/opened-tools.ts';
+import { findCatalog, usableTools } from '../../upstreams/tool-catalog.ts';
+import { levelRules } from '../../upstreams/tool-levels.ts';
 import { isIdentifiedByHost } from '../engine/client-metadata-documents.ts';
 import { createGrant } from '../engine/grant-models.ts';
 import { isLoopbackRedirect, isOwnOrigin, redirectDestination } from '../engine/redirect-uris.ts';
@@ -47,6 +51,9 @@ import {
   type InteractionContext,
   loginRequestOf,
 } from './interaction.ts';
+
+/** The others are collapsed. */
+const SHOWN_TOOLS = 6;
 
 export const DENIED_DESCRIPTION = 'the person refused the connection';
 const USED_UP_DESCRIPTION = 'this connect link was used up; ask for a fresh connect link';
@@ -174,7 +181,10 @@ async function approve(
   form: Record<string, string>,
 ): Promise<void> {
   const { level } = form;
-  if (!isLevel(context.settings.levels, level) || !request.levels.includes(level)) {
+  if (
+    !isLevel(context.settings.levels, level) ||
+    !request.levels.some((offered) => offered.level === level)
+  ) {
     throw new HttpError(400, 'invalid_request', 'choose one of the levels on the page');
   }
   const { settings, services, engine } = context;
@@ -244,8 +254,8 @@ type ConsentRequest = {
   resource: string;
   connector: Connector;
   account: Account;
-  /** Levels that may be granted, lowest first; empty if there is a `refusal`. */
-  levels: Level[];
+  /** Levels that may be granted, lowest first, with the titles of their tools, if known; empty if there is a `refusal`. */
+  levels: { level: Level; tools: string[] | undefined }[];
   /** Why the person has no access to this connector. */
   refusal: Access['refusal'];
   /** The level that the page preselects; undefined if the person must choose. */
@@ -270,6 +280,7 @@ async function requireConsentRequest(
     requireConnector(context, String(resource)),
     requireAccount(context, interaction),
   ]);
+  const toolsOf = await toolReader(context, connector);
   const { levels: all } = context.settings;
   const access = accessThrough(context.settings, connector, account, 'sign-in');
   const asked = highestLevelIn(all, scope) ?? connector.level;
@@ -282,11 +293,24 @@ async function requireConsentRequest(
     resource: String(resource),
     connector,
     account,
-    levels,
+    levels: levels.map((level) => ({ level, tools: toolsOf?.(level) })),
     refusal: access.refusal,
     preselected: preselectedLevel(all, levels, connector.suggestedLevel ?? connector.level),
     requestsOfflineAccess: String(scope).split(' ').includes(OFFLINE_ACCESS),
   };
+}
+
+/** Returns the titles of the tools that a level opens. Undefined if they are not known, and for the sample, whose levels differ in fields. */
+async function toolReader(
+  { settings, services: { store, now } }: InteractionContext,
+  connector: Connector,
+): Promise<((level: Level) => string[]) | undefined> {
+  const upstream = findUpstream(settings.upstreams, connector);
+  if (!upstream) return undefined;
+  const catalog = await findCatalog(store, upstream);
+  if (catalog?.seenAt === undefined) return undefined;
+  const rules = levelRules(settings.levels, upstream, usableTools(catalog, now()));
+  return (level) => openedTools(rules, catalog.tools, level);
 }
 
 /** Checks the redirect URI again: the client may have changed since the authorization request. */
@@ -365,7 +389,7 @@ function displayedContent({
     account.name,
     account.email,
     account.emailVerified,
-    levels,
+    levels.map(({ level, tools }) => (tools ? [level, tools] : level)),
     requestsOfflineAccess,
   ]);
   return { accountId: account.id, text };
@@ -430,7 +454,13 @@ function consentValues(
     client: clientValues(client),
     redirect: { destination: redirectDestination(redirectUri), kind: redirectKind(redirectUri) },
     connector: connectorValues(context.settings, connector),
-    levels: levels.map((level) => ({ level, selected: level === preselected })),
+    levels: levels.map(({ level, tools }) => ({
+      level,
+      selected: level === preselected,
+      ...(tools
+        ? { tools: { shown: tools.slice(0, SHOWN_TOOLS), rest: tools.slice(SHOWN_TOOLS) } }
+        : {}),
+    })),
     account: accountValues(context.site.identityProviders, request.account),
     ...(offered ? { stay: { checked: true, lifetime } } : {}),
     ...(!offered && requestsOfflineAccess ? { renewableFor: lifetime } : {}),
