@@ -1,7 +1,9 @@
 // The commands of `gatehouse`.
 import { Console } from 'node:console';
+import type { Writable } from 'node:stream';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { addDoctorCommand } from './doctor/command.ts';
+import { addInitCommand } from './init/command.ts';
 import { managementClient, ManagementError } from './management/api/client.ts';
 import { addAccountCommands } from './management/commands/account.ts';
 import { addAuditCommand } from './management/commands/audit.ts';
@@ -25,6 +27,7 @@ const DEFAULT_WIDTH = 80;
 
 const HELP = `
 Examples:
+  $ gatehouse init
   $ gatehouse start
   $ gatehouse connector create --name "Ops" --level operations
   $ gatehouse connector list --json
@@ -40,10 +43,12 @@ settings file, and its management key in GATEHOUSE_MANAGEMENT_KEY or the file ma
 
 Exit codes: 0 success, 1 refused or failed, 2 wrong usage.`;
 
-type Output = NodeJS.WritableStream & { isTTY?: boolean; columns?: number };
+type Output = Writable & { isTTY?: boolean; columns?: number };
 
 /** `environment` is that of the process by default. */
 export type Surroundings = {
+  /** For commands that ask. */
+  stdin?: Terminal['input'];
   stdout: Output;
   stderr: Output;
   environment?: Environment;
@@ -82,6 +87,10 @@ export async function runCommandLine(words: string[], surroundings: Surroundings
     openClient: () => managementClient(findManagementAccess(environment, options())),
     write: (text) => console.log(text),
     print: (result, text) => console.log(isJson() ? jsonText(result) : text(result)),
+    // Reading `stdin` of a process opens it.
+    get input() {
+      return surroundings.stdin;
+    },
     progress: stderr,
     exitWith: (code) => {
       exitCode = code;
@@ -118,6 +127,7 @@ function addCommands(program: Command, terminal: Terminal): void {
   addKeysCommands(program, terminal);
   addAuditCommand(program, terminal);
   addDoctorCommand(program, terminal);
+  addInitCommand(program, terminal);
   addCompletionCommand(program, terminal);
 }
 

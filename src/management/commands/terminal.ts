@@ -1,3 +1,4 @@
+import type { Readable, Writable } from 'node:stream';
 import type { CommandLineSettings, Environment } from '../../settings/environment.ts';
 import type { ManagementClient } from '../api/client.ts';
 
@@ -15,8 +16,10 @@ export type Terminal = {
   print: <T>(result: T, text: (result: T) => string) => void;
   /** Prints a line of text, also with --json. */
   write: (text: string) => void;
+  /** Standard input, for commands that ask. */
+  input?: Readable & { isTTY?: boolean };
   /** Standard error, for progress. */
-  progress: NodeJS.WritableStream & { isTTY?: boolean };
+  progress: Writable & { isTTY?: boolean };
   /** Sets the exit code of a command that does not fail. */
   exitWith: (code: number) => void;
   /** Seconds since the epoch. */
