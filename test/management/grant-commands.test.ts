@@ -148,7 +148,9 @@ The same refresh token was used twice. Somebody else may have had a copy, so the
       'allowed',
     ]);
     expect(await done('client', 'show', CLIENT)).to.include('https://app.example.com/cb');
-    expect(await done('client', 'revoke', CLIENT)).to.include('Revoked An app: 1 grant was ended');
+    expect(await done('client', 'revoke', CLIENT)).to.include(
+      `Revoked An app (${CLIENT}): 1 grant was ended`,
+    );
     expect(await done('client', 'show', CLIENT)).to.match(/revoked +since 20/);
     expect(await done('client', 'allow', CLIENT)).to.include('Allowed An app');
   });

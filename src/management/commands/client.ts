@@ -89,10 +89,10 @@ function detailsText(client: ClientResource): string {
 
 function revokedText({ id, name, endedGrants }: RevokedClientResource): string {
   const ended = endedGrants === 1 ? '1 grant was ended' : `${endedGrants} grants were ended`;
-  return `Revoked ${plain(name ?? id)}: ${ended}, and nobody can connect it. To allow it again:
+  return `Revoked ${plain(name ?? id)} (${plain(id)}): ${ended}, and nobody can connect it. To allow it again:
   gatehouse client allow ${quoted(id)}`;
 }
 
 function allowedText({ id, name }: ClientResource): string {
-  return `Allowed ${plain(name ?? id)}. People can connect it again. Earlier grants are not restored.`;
+  return `Allowed ${plain(name ?? id)} (${plain(id)}). People can connect it again. Earlier grants are not restored.`;
 }
