@@ -11,6 +11,8 @@ export type Deployment = {
   settings?: Settings;
   /** Resolves with an active connect link, if one is known. */
   findLink: () => Promise<string | undefined>;
+  /** Resolves with undefined if the management API is unreachable. */
+  listRecords: () => Promise<StoredRecords | undefined>;
   /** Accepts any certificate, so that the other checks run behind an invalid one. Never send a secret with it. */
   send: SendRequest;
   sendVerified: SendRequest;
@@ -54,6 +56,7 @@ export function openDeployment(options: DeploymentOptions): Deployment & { close
     now,
     maxRedisLatency,
     findLink: () => (found ??= findLink(link, openClient)),
+    listRecords: () => listRecords(openClient),
     send: insecure.send,
     sendVerified: verified.send,
     close() {
@@ -77,4 +80,23 @@ async function findLink(
     return undefined;
   }
   return undefined;
+}
+
+export type StoredRecords = { connectors: Named[]; tokens: Named[] };
+type Named = { name: string; level: string };
+
+/** Connectors that could still be used and minted tokens. Undefined if the management API is unreachable. */
+async function listRecords(
+  openClient: (() => ManagementClient) | undefined,
+): Promise<StoredRecords | undefined> {
+  try {
+    const client = openClient?.();
+    if (!client) return undefined;
+    const connectors = await Array.fromAsync(allItems((query) => client.listConnectors({ query })));
+    const tokens = await Array.fromAsync(allItems((query) => client.listTokens({ query })));
+    const isOpen = ({ state }: { state: string }) => state !== 'revoked' && state !== 'expired';
+    return { connectors: connectors.filter(isOpen), tokens };
+  } catch {
+    return undefined;
+  }
 }

@@ -13,6 +13,7 @@ import {
 import { type Finding, findingAbout, OUTCOMES } from './report.ts';
 import { checkRules, checkSettings } from './settings.ts';
 import { checkStore } from './store.ts';
+import { checkLevels } from './levels.ts';
 import { checkUpstreams } from './upstream.ts';
 
 type Check<Subject = Deployment> = {
@@ -47,6 +48,7 @@ const INSIDE_CHECKS: readonly Check<ConfiguredDeployment>[] = [
   { name: 'upstream', title: 'the MCP server', run: checkUpstreams },
   { name: 'traces', title: 'the trace collector', run: checkTraceCollector },
   { name: 'settings', title: 'settings', run: checkSettings },
+  { name: 'levels', title: 'permission levels', run: checkLevels },
   { name: 'entitlements', title: 'entitlement rules', run: checkRules },
 ];
 

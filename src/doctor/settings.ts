@@ -10,6 +10,7 @@ import {
   type RuleNotice,
   ruleNotices,
 } from '../settings/entitlements.ts';
+import { type Level, levelIds, type Levels } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
 import { jsonObject, NoResponseError, type SendRequest } from './http-client.ts';
@@ -25,7 +26,7 @@ import {
 export async function checkSettings({ settings }: ConfiguredDeployment): Promise<Finding[]> {
   return [
     ...okIfNone(
-      settings.entitlements.flatMap(publicEntitlement),
+      settings.entitlements.flatMap((rule, n) => publicEntitlement(settings.levels, rule, n)),
       findingAbout('settings', 'entitlements').ok('no rule admits strangers'),
     ),
     ...lifetimeFindings(settings),
@@ -36,7 +37,11 @@ export async function checkSettings({ settings }: ConfiguredDeployment): Promise
 const PUBLIC_MAIL =
   /^(gmail|googlemail|outlook|hotmail|live|yahoo|icloud|proton|protonmail|gmx|aol)\./i;
 
-function publicEntitlement({ match, level }: Entitlement, index: number): Finding[] {
+function publicEntitlement(
+  levels: Levels,
+  { match, level }: Entitlement,
+  index: number,
+): Finding[] {
   const finding = findingAbout('settings', `entitlements[${index}]`);
   const isPublicDomain = PUBLIC_MAIL.test(match.emailDomain ?? '');
   if (!match.anyone && !isPublicDomain) return [];
@@ -48,8 +53,12 @@ function publicEntitlement({ match, level }: Entitlement, index: number): Findin
     why: 'strangers and guests at the identity provider have this level too',
     remedy: 'if this is not intended, match groups, your own domains or people instead',
   };
-  const isHigh = isPublicDomain || level === 'admin' || level === 'full';
+  const isHigh = isPublicDomain || isInUpperHalf(levels, level);
   return [isHigh ? finding.warning(explanation) : finding.note(explanation)];
+}
+
+function isInUpperHalf(levels: Levels, level: Level): boolean {
+  return levelIds(levels).indexOf(level) >= levels.length / 2;
 }
 
 const HOUR_SECONDS = 3600;
