@@ -1,11 +1,11 @@
 // The levels that init suggests for an MCP server, and the level that it suggests for each tool.
-import type { DiscoveredTool } from '../resource-server/upstream/discovery.ts';
+import { highestLevel, type Level, type LevelDefinition } from '../permission-levels.ts';
+import type { CatalogTool } from '../upstreams/tool-catalog.ts';
+import { levelOfTool, levelRules } from '../upstreams/tool-levels.ts';
 
-export type SuggestedLevel = {
-  id: string;
+export type SuggestedLevel = LevelDefinition & {
   title: string;
   sees: string;
-  recorded: boolean;
   /** The tools that init gives this level. */
   tools: string;
 };
@@ -35,34 +35,25 @@ export const SUGGESTED_LEVELS = [
   },
 ] as const satisfies readonly SuggestedLevel[];
 
-export type SuggestedLevelId = (typeof SUGGESTED_LEVELS)[number]['id'];
-
-export type ClassifiedTool = { name: string; title: string; level: SuggestedLevelId };
+export type ClassifiedTool = { name: string; title: string; level: Level };
 
 /** Settings accept names of at most this length. */
 const MAX_NAME_LENGTH = 128;
 const MAX_TOOLS = 1000;
 
 /**
- * Suggests a level for each tool by its annotations (MCP, ToolAnnotations). Leaves out tools whose name the settings do not accept, and those above
- * MAX_TOOLS: they need the highest level.
+ * Suggests a level for each tool by its annotations. Leaves out tools whose name the settings do not accept, and those above MAX_TOOLS: they
+ * need the highest level.
  */
-export function classifyTools(tools: readonly DiscoveredTool[]): ClassifiedTool[] {
-  const byName = new Map(tools.map((tool) => [tool.name, tool]));
+export function classifyTools(listed: readonly CatalogTool[]): ClassifiedTool[] {
+  const rules = levelRules(
+    SUGGESTED_LEVELS,
+    { tools: [], defaultLevel: highestLevel(SUGGESTED_LEVELS), toolLevels: 'annotations' },
+    listed,
+  );
+  const byName = new Map(listed.map((tool) => [tool.name, tool]));
   return [...byName.values()]
     .filter(({ name }) => name.length > 0 && name.length <= MAX_NAME_LENGTH)
     .slice(0, MAX_TOOLS)
-    .map((tool) => ({ name: tool.name, title: titleOf(tool), level: levelOf(tool) }));
-}
-
-function levelOf({ annotations = {} }: DiscoveredTool): SuggestedLevelId {
-  const hints: { readOnlyHint?: unknown; destructiveHint?: unknown } = annotations;
-  if (hints.readOnlyHint === true) return 'read';
-  return hints.readOnlyHint === false && hints.destructiveHint === false ? 'write' : 'full';
-}
-
-/** `title` takes precedence over `annotations.title`. */
-function titleOf({ title, annotations = {} }: DiscoveredTool): string {
-  const { title: annotated }: { title?: unknown } = annotations;
-  return title ?? (typeof annotated === 'string' ? annotated : '');
+    .map(({ name, title = '' }) => ({ name, title, level: levelOfTool(rules, name) }));
 }
