@@ -202,6 +202,26 @@ describe('Connectors for some people', function () {
     expect(answer.body.error).to.equal('invalid_grant');
   });
 
+  it('with several providers, a rule that does not say or cannot have the provider is refused, and the error lists the providers', async () => {
+    const asserters = `example, partners, ${idOf(issuer.issuer)}`;
+    const owner = 'example, because this domain is in its emailDomains';
+    const refused = await restricted([
+      { group: 'analysts' },
+      { email: 'bob@partner.example' },
+      { group: 'analysts', provider: 'okta' },
+      { emailDomain: 'example.com', provider: 'partners' },
+      { email: ADA.email, provider: idOf(issuer.issuer) },
+    ]).catch((error: unknown) => String(error));
+    expect(refused).to.include(
+      [
+        `audience.0.provider: one of ${asserters}, because there are several`,
+        `audience.2.provider: one of ${asserters}`,
+        `audience.3.provider: ${owner}`,
+        `audience.4.provider: ${owner}`,
+      ].join('; '),
+    );
+  });
+
   it('RCN-01 everybody else gets a page that says so, and nothing is granted or counted', async () => {
     const connector = await restricted(ANALYSTS, { name: 'Numbers', maxUses: 1 });
     const { page, decide } = await arrive(connector, { ...ADA, groups: ['guests'] });
