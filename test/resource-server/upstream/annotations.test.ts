@@ -90,7 +90,7 @@ describe('Levels from annotations', () => {
     return upstream.received.length > before;
   }
 
-  it('each tool is listed and called exactly with the levels that its annotations or the settings allow', async () => {
+  it('UPS-11 each tool is listed and called exactly with the levels that its annotations or the settings allow', async () => {
     for (const [index, level] of LEVELS.entries()) {
       const allowed = ANNOTATED.filter(([, needed]) => LEVELS.indexOf(needed) <= index);
       const names = allowed.map(([{ name }]) => name);
@@ -100,7 +100,7 @@ describe('Levels from annotations', () => {
     }
   });
 
-  it('a tool that was not read needs the highest level', async () => {
+  it('UPS-11 a tool that was not read needs the highest level', async () => {
     for (const name of ['unknown', 'READ', 'constructor'])
       expect(await Promise.all(LEVELS.map((level) => isCalled(level, name))), name).to.deep.equal([
         false,
@@ -125,7 +125,7 @@ describe('Levels from annotations', () => {
     ]);
   });
 
-  it('a tool that becomes destructive is refused as soon as the upstream says so', async () => {
+  it('UPS-11 a tool that becomes destructive is refused as soon as the upstream says so', async () => {
     const changed = TOOLS.map((tool) =>
       tool.name === 'read' ? { ...tool, annotations: { readOnlyHint: false } } : tool,
     );

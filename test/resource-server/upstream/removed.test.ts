@@ -42,7 +42,7 @@ describe('An upstream that is removed from the settings', () => {
     upstreams: ids.map((id) => ({ id, url: upstream.url, defaultLevel: 'analytics' })),
   });
 
-  it('its connect links return 410, its refreshes fail and its minted tokens return 401 until it is back', async () => {
+  it('UPS-12 its connect links return 410, its refreshes fail and its minted tokens return 401 until it is back', async () => {
     await restart(listed('orders', 'tickets'));
     const connector = await createConnector(system, { upstream: 'tickets' });
     const minted = await mint(system, { upstream: 'tickets' });
@@ -77,7 +77,7 @@ describe('An upstream that is removed from the settings', () => {
     expect((await refresh(server, client, refreshToken)).status).to.equal(200);
   });
 
-  it('a record without an upstream leads to the upstream with the id default, and to no other', async () => {
+  it('UPS-12 a record without an upstream leads to the upstream with the id default, and to no other', async () => {
     await restart({});
     const connector = await createConnector(system);
     const minted = await mint(system);
@@ -100,7 +100,7 @@ describe('An upstream that is removed from the settings', () => {
     }
   });
 
-  it('the sample does not serve the connect links and minted tokens of an upstream', async () => {
+  it('UPS-12 the sample does not serve the connect links and minted tokens of an upstream', async () => {
     await restart({ upstream: { url: upstream.url } });
     const connector = await createConnector(system);
     expect(connector.upstream).to.equal('default');

@@ -64,7 +64,7 @@ describe('Several upstreams', () => {
     }
   });
 
-  it('each upstream gets its own credentials and never those of the other', async () => {
+  it('UPS-13 each upstream gets its own credentials and never those of the other', async () => {
     const { system, upstreams } = running();
     for (const id of IDS) {
       const { token } = await mint(system, { upstream: id });
@@ -83,7 +83,7 @@ describe('Several upstreams', () => {
     expect(upstreams.tickets.wire()).to.not.include(CREDENTIALS.orders);
   });
 
-  it('the management API shows no credential', async () => {
+  it('UPS-13 the management API shows no credential', async () => {
     const { system } = running();
     const connector = await createConnector(system, { upstream: 'tickets' });
     const shown = JSON.stringify(await showConnector(system, connector.id));

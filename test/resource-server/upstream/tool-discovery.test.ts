@@ -95,7 +95,7 @@ describe('The discovery of tools', () => {
     });
   }
 
-  it('a failure keeps the tools that were read before, and is logged once however often it repeats', async () => {
+  it('UPS-14 a failure keeps the tools that were read before, and is logged once however often it repeats', async () => {
     const upstream = await startChangingV2(FIRST);
     place = await createDeployment({
       file: { resourceServer: { upstream: { url: upstream.url } } },
@@ -142,7 +142,7 @@ describe('The discovery of tools', () => {
     ],
   };
   for (const [what, [handle, fault]] of Object.entries(FAULTS)) {
-    it(`an upstream that ${what} does not prevent the start, and one warning says so`, async () => {
+    it(`UPS-14 an upstream that ${what} does not prevent the start, and one warning says so`, async () => {
       const server = await listenOnLoopback(createServer(handle));
       try {
         const url = `${server.origin}/mcp`;
@@ -160,7 +160,7 @@ describe('The discovery of tools', () => {
     });
   }
 
-  it('an upstream with too many tools is refused, and long titles are shortened', async () => {
+  it('UPS-14 an upstream with too many tools is refused, and long titles are shortened', async () => {
     const many = Array.from({ length: 2001 }, (_, n) => ({ name: `tool-${n}` }));
     const upstream = await startChangingV2(many);
     try {
