@@ -48,5 +48,6 @@ function missingFlags() {
 /** Replaces the program in the same process, because V8 reads these flags only at its start. Does not return. */
 function restart(flags) {
   const args = [...flags, ...process.execArgv, ...process.argv.slice(1)];
-  process.execve(process.execPath, [process.execPath, ...args]);
+  // Node 22 passes on no environment by default.
+  process.execve(process.execPath, [process.execPath, ...args], process.env);
 }
