@@ -214,7 +214,9 @@ const MAX_TITLE_LENGTH = 60;
 function toolLine({ name, title, level }: ClassifiedTool): string {
   const text = oneLine(title);
   const comment = text === '' || text === name ? '' : ` # ${text}`;
-  return `- { name: ${JSON.stringify(name)}, level: ${level} }${comment}`;
+  // Fewer characters are safe between braces.
+  const safe = /^[\w-]+$/.test(name) ? scalar(name) : JSON.stringify(name);
+  return `- { name: ${safe}, level: ${level} }${comment}`;
 }
 
 /** Text of the MCP server must not end the comment. */
@@ -225,7 +227,7 @@ function oneLine(text: string): string {
 
 /** A plain scalar where that is safe, otherwise a double-quoted one, which YAML shares with JSON. */
 function scalar(text: string): string {
-  return /^(\.{0,2}\/|[A-Za-z])[\w./:@+-]*$/.test(text) &&
+  return /^(\.{0,2}\/|[A-Za-z])([\w./:@+-]*[\w./])?$/.test(text) &&
     !/^(true|false|null|yes|no|on|off)$/i.test(text)
     ? text
     : JSON.stringify(text);

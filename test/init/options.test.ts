@@ -147,6 +147,29 @@ describe('gatehouse init with options', () => {
       expect(text).not.to.include(CLIENT_SECRET);
   });
 
+  it('an id that YAML could take for something else is read back as written', async () => {
+    for (const id of [
+      '123',
+      'true',
+      'a:',
+      '#a',
+      '{a}',
+      'a:b',
+      '"a\'',
+      '1e3',
+      '.5',
+      '-',
+      '*a',
+      '~',
+    ]) {
+      const folder = await written(
+        ...words('--auth-url http://localhost:4000 --idp google'),
+        `--client-id=${id}`,
+      );
+      expect(loadWritten(folder).identityProviders[0]?.clientId).to.equal(id);
+    }
+  });
+
   it('one address for both servers has one listener', async () => {
     const url = 'https://mcp.example.com';
     const args = words(`--auth-url ${url} --resource-url ${url} --idp google`);
