@@ -1,4 +1,4 @@
-// Development starts with a connector, so that there is a link to paste.
+// Development starts with a connector, named after the MCP server, so that there is a link to paste.
 import type { Store } from '../store/store.ts';
 import { type Connector, type ConnectorSettings, connectorState } from './connector.ts';
 import { highestLevel, type Level } from '../permission-levels.ts';
@@ -16,7 +16,7 @@ export async function firstConnector(
     return createConnector(
       store,
       {
-        name: 'first',
+        name: upstream?.name ?? 'first',
         level: firstLevel(settings),
         ...(upstream ? { upstream: upstream.id } : {}),
       },

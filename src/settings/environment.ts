@@ -9,7 +9,7 @@ import { ROLES } from './schema.ts';
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Settings on the command line, which take precedence over variables. Relative paths are resolved from the working directory. */
-export type CommandLineSettings = { config?: string; dataDir?: string };
+export type CommandLineSettings = { config?: string; dataDir?: string; upstream?: string };
 
 /** A variable, or an option of the command line, that is set. `value` is `text` as it would be at `path` in the file. */
 export type Variable = { name: string; path: Path; text: string; value: unknown };
@@ -49,14 +49,21 @@ export const OTHER_VARIABLES: Readonly<Record<string, string>> = {
   GATEHOUSE_MANAGEMENT_KEY_FILE: 'File that contains the management key.',
 };
 
+const UPSTREAM_URL: Path = ['resourceServer', 'upstream', 'url'];
+
 /** Without variables that an option replaces. */
 export function variablesIn(
   environment: Environment,
-  { dataDir }: CommandLineSettings = {},
+  { dataDir, upstream }: CommandLineSettings = {},
 ): Variable[] {
-  const option = { name: '--data-dir', path: ['dataDir'] };
-  const options =
-    dataDir === undefined ? [] : [{ ...option, text: dataDir, value: resolve(dataDir) }];
+  const options: Variable[] = [
+    ...(dataDir === undefined
+      ? []
+      : [{ name: '--data-dir', path: ['dataDir'], text: dataDir, value: resolve(dataDir) }]),
+    ...(upstream === undefined
+      ? []
+      : [{ name: '--upstream', path: UPSTREAM_URL, text: upstream, value: upstream }]),
+  ];
   const variables = Object.entries(VARIABLE_PATHS).flatMap(([name, path]) => {
     const text = environment[name];
     const isReplaced = options.some((other) => other.path.join('.') === path.join('.'));

@@ -10,6 +10,7 @@ import {
 } from './environment.ts';
 import { SettingsError } from './issues.ts';
 import { readSecrets, withSecrets } from './secret-file.ts';
+import { withTrialLevels } from './upstream-option.ts';
 import { errorCode, type Source, valueAt, withoutEmpty, withValue } from './source.ts';
 
 const DEFAULT_FILE = 'config/development.yaml';
@@ -25,7 +26,9 @@ export type SettingsTree = { tree: unknown; folder: string };
 export function readSource(environment: Environment, options: CommandLineSettings = {}): Source {
   const { path, namedBy } = findSettingsFile(environment, options);
   const tree = parseSettingsText(readText(path, namedBy), path);
-  return sourceOf({ tree, folder: dirname(path) }, environment, options);
+  const isTrial = namedBy === DEFAULT_FILE && options.upstream !== undefined;
+  const complete = isTrial ? withTrialLevels(tree) : tree;
+  return sourceOf({ tree: complete, folder: dirname(path) }, environment, options);
 }
 
 /** Applies the secret file, the environment variables and the options to the content of a settings file. */
