@@ -36,3 +36,9 @@ export function distinctRules(rules: readonly AudienceRule[]): AudienceRule[] {
   const texts = rules.map(audienceText);
   return rules.filter((_, n) => texts.indexOf(texts[n] ?? '') === n);
 }
+
+/** Leaves out the name in an e-mail address: the audit log outlives a person who is forgotten. */
+export function loggableAudienceText({ email, ...rule }: AudienceRule): string {
+  const address = email === undefined ? {} : { email: `…${email.slice(email.lastIndexOf('@'))}` };
+  return audienceText({ ...rule, ...address });
+}

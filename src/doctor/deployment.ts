@@ -1,5 +1,6 @@
 import { INTERNET, type Network } from '../authorization-server/engine/guarded-fetch.ts';
 import { allItems, type ManagementClient } from '../management/api/client.ts';
+import type { ConnectorResource, MintedTokenResource } from '../management/api/resources.ts';
 import type { Settings } from '../settings/settings.ts';
 import { openHttpClient, type SendRequest } from './http-client.ts';
 
@@ -50,13 +51,14 @@ export function openDeployment(options: DeploymentOptions): Deployment & { close
   const insecure = openHttpClient({ verifyCertificates: false, signal });
   const verified = openHttpClient({ verifyCertificates: true, signal });
   let found: Promise<string | undefined> | undefined;
+  let records: Promise<StoredRecords | undefined> | undefined;
   return {
     ...rest,
     network,
     now,
     maxRedisLatency,
     findLink: () => (found ??= findLink(link, openClient)),
-    listRecords: () => listRecords(openClient),
+    listRecords: () => (records ??= listRecords(openClient)),
     send: insecure.send,
     sendVerified: verified.send,
     close() {
@@ -82,8 +84,7 @@ async function findLink(
   return undefined;
 }
 
-export type StoredRecords = { connectors: Named[]; tokens: Named[] };
-type Named = { name: string; level: string };
+export type StoredRecords = { connectors: ConnectorResource[]; tokens: MintedTokenResource[] };
 
 /** Connectors that could still be used and minted tokens. Undefined if the management API is unreachable. */
 async function listRecords(

@@ -1,3 +1,4 @@
+import { checkAudiences } from './audiences.ts';
 import { checkCookies, checkPreflights } from './browsers.ts';
 import type { ConfiguredDeployment, Deployment } from './deployment.ts';
 import { checkDiscovery } from './discovery.ts';
@@ -50,6 +51,7 @@ const INSIDE_CHECKS: readonly Check<ConfiguredDeployment>[] = [
   { name: 'settings', title: 'settings', run: checkSettings },
   { name: 'levels', title: 'permission levels', run: checkLevels },
   { name: 'entitlements', title: 'entitlement rules', run: checkRules },
+  { name: 'audiences', title: 'audiences of connectors', run: checkAudiences },
 ];
 
 /** Both functions receive the title of a check. */

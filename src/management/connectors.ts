@@ -1,6 +1,6 @@
 import type { ProviderSettings } from '../accounts/entitlement.ts';
 import { recordAudit } from '../audit/audit.ts';
-import { audienceText, distinctRules } from '../connectors/audience.ts';
+import { distinctRules, loggableAudienceText } from '../connectors/audience.ts';
 import { type Connector, isUsable } from '../connectors/connector.ts';
 import {
   createConnector as createRecord,
@@ -155,12 +155,6 @@ async function record(
   event: string,
   { id, audience }: Connector,
 ) {
-  const details = audience ? { arguments: { audience: audience.map(auditText) } } : {};
+  const details = audience ? { arguments: { audience: audience.map(loggableAudienceText) } } : {};
   await recordAudit(services, { event, connector: id, by, ...details, outcome: 'done' });
-}
-
-/** Leaves out the name in an e-mail address, because the audit log outlives a person who is forgotten. */
-function auditText({ email, ...rule }: AudienceRule): string {
-  const address = email === undefined ? {} : { email: `…${email.slice(email.lastIndexOf('@'))}` };
-  return audienceText({ ...rule, ...address });
 }
