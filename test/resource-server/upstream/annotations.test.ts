@@ -110,6 +110,12 @@ describe('Levels from annotations', () => {
       ]);
   });
 
+  it('calls cause no requests to the upstream but their own', async () => {
+    const before = upstream.discoveries.length;
+    for (let n = 0; n < 20; n += 1) expect(await isCalled('analytics', 'read')).to.equal(true);
+    expect(upstream.discoveries).to.have.length(before);
+  });
+
   it('the management API lists each tool with its level', async () => {
     const { items } = (await requestManagement(system, 'GET', '/upstreams')) as {
       items: { tools: { name: string; level: string }[]; levels: object[] }[];
