@@ -222,6 +222,13 @@ describe('the source', () => {
       expect(readers.filter((path) => !path.startsWith('settings/'))).to.deep.equal([]);
     });
 
+    it('no file has syntax that Node 22 lacks: using declarations, modifiers in regular expressions', () => {
+      const newer = /^\s*(?:await )?using \w+ =|\(\?[ims]*-?[ims]+:/m;
+      expect('  await using db = open();').to.match(newer);
+      expect('/^(?i:bearer) /').to.match(newer);
+      expect(filesWith(newer)).to.deep.equal([]);
+    });
+
     it("only the engine folder uses the engine's context", () => {
       // In init, it is the name of a choice.
       const touching = filesWith(/\boidc\b(?!-)/).filter((path) => !path.startsWith('init/'));
