@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { apiOf } from '../identity-providers/github.ts';
 import {
   assertersOf,
@@ -31,7 +32,31 @@ export async function checkSettings({ settings }: ConfiguredDeployment): Promise
     ),
     ...lifetimeFindings(settings),
     ...logLevelFindings(settings),
+    ...secretFileFindings(settings),
   ];
+}
+
+const OTHER_USERS = 0o007;
+/** Every process of a container may read them. */
+const CONTAINER_SECRETS = /^\/(var\/)?run\/secrets\//;
+
+/** On Windows, the mode says nothing about other users. */
+function secretFileFindings({ secretFile }: Settings): Finding[] {
+  const finding = findingAbout('secret-file', 'secretFile');
+  const isChecked = process.platform !== 'win32' && !CONTAINER_SECRETS.test(secretFile ?? '');
+  const mode = secretFile === undefined || !isChecked ? 0 : statSync(secretFile).mode;
+  return okIfNone(
+    (mode & OTHER_USERS) === 0
+      ? []
+      : [
+          finding.warning({
+            what: `other users of this computer may use ${secretFile}`,
+            why: 'whoever reads it can read the store and manage Gatehouse',
+            remedy: `chmod 600 ${secretFile}`,
+          }),
+        ],
+    finding.ok('no other user may use the secret file'),
+  );
 }
 
 const PUBLIC_MAIL =

@@ -120,6 +120,9 @@ export function resolveSettings(source: Source, makesSecrets: boolean): Settings
     environmentName: reason ? 'production' : 'development',
     dataDir,
     ...(file.theme === undefined ? {} : { theme: resolve(source.folder, file.theme) }),
+    ...(file.secretFile === undefined
+      ? {}
+      : { secretFile: resolve(source.folder, file.secretFile) }),
     drain: file.drain ?? (reason ? DRAIN_IN_PRODUCTION : 0),
     store: store.kind === 'sqlite' ? { ...store, file: resolve(dataDir, store.file) } : store,
     listen: resolveListeners(file),
