@@ -13,6 +13,7 @@ import { APP, GRANT_TYPE, idOf, preRegistered } from '../support/id-jag-system.t
 import {
   type Connector,
   createConnector,
+  listGrants,
   readAudit,
   showConnector,
   showGrant,
@@ -190,8 +191,11 @@ describe('Connectors for some people', function () {
   it('RCN-02 a trusted issuer satisfies only a rule that names it, and only its own claims count', async () => {
     const claims = { sub: 'ada', groups: ['analysts'], ...ADA };
     for (const audience of [ANALYSTS, [{ email: ADA.email }], [{ emailDomain: 'example.com' }]]) {
-      const { status, body } = await present(await restricted(audience), claims);
+      const connector = await restricted(audience);
+      const { status, body } = await present(connector, claims);
       expect([status, body.error], JSON.stringify(audience)).to.deep.equal([400, 'invalid_grant']);
+      const { items } = await listGrants(system, { connector: connector.id });
+      expect(items).to.deep.equal([]);
     }
     const named = await restricted([{ group: 'analysts', provider: idOf(issuer.issuer) }]);
     const { body } = await present(named, claims);
