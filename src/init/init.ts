@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { isAbsolute, join, relative, resolve } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import { isLoopbackUrl } from '../settings/addresses.ts';
+import { lowestLevel } from '../permission-levels.ts';
 import type { Environment } from '../settings/environment.ts';
 import { resolveSettings } from '../settings/load.ts';
 import { parseSettingsText, sourceOf } from '../settings/read-source.ts';
@@ -87,7 +88,7 @@ export async function init(options: InitOptions): Promise<InitResult> {
     ...(clientId === undefined ? {} : { redirectUri: redirectUri(authUrl) }),
     tools: upstream?.tools ?? [],
     warnings,
-    level: upstream ? SUGGESTED_LEVELS[0].id : 'operations',
+    level: upstream ? lowestLevel(SUGGESTED_LEVELS) : 'operations',
   };
 }
 

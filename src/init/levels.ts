@@ -1,39 +1,14 @@
 // The levels that init suggests for an MCP server, and the level that it suggests for each tool.
-import { highestLevel, type Level, type LevelDefinition } from '../permission-levels.ts';
+import { highestLevel, type Level, type Levels } from '../permission-levels.ts';
+import { TRIAL_LEVELS } from '../settings/upstream-option.ts';
 import type { CatalogTool } from '../upstreams/tool-catalog.ts';
 import { levelOfTool, levelRules } from '../upstreams/tool-levels.ts';
 
-export type SuggestedLevel = LevelDefinition & {
-  title: string;
-  sees: string;
-  /** The tools that init gives this level. */
-  tools: string;
-};
-
 /** Lowest first. */
-export const SUGGESTED_LEVELS = [
-  {
-    id: 'read',
-    title: 'Read',
-    sees: 'Everything that its tools show, without changing it',
-    recorded: false,
-    tools: 'Tools that say that they only read.',
-  },
-  {
-    id: 'write',
-    title: 'Read and write',
-    sees: 'The same, and it can add and change things',
-    recorded: false,
-    tools: 'Tools that say that they write, and delete or overwrite nothing.',
-  },
-  {
-    id: 'full',
-    title: 'Everything',
-    sees: 'The same, and it can do everything that its tools allow, such as delete',
-    recorded: true,
-    tools: 'All other tools: they may delete or overwrite, or do not say what they do.',
-  },
-] as const satisfies readonly SuggestedLevel[];
+export const SUGGESTED_LEVELS: Levels = TRIAL_LEVELS.map((level) => ({
+  recorded: false,
+  ...level,
+}));
 
 export type ClassifiedTool = { name: string; title: string; level: Level };
 

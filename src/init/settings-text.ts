@@ -1,7 +1,8 @@
 // The text of the two files that init writes.
 import type { Secrets } from '../settings/secret-file.ts';
 import { isLoopbackUrl } from '../settings/addresses.ts';
-import { type ClassifiedTool, SUGGESTED_LEVELS, type SuggestedLevel } from './levels.ts';
+import type { LevelDefinition } from '../permission-levels.ts';
+import { type ClassifiedTool, SUGGESTED_LEVELS } from './levels.ts';
 import type { Provider } from './providers.ts';
 
 export const SETTINGS_NAME = 'gatehouse.yaml';
@@ -112,19 +113,27 @@ export function redirectUri(authUrl: string): string {
   return `${authUrl}/interaction/callback`;
 }
 
-function levelEntry({ id, title, sees, recorded }: SuggestedLevel): string[] {
+function levelEntry({ id, title, recorded }: LevelDefinition): string[] {
+  const texts = typeof title === 'object' ? Object.entries(title) : [];
   return [
     `- id: ${id}`,
-    `  title: ${title}`,
-    `  sees: ${sees}`,
+    `  title: { ${texts.map(([language, text]) => `${language}: ${text}`).join(', ')} }`,
     ...(recorded ? ['  # Calls are recorded before they are answered.', '  recorded: true'] : []),
   ];
 }
 
-const LEVELS = `# The levels of access to your MCP server, lowest first. People choose one of them on the consent page, which shows these texts. Write
-# what your server shows and does at each level. An id that is in use cannot be changed without new connect links.
+const LEVELS = `# The levels of access to your MCP server, lowest first. People choose one of them on the consent page, which shows its title and tools.
+# Add what an app sees or does at each level (sees) and what stays hidden (hidden), each as one text or as a text for each language.
+# An id that is in use cannot be changed without new connect links.
 levels:
 ${indented(SUGGESTED_LEVELS.flatMap(levelEntry), 2)}`;
+
+/** The tools that init gives each of the levels. */
+const TOOL_COMMENTS = [
+  'Tools that say that they only read.',
+  'Tools that say that they write, and delete or overwrite nothing.',
+  'All other tools: they may delete or overwrite, or do not say what they do.',
+];
 
 function entitlements({ provider, clientId, upstream }: Decisions): string {
   const [lowest, second, highest] = upstream
@@ -195,15 +204,15 @@ function toolLines(tools: readonly ClassifiedTool[]): string[] {
       '#tools:',
       '#  - { name: search_orders, level: read }',
     ];
-  const groups = SUGGESTED_LEVELS.map((level) => ({
-    level,
-    members: tools.filter((tool) => tool.level === level.id),
+  const groups = SUGGESTED_LEVELS.map(({ id }, n) => ({
+    comment: TOOL_COMMENTS[n],
+    members: tools.filter(({ level }) => level === id),
   })).filter(({ members }) => members.length > 0);
   return [
     '# The level that each tool needs: a suggestion from what your server says about its tools (annotations). Check each of them.',
     'tools:',
-    ...groups.flatMap(({ level, members }) => [
-      `  # ${level.tools}`,
+    ...groups.flatMap(({ comment, members }) => [
+      `  # ${comment}`,
       ...members.map((tool) => `  ${toolLine(tool)}`),
     ]),
   ];

@@ -1,8 +1,8 @@
 // The settings of `gatehouse start --upstream URL` without a settings file: the development settings in front of an MCP server.
 import { isMapping, valueAt, withValue } from './source.ts';
 
-/** Lowest first. With `toolLevels: annotations`, tools that only read need the first, those that add the second, all others the third. */
-const LEVELS = [
+/** Lowest first; `gatehouse init` suggests them too. With `toolLevels: annotations`, tools that only read need the first, those that add the second, all others the third. */
+export const TRIAL_LEVELS = [
   {
     id: 'read',
     title: {
@@ -53,7 +53,7 @@ export function withTrialLevels(tree: unknown): unknown {
     return subject === undefined ? [] : [{ match: { subject }, level }];
   });
   return [
-    [['levels'], LEVELS] as const,
+    [['levels'], TRIAL_LEVELS] as const,
     [['entitlements'], entitlements] as const,
     [['resourceServer', 'upstream', 'toolLevels'], 'annotations'] as const,
   ].reduce((before, [path, value]) => withValue(before, path, value), tree);
