@@ -9,7 +9,7 @@ import {
 } from '../resource-server/upstream/discovery.ts';
 import type { Levels } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
-import type { Upstream } from '../settings/upstreams.ts';
+import { DEFAULT_UPSTREAM, isServed, type Upstream } from '../settings/upstreams.ts';
 import type { CatalogTool } from '../upstreams/tool-catalog.ts';
 import { readStored } from '../store/name-key.ts';
 import { closeRedis, connectRedis } from '../store/redis-client.ts';
@@ -19,13 +19,43 @@ import { type Finding, findingAbout, type FindingFactory, okIfNone } from './rep
 
 const TIMEOUT_MS = 10_000;
 
-/** Checks that each of the operator's MCP servers answers, and has the tools in the settings. */
+/** Checks that each of the operator's MCP servers answers, has the tools in the settings, and is the only one that stored records lead to. */
 export async function checkUpstreams(deployment: ConfiguredDeployment): Promise<Finding[]> {
   const { settings } = deployment;
-  if (settings.upstreams.length === 0) return [];
-  const keys = await readSigningKeys(settings).catch(() => undefined);
+  const keys =
+    settings.upstreams.length === 0
+      ? undefined
+      : await readSigningKeys(settings).catch(() => undefined);
   const findings = settings.upstreams.map((upstream) => checkUpstream(deployment, upstream, keys));
-  return (await Promise.all(findings)).flat();
+  return (await Promise.all([...findings, recordFindings(deployment)])).flat();
+}
+
+const SHOWN_NAMES = 5;
+
+/** Reports connectors and minted tokens whose MCP server is not in the settings. */
+async function recordFindings({
+  settings: { upstreams },
+  listRecords,
+}: ConfiguredDeployment): Promise<Finding[]> {
+  const records = await listRecords();
+  if (!records) return [];
+  const finding = findingAbout('upstream', 'resourceServer.upstreams');
+  const lost = [...records.connectors, ...records.tokens].filter(
+    (record) => !isServed(upstreams, record),
+  );
+  if (lost.length === 0) return [];
+  const ids = upstreams.map(({ id }) => id).join(', ') || 'none: the sample serves calls';
+  const names = lost
+    .slice(0, SHOWN_NAMES)
+    .map(({ name, upstream = DEFAULT_UPSTREAM }) => `"${name}" (${upstream})`);
+  const more = lost.length > SHOWN_NAMES ? ` and ${lost.length - SHOWN_NAMES} more` : '';
+  return [
+    finding.warning({
+      what: `${lost.length} connectors or minted tokens lead to an MCP server that is not in the settings: ${names.join(', ')}${more}`,
+      why: 'they give no access',
+      remedy: `revoke them, or add their server to the settings again (it has ${ids})`,
+    }),
+  ];
 }
 
 async function checkUpstream(

@@ -22,7 +22,7 @@ export type Upstream = Omit<UpstreamInFile, 'headers' | 'defaultLevel'> & {
 export const DEFAULT_UPSTREAM = 'default';
 
 /** A record that leads to an upstream. Records from before there were ids lead to DEFAULT_UPSTREAM. */
-export type LeadsToUpstream = { upstream?: string };
+export type LeadsToUpstream = { upstream?: string | undefined };
 
 /** Returns undefined if the settings no longer have the upstream, and if they have none. */
 export function findUpstream(

@@ -1,7 +1,9 @@
 import { createServer, type RequestListener } from 'node:http';
 import { expect } from 'chai';
 import { findCatalog, type ToolCatalog } from '../../../src/upstreams/tool-catalog.ts';
+import { mint } from '../../minted-tokens/minting.ts';
 import { advanceClock, restoreClock } from '../../support/clock.ts';
+import { freePorts } from '../../support/free-ports.ts';
 import { listenOnLoopback } from '../../support/loopback-server.ts';
 import {
   createDeployment,
@@ -10,6 +12,7 @@ import {
   startDeployment,
   type System,
 } from '../../support/system.ts';
+import { rawRequest } from '../../support/raw-request.ts';
 import { openSystemStore } from '../../support/system-store.ts';
 import { until } from '../../support/until.ts';
 import {
@@ -185,5 +188,70 @@ describe('The discovery of tools', () => {
     } finally {
       await upstream.close();
     }
+  });
+});
+
+describe('The discovery of tools by several processes', () => {
+  const PROCESSES = 3;
+  const systems: System[] = [];
+  let place: Deployment | undefined;
+  let upstream: ChangingUpstream | undefined;
+  afterEach(async () => {
+    restoreClock();
+    for (const system of systems.splice(0).toReversed()) await system.stop();
+    await place?.release();
+    await upstream?.close();
+  });
+
+  it('one process reads the tools, and all of them know the result', async () => {
+    upstream = await startChangingV2(FIRST);
+    const { url, discoveries } = upstream;
+    const file = { resourceServer: { upstream: { url, toolLevels: 'annotations' } } };
+    place = await createDeployment({ store: 'redis', file });
+    upstream.trustIssuer(place.facts.auth);
+    const GATEHOUSE_ROLES = 'authorization-server,management';
+    const first = await startDeployment(place, { GATEHOUSE_ROLES });
+    systems.push(first);
+    const ports = await freePorts(PROCESSES);
+    for (const port of ports)
+      systems.push(
+        await startDeployment(place, {
+          GATEHOUSE_ROLES: 'resource-server',
+          GATEHOUSE_RESOURCE_LISTEN: `127.0.0.1:${port}`,
+        }),
+      );
+    await catalogOf(first, url, ({ tools }) => tools.length > 0);
+    const { token } = await mint(first, { level: 'analytics' });
+    const listedAt = async (port: number) => {
+      const { body } = await rawRequest(`http://127.0.0.1:${port}`, {
+        method: 'POST',
+        path: '/mcp',
+        headers: {
+          host: new URL(first.resource).host,
+          authorization: `Bearer ${token}`,
+          accept: 'application/json, text/event-stream',
+          'content-type': 'application/json',
+          'mcp-protocol-version': '2025-11-25',
+        },
+        chunks: [JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' })],
+      });
+      return body;
+    };
+    const readings = () =>
+      discoveries.filter(({ body }) => (body as { method?: string })?.method === 'tools/list');
+    for (const port of ports)
+      await until('the process to know the tools', async () =>
+        (await listedAt(port)).includes('"search"'),
+      );
+    const before = readings().length;
+    await upstream.setTools([...FIRST, { name: 'silent', annotations: { readOnlyHint: true } }], {
+      isSilent: true,
+    });
+    advanceClock(301);
+    for (const port of ports)
+      await until('the process to know the new tool', async () =>
+        (await listedAt(port)).includes('"silent"'),
+      );
+    expect(readings()).to.have.length(before + 1);
   });
 });
