@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import { expect } from 'chai';
 import { addressOf, mint } from '../../minted-tokens/minting.ts';
 import { connect } from '../../support/connection.ts';
@@ -5,10 +6,13 @@ import { call } from '../../support/mcp.ts';
 import { createConnector, showConnector } from '../../support/management-api.ts';
 import {
   echo,
+  json,
   PING,
+  resultFor,
   startScriptedUpstream,
   toolCall,
 } from '../../support/upstream/scripted-upstream.ts';
+import { until } from '../../support/until.ts';
 import { IDS, useTwoUpstreams } from '../../support/upstream/two-upstreams.ts';
 
 const CREDENTIALS = { orders: 'Bearer credential-of-orders', tickets: 'credential-of-tickets' };
@@ -17,6 +21,7 @@ describe('Several upstreams', () => {
   const running = useTwoUpstreams(startScriptedUpstream, {
     settings: {
       orders: {
+        openCalls: { perCaller: 1 },
         headers: { Authorization: { env: 'ORDERS_AUTHORIZATION' }, 'X-Tenant': 'example' },
       },
       tickets: { headers: { 'X-Api-Key': CREDENTIALS.tickets } },
@@ -81,6 +86,51 @@ describe('Several upstreams', () => {
     expect(upstreams.orders.discoveries[0]?.headers['authorization']).to.equal(CREDENTIALS.orders);
     expect(upstreams.orders.wire()).to.not.include(CREDENTIALS.tickets);
     expect(upstreams.tickets.wire()).to.not.include(CREDENTIALS.orders);
+  });
+
+  it('UPS-06 a header that mirrors an argument is verified by the declaration of its own upstream', async () => {
+    const { system, upstreams } = running();
+    const mirrored = { orders: 'region', tickets: 'area' };
+    const holders = [];
+    for (const id of IDS) {
+      const schema = {
+        type: 'object',
+        properties: { [mirrored[id]]: { type: 'string', 'x-mcp-header': 'Place' } },
+      };
+      upstreams[id].respondWith((_req, res, body) => {
+        const { id: request, method } = body as { id: number; method: string };
+        const tools = method === 'tools/list' ? [{ name: 'find', inputSchema: schema }] : undefined;
+        json(res, resultFor({ id: request }, tools ? { tools } : { content: [] }));
+      });
+      const { token } = await mint(system, { upstream: id, level: 'full' });
+      await call(addressOf(system), token, { jsonrpc: '2.0', id: 1, method: 'tools/list' });
+      holders.push({ id, token });
+    }
+    const find = toolCall('find', 1, { region: 'north', area: 'south' });
+    for (const { id, token } of holders) {
+      const statuses = [];
+      for (const place of ['north', 'south']) {
+        const headers = { 'mcp-param-place': place };
+        statuses.push((await call(addressOf(system), token, find, { headers })).status);
+      }
+      expect(statuses, id).to.deep.equal(id === 'orders' ? [200, 400] : [400, 200]);
+    }
+  });
+
+  it('the open calls of one upstream leave the limit of the other alone', async () => {
+    const { system, upstreams } = running();
+    const [orders, tickets] = [
+      await mint(system, { upstream: 'orders' }),
+      await mint(system, { upstream: 'tickets' }),
+    ];
+    let waiting: ServerResponse | undefined;
+    upstreams.orders.respondWith((_req, res) => void (waiting = res));
+    const open = call(addressOf(system), orders.token, PING);
+    await until('the call to wait at the upstream', () => waiting !== undefined);
+    expect((await call(addressOf(system), orders.token, PING)).status).to.equal(429);
+    expect((await call(addressOf(system), tickets.token, PING)).status).to.equal(200);
+    if (waiting) json(waiting, resultFor(PING));
+    expect((await open).status).to.equal(200);
   });
 
   it('UPS-13 the management API shows no credential', async () => {
