@@ -36,6 +36,7 @@ export const CONSENT: ViewValues['consent'] = {
   stay: { checked: true, lifetime: 7_776_000 },
   accessLifetime: 3600,
   accountPage: 'https://auth.example.com/account',
+  describesSample: true,
   changed: false,
 };
 
@@ -163,11 +164,13 @@ export const SAMPLES: Record<string, Sample> = {
     changed: true,
   }),
   'consent-tools': consent({
+    describesSample: false,
     levels: [
       { level: 'analytics', selected: true, tools: { shown: [], rest: [] } },
       {
         level: 'operations',
         selected: false,
+        recorded: true,
         tools: { shown: TOOLS, rest: [LONG, 'Show an agent'] },
       },
     ],

@@ -26,6 +26,8 @@ export type Redirect = { destination: string; kind: 'elsewhere' | 'this-computer
 export type LevelChoice = {
   level: string;
   selected: boolean;
+  /** Calls with the level are recorded. */
+  recorded?: true;
   tools?: { shown: string[]; rest: string[] };
 };
 
@@ -39,6 +41,8 @@ export type ViewValues = ConsoleValues & {
     connector: Connector;
     /** Levels that can be granted, lowest first. At most one is selected. */
     levels: LevelChoice[];
+    /** The texts about the levels are those about the sample, which say what calls with each of them show. */
+    describesSample: boolean;
     account: Account;
     /** Present if the person can choose to stay connected, for at most `lifetime`. */
     stay?: { checked: boolean; lifetime: number };

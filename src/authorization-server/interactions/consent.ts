@@ -30,6 +30,7 @@ import type { ViewValues } from '../../pages/pages.ts';
 import {
   highestLevelIn,
   isLevel,
+  isRecorded,
   type Level,
   levelsUpTo,
   lowest,
@@ -447,6 +448,7 @@ function consentValues(
 ): ViewValues['consent'] {
   const { client, redirectUri, connector, levels, preselected, requestsOfflineAccess } = request;
   const offered = context.settings.consent.stayConnected === 'offered';
+  const describesSample = context.settings.upstreams.length === 0;
   const lifetime = context.settings.lifetimes.refreshTokenAbsolute;
   return {
     action,
@@ -457,6 +459,9 @@ function consentValues(
     levels: levels.map(({ level, tools }) => ({
       level,
       selected: level === preselected,
+      ...(!describesSample && isRecorded(context.settings.levels, level)
+        ? { recorded: true as const }
+        : {}),
       ...(tools
         ? { tools: { shown: tools.slice(0, SHOWN_TOOLS), rest: tools.slice(SHOWN_TOOLS) } }
         : {}),
@@ -466,6 +471,7 @@ function consentValues(
     ...(!offered && requestsOfflineAccess ? { renewableFor: lifetime } : {}),
     accessLifetime: context.engine.grantLifetimes.accessToken,
     accountPage: context.settings.authUrl + ACCOUNT_PATH,
+    describesSample,
     changed,
   };
 }
