@@ -16,6 +16,18 @@ import { delimiter, dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
 import manifest from '../../package.json' with { type: 'json' };
+import { startOpenUpstream } from '../init/open-upstream.ts';
+import { RECORDED_CLIENTS, registrationOf } from '../interoperability/recorded-clients.ts';
+import {
+  authorizationParameters,
+  authorizeStep,
+  discoverLink,
+  identifyStep,
+  requireTokens,
+  tokenStep,
+} from '../interoperability/recorded-steps.ts';
+import { freePorts } from '../support/free-ports.ts';
+import { callTool } from '../support/mcp.ts';
 import { installPackage, packCheckout, run } from '../support/package.ts';
 import { listenEnvironment } from '../support/scale-out/gatehouse-process.ts';
 import { recordSoak, SOAK } from '../support/soak.ts';
@@ -24,6 +36,7 @@ import { until } from '../support/until.ts';
 const ROOT = join(import.meta.dirname, '../..');
 const OLDEST = manifest.engines.node.replace('>=', '');
 const TOO_OLD = '20.19.0';
+const TOOL = { name: 'list_orders', annotations: { readOnlyHint: true } };
 const ACCEPTED = /code cache for ESM \S+\/dist\/server\.js was accepted/;
 const FLAGS = ['--max-semi-space-size=8', '--max-old-space-size=768'];
 
@@ -35,9 +48,10 @@ type Program = {
   folder: string;
   /** Runs the command in the folder until it ends. */
   run: (words: string[], more?: Environment) => Promise<Ended>;
-  /** Starts the server in the folder, calls `use` when it has printed its last line, and stops it with the signal. */
-  start: (more: Environment, use: () => Promise<void>, signal: NodeJS.Signals) => Promise<Ended>;
+  /** Runs the command in the folder, calls `use` with its output when the server runs, and stops it with SIGTERM. */
+  start: (words: string[], more: Environment, use: Use) => Promise<Ended>;
 };
+type Use = (stdout: string) => Promise<void>;
 type Ended = { code: number | null; stdout: string; stderr: string };
 
 /** `bin` is the folder of the Node that runs the program. */
@@ -61,8 +75,8 @@ function programIn(folder: string, command: string, bin = dirname(process.execPa
       await closed;
       return { code: child.exitCode, stdout, stderr };
     },
-    async start(more, use, signal) {
-      const child = open(['start'], more);
+    async start(words, more, use) {
+      const child = open(words, more);
       const closed = once(child, 'close');
       let [stdout, stderr] = ['', ''];
       child.stdout.on('data', (chunk) => (stdout += chunk));
@@ -72,14 +86,27 @@ function programIn(folder: string, command: string, bin = dirname(process.execPa
           if (child.exitCode !== null) throw new Error(`it exited: ${stdout}${stderr}`);
           return / is running\.$/m.test(stdout);
         });
-        await use();
+        await use(stdout);
       } finally {
-        child.kill(signal);
+        child.kill('SIGTERM');
         await closed;
       }
       return { code: child.exitCode, stdout, stderr };
     },
   };
+}
+
+/** Returns an access token. */
+async function signInWithClaudeCode(link: string, origins: string[]): Promise<string> {
+  const recorded = RECORDED_CLIENTS.find(({ name }) => name === 'Claude Code');
+  const registration = recorded && registrationOf(recorded);
+  if (!registration) throw new Error('there is no such recording');
+  const system = { origins, management: '', managementKey: '' };
+  const client = await discoverLink(system, recorded, { registration }, link);
+  await identifyStep(client);
+  await authorizeStep(client, authorizationParameters(client), { person: 'ada', level: 'read' });
+  await tokenStep(client);
+  return requireTokens(client).accessToken;
 }
 
 describe('The package', () => {
@@ -93,21 +120,36 @@ describe('The package', () => {
   });
   after(() => rmSync(folder, { recursive: true, force: true }));
 
-  /** Of `gatehouse start` on free ports. */
-  async function startEnvironment(): Promise<{ url: string; environment: Environment }> {
+  async function startsAndStops({ start }: Program): Promise<Ended> {
     const { ports, environment } = await listenEnvironment({});
-    return { url: `http://127.0.0.1:${ports.AUTH}`, environment };
+    return start(['start'], environment, async () => {
+      expect((await fetch(`http://127.0.0.1:${ports.AUTH}/readyz`)).status).to.equal(200);
+    });
   }
 
-  async function startsAndStops({ start }: Program, more: Environment = {}): Promise<Ended> {
-    const { url, environment } = await startEnvironment();
-    return start(
-      { ...environment, ...more },
-      async () => {
-        expect((await fetch(`${url}/readyz`)).status).to.equal(200);
-      },
-      'SIGTERM',
-    );
+  /** Starts in front of an MCP server, and connects Claude Code to it. */
+  async function connectsClaudeCode({ start }: Program): Promise<Ended> {
+    const upstream = await startOpenUpstream([TOOL]);
+    const [auth, resource, management, idp] = await freePorts(4);
+    const environment = {
+      GATEHOUSE_AUTH_URL: `http://localhost:${auth}`,
+      GATEHOUSE_RESOURCE_URL: `http://localhost:${resource}`,
+      GATEHOUSE_MANAGEMENT_URL: `http://127.0.0.1:${management}`,
+      GATEHOUSE_DEVELOPMENT_IDP_URL: `http://localhost:${idp}`,
+    };
+    try {
+      const quiet = { ...environment, GATEHOUSE_LOG_LEVEL: 'warn' };
+      const words = ['start', '--upstream', upstream.url, '--data-dir', 'state'];
+      return await start(words, quiet, async (stdout) => {
+        const [link = ''] = /http\S+\/connect\/\w+\/mcp/.exec(stdout) ?? [];
+        const origins = Object.values(environment);
+        const accessToken = await signInWithClaudeCode(link, origins);
+        const { text: answer } = await callTool(link, accessToken, TOOL.name);
+        expect(answer).to.include(`called ${TOOL.name}`);
+      });
+    } finally {
+      await upstream.stop();
+    }
   }
 
   it('the package contains the compiled program, templates, examples and documents, and nothing else', async () => {
@@ -146,6 +188,11 @@ describe('The package', () => {
     expect(existsSync(join(program.folder, '.data/gatehouse.sqlite'))).to.equal(true);
     const cache = join(program.folder, 'node_modules/gatehouse/node_modules/.cache/gatehouse');
     expect(globSync('*/*', { cwd: cache })).to.have.length.above(100);
+  });
+
+  it('the installed command puts sign-in in front of an MCP server, and Claude Code calls its tool', async () => {
+    const { code, stderr } = await connectsClaudeCode(program);
+    expect({ code, stderr }).to.deep.equal({ code: 0, stderr: '' });
   });
 
   it('the installed command limits memory, unless the caller does', async () => {
@@ -204,6 +251,7 @@ describe('The package', () => {
         const installed = join(folder, `npm-${version}`);
         const bin = await installNode(version);
         const PATH = [bin, process.env.PATH].join(delimiter);
+        const started = performance.now();
         mkdirSync(installed);
         writeFileSync(join(installed, 'package.json'), '{ "private": true }');
         await run('npm', ['install', '--no-audit', '--no-fund', tarball], installed, {
@@ -211,9 +259,14 @@ describe('The package', () => {
           PATH,
         });
         const command = join(installed, 'node_modules/.bin/gatehouse');
-        const { code, stderr } = await startsAndStops(programIn(installed, command, bin));
+        const place = programIn(installed, command, bin);
+        const { code, stderr } = await connectsClaudeCode(place);
         expect({ code, stderr }).to.deep.equal({ code: 0, stderr: '' });
-        recordSoak({ what: `npm install of the package on Node ${version}`, held: 'it starts' });
+        const seconds = ((performance.now() - started) / 1000).toFixed(0);
+        recordSoak({
+          what: `npm install, gatehouse start --upstream and Claude Code, on Node ${version}`,
+          held: `a tool is called ${seconds} s after an empty folder`,
+        });
       }).timeout(300_000);
 
   if (SOAK)

@@ -99,7 +99,7 @@ export async function readAudit(system: System): Promise<AuditItem[]> {
 
 /** Sends a request to the management API. Throws if it is refused. */
 export async function requestManagement(
-  system: System,
+  system: Pick<System, 'management' | 'managementKey'>,
   method: string,
   path: string,
   body?: object,
