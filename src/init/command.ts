@@ -54,7 +54,7 @@ export function addInitCommand(program: Command, terminal: Terminal): void {
     .option('--yes', 'ask nothing, and accept the default of each option')
     .addHelpText('after', HELP)
     .action(async ({ dir, yes, offline, privateNetwork, ...given }: Options) => {
-      const { environment = {}, input, progress } = terminal;
+      const { environment, input, progress } = terminal;
       const isTerminal = input?.isTTY === true && progress.isTTY === true;
       // Imported here, because it loads an MCP client, which would delay every other command.
       const { init } = await import('./init.ts');

@@ -6,10 +6,9 @@ import { InvalidArgumentError } from 'commander';
 import { isLoopbackUrl } from '../settings/addresses.ts';
 import { lowestLevel } from '../permission-levels.ts';
 import type { Environment } from '../settings/environment.ts';
-import { resolveSettings } from '../settings/load.ts';
-import { parseSettingsText, sourceOf } from '../settings/read-source.ts';
+import { requireValidSettings } from '../settings/load.ts';
+import { parseSettingsText } from '../settings/read-source.ts';
 import type { Secrets } from '../settings/secret-file.ts';
-import { withValue } from '../settings/source.ts';
 import { type ClassifiedTool, SUGGESTED_LEVELS } from './levels.ts';
 import { NotWritten, requireFreeNames, writeNewFiles } from './new-files.ts';
 import { type Probe, probeIssuer, readTools } from './probes.ts';
@@ -44,7 +43,8 @@ export type InitOptions = {
   privateNetwork: boolean;
   /** Contact neither the identity provider nor the MCP server. */
   offline: boolean;
-  environment: Environment;
+  /** That of the process if undefined. */
+  environment: Environment | undefined;
   /** Undefined if there is no terminal to ask on. */
   streams: Streams | undefined;
   /** Called for everything that needs attention but stops nothing. */
@@ -76,7 +76,8 @@ export async function init(options: InitOptions): Promise<InitResult> {
   const decisions = await decide(answers, options, warn);
   const text = settingsText(decisions);
   const secrets = secretsFor(answers, folder, warn);
-  requireValid(text, secrets, folder, environment);
+  const tree = parseSettingsText(text, SETTINGS_NAME);
+  requireValidSettings({ tree, folder: resolve(folder) }, secrets, environment);
   writeNewFiles(folder, [
     { name: SECRET_NAME, content: secretText(secrets), mode: 0o600 },
     { name: SETTINGS_NAME, content: text, mode: 0o644 },
@@ -230,16 +231,4 @@ function earlierSecrets(folder: string, warn: Warn): Secrets {
     ...(secret === undefined ? {} : { GATEHOUSE_SECRET: secret }),
     ...(key === undefined ? {} : { GATEHOUSE_MANAGEMENT_KEY: key }),
   };
-}
-
-/** Throws SettingsError if Gatehouse would not start with the files. */
-function requireValid(
-  text: string,
-  secrets: Secrets,
-  folder: string,
-  { NODE_ENV }: Environment,
-): void {
-  // The secret file does not exist yet, so its content takes the way of the environment.
-  const tree = withValue(parseSettingsText(text, SETTINGS_NAME), ['secretFile'], undefined);
-  resolveSettings(sourceOf({ tree, folder: resolve(folder) }, { NODE_ENV, ...secrets }), false);
 }

@@ -28,7 +28,8 @@ import { type IdentityProvider, providersIn, readIdentityProviders } from './ide
 import { SettingsError, type SettingsIssue, characters, nearestName } from './issues.ts';
 import { resolveLimits } from './limits.ts';
 import { type SettingsFile, settingsSchema } from './schema.ts';
-import { readSource } from './read-source.ts';
+import { readSource, type SettingsTree, sourceOf } from './read-source.ts';
+import type { Secrets } from './secret-file.ts';
 import { type Reading, checkManagementKey, keepSecret, readSecret } from './secrets.ts';
 import type { Settings } from './settings.ts';
 import {
@@ -40,6 +41,7 @@ import {
   pathName,
   resolveDataDir,
   valueAt,
+  withValue,
 } from './source.ts';
 import { readTraces } from './traces.ts';
 import { readUpstreams } from './upstreams.ts';
@@ -63,8 +65,7 @@ export function loadSettings(
   return resolveSettings(readSource(environment, options), makesSecrets);
 }
 
-/** Like `loadSettings`, for settings that have been read. */
-export function resolveSettings(source: Source, makesSecrets: boolean): Settings {
+function resolveSettings(source: Source, makesSecrets: boolean): Settings {
   const { environment } = source;
   const { file, sound, issues } = parseSettings(source);
   const reason = productionReason(source, sound, environment);
@@ -174,6 +175,17 @@ function keptSecret(source: Source, dataDir: string, name: string): string {
     const expected = `a directory that this process can write to (${errorCode(cause)})`;
     throw new SettingsError([issueAt(source, ['dataDir'], expected, JSON.stringify(dataDir))]);
   }
+}
+
+/** Throws SettingsError if Gatehouse would not start with a file and its secrets. Of other variables, only NODE_ENV counts. */
+export function requireValidSettings(
+  { tree, folder }: SettingsTree,
+  secrets: Secrets,
+  { NODE_ENV }: Environment = process.env,
+): void {
+  // The secret file does not exist yet, so its content takes the way of the environment.
+  const document = withValue(tree, ['secretFile'], undefined);
+  resolveSettings(sourceOf({ tree: document, folder }, { NODE_ENV, ...secrets }), false);
 }
 
 /** `sound` contains the valid top-level settings, so that checks across settings can run despite other issues. */

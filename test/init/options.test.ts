@@ -2,6 +2,7 @@ import { mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { stringify } from 'yaml';
+import { gatehouse } from '../management/command-line.ts';
 import { rulesIn, temporaryDirectory } from '../settings/settings-file.ts';
 import { initOffline, loadWritten, namesIn, PUBLIC, read, refusedInit, words } from './files.ts';
 
@@ -288,6 +289,15 @@ describe('options that gatehouse init refuses', () => {
     expect(await refusedInit('--yes', ...PUBLIC, '--idp', 'development')).to.include(
       'the development identity provider has no passwords',
     );
+  });
+
+  it('settings that the environment would refuse are not written', async () => {
+    const folder = temporaryDirectory();
+    const args = ['init', '--offline', '--yes', '--dir', folder];
+    const { code, stderr } = await gatehouse(args, { NODE_ENV: 'production' });
+    expect(code).to.equal(1);
+    expect(stderr).to.include('developmentIdp').and.include('NODE_ENV is production');
+    expect(namesIn(folder)).to.deep.equal([]);
   });
 
   it('an empty secret file and one that holds a placeholder are refused', async () => {
