@@ -121,7 +121,7 @@ describe('gatehouse init with options', () => {
     ]);
   });
 
-  it('the secret file has mode 600 and random secrets, which the settings file never contains', async () => {
+  it('SUP-10 the secret file has mode 600 and random secrets, which the settings file never contains', async () => {
     const folders = [await written(), await written()];
     const secrets = folders.map((folder) => {
       expect(statSync(join(folder, 'gatehouse.secret')).mode & 0o777).to.equal(0o600);
@@ -136,7 +136,7 @@ describe('gatehouse init with options', () => {
     expect(new Set(secrets.flat()).size).to.equal(4);
   });
 
-  it('the client secret is referenced by path, and printed nowhere', async () => {
+  it('SUP-10 the client secret is referenced by path, and printed nowhere', async () => {
     const folder = temporaryDirectory();
     writeFileSync(join(folder, 'idp.secret'), CLIENT_SECRET);
     const args = [...PUBLIC, '--idp', 'google', ...CLIENT, join(folder, 'idp.secret')];
@@ -313,7 +313,7 @@ describe('options that gatehouse init refuses', () => {
 
 describe('the files of gatehouse init', () => {
   for (const name of ['gatehouse.yaml', 'gatehouse.secret'])
-    it(`an existing ${name} is never changed, whatever it is, and nothing else is written`, async () => {
+    it(`SUP-10 an existing ${name} is never changed, whatever it is, and nothing else is written`, async () => {
       const makers: ((path: string) => void)[] = [
         (path) => writeFileSync(path, 'mine'),
         (path) => symlinkSync('nowhere', path),

@@ -51,7 +51,7 @@ async function talk(args: readonly string[], dialogue: Dialogue) {
 const SECRET = 'typed=client#secret-0123';
 
 describe('the questions of gatehouse init', () => {
-  it('the questions lead to valid files, and the client secret is neither shown nor in the settings', async () => {
+  it('SUP-10 the questions lead to valid files, and the client secret is neither shown nor in the settings', async () => {
     const folder = temporaryDirectory();
     const { code, shown, stdout } = await talk(
       ['--offline', '--dir', folder],
@@ -111,7 +111,7 @@ describe('the questions of gatehouse init', () => {
     expect(shown).to.match(/^gatehouse: gatehouse\.secret already exists/);
   });
 
-  it('Ctrl-C ends init with exit code 1, and nothing was written', async () => {
+  it('SUP-10 Ctrl-C ends init with exit code 1, and nothing was written', async () => {
     const folder = join(temporaryDirectory(), 'new');
     const { code, shown } = await talk(
       ['--offline', '--dir', folder, ...words('--idp google --auth-url https://auth.example.com')],

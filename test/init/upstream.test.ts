@@ -104,7 +104,7 @@ describe('gatehouse init with an MCP server', () => {
     }
   });
 
-  it('a file that appears while init reads the tools is not replaced, and nothing else is left', async () => {
+  it('SUP-10 a file that appears while init reads the tools is not replaced, and nothing else is left', async () => {
     const folder = temporaryDirectory();
     const upstream = await startOpenUpstream(TOOLS, () =>
       writeFileSync(join(folder, 'gatehouse.yaml'), 'mine'),
