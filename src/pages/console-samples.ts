@@ -9,7 +9,16 @@ import { INSTRUCTIONS } from './instruction-samples.ts';
 
 type ListSample = { view: 'console/list'; values: ConsoleValues['console/list'] };
 
-const NAMES = ['connectors', 'tokens', 'clients', 'grants', 'accounts', 'audit', 'health'];
+const NAMES = [
+  'connectors',
+  'servers',
+  'tokens',
+  'clients',
+  'grants',
+  'accounts',
+  'audit',
+  'health',
+];
 const SECTIONS = NAMES.map((name) => ({ name, href: `/console/${name}` }));
 const NOON = 1_893_500_000;
 const LONG = 'Rechtsschutzversicherungsgesellschaften'.repeat(2);
@@ -307,7 +316,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           tools: [
             { name: 'search_orders', title: LONG, level: 'analytics', from: 'annotations' },
             { name: 'cancel_order', level: 'full', from: 'default' },
-            { name: 'Search_orders', from: 'settings' },
+            { name: 'Search_orders', from: 'default' },
           ],
         },
         {
@@ -325,7 +334,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           name: 'Mail',
           url: 'https://mail.example.com/mcp',
           state: 'untried',
-          levels: [],
+          levels: LEVEL_COUNTS,
           missing: [],
           tools: [],
         },
