@@ -1,3 +1,5 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect } from 'chai';
 import { createConnector, listConnectors } from '../src/connectors/connectors.ts';
 import { SettingsError } from '../src/settings/issues.ts';
@@ -82,6 +84,20 @@ describe('The startup message', () => {
       expect(message).to.include(
         'This link shows no tools, because all 3 need a level above admin. Give them a lower one in resourceServer.upstream.tools, or create a link with the level full.',
       );
+    });
+
+    it('a link is created if those in the store are for other levels', async () => {
+      place = await createDeployment();
+      expect(await messageWith()).to.include('Connect link "first" (operations): ');
+      const file = {
+        levels: [{ id: 'one' }],
+        entitlements: [{ match: { subject: 'ada' }, level: 'one' }],
+      };
+      const settings = { ...file, resourceServer: { upstream: { url: upstream.url } } };
+      const path = join(place.facts.dataDir, 'again.yaml');
+      const first = JSON.parse(readFileSync(String(place.environment.GATEHOUSE_CONFIG), 'utf8'));
+      writeFileSync(path, JSON.stringify({ ...first, ...settings }));
+      expect(await messageWith({ GATEHOUSE_CONFIG: path })).to.match(/Connect link ".*" \(one\): /);
     });
 
     it('an MCP server that does not answer is named, and the link is shown', async () => {

@@ -4,15 +4,20 @@ import { type Connector, type ConnectorSettings, connectorState } from './connec
 import { highestLevel, type Level } from '../permission-levels.ts';
 import { createConnector, listConnectors } from './connectors.ts';
 
-/** Returns the oldest active connector, or creates one if there is none at all. Undefined if all are expired, revoked or used up. */
+/**
+ * Returns the oldest active connector, or creates one if there is none for these settings. Undefined if all are expired, revoked or used up.
+ */
 export async function firstConnector(
   store: Store,
   now: number,
   settings: ConnectorSettings,
 ): Promise<Connector | undefined> {
-  const all = await listConnectors(store);
+  const all = (await listConnectors(store)).map((connector) => ({
+    connector,
+    state: connectorState(connector, now, settings),
+  }));
   const [upstream] = settings.upstreams;
-  if (all.length === 0)
+  if (all.every(({ state }) => state === 'unconfigured'))
     return createConnector(
       store,
       {
@@ -22,7 +27,7 @@ export async function firstConnector(
       },
       now,
     );
-  return all.find((connector) => connectorState(connector, now, settings) === 'active');
+  return all.find(({ state }) => state === 'active')?.connector;
 }
 
 /** That of an upstream opens every tool: most of them need the highest level unless the settings say otherwise. */
