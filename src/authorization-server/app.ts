@@ -25,11 +25,8 @@ import { respondToError } from './error-page.ts';
 import { recordFlowMetrics } from './flow-metrics.ts';
 import { openIdentityProviders } from '../identity-providers/provider.ts';
 import { recordConsentResult } from './interactions/resubmission.ts';
-import {
-  CALLBACK_PATH,
-  type InteractionContext,
-  requireResumeCookie,
-} from './interactions/interaction.ts';
+import { CALLBACK_PATH } from './interactions/callback-path.ts';
+import { type InteractionContext, requireResumeCookie } from './interactions/interaction.ts';
 import { ACCOUNT_PATH } from './interactions/account-session.ts';
 import { accountPage } from './interactions/account-page.ts';
 import { interactions } from './interactions/router.ts';

@@ -11,7 +11,7 @@ import type { Settings } from '../settings/settings.ts';
 import { refuseForeignOrigin, requireManagementKey } from './authenticate.ts';
 import { managementApi } from './api/router.ts';
 import { adminConsole, isConsolePath } from './console/console.ts';
-import { CONSOLE_PATH } from './console/context.ts';
+import { consoleUrl } from './console/address.ts';
 import { API_PATH } from './api/routes.ts';
 
 export function managementApp(settings: Settings, services: Services): Koa {
@@ -34,11 +34,6 @@ export function managementApp(settings: Settings, services: Services): Koa {
   app.use(pages.middleware);
   if (hasConsole) app.use(adminConsole({ settings, services }));
   return app;
-}
-
-/** Undefined if the settings name no administrator: then there is no console. */
-export function consoleUrl({ management, managementUrl }: Settings): string | undefined {
-  return management.administrators.length > 0 ? managementUrl + CONSOLE_PATH : undefined;
 }
 
 /** Renders errors as pages in the console and for browsers, and as JSON for programs. The API and the metrics have no pages. */

@@ -25,8 +25,7 @@ import type { McpHandler } from './mcp-handler.ts';
 import { connectorMetadata, METADATA_PREFIX, rootMetadata } from './metadata.ts';
 import { isVisit, respondToError, showConnectLink } from './pages.ts';
 import { openRecordCache, type RecordCache } from './record-cache.ts';
-import { openSample } from './sample/mcp-server.ts';
-import { openUpstreamProxy, type UpstreamProxy } from './upstream/proxy.ts';
+import type { UpstreamProxy } from './upstream/proxy.ts';
 
 export type ResourceServer = {
   app: Koa;
@@ -148,7 +147,7 @@ type McpHandlers = {
   discover(signal: AbortSignal): Promise<void>;
 } & Pick<McpHandler, 'end' | 'close'>;
 
-/** One handler for each of the operator's own MCP servers, or the sample. */
+/** One handler for each of the operator's own MCP servers, or the sample. Loads only the libraries of what it opens. */
 async function openMcpHandlers(
   settings: Settings,
   services: Services,
@@ -157,6 +156,7 @@ async function openMcpHandlers(
   const { upstreams, productName, levels } = settings;
   if (upstreams.length === 0) {
     const { version, logger } = services;
+    const { openSample } = await import('./sample/mcp-server.ts');
     const sample = openSample({
       productName,
       levels,
@@ -166,8 +166,8 @@ async function openMcpHandlers(
     });
     return { ...sample, serving: () => sample, discover: async () => undefined };
   }
-  // The MCP client is loaded only with an upstream.
   const { openToolDiscovery } = await import('./upstream/tool-discovery.ts');
+  const { openUpstreamProxy } = await import('./upstream/proxy.ts');
   const proxies = new Map<string, UpstreamProxy>();
   for (const upstream of upstreams) {
     const discovery = await openToolDiscovery(settings, services, upstream);

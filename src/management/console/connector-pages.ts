@@ -16,7 +16,8 @@ import type { ManagementContext } from '../context.ts';
 import type { ConnectorResource } from '../api/resources.ts';
 import { connectorsQuery, newConnectorBody } from '../api/requests.ts';
 import { upstreamChoice } from '../upstreams.ts';
-import { CONSOLE_PATH, type ConsoleContext, type ConsoleRoutes } from './context.ts';
+import { CONSOLE_PATH } from './address.ts';
+import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { claimIdempotencyKey, createIdempotencyKey, type Form, optionalValue } from './forms.ts';
 import { cursorIn, epochSeconds, type FormProblem, layout, nextPage } from './layout.ts';
 

@@ -8,14 +8,15 @@ import { requireNavigation } from '../../http/fetch-metadata.ts';
 import type { Pages } from '../../pages/pages.ts';
 import type { ManagementContext } from '../context.ts';
 import { connectorPages } from './connector-pages.ts';
-import { CONSOLE_PATH, type ConsoleRoutes, type FormHandler, type Page } from './context.ts';
+import { CONSOLE_CALLBACK_PATH, CONSOLE_PATH } from './address.ts';
+import type { ConsoleRoutes, FormHandler, Page } from './context.ts';
 import { requireForm } from './forms.ts';
 import { healthPage } from './health-page.ts';
 import { listPages } from './list-pages.ts';
 import { closeSession, findSession } from './sessions.ts';
 import { serverPages } from './server-pages.ts';
 import { tokenPages } from './token-pages.ts';
-import { CALLBACK_PATH, type ConsoleSignIn, consoleSignIn, SIGN_IN_PATH } from './sign-in.ts';
+import { type ConsoleSignIn, consoleSignIn, SIGN_IN_PATH } from './sign-in.ts';
 import { requestContext } from '../../http/request-context.ts';
 
 const SIGNED_OUT_PATH = '/console/signed-out';
@@ -62,7 +63,7 @@ function signInRoutes(
   router.get(`${SIGN_IN_PATH}/:provider`, ...guards, (ctx) =>
     signIn.startAt(ctx, ctx.params.provider),
   );
-  for (const path of [CALLBACK_PATH, `${CALLBACK_PATH}/:provider`])
+  for (const path of [CONSOLE_CALLBACK_PATH, `${CONSOLE_CALLBACK_PATH}/:provider`])
     router.get(path, ...guards, renderNotAdministrator(pages), signIn.complete);
   router.get(SIGNED_OUT_PATH, (ctx) =>
     pages.render(ctx, 'console/signed-out', { reason: 'signed-out', signIn: SIGN_IN_PATH }),

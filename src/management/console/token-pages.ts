@@ -8,7 +8,8 @@ import type { MintedTokenResource } from '../api/resources.ts';
 import { newTokenBody, tokensQuery } from '../api/requests.ts';
 import { listTokens, mintToken, revokeToken } from '../minted-tokens.ts';
 import { upstreamChoice } from '../upstreams.ts';
-import { CONSOLE_PATH, type ConsoleContext, type ConsoleRoutes } from './context.ts';
+import { CONSOLE_PATH } from './address.ts';
+import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { claimIdempotencyKey, createIdempotencyKey, type Form, optionalValue } from './forms.ts';
 import {
   codeField,
