@@ -1,22 +1,29 @@
 // The texts about the permission levels: those of the theme, else of the settings, else of the sample, else a neutral title.
 import type { LevelDefinition, Levels, LocalizedText } from '../permission-levels.ts';
-import { FALLBACK_LANGUAGE, levelOfText, type MessageFile } from './messages.ts';
-
-type MessageFiles = Map<string, MessageFile>;
+import {
+  FALLBACK_LANGUAGE,
+  lazyFiles,
+  levelOfText,
+  type MessageFile,
+  type MessageFiles,
+} from './messages.ts';
 
 const PARTS = ['title', 'sees', 'hidden', 'example'] as const;
 /** Has the value `level`. */
 const NEUTRAL_TITLE = 'neutralLevel';
 
 /** Returns the ids of the levels that the files have texts about. */
-export function levelsWithTexts(files: MessageFiles): Set<string> {
+export function levelsWithTexts(files: Map<string, MessageFile>): Set<string> {
   const keys = [...files.values()].flatMap((file) => [...file.keys()]);
   return new Set(keys.flatMap((key) => levelOfText(key) ?? []));
 }
 
 /** Returns the files without texts about levels. */
 export function withoutLevelTexts(files: MessageFiles): MessageFiles {
-  return mapFiles(files, (file) => [...file].filter(([key]) => levelOfText(key) === undefined));
+  return lazyFiles(files.keys(), (language) => {
+    const texts = [...(files.get(language) ?? [])];
+    return new Map(texts.filter(([key]) => levelOfText(key) === undefined));
+  });
 }
 
 export type LevelTextSources = { levels: Levels; own: MessageFiles; theme: MessageFiles };
@@ -30,33 +37,32 @@ export function levelTexts(
   describesSample: boolean,
 ): MessageFiles {
   const languages = new Set([...own.keys(), ...theme.keys()]);
-  return new Map(
-    [...languages].map((language) => [
-      language,
+  return lazyFiles(
+    languages,
+    (language) =>
       new Map(
         levels.flatMap((level) =>
           PARTS.flatMap((part) => {
             const key = `levels.${level.id}.${part}`;
             const texts = {
-              ...(describesSample ? textsIn(own, key) : {}),
+              ...(describesSample ? textsIn(own, key, fallbacksOf(language)) : {}),
               ...settingsTexts(level[part], languages),
-              ...textsIn(theme, key),
+              ...textsIn(theme, key, theme.keys()),
             };
             const text = inLanguage(texts, language) ?? neutralText(own, level, part, language);
             return text === undefined ? [] : [[key, { text, place: 'the settings' }] as const];
           }),
         ),
       ),
-    ]),
   );
 }
 
 type Texts = Readonly<Record<string, string>>;
 
-function textsIn(files: MessageFiles, key: string): Texts {
+function textsIn(files: MessageFiles, key: string, languages: Iterable<string>): Texts {
   return Object.fromEntries(
-    [...files].flatMap(([language, file]) => {
-      const text = file.get(key)?.text;
+    [...languages].flatMap((language) => {
+      const text = files.get(language)?.get(key)?.text;
       return text === undefined ? [] : [[language, text]];
     }),
   );
@@ -79,10 +85,14 @@ function escaped(literal: string): string {
 
 /** Looks up the language, then less specific ones, then English, then any. */
 function inLanguage(texts: Texts, language: string): string | undefined {
+  const found = fallbacksOf(language).find((name) => texts[name] !== undefined);
+  return found === undefined ? Object.values(texts).at(0) : texts[found];
+}
+
+/** Every one of our own texts is in one of these languages. */
+function fallbacksOf(language: string): string[] {
   const [general = language] = language.split('-');
-  return (
-    texts[language] ?? texts[general] ?? texts[FALLBACK_LANGUAGE] ?? Object.values(texts).at(0)
-  );
+  return [language, general, FALLBACK_LANGUAGE];
 }
 
 function neutralText(
@@ -92,12 +102,8 @@ function neutralText(
   language: string,
 ): string | undefined {
   if (part !== 'title') return undefined;
-  return inLanguage(textsIn(own, NEUTRAL_TITLE), language)?.replace('{level}', id);
-}
-
-function mapFiles(
-  files: MessageFiles,
-  change: (file: MessageFile) => readonly (readonly [string, { text: string; place: string }])[],
-): MessageFiles {
-  return new Map([...files].map(([language, file]) => [language, new Map(change(file))]));
+  return inLanguage(textsIn(own, NEUTRAL_TITLE, fallbacksOf(language)), language)?.replace(
+    '{level}',
+    id,
+  );
 }

@@ -4,7 +4,7 @@ import views from 'koa-views';
 import { openAssets } from './assets.ts';
 import { openLanguages, preferredLanguages, type Translator } from './languages.ts';
 import { levelTexts, withoutLevelTexts } from './level-texts.ts';
-import { readMessageFiles } from './messages.ts';
+import { type MessageFiles, openMessageFiles, readMessageFiles } from './messages.ts';
 import { DEFAULT_LEVELS, type Levels } from '../permission-levels.ts';
 import { compileTemplates, findTemplates } from './templates.ts';
 import { checkTheme, withThemeErrors } from './theme.ts';
@@ -39,7 +39,7 @@ export type PageSettings = Omit<SharedValues, 'links'> &
 const DIRECTORY = join(import.meta.dirname, '../../views');
 
 /** Reading these files takes longer than everything else here, and they are the same in the whole process. */
-let ownMessages: ReturnType<typeof readMessageFiles> | undefined;
+let ownMessages: MessageFiles | undefined;
 
 /** Reads and compiles all files once. Files in `theme` replace ours with the same name. Throws ThemeError. */
 export function openPages(settings: PageSettings, theme?: string): Pages {
@@ -50,7 +50,7 @@ function open(
   { levels = DEFAULT_LEVELS, describesSample = true, ...settings }: PageSettings,
   theme?: string,
 ): Pages {
-  ownMessages ??= readMessageFiles(join(DIRECTORY, 'messages'));
+  ownMessages ??= openMessageFiles(join(DIRECTORY, 'messages'));
   const directories = [DIRECTORY, ...(theme === undefined ? [] : [theme])];
   const themeMessages = theme === undefined ? new Map() : readMessageFiles(join(theme, 'messages'));
   const sources = { levels, own: ownMessages, theme: themeMessages };
