@@ -191,6 +191,24 @@ describe('the source', () => {
       expect([...reachableFrom('cli.ts')]).to.include.members(server);
     });
 
+    it('the server loads a store or a host only if it opens it', () => {
+      const optional = [
+        'store/redis.ts',
+        'authorization-server/app.ts',
+        'development-idp/app.ts',
+        'management/app.ts',
+        'resource-server/app.ts',
+      ];
+      const loaded = [...loadedWith('main.ts')];
+      expect(loaded).to.include('server.ts');
+      expect(loaded.filter((path) => optional.includes(path))).to.deep.equal([]);
+      expect([...reachableFrom('main.ts')]).to.include.members(optional);
+      const either = ['resource-server/sample/mcp-server.ts', 'resource-server/upstream/proxy.ts'];
+      const ofResourceServer = [...loadedWith('resource-server/app.ts')];
+      expect(ofResourceServer.filter((path) => either.includes(path))).to.deep.equal([]);
+      expect([...reachableFrom('resource-server/app.ts')]).to.include.members(either);
+    });
+
     it('the resource server never imports the authorization server', () => {
       const reached = [...reachableFrom('resource-server/app.ts')];
       expect(reached).to.include('resource-server/authenticate.ts');
