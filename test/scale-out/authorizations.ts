@@ -9,6 +9,7 @@ import { rawRequest } from '../support/raw-request.ts';
 import { statusesAt } from '../support/scale-out/direct-call.ts';
 import type { Processes } from '../support/scale-out/processes.ts';
 import { connectSdkV2 } from '../support/sdk.ts';
+import { until } from '../support/until.ts';
 
 const STEPS = 6;
 const FORMS = 6;
@@ -29,8 +30,12 @@ export function testAuthorizations(processes: () => Processes): void {
     expect(new Set(steps).size).to.equal(processes().running().length);
 
     const { link, server, client, accessToken, refreshToken } = connection;
-    const statuses = await statusesAt(processes().running(), link, accessToken);
-    expect(new Set(statuses)).to.deep.equal(new Set([200]));
+    // On a busy machine a command can exceed the store's timeout, which these instances keep: a client tries again after 503.
+    await until('the token to work at each instance', async () => {
+      const statuses = await statusesAt(processes().running(), link, accessToken);
+      expect(statuses.filter((status) => status !== 503 && status !== 200)).to.deep.equal([]);
+      return statuses.every((status) => status === 200);
+    });
     const refreshed = await refresh(server, client, refreshToken);
     expect(await isAccepted(link, refreshed.body.access_token)).to.equal(true);
   });
