@@ -1,26 +1,52 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { openDeployment } from '../../src/doctor/deployment.ts';
+import { examine } from '../../src/doctor/examination.ts';
 import type { Finding } from '../../src/doctor/report.ts';
+import { managementClient } from '../../src/management/api/client.ts';
 import type { Levels } from '../../src/permission-levels.ts';
 import type { Upstream } from '../../src/settings/upstreams.ts';
-import { type GoodDeployment, startGoodDeployment } from './good-deployment.ts';
+import { loadSettings } from '../../src/settings/load.ts';
+import {
+  AUTH_URL,
+  KEY,
+  type ManagementHost,
+  openManagementHost,
+  request,
+  RESOURCE_URL,
+} from '../management/management-host.ts';
 
 const UPSTREAM = { id: 'default', setting: 'resourceServer.upstream' } as Upstream;
 
 describe('doctor on permission levels', () => {
-  let good: GoodDeployment;
-  before(async function start() {
-    this.timeout(40_000);
-    good = await startGoodDeployment();
+  let host: ManagementHost;
+  before(async () => {
+    host = await openManagementHost();
+    const body = { name: 'Ops', level: 'operations' };
+    expect((await request(host, 'POST', '/api/v1/connectors', { body })).status).to.equal(201);
   });
-  after(() => good?.stop());
+  after(() => host.close());
 
-  function check(levels: Levels, upstreams: Upstream[] = [], theme?: string): Promise<Finding[]> {
-    const settings = { ...good.settings, levels: [...levels], upstreams };
-    return good.examine({ settings: theme === undefined ? settings : { ...settings, theme } }, [
-      'levels',
-    ]);
+  async function check(
+    levels: Levels,
+    upstreams: Upstream[] = [],
+    theme?: string,
+  ): Promise<Finding[]> {
+    const settings = loadSettings({ GATEHOUSE_SECRET: 'a root secret of more than 32 characters' });
+    const changed = { ...settings, levels: [...levels], upstreams };
+    const deployment = openDeployment({
+      authUrl: AUTH_URL,
+      resourceUrl: RESOURCE_URL,
+      settings: theme === undefined ? changed : { ...changed, theme },
+      openClient: () => managementClient({ url: host.url, key: KEY }),
+      signal: AbortSignal.timeout(60_000),
+    });
+    try {
+      return await examine(deployment, { onStart: () => {}, onEnd: () => {} }, ['levels']);
+    } finally {
+      deployment.close();
+    }
   }
 
   it('connectors and minted tokens whose level is not in the settings are a warning that names them', async () => {
@@ -43,7 +69,7 @@ describe('doctor on permission levels', () => {
   });
 
   it('texts of a theme about other levels are a warning', async () => {
-    const theme = join(good.settings.dataDir, 'theme');
+    const theme = join(host.directory, 'theme');
     mkdirSync(join(theme, 'messages'), { recursive: true });
     writeFileSync(join(theme, 'messages/en.yaml'), 'levels: { gone: { title: Gone } }');
     const findings = await check(
