@@ -129,7 +129,8 @@ function isBroken({ target, anchor }: Link): boolean {
 }
 
 function withSecretFiles(text: string): string {
-  return text.replaceAll(/\/run\/secrets\/(\w+)/g, (_path, name) => {
+  return text.replaceAll(/\/run\/secrets\/\w+|(?<=\{ file: )[\w.-]+/g, (named) => {
+    const name = posix.basename(named);
     const path = join(temporaryDirectory(), 'secret');
     writeFileSync(path, `client-secret-of-${name}`);
     return path;
@@ -271,7 +272,12 @@ describe('the examples in the documents', () => {
       }
       if (entitlements && !identityProviders) expect(rulesIn(settings)).to.deep.equal(entitlements);
       const { upstream } = resourceServer ?? {};
-      if (upstream) expect(settings.upstreams[0]).to.deep.include(upstream);
+      if (upstream) {
+        const { headers = {}, ...others } = upstream;
+        expect(settings.upstreams[0]).to.deep.include(others);
+        const names = Object.keys(headers).map((header) => header.toLowerCase());
+        expect(Object.keys(settings.upstreams[0]?.headers ?? {})).to.deep.equal(names);
+      }
     });
   }
 });
