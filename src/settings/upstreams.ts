@@ -188,7 +188,8 @@ function readVariable(environment: Environment, setting: string, name: string): 
   const shown = /^[A-Z][A-Z0-9_]*$/.test(name) ? name : hidden(name);
   if (/^GATEHOUSE_/i.test(name))
     return issue(shown, 'a variable of your own, whose name does not start with GATEHOUSE_');
-  const value = environment[name]?.trim();
+  // Not what every object inherits, such as constructor.
+  const value = Object.hasOwn(environment, name) ? environment[name]?.trim() : undefined;
   return value
     ? { value, issues: [] }
     : issue(`${shown}, which is not set`, 'a variable with a value');

@@ -191,6 +191,7 @@ describe('The headers of an upstream', () => {
   const SECRET_VALUE = 'hunter2-hunter2';
   const ISSUES: Record<string, [header: unknown, setting: string, expected: RegExp]> = {
     'a variable that is not set': [{ env: 'MISSING_KEY' }, '.env', /with a value/],
+    'the name of what every object has': [{ env: 'constructor' }, '.env', /with a value/],
     'a variable of Gatehouse': [{ env: 'GATEHOUSE_SECRET' }, '.env', /of your own/],
     'a value in place of a variable': [{ env: `Bearer ${SECRET_VALUE}` }, '.env', /the name of/],
     'a file that does not exist': [{ file: `/nowhere/x` }, '.file', /a readable file \(ENOENT\)/],
