@@ -1,4 +1,5 @@
 // Lists the tools of the operator's MCP server, and compares them with the settings.
+import { setTimeout as delay } from 'node:timers/promises';
 import {
   Client,
   ProtocolError,
@@ -66,6 +67,8 @@ const MAX_TOOLS = 2000;
 const MAX_TITLE_LENGTH = 120;
 const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const;
 const END_SESSION_MS = 2000;
+/** An upstream may end its streams at once, and ask for the next one without a delay. */
+const STREAM_INTERVAL_MS = 2000;
 
 /** Lists the tools, over any revision of MCP. Rejects with DiscoveryError within the timeout and END_SESSION_MS. */
 export async function discoverTools(options: DiscoveryOptions): Promise<Discovered> {
@@ -121,7 +124,7 @@ async function openTools(
   } catch (error) {
     await close();
     if (error instanceof DiscoveryError) throw error;
-    throw connection.fault() ?? otherFault(error, signal, options.timeout);
+    throw connection.fault() ?? otherFault(error, signal, options);
   }
 }
 
@@ -170,7 +173,7 @@ async function headersOf({
 
 /** HTTP for the MCP client. Remembers why the last request failed, because the client wraps the error in its own. */
 function openConnection(
-  { maxAnswerBytes }: DiscoveryOptions,
+  { credentials, maxAnswerBytes }: DiscoveryOptions,
   signal: AbortSignal,
   listens: boolean,
 ) {
@@ -182,6 +185,12 @@ function openConnection(
     last = fault;
     broken.abort(fault);
   };
+  let nextStreamAt = 0;
+  const waitForTurn = async (limit: AbortSignal) => {
+    const wait = nextStreamAt - performance.now();
+    nextStreamAt = performance.now() + Math.max(wait, 0) + STREAM_INTERVAL_MS;
+    if (wait > 0) await delay(wait, undefined, { signal: limit, ref: false });
+  };
   /** A stream that waits for changes outlives the time limit. */
   const limitOf = (init: RequestInit) => {
     if (init.method === 'DELETE') return AbortSignal.timeout(END_SESSION_MS);
@@ -192,13 +201,15 @@ function openConnection(
     last = undefined;
     const limit = limitOf(init);
     const signals = init.signal ? [init.signal, limit] : [limit];
+    const either = AbortSignal.any(signals);
     try {
+      if (isWaiting(init)) await waitForTurn(either);
       const response = await fetch(url, {
         ...init,
-        signal: AbortSignal.any(signals),
+        signal: either,
         redirect: 'manual',
       });
-      if (!isWaiting(init)) last = faultOf(response);
+      if (!isWaiting(init)) last = faultOf(response, credentials);
       return limited(response, maxAnswerBytes, breakOff);
     } catch (error) {
       if (!limit.aborted && !isWaiting(init))
@@ -219,14 +230,18 @@ function isWaiting({ method, body }: RequestInit): boolean {
   return method === 'GET' || (typeof body === 'string' && body.includes('"subscriptions/listen"'));
 }
 
-function faultOf(response: Response): DiscoveryError | undefined {
+function faultOf(
+  response: Response,
+  credentials: DiscoveryOptions['credentials'],
+): DiscoveryError | undefined {
   const { status } = response;
   if (status < 300) return undefined;
   if (status === 401 || status === 403 || status === 407)
     return new DiscoveryError('rejected', `refuses Gatehouse (HTTP ${status})`);
   if (status < 400) {
     const target = URL.parse(response.headers.get('location') ?? '', response.url);
-    const where = target ? ` to ${target.origin}${target.pathname}` : '';
+    const address = target && target.origin + target.pathname;
+    const where = address && !revealsPart(credentials, address) ? ` to ${address}` : '';
     return new DiscoveryError('redirected', `redirects${where} (HTTP ${status})`);
   }
   if (status === 404 || status === 405)
@@ -278,16 +293,49 @@ function reasonOf(error: unknown): string {
   return REASONS[code] ?? `cannot be reached (${code || message || 'no reason is known'})`;
 }
 
-function otherFault(error: unknown, signal: AbortSignal, timeoutMs: number): DiscoveryError {
+function otherFault(
+  error: unknown,
+  signal: AbortSignal,
+  { credentials, timeout }: DiscoveryOptions,
+): DiscoveryError {
   const isTimeout = error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout;
   if (signal.aborted || isTimeout)
-    return new DiscoveryError('timeout', `does not answer within ${timeoutMs / 1000} s`);
-  if (error instanceof ProtocolError) {
-    const message = `answers with the error ${error.code} (${printable(error.message)})`;
-    return new DiscoveryError('failing', message, { cause: error });
+    return new DiscoveryError('timeout', `does not answer within ${timeout / 1000} s`);
+  const { message: text } = error as Error;
+  const quote = revealsPart(credentials, text) ? '' : ` (${printable(text)})`;
+  if (error instanceof ProtocolError)
+    return new DiscoveryError('failing', `answers with the error ${error.code}${quote}`, {
+      cause: error,
+    });
+  return new DiscoveryError('not-mcp', `sends a response that is not valid MCP${quote}`, {
+    cause: error,
+  });
+}
+
+/** So many characters of a credential are not found by chance. */
+const MIN_PART_LENGTH = 6;
+
+/** Whether a text of the upstream repeats a part of what Gatehouse sent, without the scheme of `Authorization`. */
+function revealsPart(credentials: DiscoveryOptions['credentials'], text: string): boolean {
+  const shown = [text, decoded(text)];
+  return Object.values(credentials).some((value) => {
+    const secret = value.replace(/^[\w-]+ +(?=\S)/, '');
+    const length = Math.min(MIN_PART_LENGTH, secret.length);
+    const starts = Array.from({ length: secret.length - length + 1 }, (_, start) => start);
+    return starts.some((start) => {
+      const part = secret.slice(start, start + length);
+      return shown.some((each) => each.includes(part));
+    });
+  });
+}
+
+/** A redirect may repeat a credential in percent escapes. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return '';
   }
-  const message = `sends a response that is not valid MCP (${printable((error as Error).message)})`;
-  return new DiscoveryError('not-mcp', message, { cause: error });
 }
 
 const MAX_TEXT_LENGTH = 200;
