@@ -80,7 +80,9 @@ function settingsTexts(text: LocalizedText | undefined, languages: ReadonlySet<s
 
 /** ICU MessageFormat would read these characters as syntax. */
 function escaped(literal: string): string {
-  return literal.replaceAll("'", "''").replaceAll(/[{}<]/g, "'$&'");
+  return literal
+    .replaceAll("'", "''")
+    .replaceAll(/[{}<'>]*[{}<>][{}<'>]*/g, (characters) => `'${characters}'`);
 }
 
 /** Looks up the language, then less specific ones, then English, then any. */
