@@ -166,12 +166,12 @@ export const SAMPLES: Record<string, Sample> = {
   'consent-tools': consent({
     describesSample: false,
     levels: [
-      { level: 'analytics', selected: true, tools: { shown: [], rest: [] } },
+      { level: 'analytics', selected: true, tools: { shown: [], rest: [], unlisted: 0 } },
       {
         level: 'operations',
         selected: false,
         recorded: true,
-        tools: { shown: TOOLS, rest: [LONG, 'Show an agent'] },
+        tools: { shown: TOOLS, rest: [LONG, 'Show an agent'], unlisted: 0 },
       },
     ],
   }),

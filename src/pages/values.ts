@@ -28,7 +28,7 @@ export type LevelChoice = {
   selected: boolean;
   /** Calls with the level are recorded. */
   recorded?: true;
-  tools?: { shown: string[]; rest: string[] };
+  tools?: { shown: string[]; rest: string[]; unlisted: number };
 };
 
 /** Durations are in seconds. `action` is a path on the same host. The caller validates every `href`. */

@@ -13,5 +13,14 @@ export function openedTools(
   return levelIds(rules.levels)
     .filter((each) => isAtLeast(rules.levels, level, each))
     .toReversed()
-    .flatMap((each) => (byLevel.get(each) ?? []).map(({ name, title }) => title ?? name));
+    .flatMap((each) => (byLevel.get(each) ?? []).map(titleOf));
+}
+
+const MAX_LENGTH = 120;
+
+/** A name is as the upstream states it, of up to 512 characters, some of which may be invisible. */
+function titleOf({ name, title }: CatalogTool): string {
+  if (title !== undefined) return title;
+  const line = name.replaceAll(/[\p{C}\p{Zl}\p{Zp}\s]/gu, '\uFFFD');
+  return line.length > MAX_LENGTH ? `${line.slice(0, MAX_LENGTH)}…` : line;
 }

@@ -92,4 +92,18 @@ describe('The tools on the consent page', () => {
       expect(html).to.match(/(Level|Stufe|Nivel|Niveau|レベル|Nível) write/);
       expect(html).to.not.match(SAMPLE_WORDS);
     });
+
+  it('the page stays small whatever the upstream lists, and counts what it does not list', async () => {
+    const hostile = { name: `\u202E${'x'.repeat(500)}` };
+    const many = Array.from({ length: 1900 }, (_, n) => ({ name: `${n}-`.padEnd(512, 'x') }));
+    await upstream.setTools([hostile, ...many]);
+    const html = await until('the tools to be known', async () => {
+      const { page } = await openConsent(system, { link });
+      return page.html.includes('>0-xxx') && page.html;
+    });
+    expect(html.length).to.be.below(200_000);
+    expect(/<summary>(.*?)<\/summary>/.exec(html)?.[1]).to.equal('1,895 more tools');
+    expect(html).to.not.include('\u202E');
+    expect(html).to.include(`\uFFFD${'x'.repeat(119)}…</bdi>`);
+  });
 });

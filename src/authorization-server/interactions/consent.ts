@@ -55,6 +55,8 @@ import {
 
 /** The others are collapsed. */
 const SHOWN_TOOLS = 6;
+/** Per level, because an upstream may have thousands, and the page has up to eight levels. */
+const LISTED_TOOLS = 200;
 
 export const DENIED_DESCRIPTION = 'the person refused the connection';
 const USED_UP_DESCRIPTION = 'this connect link was used up; ask for a fresh connect link';
@@ -462,9 +464,7 @@ function consentValues(
       ...(!describesSample && isRecorded(context.settings.levels, level)
         ? { recorded: true as const }
         : {}),
-      ...(tools
-        ? { tools: { shown: tools.slice(0, SHOWN_TOOLS), rest: tools.slice(SHOWN_TOOLS) } }
-        : {}),
+      ...(tools ? { tools: toolValues(tools) } : {}),
     })),
     account: accountValues(context.site.identityProviders, request.account),
     ...(offered ? { stay: { checked: true, lifetime } } : {}),
@@ -473,6 +473,14 @@ function consentValues(
     accountPage: context.settings.authUrl + ACCOUNT_PATH,
     describesSample,
     changed,
+  };
+}
+
+function toolValues(tools: readonly string[]) {
+  return {
+    shown: tools.slice(0, SHOWN_TOOLS),
+    rest: tools.slice(SHOWN_TOOLS, LISTED_TOOLS),
+    unlisted: Math.max(tools.length - LISTED_TOOLS, 0),
   };
 }
 
