@@ -1,5 +1,5 @@
 // Runs the recipes as config/recipes/README.md has them, on free ports.
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,15 +17,13 @@ import { HEADERS, message } from './interoperability/messages.ts';
 import { rawRequest } from './support/raw-request.ts';
 import { type LogLine, startSystem, type System } from './support/system.ts';
 import { until } from './support/until.ts';
+import { PYTHON, requireProgram } from './support/programs.ts';
 import { connectV2 } from './support/upstream/sdk-clients.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const RECIPES = readFileSync(join(ROOT, 'config/recipes/README.md'), 'utf8');
 const STDIO_SERVER = join(import.meta.dirname, 'support/upstream/stdio-server.ts');
 const TOOLS_SERVER = 'config/recipes/tools.py';
-const HAS_PYTHON = spawnSync('python3', ['--version']).status === 0;
-/** In the title, because a run lists skipped tests by their titles only. */
-const WITHOUT_PYTHON = HAS_PYTHON ? '' : ' (skipped: python3 is not installed)';
 
 /** The text of a recipe, which starts with its heading. */
 function recipe(heading: string): string {
@@ -101,15 +99,13 @@ describe('The recipes', () => {
     writeFileSync(join(folder, 'mcp-proxy.key'), `${key}\n`);
     const server = commandIn(recipe('A Python server'), 'TOOLS_CREDENTIAL_FILE')
       .replace('node_modules/gatehouse', ROOT)
+      .replace('python3', requireProgram(PYTHON))
       .replace(/^/, `TOOLS_PORT=${python} `);
     const proxy = commandIn(recipe('A server that speaks stdio'), 'npx mcp-proxy')
       .replace('--port 9001', `--port ${bridge}`)
       .replace('npx mcp-proxy', 'mcp-proxy')
       .replace('node server.js', `${process.execPath} ${STDIO_SERVER}`);
-    await Promise.all([
-      ...(HAS_PYTHON ? [runLine(server, folder, urls.python)] : []),
-      runLine(proxy, folder, urls.bridge),
-    ]);
+    await Promise.all([runLine(server, folder, urls.python), runLine(proxy, folder, urls.bridge)]);
     const upstreamOf = (heading: string, id: string, url: string) => {
       const { headers } = settingsIn(recipe(heading)).resourceServer.upstream;
       const [[header, { file }]] = Object.entries<{ file: string }>(headers) as [
@@ -123,8 +119,7 @@ describe('The recipes', () => {
       upstreamOf('A server that speaks stdio', 'bridge', urls.bridge),
     ];
     system = await startSystem({ file: { resourceServer: { upstreams } } });
-    const shown = HAS_PYTHON ? ['python', 'bridge'] : ['bridge'];
-    for (const id of shown)
+    for (const id of ['python', 'bridge'])
       await until(`the tools of ${id} to be read`, async () => {
         const { seenAt } = (await requestManagement(system, 'GET', `/upstreams/${id}`)) as {
           seenAt?: string;
@@ -144,33 +139,30 @@ describe('The recipes', () => {
     return { client, names: await client.listTools() };
   }
 
-  (HAS_PYTHON ? it : it.skip)(
-    `a Python server serves calls, its annotations decide the levels, and it answers only Gatehouse${WITHOUT_PYTHON}`,
-    async () => {
-      const low = await toolsAt('python', 'analytics');
-      expect(low.names).to.deep.equal(['list_orders']);
-      expect(JSON.stringify(await low.client.callTool('list_orders'))).to.include('two bicycles');
-      await low.client.close();
-      const { client, names } = await toolsAt('python', 'operations');
-      expect(names).to.deep.equal(['list_orders', 'add_order']);
-      const added = await client.callTool('add_order', { what: 'one saddle' });
-      expect(JSON.stringify(added)).to.include('1003: one saddle');
-      expect(await client.callTool('add_order', {})).to.deep.include({ isError: true });
-      await client.close();
-      const body = message('tools/list', {});
-      const statuses = await Promise.all(
-        [
-          HEADERS,
-          { ...HEADERS, authorization: 'Bearer wrong' },
-          { ...HEADERS, authorization: credential, origin: 'https://evil.example' },
-          { ...HEADERS, authorization: credential },
-        ].map(
-          async (headers) => (await fetch(urls.python, { method: 'POST', headers, body })).status,
-        ),
-      );
-      expect(statuses).to.deep.equal([401, 401, 403, 200]);
-    },
-  );
+  it('a Python server serves calls, its annotations decide the levels, and it answers only Gatehouse', async () => {
+    const low = await toolsAt('python', 'analytics');
+    expect(low.names).to.deep.equal(['list_orders']);
+    expect(JSON.stringify(await low.client.callTool('list_orders'))).to.include('two bicycles');
+    await low.client.close();
+    const { client, names } = await toolsAt('python', 'operations');
+    expect(names).to.deep.equal(['list_orders', 'add_order']);
+    const added = await client.callTool('add_order', { what: 'one saddle' });
+    expect(JSON.stringify(added)).to.include('1003: one saddle');
+    expect(await client.callTool('add_order', {})).to.deep.include({ isError: true });
+    await client.close();
+    const body = message('tools/list', {});
+    const statuses = await Promise.all(
+      [
+        HEADERS,
+        { ...HEADERS, authorization: 'Bearer wrong' },
+        { ...HEADERS, authorization: credential, origin: 'https://evil.example' },
+        { ...HEADERS, authorization: credential },
+      ].map(
+        async (headers) => (await fetch(urls.python, { method: 'POST', headers, body })).status,
+      ),
+    );
+    expect(statuses).to.deep.equal([401, 401, 403, 200]);
+  });
 
   it('a server that speaks stdio serves calls through mcp-proxy, which answers only Gatehouse', async () => {
     const { client, names } = await toolsAt('bridge', 'analytics');

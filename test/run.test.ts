@@ -37,7 +37,7 @@ describe('npm test', () => {
       'one.test.mjs': "it('holds', () => {})",
       'two.test.mjs': "it('holds', () => {}); it('holds again', () => {})",
     });
-    expect(stdout).to.match(/^With \S+redis-server and \S+$/m);
+    expect(stdout).to.match(/^With \S+redis-server, \S+, \S+$/m);
     expect(stdout).to.match(/^2 files, \d+ at a time$/m);
     expect(stdout).to.match(/The 2 slowest files:\n +\d\.\d s .+\.test\.mjs\n/);
     expect(stdout).to.match(/\n3 passed, 0 failed, in \d+ s\n$/);
