@@ -57,6 +57,7 @@ export async function startGatehouse(
   const stopping = new AbortController();
   const resources = createResources();
   logNotices(settings, logger);
+  await loadHosts(settings);
   try {
     const services = await openServices(
       settings,
@@ -106,7 +107,28 @@ type Hosts = {
   endRequests: (kind: RequestKind) => void;
 };
 
-/** Loads only the hosts of the process's roles. On a shared origin, the first host that owns a path serves it, so the authorization server comes after the resource server. */
+/**
+ * Loads the code of the process's hosts, and of no others, before the store is opened: while code is compiled, replies of the store would not be
+ * read in time.
+ */
+async function loadHosts({ roles, developmentIdp, upstreams }: Settings): Promise<void> {
+  if (roles.includes('resource-server')) {
+    await import('./resource-server/app.ts');
+    await (upstreams.length > 0
+      ? Promise.all([
+          import('./resource-server/upstream/proxy.ts'),
+          import('./resource-server/upstream/tool-discovery.ts'),
+        ])
+      : import('./resource-server/sample/mcp-server.ts'));
+  }
+  if (roles.includes('authorization-server')) {
+    await import('./authorization-server/app.ts');
+    if (developmentIdp) await import('./development-idp/app.ts');
+  }
+  if (roles.includes('management')) await import('./management/app.ts');
+}
+
+/** On a shared origin, the first host that owns a path serves it, so the authorization server comes after the resource server. */
 async function openHosts(
   settings: Settings,
   services: Services,
