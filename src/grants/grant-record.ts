@@ -2,6 +2,7 @@
 import {
   isAtLeast,
   levelOfScope,
+  levelsUpTo,
   type Levels,
   type Level,
   OFFLINE_ACCESS,
@@ -240,28 +241,35 @@ export function narrowed(
   const isHigher = allowsLevel(levels, record, level) && grantedLevel(record) !== level;
   const isLonger = grantsRefresh(record) && !stays;
   if (!isHigher && !isLonger) return undefined;
-  const lowered = isHigher ? withScopes(record, (scope) => isUpTo(levels, level, scope)) : record;
+  const lowered = isHigher
+    ? withScopes(record, (scopes) => [...levelsUpTo(levels, level), ...scopes.filter(isOffline)])
+    : record;
   return isLonger ? withoutRefresh(lowered) : lowered;
 }
 
-function isUpTo(levels: Levels, level: Level, scope: string): boolean {
-  return scope === OFFLINE_ACCESS || isAtLeast(levels, level, scope);
+function isOffline(scope: string): boolean {
+  return scope === OFFLINE_ACCESS;
 }
 
 /** Access tokens stay valid until they expire. The record then lasts as long as the last one issued. */
 function withoutRefresh(record: GrantRecord): GrantRecord {
   const usedAt = lastUseOf(record);
-  const { refresh, code, ...rest } = withScopes(record, (scope) => scope !== OFFLINE_ACCESS);
+  const { refresh, code, ...rest } = withScopes(record, (scopes) =>
+    scopes.filter((scope) => !isOffline(scope)),
+  );
   if (!refresh) return code ? { ...rest, code } : rest;
   // A refresh may have removed the code.
   const used = code ?? { payload: { exp: refresh.payload.iat } };
   return { ...rest, code: { ...used, ...(usedAt === undefined ? {} : { usedAt }) } };
 }
 
-/** Filters the scope of the grant, its code and its refresh token. */
-function withScopes(record: GrantRecord, isKept: (scope: string) => boolean): GrantRecord {
+/** Changes the scope of the grant, its code and its refresh token. */
+function withScopes(
+  record: GrantRecord,
+  change: (scopes: readonly string[]) => readonly string[],
+): GrantRecord {
   const { grant, code, refresh } = record;
-  const keep = (scope = '') => scope.split(' ').filter(isKept).join(' ');
+  const keep = (scope = '') => (scope === '' ? '' : change(scope.split(' ')).join(' '));
   const kept = <Issued extends EnginePayload>(payload: Issued): Issued => ({
     ...payload,
     scope: keep(String(payload.scope ?? '')),

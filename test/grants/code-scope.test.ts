@@ -40,4 +40,15 @@ describe('The scope of a code', () => {
       if (!record) throw new Error('the record was not narrowed');
       expect(await issue(record)).to.equal(left);
     });
+
+  for (const [what, levels, scope, level, left] of [
+    ['inserted', ['read', 'write', 'full'], 'read full', 'write', 'read write'],
+    ['reordered', ['b', 'a', 'c'], 'a b c', 'a', 'b a'],
+  ] as const)
+    it(`a person who lowers a connection after levels were ${what} gets the chosen level`, () => {
+      const settings = levels.map((id) => ({ id, recorded: false }));
+      const limit = { level, stays: true };
+      const record = narrowed(settings, recordOf(`${scope} offline_access`), limit);
+      expect(record?.grant.openid?.scope).to.equal(`${left} offline_access`);
+    });
 });
