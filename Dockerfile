@@ -1,4 +1,11 @@
-# Node 24 runs the TypeScript source directly, so there is no build.
+FROM node:24-bookworm-slim AS build
+WORKDIR /build
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --ignore-scripts
+COPY tsconfig.json ./
+COPY src/ src/
+RUN npm run build
+
 FROM node:24-bookworm-slim
 
 ENV NODE_ENV=production
@@ -7,8 +14,12 @@ WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev && npm cache clean --force
 
-COPY src/ src/
+COPY src/gatehouse.js src/compile-cache.js src/
 COPY views/ views/
+COPY --from=build /build/dist/ dist/
+
+# `docker exec gatehouse gatehouse doctor`
+RUN ln --symbolic /app/src/gatehouse.js /usr/local/bin/gatehouse
 
 # Generated secrets and the embedded store. With Redis and configured secrets, it need not be persistent.
 RUN install --directory --owner=node --group=node --mode=0700 /data
@@ -19,7 +30,7 @@ VOLUME /data
 ENV NODE_COMPILE_CACHE=/var/cache/gatehouse
 RUN install --directory --owner=node --group=node /var/cache/gatehouse
 USER node
-RUN ["node", "--max-semi-space-size=8", "--max-old-space-size=768", "--eval", "import('/app/src/server.ts')"]
+RUN ["node", "--max-semi-space-size=8", "--max-old-space-size=768", "--eval", "import('/app/dist/command-line.js').then(() => import('/app/dist/main.js'))"]
 USER root
 RUN chown --recursive root:root /var/cache/gatehouse && chmod --recursive a=rX /var/cache/gatehouse
 
@@ -36,4 +47,4 @@ USER node
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s \
   CMD ["node", "-e", "Promise.any([4000, 4001, 4002].map((port) => fetch(`http://127.0.0.1:${port}/livez`))).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 
-CMD ["node", "--max-semi-space-size=8", "--max-old-space-size=768", "src/main.ts"]
+CMD ["node", "--max-semi-space-size=8", "--max-old-space-size=768", "src/gatehouse.js", "start"]

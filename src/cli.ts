@@ -1,4 +1,4 @@
-#!/usr/bin/env node
+// gatehouse.js runs this file.
 import './settings/library-debug.ts';
 import { runCommandLine } from './command-line.ts';
 

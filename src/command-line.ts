@@ -1,7 +1,9 @@
-// The commands of `gatehouse`. cli.ts runs them as a program.
+// The commands of `gatehouse`.
 import { Console } from 'node:console';
-import { Command, CommanderError } from 'commander';
+import type { Writable } from 'node:stream';
+import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { addDoctorCommand } from './doctor/command.ts';
+import { addInitCommand } from './init/command.ts';
 import { managementClient, ManagementError } from './management/api/client.ts';
 import { addAccountCommands } from './management/commands/account.ts';
 import { addAuditCommand } from './management/commands/audit.ts';
@@ -12,9 +14,12 @@ import { addGrantCommands } from './management/commands/grant.ts';
 import { addKeysCommands } from './management/commands/keys.ts';
 import { jsonText, plain, type Terminal } from './management/commands/terminal.ts';
 import { addTokenCommands } from './management/commands/token.ts';
-import type { Environment } from './settings/environment.ts';
+import { addUpstreamCommands } from './management/commands/upstream.ts';
+import type { CommandLineSettings, Environment } from './settings/environment.ts';
 import { findManagementAccess } from './settings/management-access.ts';
 import { SettingsError } from './settings/issues.ts';
+import { addStartCommand } from './start-command.ts';
+import { version } from './version.ts';
 
 const EXIT_FAILED = 1;
 const EXIT_WRONG_USAGE = 2;
@@ -22,6 +27,8 @@ const DEFAULT_WIDTH = 80;
 
 const HELP = `
 Examples:
+  $ gatehouse init
+  $ gatehouse start
   $ gatehouse connector create --name "Ops" --level operations
   $ gatehouse connector list --json
   $ gatehouse account list
@@ -31,15 +38,17 @@ Examples:
   $ gatehouse audit --since 24h
   $ gatehouse doctor
 
-The commands call a running Gatehouse. Its address comes from GATEHOUSE_MANAGEMENT_URL or the settings file, and its
-management key from GATEHOUSE_MANAGEMENT_KEY or the file management.key in the data directory (GATEHOUSE_DATA_DIR).
+Start runs Gatehouse, and the other commands call a running one. They find its address in GATEHOUSE_MANAGEMENT_URL or the
+settings file, and its management key in GATEHOUSE_MANAGEMENT_KEY or the file management.key of the data directory.
 
 Exit codes: 0 success, 1 refused or failed, 2 wrong usage.`;
 
-type Output = NodeJS.WritableStream & { isTTY?: boolean; columns?: number };
+type Output = Writable & { isTTY?: boolean; columns?: number };
 
 /** `environment` is that of the process by default. */
 export type Surroundings = {
+  /** For commands that ask. */
+  stdin?: Terminal['input'];
   stdout: Output;
   stderr: Output;
   environment?: Environment;
@@ -53,8 +62,11 @@ export async function runCommandLine(words: string[], surroundings: Surroundings
   const console = new Console(stdout, stderr);
   let exitCode = 0;
   const program = new Command('gatehouse')
-    .description('manage Gatehouse from the command line')
+    .description('run and manage Gatehouse')
+    .version(version, '--version', 'print the version')
     .option('--json', 'print results and errors as JSON')
+    .option('--config <file>', 'settings file (default: GATEHOUSE_CONFIG)', parsePath)
+    .option('--data-dir <directory>', 'data directory (default: GATEHOUSE_DATA_DIR)', parsePath)
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({
       writeOut: (text) => stdout.write(text),
@@ -66,13 +78,19 @@ export async function runCommandLine(words: string[], surroundings: Surroundings
     })
     .exitOverride()
     .addHelpText('after', HELP);
-  const isJson = () => program.opts<{ json?: boolean }>().json === true;
+  const options = () => program.opts<{ json?: boolean } & CommandLineSettings>();
+  const isJson = () => options().json === true;
   addCommands(program, {
     environment,
+    settingsOptions: options,
     ...(maxRedisLatency === undefined ? {} : { maxRedisLatency }),
-    openClient: () => managementClient(findManagementAccess(environment)),
+    openClient: () => managementClient(findManagementAccess(environment, options())),
     write: (text) => console.log(text),
     print: (result, text) => console.log(isJson() ? jsonText(result) : text(result)),
+    // Reading `stdin` of a process opens it.
+    get input() {
+      return surroundings.stdin;
+    },
     progress: stderr,
     exitWith: (code) => {
       exitCode = code;
@@ -93,15 +111,23 @@ export async function runCommandLine(words: string[], surroundings: Surroundings
   }
 }
 
+function parsePath(text: string): string {
+  if (text !== '') return text;
+  throw new InvalidArgumentError('Give a path.');
+}
+
 function addCommands(program: Command, terminal: Terminal): void {
+  addStartCommand(program, terminal);
   addConnectorCommands(program, terminal);
   addAccountCommands(program, terminal);
   addGrantCommands(program, terminal);
   addClientCommands(program, terminal);
   addTokenCommands(program, terminal);
+  addUpstreamCommands(program, terminal);
   addKeysCommands(program, terminal);
   addAuditCommand(program, terminal);
   addDoctorCommand(program, terminal);
+  addInitCommand(program, terminal);
   addCompletionCommand(program, terminal);
 }
 

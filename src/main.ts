@@ -2,6 +2,7 @@ import './settings/library-debug.ts';
 import { type Running, startGatehouse } from './server.ts';
 import { ThemeError } from './pages/theme.ts';
 import { ListenError } from './http/listen.ts';
+import type { CommandLineSettings, Environment } from './settings/environment.ts';
 import { loadSettings } from './settings/load.ts';
 import { SettingsError } from './settings/issues.ts';
 import { startupMessage } from './startup-message.ts';
@@ -10,11 +11,23 @@ import { StoreNotOpened } from './store/store.ts';
 const EXIT_FAILED = 1;
 const EXIT_INVALID_SETTINGS = 2;
 
-async function main(): Promise<void> {
-  const settings = loadSettings();
-  const running = await startGatehouse(settings);
-  stopOnSignal(running, settings.drain);
-  console.log(await startupMessage(settings, running));
+/** Resolves when the server runs. Ends the process if the server does not start, and when it was stopped. */
+export async function runServer(
+  environment?: Environment,
+  options?: CommandLineSettings,
+): Promise<void> {
+  try {
+    const settings = loadSettings(environment, { options });
+    const running = await startGatehouse(settings);
+    stopOnSignal(running, settings.drain);
+    console.log(await startupMessage(settings, running));
+  } catch (error) {
+    const isInvalidSetting =
+      error instanceof SettingsError || error instanceof ListenError || error instanceof ThemeError;
+    const isExplained = isInvalidSetting || error instanceof StoreNotOpened;
+    console.error(isExplained ? error.message : error);
+    process.exit(isInvalidSetting ? EXIT_INVALID_SETTINGS : EXIT_FAILED);
+  }
 }
 
 /** Ctrl-C stops without `drain`. A second signal exits at once. */
@@ -28,14 +41,4 @@ function stopOnSignal(running: Running, drain: number): void {
   };
   process.on('SIGINT', () => stop(0));
   process.on('SIGTERM', () => stop(drain));
-}
-
-try {
-  await main();
-} catch (error) {
-  const isInvalidSetting =
-    error instanceof SettingsError || error instanceof ListenError || error instanceof ThemeError;
-  const isExplained = isInvalidSetting || error instanceof StoreNotOpened;
-  console.error(isExplained ? error.message : error);
-  process.exit(isInvalidSetting ? EXIT_INVALID_SETTINGS : EXIT_FAILED);
 }

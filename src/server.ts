@@ -1,10 +1,8 @@
 import type { Server } from 'node:http';
 import type { Logger } from 'pino';
-import { authorizationServer } from './authorization-server/app.ts';
 import type { DocumentFetching } from './authorization-server/engine/client-metadata-documents.ts';
-import { CALLBACK_PATH } from './authorization-server/interactions/interaction.ts';
+import { CALLBACK_PATH } from './authorization-server/interactions/callback-path.ts';
 import { ENDPOINTS } from './authorization-server/metadata.ts';
-import { developmentIdp } from './development-idp/app.ts';
 import {
   closeAll,
   HTTP_TIMEOUTS,
@@ -14,18 +12,11 @@ import {
   type ListeningHost,
 } from './http/listen.ts';
 import { metricsApp } from './http/metrics-host.ts';
-import { checkClients } from './identity-providers/client-check.ts';
-import {
-  identityProviderSettings,
-  openIdentityProvider,
-  providerCallback,
-} from './identity-providers/provider.ts';
 import { openRemoteKeys } from './keys/remote-keys.ts';
-import { consoleUrl, managementApp } from './management/app.ts';
-import { CALLBACK_PATH as CONSOLE_CALLBACK_PATH } from './management/console/sign-in.ts';
+import { CONSOLE_CALLBACK_PATH, consoleUrl } from './management/console/address.ts';
 import { createLogger } from './observability/logger.ts';
 import type { RequestKind } from './resource-server/active-requests.ts';
-import { type ResourceServer, resourceServer } from './resource-server/app.ts';
+import type { ResourceServer } from './resource-server/app.ts';
 import { createResources, openServices, type Resources, type Services } from './services.ts';
 import { ruleNotices } from './settings/entitlements.ts';
 import type { Settings } from './settings/settings.ts';
@@ -66,6 +57,7 @@ export async function startGatehouse(
   const stopping = new AbortController();
   const resources = createResources();
   logNotices(settings, logger);
+  await loadHosts(settings);
   try {
     const services = await openServices(
       settings,
@@ -115,6 +107,27 @@ type Hosts = {
   endRequests: (kind: RequestKind) => void;
 };
 
+/**
+ * Loads the code of the process's hosts, and of no others, before the store is opened: while code is compiled, replies of the store would not be
+ * read in time.
+ */
+async function loadHosts({ roles, developmentIdp, upstreams }: Settings): Promise<void> {
+  if (roles.includes('resource-server')) {
+    await import('./resource-server/app.ts');
+    await (upstreams.length > 0
+      ? Promise.all([
+          import('./resource-server/upstream/proxy.ts'),
+          import('./resource-server/upstream/tool-discovery.ts'),
+        ])
+      : import('./resource-server/sample/mcp-server.ts'));
+  }
+  if (roles.includes('authorization-server')) {
+    await import('./authorization-server/app.ts');
+    if (developmentIdp) await import('./development-idp/app.ts');
+  }
+  if (roles.includes('management')) await import('./management/app.ts');
+}
+
 /** On a shared origin, the first host that owns a path serves it, so the authorization server comes after the resource server. */
 async function openHosts(
   settings: Settings,
@@ -133,13 +146,16 @@ async function openHosts(
     endRequests = server.end;
   }
   if (roles.includes('authorization-server')) {
+    const { authorizationServer } = await import('./authorization-server/app.ts');
     const server = await authorizationServer(settings, services, documentFetching);
     resources.defer(server.close);
     hosts.push(hostAt(settings, 'auth', server.app));
     if (settings.developmentIdp) hosts.push(await developmentIdpHost(settings, services));
   }
-  if (roles.includes('management'))
+  if (roles.includes('management')) {
+    const { managementApp } = await import('./management/app.ts');
     hosts.push(hostAt(settings, 'management', managementApp(settings, services)));
+  }
   if (listen.metrics)
     hosts.push({
       app: metricsApp(services),
@@ -160,6 +176,7 @@ async function openResourceServer(
   const { verificationKeys, close } =
     keys.signing ?? (await openRemoteKeys(settings.authUrl + ENDPOINTS.jwks, store, logger));
   if (!keys.signing) resources.defer(close);
+  const { resourceServer } = await import('./resource-server/app.ts');
   const server = await resourceServer(settings, services, verificationKeys);
   resources.defer(server.close);
   return server;
@@ -173,6 +190,7 @@ async function developmentIdpHost(settings: Settings, services: Services): Promi
   const { developmentIdp: idp, listen, authUrl, managementUrl } = settings;
   if (!idp || !listen.developmentIdp)
     throw new Error('the settings have no embedded identity provider');
+  const { developmentIdp } = await import('./development-idp/app.ts');
   const app = await developmentIdp(settings, services, [
     authUrl + CALLBACK_PATH,
     managementUrl + CONSOLE_CALLBACK_PATH,
@@ -264,6 +282,9 @@ async function checkIdentityProviders(
 ): Promise<void> {
   const callbackUrl = callbackUrlOf(settings);
   if (callbackUrl === undefined) return;
+  const { checkClients } = await import('./identity-providers/client-check.ts');
+  const { identityProviderSettings, openIdentityProvider, providerCallback } =
+    await import('./identity-providers/provider.ts');
   await checkClients({
     settings: identityProviderSettings(settings),
     open: (provider) => openIdentityProvider(provider, providerCallback(provider, callbackUrl)),

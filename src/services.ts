@@ -1,6 +1,5 @@
 import type { KeyObject } from 'node:crypto';
 import type { Logger } from 'pino';
-import manifest from '../package.json' with { type: 'json' };
 import { REASONS } from './grants/reasons.ts';
 import { openPages, type Pages } from './pages/pages.ts';
 import { openRateLimits, type RateLimits } from './http/rate-limits.ts';
@@ -10,6 +9,7 @@ import { openSigningKeyRing, type SigningKeyRing } from './keys/signing-keys.ts'
 import { createMetrics, type Metrics } from './observability/metrics.ts';
 import type { Traces } from './observability/tracing.ts';
 import type { Settings } from './settings/settings.ts';
+import { version } from './version.ts';
 import { instrumentedStore } from './store/instrumented-store.ts';
 import { type OpenedStore, openStore } from './store/open.ts';
 
@@ -77,8 +77,7 @@ export async function openServices(
   { logger, now, stopping }: ServiceOptions,
   resources: Resources,
 ): Promise<Services> {
-  const { version } = manifest;
-  const pages = openPages(sharedPageValues(settings), settings.theme);
+  const pages = openPages(pageSettings(settings), settings.theme);
   const metrics = createMetrics(Object.keys(REASONS));
   const traces = await openTraces(settings, version, { logger, now });
   resources.defer(() => traces?.close());
@@ -107,8 +106,15 @@ export async function openServices(
   };
 }
 
-function sharedPageValues({ productName, links, supportContact }: Settings) {
-  return { productName, links, ...(supportContact === undefined ? {} : { supportContact }) };
+function pageSettings({ productName, links, supportContact, levels, upstreams }: Settings) {
+  const describesSample = upstreams.length === 0;
+  return {
+    productName,
+    links,
+    levels,
+    describesSample,
+    ...(supportContact === undefined ? {} : { supportContact }),
+  };
 }
 
 function databaseOf({ store }: Settings): 'redis' | 'sqlite' {
@@ -141,9 +147,9 @@ async function openKeys(
 }
 
 /** A resource server signs only caller headers, for an upstream. */
-function needsSigningKeys({ roles, resourceServer: { upstream } }: Settings): boolean {
+function needsSigningKeys({ roles, upstreams }: Settings): boolean {
   return (
     roles.includes('authorization-server') ||
-    (roles.includes('resource-server') && upstream !== undefined)
+    (roles.includes('resource-server') && upstreams.length > 0)
   );
 }

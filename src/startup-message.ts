@@ -1,34 +1,119 @@
 // What the server prints when it runs.
 import { developmentAccount } from './accounts/account.ts';
 import { isAdministrator } from './accounts/entitlement.ts';
+import { claudeCommand } from './connectors/app-instructions.ts';
 import { connectLink } from './connectors/connect-link.ts';
+import type { Connector } from './connectors/connector.ts';
 import { firstConnector } from './connectors/first-connector.ts';
+import { highestLevel, type Level, levelIds } from './permission-levels.ts';
 import type { Running } from './server.ts';
 import type { Settings } from './settings/settings.ts';
+import { findUpstream, type Upstream } from './settings/upstreams.ts';
+import type { Store } from './store/store.ts';
+import { openedTools } from './upstreams/opened-tools.ts';
+import { findCatalog, type ToolCatalog, usableTools } from './upstreams/tool-catalog.ts';
+import { levelRules } from './upstreams/tool-levels.ts';
 
-/** Lists the addresses and, in development, a connect link. */
+/** Lists the addresses, the number of tools that each level opens, and the next step: in development with a connect link. */
 export async function startupMessage(
   settings: Settings,
   { store, urls }: Pick<Running, 'store' | 'urls'>,
 ): Promise<string> {
   const lines = [`${settings.productName} is running.`, '', ...hostLines(urls, settings)];
-  if (settings.production || urls.resource === undefined) return lines.join('\n');
-  const connector = await firstConnector(store, Date.now() / 1000);
-  if (!connector)
-    return [
-      ...lines,
-      '',
-      `Create a connect link${urls.console ? ' in the console, or' : ''}: npx gatehouse connector create --name "My connector" --level operations`,
-    ].join('\n');
+  if (urls.resource === undefined) return [...lines, '', ...nextStep(settings, urls)].join('\n');
+  const servers = await Promise.all(
+    settings.upstreams.map(async (upstream) => ({
+      upstream,
+      catalog: await waitForCatalog(store, upstream),
+    })),
+  );
+  const tools = servers.flatMap(({ upstream, catalog }) => toolLines(settings, upstream, catalog));
+  const told = [...lines, ...(tools.length > 0 ? ['', ...tools] : []), ''];
+  const connector = settings.production
+    ? undefined
+    : await firstConnector(store, Date.now() / 1000, settings);
+  if (!connector) return [...told, ...nextStep(settings, urls)].join('\n');
   const link = connectLink(urls.resource, connector.id);
+  const upstream = findUpstream(settings.upstreams, connector);
+  const catalog = servers.find((server) => server.upstream === upstream)?.catalog;
   return [
-    ...lines,
-    '',
+    ...told,
     `Connect link "${connector.name}" (${connector.level}): ${link}`,
-    `Add it to Claude Code: claude mcp add --transport http gatehouse ${link}`,
+    `Add it to Claude Code: ${claudeCommand(link, connector.name)}`,
+    ...(upstream && catalog ? emptyLinkLines(settings, connector, upstream, catalog) : []),
     '',
     'Press Ctrl-C to stop.',
   ].join('\n');
+}
+
+const CATALOG_WAIT_MS = 5000;
+const CATALOG_POLL_MS = 50;
+
+/** This process read the tools when it started. */
+const RECENT_SECONDS = 30;
+
+/** Resolves with what was known before, or undefined, if the MCP server is not tried within CATALOG_WAIT_MS. */
+async function waitForCatalog(store: Store, upstream: Upstream): Promise<ToolCatalog | undefined> {
+  const started = Date.now();
+  for (;;) {
+    const catalog = await findCatalog(store, upstream).catch(() => undefined);
+    const isRecent = catalog && catalog.triedAt > started / 1000 - RECENT_SECONDS;
+    if (isRecent || Date.now() > started + CATALOG_WAIT_MS) return catalog;
+    await new Promise((resolve) => setTimeout(resolve, CATALOG_POLL_MS));
+  }
+}
+
+function toolLines(
+  settings: Settings,
+  upstream: Upstream,
+  catalog: ToolCatalog | undefined,
+): string[] {
+  const name = `MCP server ${upstream.name}`;
+  if (catalog?.seenAt === undefined || catalog.error)
+    return [
+      `${name}: its tools cannot be read at present (${catalog?.error?.message ?? 'no answer so far'}).`,
+    ];
+  const counts = levelIds(settings.levels).map(
+    (level) => `${level} opens ${openedBy(settings, upstream, catalog, level).length}`,
+  );
+  return [`${name}: ${counts.join(', ')} of ${catalog.tools.length} tools.`];
+}
+
+function openedBy(
+  { levels }: Settings,
+  upstream: Upstream,
+  catalog: ToolCatalog,
+  level: Level,
+): string[] {
+  const listed = usableTools(catalog, Date.now() / 1000);
+  return openedTools(levelRules(levels, upstream, listed), catalog.tools, level);
+}
+
+function emptyLinkLines(
+  settings: Settings,
+  { level }: Connector,
+  upstream: Upstream,
+  catalog: ToolCatalog,
+): string[] {
+  if (catalog.seenAt === undefined || openedBy(settings, upstream, catalog, level).length > 0)
+    return [];
+  const count = catalog.tools.length;
+  return count === 0
+    ? ['This link shows no tools, because the MCP server lists none.']
+    : [
+        `This link shows no tools, because all ${count} need a level above ${level}. Give them a lower one in ${upstream.setting}.tools, or create a link with the level ${highestLevel(settings.levels)}.`,
+      ];
+}
+
+function nextStep({ levels, roles, production }: Settings, { console }: Running['urls']): string[] {
+  const check = production ? ['Check the deployment: npx gatehouse doctor'] : [];
+  if (!roles.includes('management')) return check;
+  const inConsole = console === undefined ? '' : ` in the console (${console}), or`;
+  const level = highestLevel(levels);
+  return [
+    ...check,
+    `Create a connect link${inConsole}: npx gatehouse connector create --name "My connector" --level ${level}`,
+  ];
 }
 
 function hostLines(urls: Running['urls'], settings: Settings): string[] {

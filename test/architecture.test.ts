@@ -6,13 +6,14 @@ import { refusalReasons, securityEvents } from '../src/observability/labels.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 
-type Import = { specifier: string; typeOnly: boolean };
+type Import = { specifier: string; typeOnly: boolean; dynamic: boolean };
 type SourceFile = { path: string; text: string; imports: Import[] };
 
 const LEAVES = [
   'constant-time.ts',
   'lru-cache.ts',
-  'permission-level.ts',
+  'version.ts',
+  'permission-levels.ts',
   'observability/',
   'settings/',
 ];
@@ -26,6 +27,7 @@ const BELOW_SERVICES = [
   'grants/',
   'keys/',
   'minted-tokens/',
+  'upstreams/',
   'audit/',
   'clients/',
   'connections/',
@@ -43,9 +45,10 @@ const APPS = ['authorization-server/', 'development-idp/', 'resource-server/', '
 const MAY_IMPORT: Record<string, string[]> = {
   'constant-time.ts': [],
   'lru-cache.ts': [],
-  'permission-level.ts': [],
+  'version.ts': [],
+  'permission-levels.ts': [],
   'observability/': ['settings/'],
-  'settings/': ['permission-level.ts'],
+  'settings/': ['permission-levels.ts'],
   'store/': LEAVES,
   'http/': BELOW_RECORDS,
   'pages/': [...BELOW_RECORDS, 'http/'],
@@ -54,6 +57,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   'grants/': BELOW_RECORDS,
   'keys/': BELOW_RECORDS,
   'minted-tokens/': [...BELOW_RECORDS, 'keys/'],
+  'upstreams/': BELOW_RECORDS,
   'audit/': BELOW_RECORDS,
   'dpop/': BELOW_RECORDS,
   'clients/': BELOW_RECORDS,
@@ -69,10 +73,12 @@ const MAY_IMPORT: Record<string, string[]> = {
   'resource-server/': BELOW_HOSTS,
   'management/': BELOW_HOSTS,
   'doctor/': [...BELOW_HOSTS, 'authorization-server/', 'resource-server/', 'management/'],
+  'init/': [...BELOW_HOSTS, 'resource-server/', 'management/'],
   'server.ts': [...BELOW_HOSTS, ...APPS],
   'startup-message.ts': [...BELOW_HOSTS, 'server.ts'],
   'main.ts': [...BELOW_HOSTS, 'server.ts', 'startup-message.ts'],
-  'command-line.ts': [...LEAVES, 'doctor/', 'management/'],
+  'start-command.ts': ['management/', 'main.ts'],
+  'command-line.ts': [...LEAVES, 'doctor/', 'init/', 'management/', 'start-command.ts'],
   'cli.ts': [...LEAVES, 'command-line.ts'],
 };
 
@@ -89,6 +95,7 @@ function readSource(path: string): SourceFile {
   const imports = [...statements].map(([, type, specifier = '', dynamic]) => ({
     specifier: dynamic ?? specifier,
     typeOnly: type !== undefined,
+    dynamic: dynamic !== undefined,
   }));
   return { path, text, imports };
 }
@@ -119,6 +126,17 @@ function reachableFrom(start: string, seen = new Set<string>()): Set<string> {
   if (!file || seen.has(start)) return seen;
   seen.add(start);
   for (const target of importsOf(file, { withTypes: true })) reachableFrom(target, seen);
+  return seen;
+}
+
+/** Every file that is loaded together with `start`. */
+function loadedWith(start: string, seen = new Set<string>()): Set<string> {
+  const file = byPath.get(start);
+  if (!file || seen.has(start)) return seen;
+  seen.add(start);
+  const imports = file.imports.filter(({ dynamic }) => !dynamic);
+  for (const target of importsOf({ ...file, imports }, { withTypes: false }))
+    loadedWith(target, seen);
   return seen;
 }
 
@@ -165,6 +183,32 @@ describe('the source', () => {
       expect(cycles.map((cycle) => cycle?.join(' > '))).to.deep.equal([]);
     });
 
+    it('a command loads the server only if it needs it', () => {
+      const loaded = [...loadedWith('cli.ts')];
+      expect(loaded).to.include.members(['command-line.ts', 'doctor/command.ts']);
+      const server = ['main.ts', 'server.ts', 'doctor/examination.ts', 'store/open.ts'];
+      expect(loaded.filter((path) => server.includes(path))).to.deep.equal([]);
+      expect([...reachableFrom('cli.ts')]).to.include.members(server);
+    });
+
+    it('the server loads a store or a host only if it opens it', () => {
+      const optional = [
+        'store/redis.ts',
+        'authorization-server/app.ts',
+        'development-idp/app.ts',
+        'management/app.ts',
+        'resource-server/app.ts',
+      ];
+      const loaded = [...loadedWith('main.ts')];
+      expect(loaded).to.include('server.ts');
+      expect(loaded.filter((path) => optional.includes(path))).to.deep.equal([]);
+      expect([...reachableFrom('main.ts')]).to.include.members(optional);
+      const either = ['resource-server/sample/mcp-server.ts', 'resource-server/upstream/proxy.ts'];
+      const ofResourceServer = [...loadedWith('resource-server/app.ts')];
+      expect(ofResourceServer.filter((path) => either.includes(path))).to.deep.equal([]);
+      expect([...reachableFrom('resource-server/app.ts')]).to.include.members(either);
+    });
+
     it('the resource server never imports the authorization server', () => {
       const reached = [...reachableFrom('resource-server/app.ts')];
       expect(reached).to.include('resource-server/authenticate.ts');
@@ -196,8 +240,16 @@ describe('the source', () => {
       expect(readers.filter((path) => !path.startsWith('settings/'))).to.deep.equal([]);
     });
 
+    it('no file has syntax that Node 22 lacks: using declarations, modifiers in regular expressions', () => {
+      const newer = /^\s*(?:await )?using \w+ =|\(\?[ims]*-?[ims]+:/m;
+      expect('  await using db = open();').to.match(newer);
+      expect('/^(?i:bearer) /').to.match(newer);
+      expect(filesWith(newer)).to.deep.equal([]);
+    });
+
     it("only the engine folder uses the engine's context", () => {
-      const touching = filesWith(/\boidc\b(?!-)/);
+      // In init, it is the name of a choice.
+      const touching = filesWith(/\boidc\b(?!-)/).filter((path) => !path.startsWith('init/'));
       expect(touching).to.include('development-idp/engine.ts');
       const elsewhere = touching.filter((path) => !path.startsWith('authorization-server/engine/'));
       expect(elsewhere).to.deep.equal(['development-idp/engine.ts']);

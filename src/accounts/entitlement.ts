@@ -1,6 +1,13 @@
-// Evaluates the entitlement rules of the settings for an account. Pure: no I/O.
-import { isAtLeast, type Level } from '../permission-level.ts';
-import type { Entitlement, Match, Via } from '../settings/entitlements.ts';
+// Evaluates rules about people for an account: entitlements, audiences of connectors, administrators. Pure: no I/O.
+import { isAtLeast, type Level } from '../permission-levels.ts';
+import {
+  assertersOf,
+  type AudienceRule,
+  type Match,
+  resolveAudienceRule,
+  type Via,
+} from '../settings/entitlements.ts';
+import type { Settings } from '../settings/settings.ts';
 import { isSameIssuer } from '../settings/value-types.ts';
 import { type Account, type Claims, claimsVia, normalizeEmail } from './account.ts';
 
@@ -9,18 +16,54 @@ import { type Account, type Claims, claimsVia, normalizeEmail } from './account.
  * authenticated: claims of a trusted issuer never satisfy a rule about a sign-in provider, even for the same account.
  */
 export function entitledLevel(
+  { levels, entitlements }: Pick<Settings, 'levels' | 'entitlements'>,
   account: Account,
-  rules: readonly Entitlement[],
   via: Via,
 ): Level | undefined {
   if (account.disabledAt !== undefined) return undefined;
-  return rules
+  return entitlements
     .filter((rule) => matches(account, rule.match, via))
     .map((rule) => rule.level)
     .reduce<Level | undefined>(
-      (high, level) => (high && isAtLeast(high, level) ? high : level),
+      (high, level) => (high && isAtLeast(levels, high, level) ? high : level),
       undefined,
     );
+}
+
+export type ProviderSettings = Pick<Settings, 'identityProviders' | 'authorization'>;
+export type AccessSettings = ProviderSettings & Pick<Settings, 'levels' | 'entitlements'>;
+type WithAudience = { audience?: readonly AudienceRule[] };
+
+/** What an account may have through a connector: the highest level, or the reason why it gets none. */
+export type Access =
+  { level: Level; refusal?: never } | { refusal: 'not_entitled' | 'not_in_audience' };
+
+export function accessThrough(
+  settings: AccessSettings,
+  connector: WithAudience,
+  account: Account,
+  via: Via,
+): Access {
+  const level = entitledLevel(settings, account, via);
+  if (level === undefined) return { refusal: 'not_entitled' };
+  return isInAudience(settings, connector, account, via)
+    ? { level }
+    : { refusal: 'not_in_audience' };
+}
+
+/** A connector without an audience is for everybody. */
+export function isInAudience(
+  settings: ProviderSettings,
+  { audience }: WithAudience,
+  account: Account,
+  via: Via,
+): boolean {
+  if (audience === undefined) return true;
+  const asserters = assertersOf(settings);
+  return audience.some((rule) => {
+    const match = resolveAudienceRule(rule, asserters);
+    return match !== undefined && matches(account, match, via);
+  });
 }
 
 export function isAdministrator(account: Account, administrators: readonly Match[]): boolean {

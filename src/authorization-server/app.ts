@@ -4,6 +4,7 @@ import { accountLifetime } from '../accounts/account.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
 import { HttpError } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
+import { prefersPage } from '../http/prefers-page.ts';
 import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
 import { limitRate } from '../http/rate-limits.ts';
 import { requireNavigation } from '../http/fetch-metadata.ts';
@@ -24,11 +25,8 @@ import { respondToError } from './error-page.ts';
 import { recordFlowMetrics } from './flow-metrics.ts';
 import { openIdentityProviders } from '../identity-providers/provider.ts';
 import { recordConsentResult } from './interactions/resubmission.ts';
-import {
-  CALLBACK_PATH,
-  type InteractionContext,
-  requireResumeCookie,
-} from './interactions/interaction.ts';
+import { CALLBACK_PATH } from './interactions/callback-path.ts';
+import { type InteractionContext, requireResumeCookie } from './interactions/interaction.ts';
 import { ACCOUNT_PATH } from './interactions/account-session.ts';
 import { accountPage } from './interactions/account-page.ts';
 import { interactions } from './interactions/router.ts';
@@ -81,13 +79,17 @@ export async function authorizationServer(
   app.use(interactions(context));
   app.use(accountPage(context));
   const router = new Router({ sensitive: true, strict: true });
-  router.get('/', (ctx) =>
-    pages.render(ctx, 'home', { resourceUrl: settings.resourceUrl, account: ACCOUNT_PATH }),
-  );
+  router.get('/', async (ctx) => {
+    const { authUrl: issuer, resourceUrl } = settings;
+    if (prefersPage(ctx)) return pages.render(ctx, 'home', { resourceUrl, account: ACCOUNT_PATH });
+    ctx.set('Cache-Control', 'no-store');
+    ctx.body = { issuer, metadata: issuer + METADATA_PATH };
+  });
   const introspects = settings.authorization.introspectionClients.length > 0;
   documents(
     router,
     authorizationServerMetadata(settings.authUrl, {
+      levels: settings.levels,
       introspects,
       acceptsAssertions: settings.authorization.trustedIssuers.length > 0,
     }),
@@ -97,6 +99,7 @@ export async function authorizationServer(
   clientEndpoints(router, {
     engine: engine.middleware,
     introspects,
+    levels: settings.levels,
     rateLimits,
   });
   app.use(router.routes());
@@ -137,7 +140,9 @@ function authorization(router: Router, context: InteractionContext): void {
   const canonicalRequest = canonicalAuthorizationRequest({
     store,
     now,
+    levels: settings.levels,
     resourceUrl: settings.resourceUrl,
+    connectorSettings: settings,
     stayConnected: settings.consent.stayConnected,
     ...settings.authorization,
   });

@@ -7,7 +7,7 @@ import { allowAnyOrigin } from '../http/cors.ts';
 import { RETRY_AFTER_SECONDS, tooManyRequests } from '../http/errors.ts';
 import { limitRate, type RateLimit, type RateLimits } from '../http/rate-limits.ts';
 import { isLoopback } from '../settings/addresses.ts';
-import { highestLevelIn, OFFLINE_ACCESS } from '../permission-level.ts';
+import { highestLevelIn, type Levels, OFFLINE_ACCESS } from '../permission-levels.ts';
 import { registrationResponse } from './engine/registration.ts';
 import { ENDPOINTS } from './metadata.ts';
 import { requestContext } from '../http/request-context.ts';
@@ -15,6 +15,7 @@ import { requestContext } from '../http/request-context.ts';
 export type ClientEndpointOptions = {
   engine: Koa.Middleware;
   introspects: boolean;
+  levels: Levels;
   rateLimits: RateLimits;
 };
 
@@ -26,11 +27,11 @@ const MAX_ENGINE_BODY_BYTES = 56 * 1024;
 /** Responds with JSON regardless of `Accept`, never cached, with CORS for clients in a browser. */
 export function clientEndpoints(
   router: Router,
-  { engine, introspects, rateLimits }: ClientEndpointOptions,
+  { engine, introspects, levels, rateLimits }: ClientEndpointOptions,
 ): void {
   const limitTokens = limitInvalidTokens(rateLimits.wrongTokens);
   const endpoints: (readonly [path: string, ...steps: Koa.Middleware[]])[] = [
-    [ENDPOINTS.token, limitBody(MAX_TOKEN_REQUEST_BYTES), limitTokens, formatTokenResponse],
+    [ENDPOINTS.token, limitBody(MAX_TOKEN_REQUEST_BYTES), limitTokens, formatTokenResponse(levels)],
     [
       ENDPOINTS.registration,
       limitRegistrations(rateLimits),
@@ -119,16 +120,18 @@ function improveDescription(body: unknown): void {
 }
 
 /** The scope of a response (RFC 6749 section 5.1) is the one level, and `offline_access` if it was granted. */
-const formatTokenResponse: Koa.Middleware = async (ctx, next) => {
-  await next();
-  const body = ctx.body as Record<string, unknown> | undefined;
-  if (ctx.status !== 200 || typeof body?.scope !== 'string') return;
-  const stays = body.scope.split(' ').includes(OFFLINE_ACCESS);
-  ctx.body = {
-    ...body,
-    scope: [highestLevelIn(body.scope), ...(stays ? [OFFLINE_ACCESS] : [])].join(' '),
+function formatTokenResponse(levels: Levels): Koa.Middleware {
+  return async function tokenResponseFormatted(ctx, next) {
+    await next();
+    const body = ctx.body as Record<string, unknown> | undefined;
+    if (ctx.status !== 200 || typeof body?.scope !== 'string') return;
+    const stays = body.scope.split(' ').includes(OFFLINE_ACCESS);
+    ctx.body = {
+      ...body,
+      scope: [highestLevelIn(levels, body.scope), ...(stays ? [OFFLINE_ACCESS] : [])].join(' '),
+    };
   };
-};
+}
 
 /** Parses bodies that exceed the engine's limit. Not others, because the engine warns on the console about parsed bodies. */
 const parseLargeBody: Koa.Middleware = async (ctx, next) => {

@@ -1,6 +1,7 @@
 // Error responses of the authorization server.
 import type Koa from 'koa';
 import { type HttpError, respondWithJson } from '../http/errors.ts';
+import { prefersPage } from '../http/prefers-page.ts';
 import type { Pages } from '../pages/pages.ts';
 import { sendErrorPage } from '../pages/error-page.ts';
 
@@ -24,5 +25,5 @@ function isAccountPath(path: string): boolean {
 function isForPeople(ctx: Koa.Context): boolean {
   if (isAccountPath(ctx.path)) return true;
   if (/^\/interaction(\/|$)|^\/oauth\/authorize(\/|$)/.test(ctx.path)) return true;
-  return !/^\/oauth(\/|$)/.test(ctx.path) && ctx.accepts('json', 'html') === 'html';
+  return !/^\/oauth(\/|$)/.test(ctx.path) && prefersPage(ctx);
 }

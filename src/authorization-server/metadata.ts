@@ -1,6 +1,6 @@
 // Authorization server metadata (RFC 8414 section 2), built from the settings.
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
-import { LEVELS, OFFLINE_ACCESS } from '../permission-level.ts';
+import { levelIds, type Levels, OFFLINE_ACCESS } from '../permission-levels.ts';
 
 /** Paths of the endpoints, also in the engine's configuration. */
 export const ENDPOINTS = {
@@ -20,8 +20,9 @@ export const CLIENT_AUTH_METHODS = ['none', 'client_secret_basic', 'client_secre
 export const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
 const ID_JAG_PROFILE = 'urn:ietf:params:oauth:grant-profile:id-jag';
 
-/** Features that depend on the settings. */
+/** What depends on the settings. */
 export type OptionalFeatures = {
+  levels: Levels;
   /** Resource servers are configured for the introspection endpoint. */
   introspects: boolean;
   /** Trusted issuers are configured. Their names are not published. */
@@ -30,7 +31,7 @@ export type OptionalFeatures = {
 
 export function authorizationServerMetadata(
   authUrl: string,
-  { introspects, acceptsAssertions }: OptionalFeatures,
+  { levels, introspects, acceptsAssertions }: OptionalFeatures,
 ): Record<string, unknown> {
   return {
     issuer: authUrl,
@@ -52,7 +53,7 @@ export function authorizationServerMetadata(
     token_endpoint_auth_methods_supported: [...CLIENT_AUTH_METHODS],
     revocation_endpoint_auth_methods_supported: [...CLIENT_AUTH_METHODS],
     dpop_signing_alg_values_supported: [...DPOP_ALGORITHMS],
-    scopes_supported: [...LEVELS, OFFLINE_ACCESS],
+    scopes_supported: [...levelIds(levels), OFFLINE_ACCESS],
     authorization_response_iss_parameter_supported: true,
     client_id_metadata_document_supported: true,
   };

@@ -1,6 +1,12 @@
 // A connection is a grant together with its connector, account and client. Pure: no I/O.
 import { type Account, isValidSince } from '../accounts/account.ts';
-import { type Connector, connectorState } from '../connectors/connector.ts';
+import type { Access } from '../accounts/entitlement.ts';
+import {
+  type Connector,
+  type ConnectorSettings,
+  connectorState,
+  recordedState,
+} from '../connectors/connector.ts';
 import { type Lifetimes, endReason, validUntil, wasExchanged } from '../grants/grant-lifetime.ts';
 import {
   type Tombstone,
@@ -12,7 +18,7 @@ import {
   type StoredGrant,
 } from '../grants/grant-record.ts';
 import type { Reason } from '../grants/reasons.ts';
-import type { Level } from '../permission-level.ts';
+import { isLevel, type Level } from '../permission-levels.ts';
 
 /**
  * `pending`: approved, but the client has not fetched tokens yet. `refused`: works again once the `reason` is resolved.
@@ -39,12 +45,13 @@ export type Connection = {
   refusals: readonly Refusal[];
 };
 
-/** Everything outside the grant record that decides its state. `entitled` is the highest level the person is entitled to. */
+/** Everything outside the grant record that decides its state. `refusal` is why the person may not use the connector now. */
 export type ConnectionContext = {
   connector: Connector | undefined;
   account: Account | undefined;
-  entitled: Level | undefined;
+  refusal: Access['refusal'];
   lifetimes: Lifetimes;
+  settings: ConnectorSettings;
   now: number;
 };
 
@@ -106,7 +113,7 @@ function statusOf(record: GrantRecord, context: ConnectionContext): Status {
     const endedAt = Number.isFinite(first.at) ? { endedAt: Math.floor(first.at) } : {};
     return { state: 'ended', reason: first.reason, ...endedAt };
   }
-  const refusal = refusalReason(context);
+  const refusal = refusalReason(record, context);
   const expiresAt = Math.floor(validUntil(record, lifetimes));
   if (refusal) return { state: 'refused', reason: refusal, expiresAt };
   return { state: wasExchanged(record) ? 'active' : 'pending', expiresAt };
@@ -131,12 +138,17 @@ function connectorEnd(connector: Connector | undefined, now: number): End | unde
   // The time is not known.
   if (!connector) return { reason: 'connector_deleted', at: Infinity };
   const { revokedAt = Infinity, expiresAt = Infinity } = connector;
-  const state = connectorState(connector, now);
+  const state = recordedState(connector, now);
   if (state === 'revoked') return { reason: 'connector_revoked', at: revokedAt };
   return state === 'expired' ? { reason: 'connector_expired', at: expiresAt } : undefined;
 }
 
-function refusalReason({ account, entitled }: ConnectionContext): Reason | undefined {
+function refusalReason(
+  record: GrantRecord,
+  { connector, account, refusal, settings, now }: ConnectionContext,
+): Reason | undefined {
+  if (connector && connectorState(connector, now, settings) === 'unconfigured')
+    return 'connector_unconfigured';
   if (!account) return 'account_deleted';
-  return entitled === undefined ? 'not_entitled' : undefined;
+  return isLevel(settings.levels, grantedLevel(record) ?? '') ? refusal : 'level_removed';
 }

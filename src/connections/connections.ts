@@ -1,5 +1,5 @@
 import { findAccount } from '../accounts/accounts.ts';
-import { entitledLevel } from '../accounts/entitlement.ts';
+import { accessThrough, type AccessSettings } from '../accounts/entitlement.ts';
 import { type AuditServices, recordAudit } from '../audit/audit.ts';
 import {
   findConnector,
@@ -25,12 +25,13 @@ import {
   narrowGrant,
 } from '../grants/grants.ts';
 import type { Reason } from '../grants/reasons.ts';
-import type { Level } from '../permission-level.ts';
+import type { Level } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
 import { type Connection, type ConnectionState, describeConnection } from './connection.ts';
 
-export type ConnectionSettings = Pick<Settings, 'lifetimes' | 'entitlements'>;
+export type ConnectionSettings = AccessSettings &
+  Pick<Settings, 'lifetimes' | 'levels' | 'upstreams'>;
 type Reading = Pick<AuditServices, 'store' | 'now'>;
 
 /** Conditions that a listed connection meets. An absent one is met by all. */
@@ -150,14 +151,14 @@ export async function endConnections(
 
 /** Narrows a connection and records a lower level. Resolves to its level, which is never higher than before, or to undefined if it ended. */
 export async function narrowConnection(
-  settings: Pick<Settings, 'lifetimes'>,
+  settings: Pick<Settings, 'lifetimes' | 'levels'>,
   services: AuditServices,
   id: string,
   limit: GrantLimit,
 ): Promise<Level | undefined> {
   const { store, now } = services;
   const lifetimes = grantLifetimes(settings.lifetimes);
-  const narrowing = await narrowGrant(store, id, limit, { lifetimes, now: now() });
+  const narrowing = await narrowGrant(store, settings.levels, id, limit, { lifetimes, now: now() });
   if (!narrowing) return undefined;
   const { before, after, isNarrower } = narrowing;
   const level = grantedLevel(after);
@@ -234,8 +235,15 @@ function connectionReader(settings: ConnectionSettings, { store, now }: Reading)
       accountOf(accountId),
     ]);
     const via = isAsserted(stored) ? 'id-jag' : 'sign-in';
-    const entitled = account && entitledLevel(account, settings.entitlements, via);
-    return describeConnection(id, stored, { connector, account, entitled, lifetimes, now: now() });
+    const access = account && accessThrough(settings, connector ?? {}, account, via);
+    return describeConnection(id, stored, {
+      connector,
+      account,
+      refusal: access?.refusal,
+      lifetimes,
+      settings,
+      now: now(),
+    });
   };
 }
 

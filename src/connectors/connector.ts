@@ -1,6 +1,9 @@
 // The connector record and the rules for its state and uses. Pure: no I/O, no clock.
 import { createHash, randomBytes } from 'node:crypto';
-import type { Level } from '../permission-level.ts';
+import { isLevel, type Level } from '../permission-levels.ts';
+import type { Settings } from '../settings/settings.ts';
+import { isServed } from '../settings/upstreams.ts';
+import type { AudienceRule } from '../settings/entitlements.ts';
 
 /**
  * One use of a limit, by one account with one client. Reserved until `reservedUntil` (seconds), committed once a code was exchanged. Grants
@@ -15,6 +18,10 @@ export type Connector = {
   level: Level;
   /** The highest level that the consent page preselects. Default: `level`. */
   suggestedLevel?: Level;
+  /** The id of the MCP server that it leads to. Absent for the sample, and in records of earlier versions. */
+  upstream?: string;
+  /** The people who may use it: those whom one of the rules matches. Absent: everybody. */
+  audience?: AudienceRule[];
   createdAt: number;
   expiresAt?: number;
   revokedAt?: number;
@@ -25,7 +32,15 @@ export type Connector = {
   uses: Use[];
 };
 
-export const CONNECTOR_STATES = ['active', 'used-up', 'expired', 'revoked'] as const;
+/** `unconfigured`: the settings no longer have what the connector needs. It works again when they do. */
+export const CONNECTOR_STATES = [
+  'active',
+  'used-up',
+  'expired',
+  'revoked',
+  'unconfigured',
+] as const;
+/** `unavailable`: its level is no longer in the settings. */
 export type ConnectorState = (typeof CONNECTOR_STATES)[number];
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
@@ -43,7 +58,26 @@ export function createConnectorId(random: (size: number) => Buffer = randomBytes
   return id;
 }
 
-export function connectorState(connector: Connector, now: number): ConnectorState {
+/** The settings that a connector depends on. */
+export type ConnectorSettings = Pick<Settings, 'levels' | 'upstreams'>;
+
+export function connectorState(
+  connector: Connector,
+  now: number,
+  settings: ConnectorSettings,
+): ConnectorState {
+  const state = recordedState(connector, now);
+  const hasEnded = state === 'revoked' || state === 'expired';
+  const isConfigured =
+    isLevel(settings.levels, connector.level) && isServed(settings.upstreams, connector);
+  return hasEnded || isConfigured ? state : 'unconfigured';
+}
+
+/** The state without regard to the settings. */
+export function recordedState(
+  connector: Connector,
+  now: number,
+): Exclude<ConnectorState, 'unconfigured'> {
   if (connector.revokedAt !== undefined) return 'revoked';
   if (connector.expiresAt !== undefined && connector.expiresAt <= now) return 'expired';
   const taken = liveUses(connector, now).length;
@@ -51,8 +85,8 @@ export function connectorState(connector: Connector, now: number): ConnectorStat
 }
 
 /** Calls, refreshes and code exchanges need this. A used-up connector is usable. */
-export function isUsable(connector: Connector, now: number): boolean {
-  const state = connectorState(connector, now);
+export function isUsable(connector: Connector, now: number, settings: ConnectorSettings): boolean {
+  const state = connectorState(connector, now, settings);
   return state === 'active' || state === 'used-up';
 }
 

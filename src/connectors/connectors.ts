@@ -1,18 +1,18 @@
 // Connectors in the store: create, find, list, revoke, delete, acquire a use, announce changes.
-import type { Level } from '../permission-level.ts';
+import type { Level } from '../permission-levels.ts';
+import type { AudienceRule } from '../settings/entitlements.ts';
 import { KEEP, type Found, type Store, StoreFull } from '../store/store.ts';
 import {
   type Connector,
   CONNECTOR_ID,
-  connectorState,
   createConnectorId,
   grantsToCheck,
-  isUsable,
   commitUse,
   releaseUse,
   type Reservation,
   reservedGrants,
   reserveUse,
+  recordedState,
   commitExchangedUses,
 } from './connector.ts';
 
@@ -26,6 +26,8 @@ export type NewConnector = {
   name: string;
   level: Level;
   suggestedLevel?: Level;
+  upstream?: string;
+  audience?: AudienceRule[];
   maxUses?: number;
   expiresAt?: number;
 };
@@ -51,16 +53,16 @@ export async function findConnector(store: Store, id: string): Promise<Connector
   return CONNECTOR_ID.test(id) ? (await store.get<Connector>(connectorKey(id)))?.value : undefined;
 }
 
-/** Finds by id, else by name: the oldest active connector of that name. */
+/** Finds by id, else by name: the oldest connector of that name for which `isActive` is true, else the oldest one. */
 export async function findConnectorNamed(
   store: Store,
   idOrName: string,
-  now: number,
+  isActive: (connector: Connector) => boolean,
 ): Promise<Connector | undefined> {
   const byId = await findConnector(store, idOrName);
   if (byId) return byId;
   const named = (await listConnectors(store)).filter(({ name }) => name === idOrName);
-  return named.find((connector) => connectorState(connector, now) === 'active') ?? named[0];
+  return named.find(isActive) ?? named[0];
 }
 
 /** Oldest first. */
@@ -123,7 +125,7 @@ async function markRevoked(store: Store, id: string, now: number): Promise<Revoc
 /** Whether the grant's code was exchanged and the grant has not ended. */
 export type IsGrantActive = (grantId: string) => Promise<boolean>;
 
-/** Reserves a use for a grant that is about to be created. False if no use is left or the connector is not usable. Exact under any concurrency. */
+/** Reserves a use for a grant that is about to be created. False if no use is left or the connector has ended. Exact under any concurrency. */
 export async function acquireUse(
   store: Store,
   id: string,
@@ -181,7 +183,9 @@ async function tryReserving(
     outcome = 'retry';
     if (grantsToCheck(connector, reservation.holder, now).some((grantId) => !known.has(grantId)))
       return undefined;
-    const after = isUsable(connector, now)
+    const state = recordedState(connector, now);
+    const hasEnded = state === 'revoked' || state === 'expired';
+    const after = !hasEnded
       ? reserveUse(connector, reservation, activeGrants(known), now)
       : undefined;
     outcome = after ? 'acquired' : 'used up';

@@ -1,11 +1,36 @@
-// Development starts with a connector, so that there is a link to paste.
+// Development starts with a connector, named after the MCP server, so that there is a link to paste.
 import type { Store } from '../store/store.ts';
-import { type Connector, connectorState } from './connector.ts';
+import { type Connector, type ConnectorSettings, connectorState } from './connector.ts';
+import { highestLevel, type Level } from '../permission-levels.ts';
 import { createConnector, listConnectors } from './connectors.ts';
 
-/** Returns the oldest active connector, or creates one if there is none at all. Undefined if all are expired, revoked or used up. */
-export async function firstConnector(store: Store, now: number): Promise<Connector | undefined> {
-  const all = await listConnectors(store);
-  if (all.length === 0) return createConnector(store, { name: 'first', level: 'operations' }, now);
-  return all.find((connector) => connectorState(connector, now) === 'active');
+/**
+ * Returns the oldest active connector, or creates one if there is none for these settings. Undefined if all are expired, revoked or used up.
+ */
+export async function firstConnector(
+  store: Store,
+  now: number,
+  settings: ConnectorSettings,
+): Promise<Connector | undefined> {
+  const all = (await listConnectors(store)).map((connector) => ({
+    connector,
+    state: connectorState(connector, now, settings),
+  }));
+  const [upstream] = settings.upstreams;
+  if (all.every(({ state }) => state === 'unconfigured'))
+    return createConnector(
+      store,
+      {
+        name: upstream?.name ?? 'first',
+        level: firstLevel(settings),
+        ...(upstream ? { upstream: upstream.id } : {}),
+      },
+      now,
+    );
+  return all.find(({ state }) => state === 'active')?.connector;
+}
+
+/** That of an upstream opens every tool: most of them need the highest level unless the settings say otherwise. */
+function firstLevel({ levels, upstreams }: ConnectorSettings): Level {
+  return upstreams.length > 0 ? highestLevel(levels) : 'operations';
 }

@@ -25,7 +25,7 @@ export async function developmentIdp(
   services: DevelopmentIdpServices,
   redirectUris: string[],
 ): Promise<Koa> {
-  const { developmentIdp: idp, entitlements, production } = settings;
+  const { developmentIdp: idp, production } = settings;
   const { store, pages, logger, isReady, now } = services;
   if (!idp) throw new Error('the settings have no embedded identity provider');
   if (production) {
@@ -43,7 +43,7 @@ export async function developmentIdp(
     now,
   });
   const levelOf = (person: DevelopmentPerson) =>
-    entitledLevel(developmentAccount(idp.url, person), entitlements, 'sign-in');
+    entitledLevel(settings, developmentAccount(idp.url, person), 'sign-in');
 
   const app = createHost({
     name: 'development-idp',

@@ -5,6 +5,7 @@ import {
   type RespondToError,
   respondWithJson,
 } from '../http/errors.ts';
+import { prefersPage } from '../http/prefers-page.ts';
 import type { Pages } from '../pages/pages.ts';
 import { requestContext } from '../http/request-context.ts';
 
@@ -37,7 +38,7 @@ function renderOtherError(pages: Pages, ctx: Koa.Context, { about, headers, stat
 /** Renders a page for people, and JSON for clients. */
 export function errorResponse(pages: Pages): RespondToError {
   return async function respond(ctx, error) {
-    if (ctx.accepts('json', 'html') !== 'html') return respondWithJson(ctx, error);
+    if (!prefersPage(ctx)) return respondWithJson(ctx, error);
     if (error.status >= 500 || error.status === 404) return renderOtherError(pages, ctx, error);
     ctx.set(error.headers);
     await renderSignInError(pages, ctx, error.status, error.message);

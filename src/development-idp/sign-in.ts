@@ -6,7 +6,7 @@ import { readForm } from '../http/body.ts';
 import { HttpError } from '../http/errors.ts';
 import { requestContext } from '../http/request-context.ts';
 import type { Pages } from '../pages/pages.ts';
-import type { Level } from '../permission-level.ts';
+import type { Level } from '../permission-levels.ts';
 import type { IdpSettings } from './engine.ts';
 
 type SignInOptions = { pages: Pages; levelOf: (person: DevelopmentPerson) => Level | undefined };

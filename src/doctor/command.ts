@@ -100,9 +100,9 @@ async function createDoctorReport(options: Options, terminal: Terminal): Promise
   }
 }
 
-function readSettings({ environment }: Terminal): Settings | SettingsError {
+function readSettings({ environment, settingsOptions }: Terminal): Settings | SettingsError {
   try {
-    return loadSettings(environment, { makesSecrets: false });
+    return loadSettings(environment, { makesSecrets: false, options: settingsOptions() });
   } catch (error) {
     if (error instanceof SettingsError) return error;
     throw error;

@@ -1,5 +1,6 @@
 import { INTERNET, type Network } from '../authorization-server/engine/guarded-fetch.ts';
 import { allItems, type ManagementClient } from '../management/api/client.ts';
+import type { ConnectorResource, MintedTokenResource } from '../management/api/resources.ts';
 import type { Settings } from '../settings/settings.ts';
 import { openHttpClient, type SendRequest } from './http-client.ts';
 
@@ -11,6 +12,8 @@ export type Deployment = {
   settings?: Settings;
   /** Resolves with an active connect link, if one is known. */
   findLink: () => Promise<string | undefined>;
+  /** Resolves with undefined if the management API is unreachable. */
+  listRecords: () => Promise<StoredRecords | undefined>;
   /** Accepts any certificate, so that the other checks run behind an invalid one. Never send a secret with it. */
   send: SendRequest;
   sendVerified: SendRequest;
@@ -48,12 +51,14 @@ export function openDeployment(options: DeploymentOptions): Deployment & { close
   const insecure = openHttpClient({ verifyCertificates: false, signal });
   const verified = openHttpClient({ verifyCertificates: true, signal });
   let found: Promise<string | undefined> | undefined;
+  let records: Promise<StoredRecords | undefined> | undefined;
   return {
     ...rest,
     network,
     now,
     maxRedisLatency,
     findLink: () => (found ??= findLink(link, openClient)),
+    listRecords: () => (records ??= listRecords(openClient)),
     send: insecure.send,
     sendVerified: verified.send,
     close() {
@@ -77,4 +82,22 @@ async function findLink(
     return undefined;
   }
   return undefined;
+}
+
+export type StoredRecords = { connectors: ConnectorResource[]; tokens: MintedTokenResource[] };
+
+/** Connectors that could still be used and minted tokens. Undefined if the management API is unreachable. */
+async function listRecords(
+  openClient: (() => ManagementClient) | undefined,
+): Promise<StoredRecords | undefined> {
+  try {
+    const client = openClient?.();
+    if (!client) return undefined;
+    const connectors = await Array.fromAsync(allItems((query) => client.listConnectors({ query })));
+    const tokens = await Array.fromAsync(allItems((query) => client.listTokens({ query })));
+    const isOpen = ({ state }: { state: string }) => state !== 'revoked' && state !== 'expired';
+    return { connectors: connectors.filter(isOpen), tokens };
+  } catch {
+    return undefined;
+  }
 }

@@ -1,3 +1,4 @@
+import { checkAudiences } from './audiences.ts';
 import { checkCookies, checkPreflights } from './browsers.ts';
 import type { ConfiguredDeployment, Deployment } from './deployment.ts';
 import { checkDiscovery } from './discovery.ts';
@@ -13,7 +14,8 @@ import {
 import { type Finding, findingAbout, OUTCOMES } from './report.ts';
 import { checkRules, checkSettings } from './settings.ts';
 import { checkStore } from './store.ts';
-import { checkUpstream } from './upstream.ts';
+import { checkLevels } from './levels.ts';
+import { checkUpstreams } from './upstream.ts';
 
 type Check<Subject = Deployment> = {
   name: string;
@@ -44,10 +46,12 @@ const OUTSIDE_CHECKS: readonly Check[] = [
 const INSIDE_CHECKS: readonly Check<ConfiguredDeployment>[] = [
   { name: 'store', title: 'the store', run: checkStore },
   { name: 'identity-provider', title: 'the identity provider', run: checkIdentityProviders },
-  { name: 'upstream', title: 'the MCP server', run: checkUpstream },
+  { name: 'upstream', title: 'the MCP server', run: checkUpstreams },
   { name: 'traces', title: 'the trace collector', run: checkTraceCollector },
   { name: 'settings', title: 'settings', run: checkSettings },
+  { name: 'levels', title: 'permission levels', run: checkLevels },
   { name: 'entitlements', title: 'entitlement rules', run: checkRules },
+  { name: 'audiences', title: 'audiences of connectors', run: checkAudiences },
 ];
 
 /** Both functions receive the title of a check. */

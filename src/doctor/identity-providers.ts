@@ -1,4 +1,4 @@
-import { CALLBACK_PATH } from '../authorization-server/interactions/interaction.ts';
+import { CALLBACK_PATH } from '../authorization-server/interactions/callback-path.ts';
 import {
   createLoginState,
   type IdentityProvider,
@@ -7,7 +7,7 @@ import {
   providerCallback,
 } from '../identity-providers/provider.ts';
 import { printableText } from '../identity-providers/errors.ts';
-import { CALLBACK_PATH as CONSOLE_CALLBACK_PATH } from '../management/console/sign-in.ts';
+import { CONSOLE_CALLBACK_PATH } from '../management/console/address.ts';
 import type { IdentityProvider as ProviderSettings } from '../settings/identity-provider.ts';
 import type { Settings } from '../settings/settings.ts';
 import { checkDateHeader } from './clock.ts';

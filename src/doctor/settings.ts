@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs';
 import { apiOf } from '../identity-providers/github.ts';
 import {
   assertersOf,
@@ -10,6 +11,7 @@ import {
   type RuleNotice,
   ruleNotices,
 } from '../settings/entitlements.ts';
+import { type Level, levelIds, type Levels } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
 import { jsonObject, NoResponseError, type SendRequest } from './http-client.ts';
@@ -25,18 +27,46 @@ import {
 export async function checkSettings({ settings }: ConfiguredDeployment): Promise<Finding[]> {
   return [
     ...okIfNone(
-      settings.entitlements.flatMap(publicEntitlement),
+      settings.entitlements.flatMap((rule, n) => publicEntitlement(settings.levels, rule, n)),
       findingAbout('settings', 'entitlements').ok('no rule admits strangers'),
     ),
     ...lifetimeFindings(settings),
     ...logLevelFindings(settings),
+    ...secretFileFindings(settings),
   ];
+}
+
+const OTHER_USERS = 0o007;
+/** Every process of a container may read them. */
+const CONTAINER_SECRETS = /^\/(var\/)?run\/secrets\//;
+
+/** On Windows, the mode says nothing about other users. */
+function secretFileFindings({ secretFile }: Settings): Finding[] {
+  const finding = findingAbout('secret-file', 'secretFile');
+  const isChecked = process.platform !== 'win32' && !CONTAINER_SECRETS.test(secretFile ?? '');
+  const mode = secretFile === undefined || !isChecked ? 0 : statSync(secretFile).mode;
+  return okIfNone(
+    (mode & OTHER_USERS) === 0
+      ? []
+      : [
+          finding.warning({
+            what: `other users of this computer may use ${secretFile}`,
+            why: 'whoever reads it can read the store and manage Gatehouse',
+            remedy: `chmod 600 ${secretFile}`,
+          }),
+        ],
+    finding.ok('no other user may use the secret file'),
+  );
 }
 
 const PUBLIC_MAIL =
   /^(gmail|googlemail|outlook|hotmail|live|yahoo|icloud|proton|protonmail|gmx|aol)\./i;
 
-function publicEntitlement({ match, level }: Entitlement, index: number): Finding[] {
+function publicEntitlement(
+  levels: Levels,
+  { match, level }: Entitlement,
+  index: number,
+): Finding[] {
   const finding = findingAbout('settings', `entitlements[${index}]`);
   const isPublicDomain = PUBLIC_MAIL.test(match.emailDomain ?? '');
   if (!match.anyone && !isPublicDomain) return [];
@@ -48,8 +78,12 @@ function publicEntitlement({ match, level }: Entitlement, index: number): Findin
     why: 'strangers and guests at the identity provider have this level too',
     remedy: 'if this is not intended, match groups, your own domains or people instead',
   };
-  const isHigh = isPublicDomain || level === 'admin' || level === 'full';
+  const isHigh = isPublicDomain || isInUpperHalf(levels, level);
   return [isHigh ? finding.warning(explanation) : finding.note(explanation)];
+}
+
+function isInUpperHalf(levels: Levels, level: Level): boolean {
+  return levelIds(levels).indexOf(level) >= levels.length / 2;
 }
 
 const HOUR_SECONDS = 3600;

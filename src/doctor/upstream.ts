@@ -1,5 +1,4 @@
 import { DatabaseSync } from 'node:sqlite';
-import manifest from '../../package.json' with { type: 'json' };
 import { type SigningKey, signingKey, SIGNING_KEYS } from '../keys/signing-keys.ts';
 import {
   compareTools,
@@ -8,41 +7,82 @@ import {
   listOf,
   remedyFor,
 } from '../resource-server/upstream/discovery.ts';
+import type { Levels } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
-import type { UpstreamSettings } from '../settings/schema.ts';
+import { DEFAULT_UPSTREAM, isServed, type Upstream } from '../settings/upstreams.ts';
+import type { CatalogTool } from '../upstreams/tool-catalog.ts';
 import { readStored } from '../store/name-key.ts';
 import { closeRedis, connectRedis } from '../store/redis-client.ts';
+import { version } from '../version.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
 import { type Finding, findingAbout, type FindingFactory, okIfNone } from './report.ts';
 
 const TIMEOUT_MS = 10_000;
 
-/** Checks that the operator's MCP server answers, and has the tools in the settings. */
-export async function checkUpstream(deployment: ConfiguredDeployment): Promise<Finding[]> {
+/** Checks that each of the operator's MCP servers answers, has the tools in the settings, and is the only one that stored records lead to. */
+export async function checkUpstreams(deployment: ConfiguredDeployment): Promise<Finding[]> {
   const { settings } = deployment;
-  const { upstream } = settings.resourceServer;
-  if (!upstream) return [];
+  const keys =
+    settings.upstreams.length === 0
+      ? undefined
+      : await readSigningKeys(settings).catch(() => undefined);
+  const findings = settings.upstreams.map((upstream) => checkUpstream(deployment, upstream, keys));
+  return (await Promise.all([...findings, recordFindings(deployment)])).flat();
+}
+
+const SHOWN_NAMES = 5;
+
+/** Reports connectors and minted tokens whose MCP server is not in the settings. */
+async function recordFindings({
+  settings: { upstreams },
+  listRecords,
+}: ConfiguredDeployment): Promise<Finding[]> {
+  const records = await listRecords();
+  if (!records) return [];
+  const finding = findingAbout('upstream', 'resourceServer.upstreams');
+  const lost = [...records.connectors, ...records.tokens].filter(
+    (record) => !isServed(upstreams, record),
+  );
+  if (lost.length === 0) return [];
+  const ids = upstreams.map(({ id }) => id).join(', ') || 'none: the sample serves calls';
+  const names = lost
+    .slice(0, SHOWN_NAMES)
+    .map(({ name, upstream = DEFAULT_UPSTREAM }) => `"${name}" (${upstream})`);
+  const more = lost.length > SHOWN_NAMES ? ` and ${lost.length - SHOWN_NAMES} more` : '';
+  return [
+    finding.warning({
+      what: `${lost.length} connectors or minted tokens lead to an MCP server that is not in the settings: ${names.join(', ')}${more}`,
+      why: 'they give no access',
+      remedy: `revoke them, or add their server to the settings again (it has ${ids})`,
+    }),
+  ];
+}
+
+async function checkUpstream(
+  deployment: ConfiguredDeployment,
+  upstream: Upstream,
+  keys: readonly SigningKey[] | undefined,
+): Promise<Finding[]> {
+  const { settings } = deployment;
   const { origin, pathname } = new URL(upstream.url);
   const finding = findingAbout('upstream', origin + pathname);
   const now = deployment.now() / 1000;
-  const keys = await readSigningKeys(settings).catch(() => undefined);
   try {
     const { revision, tools } = await discoverTools({
       url: upstream.url,
+      credentials: upstream.headers,
       maxAnswerBytes: upstream.maxAnswerBytes,
       issuer: settings.authUrl,
+      levels: settings.levels,
       ...(keys ? { signingKey: () => signingKey(keys, now) } : {}),
-      version: manifest.version,
+      version,
       timeout: TIMEOUT_MS,
       signal: deployment.signal,
       now: () => now,
     });
     return [
       finding.ok(`the MCP server answers (MCP ${revision}) and has ${tools.length} tools`),
-      ...toolFindings(
-        upstream,
-        tools.map(({ name }) => name),
-      ),
+      ...toolFindings(settings.levels, upstream, tools),
     ];
   } catch (error) {
     if (!(error instanceof DiscoveryError)) throw error;
@@ -54,7 +94,7 @@ export async function checkUpstream(deployment: ConfiguredDeployment): Promise<F
           error.fault === 'rejected'
             ? 'it does not accept the caller header, so every call fails'
             : 'every call through a connect link fails',
-        remedy: remedyFor(error.fault),
+        remedy: remedyFor(error.fault, upstream),
       }),
     ];
   }
@@ -69,10 +109,14 @@ function noSigningKeys(finding: FindingFactory): Finding {
   });
 }
 
-function toolFindings(upstream: UpstreamSettings, names: readonly string[]): Finding[] {
-  const finding = findingAbout('tools', 'resourceServer.upstream.tools');
-  const tools = names.map((name) => ({ name }));
-  const { missing, undeclared, needed } = compareTools(upstream, tools);
+function toolFindings(
+  levels: Levels,
+  upstream: Upstream,
+  tools: readonly CatalogTool[],
+): Finding[] {
+  const finding = findingAbout('tools', `${upstream.setting}.tools`);
+  const names = tools.map(({ name }) => name);
+  const { missing, undeclared, needed } = compareTools(levels, upstream, tools);
   if (names.length === 0)
     return [
       finding.warning({
@@ -88,6 +132,11 @@ function toolFindings(upstream: UpstreamSettings, names: readonly string[]): Fin
     why: 'the levels of these names have no effect, and a tool with another spelling needs defaultLevel',
     remedy: `correct the names; the MCP server has ${listOf(names)}`,
   });
+  const annotatedTools = finding.note({
+    what: `${undeclared.length} tools that are not in the settings need the level of their annotations: ${listOf(undeclared)}`,
+    why: 'the MCP server decides which level may call them',
+    remedy: `to decide it yourself, add them to ${upstream.setting}.tools, or set toolLevels: declared`,
+  });
   const undeclaredTools = finding.note({
     what: `${undeclared.length} tools that are not in the settings need defaultLevel, ${upstream.defaultLevel}: ${listOf(undeclared)}`,
     why: 'calls with a lower level are refused, and a link that cannot grant it does not list them',
@@ -98,7 +147,9 @@ function toolFindings(upstream: UpstreamSettings, names: readonly string[]): Fin
       missing.length > 0 ? [missingTools] : [],
       finding.ok(`the MCP server has every tool in the settings; needed levels: ${counts}`),
     ),
-    ...(undeclared.length > 0 ? [undeclaredTools] : []),
+    ...(undeclared.length > 0
+      ? [upstream.toolLevels === 'annotations' ? annotatedTools : undeclaredTools]
+      : []),
   ];
 }
 

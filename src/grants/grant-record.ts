@@ -1,11 +1,12 @@
 // The grant record and the rules for its code and refresh tokens (RFC 6749 section 10.4, RFC 9700 section 4.14). Pure: no I/O.
 import {
-  highestLevelIn,
   isAtLeast,
-  isLevel,
+  levelOfScope,
+  levelsUpTo,
+  type Levels,
   type Level,
   OFFLINE_ACCESS,
-} from '../permission-level.ts';
+} from '../permission-levels.ts';
 import type { Reason } from './reasons.ts';
 
 /** A stored model of the engine. Opaque except for the members named here. */
@@ -115,9 +116,11 @@ export function tombstoneOf(record: GrantRecord, reason: Reason, now: number): T
   };
 }
 
-/** The level that the grant allows now. Tokens issued before it was lowered may have a higher one. */
+/**
+ * The level that the grant allows now. Tokens issued before it was lowered may have a higher one. It may no longer be in the settings.
+ */
 export function grantedLevel({ grant }: GrantRecord): Level | undefined {
-  return highestLevelIn(grant.openid?.scope);
+  return levelOfScope(grant.openid?.scope);
 }
 
 /** Whether the grant includes a refresh token. */
@@ -126,9 +129,9 @@ export function grantsRefresh({ grant }: GrantRecord): boolean {
 }
 
 /** Whether the grant allows a token of this level now. */
-export function allowsLevel(record: GrantRecord, level: Level): boolean {
+export function allowsLevel(levels: Levels, record: GrantRecord, level: Level): boolean {
   const granted = grantedLevel(record);
-  return granted !== undefined && isAtLeast(granted, level);
+  return granted !== undefined && isAtLeast(levels, granted, level);
 }
 
 /** For this long a rotated refresh token still gets the current one: lost responses, concurrent refreshes. */
@@ -231,34 +234,42 @@ export type GrantLimit = { level: Level; stays: boolean };
 
 /** Lowers the level or removes the refresh token. Undefined if the grant is already within the limit. */
 export function narrowed(
+  levels: Levels,
   record: GrantRecord,
   { level, stays }: GrantLimit,
 ): GrantRecord | undefined {
-  const isHigher = allowsLevel(record, level) && grantedLevel(record) !== level;
+  const isHigher = allowsLevel(levels, record, level) && grantedLevel(record) !== level;
   const isLonger = grantsRefresh(record) && !stays;
   if (!isHigher && !isLonger) return undefined;
-  const lowered = isHigher ? withScopes(record, (scope) => isUpTo(level, scope)) : record;
+  const lowered = isHigher
+    ? withScopes(record, (scopes) => [...levelsUpTo(levels, level), ...scopes.filter(isOffline)])
+    : record;
   return isLonger ? withoutRefresh(lowered) : lowered;
 }
 
-function isUpTo(level: Level, scope: string): boolean {
-  return !isLevel(scope) || isAtLeast(level, scope);
+function isOffline(scope: string): boolean {
+  return scope === OFFLINE_ACCESS;
 }
 
 /** Access tokens stay valid until they expire. The record then lasts as long as the last one issued. */
 function withoutRefresh(record: GrantRecord): GrantRecord {
   const usedAt = lastUseOf(record);
-  const { refresh, code, ...rest } = withScopes(record, (scope) => scope !== OFFLINE_ACCESS);
+  const { refresh, code, ...rest } = withScopes(record, (scopes) =>
+    scopes.filter((scope) => !isOffline(scope)),
+  );
   if (!refresh) return code ? { ...rest, code } : rest;
   // A refresh may have removed the code.
   const used = code ?? { payload: { exp: refresh.payload.iat } };
   return { ...rest, code: { ...used, ...(usedAt === undefined ? {} : { usedAt }) } };
 }
 
-/** Filters the scope of the grant, its code and its refresh token. */
-function withScopes(record: GrantRecord, isKept: (scope: string) => boolean): GrantRecord {
+/** Changes the scope of the grant, its code and its refresh token. */
+function withScopes(
+  record: GrantRecord,
+  change: (scopes: readonly string[]) => readonly string[],
+): GrantRecord {
   const { grant, code, refresh } = record;
-  const keep = (scope = '') => scope.split(' ').filter(isKept).join(' ');
+  const keep = (scope = '') => (scope === '' ? '' : change(scope.split(' ')).join(' '));
   const kept = <Issued extends EnginePayload>(payload: Issued): Issued => ({
     ...payload,
     scope: keep(String(payload.scope ?? '')),

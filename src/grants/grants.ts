@@ -12,6 +12,7 @@ import {
   tombstoneOf,
   type StoredGrant,
 } from './grant-record.ts';
+import type { Levels } from '../permission-levels.ts';
 import type { Reason } from './reasons.ts';
 
 /** Carries the id of a grant that ended or whose scope changed. */
@@ -119,6 +120,7 @@ export type Narrowing = { before: GrantRecord; after: GrantRecord; isNarrower: b
  */
 export async function narrowGrant(
   store: Store,
+  levels: Levels,
   id: string,
   limit: GrantLimit,
   { lifetimes, now }: { lifetimes: Lifetimes; now: number },
@@ -126,7 +128,7 @@ export async function narrowGrant(
   let before: GrantRecord | undefined;
   let isNarrower = false;
   const narrow = (record: GrantRecord) => {
-    const after = narrowed(record, limit);
+    const after = narrowed(levels, record, limit);
     before = record;
     isNarrower = after !== undefined;
     return after ?? KEEP;

@@ -16,9 +16,13 @@ export const REASONS = {
   connector_revoked: 'The connect link was revoked.',
   connector_expired: 'The connect link has expired.',
   connector_deleted: 'The connect link was deleted.',
+  connector_unconfigured: 'The settings no longer have the MCP server of the connect link.',
+  level_removed: 'The permission level no longer exists in the settings.',
   account_disabled: 'The account of the person was disabled.',
   account_deleted: 'The account of the person is not known any more.',
   not_entitled: 'The person may not use this connect link any more.',
+  not_in_audience:
+    'The connect link is only for certain people, and the person is not one of them any more.',
   idle: 'The connection was not used for so long that it ran out.',
   absolute: 'The connection reached the longest time that one approval lasts.',
   not_renewable: 'The person did not let the app stay connected, so the access ran out.',

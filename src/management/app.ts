@@ -2,6 +2,7 @@ import type Koa from 'koa';
 import { type RespondToError, respondWithJson } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
 import { serveMetrics, METRICS_PATH } from '../http/metrics-host.ts';
+import { prefersPage } from '../http/prefers-page.ts';
 import type { Pages } from '../pages/pages.ts';
 import { sendErrorPage } from '../pages/error-page.ts';
 import { limitFailedAttempts } from '../http/failed-attempts.ts';
@@ -10,7 +11,7 @@ import type { Settings } from '../settings/settings.ts';
 import { refuseForeignOrigin, requireManagementKey } from './authenticate.ts';
 import { managementApi } from './api/router.ts';
 import { adminConsole, isConsolePath } from './console/console.ts';
-import { CONSOLE_PATH } from './console/context.ts';
+import { consoleUrl } from './console/address.ts';
 import { API_PATH } from './api/routes.ts';
 
 export function managementApp(settings: Settings, services: Services): Koa {
@@ -18,39 +19,47 @@ export function managementApp(settings: Settings, services: Services): Koa {
   const { pages, metrics, rateLimits } = services;
   if (key === undefined) throw new Error('the management role needs its key');
   const hasConsole = consoleUrl(settings) !== undefined;
-  const respondToError = hasConsole ? consoleErrors(pages) : respondWithJson;
-  const app = createHost({ ...services, name: 'management', url, proxies, respondToError });
+  const app = createHost({
+    ...services,
+    name: 'management',
+    url,
+    proxies,
+    respondToError: respondToError(pages, hasConsole),
+  });
   const authenticate = requireManagementKey(key, limitFailedAttempts(rateLimits.wrongSecrets));
   app.use(refuseForeignOrigin(url));
   app.use(within(API_PATH, authenticate));
   app.use(within(METRICS_PATH, authenticate)).use(serveMetrics(metrics));
   app.use(managementApi({ settings, services }).routes());
-  if (hasConsole) {
-    app.use(pages.middleware);
-    app.use(adminConsole({ settings, services }));
-  }
+  app.use(pages.middleware);
+  if (hasConsole) app.use(adminConsole({ settings, services }));
   return app;
 }
 
-/** Undefined if the settings name no administrator: then there is no console. */
-export function consoleUrl({ management, managementUrl }: Settings): string | undefined {
-  return management.administrators.length > 0 ? managementUrl + CONSOLE_PATH : undefined;
+/** Renders errors as pages in the console and for browsers, and as JSON for programs. The API and the metrics have no pages. */
+function respondToError(pages: Pages, hasConsole: boolean): RespondToError {
+  return async function managementError(ctx, error) {
+    if (!isForPeople(ctx, hasConsole)) return respondWithJson(ctx, error);
+    const { message: description, status } = error;
+    const about = !hasConsole && status === 404 ? 'no_console' : error.about;
+    ctx.set(error.headers);
+    const start = hasConsole ? 'console' : undefined;
+    await sendErrorPage(pages, ctx, { about, description, status, start });
+  };
 }
 
-/** Renders errors as pages in the console and as JSON elsewhere. */
-function consoleErrors(pages: Pages): RespondToError {
-  return async function consoleError(ctx, error) {
-    if (!isConsolePath(ctx.path)) return respondWithJson(ctx, error);
-    const { about, status } = error;
-    ctx.set(error.headers);
-    await sendErrorPage(pages, ctx, { about, status, start: 'console' });
-  };
+function isForPeople(ctx: Koa.Context, hasConsole: boolean): boolean {
+  if (hasConsole && isConsolePath(ctx.path)) return true;
+  return !isWithin(API_PATH, ctx) && !isWithin(METRICS_PATH, ctx) && prefersPage(ctx);
 }
 
 /** Applies `middleware` to paths below `prefix`. The router matches the same raw, case-sensitive path, so no route bypasses it. */
 function within(prefix: string, middleware: Koa.Middleware): Koa.Middleware {
   return function prefixed(ctx, next) {
-    const isWithin = ctx.path === prefix || ctx.path.startsWith(`${prefix}/`);
-    return isWithin ? middleware(ctx, next) : next();
+    return isWithin(prefix, ctx) ? middleware(ctx, next) : next();
   };
+}
+
+function isWithin(prefix: string, { path }: Koa.Context): boolean {
+  return path === prefix || path.startsWith(`${prefix}/`);
 }

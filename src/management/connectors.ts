@@ -1,4 +1,6 @@
+import type { ProviderSettings } from '../accounts/entitlement.ts';
 import { recordAudit } from '../audit/audit.ts';
+import { distinctRules, loggableAudienceText } from '../connectors/audience.ts';
 import { type Connector, isUsable } from '../connectors/connector.ts';
 import {
   createConnector as createRecord,
@@ -12,18 +14,54 @@ import {
 import { grantLifetimes } from '../grants/grant-lifetime.ts';
 import { isGrantActive } from '../grants/grants.ts';
 import { HttpError, notFound } from '../http/errors.ts';
+import {
+  assertersOf,
+  audienceIssue,
+  type AudienceRule,
+  withProviderOfGroup,
+} from '../settings/entitlements.ts';
 import type { ConnectorResource, Page } from './api/resources.ts';
 import { connectorResource, firstPage } from './representations.ts';
 import type { ManagementContext } from './context.ts';
+import { requireUpstream } from './upstreams.ts';
 
 export async function createConnector(
   management: ManagementContext,
   connector: NewConnector,
 ): Promise<ConnectorResource> {
-  const { services } = management;
-  const created = await createRecord(services.store, connector, services.now());
-  await record(management, 'connector_created', created.id);
+  const { services, settings } = management;
+  const { audience, ...others } = connector;
+  const wanted = {
+    ...others,
+    ...requireUpstream(settings, connector.upstream),
+    ...(audience ? { audience: requireAudience(settings, audience) } : {}),
+  };
+  const created = await createRecord(services.store, wanted, services.now());
+  await record(management, 'connector_created', created);
   return resource(management, created);
+}
+
+/** Returns the rules to store. Throws HttpError 400. */
+function requireAudience(
+  settings: ProviderSettings,
+  rules: readonly AudienceRule[],
+): AudienceRule[] {
+  const issues = audienceIssues(settings, rules);
+  if (issues.length > 0) throw new HttpError(400, 'invalid_request', issues.join('; '));
+  const asserters = assertersOf(settings);
+  return distinctRules(rules.map((rule) => withProviderOfGroup(rule, asserters)));
+}
+
+/** Describes every rule that does not fit the identity providers. */
+export function audienceIssues(
+  settings: ProviderSettings,
+  rules: readonly AudienceRule[] = [],
+): string[] {
+  const asserters = assertersOf(settings);
+  return rules.flatMap((rule, n) => {
+    const [member, expected] = audienceIssue(rule, asserters) ?? [];
+    return member === undefined ? [] : [`audience.${n}.${member}: ${expected}`];
+  });
 }
 
 type PageQuery = { limit: number; after?: string | undefined };
@@ -67,7 +105,7 @@ export async function revokeConnector(
   const revocation = await revokeRecord(services.store, id, services.now());
   if (!revocation) throw unknownConnector();
   const { connector, first } = revocation;
-  if (first) await record(management, 'connector_revoked', connector.id);
+  if (first) await record(management, 'connector_revoked', connector);
   return resource(management, connector);
 }
 
@@ -76,10 +114,10 @@ export async function deleteConnector(
   id: string,
 ): Promise<ConnectorResource> {
   const { services } = management;
-  requireUnusable(await requireConnector(management, id), services.now());
+  requireUnusable(management, await requireConnector(management, id));
   const connector = await deleteRecord(services.store, id);
   if (!connector) throw unknownConnector();
-  await record(management, 'connector_deleted', id);
+  await record(management, 'connector_deleted', connector);
   return resource(management, connector);
 }
 
@@ -87,10 +125,9 @@ async function resource(
   { settings, services: { store, now } }: ManagementContext,
   connector: Connector,
 ): Promise<ConnectorResource> {
-  const { resourceUrl } = settings;
   const lifetimes = grantLifetimes(settings.lifetimes);
   const isActive = (grantId: string) => isGrantActive(store, grantId, lifetimes, now());
-  return connectorResource(await withCommittedUses(connector, isActive), resourceUrl, now());
+  return connectorResource(await withCommittedUses(connector, isActive), settings, now());
 }
 
 async function requireConnector(
@@ -103,8 +140,8 @@ async function requireConnector(
 }
 
 /** Prevents deleting a working connector by mistake. People also learn that a link is revoked before it becomes unknown. */
-function requireUnusable(connector: Connector, now: number): void {
-  if (!isUsable(connector, now)) return;
+function requireUnusable({ settings, services }: ManagementContext, connector: Connector): void {
+  if (!isUsable(connector, services.now(), settings)) return;
   const message = 'this connector still works: revoke it first, then delete it';
   throw new HttpError(409, 'still_in_use', message);
 }
@@ -113,6 +150,11 @@ function unknownConnector(): HttpError {
   return notFound('there is no connector with this id');
 }
 
-async function record({ services, by }: ManagementContext, event: string, connector: string) {
-  await recordAudit(services, { event, connector, by, outcome: 'done' });
+async function record(
+  { services, by }: ManagementContext,
+  event: string,
+  { id, audience }: Connector,
+) {
+  const details = audience ? { arguments: { audience: audience.map(loggableAudienceText) } } : {};
+  await recordAudit(services, { event, connector: id, by, ...details, outcome: 'done' });
 }

@@ -13,17 +13,19 @@ import type { Store } from '../store/store.ts';
 import type { MintedTokenResource, NewTokenResource, Page } from './api/resources.ts';
 import { firstPage, isoTime, mintedTokenResource } from './representations.ts';
 import type { ManagementContext } from './context.ts';
+import { requireUpstream } from './upstreams.ts';
 
 export async function mintToken(
   management: ManagementContext,
   newToken: NewMintedToken,
 ): Promise<NewTokenResource> {
   const { authUrl, resourceUrl } = management.settings;
+  const wanted = { ...newToken, ...requireUpstream(management.settings, newToken.upstream) };
   const { store, now } = management.services;
-  const { record, token } = await mint(store, newToken, { issuer: authUrl, resourceUrl }, now());
+  const { record, token } = await mint(store, wanted, { issuer: authUrl, resourceUrl }, now());
   await recordMinting(management, record);
-  const { id, name, level, expiresAt } = record;
-  return { id, name, level, token, expiresAt: isoTime(expiresAt) };
+  const { id, name, level, upstream, expiresAt } = record;
+  return { id, name, level, upstream, token, expiresAt: isoTime(expiresAt) };
 }
 
 export async function listTokens(
@@ -55,8 +57,8 @@ async function publishedKeyIds(store: Store, now: number): Promise<string[]> {
 
 /** Uses the same client id as calls made with the token. Only this item holds the name after the token is revoked. */
 async function recordMinting({ services, by }: ManagementContext, record: MintedToken) {
-  const { id, name, level, expiresAt } = record;
-  const properties = { name, level, expiresAt: isoTime(expiresAt) };
+  const { id, name, level, upstream, expiresAt } = record;
+  const properties = { name, level, upstream, expiresAt: isoTime(expiresAt) };
   const item = {
     event: 'token_minted',
     clientId: mintedSubject(id),

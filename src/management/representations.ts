@@ -3,7 +3,7 @@ import type { Account } from '../accounts/account.ts';
 import type { Client } from '../clients/clients.ts';
 import type { Connection } from '../connections/connection.ts';
 import { connectLink } from '../connectors/connect-link.ts';
-import { type Connector, connectorState } from '../connectors/connector.ts';
+import { type Connector, type ConnectorSettings, connectorState } from '../connectors/connector.ts';
 import { reasonText } from '../grants/reasons.ts';
 import type { PublishedKey } from '../keys/signing-keys.ts';
 import type { MintedToken } from '../minted-tokens/minted-tokens.ts';
@@ -19,17 +19,20 @@ import type {
 
 export function connectorResource(
   connector: Connector,
-  resourceUrl: string,
+  settings: ConnectorSettings & { resourceUrl: string },
   now: number,
 ): ConnectorResource {
-  const { id, name, level, suggestedLevel, createdAt, expiresAt, maxUses, used } = connector;
+  const { id, name, level, suggestedLevel, upstream, audience } = connector;
+  const { createdAt, expiresAt, maxUses, used } = connector;
   return {
     id,
     name,
     level,
     suggestedLevel,
-    link: connectLink(resourceUrl, id),
-    state: connectorState(connector, now),
+    upstream,
+    audience,
+    link: connectLink(settings.resourceUrl, id),
+    state: connectorState(connector, now, settings),
     createdAt: isoTime(createdAt),
     expiresAt: optionalTime(expiresAt),
     maxUses,
@@ -107,13 +110,14 @@ export function signingKeyResource(key: PublishedKey): SigningKeyResource {
 
 /** `publishedKeyIds` are the ids of the currently published signing keys. */
 export function mintedTokenResource(
-  { id, name, level, createdAt, expiresAt, lastFour, lastUsedAt, keyId }: MintedToken,
+  { id, name, level, upstream, createdAt, expiresAt, lastFour, lastUsedAt, keyId }: MintedToken,
   publishedKeyIds: readonly string[],
 ): MintedTokenResource {
   return {
     id,
     name,
     level,
+    upstream,
     createdAt: isoTime(createdAt),
     expiresAt: isoTime(expiresAt),
     lastFour,

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { importJWK, SignJWT } from 'jose';
 import { SIGNING_ALGORITHM, reserveSigningKey } from '../keys/signing-keys.ts';
-import type { Level } from '../permission-level.ts';
+import type { Level } from '../permission-levels.ts';
 import { KEEP, type Store } from '../store/store.ts';
 
 /** Carries the id of a minted token that was revoked. */
@@ -14,6 +14,8 @@ export type MintedToken = {
   id: string;
   name: string;
   level: Level;
+  /** The id of the MCP server that it leads to. Absent for the sample, and in records of earlier versions. */
+  upstream?: string;
   createdAt: number;
   expiresAt: number;
   /** The last characters of the token, shown in lists. */
@@ -23,7 +25,7 @@ export type MintedToken = {
   lastUsedAt?: number;
 };
 
-export type NewMintedToken = { name: string; level: Level; expiresAt: number };
+export type NewMintedToken = { name: string; level: Level; upstream?: string; expiresAt: number };
 
 const ALL = 'minted-tokens:all';
 const USE_INTERVAL_SECONDS = 60;
@@ -43,7 +45,7 @@ export function mintedSubject(id: string): string {
 /** Resolves when the record is stored. The signing key stays published until the token expires, unless keys are rotated at once. */
 export async function mintToken(
   store: Store,
-  { name, level, expiresAt }: NewMintedToken,
+  { name, level, upstream, expiresAt }: NewMintedToken,
   { issuer, resourceUrl }: { issuer: string; resourceUrl: string },
   now: number,
 ): Promise<{ record: MintedToken; token: string }> {
@@ -64,6 +66,7 @@ export async function mintToken(
     id,
     name,
     level,
+    ...(upstream === undefined ? {} : { upstream }),
     createdAt,
     expiresAt: expiry,
     lastFour: token.slice(-4),

@@ -32,6 +32,7 @@ export const refusalReasons = [
   'invalid_token',
   'login_required',
   'method_not_allowed',
+  'method_not_found',
   'misdirected_request',
   'not_administrator',
   'not_found',

@@ -5,10 +5,20 @@ import type {
   ConsoleLayout,
   ConsoleValues,
 } from './console-values.ts';
+import { INSTRUCTIONS } from './instruction-samples.ts';
 
 type ListSample = { view: 'console/list'; values: ConsoleValues['console/list'] };
 
-const NAMES = ['connectors', 'tokens', 'clients', 'grants', 'accounts', 'audit', 'health'];
+const NAMES = [
+  'connectors',
+  'servers',
+  'tokens',
+  'clients',
+  'grants',
+  'accounts',
+  'audit',
+  'health',
+];
 const SECTIONS = NAMES.map((name) => ({ name, href: `/console/${name}` }));
 const NOON = 1_893_500_000;
 const LONG = 'Rechtsschutzversicherungsgesellschaften'.repeat(2);
@@ -154,6 +164,8 @@ const ACTIVE: ConsoleConnector & { link: string } = {
   name: 'Club numbers',
   level: 'operations',
   suggestedLevel: 'analytics',
+  upstream: 'orders',
+  audience: ['email:ada@example.com', 'group:analysts@example'],
   state: 'active',
   href: '/console/connectors/4qR8sT1vWxYz2aBcD3eFgH',
   link: 'https://mcp.example.com/connect/4qR8sT1vWxYz2aBcD3eFgH/mcp',
@@ -167,18 +179,16 @@ const {
   left: _left,
   maxUses: _most,
   suggestedLevel: _suggested,
+  audience: _audience,
   expiresAt: _end,
   link: _link,
   ...UNLIMITED
 } = ACTIVE;
 
-const INSTRUCTIONS = ['claude', 'claude-code', 'vs-code', 'cursor', 'mcp-remote'].map((client) => {
-  const command = `claude mcp add --transport http club-numbers ${ACTIVE.link}`;
-  return {
-    client,
-    text: client === 'claude-code' ? command : `{\n  "${client}": "${ACTIVE.link}"\n}`,
-  };
-});
+const LEVEL_COUNTS = [
+  { level: 'analytics', tools: 1, connectors: 12, tokens: 0 },
+  { level: 'full', tools: 2, connectors: 1, tokens: 3 },
+];
 
 const FORM = {
   action: '/console/connectors',
@@ -187,6 +197,11 @@ const FORM = {
   name: '',
   level: 'analytics',
   days: '',
+  upstreams: [
+    { id: 'orders', name: 'Orders' },
+    { id: 'tickets', name: 'Tickets' },
+  ],
+  upstream: 'orders',
 };
 
 const EVERY_FIELD = { label: 'id', text: '', code: '', textKey: '', name: '', time: 0, level: '' };
@@ -210,7 +225,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         { ...ACTIVE, state: 'used-up', left: 0, href: '/console/connectors/fourth' },
       ],
       next: '/console/connectors?after=4qR8sT1vWxYz2aBcD3eFgH',
-      form: { ...FORM, suggestedLevel: '', maxUses: '' },
+      form: { ...FORM, suggestedLevel: '', audience: '', maxUses: '' },
     },
   },
   'console-connectors-wrong': {
@@ -223,6 +238,8 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         name: 'Club numbers',
         level: 'admin',
         suggestedLevel: 'operations',
+        audience: 'email:ada@example.com\ngroup:analysts',
+        providers: 'example, partners, github',
         maxUses: '0',
         days: '30',
       },
@@ -282,6 +299,51 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       ],
       items: [{ ...ITEM, title: 'QmZ8cT2mQp1VxWm1xQ0p7Z', state: 'signing', actions: [] }],
     },
+  },
+  'console-servers': {
+    view: 'console/servers',
+    values: {
+      console: layout('servers'),
+      servers: [
+        {
+          id: 'orders',
+          name: 'Orders',
+          url: 'https://orders.example.com/mcp',
+          state: 'answers',
+          seenAt: NOON,
+          levels: LEVEL_COUNTS,
+          missing: ['export_cards'],
+          tools: [
+            { name: 'search_orders', title: LONG, level: 'analytics', from: 'annotations' },
+            { name: 'cancel_order', level: 'full', from: 'default' },
+            { name: 'Search_orders', from: 'default' },
+          ],
+        },
+        {
+          id: 'tickets',
+          name: LONG,
+          url: `https://tickets.example.com/${'path/'.repeat(20)}mcp`,
+          state: 'fails',
+          error: { fault: 'unreachable', message: 'does not listen (connection refused)' },
+          levels: LEVEL_COUNTS,
+          missing: [],
+          tools: [],
+        },
+        {
+          id: 'mail',
+          name: 'Mail',
+          url: 'https://mail.example.com/mcp',
+          state: 'untried',
+          levels: LEVEL_COUNTS,
+          missing: [],
+          tools: [],
+        },
+      ],
+    },
+  },
+  'console-servers-none': {
+    view: 'console/servers',
+    values: { console: layout('servers'), servers: [] },
   },
   'console-sign-in': {
     view: 'console/sign-in',

@@ -12,7 +12,7 @@ export type ConsoleLayout = {
   /** The key, below `console.done`, of the action that succeeded. */
   done?: string;
   /** The key, below `console.problems`, of what is wrong with the submitted form. */
-  problem?: 'name' | 'suggested' | 'uses' | 'days' | 'other';
+  problem?: 'name' | 'suggested' | 'audience' | 'uses' | 'days' | 'other';
 };
 
 /** `left` and `maxUses` are present if the uses are limited. */
@@ -22,7 +22,11 @@ export type ConsoleConnector = {
   level: string;
   /** What the consent page preselects at most. */
   suggestedLevel?: string;
-  state: 'active' | 'used-up' | 'expired' | 'revoked';
+  /** The id of the MCP server that it leads to. Absent for the sample. */
+  upstream?: string;
+  /** The people who may use it, such as `email:ada@example.com`. Absent: everybody. */
+  audience?: string[];
+  state: 'active' | 'used-up' | 'expired' | 'revoked' | 'unconfigured';
   href: string;
   createdAt: number;
   expiresAt?: number;
@@ -39,6 +43,9 @@ export type CreateForm = {
   name: string;
   level: string;
   days: string;
+  /** The MCP servers to choose from; empty if there is no choice. `upstream` is the id of the chosen one. */
+  upstreams: { id: string; name: string }[];
+  upstream: string;
 };
 
 /** A field of a list item. `label` is the key below `console.fields`. One of `text`, `code`, `time` and `level` is present. */
@@ -71,6 +78,9 @@ export type ConsoleItem = {
 /** `name` is the form field and the key below `console.filters`. Each choice is a value and the key of its text below `choiceTexts`. */
 export type ConsoleFilter = { name: string; value: string; choiceTexts: string; choices: string[] };
 
+/** What to copy into an app. `client` is the key of its texts below `apps`. */
+export type Instruction = { client: string; text: string };
+
 export type ConsoleValues = {
   /** Clients, grants, accounts and the audit log, with the texts of the section. */
   'console/list': {
@@ -102,19 +112,52 @@ export type ConsoleValues = {
     items: ConsoleConnector[];
     /** The path of the next page of the list. */
     next?: string;
-    /** `suggestedLevel` is empty for the level itself. */
-    form: CreateForm & { suggestedLevel: string; maxUses: string };
+    /**
+     * `suggestedLevel` is empty for the level itself, and `audience` (lines) for everybody. `providers`: the ids of the sign-in providers, if
+     * there are several.
+     */
+    form: CreateForm & {
+      suggestedLevel: string;
+      audience: string;
+      maxUses: string;
+      providers?: string;
+    };
   };
   'console/connector': {
     console: ConsoleLayout;
     connector: ConsoleConnector & { link: string };
     /** How to add the link to each app. Empty if the link no longer works. */
-    instructions: { client: string; text: string }[];
+    instructions: Instruction[];
     /** The address of the page where people see and disconnect their apps. */
     account: string;
     /** The path to post to: `revoke` for a working connector, `delete` for any other. */
     revoke?: string;
     delete?: string;
+  };
+  /** The operator's MCP servers. Names and titles of tools are what each server states. */
+  'console/servers': {
+    console: ConsoleLayout;
+    servers: {
+      id: string;
+      name: string;
+      url: string;
+      /** The key below `console.servers`. */
+      state: 'answers' | 'fails' | 'untried';
+      seenAt?: number;
+      /** `fault` is the key below `console.servers.faults`. */
+      error?: { fault: string; message: string };
+      /** The tools that each level can call, and how many connectors and minted tokens have it. */
+      levels: { level: string; tools: number; connectors: number; tokens: number }[];
+      /** Tools in the settings that the server lacks. */
+      missing: string[];
+      /** Without a level, the tool is refused. `from` is the key below `console.servers.from`. */
+      tools: {
+        name: string;
+        title?: string;
+        level?: string;
+        from: 'settings' | 'annotations' | 'default';
+      }[];
+    }[];
   };
   /** The choice of an identity provider if there are several. */
   'console/sign-in': { providers: { name: string; href: string }[] };

@@ -1,7 +1,7 @@
 import { IntlMessageFormat } from 'intl-messageformat';
 import type Koa from 'koa';
 import { requestContext } from '../http/request-context.ts';
-import { FALLBACK_LANGUAGE, type MessageFile, TAGS } from './messages.ts';
+import { FALLBACK_LANGUAGE, type MessageFiles, TAGS } from './messages.ts';
 
 /** A part of a text; `tag` is one of `TAGS`. */
 export type Part = string | { tag: string; text: string };
@@ -24,6 +24,8 @@ export type Translator = {
   mark: TranslateMarked;
   /** Whether there is such a text. */
   has: (key: string) => boolean;
+  /** Returns the title of a level, or its id if the settings no longer have it. */
+  levelTitle: (level: string) => string;
   /** Formats seconds in the largest unit that divides them: "90 days". In the nominative, in languages with cases. */
   duration: (seconds: number) => string;
   /** Formats the day of a time in seconds since the epoch. */
@@ -46,17 +48,21 @@ export function preferredLanguages(ctx: Koa.Context): string[] {
   return [...locales, ...ctx.acceptsLanguages().slice(0, MAX_PREFERRED)];
 }
 
-/** Texts of later directories replace those of earlier ones. A missing text is in English. */
-export function openLanguages(directories: readonly Map<string, MessageFile>[]): Languages {
+/** Texts of later directories replace those of earlier ones. A missing text is in English. Reads a language when it is first needed. */
+export function openLanguages(directories: readonly MessageFiles[]): Languages {
   const names = [...new Set(directories.flatMap((files) => [...files.keys()]))].sort();
-  const translators = new Map(
-    names.map((name) => [name, createTranslator(name, textsOf(directories, name))]),
-  );
-  const english = translators.get(FALLBACK_LANGUAGE);
-  if (!english) throw new Error(`there is no message file ${FALLBACK_LANGUAGE}.yaml`);
+  if (!names.includes(FALLBACK_LANGUAGE))
+    throw new Error(`there is no message file ${FALLBACK_LANGUAGE}.yaml`);
+  const translators = new Map<string, Translator>();
   return {
     names,
-    translator: (preferred) => translators.get(chooseLanguage(names, preferred)) ?? english,
+    translator(preferred) {
+      const name = chooseLanguage(names, preferred);
+      const translator =
+        translators.get(name) ?? createTranslator(name, textsOf(directories, name));
+      translators.set(name, translator);
+      return translator;
+    },
   };
 }
 
@@ -79,10 +85,7 @@ function lookupRanges(tag: string): string[] {
 }
 
 /** A regional language falls back to its general language, then to English. */
-function textsOf(
-  directories: readonly Map<string, MessageFile>[],
-  language: string,
-): Map<string, string> {
+function textsOf(directories: readonly MessageFiles[], language: string): Map<string, string> {
   const chain = [FALLBACK_LANGUAGE, ...lookupRanges(language).toReversed()];
   const files = chain.flatMap((name) => directories.flatMap((all) => all.get(name) ?? []));
   return new Map(files.flatMap((file) => [...file].map(([key, { text }]) => [key, text] as const)));
@@ -126,9 +129,14 @@ function createTranslator(language: string, texts: Map<string, string>): Transla
     say: t,
     mark: tMarked,
     has: (key) => texts.has(key),
+    levelTitle: (level) => (texts.has(titleOf(level)) ? t(titleOf(level)) : level),
     duration: durationFormat(language),
     date: (time) => day.format(time * 1000),
   };
+}
+
+function titleOf(level: string): string {
+  return `levels.${level}.title`;
 }
 
 /** `getTextInfo` is part of ECMA-402, and missing in TypeScript's types. */

@@ -3,7 +3,9 @@ import type Koa from 'koa';
 import views from 'koa-views';
 import { openAssets } from './assets.ts';
 import { openLanguages, preferredLanguages, type Translator } from './languages.ts';
-import { readMessageFiles } from './messages.ts';
+import { levelTexts, withoutLevelTexts } from './level-texts.ts';
+import { type MessageFiles, openMessageFiles, readMessageFiles } from './messages.ts';
+import { DEFAULT_LEVELS, type Levels } from '../permission-levels.ts';
 import { compileTemplates, findTemplates } from './templates.ts';
 import { checkTheme, withThemeErrors } from './theme.ts';
 import type { SharedValues, ViewName, ViewValues } from './values.ts';
@@ -26,13 +28,19 @@ export type Pages = {
   translator: (preferred: readonly string[]) => Translator;
 };
 
-export type PageSettings = Omit<SharedValues, 'links'> & Partial<SharedValues>;
+export type PageSettings = Omit<SharedValues, 'links'> &
+  Partial<SharedValues> & {
+    /** Default: those of the sample. */
+    levels?: Levels;
+    /** Whether our own texts about the levels, which describe the sample, are shown. Default: true. */
+    describesSample?: boolean;
+  };
 
 const DIRECTORY = join(import.meta.dirname, '../../views');
 
 /** Reading and compiling these files takes longest at a start, and they are the same in the whole process. */
-let cachedMessages: ReturnType<typeof readMessageFiles> | undefined;
-let cachedFiles: ReturnType<typeof openFiles> | undefined;
+let ownMessages: MessageFiles | undefined;
+let ownFiles: ReturnType<typeof openFiles> | undefined;
 
 /** Reads and compiles all files once. Files in `theme` replace ours with the same name. Throws ThemeError. */
 export function openPages(settings: PageSettings, theme?: string): Pages {
@@ -40,21 +48,39 @@ export function openPages(settings: PageSettings, theme?: string): Pages {
 }
 
 function openFiles(theme?: string) {
-  const ownMessages = (cachedMessages ??= readMessageFiles(join(DIRECTORY, 'messages')));
   const directories = [DIRECTORY, ...(theme === undefined ? [] : [theme])];
-  const themeMessages = theme === undefined ? new Map() : readMessageFiles(join(theme, 'messages'));
-  const languages = openLanguages([ownMessages, themeMessages]);
-  const assets = openAssets(directories);
-  const render = compileTemplates(findTemplates(directories));
-  return { ownMessages, themeMessages, languages, assets, render };
+  return {
+    assets: openAssets(directories),
+    render: compileTemplates(findTemplates(directories)),
+  };
 }
 
-function open(settings: PageSettings, theme?: string): Pages {
-  const files = theme === undefined ? (cachedFiles ??= openFiles()) : openFiles(theme);
-  const { ownMessages, themeMessages, languages, assets, render } = files;
+function open(
+  { levels = DEFAULT_LEVELS, describesSample = true, ...settings }: PageSettings,
+  theme?: string,
+): Pages {
+  ownMessages ??= openMessageFiles(join(DIRECTORY, 'messages'));
+  const themeMessages = theme === undefined ? new Map() : readMessageFiles(join(theme, 'messages'));
+  const sources = { levels, own: ownMessages, theme: themeMessages };
+  const texts = levelTexts(sources, describesSample);
+  const languages = openLanguages([
+    withoutLevelTexts(ownMessages),
+    withoutLevelTexts(themeMessages),
+    texts,
+  ]);
+  const { assets, render } = theme === undefined ? (ownFiles ??= openFiles()) : openFiles(theme);
   const shared = { links: [], ...settings, assets: assets.paths };
   if (theme !== undefined)
-    checkTheme({ theme, own: DIRECTORY, ownMessages, themeMessages, languages, render, shared });
+    checkTheme({
+      theme,
+      own: DIRECTORY,
+      ownMessages,
+      themeMessages,
+      // The sample pages show the default levels, which the settings need not have.
+      languages: openLanguages([ownMessages, themeMessages, texts]),
+      render,
+      shared,
+    });
   // The default engine of koa-views uses the values as compiler options, and compiles on every request.
   const engine = async (file: string, { page }: { page: object }) => render(viewName(file), page);
   const install = views(DIRECTORY, { extension: 'ejs', engineSource: { ejs: engine } });

@@ -1,6 +1,7 @@
 // Sample values for every page, for the theme check, the tests and the screenshots.
-import { LEVELS, type Level, levelsUpTo, preselectedLevel } from '../permission-level.ts';
+import { DEFAULT_LEVELS, type Level, levelsUpTo, preselectedLevel } from '../permission-levels.ts';
 import { CONSOLE_SAMPLES, CONSOLE_SHARED } from './console-samples.ts';
+import { INSTRUCTIONS } from './instruction-samples.ts';
 import type { Account, Connector, ViewName, ViewValues } from './values.ts';
 
 export type Sample = {
@@ -18,8 +19,8 @@ const COMPANY_ACCOUNT: Account = {
 const LONG = 'Donaudampfschifffahrtsgesellschaftskapitän'.repeat(6);
 
 export function levelChoices(highest: Level): ViewValues['consent']['levels'] {
-  const levels = levelsUpTo(highest);
-  const selected = preselectedLevel(levels, highest);
+  const levels = levelsUpTo(DEFAULT_LEVELS, highest);
+  const selected = preselectedLevel(DEFAULT_LEVELS, levels, highest);
   return levels.map((level) => ({ level, selected: level === selected }));
 }
 
@@ -35,6 +36,7 @@ export const CONSENT: ViewValues['consent'] = {
   stay: { checked: true, lifetime: 7_776_000 },
   accessLifetime: 3600,
   accountPage: 'https://auth.example.com/account',
+  describesSample: true,
   changed: false,
 };
 
@@ -119,9 +121,32 @@ export const SIGN_IN: ViewValues['sign-in'] = {
   ],
 };
 
+const CONNECT_LINK: ViewValues['connect-link'] = {
+  connector: CONNECTOR,
+  installs: [
+    { client: 'Cursor', href: 'cursor://anysphere.cursor-deeplink/mcp/install?name=club-numbers' },
+    { client: 'VS Code', href: 'vscode:mcp/install?%7B%22name%22%3A%22club-numbers%22%7D' },
+    {
+      client: 'VS Code Insiders',
+      href: 'vscode-insiders:mcp/install?%7B%22name%22%3A%22club-numbers%22%7D',
+    },
+    { client: 'LM Studio', href: 'lmstudio://add_mcp?name=club-numbers' },
+  ],
+  instructions: INSTRUCTIONS,
+};
+
 function consent(changes: Partial<ViewValues['consent']> = {}): Sample {
   return { view: 'consent', values: { ...CONSENT, ...changes } };
 }
+
+const TOOLS = [
+  'Close a ticket',
+  'Answer a ticket',
+  'Search tickets',
+  'Show a ticket',
+  'List queues',
+  'List agents',
+];
 
 /** By the name of the sample. */
 export const SAMPLES: Record<string, Sample> = {
@@ -129,7 +154,7 @@ export const SAMPLES: Record<string, Sample> = {
   'consent-every-level': consent({
     client: { name: 'Claude', kind: 'metadata-document', host: 'claude.ai' },
     redirect: { destination: 'claude.ai', kind: 'elsewhere' },
-    levels: levelChoices(LEVELS.at(-1) ?? 'full'),
+    levels: levelChoices('full'),
   }),
   'consent-changed': consent({
     client: { name: 'Reporting Bot', kind: 'pre-registered' },
@@ -137,6 +162,18 @@ export const SAMPLES: Record<string, Sample> = {
     levels: levelChoices('analytics'),
     stay: undefined,
     changed: true,
+  }),
+  'consent-tools': consent({
+    describesSample: false,
+    levels: [
+      { level: 'analytics', selected: true, tools: { shown: [], rest: [], unlisted: 0 } },
+      {
+        level: 'operations',
+        selected: false,
+        recorded: true,
+        tools: { shown: TOOLS, rest: [LONG, 'Show an agent'], unlisted: 0 },
+      },
+    ],
   }),
   'consent-hostile': consent({
     client: { name: `Claude” from claude.ai to “\u202Eedualc ${LONG}`, kind: 'self-registered' },
@@ -148,6 +185,11 @@ export const SAMPLES: Record<string, Sample> = {
     renewableFor: 7_776_000,
   }),
   'no-access': { view: 'no-access', values: NO_ACCESS, status: 403 },
+  'not-in-audience': {
+    view: 'no-access',
+    values: { ...NO_ACCESS, account: COMPANY_ACCOUNT, reason: 'not-in-audience' },
+    status: 403,
+  },
   'used-up': {
     view: 'no-access',
     values: { ...NO_ACCESS, account: COMPANY_ACCOUNT, reason: 'used-up' },
@@ -219,6 +261,22 @@ export const SAMPLES: Record<string, Sample> = {
   },
   'signed-out': { view: 'signed-out', values: { signIn: '/account/sign-in' } },
   ...CONSOLE_SAMPLES,
+  'connect-link': { view: 'connect-link', values: CONNECT_LINK, status: 401 },
+  'connect-link-hostile': {
+    view: 'connect-link',
+    values: { ...CONNECT_LINK, connector: { name: `“\u202E ${LONG}`, link: LINK } },
+    status: 401,
+  },
+  'connect-link-revoked': {
+    view: 'error',
+    values: { about: 'link_revoked', reference: 'Zr8kT2mQp1Vx' },
+    status: 410,
+  },
+  'connect-link-unknown': {
+    view: 'error',
+    values: { about: 'link_unknown', reference: 'Zr8kT2mQp1Vx' },
+    status: 404,
+  },
   home: { view: 'home', values: { resourceUrl: 'https://mcp.example.com', account: '/account' } },
 };
 

@@ -1,7 +1,13 @@
 import { readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { type Languages, strictTranslator } from './languages.ts';
-import { checkMessages, FALLBACK_LANGUAGE, isMessageFile, type MessageFile } from './messages.ts';
+import {
+  checkMessages,
+  FALLBACK_LANGUAGE,
+  isMessageFile,
+  type MessageFile,
+  type MessageFiles,
+} from './messages.ts';
 import { SAMPLES, SHARED_SAMPLES } from './samples.ts';
 import { findTemplates, type Render } from './templates.ts';
 
@@ -33,7 +39,7 @@ export type Theme = {
   /** Directories of the theme and of our views. */
   theme: string;
   own: string;
-  ownMessages: Map<string, MessageFile>;
+  ownMessages: MessageFiles;
   themeMessages: Map<string, MessageFile>;
   languages: Languages;
   render: Render;

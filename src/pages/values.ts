@@ -1,5 +1,5 @@
 // The values of each page, without words. views/README.md describes them for authors of templates.
-import type { ConsoleValues } from './console-values.ts';
+import type { ConsoleValues, Instruction } from './console-values.ts';
 
 /** `provider` is absent for a company account. */
 export type Account = {
@@ -22,6 +22,15 @@ export type ConnectedClient = { name: string; host?: string };
 /** `destination` is the host and port, or the private scheme, of the redirect URI. */
 export type Redirect = { destination: string; kind: 'elsewhere' | 'this-computer' | 'app' };
 
+/** `tools` are the titles of the tools that the level opens, those of the highest level first; absent if they are not known. */
+export type LevelChoice = {
+  level: string;
+  selected: boolean;
+  /** Calls with the level are recorded. */
+  recorded?: true;
+  tools?: { shown: string[]; rest: string[]; unlisted: number };
+};
+
 /** Durations are in seconds. `action` is a path on the same host. The caller validates every `href`. */
 export type ViewValues = ConsoleValues & {
   consent: {
@@ -31,7 +40,9 @@ export type ViewValues = ConsoleValues & {
     redirect: Redirect;
     connector: Connector;
     /** Levels that can be granted, lowest first. At most one is selected. */
-    levels: { level: string; selected: boolean }[];
+    levels: LevelChoice[];
+    /** The texts about the levels are those about the sample, which say what calls with each of them show. */
+    describesSample: boolean;
     account: Account;
     /** Present if the person can choose to stay connected, for at most `lifetime`. */
     stay?: { checked: boolean; lifetime: number };
@@ -48,8 +59,8 @@ export type ViewValues = ConsoleValues & {
     token: string;
     account: Account;
     connector: Connector;
-    /** `used-up`: the connector's limit of uses is reached. */
-    reason: 'not-entitled' | 'used-up';
+    /** `not-in-audience`: the connector is for certain people only. `used-up`: its limit of uses is reached. */
+    reason: 'not-entitled' | 'not-in-audience' | 'used-up';
   };
   done: {
     /** `withdrawn`: denied after the app got access. */
@@ -119,7 +130,14 @@ export type ViewValues = ConsoleValues & {
   };
   /** `signIn` is a path on the same host. */
   'signed-out': { signIn: string };
-  /** `account` is the path of the connected apps. */
+  /** How to add a connect link to apps. */
+  'connect-link': {
+    connector: Connector;
+    /** Addresses that add the link to the app with this name. They have the scheme of the app. */
+    installs: { client: string; href: string }[];
+    instructions: Instruction[];
+  };
+  /** `account` is the address of the connected apps. */
   home: { resourceUrl: string; account: string };
 };
 

@@ -1,7 +1,7 @@
 import { Router } from '@koa/router';
 import type { JWTVerifyGetKey } from 'jose';
 import type Koa from 'koa';
-import { type Connector, connectorState } from '../connectors/connector.ts';
+import { type Connector, type ConnectorSettings, connectorState } from '../connectors/connector.ts';
 import { allowAnyOrigin, requireAllowedOrigin } from '../http/cors.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
@@ -10,20 +10,26 @@ import { keyRing } from '../keys/key-ring.ts';
 import { recordUse } from '../minted-tokens/minted-tokens.ts';
 import type { Services } from '../services.ts';
 import type { Settings } from '../settings/settings.ts';
-import { authenticate, authenticateMintedToken, tokenVerifier } from './authenticate.ts';
+import { findUpstream, type LeadsToUpstream } from '../settings/upstreams.ts';
+import {
+  authenticate,
+  authenticateMintedToken,
+  tokenRequired,
+  tokenVerifier,
+} from './authenticate.ts';
 import { requireLevel } from './authorize.ts';
 import { callAuditor } from './call-audit.ts';
 import { dpopProofs } from './dpop.ts';
-import { readBody, respondWithJsonRpcError } from './json-rpc.ts';
+import { readBody } from './json-rpc.ts';
 import type { McpHandler } from './mcp-handler.ts';
 import { connectorMetadata, METADATA_PREFIX, rootMetadata } from './metadata.ts';
+import { isVisit, respondToError, showConnectLink } from './pages.ts';
 import { openRecordCache, type RecordCache } from './record-cache.ts';
-import { openSample } from './sample/mcp-server.ts';
-import { openUpstreamProxy } from './upstream/proxy.ts';
+import type { UpstreamProxy } from './upstream/proxy.ts';
 
 export type ResourceServer = {
   app: Koa;
-  /** Logs what is wrong with the operator's MCP server, unless the signal is aborted. */
+  /** Reads the tools of the operator's MCP servers, and logs what is wrong with them, unless the signal is aborted. */
   check: (signal: AbortSignal) => Promise<void>;
 } & Pick<McpHandler, 'end' | 'close'>;
 
@@ -32,41 +38,55 @@ export async function resourceServer(
   services: Services,
   verificationKeys: JWTVerifyGetKey,
 ): Promise<ResourceServer> {
-  const { store, rateLimits, now } = services;
+  const { store, pages, rateLimits, now } = services;
   const records = await openRecordCache(store, now);
-  const mcp = openMcpHandler(settings, services, records);
+  const handlers = await openMcpHandlers(settings, services, records);
   const app = createHost({
     ...services,
     name: 'resource-server',
     url: settings.resourceUrl,
     proxies: settings.proxies,
     probeKeys: keyRing(settings, PROBE_PURPOSE),
-    respondToError: respondWithJsonRpcError,
+    respondToError: respondToError(pages),
   });
+  app.use(pages.middleware);
   const authentication = {
     addresses: settings,
+    providers: settings,
+    levels: settings.levels,
     records,
+    upstreams: settings.upstreams,
     verifyToken: tokenVerifier({ issuer: settings.authUrl, verificationKeys, now }),
     wrongTokens: rateLimits.wrongTokens,
   };
   const requireDpopProof = dpopProofs(settings, services);
-  const { allowedOrigins, maxBodyBytes, upstream } = settings.resourceServer;
+  const { authUrl, resourceUrl } = settings;
+  const { allowedOrigins, maxBodyBytes } = settings.resourceServer;
   const allowedOrigin = requireAllowedOrigin({
-    allowed: new Set([settings.authUrl, settings.resourceUrl, ...allowedOrigins]),
+    allowed: new Set([authUrl, resourceUrl, ...allowedOrigins]),
     allowLoopback: !settings.production,
   });
-  const readOptions = { limit: maxBodyBytes, keepBigIntegers: upstream !== undefined };
+  const readOptions = { limit: maxBodyBytes, keepBigIntegers: settings.upstreams.length > 0 };
   const readConnector = async (id: string) =>
-    requireUsableConnector(await records.readConnector(id), now());
+    requireUsableConnector(await records.readConnector(id), now(), settings);
 
   const router = new Router({ sensitive: true, strict: true });
   metadataRoutes(router, settings, readConnector);
+  router.get('/', async (ctx) => {
+    if (!isVisit(ctx)) throw notFound();
+    await pages.render(ctx, 'home', { resourceUrl, account: `${authUrl}/account` });
+  });
   router.all('/connect/:connector/mcp', allowedOrigin, async (ctx) => {
     const connector = await readConnector(String(ctx.params.connector));
+    if (isVisit(ctx)) {
+      const refusal = tokenRequired(settings, connector);
+      return showConnectLink(pages, ctx, { resourceUrl, connector, refusal });
+    }
     const caller = await authenticate(authentication, ctx, connector);
+    const mcp = handlers.serving(connector);
     await requireDpopProof(ctx, connector, caller);
     const body = ctx.method === 'POST' ? await readBody(ctx, readOptions) : undefined;
-    requireLevel(settings, connector, caller, mcp.requiredLevel(body));
+    requireLevel(settings.levels, settings, connector, caller, mcp.requiredLevel(body));
     const revalidate = async () =>
       authenticate(authentication, ctx, await readConnector(connector.id));
     await mcp.handle(ctx, { caller, body, revalidate });
@@ -74,6 +94,7 @@ export async function resourceServer(
   router.all('/mcp', allowedOrigin, async (ctx) => {
     const revalidate = () => authenticateMintedToken(authentication, ctx);
     const caller = await revalidate();
+    const mcp = handlers.serving(caller.record);
     const body = ctx.method === 'POST' ? await readBody(ctx, readOptions) : undefined;
     await mcp.handle(ctx, { caller, body, revalidate });
     void recordUse(store, caller.record, now()).catch(() => undefined);
@@ -82,48 +103,91 @@ export async function resourceServer(
 
   return {
     app,
-    check: (signal) => checkUpstream(settings, services, signal),
-    end: mcp.end,
-    close: mcp.close,
+    check: handlers.discover,
+    end: handlers.end,
+    close: handlers.close,
   };
 }
 
 /** Throws 404 if the connector does not exist, and 410 if it ended. A connector without uses left still serves its connections. */
-function requireUsableConnector(connector: Connector | undefined, now: number): Connector {
-  if (!connector) throw notFound('there is no such connect link; check that it was copied whole');
-  const state = connectorState(connector, now);
-  if (state === 'revoked') throw gone('this connect link was revoked; ask for a fresh one');
-  if (state === 'expired') throw gone('this connect link has expired; ask for a fresh one');
+function requireUsableConnector(
+  connector: Connector | undefined,
+  now: number,
+  settings: ConnectorSettings,
+): Connector {
+  if (!connector)
+    throw new HttpError(
+      404,
+      'not_found',
+      'there is no such connect link; check that it was copied whole',
+      { about: 'link_unknown' },
+    );
+  const state = connectorState(connector, now, settings);
+  if (state === 'revoked')
+    throw gone('this connect link was revoked; ask for a fresh one', 'link_revoked');
+  if (state === 'expired')
+    throw gone('this connect link has expired; ask for a fresh one', 'link_expired');
+  if (state === 'unconfigured')
+    throw gone(
+      'the MCP server of this connect link is no longer configured; ask for a fresh one',
+      'link_unconfigured',
+    );
   return connector;
 }
 
-function gone(message: string): HttpError {
-  return new HttpError(410, 'gone', message);
+/** `about` is the key of the texts of the page. */
+function gone(message: string, about: string): HttpError {
+  return new HttpError(410, 'gone', message, { about });
 }
 
-/** The operator's own MCP server if there is one, else the sample. */
-function openMcpHandler(
+type McpHandlers = {
+  /** The handler of the only MCP server that a connector or a minted token leads to, which the settings must have. */
+  serving(record: LeadsToUpstream): McpHandler;
+  /** Resolves after the first attempt to read the tools of each upstream. */
+  discover(signal: AbortSignal): Promise<void>;
+} & Pick<McpHandler, 'end' | 'close'>;
+
+/** One handler for each of the operator's own MCP servers, or the sample. Loads only the libraries of what it opens. */
+async function openMcpHandlers(
   settings: Settings,
   services: Services,
   { onChange }: RecordCache,
-): McpHandler {
-  const { upstream } = settings.resourceServer;
-  if (upstream) return openUpstreamProxy(settings, services, upstream, onChange);
-  const { version, logger } = services;
-  const { productName } = settings;
-  return openSample({ productName, version, audit: callAuditor(services), logger });
-}
-
-/** Imports the MCP client only with an upstream. */
-async function checkUpstream(
-  settings: Settings,
-  services: Services,
-  signal: AbortSignal,
-): Promise<void> {
-  const { upstream } = settings.resourceServer;
-  if (!upstream) return;
-  const discovery = await import('./upstream/discovery.ts');
-  await discovery.checkUpstream(settings, services, upstream, signal);
+): Promise<McpHandlers> {
+  const { upstreams, productName, levels } = settings;
+  if (upstreams.length === 0) {
+    const { version, logger } = services;
+    const { openSample } = await import('./sample/mcp-server.ts');
+    const sample = openSample({
+      productName,
+      levels,
+      version,
+      audit: callAuditor(services),
+      logger,
+    });
+    return { ...sample, serving: () => sample, discover: async () => undefined };
+  }
+  const { openToolDiscovery } = await import('./upstream/tool-discovery.ts');
+  const { openUpstreamProxy } = await import('./upstream/proxy.ts');
+  const proxies = new Map<string, UpstreamProxy>();
+  for (const upstream of upstreams) {
+    const discovery = await openToolDiscovery(settings, services, upstream);
+    proxies.set(
+      upstream.id,
+      openUpstreamProxy(settings, services, { upstream, discovery, onChange }),
+    );
+  }
+  const all = [...proxies.values()];
+  return {
+    serving(record) {
+      const proxy = proxies.get(findUpstream(upstreams, record)?.id ?? '');
+      if (!proxy) throw new Error('the settings do not have the upstream of the record');
+      return proxy;
+    },
+    discover: async (signal) =>
+      void (await Promise.all(all.map((proxy) => proxy.discover(signal)))),
+    end: (kind) => all.forEach((proxy) => proxy.end(kind)),
+    close: async () => void (await Promise.all(all.map((proxy) => proxy.close()))),
+  };
 }
 
 /** Protected resource metadata (RFC 9728) of the server and of each connect link, including used-up links, for any web origin. */

@@ -9,17 +9,20 @@ import {
 } from 'jose';
 import type Koa from 'koa';
 import { isValidSince } from '../accounts/account.ts';
+import { isInAudience, type ProviderSettings } from '../accounts/entitlement.ts';
 import { connectLink } from '../connectors/connect-link.ts';
 import type { Connector } from '../connectors/connector.ts';
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
-import { allowsLevel } from '../grants/grant-record.ts';
+import { allowsLevel, isAsserted } from '../grants/grant-record.ts';
 import { HttpError, tooManyRequests, unavailable } from '../http/errors.ts';
 import type { RateLimit } from '../http/rate-limits.ts';
 import { requestContext } from '../http/request-context.ts';
 import { isKeySetError } from '../keys/remote-keys.ts';
 import { lruCache } from '../lru-cache.ts';
 import { type MintedToken, mintedAudience } from '../minted-tokens/minted-tokens.ts';
-import { isLevel, type Level, lowest } from '../permission-level.ts';
+import { isLevel, type Level, type Levels, lowest } from '../permission-levels.ts';
+import type { Settings } from '../settings/settings.ts';
+import { isServed } from '../settings/upstreams.ts';
 import { membersOf } from './json-rpc.ts';
 import { type Addresses, metadataUrl } from './metadata.ts';
 import type { RecordCache } from './record-cache.ts';
@@ -45,7 +48,12 @@ export type MintedCaller = Caller & { record: MintedToken };
 /** What authentication reads. Records are at most 9 s old, or 45 s when the store is unavailable. */
 export type Authentication = {
   addresses: Addresses;
+  /** Whose assertions the audiences of connectors accept. */
+  providers: ProviderSettings;
+  levels: Levels;
   records: Pick<RecordCache, 'readGrant' | 'readAccount' | 'readMintedToken'>;
+  /** The MCP servers that minted tokens may lead to. */
+  upstreams: Settings['upstreams'];
   verifyToken: VerifyToken;
   /** Counts tokens that we did not sign. Expired and revoked tokens do not count. */
   wrongTokens: RateLimit;
@@ -64,17 +72,25 @@ export async function authenticate(
   connector: Connector,
 ): Promise<Caller> {
   const { token, isPresent, scheme } = presentedToken(ctx.req.headers.authorization);
+  if (!isPresent) throw tokenRequired(authentication.addresses, connector);
   const caller =
     token === undefined ? 'unknown' : await callerOf(authentication, connector, token, scheme);
   if (typeof caller !== 'string') return caller;
-  if (isPresent && caller === 'unknown') await limitForgeries(authentication, ctx);
-  const error = isPresent ? ({ error: 'invalid_token' } as const) : {};
+  if (caller === 'unknown') await limitForgeries(authentication, ctx);
+  const error = { error: 'invalid_token', scope: connector.level, scheme } as const;
   const header =
-    challenge(authentication.addresses, connector, { ...error, scope: connector.level, scheme }) +
-    (caller === 'bound' ? ALSO_DPOP : '');
-  const message = isPresent ? REFUSALS[caller] : 'an access token is needed: sign in first';
-  const code = isPresent ? 'invalid_token' : 'token_required';
-  throw new HttpError(401, code, message, { headers: { 'WWW-Authenticate': header } });
+    challenge(authentication.addresses, connector, error) + (caller === 'bound' ? ALSO_DPOP : '');
+  throw new HttpError(401, 'invalid_token', REFUSALS[caller], {
+    headers: { 'WWW-Authenticate': header },
+  });
+}
+
+/** The error for a request without a token: 401 with a challenge. */
+export function tokenRequired(addresses: Addresses, connector: Connector): HttpError {
+  const header = challenge(addresses, connector, { scope: connector.level, scheme: 'Bearer' });
+  return new HttpError(401, 'token_required', 'an access token is needed: sign in first', {
+    headers: { 'WWW-Authenticate': header },
+  });
 }
 
 /** Authenticates with a minted token. The challenge has no `resource_metadata`, because nobody can sign in here. */
@@ -88,11 +104,17 @@ export async function authenticateMintedToken(
   if (typeof caller !== 'string') return caller;
   if (isPresent && caller === 'unknown') await limitForgeries(authentication, ctx);
   const message = `${MINTED_REFUSALS[caller]}${MINTED_ONLY}`;
-  throw new HttpError(401, 'invalid_token', message, { headers: { 'WWW-Authenticate': 'Bearer' } });
+  throw new HttpError(401, 'invalid_token', message, {
+    about: 'programs_only',
+    headers: { 'WWW-Authenticate': 'Bearer' },
+  });
 }
 
-/** `bound` and `unbound` tokens were presented with the scheme of the other kind. */
-type Refusal = TokenFault | 'ended' | 'bound' | 'unbound';
+/**
+ * `bound` and `unbound` tokens were presented with the scheme of the other kind. The settings do not have the MCP server of an `unconfigured`
+ * token.
+ */
+type Refusal = TokenFault | 'ended' | 'unconfigured' | 'bound' | 'unbound';
 
 /** `unknown` tokens, which we did not sign, get no details. */
 const REFUSALS: Record<Refusal, string> = {
@@ -100,6 +122,7 @@ const REFUSALS: Record<Refusal, string> = {
   expired: 'the access token has expired: refresh it, or sign in again',
   'wrong-audience': 'the access token is for another address: sign in through this connect link',
   ended: 'this access token, or the sign-in behind it, has ended: refresh it, or sign in again',
+  unconfigured: 'the MCP server of this connect link is no longer configured',
   bound: 'this access token is bound to a key: send it as DPoP, with a proof of that key',
   unbound: 'this access token is not bound to a key: send it as Bearer',
 };
@@ -109,6 +132,7 @@ const MINTED_REFUSALS: Record<Refusal, string> = {
   expired: 'this minted token has expired; ',
   'wrong-audience': 'this token is for another address; ',
   ended: 'this minted token was revoked; ',
+  unconfigured: 'the MCP server of this minted token is no longer configured; ',
   bound: '',
   unbound: 'minted tokens are sent as Bearer; ',
 };
@@ -137,7 +161,7 @@ export function presentedToken(authorization = ''): PresentedToken {
 }
 
 async function callerOf(
-  { addresses, records, verifyToken }: Authentication,
+  { addresses, levels, providers, records, verifyToken }: Authentication,
   connector: Connector,
   token: string,
   scheme: Scheme,
@@ -150,7 +174,7 @@ async function callerOf(
     !jti ||
     typeof clientId !== 'string' ||
     typeof grantId !== 'string' ||
-    !isLevel(scope)
+    typeof scope !== 'string'
   )
     return 'unknown';
   const keyThumbprint = boundKey(claims);
@@ -168,15 +192,17 @@ async function callerOf(
     grant.grant.accountId === sub &&
     grant.grant.clientId === clientId;
   if (!isActive || !account || !isValidSince(account, grant.createdAt)) return 'ended';
+  const via = isAsserted(grant) ? 'id-jag' : 'sign-in';
+  if (!isInAudience(providers, connector, account, via)) return 'ended';
   // The person lowered the level after the token was issued. The client refreshes it.
-  if (!allowsLevel(grant, scope)) return 'ended';
+  if (!allowsLevel(levels, grant, scope)) return 'ended';
   return {
     accountId: sub,
     clientId,
     grantId,
     connector: connector.id,
     tokenId: jti,
-    level: lowest(scope, connector.level),
+    level: lowest(levels, scope, connector.level),
     ceiling: connector.level,
     minted: false,
     ...(keyThumbprint === undefined ? {} : { keyThumbprint }),
@@ -191,17 +217,18 @@ function boundKey({ cnf }: JWTPayload): string | undefined {
 }
 
 async function mintedCallerOf(
-  { addresses, records, verifyToken }: Authentication,
+  { addresses, levels, records, upstreams, verifyToken }: Authentication,
   token: string,
   scheme: Scheme,
 ): Promise<MintedCaller | Refusal> {
   const claims = await verifyToken(token, mintedAudience(addresses.resourceUrl));
   if (typeof claims === 'string') return claims;
-  if (!claims.sub || !claims.jti || !isLevel(claims.scope)) return 'unknown';
+  if (!claims.sub || !claims.jti || typeof claims.scope !== 'string') return 'unknown';
   if (scheme === 'DPoP') return 'unbound';
   const record = await records.readMintedToken(claims.jti);
   if (!record) return 'ended';
-  const level = lowest(claims.scope, record.level);
+  const level = lowest(levels, claims.scope, record.level);
+  if (!isServed(upstreams, record) || !isLevel(levels, level)) return 'unconfigured';
   return {
     accountId: claims.sub,
     clientId: claims.sub,

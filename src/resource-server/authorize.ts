@@ -1,7 +1,7 @@
 // Decides whether a caller's permission level is enough for a call (RFC 6750 section 3.1, MCP authorization).
 import type { Connector } from '../connectors/connector.ts';
 import { HttpError } from '../http/errors.ts';
-import { isAtLeast, type Level } from '../permission-level.ts';
+import { isAtLeast, type Level, type Levels } from '../permission-levels.ts';
 import { type Caller, challenge } from './authenticate.ts';
 import type { Addresses } from './metadata.ts';
 
@@ -12,21 +12,23 @@ export type RequiredLevel = { level: Level; tool: string };
 
 /** `step-up`: the person can grant the level (403 `insufficient_scope`). `forbidden`: nobody can grant it on this link. */
 export function authorize(
+  levels: Levels,
   caller: Pick<Caller, 'level' | 'ceiling' | 'minted'>,
   required: Level,
 ): Decision {
-  if (isAtLeast(caller.level, required)) return 'allowed';
-  return !caller.minted && isAtLeast(caller.ceiling, required) ? 'step-up' : 'forbidden';
+  if (isAtLeast(levels, caller.level, required)) return 'allowed';
+  return !caller.minted && isAtLeast(levels, caller.ceiling, required) ? 'step-up' : 'forbidden';
 }
 
 /** Throws 403 if the person can grant the missing level. A forbidden call passes: the MCP handler returns a tool error. */
 export function requireLevel(
+  levels: Levels,
   addresses: Addresses,
   connector: Connector,
   caller: Caller,
   required: RequiredLevel | undefined,
 ): void {
-  if (!required || authorize(caller, required.level) !== 'step-up') return;
+  if (!required || authorize(levels, caller, required.level) !== 'step-up') return;
   const { level, tool } = required;
   const header = challenge(addresses, connector, {
     error: 'insufficient_scope',
@@ -54,6 +56,7 @@ export function denialText(
 
 /** The highest level that the messages of a JSON-RPC body need, be it one message or a batch. */
 export function highestRequired(
+  levels: Levels,
   body: unknown,
   requiredBy: (message: unknown) => RequiredLevel | undefined,
 ): RequiredLevel | undefined {
@@ -62,7 +65,9 @@ export function highestRequired(
     .map(requiredBy)
     .reduce(
       (highest, required) =>
-        !required || (highest && isAtLeast(highest.level, required.level)) ? highest : required,
+        !required || (highest && isAtLeast(levels, highest.level, required.level))
+          ? highest
+          : required,
       undefined,
     );
 }

@@ -238,6 +238,7 @@ export function subscriptionEnded(id: MessageId): object {
 const ERROR_CODES: Readonly<Record<string, number>> = {
   parse_error: -32_700,
   invalid_message: -32_600,
+  method_not_found: -32_601,
   header_mismatch: -32_020,
 };
 

@@ -2,10 +2,20 @@
 import { type Host, hosts, isLoopback, isLoopbackUrl } from './addresses.ts';
 import type { Environment } from './environment.ts';
 import { providersIn } from './identity-provider.ts';
+import { DEFAULT_LEVELS, levelIds } from '../permission-levels.ts';
 import type { SettingsIssue } from './issues.ts';
 import { isRedirectUri } from './redirect-uri.ts';
-import { ROLES, type Role, type SettingsFile, type UpstreamSettings } from './schema.ts';
-import { type Path, type Source, hidden, issueAt, settingName, valueAt } from './source.ts';
+import { ROLES, type Role, type SettingsFile, type UpstreamInFile } from './schema.ts';
+import {
+  type Path,
+  type Source,
+  hidden,
+  issueAt,
+  pathName,
+  settingName,
+  valueAt,
+} from './source.ts';
+import { upstreamsIn } from './upstreams.ts';
 import type { Address } from './value-types.ts';
 
 export function checkStore(
@@ -50,11 +60,57 @@ export function checkProviders(source: Source, file: Partial<SettingsFile>): Set
 }
 
 /** Calls to Gatehouse itself would loop. */
-export function checkUpstream(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
-  const url = file.resourceServer?.upstream?.url;
-  if (url === undefined || !isOwn(url, file)) return [];
+export function checkUpstreams(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const expected = 'the address of your MCP server, not an address of Gatehouse itself';
-  return [issueAt(source, ['resourceServer', 'upstream', 'url'], expected)];
+  return upstreamsIn(file)
+    .filter(([, { url }]) => isOwn(url, file))
+    .map(([path]) => issueAt(source, [...path, 'url'], expected));
+}
+
+/** Checks every setting that names a level, also beside others that are wrong. */
+export function checkLevels(source: Source, { levels }: Partial<SettingsFile>): SettingsIssue[] {
+  if (!levels) return [];
+  const ids = levelIds(levels);
+  const expected = ids.length === 1 ? String(ids[0]) : `one of ${ids.join(', ')}`;
+  return levelPaths(source)
+    .filter((path) => {
+      const level = valueAt(source.document, path);
+      return typeof level === 'string' && !ids.includes(level);
+    })
+    .map((path) => issueAt(source, path, expected));
+}
+
+function levelPaths({ document }: Source): Path[] {
+  const list = valueAt(document, ['resourceServer', 'upstreams']);
+  const upstreams: Path[] = [
+    ['resourceServer', 'upstream'],
+    ...(Array.isArray(list) ? list.map((_, n): Path => ['resourceServer', 'upstreams', n]) : []),
+  ];
+  return [
+    ...placesIn(document, ['entitlements']),
+    ...upstreams.flatMap((path) => [
+      [...path, 'defaultLevel'],
+      ...placesIn(document, [...path, 'tools']),
+    ]),
+  ];
+}
+
+/** The path of `level` in each item of the list at `path`. */
+function placesIn(document: unknown, path: Path): Path[] {
+  const list = valueAt(document, path);
+  return Array.isArray(list) ? list.map((_, n) => [...path, n, 'level']) : [];
+}
+
+/** The sample hides fields by the default levels. */
+export function checkSampleLevels(
+  source: Source,
+  { levels, resourceServer }: Partial<SettingsFile>,
+): SettingsIssue[] {
+  if (!levels || !resourceServer || resourceServer.upstream || resourceServer.upstreams) return [];
+  const [given, needed] = [levels, DEFAULT_LEVELS].map((list) => levelIds(list).join(', '));
+  if (given === needed) return [];
+  const expected = `${needed}, which the built-in sample needs; for levels of your own, set resourceServer.upstream`;
+  return [issueAt(source, ['levels'], expected, given)];
 }
 
 /** Introspection clients and pre-registered clients share one id space. */
@@ -179,9 +235,8 @@ export function checkProduction(
   const { authUrl, resourceUrl, managementUrl } = file;
   const isDevelopmentIdpGiven = valueAt(source.document, ['developmentIdp']) !== undefined;
   const https = 'an https address';
-  const upstream = file.resourceServer?.upstream;
-  const httpsUpstream =
-    'an https address (or resourceServer.upstream.privateNetwork: true on a private network)';
+  const httpsUpstream = (path: Path) =>
+    `an https address (or ${pathName([...path, 'privateNetwork'])}: true on a private network)`;
   const refusals: [boolean, Path, string][] = [
     [isPlain(authUrl), ['authUrl'], https],
     [isPlain(resourceUrl), ['resourceUrl'], https],
@@ -198,7 +253,11 @@ export function checkProduction(
         [isPlain(jwksUri), [...path, 'jwksUri'], https],
       ] satisfies [boolean, Path, string][];
     }),
-    [isOpenUpstream(upstream), ['resourceServer', 'upstream', 'url'], httpsUpstream],
+    ...upstreamsIn(file).map(([path, upstream]): [boolean, Path, string] => [
+      isOpenUpstream(upstream),
+      [...path, 'url'],
+      httpsUpstream(path),
+    ]),
     [isDevelopmentIdpGiven, ['developmentIdp'], 'no value; use identityProvider instead'],
   ];
   return refusals
@@ -213,8 +272,8 @@ function isManagementReachable(file: Partial<SettingsFile>): boolean {
 }
 
 /** Plain http to another computer can be read and changed on the network. */
-function isOpenUpstream(upstream: UpstreamSettings | undefined): boolean {
-  return isPlain(upstream?.url) && isPublic(upstream?.url) && !upstream?.privateNetwork;
+function isOpenUpstream({ url, privateNetwork }: UpstreamInFile): boolean {
+  return isPlain(url) && isPublic(url) && !privateNetwork;
 }
 
 export function inProduction(reason: string): string {

@@ -16,6 +16,8 @@ export type AcceptedFrom = { via: Via; issuers: readonly string[] };
 
 /** The people that a rule matches. */
 export type Match = MatchInFile & { from: AcceptedFrom };
+/** One rule of a connector's audience. Exactly one of `email`, `emailDomain` and `group` is present. */
+export type AudienceRule = Pick<MatchInFile, 'email' | 'emailDomain' | 'group' | 'provider'>;
 export type Entitlement = Omit<RuleInFile, 'match'> & { match: Match };
 
 /** A sign-in provider or a trusted issuer. */
@@ -139,6 +141,34 @@ export function checkRules(source: Source, file: Partial<SettingsFile>): Setting
 }
 
 type Expected = [key: keyof MatchInFile, expected: string];
+
+/** Returns the member of an audience rule that is wrong with these providers, and what is expected there. */
+export function audienceIssue(
+  rule: AudienceRule,
+  asserters: readonly Asserter[],
+): Expected | undefined {
+  return providerIssue(rule, asserters, false);
+}
+
+/** Undefined if the rule does not fit the providers, which may have changed since it was stored: it then matches nobody. */
+export function resolveAudienceRule(
+  rule: AudienceRule,
+  asserters: readonly Asserter[],
+): Match | undefined {
+  if (audienceIssue(rule, asserters)) return undefined;
+  return { ...rule, from: acceptedFrom(rule, asserters) };
+}
+
+/** Adds the only provider to a rule about a group, so that a provider that is added later does not match it. */
+export function withProviderOfGroup(
+  rule: AudienceRule,
+  asserters: readonly Asserter[],
+): AudienceRule {
+  const [only, ...others] = signInProviders(asserters);
+  if (rule.group === undefined || rule.provider !== undefined || !only || others.length > 0)
+    return rule;
+  return { ...rule, provider: only.id };
+}
 
 function providerIssue(
   match: MatchInFile,

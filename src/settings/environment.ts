@@ -8,7 +8,10 @@ import { ROLES } from './schema.ts';
 /** An empty variable counts as not set. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A variable that is set. `value` is `text` as it would be at `path` in the file. */
+/** Settings on the command line, which take precedence over variables. Relative paths are resolved from the working directory. */
+export type CommandLineSettings = { config?: string; dataDir?: string; upstream?: string };
+
+/** A variable, or an option of the command line, that is set. `value` is `text` as it would be at `path` in the file. */
 export type Variable = { name: string; path: Path; text: string; value: unknown };
 
 /** The setting that each variable overrides. */
@@ -34,7 +37,8 @@ export const VARIABLE_PATHS: Readonly<Record<string, Path>> = {
 
 /** Variables without a setting in the file, with their descriptions for the settings reference. */
 export const OTHER_VARIABLES: Readonly<Record<string, string>> = {
-  GATEHOUSE_CONFIG: 'Settings file. Default: `config/development.yaml`.',
+  GATEHOUSE_CONFIG:
+    'Settings file. Default: `gatehouse.yaml` in the current folder if it exists, otherwise `config/development.yaml`.',
   GATEHOUSE_SECRET:
     'Root secret of at least 32 characters, from which all keys are derived; the same in every process. Required in production, generated in development.',
   GATEHOUSE_SECRET_FILE: 'File that contains the root secret.',
@@ -45,11 +49,27 @@ export const OTHER_VARIABLES: Readonly<Record<string, string>> = {
   GATEHOUSE_MANAGEMENT_KEY_FILE: 'File that contains the management key.',
 };
 
-export function variablesIn(environment: Environment): Variable[] {
-  return Object.entries(VARIABLE_PATHS).flatMap(([name, path]) => {
+const UPSTREAM_URL: Path = ['resourceServer', 'upstream', 'url'];
+
+/** Without variables that an option replaces. */
+export function variablesIn(
+  environment: Environment,
+  { dataDir, upstream }: CommandLineSettings = {},
+): Variable[] {
+  const options: Variable[] = [
+    ...(dataDir === undefined
+      ? []
+      : [{ name: '--data-dir', path: ['dataDir'], text: dataDir, value: resolve(dataDir) }]),
+    ...(upstream === undefined
+      ? []
+      : [{ name: '--upstream', path: UPSTREAM_URL, text: upstream, value: upstream }]),
+  ];
+  const variables = Object.entries(VARIABLE_PATHS).flatMap(([name, path]) => {
     const text = environment[name];
-    return text ? [{ name, path, text, value: fileValue(name, text) }] : [];
+    const isReplaced = options.some((other) => other.path.join('.') === path.join('.'));
+    return text && !isReplaced ? [{ name, path, text, value: fileValue(name, text) }] : [];
   });
+  return [...options, ...variables];
 }
 
 /** Relative paths in variables are resolved from the working directory. */

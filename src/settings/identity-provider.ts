@@ -1,5 +1,5 @@
 // The configured sign-in providers or, in development, the embedded one.
-import { issueAt, type Path, PROJECT_ROOT, settingName, type Source, valueAt } from './source.ts';
+import { issueAt, type Path, settingName, type Source, valueAt } from './source.ts';
 import type { SettingsIssue } from './issues.ts';
 import { identityProviderSchema } from './identity-provider-schema.ts';
 import type { SettingsFile } from './schema.ts';
@@ -86,7 +86,7 @@ function configuredProvider(
   const value = { ...provider, embedded: false };
   if (!clientSecretFile) return withSecretIfNeeded(source, path, value);
   const setting = settingName(source, [...path, 'clientSecretFile']);
-  const secret = readSecretFile(clientSecretFile, setting, { base: PROJECT_ROOT });
+  const secret = readSecretFile(clientSecretFile, setting, { base: source.folder });
   if (!secret.value) return { issues: secret.issues };
   return { value: { ...value, clientSecret: secret.value }, issues: [] };
 }

@@ -7,6 +7,8 @@ import {
   type NamedSecrets,
   checkClientIds,
   checkDistinctSecrets,
+  checkLevels,
+  checkSampleLevels,
   checkListeners,
   checkMetadataDocuments,
   checkPlaceholders,
@@ -15,33 +17,42 @@ import {
   checkRedirects,
   checkStore,
   checkTrustedIssuers,
-  checkUpstream,
+  checkUpstreams,
   inProduction,
   productionReason,
   secretsInFile,
 } from './checks.ts';
 import { checkProviderIds, checkRules, resolveRules } from './entitlements.ts';
-import { type Environment, checkVariableNames } from './environment.ts';
+import { type CommandLineSettings, type Environment, checkVariableNames } from './environment.ts';
 import { type IdentityProvider, providersIn, readIdentityProviders } from './identity-provider.ts';
 import { SettingsError, type SettingsIssue, characters, nearestName } from './issues.ts';
 import { resolveLimits } from './limits.ts';
 import { type SettingsFile, settingsSchema } from './schema.ts';
+import { readSource, type SettingsTree, sourceOf } from './read-source.ts';
+import type { Secrets } from './secret-file.ts';
 import { type Reading, checkManagementKey, keepSecret, readSecret } from './secrets.ts';
 import type { Settings } from './settings.ts';
 import {
-  PROJECT_ROOT,
   type Path,
   type Source,
   errorCode,
   isMapping,
   issueAt,
   pathName,
-  readSource,
+  resolveDataDir,
   valueAt,
+  withValue,
 } from './source.ts';
 import { readTraces } from './traces.ts';
+import { readUpstreams } from './upstreams.ts';
 
 const DRAIN_IN_PRODUCTION = 5;
+
+type LoadOptions = {
+  makesSecrets?: boolean;
+  /** Options of the command line. */
+  options?: CommandLineSettings | undefined;
+};
 
 /**
  * Throws SettingsError. If all settings are valid, generates the missing secrets in the data directory: the management key and, in
@@ -49,12 +60,17 @@ const DRAIN_IN_PRODUCTION = 5;
  */
 export function loadSettings(
   environment: Environment = process.env,
-  { makesSecrets = true } = {},
+  { makesSecrets = true, options = {} }: LoadOptions = {},
 ): Settings {
-  const source = readSource(environment);
+  return resolveSettings(readSource(environment, options), makesSecrets);
+}
+
+function resolveSettings(source: Source, makesSecrets: boolean): Settings {
+  const { environment } = source;
   const { file, sound, issues } = parseSettings(source);
   const reason = productionReason(source, sound, environment);
   const identityProviders = readIdentityProviders(source, sound);
+  const upstreams = readUpstreams(source, sound, environment);
   const secret = requireSecret(readSecret(environment, 'GATEHOUSE_SECRET'), reason);
   const previousSecret = readSecret(environment, 'GATEHOUSE_PREVIOUS_SECRET');
   const managementKey = readSecret(environment, 'GATEHOUSE_MANAGEMENT_KEY');
@@ -67,17 +83,21 @@ export function loadSettings(
   ] as const;
   const all = [
     ...checkVariableNames(environment),
+    ...source.issues,
     ...issues,
     ...checkListeners(source, sound),
+    ...checkLevels(source, sound),
+    ...checkSampleLevels(source, sound),
     ...checkStore(source, sound),
     ...checkRedirects(source, sound),
     ...checkClientIds(source, sound),
     ...checkTrustedIssuers(source, sound),
     ...checkMetadataDocuments(source, sound),
-    ...checkUpstream(source, sound),
+    ...checkUpstreams(source, sound),
     ...checkProviders(source, sound),
     ...(reason ? checkProduction(source, sound, reason) : []),
     ...identityProviders.issues,
+    ...upstreams.issues,
     ...checkProviderIds(source, sound),
     ...checkRules(source, sound),
     ...secret.issues,
@@ -89,8 +109,9 @@ export function loadSettings(
     ...(reason ? checkDistinctSecrets(secrets, previousSecret.value, reason) : []),
   ];
   if (all.length > 0 || !file || !identityProviders.value) throw new SettingsError(all);
-  const dataDir = resolve(PROJECT_ROOT, file.dataDir);
+  const dataDir = resolveDataDir(source, file.dataDir);
   const { store } = file;
+  const { upstream: _upstream, upstreams: _upstreams, ...resourceServer } = file.resourceServer;
   const mayRead = (name: string) => makesSecrets || existsSync(join(dataDir, name));
   const kept = (name: string) => keptSecret(source, dataDir, name);
   if (!secret.value && !mayRead('secret')) throw new SettingsError([notMadeYet(dataDir)]);
@@ -99,12 +120,17 @@ export function loadSettings(
     production: reason !== undefined,
     environmentName: reason ? 'production' : 'development',
     dataDir,
-    ...(file.theme === undefined ? {} : { theme: resolve(PROJECT_ROOT, file.theme) }),
+    ...(file.theme === undefined ? {} : { theme: resolve(source.folder, file.theme) }),
+    ...(file.secretFile === undefined
+      ? {}
+      : { secretFile: resolve(source.folder, file.secretFile) }),
     drain: file.drain ?? (reason ? DRAIN_IN_PRODUCTION : 0),
     store: store.kind === 'sqlite' ? { ...store, file: resolve(dataDir, store.file) } : store,
     listen: resolveListeners(file),
     identityProviders: identityProviders.value,
     ...resolveRules(file, identityProviders.value),
+    resourceServer,
+    upstreams: upstreams.value ?? [],
     limits: resolveLimits(file.limits, reason !== undefined),
     traces: traces.value,
     secret: secret.value ?? kept('secret'),
@@ -149,6 +175,17 @@ function keptSecret(source: Source, dataDir: string, name: string): string {
     const expected = `a directory that this process can write to (${errorCode(cause)})`;
     throw new SettingsError([issueAt(source, ['dataDir'], expected, JSON.stringify(dataDir))]);
   }
+}
+
+/** Throws SettingsError if Gatehouse would not start with a file and its secrets. Of other variables, only NODE_ENV counts. */
+export function requireValidSettings(
+  { tree, folder }: SettingsTree,
+  secrets: Secrets,
+  { NODE_ENV }: Environment = process.env,
+): void {
+  // The secret file does not exist yet, so its content takes the way of the environment.
+  const document = withValue(tree, ['secretFile'], undefined);
+  resolveSettings(sourceOf({ tree: document, folder }, { NODE_ENV, ...secrets }), false);
 }
 
 /** `sound` contains the valid top-level settings, so that checks across settings can run despite other issues. */

@@ -1,8 +1,9 @@
 // Address and key of the management API for the command line. Reads and validates no other setting.
 import { readFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
-import { errorCode, issueAt, PROJECT_ROOT, readSource, type Source, valueAt } from './source.ts';
-import type { Environment } from './environment.ts';
+import { join } from 'node:path';
+import { readSource } from './read-source.ts';
+import { errorCode, issueAt, resolveDataDir, type Source, valueAt } from './source.ts';
+import type { CommandLineSettings, Environment } from './environment.ts';
 import { checkManagementKey, readSecret } from './secrets.ts';
 import { SettingsError } from './issues.ts';
 import { settingsSchema } from './schema.ts';
@@ -13,9 +14,12 @@ const KEY = 'GATEHOUSE_MANAGEMENT_KEY';
 const { managementUrl, dataDir } = settingsSchema.shape;
 
 /** Throws SettingsError. Ignores issues of other settings, which the server reports at its start. */
-export function findManagementAccess(environment: Environment = process.env): ManagementAccess {
-  const source = readSource(environment);
-  const key = givenKey(environment) ?? keptKey(source);
+export function findManagementAccess(
+  environment: Environment = process.env,
+  options: CommandLineSettings = {},
+): ManagementAccess {
+  const source = readSource(environment, options);
+  const key = givenKey(source.environment) ?? keptKey(source);
   return { url: setting(source, 'managementUrl', managementUrl), key };
 }
 
@@ -35,14 +39,15 @@ function givenKey(environment: Environment): string | undefined {
 }
 
 function keptKey(source: Source): string {
-  const file = join(resolve(PROJECT_ROOT, setting(source, 'dataDir', dataDir)), 'management.key');
+  if (source.issues.length > 0) throw new SettingsError(source.issues);
+  const file = join(resolveDataDir(source, setting(source, 'dataDir', dataDir)), 'management.key');
   try {
     return sendable(readFileSync(file, 'utf8').trim(), file);
   } catch (cause) {
     if (cause instanceof SettingsError) throw cause;
     const given = `nothing, and ${file} cannot be read (${errorCode(cause)})`;
     const expected =
-      'the management key; Gatehouse generates the file at its first start (npm start)';
+      'the management key; Gatehouse generates the file at its first start (npx gatehouse start)';
     throw new SettingsError([{ setting: KEY, given, expected }]);
   }
 }

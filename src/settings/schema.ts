@@ -1,6 +1,6 @@
 // The schema of the settings file. `npm run settings:reference` writes config/settings.md from the descriptions.
 import { z } from 'zod';
-import { LEVELS } from '../permission-level.ts';
+import { DEFAULT_LEVELS, OFFLINE_ACCESS } from '../permission-levels.ts';
 import {
   emailDomain,
   identityProviderSchema,
@@ -24,9 +24,61 @@ export const ROLES = ['authorization-server', 'resource-server', 'management'] a
 export const role = z.enum(ROLES);
 export type Role = z.output<typeof role>;
 
+const YES_OR_NO = 'true or false';
+const MAX_LEVELS = 8;
+const MAX_LEVEL_TEXT = 500;
+const LEVEL_ID = 'an id of 1 to 32 lower-case letters, digits and dashes that starts with a letter';
+
+/** `checks.ts` compares it with `levels`. */
+const levelId = z.string('the id of a level').meta({ valueType: 'id of a level' });
+
+const LEVEL_TEXT = `a text of at most ${MAX_LEVEL_TEXT} characters, or one for each language, such as {en: …, de: …}`;
+const levelText = z
+  .union(
+    [
+      z.string().trim().min(1).max(MAX_LEVEL_TEXT),
+      z
+        .record(
+          z.string().regex(/^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$/),
+          z.string().trim().min(1).max(MAX_LEVEL_TEXT),
+        )
+        .refine((texts) => Object.keys(texts).length > 0),
+    ],
+    LEVEL_TEXT,
+  )
+  .meta({ valueType: 'text, or texts by language' });
+
+/** Scopes with a meaning of their own. */
+const RESERVED_SCOPES: readonly string[] = ['openid', OFFLINE_ACCESS];
+
+const levelsSchema = z
+  .array(
+    z.strictObject({
+      id: z
+        .string(LEVEL_ID)
+        .regex(/^[a-z][a-z0-9-]{0,31}$/, LEVEL_ID)
+        .refine(
+          (id) => !RESERVED_SCOPES.includes(id),
+          `an id other than ${RESERVED_SCOPES.join(' and ')}`,
+        )
+        .describe('The scope, and what other settings and commands name.'),
+      title: levelText.optional().describe('Title on pages.'),
+      sees: levelText.optional().describe('What an app sees or does with it.'),
+      hidden: levelText.optional().describe('What stays hidden.'),
+      example: levelText.optional().describe('A question that an app can answer with it.'),
+      recorded: z
+        .boolean(YES_OR_NO)
+        .default(false)
+        .describe('Record each call in the audit log before its response. Never preselected.'),
+    }),
+    'a list of levels, each with an id, the lowest first',
+  )
+  .min(1, 'one level or more')
+  .max(MAX_LEVELS, `at most ${MAX_LEVELS} levels`)
+  .refine(haveOwnIds, 'a unique id for each');
+
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
-const YES_OR_NO = 'true or false';
 const email = z.email('an e-mail address').meta({ valueType: 'e-mail address' });
 
 /** `login#id` matches the numeric id. A login alone can be given up and registered by somebody else. */
@@ -76,9 +128,7 @@ const entitlement = z.strictObject({
       'exactly one of anyone, subject, email, emailDomain, group, organization',
     )
     .describe('People that the rule applies to: exactly one criterion, and optionally `provider`.'),
-  level: z
-    .enum(LEVELS)
-    .describe('Highest level that these people may grant. Calls with `full` are recorded.'),
+  level: levelId.describe('Highest level that these people may grant: an id of `levels`.'),
 });
 /** A rule as written in the file. `entitlements.ts` resolves it. */
 export type RuleInFile = z.output<typeof entitlement>;
@@ -203,8 +253,26 @@ const upstreamTimeout = duration.refine(
   'at most 1h',
 );
 
+const HEADER_VALUE = 'a text, {env: <variable>} or {file: <path>}';
+
+/** A credential for the upstream. `upstreams.ts` checks the names and reads variables and files. */
+const headerValue = z.union(
+  [
+    z.string(),
+    z.strictObject({ env: z.string().min(1) }),
+    z.strictObject({ file: z.string().min(1) }),
+  ],
+  HEADER_VALUE,
+);
+
+export const TOOL_LEVELS = ['declared', 'annotations'] as const;
+
 /** Durations in seconds. `url` is not normalised, because it is the audience of the caller header. */
 export const upstreamSchema = z.strictObject({
+  name: z.string().min(1).max(80).optional().meta({
+    description: 'Name in the console and in commands.',
+    defaultText: 'the host of `url`',
+  }),
   url: upstreamUrl.describe(
     'Address of the MCP server. Production requires https unless it is on this computer. Redirects are not followed.',
   ),
@@ -212,6 +280,11 @@ export const upstreamSchema = z.strictObject({
     .boolean()
     .default(false)
     .describe('Accept plain http in production, for a network that nobody else can listen on.'),
+  headers: z.record(z.string().min(1).max(128), headerValue).default({}).meta({
+    description:
+      'Headers of every request to the upstream, such as `Authorization: {env: TOOLS_AUTHORIZATION}`. A value is a text, `{env: <variable>}` or `{file: <path>}`, read at the start and never shown. Headers that Gatehouse or the connection sets are refused.',
+    valueType: 'header names with values',
+  }),
   timeout: upstreamTimeout
     .prefault('60s')
     .describe(
@@ -236,17 +309,22 @@ export const upstreamSchema = z.strictObject({
     .describe(
       'Maximum number of concurrent calls and streams in each process. Streams that only wait for notifications may use four fifths of it.',
     ),
-  defaultLevel: z
-    .enum(LEVELS)
-    .default('full')
-    .describe(
+  defaultLevel: levelId.optional().meta({
+    description:
       'Level required for tools that are not in `tools`, and for resources, prompts and other methods.',
+    defaultText: 'the highest level',
+  }),
+  toolLevels: z
+    .enum(TOOL_LEVELS)
+    .default('declared')
+    .describe(
+      'Level of the tools that are not in `tools`. `declared`: `defaultLevel`. `annotations`: a tool that the upstream annotates with `readOnlyHint: true` needs the lowest level, one with `readOnlyHint: false` and `destructiveHint: false` the second of three or more, and every other the highest. With `annotations`, you trust what the upstream says about its tools.',
     ),
   tools: z
     .array(
       z.strictObject({
         name: z.string().min(1).max(128).describe('Name of the tool, as in `tools/list`.'),
-        level: z.enum(LEVELS).describe('Level required to call the tool.'),
+        level: levelId.describe('Level required to call the tool.'),
       }),
     )
     .refine((tools) => isDistinct(tools.map(({ name }) => name)), 'a unique name for each')
@@ -256,7 +334,20 @@ export const upstreamSchema = z.strictObject({
     ),
 });
 
-export type UpstreamSettings = z.output<typeof upstreamSchema>;
+export type UpstreamInFile = z.output<typeof upstreamSchema>;
+
+const MAX_UPSTREAMS = 50;
+
+const upstreamsSchema = z
+  .array(
+    z.strictObject({
+      id: shortId.describe('Id that connectors and minted tokens name.'),
+      ...upstreamSchema.shape,
+    }),
+  )
+  .min(1)
+  .max(MAX_UPSTREAMS, `at most ${MAX_UPSTREAMS} upstreams`)
+  .refine(haveOwnIds, 'a unique id for each');
 
 export const settingsSchema = z.strictObject({
   productName: z.string().min(1).max(60).default('Gatehouse').describe('Name on every page.'),
@@ -330,7 +421,13 @@ export const settingsSchema = z.strictObject({
     valueType: 'store address',
   }),
   dataDir: z.string().min(1).default('.data').meta({
-    description: 'Directory of the embedded store and of generated secrets.',
+    description:
+      'Directory of the embedded store and of generated secrets. The default is in the current folder.',
+    valueType: 'path',
+  }),
+  secretFile: z.string().min(1).optional().meta({
+    description:
+      'File with the root secret alone, or with several secrets as lines `NAME=value` ([names](README.md#secrets)). Environment variables take precedence.',
     valueType: 'path',
   }),
   logLevel: z.enum(LOG_LEVELS).default('info').describe('Minimum level of log entries.'),
@@ -385,6 +482,13 @@ export const settingsSchema = z.strictObject({
     .describe(
       'Embedded identity provider without passwords, for development only, in place of `identityProvider`.',
     ),
+  levels: levelsSchema
+    .default(() => DEFAULT_LEVELS.map((level) => ({ ...level })))
+    .meta({
+      description:
+        'The permission levels, the lowest first, at most 8. Each includes those before it. Without texts, pages show neutral ones. A connector, grant or token whose level is removed gives no access.',
+      defaultText: '`analytics`, `operations`, `admin`, `full` (recorded)',
+    }),
   entitlements: z
     .array(entitlement, 'a list of rules, each with match and level')
     .min(1)
@@ -501,6 +605,11 @@ export const settingsSchema = z.strictObject({
         description:
           'Your own MCP server (Streamable HTTP), which receives the authorized calls with the caller in `Gatehouse-Caller`, a signed JWT. It never receives the token of the caller ([details](../src/resource-server/upstream/README.md)).',
         defaultText: 'the built-in sample',
+      }),
+      upstreams: upstreamsSchema.optional().meta({
+        description:
+          'Several MCP servers, in place of `upstream`, each with an `id` and the settings of `upstream`. A connector and a minted token lead to one of them, by default the first. `upstream` has the id `default`; connectors from before there were ids lead to the upstream with this id. If an upstream is removed, its connect links and minted tokens stop working.',
+        sameAs: 'resourceServer.upstream',
       }),
     })
     .prefault({})

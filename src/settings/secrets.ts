@@ -32,11 +32,14 @@ export function readSecretFile(
   try {
     return checkSecret(readFileSync(resolve(base, file), 'utf8'), setting, minCharacters);
   } catch (cause) {
-    // Hide a value that does not look like a path: it may be the secret, set in the wrong variable.
-    const given = /^\.{0,2}\//.test(file) ? JSON.stringify(file) : hidden(file);
     const expected = `a readable file (${errorCode(cause)})`;
-    return { issues: [{ setting, given, expected }] };
+    return { issues: [{ setting, given: shownPath(file), expected }] };
   }
+}
+
+/** Hides a value that does not look like a path: it may be the secret, set in the wrong place. */
+export function shownPath(file: string): string {
+  return /^\.{0,2}\/|^[\w-]{1,20}\.[a-z]{2,8}$/.test(file) ? JSON.stringify(file) : hidden(file);
 }
 
 function checkSecret(text: string, setting: string, minCharacters: number): Reading {

@@ -5,11 +5,18 @@ import type { Limits } from './limits.ts';
 import type { Listeners } from './addresses.ts';
 import type { SettingsFile } from './schema.ts';
 import type { TraceSettings } from './traces.ts';
+import type { Upstream } from './upstreams.ts';
 
 /** Durations in seconds, absolute paths. Contains secrets: never log it. */
 export type Settings = Omit<
   SettingsFile,
-  'listen' | 'identityProvider' | 'identityProviders' | 'entitlements' | 'limits' | 'management'
+  | 'listen'
+  | 'identityProvider'
+  | 'identityProviders'
+  | 'entitlements'
+  | 'limits'
+  | 'management'
+  | 'resourceServer'
 > & {
   /** NODE_ENV is `production`, or other computers can reach a host. Production refuses development parts. */
   production: boolean;
@@ -23,6 +30,9 @@ export type Settings = Omit<
   entitlements: Entitlement[];
   management: { administrators: Match[] };
   limits: Limits;
+  resourceServer: Omit<SettingsFile['resourceServer'], 'upstream' | 'upstreams'>;
+  /** The operator's MCP servers. Empty if the sample serves calls. */
+  upstreams: readonly Upstream[];
   /** Undefined if traces are off. */
   traces: TraceSettings | undefined;
   /** Root secret of at least 32 characters, from which other keys are derived. */

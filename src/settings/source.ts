@@ -1,9 +1,7 @@
 // The settings before validation: the YAML file with the environment variables applied, addressed by path.
-import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { LineCounter, parseDocument } from 'yaml';
-import { type Environment, type Variable, variablesIn } from './environment.ts';
-import { SettingsError, type SettingsIssue, characters } from './issues.ts';
+import type { Environment, Variable } from './environment.ts';
+import { type SettingsIssue, characters } from './issues.ts';
 
 export type Path = readonly PropertyKey[];
 export type Mapping = Readonly<Record<PropertyKey, unknown>>;
@@ -43,74 +41,29 @@ export function pathName(path: Path): string {
   }, '');
 }
 
-/** Base of relative paths in the settings file. */
-export const PROJECT_ROOT = resolve(import.meta.dirname, '../..');
-
-const DEFAULT_FILE = 'config/development.yaml';
-
-/** Reads the file in GATEHOUSE_CONFIG. Throws SettingsError if it cannot be read or is not YAML. */
-export function readSettingsFile(environment: Environment): unknown {
-  const named = environment['GATEHOUSE_CONFIG'];
-  const path = named ? resolve(named) : resolve(PROJECT_ROOT, DEFAULT_FILE);
-  return withoutEmpty(parseYaml(readText(path, named ? 'GATEHOUSE_CONFIG' : DEFAULT_FILE), path));
-}
-
-function readText(path: string, setting: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (cause) {
-    const expected = `a readable settings file (${errorCode(cause)})`;
-    throw new SettingsError([{ setting, given: JSON.stringify(path), expected }]);
-  }
-}
-
-function parseYaml(text: string, path: string): unknown {
-  const lines = new LineCounter();
-  const document = parseDocument(text, { prettyErrors: false, lineCounter: lines });
-  const issues = document.errors.map(({ message, pos }) => {
-    const { line, col } = lines.linePos(pos[0]);
-    return syntaxIssue(`${path}, line ${line}, column ${col}`, message);
-  });
-  if (issues.length > 0) throw new SettingsError(issues);
-  try {
-    return document.toJS() ?? {};
-  } catch (cause) {
-    throw new SettingsError([
-      syntaxIssue(path, cause instanceof Error ? cause.message : 'it cannot be read'),
-    ]);
-  }
-}
-
-function syntaxIssue(setting: string, message: string) {
-  // The parser quotes the file after a colon, and the quote may contain a secret.
-  return { setting, given: message.replace(/(?<=\S): .*/s, ''), expected: 'valid YAML' };
-}
-
 export function errorCode(cause: unknown): string {
   return cause instanceof Error && 'code' in cause ? String(cause.code) : String(cause);
 }
 
-/** `document` is the file with the environment variables applied. */
-export type Source = { document: unknown; variables: Variable[] };
+/** `document` is the file with the environment variables and the options of the command line applied. */
+export type Source = {
+  document: unknown;
+  variables: Variable[];
+  /** The folder of the file, from which relative paths in it are resolved. */
+  folder: string;
+  /** With the secrets of `secretFile` that it does not set itself. */
+  environment: Environment;
+  /** The issues of `secretFile`. */
+  issues: SettingsIssue[];
+};
 
 const SECRET_KEYS: readonly PropertyKey[] = ['secret', 'clientSecret'];
 const MAX_SHOWN_CHARACTERS = 200;
 
-/** Throws SettingsError if the file cannot be read or is not YAML. */
-export function readSource(environment: Environment): Source {
-  const variables = variablesIn(environment);
-  const document = variables.reduce<unknown>(
-    (tree, { path, value }) => withValue(tree, path, value),
-    withoutReplaced(readSettingsFile(environment), variables),
-  );
-  return { document, variables };
-}
-
-/** Either variable replaces both `clientSecret` and `clientSecretFile`. */
-function withoutReplaced(document: unknown, variables: Variable[]): unknown {
-  if (!variables.some(({ path }) => path[0] === 'identityProvider')) return document;
-  const paths = ['clientSecret', 'clientSecretFile'].map((key) => ['identityProvider', key]);
-  return paths.reduce((tree, path) => withValue(tree, path, undefined), document);
+/** Resolves `dataDir` from the folder of the file if the file sets it, and otherwise from the working directory. */
+export function resolveDataDir({ document, folder }: Source, dataDir: string): string {
+  const isSet = valueAt(document, ['dataDir']) !== undefined;
+  return isSet ? resolve(folder, dataDir) : resolve(dataDir);
 }
 
 export function issueAt(
@@ -135,7 +88,8 @@ function variableAt(source: Source, path: Path): Variable | undefined {
 
 function shownAt(source: Source, path: Path): string {
   const value = variableAt(source, path)?.text ?? valueAt(source.document, path);
-  return SECRET_KEYS.includes(path.at(-1) ?? '') ? hidden(value) : shown(value);
+  const isSecret = SECRET_KEYS.includes(path.at(-1) ?? '') || path.includes('headers');
+  return isSecret ? hidden(value) : shown(value);
 }
 
 /** Never shows the content of a list or a group, because it may contain a secret. */

@@ -12,8 +12,6 @@ import {
   type ReencryptionLogger,
   startReencryption,
 } from './reencrypt.ts';
-import { openRedis } from './redis.ts';
-import { openSqlite } from './sqlite.ts';
 import { type Store, type StoreLogger, StoreNotOpened, StoreUnavailable } from './store.ts';
 import { STORE_TIMEOUTS, type StoreTimeouts } from './timeout.ts';
 
@@ -76,13 +74,17 @@ async function requireNameKey(bytes: ByteStore, keys: EncryptionKeys): Promise<v
   );
 }
 
+/** Loads only the kind of store that is opened, because a client library takes long to load. */
 async function openBytes(
   address: StoreAddress,
   { dataDir, logger, now, timeouts }: StoreOptions,
 ): Promise<ByteStore> {
   try {
-    if (address.kind !== 'sqlite')
+    if (address.kind !== 'sqlite') {
+      const { openRedis } = await import('./redis.ts');
       return await openRedis(address, logger, { ...STORE_TIMEOUTS, ...timeouts });
+    }
+    const { openSqlite } = await import('./sqlite.ts');
     return openSqlite(resolve(dataDir, address.file), { now, logger });
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);

@@ -61,8 +61,9 @@ function values(db: DatabaseSync, commit: Commit, now: () => number): Values {
   const select = db.prepare('SELECT value FROM entry WHERE name = ? AND expires > ?');
   const put = db.prepare('INSERT OR REPLACE INTO entry (name, value, expires) VALUES (?, ?, ?)');
   const insert = db.prepare(`
-    INSERT INTO entry (name, value, expires) VALUES (?1, ?2, ?3)
-    ON CONFLICT (name) DO UPDATE SET value = ?2, expires = ?3 WHERE expires <= ?4`);
+    INSERT INTO entry (name, value, expires) VALUES (?, ?, ?)
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value, expires = excluded.expires
+    WHERE expires <= ?`);
   const replace = db.prepare(
     'UPDATE entry SET value = ?, expires = ? WHERE name = ? AND value = ? AND expires > ?',
   );
@@ -103,8 +104,8 @@ type Sets = Pick<ByteStore, 'addMember' | 'removeMember' | 'members'>;
 function sets(db: DatabaseSync, commit: Commit, now: () => number): Sets {
   const removeExpired = db.prepare('DELETE FROM member_set WHERE name = ? AND expires <= ?');
   const extend = db.prepare(`
-    INSERT INTO member_set (name, expires) VALUES (?1, ?2)
-    ON CONFLICT (name) DO UPDATE SET expires = ?2`);
+    INSERT INTO member_set (name, expires) VALUES (?, ?)
+    ON CONFLICT (name) DO UPDATE SET expires = excluded.expires`);
   const add = db.prepare('INSERT OR REPLACE INTO member (name, field, value) VALUES (?, ?, ?)');
   const remove = db.prepare('DELETE FROM member WHERE name = ? AND field = ?');
   const select = db.prepare(`

@@ -1,9 +1,16 @@
 import { expect } from 'chai';
 import { type Account, claimsVia, withSignIn, withAssertion } from '../../src/accounts/account.ts';
-import { entitledLevel, isAdministrator } from '../../src/accounts/entitlement.ts';
-import type { Level } from '../../src/permission-level.ts';
-import type { AcceptedFrom, Entitlement, Via } from '../../src/settings/entitlements.ts';
+import { entitledLevel, isAdministrator, isInAudience } from '../../src/accounts/entitlement.ts';
+import type { Level } from '../../src/permission-levels.ts';
+import type {
+  AcceptedFrom,
+  AudienceRule,
+  Entitlement,
+  Via,
+} from '../../src/settings/entitlements.ts';
+import { identityProviderSchema } from '../../src/settings/identity-provider-schema.ts';
 import type { RuleInFile } from '../../src/settings/schema.ts';
+import { DEFAULT_LEVELS } from '../support/levels.ts';
 
 const ADA: Account = {
   id: 'account-1',
@@ -27,14 +34,18 @@ function accepting(rule: RuleInFile, from = FROM): Entitlement {
 type Circumstances = { from?: AcceptedFrom; via?: Via };
 
 /** Whether a rule with this match gives the account a level. */
+function settings(entitlements: readonly Entitlement[]) {
+  return { levels: [...DEFAULT_LEVELS], entitlements: [...entitlements] };
+}
+
 function holds(
   match: Match,
   changes: Partial<Account> = {},
   { from = FROM, via = 'sign-in' }: Circumstances = {},
 ): boolean {
   const level = entitledLevel(
+    settings([accepting({ match, level: 'admin' }, from)]),
     { ...ADA, ...changes },
-    [accepting({ match, level: 'admin' }, from)],
     via,
   );
   expect(level).to.be.oneOf(['admin', undefined]);
@@ -261,23 +272,83 @@ describe('the entitled level of an account', () => {
   for (const [what, changes, level] of cases) {
     it(`an account that matches ${what} gets ${level ?? 'no level'}, in any order of the rules`, () => {
       for (const order of [rules, rules.toReversed(), rules.toSorted(byLevel)])
-        expect(entitledLevel({ ...ADA, ...changes }, order, 'sign-in')).to.equal(level);
+        expect(entitledLevel(settings(order), { ...ADA, ...changes }, 'sign-in')).to.equal(level);
     });
   }
 
   it('an account gets no level without rules', () => {
-    expect(entitledLevel(ADA, [], 'sign-in')).to.equal(undefined);
+    expect(entitledLevel(settings([]), ADA, 'sign-in')).to.equal(undefined);
   });
 
   it('a disabled account gets no level', () => {
     const anyone = accepting({ match: { anyone: true }, level: 'full' });
     for (const disabledAt of [0, 1, Date.now() / 1000])
-      expect(entitledLevel({ ...ADA, disabledAt }, [...rules, anyone], 'sign-in')).to.equal(
-        undefined,
-      );
+      expect(
+        entitledLevel(settings([...rules, anyone]), { ...ADA, disabledAt }, 'sign-in'),
+      ).to.equal(undefined);
   });
 });
 
 function byLevel(a: Entitlement, b: Entitlement): number {
   return a.level < b.level ? -1 : 1;
 }
+
+describe('the audience of a connector', () => {
+  type Provider = { id: string; issuer?: string; emailDomains?: string[] };
+
+  function isIncluded(
+    audience: AudienceRule[] | undefined,
+    providers: Provider[],
+    trustedIssuers: { id: string; issuer: string }[] = [],
+    via: Via = 'sign-in',
+  ): boolean {
+    const identityProviders = providers.map((provider) => ({
+      ...identityProviderSchema.parse({ issuer: ADA.issuer, clientId: 'gatehouse', ...provider }),
+      listed: true,
+      embedded: false,
+    }));
+    const authorization = { trustedIssuers } as never;
+    const account = via === 'sign-in' ? ADA : { ...ADA, vouched: ADA };
+    return isInAudience({ identityProviders, authorization }, { audience }, account, via);
+  }
+
+  const OWN = { id: 'default' };
+  const OTHER = { id: 'other', issuer: 'https://other.example' };
+  const GROUP = { group: 'analysts' };
+
+  it('a connector that was stored without an audience is for everybody, and one with an empty audience for nobody', () => {
+    expect(isIncluded(undefined, [OWN])).to.equal(true);
+    expect(isIncluded([], [OWN])).to.equal(false);
+  });
+
+  it('RCN-04 a rule about a group without a provider matches nobody once there are several', () => {
+    expect(isIncluded([GROUP], [OWN])).to.equal(true);
+    expect(isIncluded([GROUP], [OWN, OTHER])).to.equal(false);
+    expect(isIncluded([{ ...GROUP, provider: 'default' }], [OWN, OTHER])).to.equal(true);
+  });
+
+  it('RCN-04 a rule matches nobody if its provider is gone or does not own its domain', () => {
+    expect(isIncluded([{ ...GROUP, provider: 'other' }], [OWN])).to.equal(false);
+    const byDefault = { email: 'ada@example.com', provider: 'default' };
+    expect(isIncluded([byDefault], [OWN, OTHER])).to.equal(true);
+    const owner = { ...OTHER, emailDomains: ['example.com'] };
+    expect(isIncluded([byDefault], [OWN, owner])).to.equal(false);
+    expect(isIncluded([{ email: 'ada@example.com' }], [OWN, owner])).to.equal(false);
+    expect(isIncluded([byDefault, { emailDomain: 'example.com' }, GROUP], [OWN])).to.equal(true);
+  });
+
+  it('RCN-02 a rule about a sign-in provider does not match what a trusted issuer asserts, nor the other way round', () => {
+    const trusted = [{ id: 'vouching', issuer: ADA.issuer }];
+    for (const [provider, via, expected] of [
+      [undefined, 'sign-in', true],
+      ['default', 'sign-in', true],
+      ['vouching', 'sign-in', false],
+      [undefined, 'id-jag', false],
+      ['default', 'id-jag', false],
+      ['vouching', 'id-jag', true],
+    ] as const) {
+      const rule = { ...GROUP, ...(provider === undefined ? {} : { provider }) };
+      expect(isIncluded([rule], [OWN], trusted, via), `${provider} ${via}`).to.equal(expected);
+    }
+  });
+});

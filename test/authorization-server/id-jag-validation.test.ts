@@ -5,6 +5,7 @@ import {
   checkHeader,
 } from '../../src/authorization-server/engine/id-jag-validation.ts';
 import { trustedIssuerSchema } from '../../src/settings/identity-provider-schema.ts';
+import { DEFAULT_LEVELS } from '../support/levels.ts';
 
 const NOW = 1_800_000_000;
 const AUTH = 'https://auth.example.com';
@@ -28,7 +29,15 @@ const CLAIMS = {
 
 function validate(claims: object, { resource, ...settings }: { [name: string]: unknown } = {}) {
   const issuer = trustedIssuerSchema.parse({ ...ISSUER, ...settings });
-  const expected = { issuer, authUrl: AUTH, resourceUrl: RESOURCE, clientId: 'app', now: NOW };
+  const levels = DEFAULT_LEVELS;
+  const expected = {
+    issuer,
+    levels,
+    authUrl: AUTH,
+    resourceUrl: RESOURCE,
+    clientId: 'app',
+    now: NOW,
+  };
   return validateClaims({ ...CLAIMS, ...claims }, { ...expected, resource });
 }
 

@@ -1,3 +1,4 @@
 // Gatehouse and, in the same process, its MCP server without authorization, so that only authorization differs.
-await import('../../src/main.ts');
+const { runServer } = await import('../../src/main.ts');
+await runServer();
 await import('./unprotected-server.ts');

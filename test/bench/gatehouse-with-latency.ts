@@ -1,3 +1,4 @@
 // Gatehouse with delayed Redis replies.
 await import('./redis-latency.ts');
-await import('../../src/main.ts');
+const { runServer } = await import('../../src/main.ts');
+await runServer();

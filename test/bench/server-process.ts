@@ -17,9 +17,11 @@ export type ServerProcess = {
 };
 
 const REPOSITORY = join(import.meta.dirname, '../..');
-const [, ...START] = manifest.scripts.start.split(' ');
-export const MAIN = START.at(-1) ?? '';
-export const FLAGS = START.slice(0, -1);
+const [, ...WORDS] = manifest.scripts.start.split(' ');
+const V8_FLAGS = WORDS.filter((word) => word.startsWith('--'));
+/** What `npm start` runs. */
+export const [MAIN = '', ...COMMAND] = WORDS.slice(V8_FLAGS.length);
+export const FLAGS = ['--import', './src/compile-cache.js', ...V8_FLAGS];
 const POLL_MS = 5;
 const STARTING_MS = 30_000;
 

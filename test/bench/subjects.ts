@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { freePorts } from '../support/free-ports.ts';
 import { startRedis } from '../support/redis-server.ts';
 import {
+  COMMAND,
   MAIN,
   type ServerProcess,
   startProcess,
@@ -108,7 +109,11 @@ async function startOn(
   kind: StoreKind,
   redisUrl: string | undefined,
   { root, logLevel }: Place,
-  { script = MAIN, args = [], config = 'config/development.yaml' }: Program = {},
+  {
+    script = MAIN,
+    args = script === MAIN ? COMMAND : [],
+    config = 'config/development.yaml',
+  }: Program = {},
 ): Promise<StartedGatehouse> {
   const directory = await mkdtemp(join(root, `${kind}-`));
   const [auth, resource, management, idp] = await freePorts(4);

@@ -1,9 +1,10 @@
-// Tool calls per second compared with the same MCP server without authorization, and verified tokens per second compared with jose.
-import { mkdtemp } from 'node:fs/promises';
+// Tool calls per second compared with the same MCP server without authorization, of the sample and through the proxy, and verified tokens per second compared with jose.
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { createLocalJWKSet, exportJWK, generateKeyPair, jwtVerify, SignJWT } from 'jose';
+import { parse, stringify } from 'yaml';
 import { tokenVerifier } from '../../src/resource-server/authenticate.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { openClient } from './client.ts';
@@ -14,6 +15,7 @@ import { timeOf } from './timing.ts';
 
 const MIN_CALLS_RATIO = 0.9;
 const MIN_NEW_TOKENS_RATIO = 0.8;
+const MIN_ANNOTATIONS_RATIO = 0.95;
 const FULL = { rounds: 24, turnMs: 250, newTokens: 100 };
 const QUICK = { rounds: 1, turnMs: 50, newTokens: 5 };
 type Effort = typeof FULL;
@@ -38,6 +40,7 @@ const BOTH = 'test/bench/gatehouse-and-unprotected-server.ts';
 export async function measureCalls(place: Place): Promise<string> {
   const effort = place.quick ? QUICK : FULL;
   const { together, apart } = await ratesOfCalls(place, effort);
+  const { proxied, annotated } = await ratesOfProxiedCalls(place, effort);
   const fresh = await ratesOfNewTokens(effort);
   return [
     `Tool calls with a cached token at ${CONCURRENCY} connections, and verification of new tokens (medians of ${effort.rounds} rounds)`,
@@ -47,6 +50,15 @@ export async function measureCalls(place: Place): Promise<string> {
       MIN_CALLS_RATIO,
     ),
     ratioLine('calls per second compared with that server in the same process', together),
+    ratioLine(
+      'calls per second through the proxy compared with the same calls without Gatehouse',
+      proxied,
+    ),
+    ratioLine(
+      'proxied calls per second with levels from the tools that were read compared with levels from the settings',
+      annotated,
+      MIN_ANNOTATIONS_RATIO,
+    ),
     ratioLine(
       'new tokens verified per second compared with jose alone',
       fresh,
@@ -78,6 +90,47 @@ async function ratesOfCalls(
   } finally {
     await Promise.all([alone.stop(), gatehouse.stop()]);
   }
+}
+
+/** Both proxies read the tools of the server; only the levels of one depend on them. */
+async function ratesOfProxiedCalls(
+  place: Place,
+  effort: Effort,
+): Promise<{ proxied: Rates; annotated: Rates }> {
+  const server = await startUnprotectedServer(place);
+  const declared = await startProxy(place, server.url, 'declared');
+  const annotations = await startProxy(place, server.url, 'annotations');
+  try {
+    const open = { url: server.url, agent: new Agent({ keepAlive: true }) };
+    const [ours, others] = [await targetWithToken(declared), await targetWithToken(annotations)];
+    const rate = (target: Target) => () => callsPerSecond(target, effort);
+    return {
+      proxied: await alternate(effort.rounds, rate(ours), rate(open)),
+      annotated: await alternate(effort.rounds, rate(others), rate(ours)),
+    };
+  } finally {
+    await Promise.all([annotations.stop(), declared.stop()]);
+    await server.stop();
+  }
+}
+
+const DEVELOPMENT_FILE = join(import.meta.dirname, '../../config/development.yaml');
+
+async function startProxy(place: Place, url: string, toolLevels: string) {
+  const upstream = {
+    url,
+    toolLevels,
+    defaultLevel: 'analytics',
+    // Of the two rules, only the one that is measured gives the tool its level.
+    tools: toolLevels === 'declared' ? [{ name: TOOL_CALL.params.name, level: 'analytics' }] : [],
+  };
+  const settings = {
+    ...parse(await readFile(DEVELOPMENT_FILE, 'utf8')),
+    resourceServer: { upstream },
+  };
+  const config = join(await mkdtemp(join(place.root, 'proxy-')), 'gatehouse.yaml');
+  await writeFile(config, stringify(settings));
+  return startGatehouse('sqlite', place, { config });
 }
 
 async function targetWithToken(gatehouse: StartedGatehouse): Promise<Target> {

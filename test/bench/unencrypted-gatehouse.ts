@@ -7,4 +7,5 @@ registerHooks({
   resolve: (specifier, context, next) =>
     specifier === './encryption.ts' ? { url: PLAIN, shortCircuit: true } : next(specifier, context),
 });
-await import('../../src/main.ts');
+const { runServer } = await import('../../src/main.ts');
+await runServer();

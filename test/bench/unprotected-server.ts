@@ -7,6 +7,7 @@ import { readBody, respondWithJsonRpcError } from '../../src/resource-server/jso
 import type { Caller } from '../../src/resource-server/authenticate.ts';
 import { createMetrics } from '../../src/observability/metrics.ts';
 import { openSample } from '../../src/resource-server/sample/mcp-server.ts';
+import { DEFAULT_LEVELS } from '../support/levels.ts';
 
 const [, , port, logLevel = 'warn'] = process.argv;
 if (!port) throw new Error('needs a port');
@@ -19,7 +20,13 @@ const anybody: Caller = {
   ceiling: 'operations',
   minted: false,
 };
-const sample = openSample({ productName: 'Open', version: '1', audit: async () => {}, logger });
+const sample = openSample({
+  productName: 'Open',
+  levels: DEFAULT_LEVELS,
+  version: '1',
+  audit: async () => {},
+  logger,
+});
 const app = createHost({
   name: 'open-server',
   url: `http://localhost:${port}`,

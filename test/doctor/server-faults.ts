@@ -1,6 +1,7 @@
 // Faults of Redis, the identity provider and the settings.
 import { INTERNET } from '../../src/authorization-server/engine/guarded-fetch.ts';
 import type { IdentityProvider } from '../../src/settings/identity-provider.ts';
+import { settingsFile } from '../settings/settings-file.ts';
 import type { GoodDeployment } from './good-deployment.ts';
 import type { Fault } from './fault.ts';
 
@@ -173,5 +174,15 @@ export const SERVER_FAULTS: Fault[] = [
     }),
     found: ['settings'],
     says: /everybody who can sign in .* may have full/,
+  },
+  {
+    fault: 'a secret file that other users may read',
+    inject: noChange,
+    changed: ({ settings, ...rest }) => ({
+      ...rest,
+      settings: { ...settings, secretFile: settingsFile('') },
+    }),
+    found: ['secret-file'],
+    says: /other users .*settings\.yaml/,
   },
 ];

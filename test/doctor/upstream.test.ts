@@ -35,12 +35,16 @@ describe("doctor's check of the MCP server", () => {
     more: object = { tools: ALL },
     timeout = 15_000,
   ): Promise<Finding[]> {
-    const resourceServer = {
-      ...good.settings.resourceServer,
-      upstream: upstreamSchema.parse({ url, ...more }),
+    const upstream = {
+      ...upstreamSchema.parse({ url, ...more }),
+      id: 'default',
+      name: 'tools',
+      headers: {},
+      defaultLevel: (more as { defaultLevel?: string }).defaultLevel ?? 'full',
+      setting: 'resourceServer.upstream',
     };
     const signal = AbortSignal.timeout(timeout);
-    const settings = { ...good.settings, resourceServer };
+    const settings = { ...good.settings, upstreams: [upstream] };
     return good.examine({ settings, signal }, ['upstream']);
   }
 
@@ -152,6 +156,49 @@ describe("doctor's check of the MCP server", () => {
       expect(finding?.what.length).to.be.below(400);
     });
   }
+
+  it('each of several MCP servers is tried', async () => {
+    const [port] = await freePorts(1);
+    const one = (id: string, url: string, index: number) => ({
+      ...upstreamSchema.parse({ url, tools: ALL }),
+      id,
+      name: id,
+      headers: {},
+      defaultLevel: 'full',
+      setting: `resourceServer.upstreams[${index}]`,
+    });
+    const upstreams = [
+      one('default', String(servers[0]?.url), 0),
+      one('broken', `http://127.0.0.1:${port}/mcp`, 1),
+    ];
+    const findings = await good.examine({ settings: { ...good.settings, upstreams } }, [
+      'upstream',
+    ]);
+    expect(findings.map(({ outcome }) => outcome)).to.have.members(['ok', 'ok', 'problem']);
+    const problem = findings.find(({ outcome }) => outcome === 'problem');
+    expect(problem?.about).to.equal(`http://127.0.0.1:${port}/mcp`);
+    expect(problem?.remedy).to.include('resourceServer.upstreams[1].url');
+  });
+
+  it('connectors whose MCP server is not in the settings are a warning that names them', async () => {
+    const upstream = {
+      ...upstreamSchema.parse({ url: String(servers[0]?.url), tools: ALL }),
+      id: 'orders',
+      name: 'orders',
+      headers: {},
+      defaultLevel: 'full',
+      setting: 'resourceServer.upstreams[0]',
+    };
+    const settings = { ...good.settings, upstreams: [upstream] };
+    const findings = await good.examine({ settings }, ['upstream']);
+    const [warning, ...more] = findings.filter(({ outcome }) => outcome !== 'ok');
+    expect(more).to.deep.equal([]);
+    expect([warning?.outcome, warning?.what]).to.deep.equal([
+      'warning',
+      '1 connectors or minted tokens lead to an MCP server that is not in the settings: "Ops" (default)',
+    ]);
+    expect(warning?.remedy).to.include('(it has orders)');
+  });
 
   it('SUP-08 the examination ends at its time limit if the MCP server never answers', async () => {
     const server = await listenOnLoopback(createServer(() => undefined));

@@ -14,7 +14,7 @@ const IMPATIENT_STORE = join(import.meta.dirname, '../support/faults/impatient-s
 
 /** Runs the server until it exits, which it does soon if it cannot open its store. */
 async function run({ environment }: Deployment): Promise<{ code: number | null; output: string }> {
-  const child = spawn(process.execPath, nodeArguments('main.ts', ['--import', IMPATIENT_STORE]), {
+  const child = spawn(process.execPath, nodeArguments(['start'], ['--import', IMPATIENT_STORE]), {
     env: environment,
     stdio: ['ignore', 'pipe', 'pipe'],
   });

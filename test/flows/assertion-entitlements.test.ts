@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { decodeJwt, type JWTPayload } from 'jose';
 import { ID_JAG_ERRORS } from '../../src/authorization-server/engine/id-jag-validation.ts';
-import type { Level } from '../../src/permission-level.ts';
+import type { Level } from '../../src/permission-levels.ts';
 import {
   type Connector,
   createConnector,

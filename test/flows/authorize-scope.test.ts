@@ -6,7 +6,8 @@ import { openConsent as reachConsent } from '../support/connection.ts';
 import { fillForm } from '../support/html-forms.ts';
 import { callTool, isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
-import { LEVELS, levelsUpTo, type Level } from '../../src/permission-level.ts';
+import { levelsUpTo, type Level } from '../../src/permission-levels.ts';
+import { DEFAULT_LEVELS, LEVELS } from '../support/levels.ts';
 import { useSystem, type System } from '../support/system.ts';
 
 type Asked = { scope?: string; level: Level; person?: Person };
@@ -48,7 +49,7 @@ describe('The granted scope', () => {
     it(`AUD-09 the consent page offers levels up to ${most} for ${JSON.stringify(asked)}`, async () => {
       const { page, approve } = await openConsent(system(), asked);
       const offered = controls(page, 'level').map(({ value }) => value);
-      expect(offered).to.deep.equal(levelsUpTo(most));
+      expect(offered).to.deep.equal(levelsUpTo(DEFAULT_LEVELS, most));
       const { body } = await approve({ level: most });
       expect(body.scope).to.equal(`${most} offline_access`);
     });

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Server as HttpServer } from 'node:http';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
+import { EXAMPLE_THEME } from '../pages/sample-pages.ts';
 import { usePage } from '../support/chromium.ts';
 import { createConnector } from '../support/management-api.ts';
 import { redeem, registerClient } from '../support/connection.ts';
@@ -14,7 +15,7 @@ const BACK_IN_THE_APP = 'back in the app';
 
 for (const [looks, file] of [
   ['', {}],
-  [', in the example theme', { theme: 'config/example-theme' }],
+  [', in the example theme', { theme: EXAMPLE_THEME }],
 ] as const)
   describe(`Connecting in Chromium${looks}`, function () {
     this.timeout(40_000);

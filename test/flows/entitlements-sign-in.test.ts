@@ -18,7 +18,8 @@ import {
   startOpenIdProvider,
 } from '../support/openid-provider.ts';
 import { startSystem, type System } from '../support/system.ts';
-import { levelsUpTo, type Level } from '../../src/permission-level.ts';
+import { levelsUpTo, type Level } from '../../src/permission-levels.ts';
+import { DEFAULT_LEVELS } from '../support/levels.ts';
 
 /** Longer than a process caches an account. */
 const REMEMBERED = 15;
@@ -91,7 +92,7 @@ describe('Claims of the identity provider', () => {
         expect(isConsentPage(page)).to.equal(false);
         return;
       }
-      expect(offered(page)).to.deep.equal(levelsUpTo(level));
+      expect(offered(page)).to.deep.equal(levelsUpTo(DEFAULT_LEVELS, level));
       expect((await approve(level)).body.scope).to.equal(`${level} offline_access`);
     });
   }

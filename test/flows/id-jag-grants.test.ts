@@ -21,6 +21,7 @@ import { postToken } from '../support/token-endpoints.ts';
 import type { IdJagIssuer } from '../support/id-jag-issuer.ts';
 import { APP, OTHER, useIdJag } from '../support/id-jag-system.ts';
 import { until } from '../support/until.ts';
+import { DEFAULT_LEVELS } from '../support/levels.ts';
 
 describe('A grant from an ID-JAG', () => {
   const { setup, claimsFor, presentAssertion, signAndPresent, obtainToken, forgetUse } = useIdJag();
@@ -54,7 +55,7 @@ describe('A grant from an ID-JAG', () => {
     const { store } = await openSystemStore(system);
     const lifetimes = grantLifetimes({ accessToken: 3600, refreshTokenIdle: 30 * 86_400 });
     const limit = { level: 'analytics', stays: true } as const;
-    await narrowGrant(store, grantId, limit, { lifetimes, now: Date.now() / 1000 });
+    await narrowGrant(store, DEFAULT_LEVELS, grantId, limit, { lifetimes, now: Date.now() / 1000 });
     await store.close();
     // Longer than a process caches the record.
     advanceClock(15);

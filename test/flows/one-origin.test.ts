@@ -72,9 +72,13 @@ function whole(title: string, start: (place: Deployment) => Promise<System>, cla
 
 type Claims = (system: () => System) => void;
 
-async function ask(base: string, path: string, accept = 'text/html') {
-  const { host } = new URL(base);
-  const { status, headers, body } = await rawRequest(base, { path, headers: { host, accept } });
+async function ask(base: string, path: string, accept = 'text/html', method = 'GET') {
+  const headersOfRequest = { host: new URL(base).host, accept };
+  const { status, headers, body } = await rawRequest(base, {
+    method,
+    path,
+    headers: headersOfRequest,
+  });
   return { status, type: String(headers['content-type']), body };
 }
 
@@ -95,18 +99,27 @@ whole(
       expect(server.issuer).to.equal(auth);
       const root = await ask(auth, '/.well-known/oauth-protected-resource');
       expect(JSON.parse(root.body)).to.include({ resource: auth });
+      // Only the authorization server responds to unknown paths with a page for POST.
+      const isPage = async (path: string) =>
+        (await ask(auth, path, 'text/html', 'POST')).type.startsWith('text/html');
       for (const path of ['/mcp', `/connect/${id}/mcp`, '/connect', '/connect/x', '/mcp/x']) {
-        const { status, type } = await ask(auth, path);
-        expect(status, path).to.be.oneOf([401, 404]);
-        // The authorization server has a 404 page for browsers; the resource server never has one.
-        expect(type, path).to.match(/^application\/json/);
+        expect((await ask(auth, path)).status, path).to.be.oneOf([401, 404]);
+        expect(await isPage(path), path).to.equal(false);
       }
       for (const path of ['/connected', '/mcpx', '/x/connect', '/x/mcp', '/nothing']) {
-        const { status, type } = await ask(auth, path);
-        expect([status, type], path).to.deep.equal([404, 'text/html; charset=utf-8']);
+        expect((await ask(auth, path)).status, path).to.equal(404);
+        expect(await isPage(path), path).to.equal(true);
       }
       for (const path of ['/', '/assets/style.css', '/oauth/jwks'])
         expect((await ask(auth, path)).status, path).to.equal(200);
+    });
+
+    it('the page of the connect link finds its stylesheet', async () => {
+      const { link } = await createConnector(system());
+      const { body } = await ask(system().auth, new URL(link).pathname);
+      const [, path = ''] = /<link rel="stylesheet" href="([^"]*)"/.exec(body) ?? [];
+      const { status, type } = await ask(system().auth, path);
+      expect([status, type]).to.deep.equal([200, 'text/css; charset=utf-8']);
     });
   },
 );
@@ -131,7 +144,7 @@ whole(
         expect((await ask(resource, path)).status, path).to.equal(401);
         expect((await ask(auth, path)).status, path).to.equal(404);
       }
-      for (const path of ['/', '/oauth/jwks', '/.well-known/oauth-authorization-server']) {
+      for (const path of ['/oauth/jwks', '/.well-known/oauth-authorization-server']) {
         expect((await ask(auth, path)).status, path).to.equal(200);
         expect((await ask(resource, path)).status, path).to.equal(404);
       }

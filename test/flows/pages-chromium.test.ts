@@ -87,6 +87,20 @@ describe('Error pages and callbacks in Chromium', function () {
   const shows = (name: string) =>
     tab().getByRole('heading', { level: 1, name, exact: true }).waitFor();
 
+  it('a connect link shows a page, on which a click selects the link', async () => {
+    const { link } = await createConnector(system, { name: 'Club figures' });
+    const response = await tab().goto(link);
+    expect(response?.status()).to.equal(401);
+    expect(await tab().textContent('h1')).to.equal('Connect an app to Club figures');
+    await tab().click('#connect-link');
+    const selected = await tab().evaluate('getSelection().toString()');
+    expect(selected).to.equal(link);
+    const radius = await tab().evaluate(
+      "getComputedStyle(document.querySelector('main')).borderRadius",
+    );
+    expect(radius).to.equal('14px');
+  });
+
   it('a hosted app receives the code at its https callback', async () => {
     const { url, ...started } = await prepare();
     await consentAs(url);

@@ -1,13 +1,14 @@
 // MCP authorization, RFC 6750 section 3.1.
 import { expect } from 'chai';
-import { LEVELS, type Level } from '../../src/permission-level.ts';
+import { type Level } from '../../src/permission-levels.ts';
+import { LEVELS } from '../support/levels.ts';
 import { createConnector, readAudit } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { call, callTool, type RpcResponse } from '../support/mcp.ts';
 import { useSystem } from '../support/system.ts';
 
 const PERSONAL = ['name', 'email', 'phone', 'iban', 'card'];
-const SEEN: Record<Level, string[]> = {
+const SEEN: Record<(typeof LEVELS)[number], string[]> = {
   analytics: [],
   operations: ['name'],
   admin: ['name', 'email', 'phone'],

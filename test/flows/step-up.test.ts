@@ -1,7 +1,7 @@
 // MCP authorization: scope challenges.
 import { expect } from 'chai';
 import { usePage } from '../support/chromium.ts';
-import type { Level } from '../../src/permission-level.ts';
+import type { Level } from '../../src/permission-levels.ts';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser, type AuthorizeOptions } from '../support/browser.ts';
 import {

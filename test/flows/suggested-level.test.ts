@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Level } from '../../src/permission-level.ts';
+import type { Level } from '../../src/permission-levels.ts';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser, type Page, type Person } from '../support/browser.ts';
 import { connect, registerClient } from '../support/connection.ts';

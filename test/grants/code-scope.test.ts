@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import { codeModel } from '../../src/authorization-server/engine/grant-models.ts';
 import { type GrantRecord, narrowed } from '../../src/grants/grant-record.ts';
 import { KEEP } from '../../src/store/store.ts';
+import { DEFAULT_LEVELS } from '../support/levels.ts';
 
 const APPROVED = 'analytics operations offline_access';
 
@@ -35,8 +36,19 @@ describe('The scope of a code', () => {
     ['the level', { level: 'analytics', stays: true }, 'analytics offline_access'],
   ] as const)
     it(`CON-18 a code has the reduced scope if the person reduced ${what} before it was issued`, async () => {
-      const record = narrowed(recordOf(APPROVED), limit);
+      const record = narrowed(DEFAULT_LEVELS, recordOf(APPROVED), limit);
       if (!record) throw new Error('the record was not narrowed');
       expect(await issue(record)).to.equal(left);
+    });
+
+  for (const [what, levels, scope, level, left] of [
+    ['inserted', ['read', 'write', 'full'], 'read full', 'write', 'read write'],
+    ['reordered', ['b', 'a', 'c'], 'a b c', 'a', 'b a'],
+  ] as const)
+    it(`a person who lowers a connection after levels were ${what} gets the chosen level`, () => {
+      const settings = levels.map((id) => ({ id, recorded: false }));
+      const limit = { level, stays: true };
+      const record = narrowed(settings, recordOf(`${scope} offline_access`), limit);
+      expect(record?.grant.openid?.scope).to.equal(`${left} offline_access`);
     });
 });

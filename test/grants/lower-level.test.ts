@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { grantLifetimes } from '../../src/grants/grant-lifetime.ts';
 import { narrowGrant } from '../../src/grants/grants.ts';
-import type { Level } from '../../src/permission-level.ts';
+import type { Level } from '../../src/permission-levels.ts';
 import { createConnector } from '../support/management-api.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { openSystemStore } from '../support/system-store.ts';
@@ -14,6 +14,7 @@ import {
   rotate,
   untilNoticed,
 } from './token-family.ts';
+import { DEFAULT_LEVELS } from '../support/levels.ts';
 
 const lifetimes = grantLifetimes({ accessToken: 3600, refreshTokenIdle: 30 * 86_400 });
 const scopeOf = (token: string) => decodeJwt(token).scope;
@@ -24,7 +25,7 @@ onEachStore('Lowering the level of a grant', (system) => {
     const id = String(decodeJwt(accessToken).grant_id);
     const limit = { level, stays: true };
     const options = { lifetimes, now: Date.now() / 1000 };
-    const narrowing = await narrowGrant(store, id, limit, options);
+    const narrowing = await narrowGrant(store, DEFAULT_LEVELS, id, limit, options);
     await store.close();
     return narrowing?.isNarrower;
   }

@@ -1,12 +1,13 @@
 import { expect } from 'chai';
 import { REASONS } from '../../src/grants/reasons.ts';
 import { openPages } from '../../src/pages/pages.ts';
+import { SHARED } from '../pages/sample-pages.ts';
 
 const LANGUAGES = ['de', 'en', 'es', 'fr', 'ja', 'pt'];
 const WITHOUT_ADVICE = ['disconnected', 'revoked_by_client'];
 
 describe('The texts for reasons why a grant ended', () => {
-  const { translator } = openPages({ productName: 'Gatehouse' });
+  const { translator } = openPages(SHARED);
 
   for (const reason of Object.keys(REASONS))
     it(`the reason ${reason} has a text on the account page`, () => {

@@ -69,13 +69,17 @@ const REQUESTS: Record<HostName, ExpectedRequest[]> = {
     { status: 401, path: '/mcp' },
     { status: 403, path: '/mcp', headers: { origin: 'https://evil.example' } },
     { status: 404, path: '/' },
+    { status: 200, path: '/', headers: { accept: 'text/html' } },
+    { status: 200, path: '/assets/style.css' },
     { status: 404, path: `/connect/${'x'.repeat(22)}/mcp` },
+    { status: 404, path: `/connect/${'x'.repeat(22)}/mcp`, headers: { accept: 'text/html' } },
     { status: 421, path: '/mcp', headers: OTHER_HOST },
   ],
   management: [
     { status: 401, path: '/api/v1/connectors' },
-    { status: 303, path: '/' },
+    { status: 303, path: '/', headers: { accept: 'text/html' } },
     { status: 404, path: '/nothing' },
+    { status: 404, path: '/nothing', headers: { accept: 'text/html' } },
     { status: 421, path: '/api/v1/connectors', headers: OTHER_HOST },
   ],
 };
@@ -135,6 +139,7 @@ describe('security headers', () => {
     });
     await expectProtected(resource, { status: 200, path: METADATA + path });
     await expectProtected(resource, { status: 401, path });
+    await expectProtected(resource, { status: 401, path, headers: { accept: 'text/html' } });
     const headers = {
       ...JSON_BODY,
       authorization: `Bearer ${accessToken}`,

@@ -20,14 +20,19 @@ import {
 } from './recorded-steps.ts';
 import { challengeOf, type Reply } from './wire.ts';
 
-export async function callStep(run: ClientRun): Promise<void> {
+/** A call that succeeds, and a part of its result. */
+export type ServedCall = { tool: { name: string; arguments: object }; result: string };
+
+const SAMPLE_CALL: ServedCall = { tool: OVERVIEW, result: 'members' };
+
+export async function callStep(run: ClientRun, served = SAMPLE_CALL): Promise<void> {
   const { protocolVersion } = run.recorded;
   const clientInfo = { name: run.recorded.name, version: '1.0.0' };
   const hello = await say(run, 'initialize', { protocolVersion, capabilities: {}, clientInfo });
   expect(hello.status, hello.text).to.equal(200);
   expect(hello.text).to.include(`"protocolVersion":"${protocolVersion}"`);
-  expect((await say(run, 'tools/list', {})).text).to.include(OVERVIEW.name);
-  await expectServed(run);
+  expect((await say(run, 'tools/list', {})).text).to.include(served.tool.name);
+  await expectServed(run, served);
 }
 
 /** Refreshes after the access token has expired. */
@@ -106,10 +111,10 @@ async function endByAdministrator(run: ClientRun): Promise<void> {
   await requestManagement(run.system, 'DELETE', `/grants/${String(grant)}`);
 }
 
-async function expectServed(run: ClientRun): Promise<void> {
-  const { status, text } = await say(run, 'tools/call', OVERVIEW);
+async function expectServed(run: ClientRun, { tool, result } = SAMPLE_CALL): Promise<void> {
+  const { status, text } = await say(run, 'tools/call', tool);
   expect(status, text).to.equal(200);
-  expect(text).to.include('members').and.not.include('"isError":true');
+  expect(text).to.include(result).and.not.include('"isError":true');
 }
 
 function say(run: ClientRun, method: string, params: object): Promise<Reply> {

@@ -20,7 +20,7 @@ import {
   type Parameters,
   type Server,
 } from '../support/oauth.ts';
-import type { System } from '../support/system.ts';
+import type { System, SystemInfo } from '../support/system.ts';
 import { discoverAs, type Found } from './recorded-discovery.ts';
 import {
   documentOf,
@@ -35,10 +35,12 @@ const FIRST: AuthorizeOptions = { person: 'ada', level: 'operations' };
 
 export type Tokens = { accessToken: string; refreshToken: string; scope: string[] };
 
+type ConnectedSystem = Pick<SystemInfo, 'origins' | 'management' | 'managementKey'>;
+
 /** A client's state between steps. */
 export type ClientRun = {
   recorded: RecordedClient;
-  system: System;
+  system: ConnectedSystem;
   send: Send;
   browser: Browser;
   link: string;
@@ -58,6 +60,16 @@ export async function discoverStep(
   way: Way,
 ): Promise<ClientRun> {
   const { link } = await createConnector(system, { level: 'admin' });
+  return discoverLink(system, recorded, way, link);
+}
+
+/** Discovers an existing connect link. */
+export async function discoverLink(
+  system: ConnectedSystem,
+  recorded: RecordedClient,
+  way: Way,
+  link: string,
+): Promise<ClientRun> {
   const send = wireOf(recorded);
   const found = await discoverAs(recorded, send, link);
   const identify = async (): Promise<Client> => {

@@ -33,7 +33,7 @@ export function startBeside(system: System, roles: string): Promise<Running> {
 
 /** Runs in a child process. Resolves when `url`, one of its addresses, is ready. */
 export async function startProcess(system: System, roles: string, url: string): Promise<Process> {
-  const child = spawn(process.execPath, nodeArguments('main.ts'), {
+  const child = spawn(process.execPath, nodeArguments(['start']), {
     env: environmentOf(system, roles),
     stdio: ['ignore', 'ignore', 'pipe'],
   });

@@ -64,7 +64,7 @@ describe('access of the command line to the management API', () => {
     expect(error['error_description'])
       .to.include('GATEHOUSE_MANAGEMENT_KEY')
       .and.include(file('nothing/management.key'))
-      .and.include('npm start');
+      .and.include('npx gatehouse start');
   });
 
   it('a key that cannot be sent in a header is refused', async () => {
@@ -101,7 +101,7 @@ describe('access of the command line to the management API', () => {
     );
     expect(await failed(accessTo({ url }))).to.deep.equal({
       error: 'unreachable',
-      error_description: `nothing listens at ${url}: is Gatehouse running? Start it with npm start, or set GATEHOUSE_MANAGEMENT_URL`,
+      error_description: `nothing listens at ${url}: is Gatehouse running? Start it with npx gatehouse start, or set GATEHOUSE_MANAGEMENT_URL`,
     });
   });
 

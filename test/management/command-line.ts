@@ -47,7 +47,7 @@ export async function gatehouseProgram(
 }
 
 export function spawnGatehouse(args: string[], env: Record<string, string>, cwd?: string) {
-  const child = spawn(process.execPath, [...nodeArguments('cli.ts'), ...args], {
+  const child = spawn(process.execPath, nodeArguments(args), {
     env,
     cwd,
     stdio: 'pipe',

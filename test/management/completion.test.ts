@@ -2,7 +2,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
-import { gatehouse } from './command-line.ts';
+import { accessTo, gatehouse } from './command-line.ts';
+import { openManagementHost } from './management-host.ts';
 
 const SHELLS = ['bash', 'zsh', 'fish'];
 
@@ -10,11 +11,25 @@ describe('gatehouse completion', function () {
   this.timeout(30_000);
   const scripts: Record<string, string> = {};
   before(async () => {
-    for (const shell of SHELLS) {
-      const { code, stdout } = await gatehouse(['completion', shell], {});
-      expect(code).to.equal(0);
-      scripts[shell] = stdout;
+    const host = await openManagementHost();
+    try {
+      for (const shell of SHELLS) {
+        const { code, stdout, stderr } = await gatehouse(['completion', shell], accessTo(host));
+        expect(stderr).to.equal('');
+        expect(code).to.equal(0);
+        scripts[shell] = stdout;
+      }
+    } finally {
+      await host.close();
     }
+  });
+
+  it('without a running Gatehouse, the script completes all but the levels, and says so', async () => {
+    const { code, stdout, stderr } = await gatehouse(['completion', 'bash'], {});
+    expect(code).to.equal(0);
+    expect(stderr).to.match(/completes no levels/);
+    expect(stdout).to.not.contain('analytics');
+    expect(stdout).to.contain("'connector create --level') candidates='' ;;");
   });
 
   /** What bash offers after these words, of which the last is not finished. */

@@ -42,6 +42,36 @@ describe('the command line', () => {
       expect(stderr).to.include('suggestedLevel: at most the level of the connector');
     });
 
+    it('connector create limits the people with --for, and connector show and list print it', async () => {
+      const people =
+        'email:Ada@example.com domain:example.org group:analysts group:analysts@development';
+      const limits = people.split(' ').flatMap((rule) => ['--for', rule]);
+      const created = await json(...CREATE, ...limits);
+      expect(created.audience).to.deep.equal([
+        { email: 'ada@example.com' },
+        { emailDomain: 'example.org' },
+        { group: 'analysts', provider: 'development' },
+      ]);
+      const texts = ['email:ada@example.com', 'domain:example.org', 'group:analysts@development'];
+      const shown = await done('connector', 'show', created.id);
+      expect(shown).to.match(new RegExp(`^ +for +${texts.join(' ')}$`, 'm'));
+      expect(await done('connector', 'list')).to.include(' email:ada@example.com +2 ');
+    });
+
+    it('--for prints the forms of a rule, and which providers exist', async () => {
+      const { code, stderr } = await run(...CREATE, '--for', 'ada@example.com');
+      expect(code).to.equal(2);
+      for (const form of ['email:ada@example.com', 'domain:example.com', 'group:analysts'])
+        expect(stderr).to.include(form);
+      const refused = await run(...CREATE, '--for', 'group:analysts@okta', '--for', 'email:ada');
+      expect(refused.code).to.equal(1);
+      expect(refused.stderr).to.include('audience.1.email: an e-mail address');
+      expect((await run(...CREATE, '--for', 'group:analysts@okta')).stderr).to.equal(
+        'gatehouse: audience.0.provider: development\n',
+      );
+      expect(await json('connector', 'list')).to.deep.equal({ items: [] });
+    });
+
     it('--expires accepts a time or a day', async () => {
       for (const [given, expiresAt] of [
         ['2999-01-31T12:00:00+02:00', '2999-01-31T10:00:00.000Z'],

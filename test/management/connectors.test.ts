@@ -72,6 +72,28 @@ describe('connectors over the management API', () => {
     expect(body).to.not.have.property('suggestedLevel');
   });
 
+  it('the audience of a connector is stored in lower case, without duplicates, with the provider of each group', async () => {
+    const audience = [
+      { email: 'Ada@Example.com' },
+      { email: 'ada@example.com' },
+      { emailDomain: 'EXAMPLE.org' },
+      { group: 'Analysts' },
+      { group: 'Analysts', provider: 'development' },
+      { group: 'analysts' },
+    ];
+    const created = await create({ name: 'Ops', level: 'admin', audience });
+    const stored = [
+      { email: 'ada@example.com' },
+      { emailDomain: 'example.org' },
+      { group: 'Analysts', provider: 'development' },
+      { group: 'analysts', provider: 'development' },
+    ];
+    expect(created.audience).to.deep.equal(stored);
+    const { body } = await request(host, 'GET', `${CONNECTORS}/${created.id}`);
+    expect(body['audience']).to.deep.equal(stored);
+    expect((await findConnector(host.store, created.id))?.audience).to.deep.equal(stored);
+  });
+
   it('`expiresAt` accepts any time zone', async () => {
     const wanted = { name: 'Ops', level: 'admin', expiresAt: '2999-12-31T23:30:00+02:00' };
     expect((await create(wanted)).expiresAt).to.equal('2999-12-31T21:30:00.000Z');
@@ -92,9 +114,12 @@ describe('connectors over the management API', () => {
     const { id } = await create({ name: 'Ops', level: 'admin', maxUses: 1 });
     const now = Math.floor(Date.now() / 1000);
     const use = { grantId: 'g', holder: 'ada client', reservedUntil: now + 60 };
-    expect(await acquireUse(host.store, id, use, { now, isActive: async () => true })).to.equal(
-      true,
-    );
+    expect(
+      await acquireUse(host.store, id, use, {
+        now,
+        isActive: async () => true,
+      }),
+    ).to.equal(true);
     await commitUses(host.store, id, [use]);
     const { body } = await request(host, 'GET', `${CONNECTORS}/${id}`);
     expect(body).to.include({ state: 'used-up', uses: 1, maxUses: 1 });

@@ -49,10 +49,24 @@ describe('the console', function () {
       expect(made.html).to.match(/Suggested access<\/dt><dd>Totals only/);
     });
 
+    it('the form creates a connector for some people, and its page and the list show them', async () => {
+      const { browser, page } = await signIn();
+      const audience = ' email:Ada@example.com\r\n\r\ngroup:analysts \r\n';
+      const fields = { name: 'For some', level: 'admin', audience };
+      const made = requirePage(await browser.submit(page, fields));
+      const connector = await showConnector(system(), made.url.pathname.slice(-22));
+      expect(connector['audience']).to.deep.equal([
+        { email: 'ada@example.com' },
+        { group: 'analysts', provider: 'development' },
+      ]);
+      expect(made.html).to.include('Only for</dt>').and.include('group:analysts@development');
+      expect((await signIn()).page.html).to.match(/email:ada@example\.com<\/bdi><\/span> \+1/);
+    });
+
     it('the instructions show complete files line by line', async () => {
       const { id, link } = await createConnector(system(), { name: 'Ops "team"' });
       const { page } = await signIn(`/connectors/${id}`);
-      const [, , vsCode, cursor, bridge] = samplesIn(page);
+      const [, vsCode, cursor, , , bridge] = samplesIn(page);
       const server = { type: 'http', url: link };
       expect(JSON.parse(vsCode ?? '')).to.deep.equal({ servers: { 'ops-team': server } });
       expect(JSON.parse(cursor ?? '')).to.have.nested.property('mcpServers.ops-team.url', link);
@@ -87,6 +101,12 @@ describe('the console', function () {
           { name: 'Kept', level: 'admin', suggestedLevel: 'full' },
           'The suggested access cannot be higher',
         ],
+        [
+          { name: 'Kept', level: 'full', audience: 'ada@example.com' },
+          'Under “Only for”, each line',
+        ],
+        [{ name: 'Kept', level: 'full', audience: 'email:ada' }, 'Under “Only for”, each line'],
+        [{ name: 'Kept', level: 'full', audience: 'group:x@okta' }, '>group:x@okta</textarea>'],
         [{ name: 'Kept', level: 'root' }, 'Please check'],
       ] as const;
       for (const [fields, text] of wrong) {

@@ -91,6 +91,10 @@ describe('the commands for grants and clients', () => {
     expect(others).to.deep.equal([]);
     const filters = ['--connector', connector, '--account', ACCOUNT, '--client', CLIENT];
     expect(await done('grant', 'list', ...filters, '--state', 'active')).to.include(GRANT);
+    const names = ['--connector', 'Ops', '--client', 'An app'];
+    expect(await done('grant', 'list', ...names)).to.include(GRANT);
+    await createConnector(host.store, { name: 'Other', level: 'admin' }, NOW);
+    expect(await done('grant', 'list', '--connector', 'Other')).to.include('no grants');
     expect(await done('grant', 'list', ...filters, '--state', 'ended')).to.include('no grants');
   });
 
@@ -144,7 +148,9 @@ The same refresh token was used twice. Somebody else may have had a copy, so the
       'allowed',
     ]);
     expect(await done('client', 'show', CLIENT)).to.include('https://app.example.com/cb');
-    expect(await done('client', 'revoke', CLIENT)).to.include('Revoked An app: 1 grant was ended');
+    expect(await done('client', 'revoke', CLIENT)).to.include(
+      `Revoked An app (${CLIENT}): 1 grant was ended`,
+    );
     expect(await done('client', 'show', CLIENT)).to.match(/revoked +since 20/);
     expect(await done('client', 'allow', CLIENT)).to.include('Allowed An app');
   });

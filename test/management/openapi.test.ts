@@ -26,6 +26,9 @@ const OPERATIONS = [
   'DELETE /tokens/{id}',
   'GET /keys',
   'POST /keys/rotate',
+  'GET /levels',
+  'GET /upstreams',
+  'GET /upstreams/{id}',
   'GET /audit',
 ];
 
@@ -112,6 +115,10 @@ describe('the OpenAPI document', () => {
       [{ ...good, level: 'root' }, 400],
       [{ ...good, suggestedLevel: 'analytics' }, 201],
       [{ ...good, suggestedLevel: 'root' }, 400],
+      [{ ...good, audience: [{ email: 'ada@example.com' }, { group: 'a' }] }, 201],
+      [{ ...good, audience: [] }, 400],
+      [{ ...good, audience: [{ anyone: true }] }, 400],
+      [{ ...good, audience: [{ group: '' }] }, 400],
       [{ ...good, maxUses: 0 }, 400],
       [{ ...good, maxUses: '5' }, 400],
       [{ ...good, expiresIn: '30' }, 400],

@@ -172,6 +172,89 @@ describe('refusals of the management host', () => {
     });
   }
 
+  for (const [title, wrong, problem] of [
+    [
+      'an audience that is text',
+      { audience: 'ada@example.com' },
+      /^audience: a list of 1 to 50 rules/,
+    ],
+    ['an empty audience', { audience: [] }, /^audience: a list of 1 to 50 rules.*leave it out/],
+    [
+      'an audience of 51 rules',
+      { audience: Array.from({ length: 51 }, (_, n) => ({ group: `g${n}` })) },
+      /^audience: a list of 1 to 50 rules/,
+    ],
+    [
+      'an empty rule',
+      { audience: [{}] },
+      /^audience\.0: exactly one of email, emailDomain and group$/,
+    ],
+    ['a rule that is null', { audience: [null] }, /^audience\.0: exactly one of email/],
+    [
+      'a rule with a provider only',
+      { audience: [{ provider: 'development' }] },
+      /^audience\.0: exactly one of/,
+    ],
+    [
+      'a rule with two criteria',
+      { audience: [{ group: 'a' }, { group: 'b', emailDomain: 'example.com' }] },
+      /^audience\.1: exactly one of email, emailDomain and group$/,
+    ],
+    [
+      'a rule with an unknown member',
+      { audience: [{ group: 'a', level: 'full' }] },
+      /^unknown: level/,
+    ],
+    ['a rule for anyone', { audience: [{ anyone: true }] }, /unknown: anyone/],
+    [
+      'a rule with a wrong address',
+      { audience: [{ email: 'ada' }] },
+      /^audience\.0\.email: an e-mail address$/,
+    ],
+    [
+      'a rule with an address of 321 characters',
+      { audience: [{ email: `${'a'.repeat(309)}@example.com` }] },
+      /^audience\.0\.email: an e-mail address$/,
+    ],
+    [
+      'a rule with a wrong domain',
+      { audience: [{ emailDomain: '@example.com' }] },
+      /^audience\.0\.emailDomain: a domain such as/,
+    ],
+    [
+      'a rule with an empty group',
+      { audience: [{ group: '' }] },
+      /^audience\.0\.group: 1 to 200 visible/,
+    ],
+    [
+      'a rule with a group of 201 characters',
+      { audience: [{ group: 'x'.repeat(201) }] },
+      /^audience\.0\.group: 1 to 200/,
+    ],
+    [
+      'a rule with an invisible character',
+      { audience: [{ group: 'a\u202Eb' }] },
+      /^audience\.0\.group: .*visible/,
+    ],
+    [
+      'rules with unknown providers',
+      {
+        audience: [
+          { group: 'a', provider: 'okta' },
+          { group: 'b' },
+          { email: 'a@b.example', provider: 'x' },
+        ],
+      },
+      /^audience\.0\.provider: development; audience\.2\.provider: development$/,
+    ],
+  ] as const) {
+    it(`RCN-05 the host refuses a connector with ${title}`, async () => {
+      const body = { ...GOOD, ...wrong };
+      const { description } = await refused(400, 'POST', CONNECTORS, { body });
+      expect(description).to.match(problem);
+    });
+  }
+
   it('the refusal of a connector with many problems names all of them', async () => {
     const expiry = { expiresIn: 'soon', expiresAt: '2020-01-01T00:00:00Z' };
     const body = { name: '', level: 'root', maxUses: 0, ...expiry, colour: 'red' };

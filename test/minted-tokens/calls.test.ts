@@ -1,6 +1,7 @@
 import { inspect } from 'node:util';
 import { assert, expect } from 'chai';
-import { isAtLeast, LEVELS, type Level } from '../../src/permission-level.ts';
+import { isAtLeast, type Level } from '../../src/permission-levels.ts';
+import { DEFAULT_LEVELS, LEVELS } from '../support/levels.ts';
 import { until } from '../support/until.ts';
 import { readAudit } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
@@ -82,7 +83,7 @@ describe('The level of a minted token', () => {
       const listed = rpc?.result?.tools?.map((tool) => tool.name);
       const memberId = await someMember();
       for (const [tool, needed] of Object.entries(TOOLS)) {
-        const isWithin = isAtLeast(level, needed);
+        const isWithin = isAtLeast(DEFAULT_LEVELS, level, needed);
         const given = /member_|payment_/.test(tool) ? { memberId } : {};
         const { status, headers, rpc: answer } = await callTool(url, token, tool, given);
         expect(status, tool).to.equal(200);

@@ -1,12 +1,13 @@
 // Minted tokens over the management API.
 import { z } from 'zod';
-import type { Level } from '../../src/permission-level.ts';
+import type { Level } from '../../src/permission-levels.ts';
 import type { System } from '../support/system.ts';
 
 const minted = z.strictObject({
   id: z.string(),
   name: z.string(),
   level: z.string(),
+  upstream: z.string().optional(),
   token: z.string(),
   expiresAt: z.iso.datetime(),
 });
@@ -15,6 +16,7 @@ const listed = z.strictObject({
   id: z.string(),
   name: z.string(),
   level: z.string(),
+  upstream: z.string().optional(),
   createdAt: z.iso.datetime(),
   expiresAt: z.iso.datetime(),
   lastFour: z.string().length(4),
@@ -26,7 +28,12 @@ export type Minted = z.output<typeof minted>;
 export type Listed = z.output<typeof listed>;
 
 /** `expiresIn`, for example `30d`. */
-export type WantedToken = { name?: string; level?: Level; expiresIn?: string };
+export type WantedToken = {
+  name?: string;
+  level?: Level;
+  upstream?: string;
+  expiresIn?: string;
+};
 
 /** The address that accepts minted tokens. */
 export function addressOf({ resource }: Pick<System, 'resource'>): string {

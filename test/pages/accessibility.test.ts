@@ -21,7 +21,7 @@ describe('Accessibility', () => {
   for (const [title, { names, languages, hasOtherTexts, theme }] of Object.entries(GROUPS))
     describe(`the accessibility of ${title}`, () => {
       const samples = useSamples(undefined, theme);
-      const [english = '', ...translations] = hasOtherTexts ? languages : languages.slice(0, 1);
+      const [english = '', longest = '', ...others] = languages;
       before(async () => {
         await openForShowing(page(), `${samples().url}/home`);
         await page().evaluate(axe.source);
@@ -52,17 +52,24 @@ describe('Accessibility', () => {
             expect(value.passes).to.include(CONTRAST);
           });
 
-          if (translations.length === 0) continue;
-          it(`axe finds no violation, one first-level heading and landmarks in ${translations.join(', ')} (${name})`, async () => {
-            const pages = await fetchInEach(samples().url, name, translations);
+          if (!hasOtherTexts) continue;
+          it(`axe finds no violation, one first-level heading and landmarks in ${longest} (${name})`, async () => {
+            const pages = await fetchInEach(samples().url, name, [longest]);
             const rules = { [CONTRAST]: { enabled: false } };
-            const found = await runAxe(page(), pages, { rules });
-            expect(found.map(({ language }) => language)).to.deep.equal(translations);
-            for (const { language, value } of found) {
-              expect(value.violations, language).to.deep.equal([]);
-              expect(value.passes, language).to.include.members(['document-title', ...LANDMARKS]);
-              expect(value.headings, language).to.equal(1);
-            }
+            const [{ language, value } = NONE] = await runAxe(page(), pages, { rules });
+            expect(language).to.equal(longest);
+            expect(value.violations).to.deep.equal([]);
+            expect(value.passes).to.include.members(['document-title', ...LANDMARKS]);
+            expect(value.headings).to.equal(1);
+          });
+
+          if (others.length === 0) continue;
+          it(`the page has the elements of the English one, none without its text, in ${others.join(', ')} (${name})`, async () => {
+            const pages = await fetchInEach(samples().url, name, [english, ...others]);
+            const [original, ...translated] = await showEach<string[]>(page(), pages, OUTLINE);
+            expect(translated.map(({ language }) => language)).to.deep.equal(others);
+            for (const { language, value } of translated)
+              expect(value, language).to.deep.equal(original?.value);
           });
         }
       });
@@ -75,7 +82,25 @@ describe('Accessibility', () => {
 });
 
 type Found = { violations: string[]; passes: string[]; headings: number };
-const NONE = { value: { violations: ['no result'], passes: [], headings: 0 } };
+const NONE = { language: 'none', value: { violations: ['no result'], passes: [], headings: 0 } };
+
+/**
+ * The elements of a page with their attributes, each with whether it has text. Pages with the same outline differ only in their words, which axe
+ * does not read. A sentence may have its marked words in any order.
+ */
+const OUTLINE = `(() => {
+  const isWords = (name) => ['alt', 'title', 'placeholder', 'aria-label'].includes(name);
+  const hasWords = (text) => text.trim() !== '';
+  const outline = (element) => {
+    const attributes = [...element.attributes].map(({ name, value }) =>
+      name + '=' + (isWords(name) ? hasWords(value) : value));
+    const children = [...element.children].map(outline);
+    const isSentence = [...element.childNodes].some((node) => node.nodeType === 3 && hasWords(node.data));
+    if (isSentence) children.sort();
+    return [element.localName, ...attributes.sort(), hasWords(element.textContent), ...children].join('\\n');
+  };
+  return [String(hasWords(document.title)), ...outline(document.body).split('\\n')];
+})()`;
 
 /** Details only of violations, which takes a third of the time. */
 function runAxe(page: Page, pages: string[], options: axe.RunOptions) {

@@ -93,7 +93,7 @@ const PREPARE_WALK = `(() => {
     const outlined = getComputedStyle(shown).outlineStyle === 'solid';
     focused.push({ html: target.outerHTML, outlined });
   });
-  const controls = [...document.querySelectorAll('a[href], button:not([aria-hidden]), input:not([type=hidden]), select, summary, [tabindex="0"]')]
+  const controls = [...document.querySelectorAll('a[href], button:not([aria-hidden]), input:not([type=hidden]), select, textarea, summary, [tabindex="0"]')]
     .filter((element) => element.checkVisibility());
   const groups = new Set();
   const keys = controls.map(({ type, name }) => {

@@ -120,20 +120,28 @@ describe('pages', () => {
     }
 
     for (const name of Object.keys(SAMPLES)) {
-      it(`COD-06 CON-05 the page has no script, no inline style, and no address on another host except its return link (${name})`, async () => {
+      it(`COD-06 CON-05 the page has no script, no inline style, and no address on another host except its return link and install addresses (${name})`, async () => {
         const html = await (await fetch(`${server.url}/${name}`)).text();
         expect(html).not.to.match(/<script|<style|\sstyle=|\son\w+=/i);
         const addresses = ['src', 'href', 'action', 'formaction'].flatMap((key) =>
           attribute(html, key),
         );
-        const returnLinks: Record<string, string[]> = {
+        const installs = [
+          'cursor://anysphere.cursor-deeplink/mcp/install?name=club-numbers',
+          'vscode:mcp/install?%7B%22name%22%3A%22club-numbers%22%7D',
+          'vscode-insiders:mcp/install?%7B%22name%22%3A%22club-numbers%22%7D',
+          'lmstudio://add_mcp?name=club-numbers',
+        ];
+        const expected: Record<string, string[]> = {
           error: ['http://localhost:53682/callback'],
+          'connect-link': installs,
+          'connect-link-hostile': installs,
         };
         expect(
           addresses.some((address) => /^\/assets\/style\.css\?v=[\w-]{22}$/.test(address)),
         ).to.equal(true);
         const elsewhere = addresses.filter((address) => !/^\/(?!\/)/.test(address));
-        expect(elsewhere).to.deep.equal(returnLinks[name] ?? []);
+        expect(elsewhere).to.deep.equal(expected[name] ?? []);
       });
     }
 

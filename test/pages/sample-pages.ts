@@ -12,7 +12,10 @@ export type Sample = (pages: Pages, ctx: Koa.Context) => Promise<void>;
 export const EXAMPLE_THEME = join(import.meta.dirname, '../../config/example-theme');
 
 /** Settings of the operator. */
-export const SHARED = { productName: 'Gatehouse', supportContact: 'it-desk@example.com' };
+export const SHARED = {
+  productName: 'Gatehouse',
+  supportContact: 'it-desk@example.com',
+};
 
 export const SAMPLES: Record<string, Sample> = Object.fromEntries(
   Object.entries(VALUES).map(([name, sample]) => [name, rendering(sample)]),

@@ -1,6 +1,8 @@
-import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
 import { expect } from 'chai';
+import { stringify } from 'yaml';
+import type { CommandLineSettings } from '../../src/settings/environment.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import {
   DEVELOPMENT,
@@ -13,7 +15,21 @@ import {
   temporaryDirectory,
 } from './settings-file.ts';
 
-const PROJECT_ROOT = join(import.meta.dirname, '../..');
+const SECRETS = {
+  GATEHOUSE_SECRET: SECRET,
+  GATEHOUSE_MANAGEMENT_KEY: 'k'.repeat(32),
+};
+
+/** Calls `use` with `folder` as the working directory. */
+function inDirectory(folder: string, use: (folder: string) => void): void {
+  const before = process.cwd();
+  process.chdir(folder);
+  try {
+    use(process.cwd());
+  } finally {
+    process.chdir(before);
+  }
+}
 
 describe('settings loaded for a command', () => {
   const read = (content: object, environment: Record<string, string>) =>
@@ -55,14 +71,33 @@ describe('settings without environment variables', () => {
   });
 
   it('the settings file is found from any working directory', () => {
-    const before = process.cwd();
-    process.chdir(temporaryDirectory());
-    try {
+    inDirectory(temporaryDirectory(), () => {
       const settings = loadSettings({ GATEHOUSE_DATA_DIR: 'data' });
       expect(settings.authUrl).to.equal('http://localhost:4000');
-    } finally {
-      process.chdir(before);
-    }
+    });
+  });
+
+  it('a gatehouse.yaml in the working directory is used unless another file is named', () => {
+    const config = settingsFile({ ...DEVELOPMENT, productName: 'Named' });
+    inDirectory(temporaryDirectory(), () => {
+      writeFileSync('gatehouse.yaml', stringify({ ...DEVELOPMENT, productName: 'Local' }));
+      expect(loadSettings({}).productName).to.equal('Local');
+      expect(loadSettings({ GATEHOUSE_CONFIG: config }).productName).to.equal('Named');
+      expect(loadSettings({}, { options: { config } }).productName).to.equal('Named');
+    });
+  });
+
+  it('a gatehouse.yaml that cannot be read is an error, not a reason to use other settings', () => {
+    inDirectory(temporaryDirectory(), (folder) => {
+      symlinkSync('nothing.yaml', 'gatehouse.yaml');
+      expect(refusal(() => loadSettings({})).issues).to.deep.equal([
+        {
+          setting: 'gatehouse.yaml',
+          given: JSON.stringify(join(folder, 'gatehouse.yaml')),
+          expected: 'a readable settings file (ENOENT)',
+        },
+      ]);
+    });
   });
 
   it('the example entitlements give Ada full, Grace operations and Alan nothing', () => {
@@ -105,18 +140,29 @@ describe('the settings file', () => {
     expect(settings.clients.allowedRedirects).to.deep.equal([]);
   });
 
-  it('relative paths start at the project directory, and the store is in the data directory', () => {
-    const environment = { GATEHOUSE_DATA_DIR: '' };
-    const given = { GATEHOUSE_SECRET: 's'.repeat(32), GATEHOUSE_MANAGEMENT_KEY: 'k'.repeat(32) };
-    const settings = load(
-      { ...DEVELOPMENT, dataDir: 'results/state' },
-      { ...environment, ...given },
-    );
-    expect(settings.dataDir).to.equal(join(PROJECT_ROOT, 'results/state'));
-    expect(settings.store).to.deep.equal({
-      kind: 'sqlite',
-      file: join(PROJECT_ROOT, 'results/state/gatehouse.sqlite'),
+  it('relative paths in the file start at its folder', () => {
+    const file = settingsFile({
+      ...DEVELOPMENT,
+      dataDir: 'state',
+      theme: 'theme',
+      identityProvider: { ...PRODUCTION.identityProvider, clientSecretFile: 'client-secret' },
+      developmentIdp: undefined,
     });
+    const folder = dirname(file);
+    writeFileSync(join(folder, 'client-secret'), 'the-secret-of-the-client');
+    const settings = loadSettings({ GATEHOUSE_CONFIG: file, ...SECRETS });
+    expect(settings).to.deep.include({
+      dataDir: join(folder, 'state'),
+      store: { kind: 'sqlite', file: join(folder, 'state/gatehouse.sqlite') },
+      theme: join(folder, 'theme'),
+    });
+    const secrets = settings.identityProviders.map(({ clientSecret }) => clientSecret);
+    expect(secrets).to.deep.equal(['the-secret-of-the-client']);
+  });
+
+  it('the default data directory starts at the working directory', () => {
+    const settings = load(DEVELOPMENT, { GATEHOUSE_DATA_DIR: '', ...SECRETS });
+    expect(settings.dataDir).to.equal(resolve('.data'));
   });
 
   it('a role that is listed twice counts once', () => {
@@ -189,5 +235,35 @@ describe('environment variables', () => {
   it('the service variables that Kubernetes sets for a service named gatehouse are ignored', () => {
     const names = { GATEHOUSE_PORT: 'tcp://10.0.0.1:80', GATEHOUSE_SERVICE_HOST: '10.0.0.1' };
     expect(load(DEVELOPMENT, names).authUrl).to.equal(DEVELOPMENT.authUrl);
+  });
+});
+
+describe('the options of the command line', () => {
+  const options = (given: CommandLineSettings) => (environment: Record<string, string>) =>
+    loadSettings({ ...SECRETS, ...environment }, { options: given });
+
+  it('--config and --data-dir take precedence over variables and start at the working directory', () => {
+    const config = relative('', settingsFile({ ...DEVELOPMENT, productName: 'By option' }));
+    const environment = {
+      GATEHOUSE_CONFIG: settingsFile({ ...DEVELOPMENT, dataDir: 'in-the-file' }),
+      GATEHOUSE_DATA_DIR: 'by-variable',
+    };
+    expect(options({ config, dataDir: 'by-option' })(environment)).to.include({
+      productName: 'By option',
+      dataDir: resolve('by-option'),
+    });
+  });
+
+  it('an error names the option that is wrong', () => {
+    const missing = join(temporaryDirectory(), 'missing.yaml');
+    const wrong = [
+      [{ config: missing }, '--config', /^a readable settings file \(ENOENT\)$/],
+      [{ config: settingsFile(DEVELOPMENT), dataDir: settingsFile('') }, '--data-dir', /directory/],
+    ] as const;
+    for (const [given, setting, expected] of wrong) {
+      const { issues } = refusal(() => loadSettings({}, { options: given }));
+      expect(issues.map((issue) => issue.setting)).to.deep.equal([setting]);
+      expect(issues[0]?.expected).to.match(expected);
+    }
   });
 });

@@ -21,6 +21,8 @@ type JsonSchema = {
   valueType?: string;
   /** Describes a default that is not part of the schema. */
   defaultText?: string;
+  /** The path of a setting whose members the entries of this list have too. They are not repeated. */
+  sameAs?: string;
 };
 
 type Setting = { path: string; required: boolean; schema: JsonSchema };
@@ -33,9 +35,20 @@ export const SETTINGS: readonly Setting[] = settingsIn(
 function settingsIn({ properties = {}, required = [] }: JsonSchema, parent = ''): Setting[] {
   return Object.entries(properties).flatMap(([key, schema]) => {
     const path = parent ? `${parent}.${key}` : key;
-    const below = schema.items ? settingsIn(schema.items, `${path}[]`) : settingsIn(schema, path);
+    const below = schema.items
+      ? settingsIn(withoutRepeated(schema, properties), `${path}[]`)
+      : settingsIn(schema, path);
     return [{ path, required: required.includes(key), schema }, ...below];
   });
+}
+
+function withoutRepeated(
+  { items = {}, sameAs = '' }: JsonSchema,
+  siblings: Record<string, JsonSchema>,
+): JsonSchema {
+  const { properties: repeated = {} } = siblings[sameAs.split('.').at(-1) ?? ''] ?? {};
+  const own = Object.entries(items.properties ?? {}).filter(([key]) => !(key in repeated));
+  return { ...items, properties: Object.fromEntries(own) };
 }
 
 const INTRODUCTION = `# Settings reference

@@ -1,5 +1,5 @@
 // A scripted browser over fetch with cookies, redirects and forms. It stops at redirects to other origins.
-import type { Level } from '../../src/permission-level.ts';
+import type { Level } from '../../src/permission-levels.ts';
 import { cookieHeader, storeCookies, type CookieJar } from './cookie-jar.ts';
 import { fillForm, parseForms, type FormValues, type Form } from './html-forms.ts';
 

@@ -14,6 +14,7 @@ export type FormValues = Record<string, string | false>;
 
 const TAG = /<(input|button)\b((?:[^>"']|"[^"]*"|'[^']*')*)>/gi;
 const SELECT = /<select\b([^>]*)>([\s\S]*?)<\/select>/gi;
+const TEXTAREA = /<textarea\b([^>]*)>([\s\S]*?)<\/textarea>/gi;
 const OPTION = /<option\b[^>]*>/gi;
 const ATTRIBUTE = /([\w-]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?/g;
 
@@ -24,7 +25,7 @@ export function parseForms(html: string, page: URL): Form[] {
       return {
         action: new URL(attributes.get('action') || page.href, page),
         method: attributes.get('method')?.toLowerCase() === 'post' ? 'POST' : 'GET',
-        controls: [...withoutSelects(content).matchAll(TAG)].flatMap(([, tag = '', rest = '']) =>
+        controls: [...asInputs(content).matchAll(TAG)].flatMap(([, tag = '', rest = '']) =>
           controlsOf(tag.toLowerCase(), attributesIn(rest)),
         ),
       };
@@ -32,9 +33,13 @@ export function parseForms(html: string, page: URL): Form[] {
   );
 }
 
-/** Replaces a select element by an input with its selected option. */
-function withoutSelects(html: string): string {
-  return html.replace(SELECT, (_whole, head: string, options: string) => {
+/** Replaces a text area by an input with its text, and a select element by one with its selected option. */
+function asInputs(html: string): string {
+  const withoutTextareas = html.replace(
+    TEXTAREA,
+    (_whole, head: string, text: string) => `<input ${head} value="${text}">`,
+  );
+  return withoutTextareas.replace(SELECT, (_whole, head: string, options: string) => {
     const all = options.match(OPTION) ?? [];
     const chosen = all.find((option) => /\sselected\b/.test(option)) ?? all[0] ?? '';
     return `<input ${head} value="${attributesIn(chosen).get('value') ?? ''}">`;

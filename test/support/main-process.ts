@@ -6,8 +6,12 @@ import { nodeArguments } from './node-arguments.ts';
 export type ExitResult = { code: number | null; stdout: string; stderr: string };
 
 /** Runs the server until it ends, or until it has printed `last` and was stopped. */
-export function runServer(environment: Record<string, string>, last = /$^/): Promise<ExitResult> {
-  return runServerWhile(environment, last, async () => {});
+export function runServer(
+  environment: Record<string, string>,
+  last = /$^/,
+  options: readonly string[] = [],
+): Promise<ExitResult> {
+  return runServerWhile(environment, last, async () => {}, options);
 }
 
 /** Runs the server, calls `use` once it has printed `ready`, and stops it. Rejects if `use` rejects. */
@@ -15,8 +19,9 @@ export async function runServerWhile(
   environment: Record<string, string>,
   ready: RegExp,
   use: () => Promise<void>,
+  options: readonly string[] = [],
 ): Promise<ExitResult> {
-  const child = spawn(process.execPath, nodeArguments('main.ts'), { env: environment });
+  const child = spawn(process.execPath, nodeArguments(['start', ...options]), { env: environment });
   let [stdout, stderr] = ['', ''];
   let used: Promise<void> | undefined;
   child.stdout.on('data', (text) => {

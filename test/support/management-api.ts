@@ -1,6 +1,6 @@
 // A client of the management API.
 import { z } from 'zod';
-import type { Level } from '../../src/permission-level.ts';
+import type { Level } from '../../src/permission-levels.ts';
 import type { System } from './system.ts';
 
 const connector = z.looseObject({
@@ -8,6 +8,7 @@ const connector = z.looseObject({
   name: z.string(),
   level: z.string(),
   link: z.string(),
+  upstream: z.string().optional(),
   state: z.string(),
   uses: z.number(),
 });
@@ -31,6 +32,8 @@ export type ConnectorOptions = {
   name?: string;
   level?: Level;
   suggestedLevel?: Level;
+  upstream?: string;
+  audience?: Record<string, string>[];
   maxUses?: number;
   expiresAt?: string;
 };
@@ -96,7 +99,7 @@ export async function readAudit(system: System): Promise<AuditItem[]> {
 
 /** Sends a request to the management API. Throws if it is refused. */
 export async function requestManagement(
-  system: System,
+  system: Pick<System, 'management' | 'managementKey'>,
   method: string,
   path: string,
   body?: object,

@@ -1,4 +1,4 @@
-// Redis and Chromium, which the tests start and npm does not install: finds them, installs them, or says how to.
+// Redis, Chromium and Python, which the tests start and npm does not install: finds them, installs them, or says how to.
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, isAbsolute, join } from 'node:path';
@@ -69,7 +69,23 @@ export const CHROMIUM: Program = {
   },
 };
 
-const PROGRAMS = [REDIS, CHROMIUM];
+/** For a recipe. */
+export const PYTHON: Program = {
+  name: 'Python 3 (python3)',
+  variable: 'PYTHON_BIN',
+  commands: ['python3'],
+  locations: ['/usr/bin/python3', '/usr/local/bin/python3', '/opt/homebrew/bin/python3'],
+  packages: {
+    'apt-get': 'python3',
+    dnf: 'python3',
+    pacman: 'python',
+    zypper: 'python3',
+    apk: 'python3',
+    brew: 'python',
+  },
+};
+
+export const PROGRAMS = [REDIS, CHROMIUM, PYTHON];
 
 /** Returns the path of a program. A variable that names no program is an error, because another one would be a surprise. */
 export function findProgram(

@@ -5,7 +5,7 @@ import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statfsSync } f
 import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join, resolve, sep } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
-import { CHROMIUM, findProgram, installPrograms, REDIS } from './programs.ts';
+import { findProgram, installPrograms, PROGRAMS } from './programs.ts';
 import { inMinutes, type Outcome } from './reporter.ts';
 import type { SoakResult } from './soak.ts';
 
@@ -27,7 +27,7 @@ type Options = { jobs: number; grep?: string; soak: boolean; color: boolean };
 
 const program = new Command('npm test --')
   .description(
-    'Runs the tests. Installs redis-server and Chromium with apt-get if they are missing.',
+    'Runs the tests. Installs redis-server, Chromium and Python with apt-get if they are missing.',
   )
   .argument('[files...]', 'test files or patterns (default: all)')
   .option(
@@ -55,7 +55,7 @@ try {
 } catch (error) {
   program.error((error as Error).message);
 }
-console.log(`With ${[REDIS, CHROMIUM].map((name) => findProgram(name)).join(' and ')}`);
+console.log(`With ${PROGRAMS.map((program) => findProgram(program)).join(', ')}`);
 
 const scratch = mkdtempSync(join(temporaryFolder(), 'gatehouse-tests-'));
 const outcomeFile = join(scratch, 'outcome.json');

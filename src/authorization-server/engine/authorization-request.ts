@@ -7,15 +7,18 @@ import {
   type KoaContextWithOIDC,
 } from 'oidc-provider';
 import { canonicalResource, connectorIdOf, connectLink } from '../../connectors/connect-link.ts';
+import { type ConnectorSettings, connectorState } from '../../connectors/connector.ts';
 import { findConnector, findConnectorNamed } from '../../connectors/connectors.ts';
 import { HttpError } from '../../http/errors.ts';
 import {
+  highestLevel,
   highestLevelIn,
   levelsUpTo,
   lowest,
   type Level,
+  type Levels,
   OFFLINE_ACCESS,
-} from '../../permission-level.ts';
+} from '../../permission-levels.ts';
 import type { Store } from '../../store/store.ts';
 
 /** In characters. Real clients send about 700. */
@@ -50,11 +53,13 @@ export const limitAuthorizationRequest: Koa.Middleware = function authorizationR
 
 export type AuthorizationRequestOptions = {
   store: Store;
+  levels: Levels;
   resourceUrl: string;
   /** Id or name of the connector for clients that send no `resource`. */
   defaultConnector?: string;
   /** `offered`: the consent page offers a refresh token even if the client did not ask for one. */
   stayConnected: 'offered' | 'on-request';
+  connectorSettings: ConnectorSettings;
   now: () => number;
 };
 
@@ -107,9 +112,13 @@ async function requestedResource(
   sent: Query[string],
 ): Promise<Query[string]> {
   if (sent === undefined || sent === '') {
-    const { store, resourceUrl, defaultConnector, now } = options;
+    const { store, resourceUrl, defaultConnector, connectorSettings, now } = options;
     if (defaultConnector === undefined) return undefined;
-    const connector = await findConnectorNamed(store, defaultConnector, now());
+    const connector = await findConnectorNamed(
+      store,
+      defaultConnector,
+      (each) => connectorState(each, now(), connectorSettings) === 'active',
+    );
     return connector && connectLink(resourceUrl, connector.id);
   }
   const distinct = [...new Set([sent].flat().map((value) => canonicalResource(value) ?? value))];
@@ -124,11 +133,11 @@ async function requestedScope(
   // The engine rejects repeated parameters (RFC 6749 section 3.1).
   if (Array.isArray(query.scope)) return query.scope as unknown as string;
   const ceiling = await connectorLevel(options, query.resource);
-  const asked = highestLevelIn(sent);
-  const level = lowest(ceiling ?? 'full', ...(asked ? [asked] : []));
-  const offline =
-    options.stayConnected === 'offered' || !sent || sent.split(' ').includes(OFFLINE_ACCESS);
-  return [...levelsUpTo(level), ...(offline ? [OFFLINE_ACCESS] : [])].join(' ');
+  const { levels, stayConnected } = options;
+  const asked = highestLevelIn(levels, sent);
+  const level = lowest(levels, ceiling ?? highestLevel(levels), ...(asked ? [asked] : []));
+  const offline = stayConnected === 'offered' || !sent || sent.split(' ').includes(OFFLINE_ACCESS);
+  return [...levelsUpTo(levels, level), ...(offline ? [OFFLINE_ACCESS] : [])].join(' ');
 }
 
 async function connectorLevel(

@@ -2,7 +2,7 @@
 import type { JWK } from 'jose';
 import type { Adapter, Configuration, KoaContextWithOIDC } from 'oidc-provider';
 import type { Account } from '../../accounts/account.ts';
-import { highestLevelIn, LEVELS, OFFLINE_ACCESS } from '../../permission-level.ts';
+import { highestLevelIn, levelIds, type Levels, OFFLINE_ACCESS } from '../../permission-levels.ts';
 import { CLIENT_AUTH_METHODS, ENDPOINTS, JWT_BEARER } from '../metadata.ts';
 import type { ClientMetadataDocuments } from './client-metadata-documents.ts';
 import { secretDigest } from './clients.ts';
@@ -67,7 +67,7 @@ export function configuration(
     clientAuthMethods: [...CLIENT_AUTH_METHODS],
     enabledJWA: { dPoPSigningAlgValues: [...DPOP_ALGORITHMS] },
     responseTypes: ['code'],
-    scopes: [...LEVELS, OFFLINE_ACCESS],
+    scopes: [...levelIds(settings.levels), OFFLINE_ACCESS],
     pkce: { required: () => true },
     allowOmittingSingleRegisteredRedirectUri: false,
     acceptQueryParamAccessTokens: false,
@@ -121,7 +121,7 @@ export function configuration(
     extraTokenClaims: (_ctx, token) => ({
       grant_id: 'grantId' in token ? token.grantId : undefined,
     }),
-    formats: { customizers: { jwt: setScopeAndConnector } },
+    formats: { customizers: { jwt: setScopeAndConnector(settings.levels) } },
     ttl: {
       AccessToken: (ctx) => accessTokenTtl(ctx, lifetimes.accessToken),
       AuthorizationCode: ttlThatSetsValue(
@@ -196,12 +196,13 @@ function accessTokenTtl(ctx: KoaContextWithOIDC, accessToken: number): number {
 }
 
 /** The scope of an access token is its one level (RFC 9068 section 2.2.3). `connector` is the id in its connect link. */
-function setScopeAndConnector(
-  _ctx: unknown,
-  token: object,
-  jwt: { payload: Record<string, unknown> },
-): void {
-  const { payload } = jwt;
-  payload.scope = highestLevelIn(String(payload.scope ?? ''));
-  if ('aud' in token) payload.connector = String(token.aud).split('/').at(-2);
+function setScopeAndConnector(levels: Levels) {
+  return (
+    _ctx: unknown,
+    token: object,
+    { payload }: { payload: Record<string, unknown> },
+  ): void => {
+    payload.scope = highestLevelIn(levels, String(payload.scope ?? ''));
+    if ('aud' in token) payload.connector = String(token.aud).split('/').at(-2);
+  };
 }

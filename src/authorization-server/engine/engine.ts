@@ -4,7 +4,7 @@ import type Koa from 'koa';
 import compose from 'koa-compose';
 import { Provider } from 'oidc-provider';
 import { ACCOUNTS_CHANNEL, findAccount } from '../../accounts/accounts.ts';
-import { entitledLevel } from '../../accounts/entitlement.ts';
+import { accessThrough } from '../../accounts/entitlement.ts';
 import { CONNECTORS_CHANNEL, findConnector } from '../../connectors/connectors.ts';
 import { openUseRecorder } from '../../connectors/use-recorder.ts';
 import { grantLifetimes, type Lifetimes } from '../../grants/grant-lifetime.ts';
@@ -12,7 +12,7 @@ import { limitFailedAttempts } from '../../http/failed-attempts.ts';
 import type { CookieSignatures } from '../../keys/cookie-signatures.ts';
 import { keyRing } from '../../keys/key-ring.ts';
 import { SIGNING_ALGORITHM, type SigningKeyRing } from '../../keys/signing-keys.ts';
-import { OFFLINE_ACCESS } from '../../permission-level.ts';
+import { OFFLINE_ACCESS } from '../../permission-levels.ts';
 import type { Services } from '../../services.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { cachedReader } from '../../store/cached-reader.ts';
@@ -75,6 +75,7 @@ export async function openEngine(
   );
   const grants = grantModels({
     store,
+    levels: settings.levels,
     tokenKeys: keyRing(settings, 'codes and refresh tokens'),
     lifetimes,
     now,
@@ -146,12 +147,14 @@ async function tokenPolicy(settings: Settings, { store, now }: Services): Promis
   await store.subscribe(ACCOUNTS_CHANNEL, accounts.drop);
   return {
     resourceUrl: settings.resourceUrl,
+    connectorSettings: settings,
+    levels: settings.levels,
     now,
     readConnector: connectors.read,
     refreshConnector: connectors.refresh,
     readAccount: accounts.read,
     refreshAccount: accounts.refresh,
-    levelOf: (account, via) => entitledLevel(account, settings.entitlements, via),
+    accessOf: (account, connector, via) => accessThrough(settings, connector, account, via),
   };
 }
 

@@ -31,7 +31,7 @@ import {
   type Part,
 } from '../../grants/opaque-token.ts';
 import type { Reason } from '../../grants/reasons.ts';
-import { isLevel } from '../../permission-level.ts';
+import type { Levels } from '../../permission-levels.ts';
 import { KEEP, type Store } from '../../store/store.ts';
 import { JWT_BEARER } from '../metadata.ts';
 import { presentedProof, proofReused, requireBoundKey } from './dpop.ts';
@@ -40,6 +40,7 @@ import { presentedJwt } from './extensions.ts';
 
 export type GrantModelOptions = {
   store: Store;
+  levels: Levels;
   /** `[0]` signs codes and refresh tokens; all verify. */
   tokenKeys: readonly KeyObject[];
   lifetimes: Lifetimes;
@@ -348,14 +349,15 @@ function isReplay(token: PresentedToken | undefined): boolean {
 
 /** Access tokens are JWTs and not stored. The grant record lists the revoked ones (RFC 7009). */
 function accessTokenModel(options: GrantModelOptions, records: RequestGrants): Partial<Adapter> {
-  const { store, now, verifyAccessToken } = options;
+  const { store, levels, now, verifyAccessToken } = options;
   return {
     async find(value) {
       const jwt = presentedJwt(value);
       const claims = jwt === undefined ? undefined : await verifyAccessToken(jwt);
       const record = claims && (await records.load(claims.grantId))?.value;
       if (!record || record.revoked?.[claims.jti] !== undefined) return undefined;
-      if (!isLevel(claims.scope) || !allowsLevel(record, claims.scope)) return undefined;
+      if (claims.scope === undefined || !allowsLevel(levels, record, claims.scope))
+        return undefined;
       const gty = record.vouchedAt === undefined ? {} : { gty: JWT_BEARER };
       return { kind: 'AccessToken', format: 'opaque', ...claims, ...gty, extra: {} };
     },

@@ -2,7 +2,7 @@
 import { errors } from 'oidc-provider';
 import { type AssertedIdentity, MAX_EMAIL_LENGTH, personNameIn } from '../../accounts/account.ts';
 import { canonicalResource, connectorIdOf } from '../../connectors/connect-link.ts';
-import { highestLevelIn, type Level } from '../../permission-level.ts';
+import { highestLevelIn, type Level, type Levels } from '../../permission-levels.ts';
 import type { TrustedIssuer } from '../../settings/identity-provider-schema.ts';
 
 export const ID_JAG_TYPE = 'oauth-id-jag+jwt';
@@ -22,6 +22,7 @@ export type Expected = {
   issuer: TrustedIssuer;
   authUrl: string;
   resourceUrl: string;
+  levels: Levels;
   /** The client that authenticated. */
   clientId: string;
   /** The request parameter, as sent. */
@@ -65,7 +66,7 @@ export function validateClaims(claims: Claims, expected: Expected): IdJag | IdJa
   if (refusal) return refusal;
   const resource = chosenResource(claims, expected);
   if (typeof resource === 'string') return resource;
-  const level = highestLevelIn(claims.scope as string | undefined);
+  const level = highestLevelIn(expected.levels, claims.scope as string | undefined);
   if (claims.scope !== undefined && !level) return 'scope_without_level';
   return {
     id: String(claims.jti),

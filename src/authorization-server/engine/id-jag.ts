@@ -39,7 +39,7 @@ import {
 import type { ClientSnapshot, GrantRecord } from '../../grants/grant-record.ts';
 import { endGrant, isGrantActive, updateGrant } from '../../grants/grants.ts';
 import { isKeySetError } from '../../keys/remote-keys.ts';
-import { highestLevelIn, type Level, levelsUpTo, lowest } from '../../permission-level.ts';
+import { highestLevelIn, type Level, levelsUpTo, lowest } from '../../permission-levels.ts';
 import type { TrustedIssuer } from '../../settings/identity-provider-schema.ts';
 import { KEEP, type Store } from '../../store/store.ts';
 import type { Services } from '../../services.ts';
@@ -95,7 +95,7 @@ export function idJagGrantType(context: IdJagContext) {
       const proof = await verifyProof(ctx);
       const jag = await validateAssertion(context, issuers, ctx, assertion);
       await proof?.consume();
-      await issueToken(ctx, describeResource, await authorize(context, ctx, jag), proof);
+      await issueToken(context, ctx, describeResource, await authorize(context, ctx, jag), proof);
     });
     provider.registerGrantType<Parameters>(
       JWT_BEARER,
@@ -144,6 +144,7 @@ async function validateAssertion(
     issuer: trusted.issuer,
     authUrl,
     resourceUrl: policy.resourceUrl,
+    levels: policy.levels,
     clientId: oidc.client.clientId,
     resource: oidc.params.resource,
     now: now(),
@@ -164,7 +165,8 @@ type Authorized = { grantId: string; resource: string; level: Level };
 
 /** Checks everything before the first write. The assertion is consumed last, so that a client may retry a failed request. */
 async function authorize(context: IdJagContext, ctx: Context, jag: IdJag): Promise<Authorized> {
-  const { policy } = context;
+  const { policy, settings } = context;
+  const { levels } = settings;
   const { store, keys, now } = context.services;
   const { client, params } = ctx.oidc;
   const usedKey = `assertion:${jag.person.issuer}\n${jag.id}`;
@@ -176,13 +178,18 @@ async function authorize(context: IdJagContext, ctx: Context, jag: IdJag): Promi
   if (usedBefore) throw idJagError('replayed');
   if (revoked !== undefined) throw idJagError('client_revoked');
   if (!connector) throw idJagError('unknown_resource');
-  if (!isUsable(connector, now())) throw idJagError('connector_over');
+  if (!isUsable(connector, now(), context.settings)) throw idJagError('connector_over');
   const identity = {
     ...jag.person,
     id: accountIdOf(keys.accountIds, jag.person.issuer, jag.person.subject),
   };
-  const account = await entitledAccount(context, jag, identity);
-  const level = lowest(connector.level, account.entitled, jag.level ?? 'full');
+  const account = await entitledAccount(context, jag, identity, connector);
+  const level = lowest(
+    levels,
+    connector.level,
+    account.entitled,
+    ...(jag.level ? [jag.level] : []),
+  );
   const grantId = await findOrCreateGrant(context, {
     account,
     connector,
@@ -194,8 +201,12 @@ async function authorize(context: IdJagContext, ctx: Context, jag: IdJag): Promi
   await saveAccount(context, identity);
   if (!(await store.add(usedKey, { at: Math.floor(now()) }, jag.expiresAt - now())))
     throw idJagError('replayed');
-  const requested = highestLevelIn(params.scope);
-  return { grantId, resource: jag.resource, level: requested ? lowest(level, requested) : level };
+  const requested = highestLevelIn(levels, params.scope);
+  return {
+    grantId,
+    resource: jag.resource,
+    level: requested ? lowest(levels, level, requested) : level,
+  };
 }
 
 function clientSnapshot({ clientId, clientName, redirectUris }: Context['oidc']['client']) {
@@ -209,18 +220,19 @@ function clientSnapshot({ clientId, clientName, redirectUris }: Context['oidc'][
 
 type IdentityWithId = AssertedIdentity & { id: string };
 
-/** Returns the account with the asserted identity and the level that the entitlements give it. Writes nothing. */
+/** Returns the account with the asserted identity and the level that it may have through the connector. Writes nothing. */
 async function entitledAccount(
   { services: { store, now }, policy }: IdJagContext,
   { issuedAt }: IdJag,
   identity: IdentityWithId,
+  connector: Connector,
 ): Promise<Account & { entitled: Level }> {
   const known = await findAccount(store, identity.id);
   if (known && !isValidSince(known, issuedAt)) throw idJagError('account_disabled');
   const account = withAssertion(known, identity, now());
-  const entitled = policy.levelOf(account, 'id-jag');
-  if (!entitled) throw idJagError('not_entitled');
-  return { ...account, entitled };
+  const access = policy.accessOf(account, connector, 'id-jag');
+  if (access.refusal) throw idJagError('not_entitled');
+  return { ...account, entitled: access.level };
 }
 
 async function saveAccount(
@@ -278,7 +290,7 @@ async function createIdJagGrant(
   const isActive = (id: string) => isGrantActive(store, id, lifetimes, now());
   if (!(await acquireUse(store, connector.id, reservation, { now: now(), isActive })))
     throw idJagError('used_up');
-  const scopes = levelsUpTo(level);
+  const scopes = levelsUpTo(settings.levels, level);
   const grant = { account, client, connector, resource, scopes, vouchedAt: now() };
   const isNew = await createGrant({ store, now, lifetimes, grantLifetime }, grantId, grant);
   // A concurrent revocation of the client may have listed its grants before this grant existed.
@@ -346,6 +358,7 @@ function idJagGrantId(key: IdJagGrantKey, assertion: readonly (string | number)[
 
 /** Issues no refresh token: the next assertion takes its place (draft section 4.4.3). */
 async function issueToken(
+  { policy: { levels } }: IdJagContext,
   ctx: Context,
   describeResource: DescribeResource,
   { grantId, resource, level }: Authorized,
@@ -362,7 +375,7 @@ async function issueToken(
     await describeResource(ctx, resource),
   );
   const { scopes } = token.resourceServer;
-  const allowed = levelsUpTo(level).filter((scope) => scopes.has(scope));
+  const allowed = levelsUpTo(levels, level).filter((scope) => scopes.has(scope));
   token.scope = grant.getResourceScopeFiltered(resource, allowed);
   if (proof) token.setThumbprint('jkt', proof.thumbprint);
   ctx.oidc.entity('AccessToken', token);

@@ -8,6 +8,7 @@ type FoundToken = {
   accountId?: string;
   iat?: number;
   gty?: string;
+  scope?: string;
   resource?: unknown;
   aud?: unknown;
 };
@@ -19,10 +20,12 @@ export function introspection(policy: TokenPolicy, clients: readonly { id: strin
     allowedPolicy: mapStoreErrors(async function allowedPolicy(
       _ctx: unknown,
       { clientId }: { clientId: string },
-      { accountId, iat, gty, resource, aud }: FoundToken,
+      { accountId, iat, gty, scope, resource, aud }: FoundToken,
     ): Promise<boolean> {
       const mayAsk = clients.some(({ id }) => id === clientId);
-      return mayAsk && isStillAllowed(policy, { accountId, iat, gty, resource: resource ?? aud });
+      return (
+        mayAsk && isStillAllowed(policy, { accountId, iat, gty, scope, resource: resource ?? aud })
+      );
     }),
   };
 }

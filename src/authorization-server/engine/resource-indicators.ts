@@ -1,30 +1,41 @@
 // Resource indicators (RFC 8707): every resource is a connect link. Decides which level a token for it may have.
 import { errors, type KoaContextWithOIDC, type ResourceServer } from 'oidc-provider';
 import { type Account, isValidSince } from '../../accounts/account.ts';
+import type { Access } from '../../accounts/entitlement.ts';
 import { canonicalResource, connectorIdOf } from '../../connectors/connect-link.ts';
-import { type Connector, connectorState, isUsable } from '../../connectors/connector.ts';
+import {
+  type Connector,
+  type ConnectorSettings,
+  connectorState,
+  isUsable,
+} from '../../connectors/connector.ts';
 import type { EnginePayload } from '../../grants/grant-record.ts';
 import type { Reason } from '../../grants/reasons.ts';
 import { SIGNING_ALGORITHM } from '../../keys/signing-keys.ts';
 import {
   highestLevelIn,
+  isLevel,
   type Level,
+  type Levels,
+  levelOfScope,
   levelsUpTo,
   lowest,
   OFFLINE_ACCESS,
-} from '../../permission-level.ts';
+} from '../../permission-levels.ts';
 import type { Via } from '../../settings/entitlements.ts';
 import { JWT_BEARER } from '../metadata.ts';
 import { invalidGrant, mapStoreErrors } from './errors.ts';
 
 export type TokenPolicy = {
   resourceUrl: string;
+  connectorSettings: ConnectorSettings;
+  levels: Levels;
   now: () => number;
   readConnector: (id: string) => Promise<Connector | undefined>;
   refreshConnector: (id: string) => Promise<Connector | undefined>;
   readAccount: (id: string) => Promise<Account | undefined>;
   refreshAccount: (id: string) => Promise<Account | undefined>;
-  levelOf: (account: Account, via: Via) => Level | undefined;
+  accessOf: (account: Account, connector: Connector, via: Via) => Access;
 };
 
 export const NO_RESOURCE = 'point the client at a connect link: the request names no resource';
@@ -44,12 +55,12 @@ export function resourceIndicators(policy: TokenPolicy, signingKid: () => string
       ctx: KoaContextWithOIDC,
       resource: string,
     ): Promise<ResourceServer> {
-      const levels =
+      const level =
         ctx.oidc.route === 'token'
-          ? levelsUpTo(await requireLevel(policy, grantedIn(ctx, resource)))
-          : levelsUpTo((await requireConnector(policy, ctx, resource)).level);
+          ? await requireLevel(policy, grantedIn(ctx, resource))
+          : (await requireConnector(policy, ctx, resource)).level;
       return {
-        scope: [...levels, OFFLINE_ACCESS].join(' '),
+        scope: [...levelsUpTo(policy.levels, level), OFFLINE_ACCESS].join(' '),
         audience: resource,
         accessTokenFormat: 'jwt',
         jwt: { sign: { alg: SIGNING_ALGORITHM, kid: signingKid() } },
@@ -59,8 +70,9 @@ export function resourceIndicators(policy: TokenPolicy, signingKid: () => string
 }
 
 function grantedIn(ctx: KoaContextWithOIDC, resource: string) {
-  const { accountId, iat } = ctx.oidc.entities.Grant ?? {};
-  return { resource, accountId, iat, gty: ctx.oidc.params?.grant_type };
+  const { accountId, iat, openid } = ctx.oidc.entities.Grant ?? {};
+  const scope = openid?.scope;
+  return { resource, accountId, iat, scope, gty: ctx.oidc.params?.grant_type };
 }
 
 /** Refreshes the cached connector, which the code exchange reads again. Accepts a used-up link, because the person may have a use of it. */
@@ -69,7 +81,7 @@ async function requireConnector(policy: TokenPolicy, ctx: KoaContextWithOIDC, re
     throw new errors.InvalidTarget('request one resource at a time');
   const id = connectorIdOf(policy.resourceUrl, resource);
   const connector = id === undefined ? undefined : await policy.refreshConnector(id);
-  if (!connector || !isUsable(connector, policy.now()))
+  if (!connector || !isUsable(connector, policy.now(), policy.connectorSettings))
     throw new errors.InvalidTarget(UNKNOWN_RESOURCE);
   return connector;
 }
@@ -85,7 +97,7 @@ export async function validateTokenRequest(
 ): Promise<void> {
   const params = ctx.oidc.params ?? {};
   validateResource(params, String(granted.resource));
-  params.scope = narrowedScope(params.scope, String(granted.scope ?? ''));
+  params.scope = narrowedScope(policy.levels, params.scope, String(granted.scope ?? ''));
   if (params.scope === undefined) delete params.scope;
   await requireLevel(policy, granted);
 }
@@ -104,10 +116,10 @@ function validateResource(params: Record<string, unknown>, granted: string): voi
 }
 
 /** Undefined means the whole granted scope. `offline_access` stays, because it shows that there is a refresh token. */
-function narrowedScope(asked: unknown, granted: string): string | undefined {
-  const level = typeof asked === 'string' ? highestLevelIn(asked) : undefined;
+function narrowedScope(levels: Levels, asked: unknown, granted: string): string | undefined {
+  const level = typeof asked === 'string' ? highestLevelIn(levels, asked) : undefined;
   if (!level) return undefined;
-  const wanted = new Set<string>([...levelsUpTo(level), OFFLINE_ACCESS]);
+  const wanted = new Set<string>([...levelsUpTo(levels, level), OFFLINE_ACCESS]);
   return granted
     .split(' ')
     .filter((scope) => wanted.has(scope))
@@ -121,23 +133,31 @@ export async function requireLevel(policy: TokenPolicy, granted: EnginePayload):
     id === undefined ? undefined : policy.readConnector(id),
     policy.readAccount(String(granted.accountId)),
   ]);
-  const ended = connectorEndReason(connector, policy.now());
-  if (!connector || ended) throw invalidGrant('the connect link was revoked or has expired', ended);
+  const ended = connectorEndReason(policy, connector);
+  if (!connector || ended)
+    throw invalidGrant('the connect link was revoked, has expired or is not configured', ended);
   if (account && !isValidSince(account, Number(granted.iat))) {
     throw invalidGrant('the account was disabled after this was granted', 'account_disabled');
   }
   const via = granted.gty === JWT_BEARER ? 'id-jag' : 'sign-in';
-  const entitled = account && policy.levelOf(account, via);
-  if (!entitled) {
-    const reason = account ? 'not_entitled' : 'account_deleted';
-    throw invalidGrant('the account may not use this connect link', reason);
-  }
-  return lowest(connector.level, entitled);
+  const access = account
+    ? policy.accessOf(account, connector, via)
+    : { refusal: 'account_deleted' as const };
+  if (access.refusal)
+    throw invalidGrant('the account may not use this connect link', access.refusal);
+  const level = levelOfScope(granted.scope as string | undefined);
+  if (level === undefined || !isLevel(policy.levels, level))
+    throw invalidGrant('the level of this connection no longer exists', 'level_removed');
+  return lowest(policy.levels, connector.level, access.level, level);
 }
 
-function connectorEndReason(connector: Connector | undefined, now: number): Reason | undefined {
+function connectorEndReason(
+  { now, connectorSettings }: TokenPolicy,
+  connector: Connector | undefined,
+): Reason | undefined {
   if (!connector) return 'connector_deleted';
-  const state = connectorState(connector, now);
+  const state = connectorState(connector, now(), connectorSettings);
   if (state === 'revoked') return 'connector_revoked';
+  if (state === 'unconfigured') return 'connector_unconfigured';
   return state === 'expired' ? 'connector_expired' : undefined;
 }

@@ -17,7 +17,7 @@ import { limitRate } from '../../http/rate-limits.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { requireNavigation } from '../../http/fetch-metadata.ts';
 import type { ViewValues } from '../../pages/pages.ts';
-import { isLevel, levelsUpTo } from '../../permission-level.ts';
+import { isLevel, type Levels, levelsUpTo, lowestLevel } from '../../permission-levels.ts';
 import { isIdentifiedByHost } from '../engine/client-metadata-documents.ts';
 import {
   ACCOUNT_PATH,
@@ -125,7 +125,7 @@ async function lower(
   session: AccountSession,
   { grant, level }: Record<string, string>,
 ): Promise<Outcome> {
-  if (!isLevel(level))
+  if (!isLevel(context.settings.levels, level))
     throw new HttpError(400, 'invalid_request', 'choose one of the levels on the page');
   const { id } = await requireOwnConnection(context, session, grant);
   await narrowConnection(context.settings, context.services, id, { level, stays: true });
@@ -160,7 +160,9 @@ async function accountPageValues(
     action,
     token,
     account: accountValues(site.identityProviders, account),
-    apps: newestFirst.filter(isConnected).map(appValues),
+    apps: newestFirst
+      .filter(isConnected)
+      .map((connection) => appValues(settings.levels, connection)),
     activity: newestFirst
       .filter(({ state }) => state === 'ended')
       .toSorted((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0))
@@ -174,15 +176,15 @@ function isConnected({ state }: Connection): boolean {
   return state === 'active' || state === 'refused';
 }
 
-function appValues(connection: Connection): Values['apps'][number] {
+function appValues(levels: Levels, connection: Connection): Values['apps'][number] {
   const { id, client, connector, level, createdAt, lastUsedAt, expiresAt, reason } = connection;
   return {
     grant: id,
     client: clientValues(connection),
     destination: client.redirectHost,
     connector: connector.name ?? connector.id,
-    level: level ?? 'analytics',
-    lower: levelsUpTo(level ?? 'analytics').slice(0, -1),
+    level: level ?? lowestLevel(levels),
+    lower: level === undefined ? [] : levelsUpTo(levels, level).slice(0, -1),
     since: createdAt,
     lastUsed: lastUsedAt ?? createdAt,
     until: expiresAt ?? createdAt,

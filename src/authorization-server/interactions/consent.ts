@@ -4,7 +4,7 @@ import type Koa from 'koa';
 import { errors } from 'oidc-provider';
 import type { Account } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
-import { entitledLevel } from '../../accounts/entitlement.ts';
+import { type Access, accessThrough } from '../../accounts/entitlement.ts';
 import { revokedSince } from '../../clients/clients.ts';
 import { connectLink, connectorIdOf } from '../../connectors/connect-link.ts';
 import { type Connector, isUsable, redeemerOf } from '../../connectors/connector.ts';
@@ -30,13 +30,18 @@ import type { ViewValues } from '../../pages/pages.ts';
 import {
   highestLevelIn,
   isLevel,
+  isRecorded,
   type Level,
   levelsUpTo,
   lowest,
   OFFLINE_ACCESS,
   preselectedLevel,
-} from '../../permission-level.ts';
+} from '../../permission-levels.ts';
+import { findUpstream } from '../../settings/upstreams.ts';
 import type { Store } from '../../store/store.ts';
+import { openedTools } from '../../upstreams/opened-tools.ts';
+import { findCatalog, usableTools } from '../../upstreams/tool-catalog.ts';
+import { levelRules } from '../../upstreams/tool-levels.ts';
 import { isIdentifiedByHost } from '../engine/client-metadata-documents.ts';
 import { createGrant } from '../engine/grant-models.ts';
 import { isLoopbackRedirect, isOwnOrigin, redirectDestination } from '../engine/redirect-uris.ts';
@@ -47,6 +52,11 @@ import {
   type InteractionContext,
   loginRequestOf,
 } from './interaction.ts';
+
+/** The others are collapsed. */
+const SHOWN_TOOLS = 6;
+/** Per level, because an upstream may have thousands, and the page has up to eight levels. */
+const LISTED_TOOLS = 200;
 
 export const DENIED_DESCRIPTION = 'the person refused the connection';
 const USED_UP_DESCRIPTION = 'this connect link was used up; ask for a fresh connect link';
@@ -77,15 +87,17 @@ export async function showConsent(
   return context.services.pages.render(ctx, 'consent', values, changed ? 409 : 200);
 }
 
-type Refusal = { reason: 'not-entitled' | 'used-up'; description: string };
+type Refusal = { reason: ViewValues['no-access']['reason']; description: string };
 
 /** Why the request cannot be approved. Checks for a remaining use without reserving one. */
 async function findRefusal(
   context: InteractionContext,
   request: ConsentRequest,
 ): Promise<Refusal | undefined> {
-  if (request.levels.length === 0)
-    return { reason: 'not-entitled', description: NOT_ENTITLED_DESCRIPTION };
+  if (request.refusal) {
+    const reason = request.refusal === 'not_in_audience' ? 'not-in-audience' : 'not-entitled';
+    return { reason, description: NOT_ENTITLED_DESCRIPTION };
+  }
   const uses = { now: context.services.now(), isActive: activeGrantCheck(context) };
   if (await hasUseLeft(request.connector, holderOfRequest(request), uses)) return undefined;
   return { reason: 'used-up', description: USED_UP_DESCRIPTION };
@@ -172,7 +184,10 @@ async function approve(
   form: Record<string, string>,
 ): Promise<void> {
   const { level } = form;
-  if (!isLevel(level) || !request.levels.includes(level)) {
+  if (
+    !isLevel(context.settings.levels, level) ||
+    !request.levels.some((offered) => offered.level === level)
+  ) {
     throw new HttpError(400, 'invalid_request', 'choose one of the levels on the page');
   }
   const { settings, services, engine } = context;
@@ -191,7 +206,7 @@ async function approve(
     settings.consent.stayConnected === 'offered'
       ? form.stay === 'on'
       : request.requestsOfflineAccess;
-  const scopes = [...levelsUpTo(level), ...(stays ? [OFFLINE_ACCESS] : [])];
+  const scopes = [...levelsUpTo(settings.levels, level), ...(stays ? [OFFLINE_ACCESS] : [])];
   const client = { ...request.client, ...snapshotOf(request) };
   const [isNew] = await Promise.all([
     createGrant(
@@ -242,8 +257,10 @@ type ConsentRequest = {
   resource: string;
   connector: Connector;
   account: Account;
-  /** Levels that may be granted, lowest first; empty if the person has no access to this connector. */
-  levels: Level[];
+  /** Levels that may be granted, lowest first, with the titles of their tools, if known; empty if there is a `refusal`. */
+  levels: { level: Level; tools: string[] | undefined }[];
+  /** Why the person has no access to this connector. */
+  refusal: Access['refusal'];
   /** The level that the page preselects; undefined if the person must choose. */
   preselected: Level | undefined;
   /** Whether the request has the scope `offline_access`, after the setting `stayConnected` was applied. */
@@ -266,19 +283,37 @@ async function requireConsentRequest(
     requireConnector(context, String(resource)),
     requireAccount(context, interaction),
   ]);
-  const entitled = entitledLevel(account, context.settings.entitlements, 'sign-in');
-  const asked = highestLevelIn(scope) ?? connector.level;
-  const levels = entitled ? levelsUpTo(lowest(asked, connector.level, entitled)) : [];
+  const toolsOf = await toolReader(context, connector);
+  const { levels: all } = context.settings;
+  const access = accessThrough(context.settings, connector, account, 'sign-in');
+  const asked = highestLevelIn(all, scope) ?? connector.level;
+  const levels = access.refusal
+    ? []
+    : levelsUpTo(all, lowest(all, asked, connector.level, access.level));
   return {
     client,
     redirectUri: String(redirectUri),
     resource: String(resource),
     connector,
     account,
-    levels,
-    preselected: preselectedLevel(levels, connector.suggestedLevel ?? connector.level),
+    levels: levels.map((level) => ({ level, tools: toolsOf?.(level) })),
+    refusal: access.refusal,
+    preselected: preselectedLevel(all, levels, connector.suggestedLevel ?? connector.level),
     requestsOfflineAccess: String(scope).split(' ').includes(OFFLINE_ACCESS),
   };
+}
+
+/** Returns the titles of the tools that a level opens. Undefined if they are not known, and for the sample, whose levels differ in fields. */
+async function toolReader(
+  { settings, services: { store, now } }: InteractionContext,
+  connector: Connector,
+): Promise<((level: Level) => string[]) | undefined> {
+  const upstream = findUpstream(settings.upstreams, connector);
+  if (!upstream) return undefined;
+  const catalog = await findCatalog(store, upstream);
+  if (catalog?.seenAt === undefined) return undefined;
+  const rules = levelRules(settings.levels, upstream, usableTools(catalog, now()));
+  return (level) => openedTools(rules, catalog.tools, level);
 }
 
 /** Checks the redirect URI again: the client may have changed since the authorization request. */
@@ -325,7 +360,7 @@ async function requireConnector(
 ): Promise<Connector> {
   const id = connectorIdOf(settings.resourceUrl, resource);
   const connector = id === undefined ? undefined : await findConnector(store, id);
-  if (connector && isUsable(connector, now())) return connector;
+  if (connector && isUsable(connector, now(), settings)) return connector;
   throw new HttpError(400, 'invalid_target', 'this connect link was revoked or has expired');
 }
 
@@ -357,7 +392,7 @@ function displayedContent({
     account.name,
     account.email,
     account.emailVerified,
-    levels,
+    levels.map(({ level, tools }) => (tools ? [level, tools] : level)),
     requestsOfflineAccess,
   ]);
   return { accountId: account.id, text };
@@ -415,6 +450,7 @@ function consentValues(
 ): ViewValues['consent'] {
   const { client, redirectUri, connector, levels, preselected, requestsOfflineAccess } = request;
   const offered = context.settings.consent.stayConnected === 'offered';
+  const describesSample = context.settings.upstreams.length === 0;
   const lifetime = context.settings.lifetimes.refreshTokenAbsolute;
   return {
     action,
@@ -422,20 +458,36 @@ function consentValues(
     client: clientValues(client),
     redirect: { destination: redirectDestination(redirectUri), kind: redirectKind(redirectUri) },
     connector: connectorValues(context.settings, connector),
-    levels: levels.map((level) => ({ level, selected: level === preselected })),
+    levels: levels.map(({ level, tools }) => ({
+      level,
+      selected: level === preselected,
+      ...(!describesSample && isRecorded(context.settings.levels, level)
+        ? { recorded: true as const }
+        : {}),
+      ...(tools ? { tools: toolValues(tools) } : {}),
+    })),
     account: accountValues(context.site.identityProviders, request.account),
     ...(offered ? { stay: { checked: true, lifetime } } : {}),
     ...(!offered && requestsOfflineAccess ? { renewableFor: lifetime } : {}),
     accessLifetime: context.engine.grantLifetimes.accessToken,
     accountPage: context.settings.authUrl + ACCOUNT_PATH,
+    describesSample,
     changed,
+  };
+}
+
+function toolValues(tools: readonly string[]) {
+  return {
+    shown: tools.slice(0, SHOWN_TOOLS),
+    rest: tools.slice(SHOWN_TOOLS, LISTED_TOOLS),
+    unlisted: Math.max(tools.length - LISTED_TOOLS, 0),
   };
 }
 
 function refusalValues(
   context: InteractionContext,
   { account, connector }: ConsentRequest,
-  { action, token, reason }: Form & { reason: 'not-entitled' | 'used-up' },
+  { action, token, reason }: Form & Pick<ViewValues['no-access'], 'reason'>,
 ): ViewValues['no-access'] {
   return {
     action,

@@ -11,9 +11,6 @@ import type { Settings } from '../../settings/settings.ts';
 import type { Engine } from '../engine/engine.ts';
 import { requestContext } from '../../http/request-context.ts';
 
-/** The redirect URI at the identity provider, also for the account page. */
-export const CALLBACK_PATH = '/interaction/callback';
-
 const MAX_LOGIN_HINT = 320;
 
 /** What the pages of interactions and the account page work with. */

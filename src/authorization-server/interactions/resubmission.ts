@@ -9,7 +9,7 @@ import { findGrant, findStoredGrant } from '../../grants/grants.ts';
 import { HttpError } from '../../http/errors.ts';
 import { requestContext } from '../../http/request-context.ts';
 import { seeOther } from '../../http/see-other.ts';
-import { isLevel, type Level } from '../../permission-level.ts';
+import { isLevel, type Level } from '../../permission-levels.ts';
 import type { Store } from '../../store/store.ts';
 import { COOKIE } from '../engine/configuration.ts';
 import { redirectDestination } from '../engine/redirect-uris.ts';
@@ -218,7 +218,7 @@ async function approve(
   { outcome, location }: FoundConsentResult,
 ): Promise<ConsentResult> {
   const { level } = form;
-  if (!isLevel(level))
+  if (!isLevel(context.settings.levels, level))
     throw new HttpError(400, 'invalid_request', 'choose one of the levels on the page');
   if (outcome.decision !== 'approved') return { outcome };
   const stays = context.settings.consent.stayConnected === 'offered' ? form.stay === 'on' : true;

@@ -15,7 +15,6 @@ import {
 import { ACCOUNT_PATH, isAccountLogin } from './account-session.ts';
 import { decideConsent, requireAllowedClient, showConsent } from './consent.ts';
 import {
-  CALLBACK_PATH,
   finishInteraction,
   type Interaction,
   type InteractionContext,
@@ -24,6 +23,7 @@ import {
   requireInteraction,
   requireSameOrigin,
 } from './interaction.ts';
+import { CALLBACK_PATH } from './callback-path.ts';
 import { findConsentResult, handleResubmission, showOutcome } from './resubmission.ts';
 
 export function interactions(context: InteractionContext): Koa.Middleware {

@@ -99,7 +99,8 @@ function connectionError(url: string, cause: unknown): ManagementError {
     reason['code'] === 'ECONNREFUSED'
       ? `nothing listens at ${url}`
       : `${url} cannot be reached (${String(reason['code'] ?? reason['message'] ?? cause)})`;
-  const advice = 'is Gatehouse running? Start it with npm start, or set GATEHOUSE_MANAGEMENT_URL';
+  const advice =
+    'is Gatehouse running? Start it with npx gatehouse start, or set GATEHOUSE_MANAGEMENT_URL';
   return new ManagementError('unreachable', `${problem}: ${advice}`, { cause });
 }
 

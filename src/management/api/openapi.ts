@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import type { Levels } from '../../permission-levels.ts';
+import type { Settings } from '../../settings/settings.ts';
 import { API_PATH, type Route, ROUTES } from './routes.ts';
 
 type Json = Record<string, unknown>;
@@ -16,15 +18,22 @@ const ERROR_SCHEMA = {
   required: ['error', 'error_description'],
 };
 
-/** Creates the OpenAPI 3.1 document. `url` is the base address of the management host. */
-export function openApiDocument(url: string, version: string): Json {
+/** Creates the OpenAPI 3.1 document. It lists the levels of the settings. */
+export function openApiDocument(
+  { managementUrl, levels }: Pick<Settings, 'managementUrl' | 'levels'>,
+  version: string,
+): Json {
   const paths: Record<string, Json> = {};
   for (const [name, route] of Object.entries<Route>(ROUTES))
-    (paths[route.path.replace(/:(\w+)/g, '{$1}')] ??= {})[route.method] = operation(name, route);
+    (paths[route.path.replace(/:(\w+)/g, '{$1}')] ??= {})[route.method] = operation(
+      name,
+      route,
+      levels,
+    );
   return {
     openapi: '3.1.1',
     info: { title: 'Gatehouse management API', version },
-    servers: [{ url: url + API_PATH }],
+    servers: [{ url: managementUrl + API_PATH }],
     security: [{ managementKey: [] }],
     paths,
     components: {
@@ -34,7 +43,7 @@ export function openApiDocument(url: string, version: string): Json {
   };
 }
 
-function operation(name: string, route: Route): Json {
+function operation(name: string, route: Route, levels: Levels): Json {
   const { summary, path, query, body, isBodyOptional, status = 200, response, errors } = route;
   const hasInput = query !== undefined || body !== undefined;
   const allErrors = {
@@ -49,7 +58,12 @@ function operation(name: string, route: Route): Json {
     parameters: [...pathParameters(path), ...(query ? queryParameters(query) : [])],
     // The time decides which values are valid, not the form of the schema.
     ...(body
-      ? { requestBody: { required: !isBodyOptional, content: json(jsonSchema(body(0), 'input')) } }
+      ? {
+          requestBody: {
+            required: !isBodyOptional,
+            content: json(jsonSchema(body(0, levels), 'input')),
+          },
+        }
       : {}),
     responses: {
       [status]: { description: 'Success.', content: json(responseSchema(response)) },

@@ -1,10 +1,12 @@
 // Query parameters and bodies that the management API accepts, as schemas without server code: the command line loads them too.
 import { z } from 'zod';
-import { ACCOUNT_ID } from '../../accounts/account.ts';
+import { ACCOUNT_ID, MAX_EMAIL_LENGTH } from '../../accounts/account.ts';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
+import { MAX_AUDIENCE_RULES } from '../../connectors/audience.ts';
 import type { NewConnector } from '../../connectors/connectors.ts';
 import type { NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
-import { isAtLeast, type Level, LEVELS } from '../../permission-level.ts';
+import { isAtLeast, type Level, levelIds, type Levels } from '../../permission-levels.ts';
+import { emailDomain } from '../../settings/identity-provider-schema.ts';
 import { duration } from '../../settings/value-types.ts';
 
 /** The record of a connector, which every call reads, holds an entry for each use. */
@@ -102,23 +104,85 @@ export const rotateKeysBody = z.strictObject(
   OBJECT,
 );
 
-const level = z.enum(LEVELS, `one of ${LEVELS.join(', ')}`);
+/** The error lists the levels of the settings. */
+function levelIn(levels: Levels) {
+  const ids = levelIds(levels);
+  return z.enum(ids, ids.length === 1 ? `only ${ids[0]}` : `one of ${ids.join(', ')}`);
+}
 
-const nameAndLevel = {
+const nameAndUpstream = {
   name: z.string(VISIBLE_CHARACTERS).trim().regex(NAME, VISIBLE_CHARACTERS),
-  level,
+  upstream: z
+    .string('the id of an upstream')
+    .max(32, 'the id of an upstream')
+    .optional()
+    .describe('Id of an MCP server in the settings. Default: the first.'),
 };
 
 type LevelAndSuggestion = { level: Level; suggestedLevel?: Level | undefined };
 
-function isSuggestionWithinLevel({ level: max, suggestedLevel }: LevelAndSuggestion): boolean {
-  return suggestedLevel === undefined || isAtLeast(max, suggestedLevel);
+function isSuggestionWithinLevel(
+  levels: Levels,
+  { level: max, suggestedLevel }: LevelAndSuggestion,
+): boolean {
+  return suggestedLevel === undefined || isAtLeast(levels, max, suggestedLevel);
 }
 
 const SUGGESTION_WITHIN_LEVEL = {
   error: 'at most the level of the connector',
   path: ['suggestedLevel'],
 };
+
+const MAX_DOMAIN_LENGTH = 253;
+const VISIBLE_TEXT =
+  /^[^\p{Cc}\p{Cs}\p{Bidi_Control}\u00AD\u200B\u2028\u2029\u2060\uFEFF]{1,200}$/u;
+const GROUP = '1 to 200 visible characters';
+const CRITERION = 'exactly one of email, emailDomain and group';
+const RULES = `a list of 1 to ${MAX_AUDIENCE_RULES} rules, each with ${CRITERION}; leave it out for everybody`;
+const provider = 'the id of an identity provider or trusted issuer';
+
+const audienceRule = z
+  .strictObject(
+    {
+      email: z
+        .email('an e-mail address')
+        .max(MAX_EMAIL_LENGTH, 'an e-mail address')
+        .toLowerCase()
+        .optional()
+        .describe('Matches one person by a verified e-mail address.'),
+      emailDomain: emailDomain
+        .max(MAX_DOMAIN_LENGTH, 'a domain such as example.com')
+        .toLowerCase()
+        .optional()
+        .describe('Matches everybody with a verified e-mail address in this domain.'),
+      group: z
+        .string(GROUP)
+        .regex(VISIBLE_TEXT, GROUP)
+        .optional()
+        .describe('Matches the members of a group.'),
+      provider: z
+        .string(provider)
+        .min(1, provider)
+        .max(MAX_DOMAIN_LENGTH, provider)
+        .optional()
+        .describe(
+          'Id of the sign-in provider or trusted issuer that must assert this. Required for a group if there are several sign-in providers. A rule without it never applies to a trusted issuer.',
+        ),
+    },
+    CRITERION,
+  )
+  .refine(
+    ({ email, emailDomain: domain, group }) =>
+      [email, domain, group].filter((criterion) => criterion !== undefined).length === 1,
+    CRITERION,
+  );
+
+const audience = z
+  .array(audienceRule, RULES)
+  .min(1, RULES)
+  .max(MAX_AUDIENCE_RULES, RULES)
+  .optional()
+  .describe('The people who may use the connector. Absent: everybody.');
 
 /** Accepts times up to `max` seconds from `now`. */
 function expiryFields(now: number, max = Infinity) {
@@ -144,24 +208,35 @@ const ONE_EXPIRY = {
 };
 
 /** Creates the body schema for a new connector. `now` and the resulting `expiresAt` are in seconds. */
-export function newConnectorBody(now: number) {
+export function newConnectorBody(now: number, levels: Levels) {
+  const level = levelIn(levels);
   const maxUses = z.int(uses).min(1, uses).max(MAX_USES, uses).optional();
   return z
     .strictObject(
-      { ...nameAndLevel, suggestedLevel: level.optional(), maxUses, ...expiryFields(now) },
+      {
+        ...nameAndUpstream,
+        level,
+        suggestedLevel: level.optional(),
+        audience,
+        maxUses,
+        ...expiryFields(now),
+      },
       OBJECT,
     )
     .refine(hasOneExpiry, ONE_EXPIRY)
-    .refine(isSuggestionWithinLevel, SUGGESTION_WITHIN_LEVEL)
+    .refine((body) => isSuggestionWithinLevel(levels, body), SUGGESTION_WITHIN_LEVEL)
     .transform(({ expiresIn, ...connector }): NewConnector => {
       return expiresIn === undefined ? connector : { ...connector, expiresAt: now + expiresIn };
     });
 }
 
 /** Creates the body schema for a new minted token, which always expires. */
-export function newTokenBody(now: number) {
+export function newTokenBody(now: number, levels: Levels) {
   return z
-    .strictObject({ ...nameAndLevel, ...expiryFields(now, MAX_TOKEN_SECONDS) }, OBJECT)
+    .strictObject(
+      { ...nameAndUpstream, level: levelIn(levels), ...expiryFields(now, MAX_TOKEN_SECONDS) },
+      OBJECT,
+    )
     .refine(hasOneExpiry, ONE_EXPIRY)
     .transform(({ expiresIn = DEFAULT_TOKEN_SECONDS, ...token }): NewMintedToken => {
       return { expiresAt: now + expiresIn, ...token };

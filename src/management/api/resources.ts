@@ -4,7 +4,8 @@ import type { ClientKind } from '../../clients/clients.ts';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { CONNECTOR_STATES } from '../../connectors/connector.ts';
 import type { SigningKeyState } from '../../keys/signing-keys.ts';
-import { LEVELS } from '../../permission-level.ts';
+import { TOOL_LEVELS } from '../../settings/schema.ts';
+import { DISCOVERY_FAULTS } from '../../upstreams/tool-catalog.ts';
 
 const CLIENT_KINDS = [
   'self-registered',
@@ -14,7 +15,20 @@ const CLIENT_KINDS = [
 const SIGNING_KEY_STATES = ['next', 'signing', 'retiring'] as const satisfies SigningKeyState[];
 
 const time = z.iso.datetime();
-const level = z.enum(LEVELS);
+/** A stored level may no longer be in the settings. */
+const level = z.string();
+const upstream = z
+  .string()
+  .describe(
+    'Id of the MCP server that it leads to. Absent for the sample, and if it was created without one.',
+  );
+
+const audienceRule = z.strictObject({
+  email: z.string().optional(),
+  emailDomain: z.string().optional(),
+  group: z.string().optional(),
+  provider: z.string().optional(),
+});
 
 export const connectorSchema = z
   .strictObject({
@@ -24,6 +38,11 @@ export const connectorSchema = z
     suggestedLevel: level
       .optional()
       .describe('The highest level that the consent page preselects. Absent: `level`.'),
+    upstream: upstream.optional(),
+    audience: z
+      .array(audienceRule)
+      .optional()
+      .describe('The people who may use the connector. Absent: everybody.'),
     link: z.url(),
     state: z.enum(CONNECTOR_STATES),
     createdAt: time,
@@ -123,6 +142,7 @@ export const mintedTokenSchema = z
     id: z.string(),
     name: z.string(),
     level,
+    upstream: upstream.optional(),
     createdAt: time,
     expiresAt: time,
     lastFour: z.string(),
@@ -134,8 +154,68 @@ export const mintedTokenSchema = z
   })
   .meta({ id: 'MintedToken' });
 
+export const levelSchema = z
+  .strictObject({
+    id: z.string(),
+    recorded: z.boolean().describe('Whether calls are recorded before their responses.'),
+  })
+  .meta({ id: 'Level' });
+
+const hint = z.boolean().optional();
+
+export const upstreamSchema = z
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    url: z.string().describe('Address of the MCP server, without a query.'),
+    toolLevels: z
+      .enum(TOOL_LEVELS)
+      .describe('Where the levels of tools that are not in the settings come from.'),
+    defaultLevel: level,
+    revision: z.string().optional().describe('The negotiated protocol revision.'),
+    seenAt: time.optional().describe('When the tools were last read. Absent if they never were.'),
+    triedAt: time.optional().describe('When it was last tried to read them.'),
+    error: z
+      .strictObject({ fault: z.enum(DISCOVERY_FAULTS), message: z.string() })
+      .optional()
+      .describe('Present if the last attempt failed. The message continues "the MCP server".'),
+    tools: z.array(
+      z.strictObject({
+        name: z.string(),
+        title: z.string().optional(),
+        level: level
+          .optional()
+          .describe('Absent if the tool is refused, because its name resembles another.'),
+        isDeclared: z.boolean().describe('Whether the settings name the tool.'),
+        readOnlyHint: hint,
+        destructiveHint: hint,
+        idempotentHint: hint,
+        openWorldHint: hint,
+      }),
+    ),
+    missingTools: z.array(z.string()).describe('Tools in the settings that the server lacks.'),
+    levels: z
+      .array(
+        z.strictObject({
+          level,
+          tools: z.int().describe('Number of tools that can be called with the level.'),
+          connectors: z.int().describe('Number of usable connectors with the level.'),
+          tokens: z.int().describe('Number of minted tokens with the level.'),
+        }),
+      )
+      .describe('Who reaches what, the lowest level first.'),
+  })
+  .meta({ id: 'Upstream' });
+
 export const newTokenSchema = z
-  .strictObject({ id: z.string(), name: z.string(), level, expiresAt: time, token: z.string() })
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    level,
+    upstream: upstream.optional(),
+    expiresAt: time,
+    token: z.string(),
+  })
   .meta({ id: 'NewToken', description: 'The only response that contains the token itself.' });
 
 export const auditItemSchema = z
@@ -160,6 +240,8 @@ export const grantPageSchema = pageSchema('GrantPage', grantSchema);
 export const clientPageSchema = pageSchema('ClientPage', clientSchema);
 export const signingKeyPageSchema = pageSchema('SigningKeyPage', signingKeySchema);
 export const mintedTokenPageSchema = pageSchema('MintedTokenPage', mintedTokenSchema);
+export const levelPageSchema = pageSchema('LevelPage', levelSchema);
+export const upstreamPageSchema = pageSchema('UpstreamPage', upstreamSchema);
 export const auditPageSchema = pageSchema('AuditPage', auditItemSchema);
 
 function pageSchema<Item extends z.ZodType>(id: string, item: Item) {
@@ -175,6 +257,7 @@ export type ClientResource = z.output<typeof clientSchema>;
 export type RevokedClientResource = z.output<typeof revokedClientSchema>;
 export type SigningKeyResource = z.output<typeof signingKeySchema>;
 export type MintedTokenResource = z.output<typeof mintedTokenSchema>;
+export type UpstreamResource = z.output<typeof upstreamSchema>;
 export type NewTokenResource = z.output<typeof newTokenSchema>;
 
 export type Page<Item> = { items: Item[]; next?: string | undefined };

@@ -17,6 +17,7 @@ import {
 import { listGrants, revokeGrant, showGrant } from '../grants.ts';
 import { listTokens, mintToken, revokeToken } from '../minted-tokens.ts';
 import { listKeys, rotateKeys } from '../signing-keys.ts';
+import { listUpstreams, showUpstream } from '../upstreams.ts';
 import { openApiDocument } from './openapi.ts';
 import {
   API_PATH,
@@ -56,6 +57,11 @@ const HANDLERS: Omit<Handlers, 'showOpenApi'> = {
   revokeToken: (management, { id }) => revokeToken(management, id),
   listKeys: (management) => listKeys(management),
   rotateKeys: (management, { body }) => rotateKeys(management, body),
+  listLevels: async ({ settings: { levels } }) => ({
+    items: levels.map(({ id, recorded }) => ({ id, recorded })),
+  }),
+  listUpstreams: (management) => listUpstreams(management),
+  showUpstream: (management, { id }) => showUpstream(management, id),
   listAudit: (management, { query: { order, ...filter } }) =>
     listAudit(management, { ...filter, newestFirst: order === 'newest' }),
 };
@@ -67,8 +73,7 @@ export function managementApi(management: ManagementContext): Router {
   const handlers: Handlers = {
     ...HANDLERS,
     // Few ask for it, and it takes a tenth of the time of a start.
-    showOpenApi: async () =>
-      (document ??= openApiDocument(settings.managementUrl, services.version)),
+    showOpenApi: async () => (document ??= openApiDocument(settings, services.version)),
   };
   const router = new Router({ prefix: API_PATH, sensitive: true, strict: true });
   router.use(async function preventCaching(ctx, next) {
@@ -93,13 +98,13 @@ function middleware(
   handle: Handler<RouteName>,
   management: ManagementContext,
 ): Koa.Middleware {
-  const { services } = management;
+  const { services, settings } = management;
   return async function handleRoute(ctx) {
     const query = route.query ? parseInput(route.query, { ...ctx.query }) : {};
     const sent = route.body && (await readBody(ctx, route));
     // Reading a body can take long: validate it, and act on it, with one time taken afterwards.
     const now = services.now();
-    const body = route.body && parseInput(route.body(now), sent);
+    const body = route.body && parseInput(route.body(now, settings.levels), sent);
     const request = { id: String(ctx.params.id ?? ''), query, body } as ApiRequest<RouteName>;
     const context = { ...management, services: { ...services, now: () => now } };
     const response = await handle(context, request);

@@ -1,5 +1,6 @@
 // The route table of the management API. The router, the OpenAPI document and the typed client are all derived from it.
 import { z } from 'zod';
+import type { Levels } from '../../permission-levels.ts';
 import {
   accountsQuery,
   auditQuery,
@@ -23,11 +24,14 @@ import {
   forgottenAccountSchema,
   grantPageSchema,
   grantSchema,
+  levelPageSchema,
   mintedTokenPageSchema,
   mintedTokenSchema,
   newTokenSchema,
   revokedClientSchema,
   signingKeyPageSchema,
+  upstreamPageSchema,
+  upstreamSchema,
 } from './resources.ts';
 
 export const API_PATH = '/api/v1';
@@ -39,7 +43,7 @@ export type Route = {
   summary: string;
   query?: z.ZodObject;
   /** Takes the current time in seconds, because expiry times must be in the future. */
-  body?: (now: number) => z.ZodType;
+  body?: (now: number, levels: Levels) => z.ZodType;
   /** Treats a missing body as `{}`. */
   isBodyOptional?: true;
   /** 200 if absent. */
@@ -213,6 +217,25 @@ export const ROUTES = {
     response: signingKeyPageSchema,
     errors: { 409: 'A rotation is already in progress.' },
   },
+  listLevels: {
+    method: 'get',
+    path: '/levels',
+    summary: 'Lists the permission levels in the settings, the lowest first.',
+    response: levelPageSchema,
+  },
+  listUpstreams: {
+    method: 'get',
+    path: '/upstreams',
+    summary: 'Lists the MCP servers in the settings, with their tools and the level of each.',
+    response: upstreamPageSchema,
+  },
+  showUpstream: {
+    method: 'get',
+    path: '/upstreams/:id',
+    summary: 'Shows an MCP server in the settings.',
+    response: upstreamSchema,
+    errors: NOT_FOUND,
+  },
   listAudit: {
     method: 'get',
     path: '/audit',
@@ -236,7 +259,7 @@ type RouteOf<Name extends RouteName> = (typeof ROUTES)[Name];
 type QuerySchema<Name extends RouteName> =
   RouteOf<Name> extends { query: infer Schema extends z.ZodObject } ? Schema : z.ZodObject<{}>;
 type BodySchema<Name extends RouteName> =
-  RouteOf<Name> extends { body: (now: number) => infer Schema extends z.ZodType }
+  RouteOf<Name> extends { body: (now: number, levels: Levels) => infer Schema extends z.ZodType }
     ? Schema
     : z.ZodUndefined;
 

@@ -1,12 +1,13 @@
 import type { Command } from 'commander';
 import { allItems } from '../api/client.ts';
 import type { AccountResource, ForgottenAccountResource } from '../api/resources.ts';
+import { ACCOUNT, resolveAccount } from './resolve.ts';
 import { details, minute, plain, table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `
 Examples:
   $ gatehouse account list
-  $ gatehouse account disable <id>`;
+  $ gatehouse account disable ada@example.com`;
 
 const DISABLE_HELP = `
 Everything the person connected stops working within a minute, usually at once: calls, refreshes, codes and open streams.
@@ -18,8 +19,6 @@ Everything the person connected stops working. The name, email address, groups a
 remains, which does not identify the person: with ended connections for 30 days, and in the audit log. A disabled person
 stays disabled. Anybody else can sign in again and gets a new account.
 ${EXAMPLES}`;
-
-const ID = 'account id, see gatehouse account list';
 
 export function addAccountCommands(program: Command, { openClient, print }: Terminal): void {
   const account = program
@@ -37,32 +36,40 @@ export function addAccountCommands(program: Command, { openClient, print }: Term
   account
     .command('show')
     .description('show one account')
-    .argument('<id>', ID)
-    .action(async (id: string) => {
-      print(await openClient().showAccount({ id }), detailsText);
+    .argument('<account>', ACCOUNT)
+    .action(async (text: string) => {
+      const client = openClient();
+      const id = await resolveAccount(client, text);
+      print(await client.showAccount({ id }), detailsText);
     });
   account
     .command('disable')
     .description('stop everything a person connected, and prevent new connections')
-    .argument('<id>', ID)
+    .argument('<account>', ACCOUNT)
     .addHelpText('after', DISABLE_HELP)
-    .action(async (id: string) => {
-      print(await openClient().disableAccount({ id }), disabledText);
+    .action(async (text: string) => {
+      const client = openClient();
+      const id = await resolveAccount(client, text);
+      print(await client.disableAccount({ id }), disabledText);
     });
   account
     .command('enable')
     .description('let a person sign in and connect again')
-    .argument('<id>', ID)
-    .action(async (id: string) => {
-      print(await openClient().enableAccount({ id }), enabledText);
+    .argument('<account>', ACCOUNT)
+    .action(async (text: string) => {
+      const client = openClient();
+      const id = await resolveAccount(client, text);
+      print(await client.enableAccount({ id }), enabledText);
     });
   account
     .command('forget')
     .description('end everything a person connected, and delete their personal data')
-    .argument('<id>', ID)
+    .argument('<account>', ACCOUNT)
     .addHelpText('after', FORGET_HELP)
-    .action(async (id: string) => {
-      print(await openClient().forgetAccount({ id }), forgottenText);
+    .action(async (text: string) => {
+      const client = openClient();
+      const id = await resolveAccount(client, text);
+      print(await client.forgetAccount({ id }), forgottenText);
     });
 }
 

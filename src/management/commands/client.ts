@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { allItems, ManagementError } from '../api/client.ts';
 import type { ClientResource, RevokedClientResource } from '../api/resources.ts';
+import { CLIENT, resolveClient } from './resolve.ts';
 import { details, minute, plain, quoted, table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `
@@ -13,8 +14,6 @@ const REVOKE_HELP = `
 All grants of the app end at once, for every person, and nobody can connect it until it is allowed again. An app that
 registers itself can register again under a new id. If a connect link leaked, revoke the connector instead.
 ${EXAMPLES}`;
-
-const ID = 'client id, see gatehouse client list; it can be a URL';
 
 export function addClientCommands(program: Command, { openClient, print }: Terminal): void {
   const client = program
@@ -34,9 +33,11 @@ export function addClientCommands(program: Command, { openClient, print }: Termi
   client
     .command('show')
     .description('show one app')
-    .argument('<id>', ID)
-    .action(async (id: string) => {
-      const { items } = await openClient().listClients({ query: { id } });
+    .argument('<client>', CLIENT)
+    .action(async (text: string) => {
+      const api = openClient();
+      const id = await resolveClient(api, text);
+      const { items } = await api.listClients({ query: { id } });
       const [found] = items;
       if (!found) throw new ManagementError('not_found', 'there is no client with this id');
       print(found, detailsText);
@@ -44,17 +45,21 @@ export function addClientCommands(program: Command, { openClient, print }: Termi
   client
     .command('revoke')
     .description('end all grants of an app and refuse it until it is allowed again')
-    .argument('<id>', ID)
+    .argument('<client>', CLIENT)
     .addHelpText('after', REVOKE_HELP)
-    .action(async (id: string) => {
-      print(await openClient().revokeClient({ body: { id } }), revokedText);
+    .action(async (text: string) => {
+      const api = openClient();
+      const id = await resolveClient(api, text);
+      print(await api.revokeClient({ body: { id } }), revokedText);
     });
   client
     .command('allow')
     .description('let people connect a revoked app again; earlier grants are not restored')
-    .argument('<id>', ID)
-    .action(async (id: string) => {
-      print(await openClient().allowClient({ body: { id } }), allowedText);
+    .argument('<client>', CLIENT)
+    .action(async (text: string) => {
+      const api = openClient();
+      const id = await resolveClient(api, text);
+      print(await api.allowClient({ body: { id } }), allowedText);
     });
 }
 
@@ -84,10 +89,10 @@ function detailsText(client: ClientResource): string {
 
 function revokedText({ id, name, endedGrants }: RevokedClientResource): string {
   const ended = endedGrants === 1 ? '1 grant was ended' : `${endedGrants} grants were ended`;
-  return `Revoked ${plain(name ?? id)}: ${ended}, and nobody can connect it. To allow it again:
+  return `Revoked ${plain(name ?? id)} (${plain(id)}): ${ended}, and nobody can connect it. To allow it again:
   gatehouse client allow ${quoted(id)}`;
 }
 
 function allowedText({ id, name }: ClientResource): string {
-  return `Allowed ${plain(name ?? id)}. People can connect it again. Earlier grants are not restored.`;
+  return `Allowed ${plain(name ?? id)} (${plain(id)}). People can connect it again. Earlier grants are not restored.`;
 }

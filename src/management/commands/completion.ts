@@ -5,26 +5,47 @@ export const SHELLS = ['bash', 'zsh', 'fish'] as const;
 type Shell = (typeof SHELLS)[number];
 
 const HELP = `
+The script completes the levels of the Gatehouse that runs now.
+
 Examples:
   $ gatehouse completion bash > ~/.local/share/bash-completion/completions/gatehouse
   $ gatehouse completion zsh > ~/.zfunc/_gatehouse      (a directory in fpath, before compinit)
   $ gatehouse completion fish > ~/.config/fish/completions/gatehouse.fish`;
 
-export function addCompletionCommand(program: Command, { write }: Terminal): void {
+export function addCompletionCommand(
+  program: Command,
+  { write, openClient, progress }: Terminal,
+): void {
   program
     .command('completion')
     .description('print a shell script that completes commands and options')
     .addArgument(new Argument('<shell>', 'the shell to print the script for').choices(SHELLS))
     .addHelpText('after', HELP)
-    .action((shell: Shell) => {
-      write(SCRIPTS[shell](program.name(), completionsOf(program)));
+    .action(async (shell: Shell) => {
+      const levels = await levelsOf(openClient).catch(() => undefined);
+      if (!levels)
+        progress.write(
+          'The script completes no levels, because Gatehouse was not reached. Print it again when it runs.\n',
+        );
+      write(SCRIPTS[shell](program.name(), completionsOf(program, levels ?? [])));
     });
+}
+
+/** The levels of the running Gatehouse. */
+async function levelsOf(openClient: Terminal['openClient']): Promise<string[]> {
+  const { items } = await openClient().listLevels();
+  return items.map(({ id }) => id);
 }
 
 /** The `candidates` after some words. `isValue` means that the last word is an option that takes a value. */
 type Completion = { words: string; candidates: string[]; isValue: boolean };
 
-function completionsOf(program: Command, command = program, path: string[] = []): Completion[] {
+function completionsOf(
+  program: Command,
+  levels: readonly string[],
+  command = program,
+  path: string[] = [],
+): Completion[] {
   const options = [...program.options, ...(command === program ? [] : command.options)];
   const subcommands = command.commands.map((sub) => sub.name());
   const choices = command.registeredArguments.flatMap(({ argChoices = [] }) => argChoices);
@@ -35,12 +56,15 @@ function completionsOf(program: Command, command = program, path: string[] = [])
   };
   return [
     { ...here, isValue: false },
-    ...options.flatMap(({ long, required, argChoices = [] }) =>
-      long && required
-        ? [{ words: [...path, long].join(' '), candidates: argChoices, isValue: true }]
-        : [],
+    ...options.flatMap(({ long, required, argChoices, flags }) => {
+      const candidates = argChoices ?? (flags.endsWith('<level>') ? [...levels] : []);
+      return long && required
+        ? [{ words: [...path, long].join(' '), candidates, isValue: true }]
+        : [];
+    }),
+    ...command.commands.flatMap((sub) =>
+      completionsOf(program, levels, sub, [...path, sub.name()]),
     ),
-    ...command.commands.flatMap((sub) => completionsOf(program, sub, [...path, sub.name()])),
   ];
 }
 

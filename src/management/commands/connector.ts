@@ -1,32 +1,36 @@
-import { type Command, Option } from 'commander';
-import { type Level, LEVELS } from '../../permission-level.ts';
+import type { Command } from 'commander';
+import { claudeCommand } from '../../connectors/app-instructions.ts';
+import { AUDIENCE_FORMS, audienceText } from '../../connectors/audience.ts';
+import type { AudienceRule } from '../../settings/entitlements.ts';
 import { allItems } from '../api/client.ts';
 import type { ConnectorResource } from '../api/resources.ts';
-import { claudeCommand } from '../instructions.ts';
 import {
   expiryMembers,
+  parseAudience,
   parseCount,
   parseTime,
   type RelativeOrAbsoluteTime,
 } from './option-values.ts';
-import { details, minute, plain, table, type Terminal } from './terminal.ts';
+import { CONNECTOR, resolveConnector } from './resolve.ts';
+import { details, minute, plain, table, type Terminal, upstreamColumn } from './terminal.ts';
 
 const EXAMPLES = `
 Examples:
   $ gatehouse connector create --name "Ops" --level operations
   $ gatehouse connector create --name "Auditors" --level analytics --max-uses 5 --expires 30d
-  $ gatehouse connector create --name "Front desk" --level admin --suggest operations`;
+  $ gatehouse connector create --name "Front desk" --level admin --suggest operations
+  $ gatehouse connector create --name "Analysts" --level analytics --for group:analysts --for email:ada@example.com`;
 
 const DELETE_HELP = `
 People who use a revoked link are told that it was revoked and to ask for a new one. A deleted link is unknown. The id is never
 used again. A connector that still works is not deleted, unless --yes revokes it first.`;
 
-const ID = 'connector id: the 22 characters in the connect link';
-
 type CreateOptions = {
   name: string;
-  level: Level;
-  suggest?: Level;
+  level: string;
+  suggest?: string;
+  upstream?: string;
+  for?: AudienceRule[];
   maxUses?: number;
   expires?: RelativeOrAbsoluteTime;
 };
@@ -42,22 +46,21 @@ export function addConnectorCommands(program: Command, { openClient, print }: Te
     .command('create')
     .description('create a connector and print its connect link')
     .requiredOption('--name <name>', 'the name people see on the consent page')
-    .addOption(
-      new Option('--level <level>', 'the highest level granted through this connector')
-        .choices(LEVELS)
-        .makeOptionMandatory(),
-    )
-    .addOption(
-      new Option('--suggest <level>', 'a lower level for the consent page to preselect').choices(
-        LEVELS,
-      ),
+    .requiredOption('--level <level>', 'the highest level granted through this connector')
+    .option('--suggest <level>', 'a lower level for the consent page to preselect')
+    .option('--upstream <id>', 'the MCP server it leads to, by default the first in the settings')
+    .option(
+      '--for <who>',
+      `only for these people: ${AUDIENCE_FORMS}; repeat it for more (default: everybody)`,
+      parseAudience,
     )
     .option('--max-uses <number>', 'how many times an app can be connected', parseCount)
     .option('--expires <when>', 'after 90s, 15m, 12h or 30d, or at an ISO 8601 time', parseTime)
     .addHelpText('after', EXAMPLES)
-    .action(async ({ expires, suggest, ...options }: CreateOptions) => {
+    .action(async ({ expires, suggest, for: audience, ...options }: CreateOptions) => {
       const suggestion = suggest === undefined ? {} : { suggestedLevel: suggest };
-      const body = { ...options, ...suggestion, ...expiryMembers(expires) };
+      const limit = audience === undefined ? {} : { audience };
+      const body = { ...options, ...suggestion, ...limit, ...expiryMembers(expires) };
       print(await openClient().createConnector({ body }), createdText);
     });
   connector
@@ -71,25 +74,30 @@ export function addConnectorCommands(program: Command, { openClient, print }: Te
   connector
     .command('show')
     .description('show one connector and its connect link')
-    .argument('<id>', ID)
-    .action(async (id: string) => {
-      print(await openClient().showConnector({ id }), detailsText);
+    .argument('<connector>', CONNECTOR)
+    .action(async (text: string) => {
+      const client = openClient();
+      const id = await resolveConnector(client, text);
+      print(await client.showConnector({ id }), detailsText);
     });
   connector
     .command('revoke')
     .description('revoke a connector and everything granted through it')
-    .argument('<id>', ID)
-    .action(async (id: string) => {
-      print(await openClient().revokeConnector({ id }), revokedText);
+    .argument('<connector>', CONNECTOR)
+    .action(async (text: string) => {
+      const client = openClient();
+      const id = await resolveConnector(client, text);
+      print(await client.revokeConnector({ id }), revokedText);
     });
   connector
     .command('delete')
     .description('delete a connector that is revoked or has expired')
-    .argument('<id>', ID)
+    .argument('<connector>', CONNECTOR)
     .option('--yes', 'revoke the connector first if it still works')
     .addHelpText('after', DELETE_HELP)
-    .action(async (id: string, { yes = false }: { yes?: boolean }) => {
+    .action(async (text: string, { yes = false }: { yes?: boolean }) => {
       const client = openClient();
+      const id = await resolveConnector(client, text);
       if (yes) await client.revokeConnector({ id });
       print(await client.deleteConnector({ id }), deletedText);
     });
@@ -106,13 +114,16 @@ Add it to a client, for example:
 }
 
 function detailsText(connector: ConnectorResource): string {
-  const { id, name, level, suggestedLevel, state, link, createdAt, expiresAt } = connector;
+  const { id, name, level, suggestedLevel, upstream, audience } = connector;
+  const { state, link, createdAt, expiresAt } = connector;
   return details({
     name,
     link,
     id,
     level,
     ...(suggestedLevel === undefined ? {} : { 'suggested level': suggestedLevel }),
+    ...(upstream === undefined ? {} : { upstream }),
+    for: audience ? audience.map(audienceText).join(' ') : 'everybody',
     state,
     uses: usesText(connector),
     created: minute(createdAt),
@@ -124,11 +135,32 @@ function listText({ items }: { items: ConnectorResource[] }): string {
   if (items.length === 0)
     return `There are no connectors yet. Create one:
   gatehouse connector create --name "Ops" --level operations`;
+  const upstreams = upstreamColumn(items);
+  const audiences = audienceColumn(items);
   const rows = items.map((connector) => {
     const { id, name, level, state, expiresAt } = connector;
-    return [id, name, level, state, usesText(connector), expiresAt ? minute(expiresAt) : 'never'];
+    const expires = expiresAt ? minute(expiresAt) : 'never';
+    const optional = [...upstreams.cells(connector), ...audiences.cells(connector)];
+    return [id, name, level, ...optional, state, usesText(connector), expires];
   });
-  return table(['ID', 'NAME', 'LEVEL', 'STATE', 'USES', 'EXPIRES'], rows);
+  const optional = [...upstreams.title, ...audiences.title];
+  return table(['ID', 'NAME', 'LEVEL', ...optional, 'STATE', 'USES', 'EXPIRES'], rows);
+}
+
+/** The column with the people of each connector, if any is for some people only. */
+function audienceColumn(items: readonly ConnectorResource[]) {
+  const isNeeded = items.some(({ audience }) => audience !== undefined);
+  return {
+    title: isNeeded ? ['FOR'] : [],
+    cells: (connector: ConnectorResource) => (isNeeded ? [listedAudience(connector)] : []),
+  };
+}
+
+/** The first rule, and how many others there are. */
+function listedAudience({ audience }: ConnectorResource): string {
+  if (!audience?.[0]) return 'everybody';
+  const others = audience.length - 1;
+  return others === 0 ? audienceText(audience[0]) : `${audienceText(audience[0])} +${others}`;
 }
 
 function usesText({ uses, maxUses }: ConnectorResource): string {

@@ -1,13 +1,14 @@
 import { type Command, Option } from 'commander';
 import { CONNECTION_STATES, type ConnectionState } from '../../connections/connection.ts';
-import { allItems } from '../api/client.ts';
+import { allItems, type ManagementClient } from '../api/client.ts';
 import { type GrantResource, personName } from '../api/resources.ts';
+import { resolveAccount, resolveClient, resolveConnector } from './resolve.ts';
 import { details, minute, plain, quoted, table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `
 Examples:
   $ gatehouse grant list
-  $ gatehouse grant list --connector <id> --state active
+  $ gatehouse grant list --connector Ops --state active
   $ gatehouse grant why <id>
   $ gatehouse grant revoke <id>`;
 
@@ -23,15 +24,16 @@ export function addGrantCommands(program: Command, { openClient, print }: Termin
   grant
     .command('list')
     .description('list all grants, or those of a connector, account or client, oldest first')
-    .option('--connector <id>', 'only grants of this connector')
-    .option('--account <id>', 'only grants of this person')
-    .option('--client <id>', 'only grants of this app')
+    .option('--connector <connector>', 'only grants of this connector: id, link or unique name')
+    .option('--account <account>', 'only grants of this person: id, verified e-mail or unique name')
+    .option('--client <client>', 'only grants of this app: id or unique name')
     .addOption(
       new Option('--state <state>', 'only grants in this state').choices(CONNECTION_STATES),
     )
     .addHelpText('after', EXAMPLES)
-    .action(async (filter: Filter) => {
+    .action(async (given: Filter) => {
       const client = openClient();
+      const filter = await resolveFilter(client, given);
       const grants = allItems((page) => client.listGrants({ query: { ...filter, ...page } }));
       print({ items: await Array.fromAsync(grants) }, listText);
     });
@@ -56,6 +58,18 @@ export function addGrantCommands(program: Command, { openClient, print }: Termin
     .action(async (id: string) => {
       print(await openClient().revokeGrant({ id }), revokedText);
     });
+}
+
+async function resolveFilter(
+  api: ManagementClient,
+  { account, client, connector, ...state }: Filter,
+): Promise<Filter> {
+  return {
+    ...state,
+    ...(account === undefined ? {} : { account: await resolveAccount(api, account) }),
+    ...(client === undefined ? {} : { client: await resolveClient(api, client) }),
+    ...(connector === undefined ? {} : { connector: await resolveConnector(api, connector) }),
+  };
 }
 
 function listText({ items }: { items: GrantResource[] }): string {

@@ -1,5 +1,7 @@
 import { InvalidArgumentError } from 'commander';
 import { z } from 'zod';
+import { AUDIENCE_FORMS, parseAudienceRule } from '../../connectors/audience.ts';
+import type { AudienceRule } from '../../settings/entitlements.ts';
 import { duration } from '../../settings/value-types.ts';
 
 /** A `duration` as typed, with its length in `seconds`, or a `time` in ISO 8601 (UTC). */
@@ -28,4 +30,11 @@ export function expiryMembers(expires: RelativeOrAbsoluteTime | undefined): {
 export function parseCount(text: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
   throw new InvalidArgumentError('Use a whole number from 1.');
+}
+
+/** Adds the rule to those of earlier options with the same name. */
+export function parseAudience(text: string, earlier: AudienceRule[] = []): AudienceRule[] {
+  const rule = parseAudienceRule(text);
+  if (rule) return [...earlier, rule];
+  throw new InvalidArgumentError(`Use ${AUDIENCE_FORMS}.`);
 }

@@ -1,10 +1,13 @@
-import type { Environment } from '../../settings/environment.ts';
+import type { Readable, Writable } from 'node:stream';
+import type { CommandLineSettings, Environment } from '../../settings/environment.ts';
 import type { ManagementClient } from '../api/client.ts';
 
 /** Passed to every command. */
 export type Terminal = {
   /** That of the process if absent. */
   environment?: Environment;
+  /** The options of the command line that change settings. */
+  settingsOptions: () => CommandLineSettings;
   /** Milliseconds, for doctor. */
   maxRedisLatency?: number;
   /** Throws SettingsError if the address or the key of the management API is not known. */
@@ -13,8 +16,10 @@ export type Terminal = {
   print: <T>(result: T, text: (result: T) => string) => void;
   /** Prints a line of text, also with --json. */
   write: (text: string) => void;
+  /** Standard input, for commands that ask. */
+  input?: Readable & { isTTY?: boolean };
   /** Standard error, for progress. */
-  progress: NodeJS.WritableStream & { isTTY?: boolean };
+  progress: Writable & { isTTY?: boolean };
   /** Sets the exit code of a command that does not fail. */
   exitWith: (code: number) => void;
   /** Seconds since the epoch. */
@@ -68,4 +73,18 @@ export function quoted(word: string): string {
 /** Formats an ISO 8601 time to the minute. */
 export function minute(time: string): string {
   return `${time.slice(0, 10)} ${time.slice(11, 16)} UTC`;
+}
+
+type Item = { upstream?: string | undefined };
+
+/** The column of the MCP servers, if the items lead to several. */
+export function upstreamColumn(items: readonly Item[]): {
+  title: string[];
+  cells: (item: Item) => string[];
+} {
+  const isShown = new Set(items.map(({ upstream }) => upstream)).size > 1;
+  return {
+    title: isShown ? ['UPSTREAM'] : [],
+    cells: ({ upstream = '' }) => (isShown ? [upstream] : []),
+  };
 }

@@ -1,10 +1,10 @@
-import { type Command, Option } from 'commander';
-import { type Level, LEVELS } from '../../permission-level.ts';
+import type { Command } from 'commander';
+import { tokenExample } from '../../connectors/app-instructions.ts';
 import { allItems } from '../api/client.ts';
 import type { MintedTokenResource, NewTokenResource } from '../api/resources.ts';
-import { tokenExample } from '../instructions.ts';
 import { expiryMembers, parseTime, type RelativeOrAbsoluteTime } from './option-values.ts';
-import { minute, plain, table, type Terminal } from './terminal.ts';
+import { resolveToken, TOKEN } from './resolve.ts';
+import { minute, plain, table, type Terminal, upstreamColumn } from './terminal.ts';
 
 const EXAMPLES = `
 Examples:
@@ -17,7 +17,12 @@ The token is for programs that cannot sign in with a browser. It is shown once a
 of the resource server, for at most 366d.
 ${EXAMPLES}`;
 
-type MintOptions = { name: string; level: Level; expires?: RelativeOrAbsoluteTime };
+type MintOptions = {
+  name: string;
+  level: string;
+  upstream?: string;
+  expires?: RelativeOrAbsoluteTime;
+};
 
 export function addTokenCommands(program: Command, { openClient, print }: Terminal): void {
   const token = program
@@ -28,11 +33,8 @@ export function addTokenCommands(program: Command, { openClient, print }: Termin
     .command('mint')
     .description('mint a token, print it once, and show how to use it')
     .requiredOption('--name <name>', 'the name in the list of tokens')
-    .addOption(
-      new Option('--level <level>', 'the level of calls made with the token')
-        .choices(LEVELS)
-        .makeOptionMandatory(),
-    )
+    .requiredOption('--level <level>', 'the level of calls made with the token')
+    .option('--upstream <id>', 'the MCP server it leads to, by default the first in the settings')
     .option(
       '--expires <when>',
       'after 12h, 30d or 366d, or at an ISO 8601 time (default: 90d)',
@@ -56,18 +58,23 @@ export function addTokenCommands(program: Command, { openClient, print }: Termin
   token
     .command('revoke')
     .description('revoke a minted token: it stops working')
-    .argument('<id>', 'token id, see gatehouse token list')
-    .action(async (id: string) => {
-      print(await openClient().revokeToken({ id }), revokedText);
+    .argument('<token>', TOKEN)
+    .action(async (text: string) => {
+      const client = openClient();
+      const id = await resolveToken(client, text);
+      print(await client.revokeToken({ id }), revokedText);
     });
 }
 
-function mintedText({ id, name, level, expiresAt, token }: NewTokenResource, url: string): string {
+function mintedText(
+  { id, name, level, upstream, expiresAt, token }: NewTokenResource,
+  url: string,
+): string {
   return `Minted a token. It is shown only once.
 
   name     ${plain(name)}
   id       ${id}
-  level    ${level}
+  level    ${level}${upstream === undefined ? '' : `\n  upstream ${upstream}`}
   expires  ${minute(expiresAt)}
 
 Send it with every request to ${url}
@@ -92,15 +99,20 @@ function listText({ items }: { items: MintedTokenResource[] }): string {
   if (items.length === 0)
     return `There are no minted tokens. Mint one:
   gatehouse token mint --name "Nightly report" --level analytics`;
-  const rows = items.map(({ id, name, level, lastFour, expiresAt, lastUsedAt, keyReplaced }) => [
-    id,
-    name,
-    level,
+  const upstreams = upstreamColumn(items);
+  const rows = items.map(({ lastFour, expiresAt, lastUsedAt, keyReplaced, ...token }) => [
+    token.id,
+    token.name,
+    token.level,
+    ...upstreams.cells(token),
     `…${lastFour}`,
     lastUsedAt ? minute(lastUsedAt) : 'never',
     keyReplaced ? 'key replaced: mint again' : minute(expiresAt),
   ]);
-  return table(['ID', 'NAME', 'LEVEL', 'ENDS IN', 'LAST USED', 'EXPIRES'], rows);
+  return table(
+    ['ID', 'NAME', 'LEVEL', ...upstreams.title, 'ENDS IN', 'LAST USED', 'EXPIRES'],
+    rows,
+  );
 }
 
 function revokedText({ id, name }: MintedTokenResource): string {

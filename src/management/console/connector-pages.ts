@@ -1,18 +1,23 @@
+import { instructionsFor } from '../../connectors/app-instructions.ts';
+import { audienceText, parseAudienceRule } from '../../connectors/audience.ts';
 import type { NewConnector } from '../../connectors/connectors.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
-import { LEVELS } from '../../permission-level.ts';
+import { levelIds, lowestLevel } from '../../permission-levels.ts';
 import {
+  audienceIssues,
   createConnector,
   deleteConnector,
   listConnectors,
   revokeConnector,
   showConnector,
 } from '../connectors.ts';
+import type { ManagementContext } from '../context.ts';
 import type { ConnectorResource } from '../api/resources.ts';
 import { connectorsQuery, newConnectorBody } from '../api/requests.ts';
-import { instructionsFor } from '../instructions.ts';
-import { CONSOLE_PATH, type ConsoleContext, type ConsoleRoutes } from './context.ts';
+import { upstreamChoice } from '../upstreams.ts';
+import { CONSOLE_PATH } from './address.ts';
+import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { claimIdempotencyKey, createIdempotencyKey, type Form, optionalValue } from './forms.ts';
 import { cursorIn, epochSeconds, type FormProblem, layout, nextPage } from './layout.ts';
 
@@ -44,7 +49,17 @@ async function showList(
   const after = cursorIn(ctx, connectorsQuery);
   const { items, next } = await listConnectors(management, { limit: PAGE_ITEMS, after });
   const entries = rejected?.form ?? {};
-  const { name = '', level = 'analytics', suggestedLevel = '', maxUses = '', days = '' } = entries;
+  const { levels } = management.settings;
+  const {
+    name = '',
+    level = lowestLevel(levels),
+    suggestedLevel = '',
+    maxUses = '',
+    days = '',
+    upstream = '',
+  } = entries;
+  const { identityProviders } = management.settings;
+  const providers = identityProviders.map(({ id }) => id).join(', ');
   const values = {
     console: layout(context, 'connectors', rejected?.problem),
     items: items.map(itemOf),
@@ -52,12 +67,16 @@ async function showList(
     form: {
       action: PATH,
       idempotencyKey: createIdempotencyKey(),
-      levels: [...LEVELS],
+      levels: levelIds(levels),
       name,
       level,
       suggestedLevel,
+      audience: linesIn(entries.audience).join('\n'),
+      ...(identityProviders.length > 1 ? { providers } : {}),
       maxUses,
       days,
+      upstreams: upstreamChoice(management.settings),
+      upstream,
     },
   };
   await management.services.pages.render(ctx, 'console/connectors', values, rejected ? 400 : 200);
@@ -65,7 +84,7 @@ async function showList(
 
 async function create(context: ConsoleContext, form: Form): Promise<void> {
   const { management, ctx } = context;
-  const parsed = parseForm(form, management.services.now());
+  const parsed = parseForm(management, form);
   if ('problem' in parsed) return showList(context, { ...parsed, form });
   if (!(await claimIdempotencyKey(management.services.store, form))) return seeOther(ctx, PATH);
   const { id } = await createConnector(management, parsed);
@@ -75,31 +94,48 @@ async function create(context: ConsoleContext, form: Form): Promise<void> {
 const PROBLEMS: Record<string, FormProblem> = {
   name: 'name',
   suggestedLevel: 'suggested',
+  audience: 'audience',
   maxUses: 'uses',
   expiresIn: 'days',
 };
 
 /** Applies the same rules as the API. */
-function parseForm(form: Form, now: number): NewConnector | { problem: FormProblem } {
+function parseForm(
+  { settings, services }: ManagementContext,
+  form: Form,
+): NewConnector | { problem: FormProblem } {
   const [maxUses, days] = [optionalValue(form, 'maxUses'), optionalValue(form, 'days')];
   const suggestedLevel = optionalValue(form, 'suggestedLevel');
-  const parsed = newConnectorBody(now).safeParse({
+  const upstream = optionalValue(form, 'upstream');
+  const rules = linesIn(form.audience).map(parseAudienceRule);
+  if (rules.includes(undefined)) return { problem: 'audience' };
+  const parsed = newConnectorBody(services.now(), settings.levels).safeParse({
     name: form.name,
     level: form.level,
+    ...(upstream === undefined ? {} : { upstream }),
     ...(suggestedLevel === undefined ? {} : { suggestedLevel }),
+    ...(rules.length === 0 ? {} : { audience: rules }),
     ...(maxUses === undefined ? {} : { maxUses: Number(maxUses) }),
     ...(days === undefined ? {} : { expiresIn: `${days}d` }),
   });
-  if (parsed.success) return parsed.data;
+  if (parsed.success) {
+    const isWrong = audienceIssues(settings, parsed.data.audience).length > 0;
+    return isWrong ? { problem: 'audience' } : parsed.data;
+  }
   const [member] = parsed.error.issues[0]?.path ?? [];
   return { problem: PROBLEMS[String(member)] ?? 'other' };
+}
+
+/** The lines of a text area that are not empty. */
+function linesIn(text = ''): string[] {
+  return text.split(/\s*[\r\n]+\s*/).filter((line) => line.trim() !== '');
 }
 
 async function showOne(context: ConsoleContext): Promise<void> {
   const { management, ctx } = context;
   const connector = await showConnector(management, String(ctx.params.id));
   const { id, link, name, state } = connector;
-  const isUnusable = state === 'revoked' || state === 'expired';
+  const isUnusable = !['active', 'used-up'].includes(state);
   await management.services.pages.render(ctx, 'console/connector', {
     console: layout(context, 'connectors'),
     connector: { ...itemOf(connector), link },
@@ -110,12 +146,15 @@ async function showOne(context: ConsoleContext): Promise<void> {
 }
 
 function itemOf(connector: ConnectorResource): Item {
-  const { id, name, level, suggestedLevel, state, createdAt, expiresAt, maxUses, uses } = connector;
+  const { id, name, level, suggestedLevel, upstream, audience, state } = connector;
+  const { createdAt, expiresAt, maxUses, uses } = connector;
   return {
     id,
     name,
     level,
     ...(suggestedLevel === undefined ? {} : { suggestedLevel }),
+    ...(upstream === undefined ? {} : { upstream }),
+    ...(audience === undefined ? {} : { audience: audience.map(audienceText) }),
     state,
     href: `${PATH}/${id}`,
     createdAt: epochSeconds(createdAt),

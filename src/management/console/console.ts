@@ -1,19 +1,22 @@
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { HttpError } from '../../http/errors.ts';
+import { prefersPage } from '../../http/prefers-page.ts';
 import { limitRate } from '../../http/rate-limits.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { requireNavigation } from '../../http/fetch-metadata.ts';
 import type { Pages } from '../../pages/pages.ts';
 import type { ManagementContext } from '../context.ts';
 import { connectorPages } from './connector-pages.ts';
-import { CONSOLE_PATH, type ConsoleRoutes, type FormHandler, type Page } from './context.ts';
+import { CONSOLE_CALLBACK_PATH, CONSOLE_PATH } from './address.ts';
+import type { ConsoleRoutes, FormHandler, Page } from './context.ts';
 import { requireForm } from './forms.ts';
 import { healthPage } from './health-page.ts';
 import { listPages } from './list-pages.ts';
 import { closeSession, findSession } from './sessions.ts';
+import { serverPages } from './server-pages.ts';
 import { tokenPages } from './token-pages.ts';
-import { CALLBACK_PATH, type ConsoleSignIn, consoleSignIn, SIGN_IN_PATH } from './sign-in.ts';
+import { type ConsoleSignIn, consoleSignIn, SIGN_IN_PATH } from './sign-in.ts';
 import { requestContext } from '../../http/request-context.ts';
 
 const SIGNED_OUT_PATH = '/console/signed-out';
@@ -33,6 +36,7 @@ export function adminConsole(management: ManagementContext): Koa.Middleware {
   };
   routes.page('', async ({ ctx }) => seeOther(ctx, `${CONSOLE_PATH}/connectors`));
   connectorPages(routes);
+  serverPages(routes);
   tokenPages(routes);
   listPages(routes);
   healthPage(routes);
@@ -44,7 +48,8 @@ export function adminConsole(management: ManagementContext): Koa.Middleware {
   return async (ctx, next) => {
     if (isConsolePath(ctx.path)) return dispatch(ctx, next);
     // A person who opens the bare address of the host is looking for the console.
-    return ctx.path === '/' && ctx.method === 'GET' ? seeOther(ctx, CONSOLE_PATH) : next();
+    const isRoot = ctx.path === '/' && ctx.method === 'GET';
+    return isRoot && prefersPage(ctx) ? seeOther(ctx, CONSOLE_PATH) : next();
   };
 }
 
@@ -58,7 +63,7 @@ function signInRoutes(
   router.get(`${SIGN_IN_PATH}/:provider`, ...guards, (ctx) =>
     signIn.startAt(ctx, ctx.params.provider),
   );
-  for (const path of [CALLBACK_PATH, `${CALLBACK_PATH}/:provider`])
+  for (const path of [CONSOLE_CALLBACK_PATH, `${CONSOLE_CALLBACK_PATH}/:provider`])
     router.get(path, ...guards, renderNotAdministrator(pages), signIn.complete);
   router.get(SIGNED_OUT_PATH, (ctx) =>
     pages.render(ctx, 'console/signed-out', { reason: 'signed-out', signIn: SIGN_IN_PATH }),

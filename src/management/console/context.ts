@@ -13,5 +13,3 @@ export type ConsoleRoutes = {
   page: (path: string, show: Page) => void;
   form: (path: string, handle: FormHandler) => void;
 };
-
-export const CONSOLE_PATH = '/console';

@@ -2,15 +2,17 @@
 import type Koa from 'koa';
 import type { z } from 'zod';
 import type { ViewValues } from '../../pages/pages.ts';
-import type { Level } from '../../permission-level.ts';
+import type { Level } from '../../permission-levels.ts';
 import { parseInput } from '../api/router.ts';
-import { CONSOLE_PATH, type ConsoleContext } from './context.ts';
+import { CONSOLE_PATH } from './address.ts';
+import type { ConsoleContext } from './context.ts';
 
 export type Layout = ViewValues['console/connectors']['console'];
 export type FormProblem = NonNullable<Layout['problem']>;
 
 const SECTIONS = [
   'connectors',
+  'servers',
   'tokens',
   'clients',
   'grants',

@@ -21,7 +21,8 @@ import { listAudit } from '../audit-log.ts';
 import { allowClient, listClients, revokeClient } from '../clients.ts';
 import { listGrants, revokeGrant } from '../grants.ts';
 import type { ManagementContext } from '../context.ts';
-import { CONSOLE_PATH, type ConsoleContext, type ConsoleRoutes } from './context.ts';
+import { CONSOLE_PATH } from './address.ts';
+import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import {
   codeField,
   cursorIn,

@@ -18,10 +18,9 @@ import {
   startSignInAt,
 } from '../../identity-providers/sign-in.ts';
 import type { ManagementContext } from '../context.ts';
-import { CONSOLE_PATH } from './context.ts';
+import { CONSOLE_CALLBACK_PATH, CONSOLE_PATH } from './address.ts';
 import { isHttps, notAdministrator, openSession } from './sessions.ts';
 
-export const CALLBACK_PATH = `${CONSOLE_PATH}/callback`;
 export const SIGN_IN_PATH = `${CONSOLE_PATH}/sign-in`;
 
 export type ConsoleSignIn = {
@@ -78,7 +77,10 @@ function signInSite({ settings, services }: ManagementContext): SignInSite {
     store,
     pages,
     now,
-    identityProviders: openIdentityProviders(settings, settings.managementUrl + CALLBACK_PATH),
+    identityProviders: openIdentityProviders(
+      settings,
+      settings.managementUrl + CONSOLE_CALLBACK_PATH,
+    ),
     isHttps: isHttps(settings),
     accountKey: keys.accountIds,
     accountLifetime: accountLifetime(settings),

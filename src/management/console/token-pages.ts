@@ -1,12 +1,15 @@
+import { tokenExample } from '../../connectors/app-instructions.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { mintedAudience, type NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
-import { LEVELS } from '../../permission-level.ts';
+import { levelIds, lowestLevel } from '../../permission-levels.ts';
+import type { ManagementContext } from '../context.ts';
 import type { MintedTokenResource } from '../api/resources.ts';
 import { newTokenBody, tokensQuery } from '../api/requests.ts';
-import { tokenExample } from '../instructions.ts';
 import { listTokens, mintToken, revokeToken } from '../minted-tokens.ts';
-import { CONSOLE_PATH, type ConsoleContext, type ConsoleRoutes } from './context.ts';
+import { upstreamChoice } from '../upstreams.ts';
+import { CONSOLE_PATH } from './address.ts';
+import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { claimIdempotencyKey, createIdempotencyKey, type Form, optionalValue } from './forms.ts';
 import {
   codeField,
@@ -42,7 +45,8 @@ async function show(
   const { management, ctx } = context;
   const after = cursorIn(ctx, tokensQuery);
   const { items, next } = await listTokens(management, { limit: PAGE_ITEMS, after });
-  const { name = '', level = 'analytics', days = '' } = form;
+  const { levels } = management.settings;
+  const { name = '', level = lowestLevel(levels), days = '', upstream = '' } = form;
   const values = {
     console: layout(context, 'tokens', problem),
     items: items.map(itemOf),
@@ -50,10 +54,12 @@ async function show(
     form: {
       action: PATH,
       idempotencyKey: createIdempotencyKey(),
-      levels: [...LEVELS],
+      levels: levelIds(levels),
       name,
       level,
       days,
+      upstreams: upstreamChoice(management.settings),
+      upstream,
     },
     ...(minted ? { minted } : {}),
   };
@@ -63,7 +69,7 @@ async function show(
 /** Responds with the page instead of a redirect: the token is not stored, so it cannot be shown later. */
 async function mint(context: ConsoleContext, form: Form): Promise<void> {
   const { management, ctx } = context;
-  const parsed = parseForm(form, management.services.now());
+  const parsed = parseForm(management, form);
   if ('problem' in parsed) return show(context, { ...parsed, form });
   if (!(await claimIdempotencyKey(management.services.store, form))) return seeOther(ctx, PATH);
   const { name, token } = await mintToken(management, parsed);
@@ -72,11 +78,21 @@ async function mint(context: ConsoleContext, form: Form): Promise<void> {
 }
 
 /** Applies the same rules as the API. */
-function parseForm(form: Form, now: number): NewMintedToken | { problem: FormProblem } {
+function parseForm(
+  { settings, services }: ManagementContext,
+  form: Form,
+): NewMintedToken | { problem: FormProblem } {
   const days = optionalValue(form, 'days');
   const { name, level } = form;
+  const upstream = optionalValue(form, 'upstream');
+  const server = upstream === undefined ? {} : { upstream };
   const expiry = days === undefined ? {} : { expiresIn: `${days}d` };
-  const parsed = newTokenBody(now).safeParse({ name, level, ...expiry });
+  const parsed = newTokenBody(services.now(), settings.levels).safeParse({
+    name,
+    level,
+    ...server,
+    ...expiry,
+  });
   if (parsed.success) return parsed.data;
   const [member] = parsed.error.issues[0]?.path ?? [];
   if (member === 'name') return { problem: 'name' };
@@ -91,6 +107,7 @@ function itemOf(token: MintedTokenResource): Values['items'][number] {
     isOk: !keyReplaced,
     fields: [
       levelField(token.level),
+      ...(token.upstream === undefined ? [] : [codeField('upstream', token.upstream)]),
       ...dateFields('created', token.createdAt),
       ...dateFields('expires', token.expiresAt),
       ...dateFields('lastUsed', token.lastUsedAt),

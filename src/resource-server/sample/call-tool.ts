@@ -2,7 +2,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server';
 import type { CallToolRequestParams, CallToolResult } from '@modelcontextprotocol/server';
 import { z } from 'zod';
-import { isRecorded, type Level } from '../../permission-level.ts';
+import { isRecorded, type Level, type Levels } from '../../permission-levels.ts';
 import type { Caller } from '../authenticate.ts';
 import { authorize, denialText } from '../authorize.ts';
 import { type AuditCall, AUDIT_FAILED } from '../call-audit.ts';
@@ -16,7 +16,8 @@ export type CallOptions = {
   /** Called for each tool call. */
   dataset: () => DatabaseSync;
   productName: string;
-  /** Calls with the level `full` run only after this resolves. */
+  levels: Levels;
+  /** Calls with a recorded level run only after this resolves. */
   audit: AuditCall;
   /** Called with the cause of each internal error. */
   onError?: (error: unknown) => void;
@@ -32,13 +33,13 @@ export async function callTool(
   params: CallToolRequestParams,
 ): Promise<CallToolResult> {
   const { name, arguments: given = {} } = params;
-  if (isRecorded(caller.level)) await auditCall(options, caller, name, given);
+  if (isRecorded(options.levels, caller.level)) await auditCall(options, caller, name, given);
   const tool = TOOLS.find((candidate) => candidate.name === name);
   if (!tool) {
     const message = 'There is no tool of this name. Call tools/list for the names.';
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
   }
-  const decision = authorize(caller, tool.level);
+  const decision = authorize(options.levels, caller, tool.level);
   if (decision !== 'allowed')
     return toolError(
       denialText(options.productName, caller, { tool: name, level: tool.level }, decision),

@@ -5,7 +5,7 @@ import { createMcpHandler, Server } from '@modelcontextprotocol/server';
 import type { AuthInfo, Tool as ListedTool } from '@modelcontextprotocol/server';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Level } from '../../permission-level.ts';
+import type { Level, Levels } from '../../permission-levels.ts';
 import type { Caller } from '../authenticate.ts';
 import { authorize, highestRequired, type RequiredLevel } from '../authorize.ts';
 import type { AuditCall } from '../call-audit.ts';
@@ -17,6 +17,7 @@ import { type Tool, TOOLS } from './tools.ts';
 
 export type SampleOptions = {
   productName: string;
+  levels: Levels;
   version: string;
   audit: AuditCall;
   logger: Logger;
@@ -29,7 +30,7 @@ export function openSample({ logger, ...options }: SampleOptions): McpHandler {
     onError: (error) => logger.error({ err: error }, 'an MCP request failed'),
   });
   return {
-    requiredLevel: (body) => requiredLevel(body, TOOL_LEVELS),
+    requiredLevel: (body) => requiredLevel(options.levels, body, TOOL_LEVELS),
     handle(ctx, { caller, body }) {
       ctx.respond = false;
       return mcp.handle(ctx.req, ctx.res, caller, body);
@@ -46,15 +47,16 @@ const TOOL_LEVELS: ReadonlyMap<string, Level> = new Map(
 
 /** The highest level of the tools that a body calls. Other methods and unknown tools need none. */
 export function requiredLevel(
+  levels: Levels,
   body: unknown,
-  levels: ReadonlyMap<string, Level>,
+  toolLevels: ReadonlyMap<string, Level>,
 ): RequiredLevel | undefined {
-  return highestRequired(body, (message) => {
+  return highestRequired(levels, body, (message) => {
     const { method, params } = membersOf(message);
     const { name: tool } = membersOf(params);
     const level =
-      method === 'tools/call' && typeof tool === 'string' ? levels.get(tool) : undefined;
-    return level && { level, tool: String(tool) };
+      method === 'tools/call' && typeof tool === 'string' ? toolLevels.get(tool) : undefined;
+    return level === undefined ? undefined : { level, tool: String(tool) };
   });
 }
 
@@ -87,7 +89,9 @@ function serverFor(options: McpServerOptions, caller: Caller): Server {
     { capabilities: { tools: {} }, instructions: instructions(caller) },
   );
   server.setRequestHandler('tools/list', () => ({
-    tools: TOOLS.filter(({ level }) => authorize(caller, level) !== 'forbidden').map(toListedTool),
+    tools: TOOLS.filter(
+      ({ level }) => authorize(options.levels, caller, level) !== 'forbidden',
+    ).map(toListedTool),
   }));
   server.setRequestHandler('tools/call', ({ params }) => callTool(options, caller, params));
   return server;

@@ -1,9 +1,8 @@
-import { LEVELS, levelsUpTo } from '../../permission-level.ts';
-import type { Level } from '../../permission-level.ts';
+import { DEFAULT_LEVELS, type Level, levelIds, levelsUpTo } from '../../permission-levels.ts';
 import { suppressSmallGroups } from './group-suppression.ts';
 
 /** The fields by the lowest level that sees them. A field that is not listed is hidden at every level. */
-export const FIELDS: Readonly<Record<Level, readonly string[]>> = {
+export const FIELDS = {
   analytics: fieldNames(
     'by from to currency sites groups group total people',
     'members activeMembers visitors payers debtors staff visits payments revenue outstanding',
@@ -14,15 +13,22 @@ export const FIELDS: Readonly<Record<Level, readonly string[]>> = {
   ),
   admin: fieldNames('email phone'),
   full: fieldNames('iban card history'),
-};
+} as const satisfies Readonly<Record<Level, readonly string[]>>;
 
 const VISIBLE = new Map(
-  LEVELS.map((level) => [level, new Set(levelsUpTo(level).flatMap((held) => FIELDS[held]))]),
+  levelIds(DEFAULT_LEVELS).map((level) => [
+    level,
+    new Set(levelsUpTo(DEFAULT_LEVELS, level).flatMap((held) => fieldsOf(held))),
+  ]),
 );
+
+function fieldsOf(level: Level): readonly string[] {
+  return Object.hasOwn(FIELDS, level) ? FIELDS[level as keyof typeof FIELDS] : [];
+}
 
 /** Removes the fields above `level`, at every depth; at `analytics`, also the numbers of small groups. */
 export function redact(result: Record<string, unknown>, level: Level): Record<string, unknown> {
-  const visible = VISIBLE.get(level) ?? new Set();
+  const visible = VISIBLE.get(level) ?? new Set<string>();
   const kept = keepFields(result, visible);
   return level === 'analytics' ? suppressSmallGroups(kept) : kept;
 }

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { z } from 'zod';
-import type { Level } from '../../permission-level.ts';
+import type { Level } from '../../permission-levels.ts';
 import { CURRENCY, FIRST_DAY, LAST_DAY, PLANS, SITES, STATUSES, WEEKDAYS } from './dataset.ts';
 
 /** `run` returns all fields regardless of the caller's level: `redact` removes those above it. Throws ToolError for an unanswerable question. */

@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto';
 import { constantTimeEqual } from '../../constant-time.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
-import { isAtLeast, type Level, levelsUpTo } from '../../permission-level.ts';
+import { isAtLeast, type Level, type Levels, levelsUpTo } from '../../permission-levels.ts';
 import type { Store } from '../../store/store.ts';
 import type { Caller } from '../authenticate.ts';
 import { membersOf, type Message } from '../json-rpc.ts';
@@ -24,7 +24,7 @@ export type IdBinder = {
 type Owner = Pick<Caller, 'accountId' | 'clientId' | 'connector'> & { level?: Level };
 
 /** `upstream` is its address. */
-export function idBinder(keys: KeyRing, upstream: string): IdBinder {
+export function idBinder(keys: KeyRing, levels: Levels, upstream: string): IdBinder {
   const macs = (kind: IdKind, owner: Owner, id: string) => {
     const { accountId, clientId, connector = '', level = '' } = owner;
     const text = JSON.stringify([kind, upstream, accountId, clientId, connector, level, id]);
@@ -35,7 +35,7 @@ export function idBinder(keys: KeyRing, upstream: string): IdBinder {
     unbind(kind, caller, bound) {
       const dot = bound.indexOf('.');
       const [mac, id] = [bound.slice(0, Math.max(dot, 0)), bound.slice(dot + 1)];
-      const isBound = levelsUpTo(caller.level)
+      const isBound = levelsUpTo(levels, caller.level)
         .flatMap((level) => macs(kind, ownerOf(kind, { ...caller, level }), id))
         .some((own) => constantTimeEqual(own, mac));
       return isBound ? id : undefined;
@@ -107,6 +107,7 @@ const RELATED_TASK = 'io.modelcontextprotocol/related-task';
 /** `upstream` is its address; `now` returns seconds since the epoch. */
 export function taskOwnership(
   store: Store,
+  levels: Levels,
   upstream: string,
   now: () => number,
   maxTasks = MAX_TASKS,
@@ -123,7 +124,8 @@ export function taskOwnership(
         const others = current
           .filter((task) => task !== known && task.expiresAt > time)
           .toSorted((one, other) => one.expiresAt - other.expiresAt);
-        const level = known && isAtLeast(known.level, caller.level) ? known.level : caller.level;
+        const level =
+          known && isAtLeast(levels, known.level, caller.level) ? known.level : caller.level;
         const value = [...others, { id, level, expiresAt: time + lifetime }].slice(-maxTasks);
         const last = Math.max(...value.map(({ expiresAt }) => expiresAt));
         return { value, ttl: last - time };
@@ -131,9 +133,9 @@ export function taskOwnership(
     },
     async idsOf(caller) {
       const { value = [] } = (await store.get<TaskRecord[]>(keyOf(caller))) ?? {};
-      const levels = levelsUpTo(caller.level);
+      const upTo = levelsUpTo(levels, caller.level);
       const usable = value.filter(
-        ({ level, expiresAt }) => expiresAt > now() && levels.includes(level),
+        ({ level, expiresAt }) => expiresAt > now() && upTo.includes(level),
       );
       return new Set(usable.map(({ id }) => id));
     },

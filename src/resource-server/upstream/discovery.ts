@@ -1,4 +1,5 @@
 // Lists the tools of the operator's MCP server, and compares them with the settings.
+import { setTimeout as delay } from 'node:timers/promises';
 import {
   Client,
   ProtocolError,
@@ -7,21 +8,24 @@ import {
   StreamableHTTPClientTransport,
 } from '@modelcontextprotocol/client';
 import type { SigningKey } from '../../keys/signing-keys.ts';
-import { type Level, LEVELS } from '../../permission-level.ts';
-import type { Services } from '../../services.ts';
-import type { UpstreamSettings } from '../../settings/schema.ts';
-import type { Settings } from '../../settings/settings.ts';
+import { highestLevel, type Level, type Levels } from '../../permission-levels.ts';
+import type { Upstream } from '../../settings/upstreams.ts';
+import type { CatalogTool, DiscoveryFault } from '../../upstreams/tool-catalog.ts';
 import type { Caller } from '../authenticate.ts';
+import { membersOf } from '../json-rpc.ts';
 import { CALLER_HEADER, callerHeader } from './caller-header.ts';
-import { levelOfTool, levelRules } from './levels.ts';
+import { levelOfTool, levelRules } from '../../upstreams/tool-levels.ts';
 
 export type DiscoveryOptions = {
   /** The upstream's address, exactly as in the settings. */
   url: string;
+  /** The operator's credentials. */
+  credentials: Readonly<Record<string, string>>;
   /** Per response. */
   maxAnswerBytes: number;
   issuer: string;
   /** The current signing key. Without it, requests have no caller header. */
+  levels: Levels;
   signingKey?: () => SigningKey;
   version: string;
   /** Milliseconds, for the whole discovery. */
@@ -31,21 +35,8 @@ export type DiscoveryOptions = {
   now: () => number;
 };
 
-export type DiscoveredTool = { name: string; title?: string; annotations?: object };
-
 /** `revision` is the negotiated protocol revision. */
-export type Discovered = { revision: string; tools: DiscoveredTool[] };
-
-/** `rejected`: HTTP 401 or 403, so the caller header was not accepted. `not-mcp`: the response is not MCP. */
-export type DiscoveryFault =
-  | 'unreachable'
-  | 'timeout'
-  | 'rejected'
-  | 'redirected'
-  | 'not-found'
-  | 'failing'
-  | 'too-large'
-  | 'not-mcp';
+export type Discovered = { revision: string; tools: CatalogTool[] };
 
 /** The message completes a sentence that starts with "the MCP server". */
 export class DiscoveryError extends Error {
@@ -59,46 +50,81 @@ export class DiscoveryError extends Error {
 }
 
 /** The caller in Gatehouse's own requests, who may see every tool. */
-const OURSELVES: Caller = {
-  accountId: 'gatehouse',
-  clientId: 'gatehouse',
-  tokenId: 'gatehouse',
-  level: LEVELS.at(-1) ?? 'full',
-  ceiling: LEVELS.at(-1) ?? 'full',
-  minted: false,
-};
+function ourselves(levels: Levels): Caller {
+  const level = highestLevel(levels);
+  return {
+    accountId: 'gatehouse',
+    clientId: 'gatehouse',
+    tokenId: 'gatehouse',
+    level,
+    ceiling: level,
+    minted: false,
+  };
+}
 
 const MAX_PAGES = 50;
+const MAX_TOOLS = 2000;
+const MAX_TITLE_LENGTH = 120;
+const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const;
 const END_SESSION_MS = 2000;
+/** An upstream may end its streams at once, and ask for the next one without a delay. */
+const STREAM_INTERVAL_MS = 2000;
 
 /** Lists the tools, over any revision of MCP. Rejects with DiscoveryError within the timeout and END_SESSION_MS. */
 export async function discoverTools(options: DiscoveryOptions): Promise<Discovered> {
+  const { close, ...discovered } = await openTools(options);
+  await close();
+  return discovered;
+}
+
+/** Lists the tools like `discoverTools`, and calls `onChanged` when the upstream says that its list changed, until `close` or a broken stream. */
+export async function watchTools(
+  options: DiscoveryOptions,
+  onChanged: () => void,
+): Promise<Discovered & { close: () => Promise<void> }> {
+  return openTools(options, onChanged);
+}
+
+async function openTools(
+  options: DiscoveryOptions,
+  onChanged?: () => void,
+): Promise<Discovered & { close: () => Promise<void> }> {
   const time = AbortSignal.timeout(options.timeout);
   const signal = options.signal ? AbortSignal.any([options.signal, time]) : time;
-  const connection = openConnection(options, signal);
+  const connection = openConnection(options, signal, onChanged !== undefined);
   const transport = new StreamableHTTPClientTransport(new URL(options.url), {
     fetch: connection.fetch,
     requestInit: { headers: await headersOf(options) },
   });
   const client = new Client(
     { name: 'gatehouse', version: options.version },
-    { versionNegotiation: { mode: 'auto' }, listMaxPages: MAX_PAGES },
+    {
+      versionNegotiation: { mode: 'auto' },
+      listMaxPages: MAX_PAGES,
+      ...(onChanged ? { listChanged: { tools: { autoRefresh: false, onChanged } } } : {}),
+    },
   );
   const limits = { signal: connection.signal, timeout: options.timeout };
   const work = async () => {
     await client.connect(transport, limits);
     const { tools } = await client.listTools(undefined, limits);
     const revision = client.getNegotiatedProtocolVersion() ?? '';
-    return { revision, tools: tools.map(toolOf) };
+    if (tools.length > MAX_TOOLS)
+      throw new DiscoveryError('too-large', `lists more than ${MAX_TOOLS} tools`);
+    return { revision, tools: tools.flatMap(toolOf), close };
+  };
+  const close = async () => {
+    await transport.terminateSession().catch(() => undefined);
+    await client.close().catch(() => undefined);
+    connection.close();
   };
   try {
     // The client ignores the signal in some places.
     return await Promise.race([work(), rejectedBy(connection.signal)]);
   } catch (error) {
-    throw connection.fault() ?? otherFault(error, signal, options.timeout);
-  } finally {
-    await transport.terminateSession().catch(() => undefined);
-    await client.close().catch(() => undefined);
+    await close();
+    if (error instanceof DiscoveryError) throw error;
+    throw connection.fault() ?? otherFault(error, signal, options);
   }
 }
 
@@ -109,52 +135,84 @@ function rejectedBy(signal: AbortSignal): Promise<never> {
   });
 }
 
-function toolOf({ name, title, annotations }: DiscoveredTool): DiscoveredTool {
-  return {
-    name,
-    ...(title === undefined ? {} : { title }),
-    ...(annotations === undefined ? {} : { annotations }),
-  };
+/** Nobody can call a tool with a longer name. */
+const MAX_TOOL_NAME_LENGTH = 512;
+
+type ListedTool = { name: string; title?: string | undefined; annotations?: unknown };
+
+function toolOf({ name, title, annotations }: ListedTool): CatalogTool[] {
+  if (name.length > MAX_TOOL_NAME_LENGTH) return [];
+  const stated = membersOf(annotations);
+  const text = printable(title ?? String(stated['title'] ?? ''), MAX_TITLE_LENGTH);
+  const hints = Object.fromEntries(
+    HINTS.filter((hint) => typeof stated[hint] === 'boolean').map((hint) => [hint, stated[hint]]),
+  );
+  return [
+    {
+      name,
+      ...(text === '' ? {} : { title: text }),
+      ...(Object.keys(hints).length === 0 ? {} : { hints }),
+    },
+  ];
 }
 
 async function headersOf({
   url: audience,
   issuer,
+  levels,
   signingKey,
+  credentials,
   version,
   now,
 }: DiscoveryOptions): Promise<Record<string, string>> {
-  const agent = { 'user-agent': `gatehouse/${version}` };
+  const agent = { ...credentials, 'user-agent': `gatehouse/${version}` };
   if (!signingKey) return agent;
   const headerOf = callerHeader({ issuer, audience, signingKey, now });
-  return { ...agent, [CALLER_HEADER]: await headerOf(OURSELVES) };
+  return { ...agent, [CALLER_HEADER]: await headerOf(ourselves(levels)) };
 }
 
 /** HTTP for the MCP client. Remembers why the last request failed, because the client wraps the error in its own. */
-function openConnection({ maxAnswerBytes }: DiscoveryOptions, signal: AbortSignal) {
+function openConnection(
+  { credentials, maxAnswerBytes }: DiscoveryOptions,
+  signal: AbortSignal,
+  listens: boolean,
+) {
   let last: DiscoveryError | undefined;
   // The client keeps waiting after an event stream breaks.
   const broken = new AbortController();
+  const closed = new AbortController();
   const breakOff = (fault: DiscoveryError) => {
     last = fault;
     broken.abort(fault);
   };
+  let nextStreamAt = 0;
+  const waitForTurn = async (limit: AbortSignal) => {
+    const wait = nextStreamAt - performance.now();
+    nextStreamAt = performance.now() + Math.max(wait, 0) + STREAM_INTERVAL_MS;
+    if (wait > 0) await delay(wait, undefined, { signal: limit, ref: false });
+  };
+  /** A stream that waits for changes outlives the time limit. */
+  const limitOf = (init: RequestInit) => {
+    if (init.method === 'DELETE') return AbortSignal.timeout(END_SESSION_MS);
+    return listens && isWaiting(init) ? closed.signal : signal;
+  };
   const ask = async (url: string | URL, init: RequestInit = {}): Promise<Response> => {
-    // Discovery needs no session stream.
-    if (init.method === 'GET') return new Response(null, { status: 405 });
+    if (init.method === 'GET' && !listens) return new Response(null, { status: 405 });
     last = undefined;
-    const time = init.method === 'DELETE' ? AbortSignal.timeout(END_SESSION_MS) : signal;
-    const signals = init.signal ? [init.signal, time] : [time];
+    const limit = limitOf(init);
+    const signals = init.signal ? [init.signal, limit] : [limit];
+    const either = AbortSignal.any(signals);
     try {
+      if (isWaiting(init)) await waitForTurn(either);
       const response = await fetch(url, {
         ...init,
-        signal: AbortSignal.any(signals),
+        signal: either,
         redirect: 'manual',
       });
-      last = faultOf(response);
+      if (!isWaiting(init)) last = faultOf(response, credentials);
       return limited(response, maxAnswerBytes, breakOff);
     } catch (error) {
-      if (!time.aborted)
+      if (!limit.aborted && !isWaiting(init))
         last = new DiscoveryError('unreachable', reasonOf(error), { cause: error });
       throw error;
     }
@@ -163,17 +221,27 @@ function openConnection({ maxAnswerBytes }: DiscoveryOptions, signal: AbortSigna
     fetch: ask,
     signal: AbortSignal.any([signal, broken.signal]),
     fault: () => (signal.aborted ? undefined : last),
+    close: () => closed.abort(),
   };
 }
 
-function faultOf(response: Response): DiscoveryError | undefined {
+/** The stream of a session, or a subscription. */
+function isWaiting({ method, body }: RequestInit): boolean {
+  return method === 'GET' || (typeof body === 'string' && body.includes('"subscriptions/listen"'));
+}
+
+function faultOf(
+  response: Response,
+  credentials: DiscoveryOptions['credentials'],
+): DiscoveryError | undefined {
   const { status } = response;
   if (status < 300) return undefined;
   if (status === 401 || status === 403 || status === 407)
     return new DiscoveryError('rejected', `refuses Gatehouse (HTTP ${status})`);
   if (status < 400) {
     const target = URL.parse(response.headers.get('location') ?? '', response.url);
-    const where = target ? ` to ${target.origin}${target.pathname}` : '';
+    const address = target && target.origin + target.pathname;
+    const where = address && !revealsPart(credentials, address) ? ` to ${address}` : '';
     return new DiscoveryError('redirected', `redirects${where} (HTTP ${status})`);
   }
   if (status === 404 || status === 405)
@@ -225,16 +293,49 @@ function reasonOf(error: unknown): string {
   return REASONS[code] ?? `cannot be reached (${code || message || 'no reason is known'})`;
 }
 
-function otherFault(error: unknown, signal: AbortSignal, timeoutMs: number): DiscoveryError {
+function otherFault(
+  error: unknown,
+  signal: AbortSignal,
+  { credentials, timeout }: DiscoveryOptions,
+): DiscoveryError {
   const isTimeout = error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout;
   if (signal.aborted || isTimeout)
-    return new DiscoveryError('timeout', `does not answer within ${timeoutMs / 1000} s`);
-  if (error instanceof ProtocolError) {
-    const message = `answers with the error ${error.code} (${printable(error.message)})`;
-    return new DiscoveryError('failing', message, { cause: error });
+    return new DiscoveryError('timeout', `does not answer within ${timeout / 1000} s`);
+  const { message: text } = error as Error;
+  const quote = revealsPart(credentials, text) ? '' : ` (${printable(text)})`;
+  if (error instanceof ProtocolError)
+    return new DiscoveryError('failing', `answers with the error ${error.code}${quote}`, {
+      cause: error,
+    });
+  return new DiscoveryError('not-mcp', `sends a response that is not valid MCP${quote}`, {
+    cause: error,
+  });
+}
+
+/** So many characters of a credential are not found by chance. */
+const MIN_PART_LENGTH = 6;
+
+/** Whether a text of the upstream repeats a part of what Gatehouse sent, without the scheme of `Authorization`. */
+function revealsPart(credentials: DiscoveryOptions['credentials'], text: string): boolean {
+  const shown = [text, decoded(text)];
+  return Object.values(credentials).some((value) => {
+    const secret = value.replace(/^[\w-]+ +(?=\S)/, '');
+    const length = Math.min(MIN_PART_LENGTH, secret.length);
+    const starts = Array.from({ length: secret.length - length + 1 }, (_, start) => start);
+    return starts.some((start) => {
+      const part = secret.slice(start, start + length);
+      return shown.some((each) => each.includes(part));
+    });
+  });
+}
+
+/** A redirect may repeat a credential in percent escapes. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return '';
   }
-  const message = `sends a response that is not valid MCP (${printable((error as Error).message)})`;
-  return new DiscoveryError('not-mcp', message, { cause: error });
 }
 
 const MAX_TEXT_LENGTH = 200;
@@ -248,21 +349,22 @@ function printable(text: string, maxLength = MAX_TEXT_LENGTH): string {
 // Comparison with the settings
 
 export type ToolComparison = {
-  /** Names in `resourceServer.upstream.tools` that the MCP server lacks. */
+  /** Names in the settings that the MCP server lacks. */
   missing: string[];
-  /** Tools that need `defaultLevel`, because the settings do not name them. */
+  /** Tools that the settings do not name. */
   undeclared: string[];
   /** The number of tools that need each level. */
   needed: Map<Level, number>;
 };
 
 export function compareTools(
-  upstream: UpstreamSettings,
-  tools: readonly DiscoveredTool[],
+  levels: Levels,
+  upstream: Upstream,
+  tools: readonly CatalogTool[],
 ): ToolComparison {
   const names = new Set(tools.map(({ name }) => name));
   const declared = new Set(upstream.tools.map(({ name }) => name));
-  const rules = levelRules(upstream);
+  const rules = levelRules(levels, upstream, tools);
   const needed = new Map<Level, number>();
   for (const name of names) {
     const level = levelOfTool(rules, name);
@@ -288,68 +390,21 @@ export function listOf(names: readonly string[]): string {
   return more > 0 ? `${shown} and ${more} more` : shown;
 }
 
-const VERIFY_CALLER =
-  'configure the MCP server to verify the header gatehouse-caller: keys at {authUrl}/oauth/jwks, issuer authUrl, audience exactly resourceServer.upstream.url; sub may be gatehouse';
-
-const REMEDIES: Record<DiscoveryFault, string> = {
-  unreachable:
-    'check resourceServer.upstream.url, that the MCP server runs, and that no firewall blocks this machine',
-  timeout: 'check that this machine reaches the MCP server, and how long its response takes',
-  rejected: VERIFY_CALLER,
-  redirected:
-    'set resourceServer.upstream.url to the final address, including its path and slash: redirects are not followed',
-  'not-found': 'check the path of resourceServer.upstream.url (often /mcp)',
-  failing: 'see the log of the MCP server',
-  'too-large': 'reduce the number of tools, or raise resourceServer.upstream.maxAnswerBytes',
-  'not-mcp': 'check that resourceServer.upstream.url is an MCP server with Streamable HTTP',
+const REMEDIES: Record<DiscoveryFault, (setting: string) => string> = {
+  unreachable: (setting) =>
+    `check ${setting}.url, that the MCP server runs, and that no firewall blocks this machine`,
+  timeout: () => 'check that this machine reaches the MCP server, and how long its response takes',
+  rejected: (setting) =>
+    `configure the MCP server to verify the header gatehouse-caller: keys at {authUrl}/oauth/jwks, issuer authUrl, audience exactly ${setting}.url; sub may be gatehouse. If it needs a credential of its own, set ${setting}.headers`,
+  redirected: (setting) =>
+    `set ${setting}.url to the final address, including its path and slash: redirects are not followed`,
+  'not-found': (setting) => `check the path of ${setting}.url (often /mcp)`,
+  failing: () => 'see the log of the MCP server',
+  'too-large': (setting) => `reduce the number of tools, or raise ${setting}.maxAnswerBytes`,
+  'not-mcp': (setting) => `check that ${setting}.url is an MCP server with Streamable HTTP`,
 };
 
 /** What the operator can do. */
-export function remedyFor(fault: DiscoveryFault): string {
-  return REMEDIES[fault];
-}
-
-const TIMEOUT_MS = 15_000;
-
-/**
- * Logs at most one warning: the tools cannot be read, or the upstream lacks tools in the settings. Logs nothing after `signal` is aborted. Never
- * rejects.
- */
-export async function checkUpstream(
-  { authUrl: issuer }: Settings,
-  { version, keys, logger, now }: Services,
-  upstream: UpstreamSettings,
-  signal: AbortSignal,
-): Promise<void> {
-  const { url, maxAnswerBytes } = upstream;
-  const { origin, pathname } = new URL(url);
-  const what = origin + pathname;
-  try {
-    const { tools } = await discoverTools({
-      url,
-      maxAnswerBytes,
-      issuer,
-      ...(keys.signing ? { signingKey: keys.signing.current } : {}),
-      version,
-      timeout: TIMEOUT_MS,
-      signal,
-      now,
-    });
-    if (signal.aborted) return;
-    const { missing } = compareTools(upstream, tools);
-    if (missing.length === 0) return;
-    const remedy = `correct the names in resourceServer.upstream.tools; the MCP server has ${listOf(tools.map(({ name }) => name))}`;
-    logger.warn(
-      { what, reason: `it has no tool ${listOf(missing)}`, remedy },
-      'the MCP server lacks tools that are in the settings',
-    );
-  } catch (error) {
-    if (signal.aborted) return;
-    const fault = error instanceof DiscoveryError ? error.fault : 'not-mcp';
-    const reason = error instanceof Error ? `it ${error.message}` : 'no reason is known';
-    logger.warn(
-      { what, reason, remedy: remedyFor(fault) },
-      'the tools of the MCP server cannot be read',
-    );
-  }
+export function remedyFor(fault: DiscoveryFault, { setting }: Pick<Upstream, 'setting'>): string {
+  return REMEDIES[fault](setting);
 }

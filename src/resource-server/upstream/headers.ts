@@ -19,6 +19,8 @@ const FORWARDED = /^(accept|mcp-protocol-version|mcp-method|mcp-name)$/;
 const REVISION = /^\d{4}-\d{2}-\d{2}$/;
 /** The first revision whose headers repeat the body (SEP-2243). */
 const MIRRORED_SINCE = '2026-07-28';
+/** Has a task id, but no `Mcp-Name`, because that revision removed it. */
+const REMOVED_METHOD = 'tasks/result';
 const REVISION_IN_BODY = 'io.modelcontextprotocol/protocolVersion';
 
 export type Inbound = { headers: IncomingHttpHeaders; messages: readonly Message[] };
@@ -29,19 +31,22 @@ export type OutboundOptions = {
   caller: Caller;
   /** The value of `Gatehouse-Caller`. */
   callerJwt: string;
+  /** The operator's credentials, which never replace the headers that Gatehouse sets. */
+  credentials: Readonly<Record<string, string>>;
   version: string;
 };
 
-/** Throws HttpError 404 if the session or event id is not this caller's, and 400 if a header differs from the body. */
+/** Throws HttpError 404 if the session or event id is not this caller's or the method was removed, and 400 if a header differs from the body. */
 export function outboundHeaders(
   { headers, messages }: Inbound,
   options: OutboundOptions,
 ): Record<string, string> {
   requireMatchingBody(headers, messages);
-  const { ids, parameterHeaders, caller, callerJwt, version } = options;
+  const { ids, parameterHeaders, caller, callerJwt, credentials, version } = options;
   const session = headers['mcp-session-id'];
   const event = headers['last-event-id'];
   return {
+    ...credentials,
     accept: 'application/json, text/event-stream',
     ...forwardedHeaders(headers, messages, parameterHeaders),
     ...(messages.length > 0 ? { 'content-type': 'application/json' } : {}),
@@ -87,6 +92,8 @@ function requireMatchingBody(headers: IncomingHttpHeaders, messages: readonly Me
   const { 'mcp-method': method, 'mcp-name': name } = headers;
   const [revision, revisionInBody] = [headers['mcp-protocol-version'], revisionOf(message)];
   if (isRequest(message) && isMirrored(revision ?? revisionInBody)) {
+    if (message.method === REMOVED_METHOD)
+      throw new HttpError(404, 'method_not_found', `there is no ${REMOVED_METHOD}: use tasks/get`);
     const hasName = subjectOf(message) === undefined || name !== undefined;
     if (method === undefined) throw headerMissing('Mcp-Method');
     if (!hasName) throw headerMissing('Mcp-Name');

@@ -1,6 +1,6 @@
 // Authorizes messages for the upstream by the levels in the settings.
-import { type Level, LEVELS } from '../../permission-level.ts';
-import type { UpstreamSettings } from '../../settings/schema.ts';
+import { lowestLevel } from '../../permission-levels.ts';
+import { isLookalike, levelOfTool, type LevelRules } from '../../upstreams/tool-levels.ts';
 import type { Caller } from '../authenticate.ts';
 import { authorize, denialText, type RequiredLevel } from '../authorize.ts';
 import {
@@ -14,13 +14,6 @@ import {
   toolErrorResponse,
 } from '../json-rpc.ts';
 import { type IdBinder, isOwnTask, requestStateOf, tasksNamedIn } from './bound-ids.ts';
-
-export type LevelRules = {
-  tools: ReadonlyMap<string, Level>;
-  /** The names in `tools`, normalized. */
-  foldedNames: ReadonlySet<string>;
-  defaultLevel: Level;
-};
 
 /** Methods that need no level: they maintain a connection, or request lists, whose responses are filtered. */
 const UNRESTRICTED_METHODS: ReadonlySet<unknown> = new Set([
@@ -43,39 +36,6 @@ const UNRESTRICTED_SUBSCRIPTIONS: ReadonlySet<string> = new Set([
   'taskIds',
 ]);
 
-/** MCP recommends at most 128. */
-const MAX_NAME_LENGTH = 512;
-
-export function levelRules({ tools, defaultLevel }: UpstreamSettings): LevelRules {
-  return {
-    tools: new Map(tools.map(({ name, level }) => [name, level])),
-    foldedNames: new Set(tools.map(({ name }) => foldName(name))),
-    defaultLevel,
-  };
-}
-
-/**
- * True if the name differs from a declared one only in case, Unicode form (NFKC), white space or invisible characters. An upstream that
- * compares names less strictly would run a tool at the level of another. True also for a name above MAX_NAME_LENGTH, because comparing it is
- * slow.
- */
-export function isLookalike({ tools, foldedNames }: LevelRules, name: unknown): boolean {
-  if (typeof name !== 'string' || tools.has(name)) return false;
-  return name.length > MAX_NAME_LENGTH || foldedNames.has(foldName(name));
-}
-
-/** Upper case first: JavaScript has no other case folding for ſ, ß and ı. */
-function foldName(name: string): string {
-  const visible = name
-    .normalize('NFKC')
-    .replace(/[\s\p{Cc}\p{Default_Ignorable_Code_Point}]/gu, '');
-  return visible.toUpperCase().toLowerCase().normalize('NFKC');
-}
-
-export function levelOfTool({ tools, defaultLevel }: LevelRules, name: unknown): Level {
-  return (typeof name === 'string' ? tools.get(name) : undefined) ?? defaultLevel;
-}
-
 /** Returns undefined for notifications, responses of the client, and unrestricted methods. */
 export function requiredBy(rules: LevelRules, message: unknown): RequiredLevel | undefined {
   const { id, method, params } = membersOf(message);
@@ -83,7 +43,7 @@ export function requiredBy(rules: LevelRules, message: unknown): RequiredLevel |
   if (method.startsWith('notifications/') && id === undefined) return undefined;
   if (method === 'subscriptions/listen' && !isRestrictedSubscription(params)) return undefined;
   // Tasks are bound to a caller and a level.
-  if (method.startsWith('tasks/')) return { tool: method, level: LEVELS[0] };
+  if (method.startsWith('tasks/')) return { tool: method, level: lowestLevel(rules.levels) };
   const { name } = membersOf(params);
   if (method !== 'tools/call' || typeof name !== 'string')
     return { tool: method, level: rules.defaultLevel };
@@ -147,7 +107,7 @@ function refuseMessage(
     return errorResponse(id, TASK_NOT_FOUND);
   if (requestStateOf(ids, caller, message) === 'foreign') return errorResponse(id, UNKNOWN_STATE);
   const required = requiredBy(rules, message);
-  const decision = required ? authorize(caller, required.level) : 'allowed';
+  const decision = required ? authorize(rules.levels, caller, required.level) : 'allowed';
   if (!required || decision === 'allowed') return undefined;
   const text = denialText(productName, caller, required, decision);
   return method === 'tools/call'

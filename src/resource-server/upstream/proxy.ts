@@ -5,9 +5,11 @@ import { asHttpError, HttpError, methodNotAllowed, unavailable } from '../../htt
 import { requestContext } from '../../http/request-context.ts';
 import { keyRing } from '../../keys/key-ring.ts';
 import { type SpanLink, tracedRequest } from '../../observability/tracing.ts';
-import { isRecorded } from '../../permission-level.ts';
+import { isRecorded, type Levels } from '../../permission-levels.ts';
 import type { Services } from '../../services.ts';
-import type { UpstreamSettings } from '../../settings/schema.ts';
+import type { Upstream } from '../../settings/upstreams.ts';
+import { type CatalogTool, usableTools } from '../../upstreams/tool-catalog.ts';
+import { levelRules, type LevelRules } from '../../upstreams/tool-levels.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { StoreUnavailable } from '../../store/store.ts';
 import {
@@ -46,7 +48,8 @@ import {
 import { callerHeader } from './caller-header.ts';
 import { concurrencyLimiter, type ConcurrencyLimiter } from './concurrency-limit.ts';
 import { outboundHeaders, parameterHeaders } from './headers.ts';
-import { levelRules, refuseMessages, requiredBy } from './levels.ts';
+import type { ToolDiscovery } from './tool-discovery.ts';
+import { refuseMessages, requiredBy } from './levels.ts';
 import {
   badGateway,
   filterEvents,
@@ -56,14 +59,25 @@ import {
   type UpstreamResponse,
 } from './response.ts';
 
-/** `onChange` reports the ids of changed records. */
+export type UpstreamProxy = McpHandler & {
+  /** Resolves after the first attempt to read the tools. */
+  discover(signal: AbortSignal): Promise<void>;
+};
+
+export type UpstreamProxyOptions = {
+  upstream: Upstream;
+  discovery: ToolDiscovery;
+  /** Reports the ids of changed records. */
+  onChange: RecordCache['onChange'];
+};
+
 export function openUpstreamProxy(
   settings: Settings,
   services: Services,
-  upstream: UpstreamSettings,
-  onChange: RecordCache['onChange'],
-): McpHandler {
+  { upstream, discovery, onChange }: UpstreamProxyOptions,
+): UpstreamProxy {
   const { store, keys, now } = services;
+  const { levels } = settings;
   const { url } = upstream;
   if (!keys.signing) throw new Error('the proxy signs caller headers and needs the signing keys');
   const signingKey = keys.signing.current;
@@ -77,37 +91,60 @@ export function openUpstreamProxy(
     audit: callAuditor(services),
     activeRequests,
     concurrency: concurrencyLimiter(upstream.openCalls),
-    rules: levelRules(upstream),
-    ids: idBinder(keyRing(settings, 'handles of the upstream'), url),
-    tasks: taskOwnership(store, url, now),
+    rules: currentRules(levels, upstream, () => usableTools(discovery.catalog(), now())),
+    ids: idBinder(keyRing(settings, 'handles of the upstream'), levels, url),
+    tasks: taskOwnership(store, levels, url, now),
     parameterHeaders: parameterHeaders(),
+    onToolsChanged: discovery.refresh,
     callerJwt: callerHeader({ issuer: settings.authUrl, audience: url, signingKey, now }),
   };
   return {
-    requiredLevel: (body) => highestRequired(body, (message) => requiredBy(proxy.rules, message)),
+    requiredLevel: (body) =>
+      highestRequired(levels, body, (message) => requiredBy(proxy.rules(), message)),
     handle: (ctx, request) => proxyRequest(ctx, request, proxy),
+    discover: discovery.start,
     end: (kind) => activeRequests.end(kind),
-    close() {
+    async close() {
       activeRequests.close();
-      return pool.destroy();
+      await discovery.close();
+      await pool.destroy();
     },
   };
 }
 
+/** Computes the rules again only when the tools have changed. */
+function currentRules(
+  levels: Levels,
+  upstream: Upstream,
+  currentTools: () => readonly CatalogTool[],
+): () => LevelRules {
+  let tools = currentTools();
+  let rules = levelRules(levels, upstream, tools);
+  return () => {
+    const next = currentTools();
+    if (next !== tools) rules = levelRules(levels, upstream, next);
+    tools = next;
+    return rules;
+  };
+}
+
 type Proxy = {
-  upstream: UpstreamSettings;
+  upstream: Upstream;
   productName: string;
   services: Services;
   send: (request: OutboundRequest) => Promise<UpstreamResponse>;
   audit: AuditCall;
   activeRequests: ActiveRequests;
   concurrency: ConcurrencyLimiter;
-  rules: ReturnType<typeof levelRules>;
+  /** Follows the catalog of the tools. */
+  rules: () => LevelRules;
   /** Binds ids that the upstream issues to their callers. */
   ids: ReturnType<typeof idBinder>;
   tasks: ReturnType<typeof taskOwnership>;
   parameterHeaders: ReturnType<typeof parameterHeaders>;
   callerJwt: ReturnType<typeof callerHeader>;
+  /** Called when the upstream says that its list of tools changed. */
+  onToolsChanged: () => void;
 };
 
 type OutboundRequest = {
@@ -128,14 +165,22 @@ async function proxyRequest(
   { caller, body, revalidate }: AuthorizedRequest,
   proxy: Proxy,
 ): Promise<void> {
-  const { rules, ids, tasks, parameterHeaders, productName } = proxy;
+  const { ids, tasks, parameterHeaders, productName } = proxy;
+  const rules = proxy.rules();
   const { version } = proxy.services;
   const method = requireMethod(ctx);
   const messages = method === 'POST' ? requirePosted(ctx, body) : [];
   if (messages.length === 1) requestContext(ctx).jsonRpc = { id: messages[0]?.id };
   const headers = outboundHeaders(
     { headers: ctx.req.headers, messages },
-    { ids, parameterHeaders, caller, callerJwt: await proxy.callerJwt(caller), version },
+    {
+      ids,
+      parameterHeaders,
+      caller,
+      callerJwt: await proxy.callerJwt(caller),
+      credentials: proxy.upstream.headers,
+      version,
+    },
   );
 
   const ownTasks = messages.some(namesTask) ? await tasks.idsOf(caller) : NO_TASKS;
@@ -143,7 +188,7 @@ async function proxyRequest(
   if (refused) return respondLocally(ctx, body, refused);
   const kind = kindOf(method, messages);
   const release = proxy.concurrency.acquire(caller, kind);
-  const unaudited = await auditMessages(proxy, caller, messages);
+  const unaudited = await auditMessages(proxy, rules, caller, messages);
   if (unaudited) {
     release();
     return respondLocally(ctx, body, unaudited);
@@ -153,12 +198,16 @@ async function proxyRequest(
     withUnboundState(ids, caller, withoutForeignTask(ownTasks, message)),
   );
   const filter = {
-    rules,
+    // A list may arrive long after the request.
+    get rules() {
+      return proxy.rules();
+    },
     caller,
     tasks,
     ownTasks,
     ids,
     parameterHeaders,
+    onToolsChanged: proxy.onToolsChanged,
     isListening: method === 'GET' || messages.some(isSubscription),
   };
   const active = proxy.activeRequests.start(idsOf(caller), revalidate, kind);
@@ -202,13 +251,14 @@ function idsOf({ accountId, connector, grantId, tokenId }: Caller): string[] {
   return [accountId, connector, grantId, tokenId].filter((id) => id !== undefined);
 }
 
-/** Audits the calls of a caller with the level `full`. Returns error responses to all requests if that fails. */
+/** Audits the calls of a caller with a recorded level. Returns error responses to all requests if that fails. */
 async function auditMessages(
-  { rules, audit, services }: Proxy,
+  { audit, services }: Proxy,
+  rules: LevelRules,
   caller: Caller,
   messages: readonly Message[],
 ): Promise<object[] | undefined> {
-  if (!isRecorded(caller.level)) return undefined;
+  if (!isRecorded(rules.levels, caller.level)) return undefined;
   try {
     for (const message of messages) {
       const required = requiredBy(rules, message);

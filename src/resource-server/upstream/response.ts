@@ -18,7 +18,8 @@ import {
   withBoundState,
 } from './bound-ids.ts';
 import type { ParameterHeaders } from './headers.ts';
-import { isLookalike, type LevelRules, levelOfTool, TASK_NOT_FOUND } from './levels.ts';
+import { isLookalike, type LevelRules, levelOfTool } from '../../upstreams/tool-levels.ts';
+import { TASK_NOT_FOUND } from './levels.ts';
 
 /** Returns the same object if nothing changes, and undefined if the message is dropped. */
 export type FilterMessage = (message: unknown) => Promise<unknown>;
@@ -213,12 +214,16 @@ export type FilterOptions = {
   ownTasks: ReadonlySet<string>;
   ids: IdBinder;
   parameterHeaders: ParameterHeaders;
+  /** Called when the upstream says that its list of tools changed. */
+  onToolsChanged: () => void;
   /** True for the stream of a session or a subscription, whose notifications do not belong to an authorized call. */
   isListening: boolean;
 };
 
 const OTHER_LISTS = ['resources', 'resourceTemplates', 'prompts'] as const;
 const MAX_TASK_ID_LENGTH = 512;
+
+const TOOLS_CHANGED = 'notifications/tools/list_changed';
 
 /** About the caller's own calls, session or tools. */
 const OWN_NOTIFICATIONS: ReadonlySet<unknown> = new Set([
@@ -227,7 +232,7 @@ const OWN_NOTIFICATIONS: ReadonlySet<unknown> = new Set([
   'notifications/message',
   'notifications/progress',
   'notifications/subscriptions/acknowledged',
-  'notifications/tools/list_changed',
+  TOOLS_CHANGED,
 ]);
 const LIST_NOTIFICATIONS: ReadonlySet<unknown> = new Set([
   'notifications/prompts/list_changed',
@@ -255,6 +260,7 @@ async function isForCaller(
   { id, method, params }: Record<string, unknown>,
 ): Promise<boolean> {
   const { rules, caller, isListening } = options;
+  if (method === TOOLS_CHANGED) options.onToolsChanged();
   const isAboutTask = /^notifications\/tasks(\/|$)/.test(String(method));
   const related = relatedTask(params);
   const named = [
@@ -264,7 +270,7 @@ async function isForCaller(
   if (!(await areOwnTasks(options, named))) return false;
   if (isAboutTask) return true;
   if (id !== undefined || OWN_NOTIFICATIONS.has(method)) return true;
-  const decision = authorize(caller, rules.defaultLevel);
+  const decision = authorize(rules.levels, caller, rules.defaultLevel);
   if (LIST_NOTIFICATIONS.has(method)) return decision !== 'forbidden';
   // In the stream of an authorized call, other notifications belong to the call.
   return decision === 'allowed' || (!isListening && method !== RESOURCE_UPDATED);
@@ -318,10 +324,13 @@ function filterLists(
 ): Record<string, unknown> {
   const isReachable = (tool: unknown) => {
     const { name } = membersOf(tool);
-    return !isLookalike(rules, name) && authorize(caller, levelOfTool(rules, name)) !== 'forbidden';
+    return (
+      !isLookalike(rules, name) &&
+      authorize(rules.levels, caller, levelOfTool(rules, name)) !== 'forbidden'
+    );
   };
   const isOwn = (task: unknown) => ownTasks && isOwnTask(ownTasks, membersOf(task)['taskId']);
-  const isDefaultForbidden = authorize(caller, rules.defaultLevel) === 'forbidden';
+  const isDefaultForbidden = authorize(rules.levels, caller, rules.defaultLevel) === 'forbidden';
   const hidden = OTHER_LISTS.filter((name) => isDefaultForbidden && isList(result, name));
   return {
     ...(isList(result, 'tools') ? { tools: result['tools'].filter(isReachable) } : {}),

@@ -1,6 +1,7 @@
 import { expect } from 'chai';
-import { LEVELS, isAtLeast } from '../../../src/permission-level.ts';
-import type { Level } from '../../../src/permission-level.ts';
+import { isAtLeast } from '../../../src/permission-levels.ts';
+import { DEFAULT_LEVELS, LEVELS } from '../../support/levels.ts';
+import type { Level } from '../../../src/permission-levels.ts';
 import type { Caller } from '../../../src/resource-server/authenticate.ts';
 import { callBody, callerWith, failureOf, post, useMcp } from './mcp-host.ts';
 import { SAMPLE_CALLS } from './sample-calls.ts';
@@ -25,7 +26,9 @@ describe('tool calls of the sample', () => {
     for (const level of LEVELS.filter((each) => each !== 'full')) {
       it(`a result at ${level} has no personal field of a higher level, neither name nor value`, async () => {
         const { url } = await serve(callerWith(level, 'full'));
-        const hidden = Object.entries(PERSONAL).filter(([, needed]) => !isAtLeast(level, needed));
+        const hidden = Object.entries(PERSONAL).filter(
+          ([, needed]) => !isAtLeast(DEFAULT_LEVELS, level, needed),
+        );
         for (const { tool, given } of SAMPLE_CALLS) {
           const text = await (await post(url, callBody(tool.name, given))).text();
           for (const [field] of hidden) {

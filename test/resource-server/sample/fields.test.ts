@@ -1,10 +1,11 @@
 import { expect } from 'chai';
-import { isAtLeast, type Level, LEVELS } from '../../../src/permission-level.ts';
+import { isAtLeast, type Level } from '../../../src/permission-levels.ts';
+import { DEFAULT_LEVELS, LEVELS } from '../../support/levels.ts';
 import { callerWith, useMcp } from './mcp-host.ts';
 import { SAMPLE_CALLS } from './sample-calls.ts';
 
 /** Repeated by hand, so that a single change in the source cannot change what a level sees. */
-const SEEN_FROM: Record<Level, string> = {
+const SEEN_FROM: Record<(typeof LEVELS)[number], string> = {
   analytics:
     'by from to currency sites groups group total people members activeMembers visitors payers debtors staff visits payments revenue outstanding',
   operations:
@@ -85,8 +86,10 @@ describe("The fields of the sample's tools", () => {
         const answers: Answers = { text: new Set(), structure: new Set(), refusals: 0 };
         for (const { given } of calls)
           readInto(answers, await client.callTool({ name: tool, arguments: given }));
-        const isAllowed = isAtLeast(level, calls[0]?.tool.level ?? 'full');
-        const seen = fields.split(' ').filter((field) => isAtLeast(level, levelOf(field)));
+        const isAllowed = isAtLeast(DEFAULT_LEVELS, level, calls[0]?.tool.level ?? 'full');
+        const seen = fields
+          .split(' ')
+          .filter((field) => isAtLeast(DEFAULT_LEVELS, level, levelOf(field)));
         for (const found of [answers.structure, answers.text]) {
           found.delete(SUPPRESSED);
           expect([...found], `${tool} at ${level}`).to.have.members(isAllowed ? seen : []);

@@ -7,12 +7,13 @@ import { json } from 'node:stream/consumers';
 import { Client, ProtocolError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { Client as FirstClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as FirstTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import type { Level } from '../../../src/permission-level.ts';
+import type { Level } from '../../../src/permission-levels.ts';
 import type { AuditedCall } from '../../../src/resource-server/call-audit.ts';
 import { sharedDataset } from '../../../src/resource-server/sample/dataset.ts';
 import type { Caller } from '../../../src/resource-server/authenticate.ts';
 import { openMcpServer } from '../../../src/resource-server/sample/mcp-server.ts';
 import type { McpServerOptions } from '../../../src/resource-server/sample/mcp-server.ts';
+import { DEFAULT_LEVELS } from '../../support/levels.ts';
 
 export const JSON_HEADERS = {
   'content-type': 'application/json',
@@ -34,6 +35,7 @@ export function useMcp() {
     const mcp = openMcpServer({
       dataset: () => dataset,
       productName: 'Gatehouse',
+      levels: DEFAULT_LEVELS,
       version: '1.0.0',
       audit: async (entry) => void records.push(entry),
       onError: (error) => errors.push(error),

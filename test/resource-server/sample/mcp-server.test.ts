@@ -1,6 +1,7 @@
 import { expect } from 'chai';
-import { LEVELS, isAtLeast } from '../../../src/permission-level.ts';
-import type { Level } from '../../../src/permission-level.ts';
+import { isAtLeast } from '../../../src/permission-levels.ts';
+import { DEFAULT_LEVELS, LEVELS } from '../../support/levels.ts';
+import type { Level } from '../../../src/permission-levels.ts';
 import { openDataset } from '../../../src/resource-server/sample/dataset.ts';
 import { TOOLS } from '../../../src/resource-server/sample/tools.ts';
 import type { Caller } from '../../../src/resource-server/authenticate.ts';
@@ -44,7 +45,7 @@ describe('the sample MCP server', () => {
       return tools.map(({ name }) => name);
     }
     const upTo = (level: Level) =>
-      TOOLS.filter((tool) => isAtLeast(level, tool.level)).map(({ name }) => name);
+      TOOLS.filter((tool) => isAtLeast(DEFAULT_LEVELS, level, tool.level)).map(({ name }) => name);
 
     it("the list has the tools up to the level of the connector, including those above the token's", async () => {
       for (const level of LEVELS) {

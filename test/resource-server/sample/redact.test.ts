@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { LEVELS } from '../../../src/permission-level.ts';
+import { LEVELS } from '../../support/levels.ts';
 import { FIELDS, redact } from '../../../src/resource-server/sample/redact.ts';
 
 const person = { name: 'A', email: 'b', phone: 'c', iban: 'd', card: 'e' };

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { LEVELS } from '../../../src/permission-level.ts';
+import { LEVELS } from '../../support/levels.ts';
 import { sharedDataset } from '../../../src/resource-server/sample/dataset.ts';
 import { FIELDS, redact } from '../../../src/resource-server/sample/redact.ts';
 import { ToolError, TOOLS } from '../../../src/resource-server/sample/tools.ts';

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Level } from '../../../src/permission-level.ts';
+import type { Level } from '../../../src/permission-levels.ts';
 import {
   connectV1,
   connectV2,

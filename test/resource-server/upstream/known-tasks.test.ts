@@ -1,8 +1,9 @@
 import { expect } from 'chai';
 import type { Caller } from '../../../src/resource-server/authenticate.ts';
-import { levelRules } from '../../../src/resource-server/upstream/levels.ts';
+import { levelRules } from '../../../src/upstreams/tool-levels.ts';
 import { parameterHeaders } from '../../../src/resource-server/upstream/headers.ts';
 import { filterMessage } from '../../../src/resource-server/upstream/response.ts';
+import { DEFAULT_LEVELS } from '../../support/levels.ts';
 
 const RELATED = 'io.modelcontextprotocol/related-task';
 const caller: Caller = {
@@ -33,9 +34,10 @@ describe('A message about a task', () => {
   const filter = (message: object) =>
     filterMessage(
       {
-        rules: levelRules({ tools: [], defaultLevel: 'full' } as unknown as Parameters<
-          typeof levelRules
-        >[0]),
+        rules: levelRules(DEFAULT_LEVELS, {
+          tools: [],
+          defaultLevel: 'full',
+        } as unknown as Parameters<typeof levelRules>[1]),
         caller,
         tasks: {
           add: () => Promise.resolve(),
@@ -47,6 +49,7 @@ describe('A message about a task', () => {
         ownTasks: new Set(['known']),
         ids: { bind: (_kind, _caller, handle) => handle, unbind: () => undefined },
         parameterHeaders: parameterHeaders(),
+        onToolsChanged: () => undefined,
         isListening: true,
       },
       message,

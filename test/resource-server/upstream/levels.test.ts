@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Level } from '../../../src/permission-level.ts';
+import type { Level } from '../../../src/permission-levels.ts';
 import { addressOf, mint } from '../../minted-tokens/minting.ts';
 import { call, callTool, postBody } from '../../support/mcp.ts';
 import type { UpstreamHandler } from '../../support/upstream/upstream-server.ts';

@@ -57,7 +57,12 @@ describe('The example server of the upstream README', () => {
 
   it('the server answers no other caller', async () => {
     const { token } = await connectPerson(system, 'operations');
-    for (const headers of [{}, { 'gatehouse-caller': token }, { authorization: `Bearer ${token}` }])
+    const wrong: Record<string, string>[] = [
+      {},
+      { 'gatehouse-caller': token },
+      { authorization: `Bearer ${token}` },
+    ];
+    for (const headers of wrong)
       expect((await fetch(url, { method: 'POST', headers, body: '{}' })).status).to.equal(401);
   });
 });

@@ -3,6 +3,7 @@ import type { Caller } from '../../../src/resource-server/authenticate.ts';
 import { MAX_TASKS, taskOwnership } from '../../../src/resource-server/upstream/bound-ids.ts';
 import { openSystemStore } from '../../support/system-store.ts';
 import { useSystem } from '../../support/system.ts';
+import { DEFAULT_LEVELS } from '../../support/levels.ts';
 
 const HOUR = 3600;
 const caller: Caller = {
@@ -21,7 +22,13 @@ describe('The limit on remembered tasks', () => {
     const { store } = await openSystemStore(system());
     try {
       expect(MAX_TASKS).to.equal(1000);
-      const tasks = taskOwnership(store, 'https://mcp.example/', () => 1_000_000, 10);
+      const tasks = taskOwnership(
+        store,
+        DEFAULT_LEVELS,
+        'https://mcp.example/',
+        () => 1_000_000,
+        10,
+      );
       await tasks.add(caller, { id: 'long', ttlSeconds: 240 * HOUR });
       for (let n = 0; n < 11; n += 1) await tasks.add(caller, { id: `short-${n}`, ttlSeconds: 60 });
       const kept = await tasks.idsOf(caller);

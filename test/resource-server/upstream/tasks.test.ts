@@ -164,6 +164,24 @@ describe('Upstream tasks', () => {
     await expectNothing(low, 'same');
   });
 
+  it('tasks/result, which revision 2026-07-28 removed, returns -32601 with and without Mcp-Name', async () => {
+    const { link, token } = await behind().connected('analytics');
+    const own = await create({ link, token }, 'whoami', modern('whoami'));
+    const before = sent();
+    for (const taskId of [own, 'unknown'])
+      for (const name of [[], [['mcp-name', taskId]]]) {
+        const headers = {
+          'mcp-protocol-version': '2026-07-28',
+          'mcp-method': 'tasks/result',
+          ...Object.fromEntries(name),
+        };
+        const answer = await call(link, token, ask('tasks/result', { taskId }), { headers });
+        expect([answer.status, answer.rpc?.error?.code]).to.deep.equal([404, -32_601]);
+        expect(answer.text).to.include('tasks/get');
+      }
+    expect(sent()).to.equal(before);
+  });
+
   it('UPS-01 task methods require no level of their own, and a malformed id finds nothing', async () => {
     const { link, token } = await behind().connected('analytics');
     const own = await create({ link, token });

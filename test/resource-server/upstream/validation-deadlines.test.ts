@@ -1,8 +1,9 @@
 import { expect } from 'chai';
 import { requireMessages } from '../../../src/resource-server/json-rpc.ts';
 import { parameterHeaders } from '../../../src/resource-server/upstream/headers.ts';
-import { isLookalike, levelRules } from '../../../src/resource-server/upstream/levels.ts';
+import { isLookalike, levelRules } from '../../../src/upstreams/tool-levels.ts';
 import { meetsDeadline } from '../../support/deadlines.ts';
+import { DEFAULT_LEVELS } from '../../support/levels.ts';
 
 function named<Value>(prefix: string, count: number, value: Value): Record<string, Value> {
   return Object.fromEntries(
@@ -14,9 +15,10 @@ describe('The cost of validating a call', () => {
   it('UPS-08 a tool name that is too long is refused at low cost', async () => {
     const long = 'n'.repeat(600);
     const tools = ['cards', long].map((name) => ({ name, level: 'full' }));
-    const rules = levelRules({ tools, defaultLevel: 'full' } as unknown as Parameters<
-      typeof levelRules
-    >[0]);
+    const rules = levelRules(DEFAULT_LEVELS, {
+      tools,
+      defaultLevel: 'full',
+    } as unknown as Parameters<typeof levelRules>[1]);
     expect(isLookalike(rules, long)).to.equal(false);
     // One character that NFKC expands to eighteen.
     const costly = '\ufdfa'.repeat(300_000);

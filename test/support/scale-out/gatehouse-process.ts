@@ -59,7 +59,7 @@ export async function startGatehouseProcess(
 ): Promise<GatehouseProcess> {
   const { ports, environment } = await listenEnvironment(given);
   const imported = [CLOCK, ...imports].flatMap((file) => ['--import', file]);
-  const child = spawn(process.execPath, nodeArguments('main.ts', imported), {
+  const child = spawn(process.execPath, nodeArguments(['start'], imported), {
     env: environment,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });

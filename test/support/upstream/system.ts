@@ -1,5 +1,5 @@
 // A complete system in front of an upstream MCP server.
-import type { Level } from '../../../src/permission-level.ts';
+import type { Level } from '../../../src/permission-levels.ts';
 import { type Connector, createConnector } from '../management-api.ts';
 import { restoreClock } from '../clock.ts';
 import { connect, type Connection } from '../connection.ts';

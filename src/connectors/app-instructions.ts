@@ -1,0 +1,86 @@
+// How to add a connect link to common apps. test/interoperability/README.md describes the same apps.
+
+/** An address that adds the link to the client with this name. It has the scheme of the client. */
+export type InstallLink = { client: string; href: string };
+
+export type Instruction = {
+  /** The key of its texts below `apps`. */
+  client:
+    | 'claude'
+    | 'claude-code'
+    | 'vs-code'
+    | 'cursor'
+    | 'codex'
+    | 'gemini-cli'
+    | 'mcp-remote'
+    | 'terminal'
+    | 'other';
+  /** The text to copy. */
+  text: string;
+};
+
+/** `name` is the name of the connector. Addresses, files and commands use a short form of it. */
+export function installLinks(link: string, name: string): InstallLink[] {
+  const server = serverName(name);
+  const config = encodeURIComponent(Buffer.from(JSON.stringify({ url: link })).toString('base64'));
+  const vsCode = encodeURIComponent(JSON.stringify({ name: server, type: 'http', url: link }));
+  return [
+    {
+      client: 'Cursor',
+      href: `cursor://anysphere.cursor-deeplink/mcp/install?name=${server}&config=${config}`,
+    },
+    { client: 'VS Code', href: `vscode:mcp/install?${vsCode}` },
+    { client: 'VS Code Insiders', href: `vscode-insiders:mcp/install?${vsCode}` },
+    { client: 'LM Studio', href: `lmstudio://add_mcp?name=${server}&config=${config}` },
+  ];
+}
+
+/** Omits Claude for a link of this computer, because it connects from the internet. */
+export function instructionsFor(link: string, name: string): Instruction[] {
+  const server = serverName(name);
+  const word = shellWord(link);
+  return [
+    ...(LOOPBACK.test(link) ? [] : [{ client: 'claude' as const, text: link }]),
+    { client: 'claude-code', text: claudeCommand(link, name) },
+    { client: 'vs-code', text: json({ servers: { [server]: { type: 'http', url: link } } }) },
+    { client: 'cursor', text: json({ mcpServers: { [server]: { url: link } } }) },
+    { client: 'codex', text: `codex mcp add ${server} --url ${word}` },
+    { client: 'gemini-cli', text: `gemini mcp add --transport http ${server} ${word}` },
+    {
+      client: 'mcp-remote',
+      text: json({
+        mcpServers: { [server]: { command: 'npx', args: ['-y', 'mcp-remote', link] } },
+      }),
+    },
+    { client: 'terminal', text: `npx -y -p mcp-remote mcp-remote-client ${word}` },
+    { client: 'other', text: link },
+  ];
+}
+
+const LOOPBACK = /^https?:\/\/(localhost|127\.[\d.]+|\[::1\])[:/]/;
+
+export function claudeCommand(link: string, name: string): string {
+  return `claude mcp add --transport http ${serverName(name)} ${shellWord(link)}`;
+}
+
+/** Returns an mcp.json with a minted token. `url` is the only address that accepts the token. */
+export function tokenExample(url: string, token: string): string {
+  const gatehouse = { type: 'http', url, headers: { Authorization: `Bearer ${token}` } };
+  return json({ mcpServers: { gatehouse } });
+}
+
+/** Uses only ASCII letters, digits and dashes, which are safe in addresses, files and shells. */
+function serverName(name: string): string {
+  const ascii = name.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase();
+  const words = ascii.match(/[a-z0-9]+/g) ?? ['gatehouse'];
+  return words.join('-').slice(0, 40).replace(/-$/, '');
+}
+
+/** An IPv6 address has brackets, which shells expand. */
+function shellWord(link: string): string {
+  return /^[\w:/.-]+$/.test(link) ? link : `'${link.replaceAll("'", `'\\''`)}'`;
+}
+
+function json(value: object): string {
+  return JSON.stringify(value, null, 2);
+}

@@ -1,0 +1,41 @@
+import { loggableAudienceText } from '../connectors/audience.ts';
+import type { ConnectorResource } from '../management/api/resources.ts';
+import { type Asserter, assertersOf, resolveAudienceRule } from '../settings/entitlements.ts';
+import type { ConfiguredDeployment } from './deployment.ts';
+import { type Finding, findingAbout } from './report.ts';
+
+const SHOWN_CONNECTORS = 5;
+
+/** Reports rules in audiences of connectors that match nobody, because the identity providers have changed since. */
+export async function checkAudiences({
+  settings,
+  listRecords,
+}: ConfiguredDeployment): Promise<Finding[]> {
+  const finding = findingAbout('audiences', 'connectors');
+  const records = await listRecords();
+  if (!records)
+    return [finding.unknown('the audiences of connectors were not checked: no management API')];
+  const asserters = assertersOf(settings);
+  const outdated = records.connectors
+    .map(({ name, audience = [] }) => ({ name, rules: rulesForNobody(audience, asserters) }))
+    .filter(({ rules }) => rules.length > 0);
+  if (outdated.length === 0) return [finding.ok('every rule about who may use a connector fits')];
+  const named = outdated
+    .slice(0, SHOWN_CONNECTORS)
+    .map(({ name, rules }) => `"${name}" (${rules.join(', ')})`);
+  const rest = outdated.length - named.length;
+  return [
+    finding.warning({
+      what: `rules about who may use a connector match nobody: ${named.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`,
+      why: 'the people whom these rules meant cannot use the link; the rules do not fit the identity providers in the settings',
+      remedy: `create the connectors again with rules that name one of ${asserters.map(({ id }) => id).join(', ')}, or restore the id of the provider`,
+    }),
+  ];
+}
+
+function rulesForNobody(
+  audience: NonNullable<ConnectorResource['audience']>,
+  asserters: readonly Asserter[],
+): string[] {
+  return audience.filter((rule) => !resolveAudienceRule(rule, asserters)).map(loggableAudienceText);
+}

@@ -1,0 +1,77 @@
+import { join } from 'node:path';
+import { isLevel, levelIds } from '../permission-levels.ts';
+import { levelsWithTexts } from '../pages/level-texts.ts';
+import { readMessageFiles } from '../pages/messages.ts';
+import type { Settings } from '../settings/settings.ts';
+import type { ConfiguredDeployment } from './deployment.ts';
+import { type Finding, findingAbout, okIfNone } from './report.ts';
+
+const SHOWN_NAMES = 5;
+
+/** Checks that stored connectors and minted tokens have a level of the settings, and that the texts about the levels fit. */
+export async function checkLevels(deployment: ConfiguredDeployment): Promise<Finding[]> {
+  const { settings } = deployment;
+  return [...(await recordFindings(deployment)), ...textFindings(settings)];
+}
+
+async function recordFindings({
+  settings: { levels },
+  listRecords,
+}: ConfiguredDeployment): Promise<Finding[]> {
+  const finding = findingAbout('levels', 'levels');
+  const records = await listRecords();
+  if (!records)
+    return [finding.unknown('the levels of stored records were not checked: no management API')];
+  const isStale = ({ level }: { level: string }) => !isLevel(levels, level);
+  const found = [
+    ['connector', records.connectors.filter(isStale)],
+    ['minted token', records.tokens.filter(isStale)],
+  ] as const;
+  return okIfNone(
+    found.flatMap(([kind, stale]) => {
+      if (stale.length === 0) return [];
+      const names = stale.slice(0, SHOWN_NAMES).map(({ name, level }) => `"${name}" (${level})`);
+      const more = stale.length > SHOWN_NAMES ? ` and ${stale.length - SHOWN_NAMES} more` : '';
+      return [
+        finding.warning({
+          what: `${stale.length} ${kind}${stale.length === 1 ? ' has' : 's have'} a level that is not in the settings: ${names.join(', ')}${more}`,
+          why: 'they give no access',
+          remedy: `revoke them, or add their level to levels again (it has ${levelIds(levels).join(', ')})`,
+        }),
+      ];
+    }),
+    finding.ok('every connector and minted token has a level of the settings'),
+  );
+}
+
+function textFindings({ levels, upstreams, theme }: Settings): Finding[] {
+  if (upstreams.length === 0) return [];
+  const finding = findingAbout('levels', theme ?? 'levels');
+  const inTheme = theme === undefined ? new Set() : levelsWithTexts(messagesOf(theme));
+  const unknown = [...inTheme].filter((id) => !isLevel(levels, id));
+  const untitled = levels.filter(({ id, title }) => title === undefined && !inTheme.has(id));
+  return [
+    ...(unknown.length > 0
+      ? [
+          finding.warning({
+            what: `the theme has texts about levels that are not in the settings: ${unknown.join(', ')}`,
+            why: 'nobody sees them',
+            remedy: `name the levels of the settings (${levelIds(levels).join(', ')}) below levels in the message files`,
+          }),
+        ]
+      : []),
+    ...(untitled.length > 0
+      ? [
+          findingAbout('levels', 'levels').note({
+            what: `the levels ${untitled.map(({ id }) => id).join(', ')} have no title`,
+            why: 'the consent page shows their ids and the titles of their tools, but does not say what they mean',
+            remedy: 'write title and sees for each level in the settings',
+          }),
+        ]
+      : []),
+  ];
+}
+
+function messagesOf(theme: string) {
+  return readMessageFiles(join(theme, 'messages'));
+}

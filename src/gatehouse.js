@@ -1,0 +1,53 @@
+#!/usr/bin/env node
+// The program `gatehouse`, in a checkout and in the package. Plain JavaScript that every version of Node parses, so that an old one gets an
+// error message.
+import { existsSync, readFileSync } from 'node:fs';
+
+const SERVER_COMMANDS = ['start', 'doctor'];
+/** Node would otherwise let the heap grow with the memory of the machine. */
+const SERVER_FLAGS = ['--max-semi-space-size=8', '--max-old-space-size=768'];
+/** Node 22 warns that its SQLite is experimental. */
+const FLAGS_OF_NODE_22 = ['--disable-warning=ExperimentalWarning'];
+
+const { engines } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
+const [requiredVersion] = /[\d.]+/.exec(engines.node);
+const { node: version } = process.versions;
+
+if (isOlder(version, requiredVersion)) {
+  console.error(
+    `gatehouse: Node ${requiredVersion} or later is required, and this is Node ${version}; get a newer one at https://nodejs.org.`,
+  );
+  process.exitCode = 1;
+} else {
+  runProgram();
+}
+
+function isOlder(version, required) {
+  const numbers = version.split('.').map(Number);
+  const wanted = required.split('.').map(Number);
+  const different = wanted.findIndex((number, n) => number !== numbers[n]);
+  return different !== -1 && numbers[different] < wanted[different];
+}
+
+async function runProgram() {
+  const missing = missingFlags();
+  if (missing.length > 0 && process.execve) restart(missing);
+  await import('./compile-cache.js');
+  const isCheckout = existsSync(new URL('cli.ts', import.meta.url));
+  await import(isCheckout ? './cli.ts' : '../dist/cli.js');
+}
+
+/** The flags for this command that the caller did not set, for example in `NODE_OPTIONS`. */
+function missingFlags() {
+  if (!process.argv.slice(2).some((word) => SERVER_COMMANDS.includes(word))) return [];
+  const given = `${process.execArgv.join(' ')} ${process.env.NODE_OPTIONS}`.replaceAll('_', '-');
+  const flags = isOlder(version, '24.0.0') ? [...SERVER_FLAGS, ...FLAGS_OF_NODE_22] : SERVER_FLAGS;
+  return flags.filter((flag) => !given.includes(flag.split('=')[0]));
+}
+
+/** Replaces the program in the same process, because V8 reads these flags only at its start. Does not return. */
+function restart(flags) {
+  const args = [...flags, ...process.execArgv, ...process.argv.slice(1)];
+  // Node 22 passes on no environment by default.
+  process.execve(process.execPath, [process.execPath, ...args], process.env);
+}

@@ -1,0 +1,115 @@
+import { type Command, Option } from 'commander';
+import { details, plain, type Terminal } from '../management/commands/terminal.ts';
+import type { InitResult } from './init.ts';
+import { PROVIDERS } from './providers.ts';
+
+const HELP = `
+It asks what it needs to know, or takes it from options. It reads the tools of your MCP server, and writes a commented
+gatehouse.yaml and, readable only by you, gatehouse.secret. It overwrites nothing. Change gatehouse.yaml as you like.
+
+Client secrets are never options: init asks for them without showing them, or reads them from a file.
+
+Examples:
+  $ gatehouse init
+  $ gatehouse init --yes --upstream http://localhost:9000/mcp
+  $ gatehouse init --yes --auth-url https://auth.example.com --resource-url https://mcp.example.com \\
+      --idp okta --issuer https://example.okta.com --client-id 0oa1a2b3c4 --client-secret-file okta.secret \\
+      --upstream https://tools.example.com/mcp`;
+
+type Options = {
+  authUrl?: string;
+  resourceUrl?: string;
+  store?: string;
+  idp?: string;
+  issuer?: string;
+  clientId?: string;
+  clientSecretFile?: string;
+  upstream?: string;
+  privateNetwork?: boolean;
+  dir: string;
+  offline?: boolean;
+  yes?: boolean;
+};
+
+export function addInitCommand(program: Command, terminal: Terminal): void {
+  program
+    .command('init')
+    .description('write a settings file and a secret file for your MCP server')
+    .addOption(
+      // init checks the value itself, so that it can report all wrong options at once.
+      new Option('--idp <provider>', 'where people sign in')
+        .choices(PROVIDERS)
+        .argParser((text) => text),
+    )
+    .option('--auth-url <url>', 'public address of the authorization server')
+    .option('--resource-url <url>', 'public address of the resource server')
+    .option('--store <address>', 'sqlite:<file>, or the address of Redis (default: SQLite)')
+    .option('--issuer <url>', 'issuer of the identity provider')
+    .option('--client-id <id>', 'client id at the identity provider')
+    .option('--client-secret-file <file>', 'file with the client secret')
+    .option('--upstream <url>', 'your MCP server (default: the built-in sample)')
+    .option('--private-network', 'accept plain http to your MCP server on another computer')
+    .option('--dir <folder>', 'where to write the files', '.')
+    .option('--offline', 'contact neither the identity provider nor your MCP server')
+    .option('--yes', 'ask nothing, and accept the default of each option')
+    .addHelpText('after', HELP)
+    .action(async ({ dir, yes, offline, privateNetwork, ...given }: Options) => {
+      const { environment, input, progress } = terminal;
+      const isTerminal = input?.isTTY === true && progress.isTTY === true;
+      // Imported here, because it loads an MCP client, which would delay every other command.
+      const { init } = await import('./init.ts');
+      const result = await init({
+        given,
+        folder: dir,
+        acceptsSuggestions: yes === true,
+        privateNetwork: privateNetwork === true,
+        offline: offline === true,
+        environment,
+        streams: isTerminal ? { input, output: progress } : undefined,
+        warn: (text) => void progress.write(`Warning: ${plain(text)}.\n`),
+      });
+      terminal.print(resultFor(result), () => resultText(result, dir));
+    });
+}
+
+function resultFor({ provider, ...result }: InitResult): object {
+  return { ...result, registration: provider.registration };
+}
+
+function resultText(result: InitResult, folder: string): string {
+  const [settings = '', secrets = ''] = result.files;
+  return [
+    'Wrote two files. Keep the secrets private, and keep a copy of them.',
+    details({ settings, secrets }),
+    ...toolsText(result),
+    '',
+    'Next:',
+    ...nextSteps(result, folder).map((step, n) => `  ${n + 1}. ${step}`),
+  ].join('\n');
+}
+
+function toolsText({ tools }: InitResult): string[] {
+  if (tools.length === 0) return [];
+  const counts = Map.groupBy(tools, ({ level }) => level);
+  const each = [...counts].map(([level, members]) => `${level} ${members.length}`).join(', ');
+  return ['', `Suggested levels of ${tools.length} tools: ${each}. Check them in the settings.`];
+}
+
+function nextSteps({ provider, redirectUri, level }: InitResult, folder: string): string[] {
+  const go = folder === '.' ? [] : [`Go there: cd ${folder}`];
+  if (redirectUri === undefined)
+    return [
+      ...go,
+      'Start Gatehouse, which prints a connect link: npx gatehouse start',
+      'Check it: npx gatehouse doctor',
+    ];
+  return [
+    `Register Gatehouse at ${provider.isNameless ? 'your identity provider' : provider.title}, with the redirect URI ${redirectUri}`,
+    ...provider.registration.map((step) => step.replace(/\.$/, '')),
+    'Say in the settings who may connect (entitlements)',
+    ...go,
+    'Start Gatehouse: npx gatehouse start',
+    'Check it: npx gatehouse doctor',
+    `Create a connect link: npx gatehouse connector create --name "My connector" --level ${level}`,
+  ];
+}

@@ -1,0 +1,74 @@
+import type { Command } from 'commander';
+import type { UpstreamResource } from '../api/resources.ts';
+import { details, minute, plain, table, type Terminal } from './terminal.ts';
+
+const EXAMPLES = `
+Examples:
+  $ gatehouse upstream list
+  $ gatehouse upstream show orders`;
+
+export function addUpstreamCommands(program: Command, { openClient, print }: Terminal): void {
+  const upstream = program
+    .command('upstream')
+    .description('list and show the MCP servers in the settings: their tools, and who reaches what')
+    .addHelpText('after', EXAMPLES);
+  upstream
+    .command('list')
+    .description('list the MCP servers in the order of the settings')
+    .action(async () => {
+      print(await openClient().listUpstreams(), listText);
+    });
+  upstream
+    .command('show')
+    .description('show the tools of one MCP server, and the level that each needs')
+    .argument('<id>', 'id in the settings, see gatehouse upstream list')
+    .action(async (id: string) => {
+      print(await openClient().showUpstream({ id }), detailsText);
+    });
+}
+
+function listText({ items }: { items: UpstreamResource[] }): string {
+  if (items.length === 0)
+    return `There is no MCP server in the settings, so the built-in sample serves calls.
+To put Gatehouse in front of your own, set resourceServer.upstream.`;
+  const rows = items.map((item) => {
+    const connectors = item.levels.reduce((sum, level) => sum + level.connectors, 0);
+    const seen = item.seenAt ? minute(item.seenAt) : 'never';
+    return [item.id, item.name, String(item.tools.length), String(connectors), seen, state(item)];
+  });
+  return table(['ID', 'NAME', 'TOOLS', 'CONNECTORS', 'LAST SEEN', 'STATE'], rows);
+}
+
+function state({ error, triedAt }: UpstreamResource): string {
+  if (error) return plain(error.message);
+  return triedAt ? 'answers' : 'not tried yet';
+}
+
+function detailsText(upstream: UpstreamResource): string {
+  const { id, name, url, revision, seenAt, toolLevels, tools, missingTools, levels } = upstream;
+  const facts = details({
+    name,
+    id,
+    address: url,
+    state: state(upstream),
+    'last seen': seenAt ? minute(seenAt) : 'never',
+    ...(revision === undefined ? {} : { revision }),
+    'tool levels': toolLevels,
+    ...(missingTools.length === 0 ? {} : { 'missing tools': missingTools.join(', ') }),
+  });
+  const toolRows = tools.map((tool) => [
+    tool.name,
+    tool.level ?? 'refused: its name resembles another',
+    tool.isDeclared ? 'settings' : toolLevels === 'annotations' ? 'annotations' : 'default',
+    tool.title ?? '',
+  ]);
+  const levelRows = levels.map(({ level, ...counts }) => [
+    level,
+    ...[counts.tools, counts.connectors, counts.tokens].map(String),
+  ]);
+  return [
+    facts,
+    ...(tools.length === 0 ? [] : [table(['TOOL', 'LEVEL', 'FROM', 'TITLE'], toolRows)]),
+    table(['LEVEL', 'TOOLS', 'CONNECTORS', 'TOKENS'], levelRows),
+  ].join('\n\n');
+}

@@ -1,0 +1,138 @@
+// The operator's MCP servers, as the settings and the catalogs of their tools describe them.
+import { isUsable } from '../connectors/connector.ts';
+import { listConnectors } from '../connectors/connectors.ts';
+import { HttpError, notFound } from '../http/errors.ts';
+import { listMintedTokens } from '../minted-tokens/minted-tokens.ts';
+import { isAtLeast, type Level, levelIds } from '../permission-levels.ts';
+import type { Settings } from '../settings/settings.ts';
+import { findUpstream, type LeadsToUpstream, type Upstream } from '../settings/upstreams.ts';
+import { findCatalog, type ToolCatalog, usableTools } from '../upstreams/tool-catalog.ts';
+import { isLookalike, levelOfTool, levelRules } from '../upstreams/tool-levels.ts';
+import type { Page, UpstreamResource } from './api/resources.ts';
+import type { ManagementContext } from './context.ts';
+import { isoTime } from './representations.ts';
+
+/** The choice in a form; empty if there is none. */
+export function upstreamChoice({ upstreams }: Pick<Settings, 'upstreams'>): NamedUpstream[] {
+  return upstreams.length > 1 ? upstreams.map(({ id, name }) => ({ id, name })) : [];
+}
+
+type NamedUpstream = { id: string; name: string };
+
+/** Returns the upstream of a new record, by default the first. Throws HttpError 400 for an unknown id. */
+export function requireUpstream(
+  { upstreams }: Pick<Settings, 'upstreams'>,
+  wanted: string | undefined,
+): { upstream?: string } {
+  const [first] = upstreams;
+  if (wanted === undefined) return first ? { upstream: first.id } : {};
+  if (upstreams.some(({ id }) => id === wanted)) return { upstream: wanted };
+  throw new HttpError(400, 'invalid_request', `upstream: ${expectedIds(upstreams)}`);
+}
+
+function expectedIds(upstreams: readonly Upstream[]): string {
+  return upstreams.length > 0
+    ? `one of ${upstreams.map(({ id }) => id).join(', ')}`
+    : 'no value, because the settings have no upstream';
+}
+
+/** In the order of the settings. Empty if the sample serves calls. */
+export async function listUpstreams(
+  management: ManagementContext,
+): Promise<Page<UpstreamResource>> {
+  const { upstreams } = management.settings;
+  if (upstreams.length === 0) return { items: [] };
+  const users = await readUsers(management);
+  return {
+    items: await Promise.all(upstreams.map((upstream) => resource(management, upstream, users))),
+  };
+}
+
+export async function showUpstream(
+  management: ManagementContext,
+  id: string,
+): Promise<UpstreamResource> {
+  const { upstreams } = management.settings;
+  const upstream = upstreams.find((each) => each.id === id);
+  if (!upstream)
+    throw notFound(`there is no upstream with this id; expected ${expectedIds(upstreams)}`);
+  return resource(management, upstream, await readUsers(management));
+}
+
+type User = LeadsToUpstream & { level: Level };
+type Users = { connectors: readonly User[]; tokens: readonly User[] };
+
+/** The connectors and minted tokens that give access now. */
+async function readUsers({ settings, services }: ManagementContext): Promise<Users> {
+  const { store, now } = services;
+  const [connectors, tokens] = await Promise.all([
+    listConnectors(store),
+    listMintedTokens(store, now()),
+  ]);
+  return {
+    connectors: connectors.filter((connector) => isUsable(connector, now(), settings)),
+    tokens,
+  };
+}
+
+async function resource(
+  { settings, services: { store, now } }: ManagementContext,
+  upstream: Upstream,
+  users: Users,
+): Promise<UpstreamResource> {
+  const catalog = await findCatalog(store, upstream);
+  const { id, name, url, toolLevels, defaultLevel } = upstream;
+  const { origin, pathname } = new URL(url);
+  const tools = toolsOf(settings, upstream, catalog, now());
+  const isOfUpstream = (user: User) => findUpstream(settings.upstreams, user)?.id === id;
+  const count = (all: readonly User[], level: Level) =>
+    all.filter((user) => isOfUpstream(user) && user.level === level).length;
+  return {
+    id,
+    name,
+    // A query may contain a secret.
+    url: origin + pathname,
+    toolLevels,
+    defaultLevel,
+    revision: catalog?.revision,
+    seenAt: catalog?.seenAt === undefined ? undefined : isoTime(catalog.seenAt),
+    triedAt: catalog && isoTime(catalog.triedAt),
+    error: catalog?.error,
+    tools,
+    missingTools: missingTools(upstream, catalog),
+    levels: levelIds(settings.levels).map((level) => ({
+      level,
+      tools: tools.filter((tool) => isCallable(settings, tool, level)).length,
+      connectors: count(users.connectors, level),
+      tokens: count(users.tokens, level),
+    })),
+  };
+}
+
+type Tool = UpstreamResource['tools'][number];
+
+function isCallable({ levels }: Settings, tool: Tool, level: Level): boolean {
+  return tool.level !== undefined && isAtLeast(levels, level, tool.level);
+}
+
+function toolsOf(
+  { levels }: Settings,
+  upstream: Upstream,
+  catalog: ToolCatalog | undefined,
+  now: number,
+): Tool[] {
+  const rules = levelRules(levels, upstream, usableTools(catalog, now));
+  return (catalog?.tools ?? []).map(({ name, title, hints }) => ({
+    name,
+    title,
+    ...(isLookalike(rules, name) ? {} : { level: levelOfTool(rules, name) }),
+    isDeclared: rules.tools.has(name),
+    ...hints,
+  }));
+}
+
+function missingTools({ tools }: Upstream, catalog: ToolCatalog | undefined): string[] {
+  if (catalog?.seenAt === undefined) return [];
+  const names = new Set(catalog.tools.map(({ name }) => name));
+  return tools.map(({ name }) => name).filter((name) => !names.has(name));
+}

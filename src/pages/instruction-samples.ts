@@ -1,0 +1,18 @@
+// Sample instructions for adding a connect link to apps, on its own page and in the console.
+import type { Instruction } from './console-values.ts';
+
+const LINK = 'https://mcp.example.com/connect/4qR8sT1vWxYz2aBcD3eFgH/mcp';
+
+export const INSTRUCTIONS: Instruction[] = [
+  { client: 'claude', text: LINK },
+  { client: 'claude-code', text: `claude mcp add --transport http club-numbers ${LINK}` },
+  ...['vs-code', 'cursor'].map((client) => ({
+    client,
+    text: `{\n  "mcpServers": {\n    "club-numbers": { "url": "${LINK}" }\n  }\n}`,
+  })),
+  { client: 'codex', text: `codex mcp add club-numbers --url ${LINK}` },
+  { client: 'gemini-cli', text: `gemini mcp add --transport http club-numbers ${LINK}` },
+  { client: 'mcp-remote', text: `{\n  "args": ["-y", "mcp-remote", "${LINK}"]\n}` },
+  { client: 'terminal', text: `npx -y -p mcp-remote mcp-remote-client ${LINK}` },
+  { client: 'other', text: LINK },
+];

@@ -1,0 +1,111 @@
+// The texts about the permission levels: those of the theme, else of the settings, else of the sample, else a neutral title.
+import type { LevelDefinition, Levels, LocalizedText } from '../permission-levels.ts';
+import {
+  FALLBACK_LANGUAGE,
+  lazyFiles,
+  levelOfText,
+  type MessageFile,
+  type MessageFiles,
+} from './messages.ts';
+
+const PARTS = ['title', 'sees', 'hidden', 'example'] as const;
+/** Has the value `level`. */
+const NEUTRAL_TITLE = 'neutralLevel';
+
+/** Returns the ids of the levels that the files have texts about. */
+export function levelsWithTexts(files: Map<string, MessageFile>): Set<string> {
+  const keys = [...files.values()].flatMap((file) => [...file.keys()]);
+  return new Set(keys.flatMap((key) => levelOfText(key) ?? []));
+}
+
+/** Returns the files without texts about levels. */
+export function withoutLevelTexts(files: MessageFiles): MessageFiles {
+  return lazyFiles(files.keys(), (language) => {
+    const texts = [...(files.get(language) ?? [])];
+    return new Map(texts.filter(([key]) => levelOfText(key) === undefined));
+  });
+}
+
+export type LevelTextSources = { levels: Levels; own: MessageFiles; theme: MessageFiles };
+
+/**
+ * Returns a text for every level of the settings in every language. Where a language has none, another language of the same source replaces it,
+ * because only the operator knows what a level opens. `describesSample`: our own texts, which describe the sample, count.
+ */
+export function levelTexts(
+  { levels, own, theme }: LevelTextSources,
+  describesSample: boolean,
+): MessageFiles {
+  const languages = new Set([...own.keys(), ...theme.keys()]);
+  return lazyFiles(
+    languages,
+    (language) =>
+      new Map(
+        levels.flatMap((level) =>
+          PARTS.flatMap((part) => {
+            const key = `levels.${level.id}.${part}`;
+            const texts = {
+              ...(describesSample ? textsIn(own, key, fallbacksOf(language)) : {}),
+              ...settingsTexts(level[part], languages),
+              ...textsIn(theme, key, theme.keys()),
+            };
+            const text = inLanguage(texts, language) ?? neutralText(own, level, part, language);
+            return text === undefined ? [] : [[key, { text, place: 'the settings' }] as const];
+          }),
+        ),
+      ),
+  );
+}
+
+type Texts = Readonly<Record<string, string>>;
+
+function textsIn(files: MessageFiles, key: string, languages: Iterable<string>): Texts {
+  return Object.fromEntries(
+    [...languages].flatMap((language) => {
+      const text = files.get(language)?.get(key)?.text;
+      return text === undefined ? [] : [[language, text]];
+    }),
+  );
+}
+
+/** One text is for all languages, so that it also replaces every text of the sample. */
+function settingsTexts(text: LocalizedText | undefined, languages: ReadonlySet<string>): Texts {
+  if (text === undefined) return {};
+  const texts =
+    typeof text === 'string'
+      ? [...languages].map((language) => [language, text] as const)
+      : [...languages].map((language) => [language, inLanguage(text, language) ?? ''] as const);
+  return Object.fromEntries(texts.map(([language, literal]) => [language, escaped(literal)]));
+}
+
+/** ICU MessageFormat would read these characters as syntax. */
+function escaped(literal: string): string {
+  return literal
+    .replaceAll("'", "''")
+    .replaceAll(/[{}<'>]*[{}<>][{}<'>]*/g, (characters) => `'${characters}'`);
+}
+
+/** Looks up the language, then less specific ones, then English, then any. */
+function inLanguage(texts: Texts, language: string): string | undefined {
+  const found = fallbacksOf(language).find((name) => texts[name] !== undefined);
+  return found === undefined ? Object.values(texts).at(0) : texts[found];
+}
+
+/** Every one of our own texts is in one of these languages. */
+function fallbacksOf(language: string): string[] {
+  const [general = language] = language.split('-');
+  return [language, general, FALLBACK_LANGUAGE];
+}
+
+function neutralText(
+  own: MessageFiles,
+  { id }: LevelDefinition,
+  part: (typeof PARTS)[number],
+  language: string,
+): string | undefined {
+  if (part !== 'title') return undefined;
+  return inLanguage(textsIn(own, NEUTRAL_TITLE, fallbacksOf(language)), language)?.replace(
+    '{level}',
+    id,
+  );
+}

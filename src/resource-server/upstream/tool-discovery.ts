@@ -1,0 +1,189 @@
+// Keeps the catalog of an upstream's tools current: reads it at the start, when the upstream says that its list changed, and every five minutes.
+import { DiscoveryError, listOf, remedyFor, watchTools } from './discovery.ts';
+import type { Services } from '../../services.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { Upstream } from '../../settings/upstreams.ts';
+import {
+  CATALOGS_CHANNEL,
+  findCatalog,
+  saveCatalog,
+  type ToolCatalog,
+  withDiscoveryLease,
+} from '../../upstreams/tool-catalog.ts';
+
+export type ToolDiscovery = {
+  /** The catalog as this process knows it; undefined before the first attempt of any process. Costs nothing. */
+  catalog(): ToolCatalog | undefined;
+  /** Reads the tools, and keeps doing so until `close`. Resolves after the first attempt. Never rejects. */
+  start(signal: AbortSignal): Promise<void>;
+  /** Call when the upstream may have changed its tools. */
+  refresh(): void;
+  close(): Promise<void>;
+};
+
+const INTERVAL_SECONDS = 300;
+/** An upstream that reports changes all the time is not asked more often. */
+const MIN_INTERVAL_SECONDS = 5;
+/** After the first failure. It doubles with each further one, up to INTERVAL_SECONDS. */
+const RETRY_SECONDS = 10;
+const CHECK_INTERVAL_MS = 1000;
+const TIMEOUT_MS = 15_000;
+
+type Watch = { close: () => Promise<void> };
+
+export async function openToolDiscovery(
+  settings: Settings,
+  services: Services,
+  upstream: Upstream,
+): Promise<ToolDiscovery> {
+  const { store, logger, now } = services;
+  let catalog: ToolCatalog | undefined;
+  let watch: Watch | undefined;
+  let running: Promise<void> | undefined;
+  let isChangeReported = false;
+  let timer: NodeJS.Timeout | undefined;
+  const closing = new AbortController();
+  let startedAt = 0;
+  let failures = 0;
+  const report = reporter(services, upstream);
+  const adopt = (found: ToolCatalog) => {
+    catalog = found;
+    failures = found.error ? failures + 1 : 0;
+  };
+  /** Another process read the tools, and waits for changes. */
+  const adoptStored = async () => {
+    const found = await findCatalog(store, upstream);
+    if (found === undefined || found.triedAt === catalog?.triedAt) return;
+    adopt(found);
+    await stopWatching();
+  };
+  async function stopWatching(): Promise<void> {
+    const stopped = watch;
+    watch = undefined;
+    await stopped?.close();
+  }
+
+  async function discover(signal: AbortSignal): Promise<void> {
+    isChangeReported = false;
+    const previous = await findCatalog(store, upstream);
+    await stopWatching();
+    const read = await readTools(signal, previous);
+    if (signal.aborted) return stopWatching();
+    report(read);
+    adopt(read);
+    await saveCatalog(store, upstream.id, read);
+  }
+
+  /** Never rejects. */
+  async function readTools(
+    signal: AbortSignal,
+    previous: ToolCatalog | undefined,
+  ): Promise<ToolCatalog> {
+    const { url, headers: credentials, maxAnswerBytes } = upstream;
+    const { keys, version } = services;
+    try {
+      const { revision, tools, close } = await watchTools(
+        {
+          url,
+          credentials,
+          maxAnswerBytes,
+          issuer: settings.authUrl,
+          levels: settings.levels,
+          ...(keys.signing ? { signingKey: keys.signing.current } : {}),
+          version,
+          timeout: TIMEOUT_MS,
+          signal,
+          now,
+        },
+        () => (isChangeReported = true),
+      );
+      watch = { close };
+      const time = now();
+      return { url, revision, tools, seenAt: time, triedAt: time };
+    } catch (error) {
+      const fault =
+        error instanceof DiscoveryError
+          ? { fault: error.fault, message: error.message }
+          : ({ fault: 'not-mcp', message: 'cannot be asked for its tools' } as const);
+      return { ...(previous ?? { url, tools: [] }), triedAt: now(), error: fault };
+    }
+  }
+
+  /** At most one attempt at a time, in all processes. */
+  function attempt(stopping?: AbortSignal): Promise<void> {
+    const signal = stopping ? AbortSignal.any([stopping, closing.signal]) : closing.signal;
+    running ??= withDiscoveryLease(store, upstream.id, () => discover(signal))
+      .then(() => undefined)
+      // The store is unavailable. The next check tries again.
+      .catch((error: unknown) =>
+        logger.debug({ err: error, what: upstream.id }, 'tools were not read'),
+      )
+      .finally(() => (running = undefined));
+    return running;
+  }
+
+  async function check(): Promise<void> {
+    if (running || !isDue()) return;
+    await adoptStored();
+    if (isDue()) await attempt();
+  }
+
+  function isDue(): boolean {
+    const triedAt = catalog?.triedAt ?? 0;
+    const age = now() - triedAt;
+    const interval =
+      failures === 0
+        ? INTERVAL_SECONDS
+        : Math.min(RETRY_SECONDS * 2 ** (failures - 1), INTERVAL_SECONDS);
+    // The process that had the lease at the start may have stopped.
+    if (triedAt < startedAt || age >= interval || age < -INTERVAL_SECONDS) return true;
+    return isChangeReported && age >= MIN_INTERVAL_SECONDS;
+  }
+
+  catalog = await findCatalog(store, upstream);
+  await store.subscribe(CATALOGS_CHANNEL, (id) => {
+    if (id === upstream.id) void adoptStored().catch(() => undefined);
+  });
+  return {
+    catalog: () => catalog,
+    async start(signal) {
+      startedAt = now();
+      await attempt(signal);
+      if (closing.signal.aborted) return;
+      timer = setInterval(() => void check().catch(() => undefined), CHECK_INTERVAL_MS).unref();
+    },
+    refresh() {
+      isChangeReported = true;
+    },
+    async close() {
+      closing.abort();
+      clearInterval(timer);
+      await stopWatching();
+    },
+  };
+}
+
+/** Logs each fault, and each set of missing tools, once. */
+function reporter({ logger }: Services, upstream: Upstream): (catalog: ToolCatalog) => void {
+  const { origin, pathname } = new URL(upstream.url);
+  const what = origin + pathname;
+  let reported: string | undefined;
+  return ({ tools, error }) => {
+    const names = new Set(tools.map(({ name }) => name));
+    const missing = upstream.tools.map(({ name }) => name).filter((name) => !names.has(name));
+    const state = JSON.stringify(error ?? missing);
+    if (state === reported) return;
+    reported = state;
+    if (error) {
+      const remedy = remedyFor(error.fault, upstream);
+      const details = { what, reason: `it ${error.message}`, remedy };
+      return logger.warn(details, 'the tools of the MCP server cannot be read');
+    }
+    if (missing.length === 0) return;
+    const remedy = `correct the names in ${upstream.setting}.tools; the MCP server has ${listOf([...names])}`;
+    logger.warn(
+      { what, reason: `it has no tool ${listOf(missing)}`, remedy },
+      'the MCP server lacks tools that are in the settings',
+    );
+  };
+}

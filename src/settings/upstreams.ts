@@ -1,0 +1,196 @@
+// The operator's MCP servers, with the credentials that Gatehouse sends to them.
+import { DEFAULT_LEVELS, highestLevel, type Level, type Levels } from '../permission-levels.ts';
+import type { Environment } from './environment.ts';
+import type { SettingsIssue } from './issues.ts';
+import type { SettingsFile, UpstreamInFile } from './schema.ts';
+import { type Reading, readSecretFile } from './secrets.ts';
+import { hidden, issueAt, type Path, pathName, type Source } from './source.ts';
+
+/** Durations in seconds. Contains secrets: never log it. */
+export type Upstream = Omit<UpstreamInFile, 'headers' | 'defaultLevel'> & {
+  /** Unique. Connectors and minted tokens name it. */
+  id: string;
+  name: string;
+  defaultLevel: Level;
+  /** Names in lower case. Empty in a process without the resource server role, which sends no requests. */
+  headers: Readonly<Record<string, string>>;
+  /** The path in the settings file, for messages. */
+  setting: string;
+};
+
+/** The id of `resourceServer.upstream`. */
+export const DEFAULT_UPSTREAM = 'default';
+
+/** A record that leads to an upstream. Records from before there were ids lead to DEFAULT_UPSTREAM. */
+export type LeadsToUpstream = { upstream?: string | undefined };
+
+/** Returns undefined if the settings no longer have the upstream, and if they have none. */
+export function findUpstream(
+  upstreams: readonly Upstream[],
+  { upstream = DEFAULT_UPSTREAM }: LeadsToUpstream,
+): Upstream | undefined {
+  return upstreams.find(({ id }) => id === upstream);
+}
+
+/** Whether the settings have the MCP server of a record. Without upstreams, the sample serves the records that name none. */
+export function isServed(upstreams: readonly Upstream[], record: LeadsToUpstream): boolean {
+  if (upstreams.length === 0) return record.upstream === undefined;
+  return findUpstream(upstreams, record) !== undefined;
+}
+
+type Listed = UpstreamInFile & { id?: string };
+
+/** Returns the configured upstreams with their paths in the file. */
+export function upstreamsIn({ resourceServer }: Partial<SettingsFile>): [Path, Listed][] {
+  const { upstream, upstreams = [] } = resourceServer ?? {};
+  return [
+    ...(upstream ? [[['resourceServer', 'upstream'], upstream] as [Path, Listed]] : []),
+    ...upstreams.map((each, n): [Path, Listed] => [['resourceServer', 'upstreams', n], each]),
+  ];
+}
+
+export function readUpstreams(
+  source: Source,
+  file: Partial<SettingsFile>,
+  environment: Environment,
+): Reading<Upstream[]> {
+  const { upstream, upstreams } = file.resourceServer ?? {};
+  const { levels = DEFAULT_LEVELS } = file;
+  const readings = upstreamsIn(file).map(([path, each]) =>
+    readUpstream({ source, environment, levels, sendsHeaders: sendsRequests(file) }, path, each),
+  );
+  const issues = [
+    ...(upstream && upstreams ? [issueAt(source, [...UPSTREAMS], ONE_OF_BOTH)] : []),
+    ...readings.flatMap((reading) => reading.issues),
+  ];
+  if (issues.length > 0) return { issues };
+  return { value: readings.flatMap(({ value }) => value ?? []), issues };
+}
+
+const UPSTREAMS: Path = ['resourceServer', 'upstreams'];
+const ONE_OF_BOTH =
+  'only one of resourceServer.upstream and resourceServer.upstreams: move the first into the list, with the id default so that its connectors keep working';
+
+function sendsRequests({ roles }: Partial<SettingsFile>): boolean {
+  return roles === undefined || roles.includes('resource-server');
+}
+
+type Context = {
+  source: Source;
+  environment: Environment;
+  levels: Levels;
+  sendsHeaders: boolean;
+};
+
+function readUpstream(context: Context, path: Path, given: Listed): Reading<Upstream> {
+  const {
+    headers,
+    id = DEFAULT_UPSTREAM,
+    name = new URL(given.url).host,
+    defaultLevel = highestLevel(context.levels),
+    ...others
+  } = given;
+  const all = Object.entries(headers).map(([header, value]) =>
+    readHeader(context, [...path, 'headers', header], header, value),
+  );
+  const names = Object.keys(headers).map((header) => header.toLowerCase());
+  const isRepeated = new Set(names).size < names.length;
+  const issues = [
+    ...(isRepeated
+      ? [issueAt(context.source, [...path, 'headers'], 'each header once, whatever its case')]
+      : []),
+    ...all.flatMap((reading) => reading.issues),
+  ];
+  if (issues.length > 0) return { issues };
+  const values = all.flatMap(({ value }, n) => (value === undefined ? [] : [[names[n], value]]));
+  const setting = pathName(path);
+  return {
+    value: { ...others, id, name, defaultLevel, headers: Object.fromEntries(values), setting },
+    issues,
+  };
+}
+
+/** RFC 9110 section 5.6.2. */
+const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+const HEADER_VALUE = /^[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?$/;
+const MAX_VALUE_LENGTH = 8192;
+
+/** Gatehouse sets these, or the connection needs them (RFC 9110 section 7.6.1). */
+const RESERVED_HEADERS = [
+  'accept',
+  'accept-encoding',
+  'connection',
+  'content-encoding',
+  'content-length',
+  'content-type',
+  'dpop',
+  'expect',
+  'gatehouse-caller',
+  'host',
+  'keep-alive',
+  'last-event-id',
+  'proxy-connection',
+  'te',
+  'traceparent',
+  'tracestate',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'user-agent',
+];
+
+function isReserved(name: string): boolean {
+  return RESERVED_HEADERS.includes(name) || name.startsWith('mcp-');
+}
+
+type HeaderValue = UpstreamInFile['headers'][string];
+
+function readHeader(
+  context: Context,
+  path: Path,
+  header: string,
+  given: HeaderValue,
+): Reading<string | undefined> {
+  const setting = pathName(path);
+  if (!TOKEN.test(header))
+    return { issues: [{ setting, given: 'this name', expected: 'a valid header name' }] };
+  if (isReserved(header.toLowerCase())) {
+    const expected = `a header other than ${RESERVED_HEADERS.join(', ')} and mcp-…`;
+    return { issues: [{ setting, given: 'a header that Gatehouse sets itself', expected }] };
+  }
+  if (!context.sendsHeaders) return { issues: [] };
+  const { value, issues } = headerText(context, setting, given);
+  if (value === undefined) return { issues };
+  if (HEADER_VALUE.test(value) && value.length <= MAX_VALUE_LENGTH) return { value, issues: [] };
+  const expected = `1 to ${MAX_VALUE_LENGTH} visible ASCII characters, on one line`;
+  return { issues: [{ setting, given: hidden(value), expected }] };
+}
+
+function headerText(
+  { source, environment }: Context,
+  setting: string,
+  given: HeaderValue,
+): Reading<string> {
+  if (typeof given === 'string') return { value: given.trim(), issues: [] };
+  if ('file' in given)
+    return readSecretFile(given.file, `${setting}.file`, { base: source.folder });
+  return readVariable(environment, `${setting}.env`, given.env);
+}
+
+/** Gatehouse's own variables hold its secrets, which no upstream may get. */
+function readVariable(environment: Environment, setting: string, name: string): Reading<string> {
+  const issue = (given: string, expected: string): { issues: SettingsIssue[] } => ({
+    issues: [{ setting, given, expected }],
+  });
+  if (!/^[A-Za-z_]\w*$/.test(name))
+    return issue(hidden(name), 'the name of an environment variable');
+  // A name in another form may be the value, set in the wrong place.
+  const shown = /^[A-Z][A-Z0-9_]*$/.test(name) ? name : hidden(name);
+  if (/^GATEHOUSE_/i.test(name))
+    return issue(shown, 'a variable of your own, whose name does not start with GATEHOUSE_');
+  // Not what every object inherits, such as constructor.
+  const value = Object.hasOwn(environment, name) ? environment[name]?.trim() : undefined;
+  return value
+    ? { value, issues: [] }
+    : issue(`${shown}, which is not set`, 'a variable with a value');
+}

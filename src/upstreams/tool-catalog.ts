@@ -1,0 +1,100 @@
+// What the tools of an upstream are, as the resource server last read them. The console, the consent page and doctor read it too.
+import type { Upstream } from '../settings/upstreams.ts';
+import type { Store } from '../store/store.ts';
+
+/** Carries the id of an upstream whose catalog changed. */
+export const CATALOGS_CHANNEL = 'upstreams';
+const catalogKey = (id: string) => `upstream-tools:${id}`;
+
+/** A hint is absent unless the upstream states it as true or false (MCP, tool annotations). */
+export type ToolHints = {
+  readOnlyHint?: boolean;
+  destructiveHint?: boolean;
+  idempotentHint?: boolean;
+  openWorldHint?: boolean;
+};
+
+/** Stated by the upstream: untrusted text, shortened. */
+export type CatalogTool = { name: string; title?: string; hints?: ToolHints };
+
+/** `rejected`: HTTP 401 or 403, so the caller header was not accepted. `not-mcp`: the response is not MCP. */
+export const DISCOVERY_FAULTS = [
+  'unreachable',
+  'timeout',
+  'rejected',
+  'redirected',
+  'not-found',
+  'failing',
+  'too-large',
+  'not-mcp',
+] as const;
+export type DiscoveryFault = (typeof DISCOVERY_FAULTS)[number];
+
+/** Why the last attempt failed. The message completes a sentence that starts with "the MCP server". */
+export type CatalogFault = { fault: DiscoveryFault; message: string };
+
+/** Times are seconds since the epoch. */
+export type ToolCatalog = {
+  /** The address that the tools were read from. A catalog of another address does not count. */
+  url: string;
+  /** The negotiated protocol revision. */
+  revision?: string;
+  tools: CatalogTool[];
+  /** When the tools were last read; absent if they never were. */
+  seenAt?: number;
+  /** When the last attempt ended. */
+  triedAt: number;
+  /** Present if the last attempt failed. `tools` are then those of `seenAt`. */
+  error?: CatalogFault;
+};
+
+/**
+ * An upstream may have changed its tools since. With `toolLevels: annotations`, tools need the highest level once they could not be read for so
+ * long.
+ */
+const MAX_AGE_SECONDS = 3600;
+
+/** The tools whose annotations count now; the same list while the catalog is the same. */
+export function usableTools(catalog: ToolCatalog | undefined, now: number): readonly CatalogTool[] {
+  const { tools, seenAt } = catalog ?? {};
+  return tools && seenAt !== undefined && now - seenAt < MAX_AGE_SECONDS ? tools : NO_TOOLS;
+}
+
+const NO_TOOLS: readonly CatalogTool[] = [];
+
+/** A catalog that nobody refreshes is of no use. */
+const LIFETIME_SECONDS = 30 * 86_400;
+
+/** Undefined if the upstream was never tried at its present address. */
+export async function findCatalog(
+  store: Pick<Store, 'get'>,
+  { id, url }: Pick<Upstream, 'id' | 'url'>,
+): Promise<ToolCatalog | undefined> {
+  const catalog = (await store.get<ToolCatalog>(catalogKey(id)))?.value;
+  return catalog?.url === url ? catalog : undefined;
+}
+
+export async function saveCatalog(store: Store, id: string, catalog: ToolCatalog): Promise<void> {
+  await store.set(catalogKey(id), catalog, LIFETIME_SECONDS);
+  // Other processes also read again periodically.
+  await store.publish(CATALOGS_CHANNEL, id).catch(() => undefined);
+}
+
+const leaseKey = (id: string) => `upstream-discovery:${id}`;
+/** Longer than one attempt. */
+const LEASE_SECONDS = 30;
+
+/** Calls `work` unless another process does the same at present. Returns whether it was called. */
+export async function withDiscoveryLease(
+  store: Store,
+  id: string,
+  work: () => Promise<void>,
+): Promise<boolean> {
+  if (!(await store.add(leaseKey(id), true, LEASE_SECONDS))) return false;
+  try {
+    await work();
+  } finally {
+    await store.delete(leaseKey(id)).catch(() => undefined);
+  }
+  return true;
+}

@@ -1,0 +1,90 @@
+// Decides which permission level each tool of an upstream needs.
+import {
+  highestLevel,
+  isAtLeast,
+  type Level,
+  levelIds,
+  type Levels,
+  lowestLevel,
+} from '../permission-levels.ts';
+import type { Upstream } from '../settings/upstreams.ts';
+import type { CatalogTool, ToolHints } from './tool-catalog.ts';
+
+export type LevelRules = {
+  levels: Levels;
+  /** The tools in the settings. */
+  tools: ReadonlyMap<string, Level>;
+  /** The names in `tools`, normalized. */
+  foldedNames: ReadonlySet<string>;
+  /** With `toolLevels: annotations`, the tools that the upstream annotates. */
+  annotated: ReadonlyMap<string, Level>;
+  /** For tools that are in neither. */
+  otherTools: Level;
+  /** For resources, prompts and other methods. */
+  defaultLevel: Level;
+};
+
+/** MCP recommends at most 128. */
+const MAX_NAME_LENGTH = 512;
+
+/** `listed` are the tools in the catalog of the upstream, which count only with `toolLevels: annotations`. */
+export function levelRules(
+  levels: Levels,
+  { tools, defaultLevel, toolLevels }: Pick<Upstream, 'tools' | 'defaultLevel' | 'toolLevels'>,
+  listed: readonly CatalogTool[] = [],
+): LevelRules {
+  const usesAnnotations = toolLevels === 'annotations';
+  return {
+    levels,
+    tools: new Map(tools.map(({ name, level }) => [name, level])),
+    foldedNames: new Set(tools.map(({ name }) => foldName(name))),
+    annotated: usesAnnotations ? annotatedLevels(levels, listed) : new Map(),
+    otherTools: usesAnnotations ? highestLevel(levels) : defaultLevel,
+    defaultLevel,
+  };
+}
+
+/** Of names that an upstream might confuse, each needs the highest level of all. */
+function annotatedLevels(levels: Levels, listed: readonly CatalogTool[]): Map<string, Level> {
+  const byFoldedName = Map.groupBy(listed, ({ name }) => foldName(name));
+  return new Map(
+    [...byFoldedName.values()].flatMap((tools) => {
+      const level = tools
+        .map(({ hints }) => annotatedLevel(levels, hints))
+        .reduce((high, other) => (isAtLeast(levels, high, other) ? high : other));
+      return tools.map(({ name }) => [name, level] as const);
+    }),
+  );
+}
+
+/** Only what the upstream states counts, never a default of MCP. */
+function annotatedLevel(levels: Levels, hints: ToolHints = {}): Level {
+  const { readOnlyHint, destructiveHint } = hints;
+  if (readOnlyHint === true) return lowestLevel(levels);
+  const [, second, third] = levelIds(levels);
+  const isAddition = readOnlyHint === false && destructiveHint === false;
+  return isAddition && second !== undefined && third !== undefined ? second : highestLevel(levels);
+}
+
+/**
+ * True if the name differs from a declared one only in case, Unicode form (NFKC), white space or invisible characters. An upstream that
+ * compares names less strictly would run a tool at the level of another. True also for a name above MAX_NAME_LENGTH, because comparing it is
+ * slow.
+ */
+export function isLookalike({ tools, foldedNames }: LevelRules, name: unknown): boolean {
+  if (typeof name !== 'string' || tools.has(name)) return false;
+  return name.length > MAX_NAME_LENGTH || foldedNames.has(foldName(name));
+}
+
+/** Upper case first: JavaScript has no other case folding for ſ, ß and ı. */
+function foldName(name: string): string {
+  const visible = name
+    .normalize('NFKC')
+    .replace(/[\s\p{Cc}\p{Default_Ignorable_Code_Point}]/gu, '');
+  return visible.toUpperCase().toLowerCase().normalize('NFKC');
+}
+
+export function levelOfTool({ tools, annotated, otherTools }: LevelRules, name: unknown): Level {
+  if (typeof name !== 'string') return otherTools;
+  return tools.get(name) ?? annotated.get(name) ?? otherTools;
+}

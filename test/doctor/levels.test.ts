@@ -1,0 +1,85 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { openDeployment } from '../../src/doctor/deployment.ts';
+import { examine } from '../../src/doctor/examination.ts';
+import type { Finding } from '../../src/doctor/report.ts';
+import { managementClient } from '../../src/management/api/client.ts';
+import type { Levels } from '../../src/permission-levels.ts';
+import type { Upstream } from '../../src/settings/upstreams.ts';
+import { loadSettings } from '../../src/settings/load.ts';
+import {
+  AUTH_URL,
+  KEY,
+  type ManagementHost,
+  openManagementHost,
+  request,
+  RESOURCE_URL,
+} from '../management/management-host.ts';
+
+const UPSTREAM = { id: 'default', setting: 'resourceServer.upstream' } as Upstream;
+
+describe('doctor on permission levels', () => {
+  let host: ManagementHost;
+  before(async () => {
+    host = await openManagementHost();
+    const body = { name: 'Ops', level: 'operations' };
+    expect((await request(host, 'POST', '/api/v1/connectors', { body })).status).to.equal(201);
+  });
+  after(() => host.close());
+
+  async function check(
+    levels: Levels,
+    upstreams: Upstream[] = [],
+    theme?: string,
+  ): Promise<Finding[]> {
+    const settings = loadSettings({ GATEHOUSE_SECRET: 'a root secret of more than 32 characters' });
+    const changed = { ...settings, levels: [...levels], upstreams };
+    const deployment = openDeployment({
+      authUrl: AUTH_URL,
+      resourceUrl: RESOURCE_URL,
+      settings: theme === undefined ? changed : { ...changed, theme },
+      openClient: () => managementClient({ url: host.url, key: KEY }),
+      signal: AbortSignal.timeout(60_000),
+    });
+    try {
+      return await examine(deployment, { onStart: () => {}, onEnd: () => {} }, ['levels']);
+    } finally {
+      deployment.close();
+    }
+  }
+
+  it('connectors and minted tokens whose level is not in the settings are a warning that names them', async () => {
+    const [connectors, tokens, ...others] = await check([{ id: 'analytics', recorded: false }]);
+    expect([connectors?.outcome, connectors?.what]).to.deep.equal([
+      'warning',
+      '1 connector has a level that is not in the settings: "Ops" (operations)',
+    ]);
+    expect(connectors?.remedy).to.contain('(it has analytics)');
+    expect([tokens, ...others]).to.deep.equal([undefined]);
+  });
+
+  it('levels without a title behind an MCP server are a note, and with one pass', async () => {
+    const level = { id: 'operations', recorded: false };
+    const [texts, records] = await check([level], [UPSTREAM]);
+    expect([records?.outcome, texts?.outcome]).to.deep.equal(['ok', 'note']);
+    expect(texts?.what).to.equal('the levels operations have no title');
+    const titled = await check([{ ...level, title: 'Operate' }], [UPSTREAM]);
+    expect(titled.map(({ outcome }) => outcome)).to.deep.equal(['ok']);
+  });
+
+  it('texts of a theme about other levels are a warning', async () => {
+    const theme = join(host.directory, 'theme');
+    mkdirSync(join(theme, 'messages'), { recursive: true });
+    writeFileSync(join(theme, 'messages/en.yaml'), 'levels: { gone: { title: Gone } }');
+    const findings = await check(
+      [{ id: 'operations', title: 'Operate', recorded: false }],
+      [UPSTREAM],
+      theme,
+    );
+    expect(findings.map(({ outcome }) => outcome)).to.have.members(['ok', 'warning']);
+    expect(findings.find(({ outcome }) => outcome === 'warning')?.what).to.match(
+      /not in the settings: gone$/,
+    );
+  });
+});

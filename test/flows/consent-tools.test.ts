@@ -1,0 +1,109 @@
+import { expect } from 'chai';
+import { createConnector } from '../support/management-api.ts';
+import { openConsent } from '../support/connection.ts';
+import { startSystem, type System } from '../support/system.ts';
+import { until } from '../support/until.ts';
+import {
+  type ChangingUpstream,
+  type ListedTool,
+  startChangingV2,
+} from '../support/upstream/changing-upstream.ts';
+
+const READ = { readOnlyHint: true };
+const ADD = { readOnlyHint: false, destructiveHint: false };
+const TOOLS: ListedTool[] = [
+  { name: 'search', title: 'Search <tickets>', annotations: READ },
+  { name: 'show', annotations: { ...READ, title: 'Show a ticket' } },
+  { name: 'comment', title: 'Comment on a ticket', annotations: ADD },
+  ...Array.from({ length: 6 }, (_, n) => ({ name: `remove-${n}`, title: `Remove ${n}` })),
+];
+/** Words of the texts about the sample, in all languages. */
+const SAMPLE_WORDS =
+  /yoga|ヨガ|Maria Silva|マリア|club|member\b|Mitglied|miembro|membre|membro|会員|DE89/i;
+
+describe('The tools on the consent page', () => {
+  let upstream: ChangingUpstream;
+  let system: System;
+  let link: string;
+  before(async () => {
+    upstream = await startChangingV2(TOOLS);
+    system = await startSystem({
+      file: {
+        levels: [{ id: 'read' }, { id: 'write' }, { id: 'full' }],
+        entitlements: [{ match: { subject: 'ada' }, level: 'full' }],
+        resourceServer: { upstream: { url: upstream.url, toolLevels: 'annotations' } },
+      },
+    });
+    upstream.trustIssuer(system.auth);
+    link = (await createConnector(system, { name: 'Desk', level: 'full' })).link;
+    await until('the tools to be known', async () =>
+      (await openConsent(system, { link })).page.html.includes('Show a ticket'),
+    );
+  });
+  after(async () => {
+    await system.stop();
+    await upstream.close();
+  });
+
+  /** The titles that the page shows at each level, the collapsed ones after a `…`. */
+  async function shownTools(): Promise<Record<string, string[]>> {
+    const { page } = await openConsent(system, { link });
+    const [, ...levels] = page.html.split('<div class="level">');
+    return Object.fromEntries(
+      levels.map((html) => {
+        const [level = ''] = /(?<=value=")\w+/.exec(html) ?? [];
+        const [open = '', rest] = html.split('</fieldset>')[0]?.split('<details') ?? [];
+        const titles = (part: string) =>
+          [...part.matchAll(/<bdi class="tool">(.*?)<\/bdi>/g)].map(([, title = '']) => title);
+        return [level, [...titles(open), ...(rest === undefined ? [] : ['…', ...titles(rest)])]];
+      }),
+    );
+  }
+
+  it('each level lists the titles of the tools that it opens, the highest first and all but six collapsed', async () => {
+    const removing = Array.from({ length: 6 }, (_, n) => `Remove ${n}`);
+    const reading = ['Search &lt;tickets&gt;', 'Show a ticket'];
+    expect(await shownTools()).to.deep.equal({
+      read: reading,
+      write: ['Comment on a ticket', ...reading],
+      full: [...removing, '…', 'Comment on a ticket', ...reading],
+    });
+  });
+
+  it('an approval of a page whose tools changed meanwhile shows the page again', async () => {
+    const { decide } = await openConsent(system, { link });
+    await upstream.setTools([...TOOLS, { name: 'list', title: 'List queues', annotations: READ }]);
+    await until('the new tool to be known', async () =>
+      JSON.stringify(await shownTools()).includes('List queues'),
+    );
+    const again = await decide({ decision: 'approve', level: 'read' });
+    if (!('html' in again)) throw new Error('the approval was accepted');
+    expect(again.status).to.equal(409);
+    expect(again.html).to.contain('List queues');
+  });
+
+  for (const language of ['de', 'en', 'es', 'fr', 'ja', 'pt'])
+    it(`the neutral texts contain no word about the sample (${language})`, async () => {
+      const { browser, again } = await openConsent(system, { link });
+      const url = again();
+      url.searchParams.set('ui_locales', language);
+      const { html } = await browser.openConsent(url);
+      expect(html).to.contain(`<html lang="${language}"`);
+      expect(html).to.match(/(Level|Stufe|Nivel|Niveau|レベル|Nível) write/);
+      expect(html).to.not.match(SAMPLE_WORDS);
+    });
+
+  it('the page stays small whatever the upstream lists, and counts what it does not list', async () => {
+    const hostile = { name: `\u202E${'x'.repeat(500)}` };
+    const many = Array.from({ length: 1900 }, (_, n) => ({ name: `${n}-`.padEnd(512, 'x') }));
+    await upstream.setTools([hostile, ...many]);
+    const html = await until('the tools to be known', async () => {
+      const { page } = await openConsent(system, { link });
+      return page.html.includes('>0-xxx') && page.html;
+    });
+    expect(html.length).to.be.below(200_000);
+    expect(/<summary>(.*?)<\/summary>/.exec(html)?.[1]).to.equal('1,895 more tools');
+    expect(html).to.not.include('\u202E');
+    expect(html).to.include(`\uFFFD${'x'.repeat(119)}…</bdi>`);
+  });
+});

@@ -1,0 +1,283 @@
+// Runs the recipes as config/recipes/README.md has them, on free ports.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { parse } from 'yaml';
+import { startGatehouse } from '../src/server.ts';
+import { createLogger } from '../src/observability/logger.ts';
+import { loadSettings } from '../src/settings/load.ts';
+import { gatehouse } from './management/command-line.ts';
+import { loadInProduction, PRODUCTION, temporaryDirectory } from './settings/settings-file.ts';
+import { connect } from './support/connection.ts';
+import { freePorts } from './support/free-ports.ts';
+import { createConnector, requestManagement } from './support/management-api.ts';
+import { HEADERS, message } from './interoperability/messages.ts';
+import { rawRequest } from './support/raw-request.ts';
+import { type LogLine, startSystem, type System } from './support/system.ts';
+import { until } from './support/until.ts';
+import { PYTHON, requireProgram } from './support/programs.ts';
+import { connectV2 } from './support/upstream/sdk-clients.ts';
+
+const ROOT = join(import.meta.dirname, '..');
+const RECIPES = readFileSync(join(ROOT, 'config/recipes/README.md'), 'utf8');
+const STDIO_SERVER = join(import.meta.dirname, 'support/upstream/stdio-server.ts');
+const TOOLS_SERVER = 'config/recipes/tools.py';
+
+/** The text of a recipe, which starts with its heading. */
+function recipe(heading: string): string {
+  const found = RECIPES.split(/^## /m).find((section) => section.startsWith(`${heading}\n`));
+  if (!found) throw new Error(`there is no recipe "${heading}"`);
+  return found;
+}
+
+/** Blocks inside a list are indented. */
+function blocks(text: string, language: string): string[] {
+  const fences = text.matchAll(/^( *)```(\w+)\n([\s\S]*?)^\1```$/gm);
+  return [...fences]
+    .filter(([, , found]) => found === language)
+    .map(([, indent = '', , block = '']) => block.replaceAll(RegExp(`^${indent}`, 'gm'), ''));
+}
+
+/** The line of shell code that contains `part`, with continued lines joined. */
+function commandIn(text: string, part: string): string {
+  const lines = blocks(text, 'sh').flatMap((block) => block.replaceAll('\\\n', ' ').split('\n'));
+  const line = lines.findLast((each) => each.includes(part));
+  if (!line) throw new Error(`the recipe has no command with ${part}`);
+  return line;
+}
+
+function settingsIn(text: string) {
+  const [block = ''] = blocks(text, 'yaml');
+  return parse(block);
+}
+
+/** Of an app, as a tunnel reports it. */
+const ADDRESS = '203.0.113.7';
+
+const running: ChildProcess[] = [];
+
+/** Runs a line of shell code until the tests end, and resolves when it listens on the port. */
+async function runLine(line: string, cwd: string, url: string): Promise<void> {
+  const PATH = [join(ROOT, 'node_modules/.bin'), process.env.PATH].join(':');
+  // A process group of its own, because a shell does not pass on signals.
+  const options = { cwd, env: { ...process.env, PATH }, detached: true } as const;
+  const child = spawn('sh', ['-c', line], { ...options, stdio: ['ignore', 'ignore', 'pipe'] });
+  running.push(child);
+  let errors = '';
+  child.stderr.on('data', (text) => (errors += text));
+  await until(`${line} to listen`, async () => {
+    if (child.exitCode !== null) throw new Error(`${line} ended: ${errors}`);
+    return fetch(url).then(
+      (response) => response.body?.cancel().then(() => true) ?? true,
+      () => false,
+    );
+  });
+}
+
+async function stopAll(): Promise<void> {
+  for (const child of running.splice(0)) {
+    if (child.exitCode !== null || child.pid === undefined) continue;
+    const exited = once(child, 'exit');
+    process.kill(-child.pid, 'SIGKILL');
+    await exited;
+  }
+}
+
+describe('The recipes', () => {
+  const folder = temporaryDirectory();
+  const credential = 'Bearer credential-of-the-python-server';
+  const key = 'key-of-the-bridge-0123456789';
+  let urls: { python: string; bridge: string };
+  let system: System;
+
+  before(async () => {
+    const [python = 0, bridge = 0] = await freePorts(2);
+    urls = { python: `http://127.0.0.1:${python}/mcp`, bridge: `http://127.0.0.1:${bridge}/mcp` };
+    writeFileSync(join(folder, 'tools.credential'), `${credential}\n`);
+    writeFileSync(join(folder, 'mcp-proxy.key'), `${key}\n`);
+    const server = commandIn(recipe('A Python server'), 'TOOLS_CREDENTIAL_FILE')
+      .replace('node_modules/gatehouse', ROOT)
+      .replace('python3', requireProgram(PYTHON))
+      .replace(/^/, `TOOLS_PORT=${python} `);
+    const proxy = commandIn(recipe('A server that speaks stdio'), 'npx mcp-proxy')
+      .replace('--port 9001', `--port ${bridge}`)
+      .replace('npx mcp-proxy', 'mcp-proxy')
+      .replace('node server.js', `${process.execPath} ${STDIO_SERVER}`);
+    await Promise.all([runLine(server, folder, urls.python), runLine(proxy, folder, urls.bridge)]);
+    const upstreamOf = (heading: string, id: string, url: string) => {
+      const { headers } = settingsIn(recipe(heading)).resourceServer.upstream;
+      const [[header, { file }]] = Object.entries<{ file: string }>(headers) as [
+        [string, { file: string }],
+      ];
+      const own = { [header]: { file: join(folder, file) } };
+      return { id, url, headers: own, toolLevels: 'annotations' };
+    };
+    const upstreams = [
+      upstreamOf('A Python server', 'python', urls.python),
+      upstreamOf('A server that speaks stdio', 'bridge', urls.bridge),
+    ];
+    system = await startSystem({ file: { resourceServer: { upstreams } } });
+    for (const id of ['python', 'bridge'])
+      await until(`the tools of ${id} to be read`, async () => {
+        const { seenAt } = (await requestManagement(system, 'GET', `/upstreams/${id}`)) as {
+          seenAt?: string;
+        };
+        return seenAt !== undefined;
+      });
+  });
+  after(async () => {
+    await system?.stop();
+    await stopAll();
+  });
+
+  async function toolsAt(upstream: string, level: string) {
+    const connector = await createConnector(system, { upstream, level });
+    const { accessToken, link } = await connect(system, connector, { level });
+    const client = await connectV2('auto')(link, accessToken);
+    return { client, names: await client.listTools() };
+  }
+
+  it('a Python server serves calls, its annotations decide the levels, and it answers only Gatehouse', async () => {
+    const low = await toolsAt('python', 'analytics');
+    expect(low.names).to.deep.equal(['list_orders']);
+    expect(JSON.stringify(await low.client.callTool('list_orders'))).to.include('two bicycles');
+    await low.client.close();
+    const { client, names } = await toolsAt('python', 'operations');
+    expect(names).to.deep.equal(['list_orders', 'add_order']);
+    const added = await client.callTool('add_order', { what: 'one saddle' });
+    expect(JSON.stringify(added)).to.include('1003: one saddle');
+    expect(await client.callTool('add_order', {})).to.deep.include({ isError: true });
+    await client.close();
+    const body = message('tools/list', {});
+    const statuses = await Promise.all(
+      [
+        HEADERS,
+        { ...HEADERS, authorization: 'Bearer wrong' },
+        { ...HEADERS, authorization: credential, origin: 'https://evil.example' },
+        { ...HEADERS, authorization: credential },
+      ].map(
+        async (headers) => (await fetch(urls.python, { method: 'POST', headers, body })).status,
+      ),
+    );
+    expect(statuses).to.deep.equal([401, 401, 403, 200]);
+  });
+
+  it('a server that speaks stdio serves calls through mcp-proxy, which answers only Gatehouse', async () => {
+    const { client, names } = await toolsAt('bridge', 'analytics');
+    expect(names).to.deep.equal(['read_notes']);
+    expect(JSON.stringify(await client.callTool('read_notes'))).to.include(
+      'called read_notes over stdio',
+    );
+    await client.close();
+    const refused = await fetch(urls.bridge, {
+      method: 'POST',
+      headers: HEADERS,
+      body: message('tools/list', {}),
+    });
+    expect(refused.status).to.equal(401);
+  });
+
+  it('behind a tunnel, the settings of init answer at the public addresses, send people to GitHub and log the address of the app', async () => {
+    const tunnel = recipe('Behind a tunnel');
+    const place = temporaryDirectory();
+    writeFileSync(join(place, 'github.secret'), 'client-secret-of-the-github-app');
+    const [, options = ''] = /gatehouse init (.*)/.exec(commandIn(tunnel, 'gatehouse init')) ?? [];
+    const words = options
+      .trim()
+      .split(/ +/)
+      .map((word) => (word === 'github.secret' ? join(place, word) : word));
+    const written = await gatehouse(['init', '--offline', '--dir', place, ...words], {});
+    expect(written).to.include({ code: 0, stderr: '' });
+    expect(written.stdout).to.include('https://auth.example.com/interaction/callback');
+    const file = parse(readFileSync(join(place, 'gatehouse.yaml'), 'utf8'));
+    expect(file).to.deep.include({
+      listen: { auth: '127.0.0.1:4000', resource: '127.0.0.1:4001' },
+      proxies: 1,
+    });
+    const levels = file.levels.map(({ id }: { id: string }) => id);
+    expect(levels).to.include(settingsIn(tunnel).entitlements[0].level);
+
+    const [auth = 0, resource = 0, management = 0] = await freePorts(3);
+    const environment = {
+      GATEHOUSE_CONFIG: join(place, 'gatehouse.yaml'),
+      GATEHOUSE_AUTH_LISTEN: `127.0.0.1:${auth}`,
+      GATEHOUSE_RESOURCE_LISTEN: `127.0.0.1:${resource}`,
+      GATEHOUSE_MANAGEMENT_URL: `http://127.0.0.1:${management}`,
+      GATEHOUSE_LOG_LEVEL: 'silent',
+    };
+    const settings = loadSettings(environment);
+    expect(settings.production).to.equal(true);
+    const log: LogLine[] = [];
+    const write = (line: string) => void log.push(JSON.parse(line));
+    const gatehouseBehind = await startGatehouse(settings, {
+      logger: createLogger('info', { write }),
+    });
+    try {
+      const created = ['connector', 'create', '--name', 'My tools', '--level', 'full', '--json'];
+      const { link } = JSON.parse((await gatehouse(created, environment)).stdout);
+      /** As the tunnel forwards it. */
+      const through = (url: string) => {
+        const { host, pathname, search } = new URL(url);
+        const port = host === 'auth.example.com' ? auth : resource;
+        return rawRequest(`http://127.0.0.1:${port}`, {
+          path: pathname + search,
+          headers: { host, 'x-forwarded-for': ADDRESS, 'x-forwarded-proto': 'https' },
+        });
+      };
+      const { status, headers } = await through(link);
+      expect(status).to.equal(401);
+      const [, metadata = ''] =
+        /resource_metadata="([^"]+)"/.exec(headers['www-authenticate'] ?? '') ?? [];
+      const document = JSON.parse((await through(metadata)).body);
+      expect(document).to.deep.include({
+        resource: link,
+        authorization_servers: ['https://auth.example.com'],
+      });
+      const account = await through('https://auth.example.com/account');
+      const signIn = new URL(account.headers.location ?? '');
+      expect(signIn.origin + signIn.pathname).to.equal('https://github.com/login/oauth/authorize');
+      expect(signIn.searchParams.get('redirect_uri')).to.equal(
+        'https://auth.example.com/interaction/callback',
+      );
+      const seen = log.filter(({ host, msg }) => msg === 'request' && host !== 'management');
+      expect(seen.map(({ address }) => address)).to.deep.equal(Array(3).fill(ADDRESS));
+      const other = await rawRequest(`http://127.0.0.1:${auth}`, {
+        headers: { host: `127.0.0.1:${auth}` },
+      });
+      expect(other.status).to.equal(421);
+    } finally {
+      await gatehouseBehind.stop(0);
+    }
+  });
+
+  it('with Compose, the recipe adds a server that only Gatehouse reaches, and its settings are accepted', () => {
+    const base = parse(readFileSync(join(ROOT, 'config/compose.yaml'), 'utf8'), { merge: true });
+    const { services, networks } = parse(
+      readFileSync(join(ROOT, 'config/recipes/compose.yaml'), 'utf8'),
+    );
+    const { tools, ...others } = services;
+    expect(base.services).to.include.all.keys(Object.keys(others));
+    expect(others).to.have.all.keys('resource-server', 'authorization-server');
+    expect(Object.keys(base.networks)).not.to.include('tools');
+    expect(networks).to.deep.equal({ tools: { internal: true } });
+    for (const service of Object.values<{ networks: string[] }>(services))
+      expect(service.networks).to.deep.equal(['tools']);
+    expect(tools).not.to.have.any.keys('ports', 'secrets');
+    expect(tools.volumes).to.deep.equal([
+      `./${TOOLS_SERVER.slice('config/'.length)}:/srv/tools.py:ro`,
+    ]);
+    expect(tools.command).to.deep.equal(['python3', '/srv/tools.py']);
+
+    const { upstreams } = loadInProduction({
+      ...PRODUCTION,
+      ...settingsIn(recipe('With Docker Compose')),
+    });
+    const { hostname, port } = new URL(upstreams[0]?.url ?? '');
+    expect(Object.keys(services)).to.include(hostname);
+    const server = readFileSync(join(ROOT, TOOLS_SERVER), 'utf8');
+    expect(server).to.include(`"TOOLS_PORT", "${port}"`).and.include('"TOOLS_HOST"');
+    expect(tools.environment).to.deep.equal({ TOOLS_HOST: '0.0.0.0' });
+  });
+});
