@@ -1,4 +1,5 @@
-// gatehouse.js runs this file.
+#!/usr/bin/env node
+// gatehouse.js runs this file. It is a program too, because npx keeps links to it from earlier versions of a checkout.
 import './settings/library-debug.ts';
 import { runCommandLine } from './command-line.ts';
 
