@@ -151,6 +151,7 @@ async function decide(answers: Answers, options: InitOptions, warn: Warn): Promi
   if (discovery) reportProblem(discovery, warn);
   if (tools?.problem !== undefined) await confirmWithoutTools(tools, options);
   if (tools) reportProblem(tools, warn);
+  if (answers.upstream !== undefined && new URL(answers.upstream).search !== '') warn(QUERY);
   return {
     authUrl,
     resourceUrl,
@@ -165,6 +166,8 @@ async function decide(answers: Answers, options: InitOptions, warn: Warn): Promi
         : { url: answers.upstream, privateNetwork, tools: tools?.found ?? [] },
   };
 }
+
+const QUERY = `the address of the MCP server has a query, which everybody who can read ${SETTINGS_NAME} sees; if it is a credential, send it in a header from a file instead: resourceServer.upstream.headers`;
 
 function reportProblem({ problem, remedy }: Probe<unknown>, warn: Warn): void {
   if (problem !== undefined) warn(`${problem}; ${remedy}`);

@@ -104,6 +104,17 @@ describe('gatehouse init with an MCP server', () => {
     }
   });
 
+  it('an address with a query is written, with a warning that the settings file is not secret', async () => {
+    const [port] = await freePorts(1);
+    const folder = temporaryDirectory();
+    const url = `http://127.0.0.1:${port}/mcp?key=canary`;
+    const { code, stderr } = await init(folder, '--yes', '--offline', '--upstream', url);
+    expect(code).to.equal(0);
+    expect(stderr)
+      .to.match(/^Warning: [^\n]+ has a query[^\n]+resourceServer\.upstream\.headers\.\n$/)
+      .and.not.include('canary');
+  });
+
   it('SUP-10 a file that appears while init reads the tools is not replaced, and nothing else is left', async () => {
     const folder = temporaryDirectory();
     const upstream = await startOpenUpstream(TOOLS, () =>
