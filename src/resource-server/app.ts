@@ -129,7 +129,7 @@ function requireUsableConnector(
     throw gone('this connect link has expired; ask for a fresh one', 'link_expired');
   if (state === 'unconfigured')
     throw gone(
-      'the MCP server of this connect link is no longer configured; ask for a fresh one',
+      'the level or the MCP server of this connect link is no longer configured; ask for a fresh one',
       'link_unconfigured',
     );
   return connector;

@@ -111,8 +111,8 @@ export async function authenticateMintedToken(
 }
 
 /**
- * `bound` and `unbound` tokens were presented with the scheme of the other kind. The settings do not have the MCP server of an `unconfigured`
- * token.
+ * `bound` and `unbound` tokens were presented with the scheme of the other kind. The settings do not have the level or the MCP
+ * server of an `unconfigured` token.
  */
 type Refusal = TokenFault | 'ended' | 'unconfigured' | 'bound' | 'unbound';
 
@@ -122,7 +122,7 @@ const REFUSALS: Record<Refusal, string> = {
   expired: 'the access token has expired: refresh it, or sign in again',
   'wrong-audience': 'the access token is for another address: sign in through this connect link',
   ended: 'this access token, or the sign-in behind it, has ended: refresh it, or sign in again',
-  unconfigured: 'the MCP server of this connect link is no longer configured',
+  unconfigured: 'the level or the MCP server of this connect link is no longer configured',
   bound: 'this access token is bound to a key: send it as DPoP, with a proof of that key',
   unbound: 'this access token is not bound to a key: send it as Bearer',
 };
@@ -132,7 +132,7 @@ const MINTED_REFUSALS: Record<Refusal, string> = {
   expired: 'this minted token has expired; ',
   'wrong-audience': 'this token is for another address; ',
   ended: 'this minted token was revoked; ',
-  unconfigured: 'the MCP server of this minted token is no longer configured; ',
+  unconfigured: 'the level or the MCP server of this minted token is no longer configured; ',
   bound: '',
   unbound: 'minted tokens are sent as Bearer; ',
 };
