@@ -140,9 +140,8 @@ function authorization(router: Router, context: InteractionContext): void {
   const canonicalRequest = canonicalAuthorizationRequest({
     store,
     now,
-    levels: settings.levels,
+    settings,
     resourceUrl: settings.resourceUrl,
-    connectorSettings: settings,
     stayConnected: settings.consent.stayConnected,
     ...settings.authorization,
   });

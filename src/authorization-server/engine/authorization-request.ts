@@ -16,7 +16,6 @@ import {
   levelsUpTo,
   lowest,
   type Level,
-  type Levels,
   OFFLINE_ACCESS,
 } from '../../permission-levels.ts';
 import type { Store } from '../../store/store.ts';
@@ -53,13 +52,12 @@ export const limitAuthorizationRequest: Koa.Middleware = function authorizationR
 
 export type AuthorizationRequestOptions = {
   store: Store;
-  levels: Levels;
   resourceUrl: string;
   /** Id or name of the connector for clients that send no `resource`. */
   defaultConnector?: string;
   /** `offered`: the consent page offers a refresh token even if the client did not ask for one. */
   stayConnected: 'offered' | 'on-request';
-  connectorSettings: ConnectorSettings;
+  settings: ConnectorSettings;
   now: () => number;
 };
 
@@ -112,12 +110,12 @@ async function requestedResource(
   sent: Query[string],
 ): Promise<Query[string]> {
   if (sent === undefined || sent === '') {
-    const { store, resourceUrl, defaultConnector, connectorSettings, now } = options;
+    const { store, resourceUrl, defaultConnector, settings, now } = options;
     if (defaultConnector === undefined) return undefined;
     const connector = await findConnectorNamed(
       store,
       defaultConnector,
-      (each) => connectorState(each, now(), connectorSettings) === 'active',
+      (each) => connectorState(each, now(), settings) === 'active',
     );
     return connector && connectLink(resourceUrl, connector.id);
   }
@@ -133,7 +131,10 @@ async function requestedScope(
   // The engine rejects repeated parameters (RFC 6749 section 3.1).
   if (Array.isArray(query.scope)) return query.scope as unknown as string;
   const ceiling = await connectorLevel(options, query.resource);
-  const { levels, stayConnected } = options;
+  const {
+    settings: { levels },
+    stayConnected,
+  } = options;
   const asked = highestLevelIn(levels, sent);
   const level = lowest(levels, ceiling ?? highestLevel(levels), ...(asked ? [asked] : []));
   const offline = stayConnected === 'offered' || !sent || sent.split(' ').includes(OFFLINE_ACCESS);

@@ -147,8 +147,7 @@ async function tokenPolicy(settings: Settings, { store, now }: Services): Promis
   await store.subscribe(ACCOUNTS_CHANNEL, accounts.drop);
   return {
     resourceUrl: settings.resourceUrl,
-    connectorSettings: settings,
-    levels: settings.levels,
+    settings,
     now,
     readConnector: connectors.read,
     refreshConnector: connectors.refresh,

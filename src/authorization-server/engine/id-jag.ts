@@ -129,7 +129,7 @@ function signatureCheck({ jwksUri, jwks }: TrustedIssuer): SignatureCheck {
 }
 
 async function validateAssertion(
-  { settings: { authUrl }, services: { now }, policy }: IdJagContext,
+  { settings: { authUrl, levels }, services: { now }, policy }: IdJagContext,
   issuers: readonly IssuerWithKeys[],
   { oidc }: Context,
   assertion: string,
@@ -144,7 +144,7 @@ async function validateAssertion(
     issuer: trusted.issuer,
     authUrl,
     resourceUrl: policy.resourceUrl,
-    levels: policy.levels,
+    levels,
     clientId: oidc.client.clientId,
     resource: oidc.params.resource,
     now: now(),
@@ -358,7 +358,7 @@ function idJagGrantId(key: IdJagGrantKey, assertion: readonly (string | number)[
 
 /** Issues no refresh token: the next assertion takes its place (draft section 4.4.3). */
 async function issueToken(
-  { policy: { levels } }: IdJagContext,
+  { settings: { levels } }: IdJagContext,
   ctx: Context,
   describeResource: DescribeResource,
   { grantId, resource, level }: Authorized,

@@ -28,8 +28,7 @@ import { invalidGrant, mapStoreErrors } from './errors.ts';
 
 export type TokenPolicy = {
   resourceUrl: string;
-  connectorSettings: ConnectorSettings;
-  levels: Levels;
+  settings: ConnectorSettings;
   now: () => number;
   readConnector: (id: string) => Promise<Connector | undefined>;
   refreshConnector: (id: string) => Promise<Connector | undefined>;
@@ -60,7 +59,7 @@ export function resourceIndicators(policy: TokenPolicy, signingKid: () => string
           ? await requireLevel(policy, grantedIn(ctx, resource))
           : (await requireConnector(policy, ctx, resource)).level;
       return {
-        scope: [...levelsUpTo(policy.levels, level), OFFLINE_ACCESS].join(' '),
+        scope: [...levelsUpTo(policy.settings.levels, level), OFFLINE_ACCESS].join(' '),
         audience: resource,
         accessTokenFormat: 'jwt',
         jwt: { sign: { alg: SIGNING_ALGORITHM, kid: signingKid() } },
@@ -81,7 +80,7 @@ async function requireConnector(policy: TokenPolicy, ctx: KoaContextWithOIDC, re
     throw new errors.InvalidTarget('request one resource at a time');
   const id = connectorIdOf(policy.resourceUrl, resource);
   const connector = id === undefined ? undefined : await policy.refreshConnector(id);
-  if (!connector || !isUsable(connector, policy.now(), policy.connectorSettings))
+  if (!connector || !isUsable(connector, policy.now(), policy.settings))
     throw new errors.InvalidTarget(UNKNOWN_RESOURCE);
   return connector;
 }
@@ -97,7 +96,7 @@ export async function validateTokenRequest(
 ): Promise<void> {
   const params = ctx.oidc.params ?? {};
   validateResource(params, String(granted.resource));
-  params.scope = narrowedScope(policy.levels, params.scope, String(granted.scope ?? ''));
+  params.scope = narrowedScope(policy.settings.levels, params.scope, String(granted.scope ?? ''));
   if (params.scope === undefined) delete params.scope;
   await requireLevel(policy, granted);
 }
@@ -146,17 +145,17 @@ export async function requireLevel(policy: TokenPolicy, granted: EnginePayload):
   if (access.refusal)
     throw invalidGrant('the account may not use this connect link', access.refusal);
   const level = levelOfScope(granted.scope as string | undefined);
-  if (level === undefined || !isLevel(policy.levels, level))
+  if (level === undefined || !isLevel(policy.settings.levels, level))
     throw invalidGrant('the level of this connection no longer exists', 'level_removed');
-  return lowest(policy.levels, connector.level, access.level, level);
+  return lowest(policy.settings.levels, connector.level, access.level, level);
 }
 
 function connectorEndReason(
-  { now, connectorSettings }: TokenPolicy,
+  { now, settings }: TokenPolicy,
   connector: Connector | undefined,
 ): Reason | undefined {
   if (!connector) return 'connector_deleted';
-  const state = connectorState(connector, now(), connectorSettings);
+  const state = connectorState(connector, now(), settings);
   if (state === 'revoked') return 'connector_revoked';
   if (state === 'unconfigured') return 'connector_unconfigured';
   return state === 'expired' ? 'connector_expired' : undefined;
