@@ -2,9 +2,7 @@ import { loggableAudienceText } from '../connectors/audience.ts';
 import type { ConnectorResource } from '../management/api/resources.ts';
 import { type Asserter, assertersOf, resolveAudienceRule } from '../settings/entitlements.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
-import { type Finding, findingAbout } from './report.ts';
-
-const SHOWN_CONNECTORS = 5;
+import { type Finding, findingAbout, someOf } from './report.ts';
 
 /** Reports rules in audiences of connectors that match nobody, because the identity providers have changed since. */
 export async function checkAudiences({
@@ -20,13 +18,10 @@ export async function checkAudiences({
     .map(({ name, audience = [] }) => ({ name, rules: rulesForNobody(audience, asserters) }))
     .filter(({ rules }) => rules.length > 0);
   if (outdated.length === 0) return [finding.ok('every rule about who may use a connector fits')];
-  const named = outdated
-    .slice(0, SHOWN_CONNECTORS)
-    .map(({ name, rules }) => `"${name}" (${rules.join(', ')})`);
-  const rest = outdated.length - named.length;
+  const named = someOf(outdated.map(({ name, rules }) => `"${name}" (${rules.join(', ')})`));
   return [
     finding.warning({
-      what: `rules about who may use a connector match nobody: ${named.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`,
+      what: `rules about who may use a connector match nobody: ${named}`,
       why: 'the people whom these rules meant cannot use the link; the rules do not fit the identity providers in the settings',
       remedy: `create the connectors again with rules that name one of ${asserters.map(({ id }) => id).join(', ')}, or restore the id of the provider`,
     }),

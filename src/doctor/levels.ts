@@ -4,9 +4,7 @@ import { levelsWithTexts } from '../pages/level-texts.ts';
 import { readMessageFiles } from '../pages/messages.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
-import { type Finding, findingAbout, okIfNone } from './report.ts';
-
-const SHOWN_NAMES = 5;
+import { type Finding, findingAbout, okIfNone, someOf } from './report.ts';
 
 /** Checks that stored connectors and minted tokens have a level of the settings, and that the texts about the levels fit. */
 export async function checkLevels(deployment: ConfiguredDeployment): Promise<Finding[]> {
@@ -30,11 +28,10 @@ async function recordFindings({
   return okIfNone(
     found.flatMap(([kind, stale]) => {
       if (stale.length === 0) return [];
-      const names = stale.slice(0, SHOWN_NAMES).map(({ name, level }) => `"${name}" (${level})`);
-      const more = stale.length > SHOWN_NAMES ? ` and ${stale.length - SHOWN_NAMES} more` : '';
+      const names = someOf(stale.map(({ name, level }) => `"${name}" (${level})`));
       return [
         finding.warning({
-          what: `${stale.length} ${kind}${stale.length === 1 ? ' has' : 's have'} a level that is not in the settings: ${names.join(', ')}${more}`,
+          what: `${stale.length} ${kind}${stale.length === 1 ? ' has' : 's have'} a level that is not in the settings: ${names}`,
           why: 'they give no access',
           remedy: `revoke them, or add their level to levels again (it has ${levelIds(levels).join(', ')})`,
         }),
@@ -63,7 +60,7 @@ function textFindings({ levels, upstreams, theme }: Settings): Finding[] {
     ...(untitled.length > 0
       ? [
           findingAbout('levels', 'levels').note({
-            what: `the levels ${untitled.map(({ id }) => id).join(', ')} have no title`,
+            what: `these levels have no title: ${untitled.map(({ id }) => id).join(', ')}`,
             why: 'the consent page shows their ids and the titles of their tools, but does not say what they mean',
             remedy: 'write title and sees for each level in the settings',
           }),

@@ -32,6 +32,14 @@ export function findingAbout(check: string, about: string) {
   };
 }
 
+const SHOWN = 5;
+
+/** Lists the first few items, and the number of the others. */
+export function someOf(items: readonly string[]): string {
+  const more = items.length - SHOWN;
+  return items.slice(0, SHOWN).join(', ') + (more > 0 ? ` and ${more} more` : '');
+}
+
 export function okIfNone(findings: Finding[], ok: Finding): Finding[] {
   return findings.length > 0 ? findings : [ok];
 }

@@ -51,7 +51,7 @@ function secretFileFindings({ secretFile }: Settings): Finding[] {
       : [
           finding.warning({
             what: `other users of this computer may use ${secretFile}`,
-            why: 'whoever reads it can read the store and manage Gatehouse',
+            why: 'a user who reads it can read the store and manage Gatehouse',
             remedy: `chmod 600 ${secretFile}`,
           }),
         ],

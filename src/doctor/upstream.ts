@@ -15,7 +15,7 @@ import { readStored } from '../store/name-key.ts';
 import { closeRedis, connectRedis } from '../store/redis-client.ts';
 import { version } from '../version.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
-import { type Finding, findingAbout, type FindingFactory, okIfNone } from './report.ts';
+import { type Finding, findingAbout, type FindingFactory, okIfNone, someOf } from './report.ts';
 
 const TIMEOUT_MS = 10_000;
 
@@ -30,8 +30,6 @@ export async function checkUpstreams(deployment: ConfiguredDeployment): Promise<
   return (await Promise.all([...findings, recordFindings(deployment)])).flat();
 }
 
-const SHOWN_NAMES = 5;
-
 /** Reports connectors and minted tokens whose MCP server is not in the settings. */
 async function recordFindings({
   settings: { upstreams },
@@ -45,13 +43,12 @@ async function recordFindings({
   );
   if (lost.length === 0) return [];
   const ids = upstreams.map(({ id }) => id).join(', ') || 'none: the sample serves calls';
-  const names = lost
-    .slice(0, SHOWN_NAMES)
-    .map(({ name, upstream = DEFAULT_UPSTREAM }) => `"${name}" (${upstream})`);
-  const more = lost.length > SHOWN_NAMES ? ` and ${lost.length - SHOWN_NAMES} more` : '';
+  const names = someOf(
+    lost.map(({ name, upstream = DEFAULT_UPSTREAM }) => `"${name}" (${upstream})`),
+  );
   return [
     finding.warning({
-      what: `${lost.length} connectors or minted tokens lead to an MCP server that is not in the settings: ${names.join(', ')}${more}`,
+      what: `${lost.length} connectors or minted tokens lead to an MCP server that is not in the settings: ${names}`,
       why: 'they give no access',
       remedy: `revoke them, or add their server to the settings again (it has ${ids})`,
     }),

@@ -63,7 +63,7 @@ describe('doctor on permission levels', () => {
     const level = { id: 'operations', recorded: false };
     const [texts, records] = await check([level], [UPSTREAM]);
     expect([records?.outcome, texts?.outcome]).to.deep.equal(['ok', 'note']);
-    expect(texts?.what).to.equal('the levels operations have no title');
+    expect(texts?.what).to.equal('these levels have no title: operations');
     const titled = await check([{ ...level, title: 'Operate' }], [UPSTREAM]);
     expect(titled.map(({ outcome }) => outcome)).to.deep.equal(['ok']);
   });
