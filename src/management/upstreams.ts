@@ -6,7 +6,12 @@ import { listMintedTokens } from '../minted-tokens/minted-tokens.ts';
 import { isAtLeast, type Level, levelIds } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import { findUpstream, type LeadsToUpstream, type Upstream } from '../settings/upstreams.ts';
-import { findCatalog, type ToolCatalog, usableTools } from '../upstreams/tool-catalog.ts';
+import {
+  findCatalog,
+  missingTools,
+  type ToolCatalog,
+  usableTools,
+} from '../upstreams/tool-catalog.ts';
 import { isLookalike, levelOfTool, levelRules } from '../upstreams/tool-levels.ts';
 import type { Page, UpstreamResource } from './api/resources.ts';
 import type { ManagementContext } from './context.ts';
@@ -99,7 +104,7 @@ async function resource(
     triedAt: catalog && isoTime(catalog.triedAt),
     error: catalog?.error,
     tools,
-    missingTools: missingTools(upstream, catalog),
+    missingTools: catalog?.seenAt === undefined ? [] : missingTools(upstream, catalog.tools),
     levels: levelIds(settings.levels).map((level) => ({
       level,
       tools: tools.filter((tool) => isCallable(settings, tool, level)).length,
@@ -129,10 +134,4 @@ function toolsOf(
     isDeclared: rules.tools.has(name),
     ...hints,
   }));
-}
-
-function missingTools({ tools }: Upstream, catalog: ToolCatalog | undefined): string[] {
-  if (catalog?.seenAt === undefined) return [];
-  const names = new Set(catalog.tools.map(({ name }) => name));
-  return tools.map(({ name }) => name).filter((name) => !names.has(name));
 }

@@ -1,19 +1,26 @@
-import { isAtLeast, type Level, levelIds } from '../permission-levels.ts';
-import type { CatalogTool } from './tool-catalog.ts';
-import { isLookalike, levelOfTool, type LevelRules } from './tool-levels.ts';
+import { isAtLeast, type Level, levelIds, type Levels } from '../permission-levels.ts';
+import type { Upstream } from '../settings/upstreams.ts';
+import { type CatalogTool, type ToolCatalog, usableTools } from './tool-catalog.ts';
+import { isLookalike, levelOfTool, levelRules } from './tool-levels.ts';
 
-/** Returns the titles of the tools that a level opens: those that need the highest level first, then in the order of the upstream. */
+/**
+ * Returns a function that returns the titles of the tools that a level opens: those that need the highest level first, then in the order of the
+ * upstream.
+ */
 export function openedTools(
-  rules: LevelRules,
-  tools: readonly CatalogTool[],
-  level: Level,
-): string[] {
-  const known = tools.filter(({ name }) => !isLookalike(rules, name));
+  levels: Levels,
+  upstream: Upstream,
+  catalog: ToolCatalog,
+  now: number,
+): (level: Level) => string[] {
+  const rules = levelRules(levels, upstream, usableTools(catalog, now));
+  const known = catalog.tools.filter(({ name }) => !isLookalike(rules, name));
   const byLevel = Map.groupBy(known, ({ name }) => levelOfTool(rules, name));
-  return levelIds(rules.levels)
-    .filter((each) => isAtLeast(rules.levels, level, each))
-    .toReversed()
-    .flatMap((each) => (byLevel.get(each) ?? []).map(titleOf));
+  return (level) =>
+    levelIds(levels)
+      .filter((each) => isAtLeast(levels, level, each))
+      .toReversed()
+      .flatMap((each) => (byLevel.get(each) ?? []).map(titleOf));
 }
 
 const MAX_LENGTH = 120;

@@ -48,6 +48,15 @@ export type ToolCatalog = {
   error?: CatalogFault;
 };
 
+/** Returns the names in the settings that the MCP server lacks. */
+export function missingTools(
+  upstream: Pick<Upstream, 'tools'>,
+  tools: readonly CatalogTool[],
+): string[] {
+  const names = new Set(tools.map(({ name }) => name));
+  return upstream.tools.map(({ name }) => name).filter((name) => !names.has(name));
+}
+
 /**
  * An upstream may have changed its tools since. With `toolLevels: annotations`, tools need the highest level once they could not be read for so
  * long.

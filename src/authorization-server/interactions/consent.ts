@@ -40,8 +40,7 @@ import {
 import { findUpstream } from '../../settings/upstreams.ts';
 import type { Store } from '../../store/store.ts';
 import { openedTools } from '../../upstreams/opened-tools.ts';
-import { findCatalog, usableTools } from '../../upstreams/tool-catalog.ts';
-import { levelRules } from '../../upstreams/tool-levels.ts';
+import { findCatalog } from '../../upstreams/tool-catalog.ts';
 import { isIdentifiedByHost } from '../engine/client-metadata-documents.ts';
 import { createGrant } from '../engine/grant-models.ts';
 import { isLoopbackRedirect, isOwnOrigin, redirectDestination } from '../engine/redirect-uris.ts';
@@ -312,8 +311,7 @@ async function toolReader(
   if (!upstream) return undefined;
   const catalog = await findCatalog(store, upstream);
   if (catalog?.seenAt === undefined) return undefined;
-  const rules = levelRules(settings.levels, upstream, usableTools(catalog, now()));
-  return (level) => openedTools(rules, catalog.tools, level);
+  return openedTools(settings.levels, upstream, catalog, now());
 }
 
 /** Checks the redirect URI again: the client may have changed since the authorization request. */

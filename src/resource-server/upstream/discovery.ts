@@ -10,7 +10,11 @@ import {
 import type { SigningKey } from '../../keys/signing-keys.ts';
 import { highestLevel, type Level, type Levels } from '../../permission-levels.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
-import type { CatalogTool, DiscoveryFault } from '../../upstreams/tool-catalog.ts';
+import {
+  type CatalogTool,
+  type DiscoveryFault,
+  missingTools,
+} from '../../upstreams/tool-catalog.ts';
 import type { Caller } from '../authenticate.ts';
 import { membersOf } from '../json-rpc.ts';
 import { CALLER_HEADER, callerHeader } from './caller-header.ts';
@@ -371,7 +375,7 @@ export function compareTools(
     needed.set(level, (needed.get(level) ?? 0) + 1);
   }
   return {
-    missing: [...declared].filter((name) => !names.has(name)),
+    missing: missingTools(upstream, tools),
     undeclared: [...names].filter((name) => !declared.has(name)),
     needed,
   };

@@ -6,6 +6,7 @@ import type { Upstream } from '../../settings/upstreams.ts';
 import {
   CATALOGS_CHANNEL,
   findCatalog,
+  missingTools,
   saveCatalog,
   type ToolCatalog,
   withDiscoveryLease,
@@ -169,8 +170,7 @@ function reporter({ logger }: Services, upstream: Upstream): (catalog: ToolCatal
   const what = origin + pathname;
   let reported: string | undefined;
   return ({ tools, error }) => {
-    const names = new Set(tools.map(({ name }) => name));
-    const missing = upstream.tools.map(({ name }) => name).filter((name) => !names.has(name));
+    const missing = missingTools(upstream, tools);
     const state = JSON.stringify(error ?? missing);
     if (state === reported) return;
     reported = state;
@@ -180,7 +180,7 @@ function reporter({ logger }: Services, upstream: Upstream): (catalog: ToolCatal
       return logger.warn(details, 'the tools of the MCP server cannot be read');
     }
     if (missing.length === 0) return;
-    const remedy = `correct the names in ${upstream.setting}.tools; the MCP server has ${listOf([...names])}`;
+    const remedy = `correct the names in ${upstream.setting}.tools; the MCP server has ${listOf(tools.map(({ name }) => name))}`;
     logger.warn(
       { what, reason: `it has no tool ${listOf(missing)}`, remedy },
       'the MCP server lacks tools that are in the settings',
