@@ -11,8 +11,7 @@ import type { Settings } from './settings/settings.ts';
 import { findUpstream, type Upstream } from './settings/upstreams.ts';
 import type { Store } from './store/store.ts';
 import { openedTools } from './upstreams/opened-tools.ts';
-import { findCatalog, type ToolCatalog, usableTools } from './upstreams/tool-catalog.ts';
-import { levelRules } from './upstreams/tool-levels.ts';
+import { findCatalog, type ToolCatalog } from './upstreams/tool-catalog.ts';
 
 /** Lists the addresses, the number of tools that each level opens, and the next step: in development with a connect link. */
 export async function startupMessage(
@@ -71,7 +70,7 @@ function toolLines(
   const name = `MCP server ${upstream.name}`;
   if (catalog?.seenAt === undefined || catalog.error)
     return [
-      `${name}: its tools cannot be read at present (${catalog?.error?.message ?? 'no answer so far'}).`,
+      `${name}: its tools cannot be read at present (${catalog?.error?.message ?? 'no answer so far'}). Gatehouse tries again, and the log says what to check.`,
     ];
   const counts = levelIds(settings.levels).map(
     (level) => `${level} opens ${openedBy(settings, upstream, catalog, level).length}`,
@@ -85,8 +84,7 @@ function openedBy(
   catalog: ToolCatalog,
   level: Level,
 ): string[] {
-  const listed = usableTools(catalog, Date.now() / 1000);
-  return openedTools(levelRules(levels, upstream, listed), catalog.tools, level);
+  return openedTools(levels, upstream, catalog, Date.now() / 1000)(level);
 }
 
 function emptyLinkLines(
