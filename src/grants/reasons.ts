@@ -16,7 +16,8 @@ export const REASONS = {
   connector_revoked: 'The connect link was revoked.',
   connector_expired: 'The connect link has expired.',
   connector_deleted: 'The connect link was deleted.',
-  connector_unconfigured: 'The settings no longer have the level or the MCP server of the connect link.',
+  connector_unconfigured:
+    'The settings no longer have the level or the MCP server of the connect link.',
   level_removed: 'The permission level no longer exists in the settings.',
   account_disabled: 'The account of the person was disabled.',
   account_deleted: 'The account of the person is not known any more.',

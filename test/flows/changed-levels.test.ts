@@ -140,7 +140,9 @@ describe('Changed levels', () => {
       method: 'ping',
     });
     expect(ping.status).to.equal(410);
-    expect(ping.text).to.match(/the level or the MCP server of this connect link .*; ask for a fresh one/);
+    expect(ping.text).to.match(
+      /the level or the MCP server of this connect link .*; ask for a fresh one/,
+    );
     expect((await showConnector(running(), connector)).state).to.equal('unconfigured');
     const refused = await refresh(server, client, refreshToken);
     expect([refused.status, refused.body.error]).to.deep.equal([400, 'invalid_grant']);
