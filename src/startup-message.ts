@@ -5,6 +5,7 @@ import { claudeCommand } from './connectors/app-instructions.ts';
 import { connectLink } from './connectors/connect-link.ts';
 import type { Connector } from './connectors/connector.ts';
 import { firstConnector } from './connectors/first-connector.ts';
+import { levelTextMismatch } from './pages/level-texts.ts';
 import { highestLevel, type Level, levelIds } from './permission-levels.ts';
 import type { Running } from './server.ts';
 import type { Settings } from './settings/settings.ts';
@@ -18,7 +19,13 @@ export async function startupMessage(
   settings: Settings,
   { store, urls }: Pick<Running, 'store' | 'urls'>,
 ): Promise<string> {
-  const lines = [`${settings.productName} is running.`, '', ...hostLines(urls, settings)];
+  const texts = urls.auth === undefined ? [] : levelTextLines(settings);
+  const lines = [
+    `${settings.productName} is running.`,
+    '',
+    ...hostLines(urls, settings),
+    ...(texts.length > 0 ? ['', ...texts] : []),
+  ];
   if (urls.resource === undefined) return [...lines, '', ...nextStep(settings, urls)].join('\n');
   const servers = await Promise.all(
     settings.upstreams.map(async (upstream) => ({
@@ -43,6 +50,24 @@ export async function startupMessage(
     '',
     'Press Ctrl-C to stop.',
   ].join('\n');
+}
+
+/** The consent page shows these texts. */
+function levelTextLines(settings: Settings): string[] {
+  const { unknown, untitled } = levelTextMismatch(settings);
+  const known = levelIds(settings.levels).join(', ');
+  return [
+    ...(unknown.length > 0
+      ? [
+          `The theme has texts about levels that are not in the settings: ${unknown.join(', ')}. Name levels of the settings (${known}) in its message files.`,
+        ]
+      : []),
+    ...(untitled.length > 0
+      ? [
+          `Levels without a title: ${untitled.join(', ')}. Write title and sees for each in levels, or the consent page shows only the id and the tools.`,
+        ]
+      : []),
+  ];
 }
 
 const CATALOG_WAIT_MS = 5000;

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { createConnector, listConnectors } from '../src/connectors/connectors.ts';
@@ -9,6 +9,7 @@ import { startupMessage } from '../src/startup-message.ts';
 import { runServer } from './support/main-process.ts';
 import { freePorts } from './support/free-ports.ts';
 import { type ChangingUpstream, startChangingV2 } from './support/upstream/changing-upstream.ts';
+import { temporaryDirectory } from './settings/settings-file.ts';
 import { createDeployment, type Deployment } from './support/system.ts';
 
 describe('The startup message', () => {
@@ -74,6 +75,25 @@ describe('The startup message', () => {
       expect(message).to.include(`Connect link "${host}" (full): `);
     });
 
+    it('texts about levels that do not fit the settings are named, with what to change', async () => {
+      const levels = [{ id: 'look' }, { id: 'change', title: 'Change' }];
+      const entitlements = [{ match: { subject: 'ada' }, level: 'change' }];
+      const theme = temporaryDirectory();
+      mkdirSync(join(theme, 'messages'));
+      writeFileSync(join(theme, 'messages/en.yaml'), 'levels: { gone: { title: Gone } }');
+      place = await inFront({}, { levels, entitlements, theme });
+      upstream.trustIssuer(place.facts.auth);
+      const message = await messageWith();
+      expect(message).to.include(
+        'The theme has texts about levels that are not in the settings: gone. Name levels of the settings (look, change) in its message files.\n',
+      );
+      expect(message).to.include(
+        'Levels without a title: look. Write title and sees for each in levels, or',
+      );
+      writeFileSync(join(theme, 'messages/en.yaml'), 'levels: { look: { title: Look } }');
+      expect(await messageWith()).to.not.match(/title|theme/);
+    });
+
     it('a link that shows no tools is explained, with what to change', async () => {
       place = await inFront();
       upstream.trustIssuer(place.facts.auth);
@@ -116,6 +136,7 @@ describe('The startup message', () => {
       upstream.trustIssuer(place.facts.auth);
       const { stdout } = await runServer(environment, /Ctrl-C/, ['--upstream', upstream.url]);
       expect(stdout).to.include('read opens 1, write opens 2, full opens 3 of 3 tools.');
+      expect(stdout).to.not.include('without a title');
       expect(stdout).to.match(/Connect link ".*" \(full\): /);
     });
 

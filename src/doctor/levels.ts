@@ -1,7 +1,5 @@
-import { join } from 'node:path';
 import { isLevel, levelIds } from '../permission-levels.ts';
-import { levelsWithTexts } from '../pages/level-texts.ts';
-import { readMessageFiles } from '../pages/messages.ts';
+import { levelTextMismatch } from '../pages/level-texts.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
 import { type Finding, findingAbout, okIfNone, someOf } from './report.ts';
@@ -41,12 +39,10 @@ async function recordFindings({
   );
 }
 
-function textFindings({ levels, upstreams, theme }: Settings): Finding[] {
-  if (upstreams.length === 0) return [];
+function textFindings(settings: Settings): Finding[] {
+  const { levels, theme } = settings;
   const finding = findingAbout('levels', theme ?? 'levels');
-  const inTheme = theme === undefined ? new Set() : levelsWithTexts(messagesOf(theme));
-  const unknown = [...inTheme].filter((id) => !isLevel(levels, id));
-  const untitled = levels.filter(({ id, title }) => title === undefined && !inTheme.has(id));
+  const { unknown, untitled } = levelTextMismatch(settings);
   return [
     ...(unknown.length > 0
       ? [
@@ -60,15 +56,11 @@ function textFindings({ levels, upstreams, theme }: Settings): Finding[] {
     ...(untitled.length > 0
       ? [
           findingAbout('levels', 'levels').note({
-            what: `these levels have no title: ${untitled.map(({ id }) => id).join(', ')}`,
+            what: `these levels have no title: ${untitled.join(', ')}`,
             why: 'the consent page shows their ids and the titles of their tools, but does not say what they mean',
             remedy: 'write title and sees for each level in the settings',
           }),
         ]
       : []),
   ];
-}
-
-function messagesOf(theme: string) {
-  return readMessageFiles(join(theme, 'messages'));
 }

@@ -1,19 +1,49 @@
 // The texts about the permission levels: those of the theme, else of the settings, else of the sample, else a neutral title.
-import type { LevelDefinition, Levels, LocalizedText } from '../permission-levels.ts';
+import { join } from 'node:path';
+import {
+  isLevel,
+  type Level,
+  type LevelDefinition,
+  type Levels,
+  type LocalizedText,
+} from '../permission-levels.ts';
+import type { Settings } from '../settings/settings.ts';
 import {
   FALLBACK_LANGUAGE,
   lazyFiles,
   levelOfText,
   type MessageFile,
   type MessageFiles,
+  readMessageFiles,
 } from './messages.ts';
 
 const PARTS = ['title', 'sees', 'hidden', 'example'] as const;
 /** Has the value `level`. */
 const NEUTRAL_TITLE = 'neutralLevel';
 
+/** `unknown`: levels that the theme describes and the settings lack. `untitled`: levels of the settings that nobody gave a title. */
+export type LevelTextMismatch = { unknown: Level[]; untitled: Level[] };
+
+/** Compares the operator's texts with the levels of the settings. Both lists are empty if the sample serves calls. */
+export function levelTextMismatch({
+  levels,
+  upstreams,
+  theme,
+}: Pick<Settings, 'levels' | 'upstreams' | 'theme'>): LevelTextMismatch {
+  if (upstreams.length === 0) return { unknown: [], untitled: [] };
+  const described =
+    theme === undefined
+      ? new Set<Level>()
+      : levelsWithTexts(readMessageFiles(join(theme, 'messages')));
+  const untitled = levels.filter(({ id, title }) => title === undefined && !described.has(id));
+  return {
+    unknown: [...described].filter((id) => !isLevel(levels, id)),
+    untitled: untitled.map(({ id }) => id),
+  };
+}
+
 /** Returns the ids of the levels that the files have texts about. */
-export function levelsWithTexts(files: Map<string, MessageFile>): Set<string> {
+function levelsWithTexts(files: Map<string, MessageFile>): Set<string> {
   const keys = [...files.values()].flatMap((file) => [...file.keys()]);
   return new Set(keys.flatMap((key) => levelOfText(key) ?? []));
 }
