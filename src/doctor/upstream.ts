@@ -21,13 +21,33 @@ const TIMEOUT_MS = 10_000;
 
 /** Checks that each of the operator's MCP servers answers, has the tools in the settings, and is the only one that stored records lead to. */
 export async function checkUpstreams(deployment: ConfiguredDeployment): Promise<Finding[]> {
+  const { upstreams, roles } = deployment.settings;
+  const answers = roles.includes('resource-server')
+    ? tryUpstreams(deployment)
+    : upstreams.map(notTried);
+  return (await Promise.all([answers, recordFindings(deployment)])).flat();
+}
+
+/** Another process may lack the credentials, and the network, of the processes that send requests. */
+function notTried({ url }: Upstream): Finding {
+  return findingAbout('upstream', shownUrl(url)).unknown(
+    'the MCP server was not tried, because only processes with the role resource-server send requests to it: run doctor with the settings of one',
+  );
+}
+
+async function tryUpstreams(deployment: ConfiguredDeployment): Promise<Finding[]> {
   const { settings } = deployment;
-  const keys =
-    settings.upstreams.length === 0
-      ? undefined
-      : await readSigningKeys(settings).catch(() => undefined);
-  const findings = settings.upstreams.map((upstream) => checkUpstream(deployment, upstream, keys));
-  return (await Promise.all([...findings, recordFindings(deployment)])).flat();
+  const { upstreams } = settings;
+  if (upstreams.length === 0) return [];
+  const keys = await readSigningKeys(settings).catch(() => undefined);
+  const tried = upstreams.map((upstream) => checkUpstream(deployment, upstream, keys));
+  return (await Promise.all(tried)).flat();
+}
+
+/** A query may contain a secret. */
+function shownUrl(url: string): string {
+  const { origin, pathname } = new URL(url);
+  return origin + pathname;
 }
 
 /** Reports connectors and minted tokens whose MCP server is not in the settings. */
@@ -61,8 +81,7 @@ async function checkUpstream(
   keys: readonly SigningKey[] | undefined,
 ): Promise<Finding[]> {
   const { settings } = deployment;
-  const { origin, pathname } = new URL(upstream.url);
-  const finding = findingAbout('upstream', origin + pathname);
+  const finding = findingAbout('upstream', shownUrl(upstream.url));
   const now = deployment.now() / 1000;
   try {
     const { revision, tools } = await discoverTools({

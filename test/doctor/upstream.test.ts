@@ -180,6 +180,37 @@ describe("doctor's check of the MCP server", () => {
     expect(problem?.remedy).to.include('resourceServer.upstreams[1].url');
   });
 
+  it('without the role resource-server, the MCP server gets no request and is not checked, and connectors without a server are still named', async () => {
+    let requests = 0;
+    const server = await listenOnLoopback(
+      createServer((_req, res) => {
+        requests += 1;
+        res.writeHead(401).end();
+      }),
+    );
+    const upstream = {
+      ...upstreamSchema.parse({ url: `${server.origin}/mcp?key=canary` }),
+      id: 'orders',
+      name: 'orders',
+      headers: {},
+      defaultLevel: 'full',
+      setting: 'resourceServer.upstreams[0]',
+    };
+    const roles = ['authorization-server' as const, 'management' as const];
+    const settings = { ...good.settings, roles, upstreams: [upstream] };
+    const findings = await good.examine({ settings }, ['upstream']);
+    await server.stop();
+    expect(requests).to.equal(0);
+    expect(findings.map(({ outcome, about }) => [outcome, about])).to.deep.equal([
+      ['warning', 'resourceServer.upstreams'],
+      ['unknown', `${server.origin}/mcp`],
+    ]);
+    expect(findings[0]?.what).to.include('"Ops" (default)');
+    expect(findings[1]?.what).to.match(
+      /only processes with the role resource-server .* run doctor/,
+    );
+  });
+
   it('connectors whose MCP server is not in the settings are a warning that names them', async () => {
     const upstream = {
       ...upstreamSchema.parse({ url: String(servers[0]?.url), tools: ALL }),
