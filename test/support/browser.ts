@@ -171,7 +171,8 @@ async function followRedirects(
     const response = await load(jar, url, { ...next, headers: { ...from, ...next.headers } });
     const location = response.headers.get('location');
     if (response.status < 300 || response.status > 399 || !location) return readPage(url, response);
-    await response.body?.cancel();
+    // Cancelling the body would close the connection.
+    await response.arrayBuffer();
     url = new URL(location, url);
     if (response.status !== 307 && response.status !== 308) next = { method: 'GET' };
   }
