@@ -2,16 +2,19 @@ import { type Command, Option } from 'commander';
 import { details, plain, type Terminal } from '../management/commands/terminal.ts';
 import type { InitResult } from './init.ts';
 import { PROVIDERS } from './providers.ts';
+import { HEADER_EXAMPLE } from './upstream-headers.ts';
 
 const HELP = `
 It asks what it needs to know, or takes it from options. It reads the tools of your MCP server, and writes a commented
 gatehouse.yaml and, readable only by you, gatehouse.secret. It overwrites nothing. Change gatehouse.yaml as you like.
 
-Client secrets are never options: init asks for them without showing them, or reads them from a file.
+Client secrets are never options: init asks for them without showing them, or reads them from a file. A credential for your MCP server is in
+an environment variable, here and whenever Gatehouse starts.
 
 Examples:
   $ gatehouse init
   $ gatehouse init --yes --upstream http://localhost:9000/mcp
+  $ gatehouse init --yes --upstream https://tools.example.com/mcp --upstream-header "Authorization: TOOLS_AUTHORIZATION"
   $ gatehouse init --yes --auth-url https://auth.example.com --resource-url https://mcp.example.com \\
       --idp okta --issuer https://example.okta.com --client-id 0oa1a2b3c4 --client-secret-file okta.secret \\
       --upstream https://tools.example.com/mcp`;
@@ -25,6 +28,7 @@ type Options = {
   clientId?: string;
   clientSecretFile?: string;
   upstream?: string;
+  upstreamHeader?: string[];
   privateNetwork?: boolean;
   dir: string;
   offline?: boolean;
@@ -48,12 +52,17 @@ export function addInitCommand(program: Command, terminal: Terminal): void {
     .option('--client-id <id>', 'client id at the identity provider')
     .option('--client-secret-file <file>', 'file with the client secret')
     .option('--upstream <url>', 'your MCP server (default: the built-in sample)')
+    .option(
+      '--upstream-header <header>',
+      `header that your MCP server requires, and the environment variable with its value, such as "${HEADER_EXAMPLE}"; repeat it for more`,
+      (text: string, earlier: string[] = []) => [...earlier, text],
+    )
     .option('--private-network', 'accept plain http to your MCP server on another computer')
     .option('--dir <folder>', 'where to write the files', '.')
     .option('--offline', 'contact neither the identity provider nor your MCP server')
     .option('--yes', 'ask nothing, and accept the default of each option')
     .addHelpText('after', HELP)
-    .action(async ({ dir, yes, offline, privateNetwork, ...given }: Options) => {
+    .action(async ({ dir, yes, offline, privateNetwork, upstreamHeader, ...given }: Options) => {
       const { environment, input, progress } = terminal;
       const isTerminal = input?.isTTY === true && progress.isTTY === true;
       // Imported here, because it loads an MCP client, which would delay every other command.
@@ -63,6 +72,7 @@ export function addInitCommand(program: Command, terminal: Terminal): void {
         folder: dir,
         acceptsSuggestions: yes === true,
         privateNetwork: privateNetwork === true,
+        upstreamHeaders: upstreamHeader ?? [],
         offline: offline === true,
         environment,
         streams: isTerminal ? { input, output: progress } : undefined,
@@ -95,12 +105,17 @@ function toolsText({ tools }: InitResult): string[] {
   return ['', `Suggested levels of ${tools.length} tools: ${each}. Check them in the settings.`];
 }
 
-function nextSteps({ provider, redirectUri, level }: InitResult, folder: string): string[] {
+function nextSteps(result: InitResult, folder: string): string[] {
+  const { provider, redirectUri, level, variables } = result;
+  const start =
+    variables.length === 0
+      ? 'Start Gatehouse'
+      : `With ${[...new Set(variables)].join(', ')} in the environment, start Gatehouse`;
   const go = folder === '.' ? [] : [`Go there: cd ${folder}`];
   if (redirectUri === undefined)
     return [
       ...go,
-      'Start Gatehouse, which prints a connect link: npx gatehouse start',
+      `${start}, which prints a connect link: npx gatehouse start`,
       'Check it: npx gatehouse doctor',
     ];
   return [
@@ -108,7 +123,7 @@ function nextSteps({ provider, redirectUri, level }: InitResult, folder: string)
     ...provider.registration.map((step) => step.replace(/\.$/, '')),
     'Say in the settings who may connect (entitlements)',
     ...go,
-    'Start Gatehouse: npx gatehouse start',
+    `${start}: npx gatehouse start`,
     'Check it: npx gatehouse doctor',
     `Create a connect link: npx gatehouse connector create --name "My connector" --level ${level}`,
   ];

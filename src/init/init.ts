@@ -11,8 +11,8 @@ import { parseSettingsText } from '../settings/read-source.ts';
 import type { Secrets } from '../settings/secret-file.ts';
 import { type ClassifiedTool, SUGGESTED_LEVELS } from './levels.ts';
 import { NotWritten, requireFreeNames, writeNewFiles } from './new-files.ts';
-import { type Probe, probeIssuer, readTools } from './probes.ts';
-import { askOpenQuestions, askYesOrNo, type Streams } from './prompts.ts';
+import { type Probe, probeIssuer, readTools, type ToolProbe } from './probes.ts';
+import { askOpenQuestions, askOptionally, askYesOrNo, type Streams } from './prompts.ts';
 import { type Provider, PROVIDER } from './providers.ts';
 import {
   type Answers,
@@ -33,6 +33,7 @@ import {
   SETTINGS_NAME,
   settingsText,
 } from './settings-text.ts';
+import { HEADER_EXAMPLE, readUpstreamHeaders, type UpstreamHeader } from './upstream-headers.ts';
 
 export type InitOptions = {
   /** The answers in the options of the command line. */
@@ -41,6 +42,8 @@ export type InitOptions = {
   acceptsSuggestions: boolean;
   /** Plain http to an MCP server on another computer is intended. */
   privateNetwork: boolean;
+  /** Each with a header name and the environment variable with its value. */
+  upstreamHeaders: readonly string[];
   /** Contact neither the identity provider nor the MCP server. */
   offline: boolean;
   /** That of the process if undefined. */
@@ -57,6 +60,8 @@ export type InitResult = {
   provider: Provider;
   /** To be registered at the identity provider. */
   redirectUri?: string;
+  /** The environment variables that the settings name. */
+  variables: string[];
   tools: readonly ClassifiedTool[];
   warnings: string[];
   /** Suggested for a first connect link. */
@@ -77,16 +82,18 @@ export async function init(options: InitOptions): Promise<InitResult> {
   const text = settingsText(decisions);
   const secrets = secretsFor(answers, folder, warn);
   const tree = parseSettingsText(text, SETTINGS_NAME);
-  requireValidSettings({ tree, folder: resolve(folder) }, secrets, environment);
+  const { provider, authUrl, clientId, upstream } = decisions;
+  const variables = upstream?.headers.map(({ variable }) => variable) ?? [];
+  requireValidSettings({ tree, folder: resolve(folder) }, secrets, environment, variables);
   writeNewFiles(folder, [
     { name: SECRET_NAME, content: secretText(secrets), mode: 0o600 },
     { name: SETTINGS_NAME, content: text, mode: 0o644 },
   ]);
-  const { provider, authUrl, clientId, upstream } = decisions;
   return {
     files: [SETTINGS_NAME, SECRET_NAME].map((name) => resolve(folder, name)),
     provider,
     ...(clientId === undefined ? {} : { redirectUri: redirectUri(authUrl) }),
+    variables,
     tools: upstream?.tools ?? [],
     warnings,
     level: upstream ? lowestLevel(SUGGESTED_LEVELS) : 'operations',
@@ -106,13 +113,16 @@ async function completeAnswers(options: InitOptions): Promise<Answers> {
         `  ${nameOf(question.flag)}: given nothing; expected ${wanted(question, known)}`,
     );
     const why = missing.length > 0 && !acceptsSuggestions ? NO_TERMINAL : '';
-    requireNone([...wrongOptions(known), ...missing], why);
+    requireNone(
+      [...wrongOptions(known, options), ...unusedHeaders(known, options), ...missing],
+      why,
+    );
     return known;
   }
-  requireNone(wrongOptions(known));
+  requireNone(wrongOptions(known, options));
   const answers = await askOpenQuestions(known, streams);
   // An answer can contradict an option.
-  requireNone(wrongOptions(answers));
+  requireNone([...wrongOptions(answers, options), ...unusedHeaders(answers, options)]);
   return answers;
 }
 
@@ -121,10 +131,23 @@ function wanted({ description, example }: Question, answers: Answers): string {
   return such === undefined ? description : `${description}, such as ${such}`;
 }
 
-function wrongOptions(answers: Answers): string[] {
-  return checkAnswers(answers).map(
-    ({ flag, given, expected }) => `  ${flag}: given ${given}; expected ${expected}`,
-  );
+function wrongOptions(
+  answers: Answers,
+  { upstreamHeaders, environment }: Pick<InitOptions, 'upstreamHeaders' | 'environment'>,
+): string[] {
+  const { problems } = readUpstreamHeaders(upstreamHeaders, environment);
+  return [
+    ...checkAnswers(answers),
+    ...problems.map((problem) => ({ flag: HEADER_FLAG, ...problem })),
+  ].map(({ flag, given, expected }) => `  ${flag}: given ${given}; expected ${expected}`);
+}
+
+const HEADER_FLAG = '--upstream-header';
+
+function unusedHeaders({ upstream }: Answers, { upstreamHeaders }: InitOptions): string[] {
+  return upstream === undefined && upstreamHeaders.length > 0
+    ? [`  ${HEADER_FLAG}: given a header; expected no value without --upstream`]
+    : [];
 }
 
 function requireNone(problems: readonly string[], why = ''): void {
@@ -140,15 +163,16 @@ async function decide(answers: Answers, options: InitOptions, warn: Warn): Promi
   const { authUrl = '', resourceUrl = '', store = '', clientId, clientSecretFile } = answers;
   const issuer = provider.issuer.kind === 'fixed' ? provider.issuer.value : answers.issuer;
   const privateNetwork = await isPrivateNetwork(answers.upstream, options);
-  const [discovery, tools] = await Promise.all([
+  const [discovery, upstream] = await Promise.all([
     issuer === undefined || provider.hasNoDiscovery || options.offline
       ? undefined
       : probeIssuer(issuer),
-    answers.upstream === undefined || options.offline
+    answers.upstream === undefined
       ? undefined
-      : readTools(answers.upstream, authUrl),
+      : readUpstream({ url: answers.upstream, authUrl, privateNetwork }, options),
   ]);
   if (discovery) reportProblem(discovery, warn);
+  const tools = upstream?.tools;
   if (tools?.problem !== undefined) await confirmWithoutTools(tools, options);
   if (tools) reportProblem(tools, warn);
   if (answers.upstream !== undefined && new URL(answers.upstream).search !== '') warn(QUERY);
@@ -163,9 +187,44 @@ async function decide(answers: Answers, options: InitOptions, warn: Warn): Promi
     upstream:
       answers.upstream === undefined
         ? undefined
-        : { url: answers.upstream, privateNetwork, tools: tools?.found ?? [] },
+        : {
+            url: answers.upstream,
+            privateNetwork,
+            headers: upstream?.headers ?? [],
+            tools: tools?.found ?? [],
+          },
   };
 }
+
+type McpServer = { url: string; authUrl: string; privateNetwork: boolean };
+
+/** Asks for a header on a terminal if the MCP server refuses a request without one. */
+async function readUpstream(
+  { url, authUrl, privateNetwork }: McpServer,
+  options: InitOptions,
+): Promise<{ headers: readonly UpstreamHeader[]; tools?: ToolProbe }> {
+  const { upstreamHeaders, environment, offline, streams, acceptsSuggestions } = options;
+  const given = readUpstreamHeaders(upstreamHeaders, environment);
+  const isReadable = url.startsWith('http:') && !isLoopbackUrl(url) && !privateNetwork;
+  if (isReadable && given.headers.length > 0) throw new InvalidArgumentError(READABLE);
+  if (offline) return { headers: given.headers };
+  const tools = await readTools(url, authUrl, given);
+  const canAsk = streams && !acceptsSuggestions && !isReadable && given.headers.length === 0;
+  if (!tools.isRefused || !canAsk) return { headers: given.headers, tools };
+  const text = await askOptionally(
+    `${tools.problem}. Header with the credential that it requires, and the environment variable with its value (empty: none)`,
+    {
+      placeholder: HEADER_EXAMPLE,
+      check: (answer) => readUpstreamHeaders([answer], environment).problems[0]?.expected,
+    },
+    streams,
+  );
+  if (text === '') return { headers: [], tools };
+  const asked = readUpstreamHeaders([text], environment);
+  return { headers: asked.headers, tools: await readTools(url, authUrl, asked) };
+}
+
+const READABLE = `the address of the MCP server is plain http, so others on the way can read the value of ${HEADER_FLAG}: use https, or --private-network if nobody else can listen on the network`;
 
 const QUERY = `the address of the MCP server has a query, which everybody who can read ${SETTINGS_NAME} sees; if it is a credential, send it in a header from a file instead: resourceServer.upstream.headers`;
 

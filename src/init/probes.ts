@@ -3,6 +3,7 @@ import { DiscoveryError, discoverTools } from '../resource-server/upstream/disco
 import { errorCode } from '../settings/source.ts';
 import { version } from '../version.ts';
 import { type ClassifiedTool, classifyTools, SUGGESTED_LEVELS } from './levels.ts';
+import { HEADER_EXAMPLE, type UpstreamHeader, type UpstreamHeaders } from './upstream-headers.ts';
 
 const UPSTREAM_TIMEOUT_MS = 10_000;
 const PROVIDER_TIMEOUT_MS = 5000;
@@ -11,8 +12,17 @@ const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 /** `problem` is a sentence without a full stop, and `remedy` says what to do. */
 export type Probe<T> = { found: T; problem?: string; remedy?: string };
 
-/** Suggests a level for each tool of the MCP server. Sends no caller header, which only a running Gatehouse can sign. */
-export async function readTools(url: string, issuer: string): Promise<Probe<ClassifiedTool[]>> {
+/** `isRefused`: the MCP server answers with HTTP 401 or 403. */
+export type ToolProbe = Probe<ClassifiedTool[]> & { isRefused?: boolean };
+
+/**
+ * Suggests a level for each tool of the MCP server. Sends the headers, but no caller header, which only a running Gatehouse can sign.
+ */
+export async function readTools(
+  url: string,
+  issuer: string,
+  { headers, values }: UpstreamHeaders,
+): Promise<ToolProbe> {
   const { origin, pathname } = new URL(url);
   const name = `the MCP server ${origin}${pathname}`;
   try {
@@ -21,7 +31,7 @@ export async function readTools(url: string, issuer: string): Promise<Probe<Clas
       issuer,
       // For the caller header, which is not sent.
       levels: SUGGESTED_LEVELS,
-      credentials: {},
+      credentials: values,
       maxAnswerBytes: MAX_ANSWER_BYTES,
       version,
       timeout: UPSTREAM_TIMEOUT_MS,
@@ -36,12 +46,18 @@ export async function readTools(url: string, issuer: string): Promise<Probe<Clas
     };
   } catch (error) {
     if (!(error instanceof DiscoveryError)) throw error;
-    const remedy =
-      error.fault === 'rejected'
-        ? 'if it requires the header Gatehouse-Caller, start Gatehouse; gatehouse doctor then lists its tools'
-        : 'check the address, and that the server runs';
-    return { found: [], problem: `${name} ${error.message}`, remedy };
+    const isRefused = error.fault === 'rejected';
+    const remedy = isRefused
+      ? `${credentialRemedy(headers)}; if it requires the header Gatehouse-Caller, start Gatehouse; gatehouse doctor then lists its tools`
+      : 'check the address, and that the server runs';
+    return { found: [], problem: `${name} ${error.message}`, remedy, isRefused };
   }
+}
+
+function credentialRemedy(headers: readonly UpstreamHeader[]): string {
+  return headers.length > 0
+    ? `check ${headers.map(({ variable }) => variable).join(', ')}`
+    : `if it requires a credential, set an environment variable to it, and name the variable: --upstream-header "${HEADER_EXAMPLE}"`;
 }
 
 /** Compares the issuer with its discovery document (OpenID Connect Discovery section 4). */

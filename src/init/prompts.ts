@@ -59,6 +59,20 @@ async function ask(
   return answer?.trim();
 }
 
+/** Resolves with an empty text if the person enters none. `check` returns what is expected instead of a wrong answer. Throws Cancelled. */
+export async function askOptionally(
+  message: string,
+  { placeholder, check }: { placeholder: string; check: (text: string) => string | undefined },
+  streams: Streams,
+): Promise<string> {
+  const validate = (given: string | undefined) => {
+    const answer = given?.trim() ?? '';
+    const expected = answer === '' ? undefined : check(answer);
+    return expected === undefined ? undefined : `Expected ${expected}.`;
+  };
+  return (await answerTo(text({ ...streams, message, placeholder, validate })))?.trim() ?? '';
+}
+
 /** Throws Cancelled. */
 export function askYesOrNo(message: string, streams: Streams): Promise<boolean> {
   return answerTo(confirm({ ...streams, message, initialValue: false }));

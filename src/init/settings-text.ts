@@ -4,6 +4,7 @@ import { isLoopbackUrl } from '../settings/addresses.ts';
 import type { LevelDefinition } from '../permission-levels.ts';
 import { type ClassifiedTool, SUGGESTED_LEVELS } from './levels.ts';
 import type { Provider } from './providers.ts';
+import type { UpstreamHeader } from './upstream-headers.ts';
 
 export const SETTINGS_NAME = 'gatehouse.yaml';
 export const SECRET_NAME = 'gatehouse.secret';
@@ -20,7 +21,14 @@ export type Decisions = {
   issuer: string | undefined;
   clientId: string | undefined;
   clientSecretFile: string | undefined;
-  upstream: { url: string; privateNetwork: boolean; tools: readonly ClassifiedTool[] } | undefined;
+  upstream:
+    | {
+        url: string;
+        privateNetwork: boolean;
+        headers: readonly UpstreamHeader[];
+        tools: readonly ClassifiedTool[];
+      }
+    | undefined;
 };
 
 /** Returns a settings file in YAML. */
@@ -179,6 +187,7 @@ const SAMPLE = `# Without an MCP server of your own, connect links lead to the b
 function resourceServer({
   url,
   privateNetwork,
+  headers,
   tools,
 }: NonNullable<Decisions['upstream']>): string {
   const lines = [
@@ -190,11 +199,23 @@ function resourceServer({
           'privateNetwork: true',
         ]
       : []),
+    ...headerLines(headers),
     '# The level that tools need which are not in the list, and resources, prompts and other methods.',
     'defaultLevel: full',
     ...toolLines(tools),
   ];
   return `resourceServer:\n  upstream:\n${indented(lines, 4)}`;
+}
+
+function headerLines(headers: readonly UpstreamHeader[]): string[] {
+  if (headers.length === 0) return [];
+  return [
+    '# Sent with every request. The values are in these environment variables, which Gatehouse reads when it starts.',
+    'headers:',
+    ...headers.map(
+      ({ name, variable }) => `  ${scalarInBraces(name)}: { env: ${scalarInBraces(variable)} }`,
+    ),
+  ];
 }
 
 function toolLines(tools: readonly ClassifiedTool[]): string[] {
@@ -223,9 +244,12 @@ const MAX_TITLE_LENGTH = 60;
 function toolLine({ name, title, level }: ClassifiedTool): string {
   const text = oneLine(title);
   const comment = text === '' || text === name ? '' : ` # ${text}`;
-  // Fewer characters are safe between braces.
-  const safe = /^[\w-]+$/.test(name) ? scalar(name) : JSON.stringify(name);
-  return `- { name: ${safe}, level: ${level} }${comment}`;
+  return `- { name: ${scalarInBraces(name)}, level: ${level} }${comment}`;
+}
+
+/** Also for a key. Fewer characters are safe there. */
+function scalarInBraces(name: string): string {
+  return /^[\w-]+$/.test(name) ? scalar(name) : JSON.stringify(name);
 }
 
 /** Text of the MCP server must not end the comment. */

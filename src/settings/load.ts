@@ -177,15 +177,20 @@ function keptSecret(source: Source, dataDir: string, name: string): string {
   }
 }
 
-/** Throws SettingsError if Gatehouse would not start with a file and its secrets. Of other variables, only NODE_ENV counts. */
+/** Throws SettingsError if Gatehouse would not start with a file and its secrets. Of other variables, only NODE_ENV and `names` count. */
 export function requireValidSettings(
   { tree, folder }: SettingsTree,
   secrets: Secrets,
-  { NODE_ENV }: Environment = process.env,
+  environment: Environment = process.env,
+  names: readonly string[] = [],
 ): void {
+  const variables = ['NODE_ENV', ...names].map((name) => [name, environment[name]]);
   // The secret file does not exist yet, so its content takes the way of the environment.
   const document = withValue(tree, ['secretFile'], undefined);
-  resolveSettings(sourceOf({ tree: document, folder }, { NODE_ENV, ...secrets }), false);
+  resolveSettings(
+    sourceOf({ tree: document, folder }, { ...Object.fromEntries(variables), ...secrets }),
+    false,
+  );
 }
 
 /** `sound` contains the valid top-level settings, so that checks across settings can run despite other issues. */

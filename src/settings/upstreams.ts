@@ -75,39 +75,55 @@ function sendsRequests({ roles }: Partial<SettingsFile>): boolean {
   return roles === undefined || roles.includes('resource-server');
 }
 
-type Context = {
-  source: Source;
-  environment: Environment;
-  levels: Levels;
-  sendsHeaders: boolean;
-};
+type HeaderContext = { source: Source; environment: Environment; sendsHeaders: boolean };
+
+type Context = HeaderContext & { levels: Levels };
 
 function readUpstream(context: Context, path: Path, given: Listed): Reading<Upstream> {
   const {
-    headers,
+    headers: named,
     id = DEFAULT_UPSTREAM,
     name = new URL(given.url).host,
     defaultLevel = highestLevel(context.levels),
     ...others
   } = given;
-  const all = Object.entries(headers).map(([header, value]) =>
-    readHeader(context, [...path, 'headers', header], header, value),
+  const { value: headers, issues } = readHeaders(
+    context,
+    [...path, 'headers'],
+    Object.entries(named),
   );
-  const names = Object.keys(headers).map((header) => header.toLowerCase());
+  if (!headers) return { issues };
+  const setting = pathName(path);
+  return { value: { ...others, id, name, defaultLevel, headers, setting }, issues };
+}
+
+function readHeaders(
+  context: HeaderContext,
+  path: Path,
+  headers: readonly (readonly [name: string, value: HeaderValue])[],
+): Reading<Upstream['headers']> {
+  const all = headers.map(([header, value]) =>
+    readHeader(context, [...path, header], header, value),
+  );
+  const names = headers.map(([header]) => header.toLowerCase());
   const isRepeated = new Set(names).size < names.length;
   const issues = [
-    ...(isRepeated
-      ? [issueAt(context.source, [...path, 'headers'], 'each header once, whatever its case')]
-      : []),
+    ...(isRepeated ? [issueAt(context.source, path, 'each header once, whatever its case')] : []),
     ...all.flatMap((reading) => reading.issues),
   ];
   if (issues.length > 0) return { issues };
   const values = all.flatMap(({ value }, n) => (value === undefined ? [] : [[names[n], value]]));
-  const setting = pathName(path);
-  return {
-    value: { ...others, id, name, defaultLevel, headers: Object.fromEntries(values), setting },
-    issues,
-  };
+  return { value: Object.fromEntries(values), issues };
+}
+
+/** Reads the values of headers from environment variables, as the settings file names them: `{Authorization: {env: TOOLS_AUTHORIZATION}}`. */
+export function readHeaderVariables(
+  headers: readonly (readonly [name: string, variable: string])[],
+  environment: Environment = process.env,
+): Reading<Upstream['headers']> {
+  const source = { document: undefined, variables: [], folder: '', environment, issues: [] };
+  const named = headers.map(([name, env]) => [name, { env }] as const);
+  return readHeaders({ source, environment, sendsHeaders: true }, [], named);
 }
 
 /** RFC 9110 section 5.6.2. */
@@ -146,7 +162,7 @@ function isReserved(name: string): boolean {
 type HeaderValue = UpstreamInFile['headers'][string];
 
 function readHeader(
-  context: Context,
+  context: HeaderContext,
   path: Path,
   header: string,
   given: HeaderValue,
@@ -167,7 +183,7 @@ function readHeader(
 }
 
 function headerText(
-  { source, environment }: Context,
+  { source, environment }: HeaderContext,
   setting: string,
   given: HeaderValue,
 ): Reading<string> {

@@ -22,7 +22,15 @@ export function initOffline(folder: string, ...args: string[]): Promise<Outcome>
 }
 
 export function init(folder: string, ...args: string[]): Promise<Outcome> {
-  return gatehouse(['init', '--dir', folder, ...args], {});
+  return initWith({}, folder, ...args);
+}
+
+export function initWith(
+  environment: Record<string, string>,
+  folder: string,
+  ...args: string[]
+): Promise<Outcome> {
+  return gatehouse(['init', '--dir', folder, ...args], environment);
 }
 
 /** Requires that init refuses without a trace, and resolves to its error. */

@@ -1,6 +1,6 @@
 // An MCP server with the given tools that accepts everybody, as operators have before Gatehouse is in front of it.
 import { randomUUID } from 'node:crypto';
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage } from 'node:http';
 import { toNodeHandler } from '@modelcontextprotocol/node';
 import { Server as ServerV1 } from '@modelcontextprotocol/sdk/server/index.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
@@ -23,10 +23,10 @@ function resultOf(name: string) {
   return { content: [{ type: 'text' as const, text: `called ${name}` }] };
 }
 
-/** Speaks 2026-07-28, and the 2025 revisions without sessions. `onRequest` runs before each response. */
+/** Speaks 2026-07-28, and the 2025 revisions without sessions. `accepts` runs before each response; requests that it does not accept get 403. */
 export async function startOpenUpstream(
   tools: readonly ListedTool[],
-  onRequest = () => {},
+  accepts = (_request: IncomingMessage) => true,
 ): Promise<OpenUpstream> {
   const handler = createMcpHandler(() => {
     const server = new Server(INFO, CAPABILITIES);
@@ -36,8 +36,7 @@ export async function startOpenUpstream(
   });
   const answer = toNodeHandler(handler);
   const server = createServer((request, response) => {
-    onRequest();
-    return answer(request, response);
+    return accepts(request) ? answer(request, response) : response.writeHead(403).end();
   });
   const { origin, stop } = await listenOnLoopback(server);
   return { url: `${origin}/mcp`, stop };

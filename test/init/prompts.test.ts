@@ -10,6 +10,7 @@ import { temporaryDirectory } from '../settings/settings-file.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { listenOnLoopback } from '../support/loopback-server.ts';
 import { nodeArguments } from '../support/node-arguments.ts';
+import { startOpenUpstream } from './open-upstream.ts';
 import { loadWritten, namesIn, read, words } from './files.ts';
 
 const [ENTER, DOWN, CTRL_C] = ['\r', '\u001B[B', '\u0003'];
@@ -33,7 +34,11 @@ function typist(dialogue: Dialogue, type: (keys: string) => void): (chunk: strin
 }
 
 /** Runs init in this process on a terminal at which somebody has the dialogue. */
-async function talk(args: readonly string[], dialogue: Dialogue) {
+async function talk(
+  args: readonly string[],
+  dialogue: Dialogue,
+  environment: Record<string, string> = {},
+) {
   const stdin = Object.assign(new PassThrough(), { isTTY: true, setRawMode: () => stdin });
   const stderr = Object.assign(new PassThrough(), { isTTY: true, columns: 200 });
   const stdout = new PassThrough();
@@ -43,7 +48,7 @@ async function talk(args: readonly string[], dialogue: Dialogue) {
     shown += chunk;
     answer(chunk);
   });
-  const code = await runCommandLine(['init', ...args], { stdin, stdout, stderr, environment: {} });
+  const code = await runCommandLine(['init', ...args], { stdin, stdout, stderr, environment });
   stdout.end();
   return { code, shown, stdout: String(stdout.read() ?? '') };
 }
@@ -136,6 +141,36 @@ describe('the questions of gatehouse init', () => {
     );
     expect(code, shown).to.equal(1);
     expect(namesIn(folder)).to.deep.equal([]);
+  });
+
+  it('a header is asked for only if the MCP server refuses, and the tools are then read with its value', async () => {
+    const key = 'typed-nowhere-0123456789';
+    const tools = [{ name: 'search', annotations: { readOnlyHint: true } }];
+    const upstream = await startOpenUpstream(
+      tools,
+      ({ headers }) => headers['x-tools-key'] === key,
+    );
+    const folder = temporaryDirectory();
+    const local = '--auth-url http://localhost:4000 --resource-url http://localhost:4001';
+    const others = `--idp development ${local} --store sqlite:own.sqlite`;
+    const { code, shown } = await talk(
+      ['--dir', folder, '--upstream', upstream.url, ...words(others)],
+      [
+        [
+          /refuses Gatehouse \(HTTP 403\)\. Header with the credential/,
+          `x-tools-key: NONE${ENTER}`,
+        ],
+        [/Expected a variable with a value/, `${'\u007F'.repeat(4)}TOOLS_KEY${ENTER}`],
+      ],
+      { TOOLS_KEY: key },
+    );
+    await upstream.stop();
+    expect(code, shown).to.equal(0);
+    expect(shown).to.not.include(key).and.not.include('Go on without');
+    const [written] = loadWritten(folder, { TOOLS_KEY: key }).upstreams;
+    expect(written?.headers).to.deep.equal({ 'x-tools-key': key });
+    expect(written?.tools).to.deep.equal([{ name: 'search', level: 'read' }]);
+    expect(read(folder, 'gatehouse.yaml')).to.not.include(key);
   });
 
   it('an issuer whose discovery document is missing or names another issuer is a warning', async () => {

@@ -6,7 +6,17 @@ import { temporaryDirectory } from '../settings/settings-file.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { listenOnLoopback } from '../support/loopback-server.ts';
 import { startUpstreamV2 } from '../support/upstream/sdk-v2.ts';
-import { init, initOffline, loadWritten, namesIn, PUBLIC, read, words } from './files.ts';
+import {
+  init,
+  initOffline,
+  initWith,
+  loadWritten,
+  namesIn,
+  PUBLIC,
+  read,
+  refusedInit,
+  words,
+} from './files.ts';
 import { startOpenUpstream, startOpenUpstreamV1 } from './open-upstream.ts';
 
 const HOSTILE = `drop: [table] # "all" 'of' them\n  level: read\u0085\u2028\u007F`;
@@ -32,6 +42,12 @@ const SUGGESTED = {
   [HOSTILE]: 'read',
   true: 'full',
 };
+
+const TOOLS_KEY = 'tools-key-0123456789-canary';
+
+function startProtectedUpstream() {
+  return startOpenUpstream(TOOLS, (request) => request.headers['x-tools-key'] === TOOLS_KEY);
+}
 
 function levelsOf(folder: string): Record<string, string> {
   const [upstream] = loadWritten(folder).upstreams;
@@ -86,7 +102,11 @@ describe('gatehouse init with an MCP server', () => {
     try {
       for (const [url, says] of [
         [`http://127.0.0.1:${port}/mcp`, 'does not listen (connection refused)'],
-        [demanding.url, 'refuses Gatehouse (HTTP 401); if it requires the header Gatehouse-Caller'],
+        [demanding.url, 'refuses Gatehouse (HTTP 401); if it requires a credential'],
+        [
+          demanding.url,
+          '--upstream-header "Authorization: TOOLS_AUTHORIZATION"; if it requires the header Gatehouse-Caller',
+        ],
         [`${page.origin}/mcp`, 'is not valid MCP'],
       ] as const) {
         const folder = temporaryDirectory();
@@ -104,6 +124,81 @@ describe('gatehouse init with an MCP server', () => {
     }
   });
 
+  it('SUP-10 a header named by its variable is sent when the tools are read, and no file or output has its value', async () => {
+    const upstream = await startProtectedUpstream();
+    const folder = temporaryDirectory();
+    const args = [
+      '--yes',
+      '--upstream',
+      upstream.url,
+      '--upstream-header',
+      'x-tools-key: TOOLS_KEY',
+    ];
+    const { code, stdout, stderr } = await initWith({ TOOLS_KEY }, folder, ...args);
+    await upstream.stop();
+    expect(code, stderr).to.equal(0);
+    expect(stdout).to.include('Suggested levels of 7 tools');
+    expect(stdout).to.include('With TOOLS_KEY in the environment, start Gatehouse');
+    expect(read(folder, 'gatehouse.yaml')).to.include('x-tools-key: { env: TOOLS_KEY }');
+    expect(loadWritten(folder, { TOOLS_KEY }).upstreams[0]?.headers).to.deep.equal({
+      'x-tools-key': TOOLS_KEY,
+    });
+    const texts = [stdout, stderr, ...namesIn(folder).map((name) => read(folder, name))];
+    for (const text of texts) expect(text).to.not.include(TOOLS_KEY);
+  });
+
+  it('a header whose value the server refuses is a warning that names its variable', async () => {
+    const upstream = await startProtectedUpstream();
+    const folder = temporaryDirectory();
+    const args = [
+      '--yes',
+      '--upstream',
+      upstream.url,
+      '--upstream-header',
+      'x-tools-key: TOOLS_KEY',
+    ];
+    const { code, stderr } = await initWith({ TOOLS_KEY: 'wrong-and-secret' }, folder, ...args);
+    await upstream.stop();
+    expect(code).to.equal(0);
+    expect(stderr).to.match(/refuses Gatehouse \(HTTP 403\); check TOOLS_KEY;/);
+    expect(stderr).to.not.include('wrong-and-secret');
+  });
+
+  it('wrong headers are reported at once with what is expected, and never with a value', async () => {
+    const folder = temporaryDirectory();
+    const wrong = [
+      ['Authorization', 'a header and the environment variable with its value'],
+      ['Authorization: Bearer hunter2', 'the name of an environment variable'],
+      ['x-a: UNSET_VARIABLE', 'UNSET_VARIABLE, which is not set'],
+      ['Host: TOOLS_KEY', 'a header that Gatehouse sets itself'],
+      ['x-b: GATEHOUSE_SECRET', 'a variable of your own'],
+      ['x-c: TOOLS_KEY', 'each header once'],
+      ['X-C: TOOLS_KEY', 'each header once'],
+    ] as const;
+    const environment = { TOOLS_KEY, GATEHOUSE_SECRET: 'root-secret-of-this-test' };
+    const args = words('--yes --offline --upstream http://localhost:1/mcp');
+    for (const [text] of wrong) args.push('--upstream-header', text);
+    const { code, stderr } = await initWith(environment, folder, ...args);
+    expect(code).to.equal(2);
+    for (const [, says] of wrong) expect(stderr).to.include(says);
+    for (const value of ['hunter2', TOOLS_KEY, 'root-secret']) expect(stderr).to.not.include(value);
+    expect(namesIn(folder)).to.deep.equal([]);
+    expect(await refusedInit('--yes', '--upstream-header', 'x-a: HOME')).to.include(
+      'no value without --upstream',
+    );
+  });
+
+  it('SUP-10 a header is not sent with plain http to another computer unless the network is private', async () => {
+    const folder = temporaryDirectory();
+    const args = words('--yes --offline --upstream http://tools.example.com/mcp --upstream-header');
+    const named = [...args, 'x-a: TOOLS_KEY'];
+    const { code, stderr } = await initWith({ TOOLS_KEY }, folder, ...named);
+    expect(code).to.equal(2);
+    expect(stderr).to.include('plain http').and.include('--private-network');
+    const accepted = await initWith({ TOOLS_KEY }, folder, ...named, '--private-network');
+    expect(accepted.code, accepted.stderr).to.equal(0);
+  });
+
   it('an address with a query is written, with a warning that the settings file is not secret', async () => {
     const [port] = await freePorts(1);
     const folder = temporaryDirectory();
@@ -117,9 +212,10 @@ describe('gatehouse init with an MCP server', () => {
 
   it('SUP-10 a file that appears while init reads the tools is not replaced, and nothing else is left', async () => {
     const folder = temporaryDirectory();
-    const upstream = await startOpenUpstream(TOOLS, () =>
-      writeFileSync(join(folder, 'gatehouse.yaml'), 'mine'),
-    );
+    const upstream = await startOpenUpstream(TOOLS, () => {
+      writeFileSync(join(folder, 'gatehouse.yaml'), 'mine');
+      return true;
+    });
     const { code, stderr } = await init(folder, '--yes', '--upstream', upstream.url);
     await upstream.stop();
     expect(code).to.equal(1);
@@ -132,6 +228,7 @@ describe('gatehouse init with an MCP server', () => {
     const folder = join(temporaryDirectory(), 'a');
     const upstream = await startOpenUpstream(TOOLS, () => {
       mkdirSync(join(folder, 'gatehouse.yaml'), { recursive: true });
+      return true;
     });
     const { code } = await init(folder, '--yes', '--upstream', upstream.url);
     await upstream.stop();
