@@ -110,15 +110,22 @@ function textOf(parts: Part[]): string {
   return parts.map((part) => (typeof part === 'string' ? part : part.text)).join('');
 }
 
+/** Parsed texts by language. Most texts are the same in the theme check and at each start in this process. */
+const formats = new Map<string, IntlMessageFormat>();
+
+function formatOf(language: string, text: string): IntlMessageFormat {
+  const key = `${language} ${text}`;
+  const format = formats.get(key) ?? new IntlMessageFormat(text, language);
+  formats.set(key, format);
+  return format;
+}
+
 function createTranslator(language: string, texts: Map<string, string>): Translator {
-  const formats = new Map<string, IntlMessageFormat>();
-  const formatOf = (key: string) => {
-    const format = formats.get(key) ?? new IntlMessageFormat(texts.get(key) ?? key, language);
-    formats.set(key, format);
-    return format;
+  const tMarked: TranslateMarked = (key, values = {}) => {
+    const text = texts.get(key);
+    if (text === undefined) return [key];
+    return [formatOf(language, text).format<Part>({ ...values, ...MARKERS })].flat();
   };
-  const tMarked: TranslateMarked = (key, values = {}) =>
-    texts.has(key) ? [formatOf(key).format<Part>({ ...values, ...MARKERS })].flat() : [key];
   const t: Translate = (key, values) => textOf(tMarked(key, values));
   const day = new Intl.DateTimeFormat(language, { dateStyle: 'long', timeZone: 'UTC' });
   return {
