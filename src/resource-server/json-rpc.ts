@@ -209,13 +209,15 @@ function invalid(message: string): HttpError {
 
 // Responses
 
-export type RpcError = { code: number; message: string };
+export type RpcError = { code: number; message: string; data?: object };
 
 /** JSON-RPC 2.0 section 5.1. */
 export const INTERNAL_ERROR = -32_603;
 export const INVALID_PARAMS = -32_602;
 /** JSON-RPC 2.0 section 5.1 reserves -32000 to -32099 for the server. */
 export const SERVER_ERROR = -32_000;
+/** The client did not declare what the request requires (MCP 2026-07-28). The HTTP status is 400. */
+export const MISSING_CLIENT_CAPABILITY = -32_021;
 
 const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId';
 

@@ -17,8 +17,8 @@ import { CALLER_HEADER } from './caller-header.ts';
 
 const FORWARDED = /^(accept|mcp-protocol-version|mcp-method|mcp-name)$/;
 const REVISION = /^\d{4}-\d{2}-\d{2}$/;
-/** The first revision whose headers repeat the body (SEP-2243). */
-const MIRRORED_SINCE = '2026-07-28';
+/** The first revision without sessions: each request states its revision and capabilities, and its headers repeat the body (SEP-2243). */
+const STATELESS_SINCE = '2026-07-28';
 /** Has a task id, but no `Mcp-Name`, because that revision removed it. */
 const REMOVED_METHOD = 'tasks/result';
 const REVISION_IN_BODY = 'io.modelcontextprotocol/protocolVersion';
@@ -91,7 +91,7 @@ function requireMatchingBody(headers: IncomingHttpHeaders, messages: readonly Me
   if (!message || more.length > 0) return;
   const { 'mcp-method': method, 'mcp-name': name } = headers;
   const [revision, revisionInBody] = [headers['mcp-protocol-version'], revisionOf(message)];
-  if (isRequest(message) && isMirrored(revision ?? revisionInBody)) {
+  if (isRequest(message) && isStateless(revision ?? revisionInBody)) {
     if (message.method === REMOVED_METHOD)
       throw new HttpError(404, 'method_not_found', `there is no ${REMOVED_METHOD}: use tasks/get`);
     const hasName = subjectOf(message) === undefined || name !== undefined;
@@ -106,12 +106,14 @@ function requireMatchingBody(headers: IncomingHttpHeaders, messages: readonly Me
     throw headerMismatch('Mcp-Name');
 }
 
-function revisionOf({ params }: Message): unknown {
+/** The revision that a request states in its body, unvalidated. */
+export function revisionOf({ params }: Message): unknown {
   return membersOf(params?.['_meta'])[REVISION_IN_BODY];
 }
 
-function isMirrored(revision: unknown): boolean {
-  return typeof revision === 'string' && REVISION.test(revision) && revision >= MIRRORED_SINCE;
+/** Whether a revision is STATELESS_SINCE or later. */
+export function isStateless(revision: unknown): boolean {
+  return typeof revision === 'string' && REVISION.test(revision) && revision >= STATELESS_SINCE;
 }
 
 function headerMissing(header: string): HttpError {

@@ -9,11 +9,15 @@ import {
   isObject,
   isRequest,
   membersOf,
+  MISSING_CLIENT_CAPABILITY,
   type Message,
   SERVER_ERROR,
   toolErrorResponse,
 } from '../json-rpc.ts';
+import { isStateless, revisionOf } from './headers.ts';
 import { type IdBinder, isOwnTask, requestStateOf, tasksNamedIn } from './bound-ids.ts';
+
+const CLIENT_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
 
 /** Methods that need no level: they maintain a connection, or request lists, whose responses are filtered. */
 const UNRESTRICTED_METHODS: ReadonlySet<unknown> = new Set([
@@ -79,6 +83,13 @@ const BATCH_REFUSED = {
 };
 /** The response of a server to an id that it did not issue. */
 export const TASK_NOT_FOUND = { code: INVALID_PARAMS, message: 'Task not found' };
+const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
+/** The response of a server with the tasks extension to a client that does not declare it (MCP 2026-07-28, SEP-2663). */
+const TASKS_NOT_DECLARED = {
+  code: MISSING_CLIENT_CAPABILITY,
+  message: `Missing required client capability: extensions["${TASKS_EXTENSION}"]`,
+  data: { requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } },
+};
 const UNKNOWN_TOOL = { code: INVALID_PARAMS, message: 'Unknown tool' };
 const UNKNOWN_STATE = { code: INVALID_PARAMS, message: 'Unknown requestState' };
 
@@ -95,6 +106,19 @@ export function refuseMessages(
   );
 }
 
+const EXTENSION_METHODS: ReadonlySet<unknown> = new Set([
+  'tasks/get',
+  'tasks/update',
+  'tasks/cancel',
+]);
+
+/** Each request of the extension declares it again. Does not depend on the task, so that it says nothing about one. */
+function lacksTasksExtension(message: Message): boolean {
+  if (!EXTENSION_METHODS.has(message.method) || !isStateless(revisionOf(message))) return false;
+  const { extensions } = membersOf(membersOf(message.params?.['_meta'])[CLIENT_CAPABILITIES]);
+  return membersOf(extensions)[TASKS_EXTENSION] === undefined;
+}
+
 function refuseMessage(
   { rules, productName, ids, ownTasks }: RefusalOptions,
   caller: Caller,
@@ -104,7 +128,7 @@ function refuseMessage(
   if (method === 'tools/call' && isLookalike(rules, params?.['name']))
     return errorResponse(id, UNKNOWN_TOOL);
   if (tasksNamedIn(message).some((task) => !isOwnTask(ownTasks, task)))
-    return errorResponse(id, TASK_NOT_FOUND);
+    return errorResponse(id, lacksTasksExtension(message) ? TASKS_NOT_DECLARED : TASK_NOT_FOUND);
   if (requestStateOf(ids, caller, message) === 'foreign') return errorResponse(id, UNKNOWN_STATE);
   const required = requiredBy(rules, message);
   const decision = required ? authorize(rules.levels, caller, required.level) : 'allowed';

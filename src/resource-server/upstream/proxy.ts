@@ -26,8 +26,10 @@ import {
   INTERNAL_ERROR,
   isRequest,
   isSubscription,
+  membersOf,
   type Message,
   type MessageId,
+  MISSING_CLIENT_CAPABILITY,
   plainValues,
   requireMessages,
   SERVER_ERROR,
@@ -285,6 +287,8 @@ function respondLocally(ctx: Koa.Context, body: unknown, responses: object[]): v
   ctx.set('Cache-Control', 'no-store');
   if (responses.length > 0) {
     ctx.body = Array.isArray(body) ? responses : responses[0];
+    const { code } = membersOf(membersOf(ctx.body)['error']);
+    if (code === MISSING_CLIENT_CAPABILITY) ctx.status = 400;
     return;
   }
   ctx.body = null;

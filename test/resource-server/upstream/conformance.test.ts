@@ -22,6 +22,7 @@ const REVISIONS = [
 const TASKS = /^tasks-/;
 /** What the server passes of them all the same. */
 const WITHOUT_TASKS = [
+  'tasks-capability-negotiation: sep-2663-tasks-methods-non-declaring',
   'tasks-dispatch-and-envelope: sep-2663-tasks-result-removed-method-not-found',
   'tasks-dispatch-and-envelope: tasks-removed-tasks-list',
   'tasks-request-headers: tasks-headers-reject-mismatched-method',

@@ -208,6 +208,35 @@ describe('Upstream tasks', () => {
     expect(sent()).to.equal(before);
   });
 
+  it('UPS-01 without the tasks extension in the request, a foreign and an unknown task get the same -32021, and an own task reaches the server', async () => {
+    const owner = await connectPerson(behind().system, 'operations');
+    const other = await behind().connected('operations');
+    const own = await create(owner, 'whoami', modern('whoami'));
+    const askModern = (holder: Holder, method: string, taskId: string, extensions: object) => {
+      const capabilities = { 'io.modelcontextprotocol/clientCapabilities': { extensions } };
+      const _meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', ...capabilities };
+      const headers = { ...modern(taskId), 'mcp-method': method };
+      return call(holder.link, holder.token, ask(method, { taskId, _meta }), { headers });
+    };
+    const before = sent();
+    for (const method of ['tasks/get', 'tasks/update', 'tasks/cancel']) {
+      const [foreign, unknown] = [
+        await askModern(other, method, own, {}),
+        await askModern(other, method, randomUUID(), {}),
+      ];
+      expect(foreign.text).to.equal(unknown.text);
+      expect([foreign.status, unknown.status]).to.deep.equal([400, 400]);
+      expect(foreign.rpc?.error).to.deep.include({
+        code: -32_021,
+        data: { requiredCapabilities: { extensions: { 'io.modelcontextprotocol/tasks': {} } } },
+      });
+      const declared = await askModern(other, method, own, { 'io.modelcontextprotocol/tasks': {} });
+      expect([declared.status, declared.rpc?.error?.code]).to.deep.equal([200, NOT_FOUND]);
+    }
+    expect(sent()).to.equal(before);
+    expect((await askModern(owner, 'tasks/get', own, {})).rpc?.result).to.be.an('object');
+  });
+
   it("UPS-02 tasks/list has only the caller's tasks", async () => {
     const [one, two] = [
       await connectPerson(behind().system, 'full'),
