@@ -6,7 +6,7 @@ import { openLanguages, preferredLanguages, type Translator } from './languages.
 import { levelTexts, withoutLevelTexts } from './level-texts.ts';
 import { type MessageFiles, openMessageFiles, readMessageFiles } from './messages.ts';
 import { DEFAULT_LEVELS, type Levels } from '../permission-levels.ts';
-import { compileTemplates, findTemplates } from './templates.ts';
+import { checkTemplates, findTemplates, openTemplates } from './templates.ts';
 import { checkTheme, withThemeErrors } from './theme.ts';
 import type { SharedValues, ViewName, ViewValues } from './values.ts';
 
@@ -38,20 +38,21 @@ export type PageSettings = Omit<SharedValues, 'links'> &
 
 const DIRECTORY = join(import.meta.dirname, '../../views');
 
-/** Reading and compiling these files takes longest at a start, and they are the same in the whole process. */
+/** Reading these files takes time at a start, and they are the same in the whole process. */
 let ownMessages: MessageFiles | undefined;
 let ownFiles: ReturnType<typeof openFiles> | undefined;
 
-/** Reads and compiles all files once. Files in `theme` replace ours with the same name. Throws ThemeError. */
+/** Reads all files once. Files in `theme` are checked, and replace ours with the same name. Throws ThemeError. */
 export function openPages(settings: PageSettings, theme?: string): Pages {
   return theme === undefined ? open(settings) : withThemeErrors(theme, () => open(settings, theme));
 }
 
 function openFiles(theme?: string) {
+  if (theme !== undefined) checkTemplates(findTemplates([theme]));
   const directories = [DIRECTORY, ...(theme === undefined ? [] : [theme])];
   return {
     assets: openAssets(directories),
-    render: compileTemplates(findTemplates(directories)),
+    render: openTemplates(findTemplates(directories)),
   };
 }
 

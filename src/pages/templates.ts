@@ -24,23 +24,37 @@ export function findTemplates(directories: readonly string[]): Map<string, strin
   );
 }
 
-/** `include` in a template takes a name from the top: `partials/top`. Errors begin with file and line. */
-export function compileTemplates(files: Map<string, string>): Render {
-  const templates = new Map([...files].map(([name, file]) => [name, compileTemplate(file)]));
+/**
+ * Reads all files now, and compiles each when it is first rendered. `include` in a template takes a name from the top: `partials/top`. Errors begin
+ * with file and line.
+ */
+export function openTemplates(files: Map<string, string>): Render {
+  const texts = new Map([...files].map(([name, file]) => [name, readFileSync(file, 'utf8')]));
+  const templates = new Map<string, Compiled>();
+  const templateOf = (name: string): Compiled => {
+    const [file, text] = [files.get(name), texts.get(name)];
+    if (file === undefined || text === undefined)
+      throw new Error(`there is no template ${name}.ejs`);
+    const template = templates.get(name) ?? compileTemplate(file, text);
+    templates.set(name, template);
+    return template;
+  };
   const render: Render = (name, values, wrap = (same) => same) => {
-    const template = templates.get(name);
-    if (!template) throw new Error(`there is no template ${name}.ejs`);
     const include = (other: string, more?: object) => render(other, { ...values, ...more }, wrap);
-    return template(wrap(values), escapeText, include, rethrow);
+    return templateOf(name)(wrap(values), escapeText, include, rethrow);
   };
   return render;
+}
+
+/** Throws an error with file and line if a file is no template. */
+export function checkTemplates(files: Map<string, string>): void {
+  for (const file of files.values()) compileTemplate(file, readFileSync(file, 'utf8'));
 }
 
 /** `client` lets us pass `include`. That of EJS looks next to the file, and caches globally. */
 const OPTIONS = { client: true, strict: true, localsName: 'page' };
 
-function compileTemplate(file: string): Compiled {
-  const text = readFileSync(file, 'utf8');
+function compileTemplate(file: string, text: string): Compiled {
   try {
     return ejs.compile(text, { ...OPTIONS, filename: file }) as unknown as Compiled;
   } catch (cause) {
