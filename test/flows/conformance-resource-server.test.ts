@@ -1,7 +1,7 @@
 // Runs the MCP conformance suite for servers through a proxy that adds the access token.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
-import { type Check, runServerSuite } from '../support/conformance.ts';
+import { type Check, useConformanceSuite } from '../support/conformance.ts';
 import { connect } from '../support/connection.ts';
 import { useSystem } from '../support/system.ts';
 import { openTokenProxy, type TokenProxy } from '../support/token-proxy.ts';
@@ -62,6 +62,7 @@ function reasonFor({ scenario, errorMessage }: Check): string | undefined {
 
 describe('The MCP conformance suite for servers', function () {
   this.timeout(60_000);
+  const { runServer } = useConformanceSuite();
   const system = useSystem();
   let proxy: TokenProxy;
   before(async () => {
@@ -71,10 +72,10 @@ describe('The MCP conformance suite for servers', function () {
   });
   after(() => proxy?.close());
 
-  /** Starts the suite once for each revision. */
+  /** Runs the suite once for each revision. */
   const runs = new Map<string, Promise<Check[]>>();
   const runSuite = (revision: keyof typeof APPLY): Promise<Check[]> => {
-    const run = runs.get(revision) ?? runServerSuite(proxy.url, [SELECTION[revision], revision]);
+    const run = runs.get(revision) ?? runServer(proxy.url, [SELECTION[revision], revision]);
     runs.set(revision, run);
     return run;
   };

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
-import { runAuthorizationSuite } from '../support/conformance.ts';
+import { useConformanceSuite } from '../support/conformance.ts';
 import { useSystem } from '../support/system.ts';
 
 /** The suite sends no resource parameter. */
@@ -8,6 +8,7 @@ const DEFAULT_CONNECTOR = 'for clients without a resource';
 
 describe('The MCP conformance suite for authorization servers', function () {
   this.timeout(60_000);
+  const { runAuthorization } = useConformanceSuite();
   const system = useSystem({ settings: { GATEHOUSE_DEFAULT_CONNECTOR: DEFAULT_CONNECTOR } });
   let link = '';
   before(async () => {
@@ -17,7 +18,7 @@ describe('The MCP conformance suite for authorization servers', function () {
   // With `--resource`, the suite runs for the table in test/interoperability/README.md.
   for (const more of [[], ['--spec-version', '2026-07-28']]) {
     it(`SUP-05 the authorization server passes every check (${more.join(' ') || 'default options'})`, async () => {
-      const { code, output } = await runAuthorizationSuite(system(), link, more);
+      const { code, output } = await runAuthorization(system(), link, more);
       expect(output).to.match(/^Total: [3-9] passed, 0 failed$/m);
       expect(output).to.include('✓ authorization-code-grant: 1 passed, 0 failed');
       expect(code).to.equal(0);

@@ -1,7 +1,7 @@
 // The rows of the MCP conformance suite.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
-import { runAuthorizationSuite, runServerSuite } from '../support/conformance.ts';
+import { type Suite, useConformanceSuite } from '../support/conformance.ts';
 import { connect } from '../support/connection.ts';
 import type { System } from '../support/system.ts';
 import { openTokenProxy } from '../support/token-proxy.ts';
@@ -13,12 +13,13 @@ import { type Traffic, watchTraffic } from './traffic.ts';
 const NO_SCENARIO = { notOffered: 'the conformance suite has no scenario for it' };
 
 export function conformanceRows(systems: () => TestSystems): Row[] {
+  const suite = useConformanceSuite();
   return ['2025-11-25', '2026-07-28'].map((revision) =>
-    conformanceRow(revision, () => systems().system),
+    conformanceRow(revision, suite, () => systems().system),
   );
 }
 
-function conformanceRow(revision: string, system: () => System): Row {
+function conformanceRow(revision: string, suite: Suite, system: () => System): Row {
   let output = '';
   let traffic: Traffic | undefined;
   const granted = async (check: (traffic: Traffic) => void) => {
@@ -35,7 +36,7 @@ function conformanceRow(revision: string, system: () => System): Row {
           traffic = watchTraffic(system().origins);
           const { link } = await createConnector(system());
           const more = ['--spec-version', revision, '--resource', link];
-          const result = await runAuthorizationSuite(system(), link, more);
+          const result = await suite.runAuthorization(system(), link, more);
           traffic.stop();
           ({ output } = result);
           expect(result.code).to.equal(0);
@@ -46,7 +47,7 @@ function conformanceRow(revision: string, system: () => System): Row {
       document: NO_SCENARIO,
       authorize: { prove: () => granted(expectAuthorization) },
       token: { prove: () => granted(expectToken) },
-      call: { prove: () => listTools(system(), revision) },
+      call: { prove: () => listTools(system(), revision, suite) },
       refresh: NO_SCENARIO,
       'step-up': NO_SCENARIO,
       revoke: NO_SCENARIO,
@@ -54,13 +55,13 @@ function conformanceRow(revision: string, system: () => System): Row {
   };
 }
 
-async function listTools(system: System, revision: string): Promise<void> {
+async function listTools(system: System, revision: string, suite: Suite): Promise<void> {
   const connector = await createConnector(system);
   const { link, accessToken } = await connect(system, connector);
   const proxy = await openTokenProxy(link, accessToken);
   try {
     const scenario = ['--scenario', 'tools-list', '--spec-version', revision];
-    const found = await runServerSuite(proxy.url, scenario);
+    const found = await suite.runServer(proxy.url, scenario);
     expect(found.map(({ status }) => status))
       .to.include('SUCCESS')
       .and.not.include('FAILURE');

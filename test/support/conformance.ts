@@ -1,19 +1,19 @@
-// Runs the MCP conformance suite as a child process; a person signs in when it prints an authorization URL.
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
+// Runs the MCP conformance suite in a worker thread; a person signs in when it prints an authorization URL.
+import { realpathSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
+import { Worker } from 'node:worker_threads';
 import { z } from 'zod';
 import { openBrowser } from './browser.ts';
 import { registerClient } from './connection.ts';
+import type { Report } from './conformance-worker.ts';
 import { freePorts } from './free-ports.ts';
 import { discover } from './oauth.ts';
 import type { System } from './system.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
-const SUITE = 'node_modules/.bin/conformance';
+const WORKER = join(import.meta.dirname, 'conformance-worker.ts');
+const SUITE = realpathSync(join(import.meta.dirname, '../../node_modules/.bin/conformance'));
 
 const checks = z.array(
   z.looseObject({ id: z.string(), status: z.string(), errorMessage: z.string().optional() }),
@@ -21,53 +21,68 @@ const checks = z.array(
 
 export type Check = { scenario: string; id: string; status: string; errorMessage: string };
 
-/** Resolves to the output about the authorization server, and the exit code. */
-export async function runAuthorizationSuite(
-  system: System,
-  link: string,
-  more: readonly string[],
-): Promise<{ code: number; output: string }> {
-  const [port = 0] = await freePorts(1);
-  const { server } = await discover(link);
-  const { id } = await registerClient(server, 'none', `http://127.0.0.1:${port}/callback`);
-  return inFolder(async (folder) => {
-    const file = join(folder, 'settings.json');
-    await writeFile(file, JSON.stringify({ url: system.auth, clientId: id, port }));
-    const suite = spawn(
-      process.execPath,
-      [SUITE, 'authorization', '--file', file, '-o', folder, ...more],
-      { cwd: ROOT, stdio: ['ignore', 'pipe', 'pipe'] },
-    );
-    const exited = once(suite, 'exit');
-    let output = '';
-    suite.stderr.on('data', (text) => (output += text));
-    for await (const line of createInterface(suite.stdout)) {
-      output += `${line}\n`;
-      if (line.startsWith(server.authorization_endpoint)) await signIn(system, line);
-    }
-    const [code] = await exited;
-    return { code, output };
-  });
+export type Suite = {
+  /** Resolves to the output about the authorization server, and the exit code. */
+  runAuthorization: (
+    system: System,
+    link: string,
+    more: readonly string[],
+  ) => Promise<{ code: number; output: string }>;
+  /** Resolves to all checks of the MCP server at `url`, which requires no token. */
+  runServer: (url: string, more: readonly string[]) => Promise<Check[]>;
+};
+
+/** One for all tests of the surrounding `describe`, loaded by the first run. Its runs must not overlap. */
+export function useConformanceSuite(): Suite {
+  let worker: Worker | undefined;
+  after(() => worker?.terminate());
+
+  /** Resolves to the exit code. */
+  const run = (args: string[], onText: (text: string) => void): Promise<number> => {
+    const thread = (worker ??= new Worker(WORKER, { workerData: SUITE }));
+    const { promise, resolve, reject } = Promise.withResolvers<number>();
+    const onMessage = (report: Report) =>
+      'code' in report ? resolve(report.code) : onText(report.text);
+    thread.on('message', onMessage).once('error', reject);
+    thread.postMessage(args, []);
+    return promise.finally(() => thread.off('message', onMessage).off('error', reject));
+  };
+
+  return {
+    async runAuthorization(system, link, more) {
+      const [port = 0] = await freePorts(1);
+      const { server } = await discover(link);
+      const { id } = await registerClient(server, 'none', `http://127.0.0.1:${port}/callback`);
+      return inFolder(async (folder) => {
+        const file = join(folder, 'settings.json');
+        await writeFile(file, JSON.stringify({ url: system.auth, clientId: id, port }));
+        let output = '';
+        let signedIn: Promise<void> | undefined;
+        const code = await run(['authorization', '--file', file, '-o', folder, ...more], (text) => {
+          output += text;
+          const url = text
+            .split('\n')
+            .find((line) => line.startsWith(server.authorization_endpoint));
+          if (url !== undefined) signedIn = signIn(system, url);
+        });
+        await signedIn;
+        return { code, output };
+      });
+    },
+    runServer(url, more) {
+      return inFolder(async (folder) => {
+        await run(['server', '--url', url, '-o', folder, ...more], () => {});
+        const names = await readdir(folder);
+        const found = await Promise.all(names.map((name) => readChecks(folder, name)));
+        return found.flat();
+      });
+    },
+  };
 }
 
 async function signIn(system: System, url: string): Promise<void> {
   const callback = await openBrowser(system.origins).authorize(url);
   await (await fetch(callback)).text();
-}
-
-/** Resolves to all checks of the MCP server at `url`, which requires no token. */
-export function runServerSuite(url: string, more: readonly string[]): Promise<Check[]> {
-  return inFolder(async (folder) => {
-    const suite = spawn(process.execPath, [SUITE, 'server', '--url', url, '-o', folder, ...more], {
-      cwd: ROOT,
-      stdio: 'ignore',
-    });
-    await once(suite, 'exit');
-    const found = await Promise.all(
-      (await readdir(folder)).map((name) => readChecks(folder, name)),
-    );
-    return found.flat();
-  });
 }
 
 async function readChecks(folder: string, name: string): Promise<Check[]> {

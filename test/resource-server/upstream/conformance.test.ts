@@ -1,6 +1,6 @@
 // Runs the server scenarios of the MCP conformance suite against a server behind Gatehouse that has everything they ask for.
 import { expect } from 'chai';
-import { type Check, runServerSuite } from '../../support/conformance.ts';
+import { type Check, useConformanceSuite } from '../../support/conformance.ts';
 import { connect } from '../../support/connection.ts';
 import { createConnector } from '../../support/management-api.ts';
 import { recordSoak, SOAK } from '../../support/soak.ts';
@@ -30,6 +30,7 @@ const WITHOUT_TASKS = [
 
 describe('A complete MCP server in the conformance suite', function () {
   this.timeout(60_000);
+  const { runServer } = useConformanceSuite();
   let server: EverythingServer;
   let system: System;
   let proxy: TokenProxy;
@@ -49,7 +50,7 @@ describe('A complete MCP server in the conformance suite', function () {
 
   for (const { revision, options, passes } of REVISIONS) {
     it(`the server passes every check behind Gatehouse at revision ${revision}`, async () => {
-      const found = await runServerSuite(proxy.url, options);
+      const found = await runServer(proxy.url, options);
       expect(failed(found)).to.deep.equal([]);
       expect(passed(found).filter(isRequired)).to.have.lengthOf(passes);
       if (found.some(({ scenario }) => TASKS.test(scenario)))
@@ -59,8 +60,8 @@ describe('A complete MCP server in the conformance suite', function () {
     if (SOAK)
       it(`the server passes the same checks without Gatehouse at revision ${revision}`, async () => {
         const [alone, behind] = [
-          await runServerSuite(server.url, options),
-          await runServerSuite(proxy.url, options),
+          await runServer(server.url, options),
+          await runServer(proxy.url, options),
         ];
         expect(failed(alone)).to.deep.equal([]);
         expect(passed(alone).filter(isRequired)).to.have.lengthOf(passes);
