@@ -134,11 +134,30 @@ describe('The upstreams in the management API, commands and console', () => {
     const refused = await create('connector create', 'nowhere');
     expect([refused.code, refused.stderr]).to.deep.equal([
       1,
-      'gatehouse: upstream: one of orders, broken\n',
+      'gatehouse: there is no upstream with this id or name; expected one of orders, broken\n',
     ]);
+    for (const unusable of ['', 'a name of more than thirty-two characters', 'orders\u0000'])
+      expect((await create('token mint', unusable)).stderr).to.include('one of orders, broken');
     await createConnector(system, { upstream: 'orders', level: 'analytics' });
     const connectors = await run('connector', 'list');
     expect(connectors.stdout).to.include('UPSTREAM');
+  });
+
+  it('commands accept the unique name of an upstream', async () => {
+    const created = await create('connector create --json', 'Orders');
+    expect(JSON.parse(created.stdout)).to.include({ upstream: 'orders' });
+    const minted = await create('token mint --json', ' Orders ');
+    expect(JSON.parse(minted.stdout)).to.include({ upstream: 'orders' });
+    const shown = await run('upstream', 'show', 'Orders', '--json');
+    expect(JSON.parse(shown.stdout)).to.include({ id: 'orders' });
+  });
+
+  it('the completion script offers the ids of the upstreams', async () => {
+    const { stdout } = await run('completion', 'bash');
+    for (const words of ['connector create --upstream', 'token mint --upstream'])
+      expect(stdout).to.include(`'${words}') candidates='orders broken' ;;`);
+    expect(stdout).to.match(/'upstream show'\) candidates='orders broken /);
+    expect(stdout).to.include("'start --upstream') candidates='' ;;");
   });
 
   it('the console shows each server with its tools, and its forms offer the servers', async () => {

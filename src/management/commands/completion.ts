@@ -5,7 +5,7 @@ export const SHELLS = ['bash', 'zsh', 'fish'] as const;
 type Shell = (typeof SHELLS)[number];
 
 const HELP = `
-The script completes the levels of the Gatehouse that runs now.
+The script completes the levels and upstreams of the Gatehouse that runs now.
 
 Examples:
   $ gatehouse completion bash > ~/.local/share/bash-completion/completions/gatehouse
@@ -22,19 +22,26 @@ export function addCompletionCommand(
     .addArgument(new Argument('<shell>', 'the shell to print the script for').choices(SHELLS))
     .addHelpText('after', HELP)
     .action(async (shell: Shell) => {
-      const levels = await levelsOf(openClient).catch(() => undefined);
-      if (!levels)
+      const known = await idsOf(openClient).catch(() => undefined);
+      if (!known)
         progress.write(
-          'The script completes no levels, because Gatehouse was not reached. Print it again when it runs.\n',
+          'The script completes no levels and no upstreams, because Gatehouse was not reached. Print it again when it runs.\n',
         );
-      write(SCRIPTS[shell](program.name(), completionsOf(program, levels ?? [])));
+      write(SCRIPTS[shell](program.name(), completionsOf(program, known ?? {})));
     });
 }
 
-/** The levels of the running Gatehouse. */
-async function levelsOf(openClient: Terminal['openClient']): Promise<string[]> {
-  const { items } = await openClient().listLevels();
-  return items.map(({ id }) => id);
+/** Candidates by the name of a value: `level` for `--level <level>`. */
+type KnownIds = Readonly<Record<string, readonly string[]>>;
+
+/** The levels and upstreams of the running Gatehouse. */
+async function idsOf(openClient: Terminal['openClient']): Promise<KnownIds> {
+  const client = openClient();
+  const [levels, upstreams] = await Promise.all([client.listLevels(), client.listUpstreams()]);
+  return {
+    level: levels.items.map(({ id }) => id),
+    upstream: upstreams.items.map(({ id }) => id),
+  };
 }
 
 /** The `candidates` after some words. `isValue` means that the last word is an option that takes a value. */
@@ -42,13 +49,15 @@ type Completion = { words: string; candidates: string[]; isValue: boolean };
 
 function completionsOf(
   program: Command,
-  levels: readonly string[],
+  known: KnownIds,
   command = program,
   path: string[] = [],
 ): Completion[] {
   const options = [...program.options, ...(command === program ? [] : command.options)];
   const subcommands = command.commands.map((sub) => sub.name());
-  const choices = command.registeredArguments.flatMap(({ argChoices = [] }) => argChoices);
+  const choices = command.registeredArguments.flatMap(
+    (argument) => argument.argChoices ?? known[argument.name()] ?? [],
+  );
   const flags = options.flatMap(({ long }) => long ?? []);
   const here = {
     words: path.join(' '),
@@ -57,14 +66,13 @@ function completionsOf(
   return [
     { ...here, isValue: false },
     ...options.flatMap(({ long, required, argChoices, flags }) => {
-      const candidates = argChoices ?? (flags.endsWith('<level>') ? [...levels] : []);
+      const [, valueName = ''] = /<(\w+)>$/.exec(flags) ?? [];
+      const candidates = [...(argChoices ?? known[valueName] ?? [])];
       return long && required
         ? [{ words: [...path, long].join(' '), candidates, isValue: true }]
         : [];
     }),
-    ...command.commands.flatMap((sub) =>
-      completionsOf(program, levels, sub, [...path, sub.name()]),
-    ),
+    ...command.commands.flatMap((sub) => completionsOf(program, known, sub, [...path, sub.name()])),
   ];
 }
 

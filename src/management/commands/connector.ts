@@ -11,7 +11,13 @@ import {
   parseTime,
   type RelativeOrAbsoluteTime,
 } from './option-values.ts';
-import { CONNECTOR, resolveConnector } from './resolve.ts';
+import {
+  CONNECTOR,
+  resolveConnector,
+  UPSTREAM_FLAG,
+  UPSTREAM_OPTION,
+  upstreamMember,
+} from './resolve.ts';
 import { details, minute, plain, table, type Terminal, upstreamColumn } from './terminal.ts';
 
 const EXAMPLES = `
@@ -48,7 +54,7 @@ export function addConnectorCommands(program: Command, { openClient, print }: Te
     .requiredOption('--name <name>', 'the name people see on the consent page')
     .requiredOption('--level <level>', 'the highest level granted through this connector')
     .option('--suggest <level>', 'a lower level for the consent page to preselect')
-    .option('--upstream <id>', 'the MCP server it leads to, by default the first in the settings')
+    .option(UPSTREAM_FLAG, UPSTREAM_OPTION)
     .option(
       '--for <who>',
       `only for these people: ${AUDIENCE_FORMS}; repeat it for more (default: everybody)`,
@@ -57,11 +63,13 @@ export function addConnectorCommands(program: Command, { openClient, print }: Te
     .option('--max-uses <number>', 'how many times an app can be connected', parseCount)
     .option('--expires <when>', 'after 90s, 15m, 12h or 30d, or at an ISO 8601 time', parseTime)
     .addHelpText('after', EXAMPLES)
-    .action(async ({ expires, suggest, for: audience, ...options }: CreateOptions) => {
+    .action(async ({ expires, suggest, for: audience, upstream, ...options }: CreateOptions) => {
+      const client = openClient();
       const suggestion = suggest === undefined ? {} : { suggestedLevel: suggest };
       const limit = audience === undefined ? {} : { audience };
-      const body = { ...options, ...suggestion, ...limit, ...expiryMembers(expires) };
-      print(await openClient().createConnector({ body }), createdText);
+      const target = await upstreamMember(client, upstream);
+      const body = { ...options, ...target, ...suggestion, ...limit, ...expiryMembers(expires) };
+      print(await client.createConnector({ body }), createdText);
     });
   connector
     .command('list')

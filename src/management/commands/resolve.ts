@@ -8,6 +8,7 @@ import type {
   ClientResource,
   ConnectorResource,
   MintedTokenResource,
+  UpstreamResource,
 } from '../api/resources.ts';
 import { minute, plain } from './terminal.ts';
 
@@ -15,7 +16,13 @@ import { minute, plain } from './terminal.ts';
 export const CONNECTOR = 'id, connect link or unique name of a connector';
 export const ACCOUNT = 'id, verified e-mail address or unique name, see gatehouse account list';
 export const CLIENT = 'id (which can be a URL) or unique name, see gatehouse client list';
+export const UPSTREAM = 'id or unique name of an MCP server, see gatehouse upstream list';
 export const TOKEN = 'id or unique name, see gatehouse token list';
+
+/** Completion recognizes the name of the value. */
+export const UPSTREAM_FLAG = '--upstream <upstream>';
+export const UPSTREAM_OPTION =
+  'id or unique name of the MCP server it leads to, by default the first in the settings';
 
 type Kind<Item> = {
   noun: string;
@@ -28,7 +35,7 @@ type Kind<Item> = {
   /** Distinguishes records with the same name. */
   describe: (item: Item) => string;
   /** Ids without a record are passed on, because grants outlive what they belong to. */
-  id: RegExp;
+  id?: RegExp;
 };
 
 const MAX_LISTED = 20;
@@ -57,7 +64,7 @@ async function resolveId<Item extends { id: string }>(
     throw new ManagementError('ambiguous_name', [heading, ...listed, ...rest].join('\n'));
   }
   if (first) return first.id;
-  if (id.test(text)) return text;
+  if (id?.test(text)) return text;
   throw new ManagementError('not_found', `there is no ${noun} with this id${names}`);
 }
 
@@ -147,6 +154,36 @@ export function resolveToken(client: ManagementClient, argument: string): Promis
     },
     argument,
   );
+}
+
+/** Lists the ids if none fits, because settings have few. */
+export async function resolveUpstream(client: ManagementClient, argument: string): Promise<string> {
+  const { items } = await client.listUpstreams();
+  const ids = items.map(({ id }) => id).join(', ');
+  return resolveId<UpstreamResource>(
+    {
+      noun: 'upstream',
+      names:
+        ids === ''
+          ? ' or name, because the settings have no upstream'
+          : ` or name; expected one of ${ids}`,
+      find: async (text) => items.find(({ id }) => id === text),
+      list: async function* list() {
+        yield* items;
+      },
+      isNamed: ({ name }, text) => name.normalize() === text,
+      describe: ({ url }) => url,
+    },
+    argument,
+  );
+}
+
+/** The member of a request body; none if the option was not given. */
+export async function upstreamMember(
+  client: ManagementClient,
+  argument: string | undefined,
+): Promise<{ upstream?: string }> {
+  return argument === undefined ? {} : { upstream: await resolveUpstream(client, argument) };
 }
 
 async function foundOnly<Item>(response: Promise<Item>): Promise<Item | undefined> {

@@ -3,7 +3,7 @@ import { tokenExample } from '../../connectors/app-instructions.ts';
 import { allItems } from '../api/client.ts';
 import type { MintedTokenResource, NewTokenResource } from '../api/resources.ts';
 import { expiryMembers, parseTime, type RelativeOrAbsoluteTime } from './option-values.ts';
-import { resolveToken, TOKEN } from './resolve.ts';
+import { resolveToken, TOKEN, UPSTREAM_FLAG, UPSTREAM_OPTION, upstreamMember } from './resolve.ts';
 import { minute, plain, table, type Terminal, upstreamColumn } from './terminal.ts';
 
 const EXAMPLES = `
@@ -34,16 +34,18 @@ export function addTokenCommands(program: Command, { openClient, print }: Termin
     .description('mint a token, print it once, and show how to use it')
     .requiredOption('--name <name>', 'the name in the list of tokens')
     .requiredOption('--level <level>', 'the level of calls made with the token')
-    .option('--upstream <id>', 'the MCP server it leads to, by default the first in the settings')
+    .option(UPSTREAM_FLAG, UPSTREAM_OPTION)
     .option(
       '--expires <when>',
       'after 12h, 30d or 366d, or at an ISO 8601 time (default: 90d)',
       parseTime,
     )
     .addHelpText('after', MINT_HELP)
-    .action(async ({ expires, ...options }: MintOptions) => {
-      const body = { ...options, ...expiryMembers(expires) };
-      const minted = await openClient().mintToken({ body });
+    .action(async ({ expires, upstream, ...options }: MintOptions) => {
+      const client = openClient();
+      const target = await upstreamMember(client, upstream);
+      const body = { ...options, ...target, ...expiryMembers(expires) };
+      const minted = await client.mintToken({ body });
       const audience = await audienceOf(minted.token);
       print(minted, (token) => mintedText(token, audience));
     });

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { UpstreamResource } from '../api/resources.ts';
+import { resolveUpstream, UPSTREAM } from './resolve.ts';
 import { details, minute, plain, table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `
@@ -21,9 +22,11 @@ export function addUpstreamCommands(program: Command, { openClient, print }: Ter
   upstream
     .command('show')
     .description('show the tools of one MCP server, and the level that each needs')
-    .argument('<id>', 'id in the settings, see gatehouse upstream list')
-    .action(async (id: string) => {
-      print(await openClient().showUpstream({ id }), detailsText);
+    .argument('<upstream>', UPSTREAM)
+    .action(async (text: string) => {
+      const client = openClient();
+      const id = await resolveUpstream(client, text);
+      print(await client.showUpstream({ id }), detailsText);
     });
 }
 
