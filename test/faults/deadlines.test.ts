@@ -2,66 +2,33 @@ import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { connect } from '../support/connection.ts';
 import { meetsDeadline } from '../support/deadlines.ts';
-import {
-  type EveryRequest,
-  prepareEveryRequest,
-  statusesWhen,
-} from '../support/faults/every-request.ts';
-import { useProxiedSystem } from '../support/faults/proxied-system.ts';
+import { prepareEveryRequest, statusesWhen } from '../support/faults/every-request.ts';
+import { type ProxiedSystem, useProxiedSystem } from '../support/faults/proxied-system.ts';
 import { createConnector } from '../support/management-api.ts';
 import { refresh } from '../support/oauth.ts';
 import { type System, useSystem } from '../support/system.ts';
-import { until } from '../support/until.ts';
 
-async function prepare(system: System): Promise<EveryRequest> {
-  return prepareEveryRequest(system, await createConnector(system));
-}
+/** Prepares an outage. The returned function measures it. */
+type Outage = () => Promise<() => Promise<void>>;
 
-/** Measures the first requests of an outage, for which the store has its whole timeout. */
-async function expectInTime(
-  { prepared, works }: { prepared: EveryRequest; works: Parameters<typeof statusesWhen>[0] },
+async function prepareOutage(
+  { system }: ProxiedSystem,
   outage: { begin: () => unknown; end: () => unknown },
-): Promise<void> {
-  await meetsDeadline('storeOutage', async () => {
-    await outage.begin();
-    // The decision is sent after the others.
-    const { decision: _, ...expected } = statusesWhen(works);
-    expect(await prepared.sendAtOnce().finally(outage.end)).to.deep.equal(expected);
-  });
+) {
+  const prepared = await prepareEveryRequest(system, await createConnector(system));
+  // The decision is sent after the others.
+  const { decision: _, ...expected } = statusesWhen([]);
+  return () =>
+    meetsDeadline('storeOutage', async () => {
+      await outage.begin();
+      expect(await prepared.sendAtOnce().finally(outage.end)).to.deep.equal(expected);
+    });
 }
 
-describe('The time of a response during an outage of Redis', () => {
-  const proxied = useProxiedSystem();
-
-  it('every request gets its response within 1.5 s while Redis is frozen', async () => {
-    const { system, redis } = proxied();
-    const prepared = await prepare(system);
-    await expectInTime(
-      { prepared, works: [] },
-      { begin: () => redis.kill('SIGSTOP'), end: () => redis.kill('SIGCONT') },
-    );
-  });
-
-  it('every request gets its response within 1.5 s while Redis does not reply on open connections', async () => {
-    const { system, proxy } = proxied();
-    await until('Redis to work', async () => (await fetch(`${system.auth}/readyz`)).ok);
-    const prepared = await prepare(system);
-    await expectInTime(
-      { prepared, works: [] },
-      { begin: () => proxy.setRule(() => 'drop'), end: () => proxy.setRule() },
-    );
-  });
-});
-
-describe('The time of a response while another program locks the SQLite file', () => {
-  const system = useSystem();
-
-  it('a refresh gets its response within 1.5 s while another program locks the file', async () => {
-    const { server, client, refreshToken } = await connect(
-      system(),
-      await createConnector(system()),
-    );
-    const other = new DatabaseSync(system().storeAddress.slice('sqlite:'.length));
+async function prepareLock(system: System) {
+  const { server, client, refreshToken } = await connect(system, await createConnector(system));
+  return async () => {
+    const other = new DatabaseSync(system.storeAddress.slice('sqlite:'.length));
     try {
       await meetsDeadline('storeOutage', async () => {
         other.exec('BEGIN IMMEDIATE');
@@ -73,5 +40,38 @@ describe('The time of a response while another program locks the SQLite file', (
     } finally {
       other.close();
     }
+  };
+}
+
+describe('The time of a response during an outage of the store', () => {
+  const frozen = useProxiedSystem();
+  const silent = useProxiedSystem();
+  const locked = useSystem();
+
+  const OUTAGES: Record<string, Outage> = {
+    'every request gets its response within 1.5 s while Redis is frozen': () =>
+      prepareOutage(frozen(), {
+        begin: () => frozen().redis.kill('SIGSTOP'),
+        end: () => frozen().redis.kill('SIGCONT'),
+      }),
+    'every request gets its response within 1.5 s while Redis does not reply on open connections':
+      () =>
+        prepareOutage(silent(), {
+          begin: () => silent().proxy.setRule(() => 'drop'),
+          end: () => silent().proxy.setRule(),
+        }),
+    'a refresh gets its response within 1.5 s while another program locks the SQLite file': () =>
+      prepareLock(locked()),
+  };
+
+  // The outages happen at the same time, because each waits for its timeout.
+  const measured = new Map<string, Promise<void>>();
+  before(async () => {
+    const ready: [string, () => Promise<void>][] = [];
+    for (const [title, prepare] of Object.entries(OUTAGES)) ready.push([title, await prepare()]);
+    for (const [title, measure] of ready) measured.set(title, measure());
+    await Promise.allSettled(measured.values());
   });
+
+  for (const title of Object.keys(OUTAGES)) it(title, () => measured.get(title));
 });

@@ -16,12 +16,12 @@ describe('The time that hostile requests take', () => {
       await meetsDeadline('hostileRequest', async () => {
         expect((await post(system(), nested)).status).to.equal(400);
       });
-      const closed = `${'['.repeat(20_000)}${']'.repeat(20_000)}`;
-      const whole = `{"redirect_uris":["http://localhost/cb"],"jwks":${closed}}`;
-      await meetsDeadline('hostileRequest', async () => {
-        expect((await post(system(), whole)).status).to.be.oneOf([201, 400]);
-      });
     }
+    const closed = `${'['.repeat(20_000)}${']'.repeat(20_000)}`;
+    const whole = `{"redirect_uris":["http://localhost/cb"],"jwks":${closed}}`;
+    await meetsDeadline('hostileRequest', async () => {
+      expect((await post(system(), whole)).status).to.be.oneOf([201, 400]);
+    });
   });
 
   it('DOS-05 an oversized authorization request gets a response within two seconds', async () => {

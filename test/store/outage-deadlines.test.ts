@@ -5,42 +5,63 @@ import { assertUnavailable } from './availability.ts';
 
 const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };
 
+type Opened = { server: RedisServer; store: OpenedStore };
+
+async function everyVerb({ server, store }: Opened): Promise<void> {
+  await meetsDeadline('storeOutage', async () => {
+    server.kill('SIGCONT');
+    await store.ping();
+    server.kill('SIGSTOP');
+    await assertUnavailable(store);
+  });
+}
+
+async function counter({ server, store }: Opened): Promise<void> {
+  const count = store.openCounter('stalled', 60);
+  const stall = async () => {
+    server.kill('SIGCONT');
+    await store.ping();
+    await count('somebody');
+    server.kill('SIGSTOP');
+  };
+  // Once the store knows that Redis does not answer, it counts in memory at once.
+  await meetsDeadline('countOutage', () => count('somebody'), stall);
+}
+
+async function stoppedServer({ server, store }: Opened): Promise<void> {
+  await server.stop();
+  await meetsDeadline('storeDown', () => assertUnavailable(store));
+}
+
+const OUTAGES = {
+  'every verb fails within 1.5 s while the server is stalled': everyVerb,
+  'a counter continues in memory without delay while the server is stalled': counter,
+  'every verb fails at once while the server is down': stoppedServer,
+};
+
 describe('The time that a request waits for a store on Redis', () => {
-  let server: RedisServer;
-  let store: OpenedStore;
-  beforeEach(async () => {
-    server = await startRedis();
-    store = await openStore({ kind: 'redis', url: server.url }, options);
-  });
-  afterEach(async () => {
-    server?.kill('SIGCONT');
-    await store?.close();
-    await server?.stop();
-  });
+  const opened: Opened[] = [];
+  const measured = new Map<string, Promise<void>>();
 
-  it('every verb fails within 1.5 s while the server is stalled', async () => {
-    await meetsDeadline('storeOutage', async () => {
-      server.kill('SIGCONT');
-      await store.ping();
-      server.kill('SIGSTOP');
-      await assertUnavailable(store);
+  // The outages happen at the same time, because most of their time is spent waiting.
+  before(async () => {
+    for (const _ of Object.keys(OUTAGES)) {
+      const server = await startRedis();
+      opened.push({ server, store: await openStore({ kind: 'redis', url: server.url }, options) });
+    }
+    Object.entries(OUTAGES).forEach(([title, measure], n) => {
+      const each = opened[n];
+      if (each) measured.set(title, measure(each));
     });
+    await Promise.allSettled(measured.values());
   });
-
-  it('a counter continues in memory without delay while the server is stalled', async () => {
-    const count = store.openCounter('stalled', 60);
-    const stall = async () => {
+  after(async () => {
+    for (const { server, store } of opened) {
       server.kill('SIGCONT');
-      await store.ping();
-      await count('somebody');
-      server.kill('SIGSTOP');
-    };
-    // Once the store knows that Redis does not answer, it counts in memory at once.
-    await meetsDeadline('countOutage', () => count('somebody'), stall);
+      await store.close();
+      await server.stop();
+    }
   });
 
-  it('every verb fails at once while the server is down', async () => {
-    await server.stop();
-    await meetsDeadline('storeDown', () => assertUnavailable(store));
-  });
+  for (const title of Object.keys(OUTAGES)) it(title, () => measured.get(title));
 });

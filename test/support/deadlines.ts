@@ -12,8 +12,6 @@ export const DEADLINES = {
   hostileRequest: 2000,
   /** A page while an identity provider does not answer: nine seconds, with its timeouts a tenth as long. */
   providerOutage: 900,
-  /** A fetch of a metadata document that times out after 2.5 s. */
-  documentTimeout: 4500,
   /** The check of a tool name of 300,000 characters. */
   longToolName: 100,
   /** The validation of a call with 100,000 members. */
@@ -26,8 +24,6 @@ export const DEADLINES = {
   paddedFailure: 500,
   /** Until calls are refused after a revocation, while messages are delivered. */
   revocation: 1000,
-  /** The end of a process: two seconds for the last export of spans, and closing everything. */
-  finalExport: 3000,
 } as const;
 
 /** A machine that does other work may delay one attempt, but not every one. */

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { expect } from 'chai';
 import {
   AddressRefused,
@@ -6,6 +7,7 @@ import {
   fetchDocument,
   type Network,
 } from '../../../src/authorization-server/engine/guarded-fetch.ts';
+import { until } from '../../support/until.ts';
 import {
   ALLOWED_ADDRESS,
   answerWith,
@@ -99,6 +101,43 @@ describe('fetching a metadata document', () => {
     };
     expect(await failureOf(URL, host.network)).to.be.instanceOf(DocumentRefused);
     await cut;
+  });
+
+  it('CIM-05 the timeout of 2.5 s ends a fetch in name resolution, before the response and during it', async () => {
+    const timeouts: number[] = [];
+    const timeout = new AbortController();
+    const waiting = new Set<string>();
+    const slowName: Network = {
+      ...host.network,
+      resolve(_host, signal) {
+        waiting.add('name');
+        return once(signal, 'abort').then(() => []);
+      },
+    };
+    host.answer = ({ url = '' }, response) => {
+      waiting.add(url);
+      if (url === '/silent') return;
+      response.writeHead(200, { 'content-type': 'application/json' });
+      const drip = setInterval(() => response.write(' '), 10);
+      response.on('close', () => clearInterval(drip));
+    };
+    const { timeout: original } = AbortSignal;
+    AbortSignal.timeout = (ms) => {
+      timeouts.push(ms);
+      return timeout.signal;
+    };
+    const fetches = [
+      failureOf(`https://app.${DOMAIN}/silent`, host.network),
+      failureOf(`https://app.${DOMAIN}/drip`, host.network),
+      failureOf(`https://app.${DOMAIN}/never-asked`, slowName),
+    ];
+    AbortSignal.timeout = original;
+    await until('every fetch to wait', () => waiting.size === fetches.length);
+    timeout.abort(new DOMException('the timeout passed', 'TimeoutError'));
+    for (const failure of await Promise.all(fetches))
+      expect(failure).to.be.instanceOf(DocumentUnreachable);
+    expect(host.requests).to.have.members(['/silent', '/drip']);
+    expect(timeouts).to.deep.equal([2500, 2500, 2500]);
   });
 
   it('network, DNS and certificate errors count as unreachable', async () => {
