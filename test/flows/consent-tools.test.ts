@@ -1,5 +1,6 @@
 import { expect } from 'chai';
-import { createConnector } from '../support/management-api.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
+import { createConnector, requestManagement } from '../support/management-api.ts';
 import { openConsent } from '../support/connection.ts';
 import { startSystem, type System } from '../support/system.ts';
 import { until } from '../support/until.ts';
@@ -36,14 +37,29 @@ describe('The tools on the consent page', () => {
     });
     upstream.trustIssuer(system.auth);
     link = (await createConnector(system, { name: 'Desk', level: 'full' })).link;
-    await until('the tools to be known', async () =>
-      (await openConsent(system, { link })).page.html.includes('Show a ticket'),
-    );
+    await untilKnown('show');
   });
   after(async () => {
+    restoreClock();
     await system.stop();
     await upstream.close();
   });
+
+  async function untilKnown(tool: string): Promise<void> {
+    await until(`${tool} to be known`, async () => {
+      const { items } = (await requestManagement(system, 'GET', '/upstreams')) as {
+        items: { tools: { name: string }[] }[];
+      };
+      return items.some(({ tools }) => tools.some(({ name }) => name === tool));
+    });
+  }
+
+  /** The process reads the tools only if it last did so more than five seconds ago. */
+  async function changeTools(tools: ListedTool[], last: string): Promise<void> {
+    advanceClock(6);
+    await upstream.setTools(tools);
+    await untilKnown(last);
+  }
 
   /** The titles that the page shows at each level, the collapsed ones after a `…`. */
   async function shownTools(): Promise<Record<string, string[]>> {
@@ -72,10 +88,9 @@ describe('The tools on the consent page', () => {
 
   it('an approval of a page whose tools changed meanwhile shows the page again', async () => {
     const { decide } = await openConsent(system, { link });
-    await upstream.setTools([...TOOLS, { name: 'list', title: 'List queues', annotations: READ }]);
-    await until('the new tool to be known', async () =>
-      JSON.stringify(await shownTools()).includes('List queues'),
-    );
+    const list = { name: 'list', title: 'List queues', annotations: READ };
+    await changeTools([...TOOLS, list], 'list');
+    expect(JSON.stringify(await shownTools())).to.include('List queues');
     const again = await decide({ decision: 'approve', level: 'read' });
     if (!('html' in again)) throw new Error('the approval was accepted');
     expect(again.status).to.equal(409);
@@ -96,11 +111,9 @@ describe('The tools on the consent page', () => {
   it('the page stays small whatever the upstream lists, and counts what it does not list', async () => {
     const hostile = { name: `\u202E${'x'.repeat(500)}` };
     const many = Array.from({ length: 1900 }, (_, n) => ({ name: `${n}-`.padEnd(512, 'x') }));
-    await upstream.setTools([hostile, ...many]);
-    const html = await until('the tools to be known', async () => {
-      const { page } = await openConsent(system, { link });
-      return page.html.includes('>0-xxx') && page.html;
-    });
+    await changeTools([hostile, ...many], '1899-'.padEnd(512, 'x'));
+    const { html } = (await openConsent(system, { link })).page;
+    expect(html).to.include('>0-xxx');
     expect(html.length).to.be.below(200_000);
     expect(/<summary>(.*?)<\/summary>/.exec(html)?.[1]).to.equal('1,895 more tools');
     expect(html).to.not.include('\u202E');

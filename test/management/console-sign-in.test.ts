@@ -107,7 +107,7 @@ describe('the console', function () {
         headers: { cookie },
         redirect: 'manual',
       });
-      await response.body?.cancel();
+      await response.arrayBuffer();
       return response.status === 200;
     }
 

@@ -45,7 +45,7 @@ describe('The console', function () {
       ...(method === 'POST' ? { body: new URLSearchParams({ id: 'x' }) } : {}),
       redirect: 'manual',
     });
-    await response.body?.cancel();
+    await response.arrayBuffer();
     return response;
   }
 

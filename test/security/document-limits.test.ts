@@ -27,7 +27,7 @@ function useDocumentLimit(store: StoreKind, inAll: string) {
     const { url } = authorizeUrl(server, client, { resource: connector.link });
     const headers = { 'x-forwarded-for': address, accept: 'text/html' };
     const response = await fetch(url, { headers, redirect: 'manual' });
-    await response.body?.cancel();
+    await response.arrayBuffer();
     return response;
   }
   /** Sends `count` requests in sequence, each with a new client, and counts the response statuses. */
