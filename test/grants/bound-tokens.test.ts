@@ -43,7 +43,7 @@ async function storedGrant(system: System, accessToken: string) {
 
 onEachStore(
   'DPoP-bound tokens',
-  (system) => {
+  (system, store) => {
     let connector: Connector;
     let key: ProofKey;
     let connection: BoundConnection;
@@ -52,26 +52,6 @@ onEachStore(
       key = await generateProofKey();
       const parameters = { dpop_jkt: key.thumbprint };
       connection = await connectBound(system(), connector, { key, parameters });
-    });
-
-    async function introspect(token: string | undefined): Promise<Record<string, unknown>> {
-      const endpoint = `${system().auth}/oauth/introspect`;
-      return JSON.parse((await postToken(endpoint, RESOURCE_SERVER, token)).text);
-    }
-
-    it('introspection returns the key of a bound token, and no key for a bearer token', async () => {
-      const { accessToken, refreshToken } = connection;
-      const cnf = { jkt: key.thumbprint };
-      expect(await introspect(accessToken)).to.deep.include({
-        active: true,
-        token_type: 'DPoP',
-        cnf,
-      });
-      expect(await introspect(refreshToken)).to.deep.include({ active: true, cnf });
-      const plain = await connect(system(), connector);
-      const facts = await introspect(plain.accessToken);
-      expect(facts).to.include({ active: true, token_type: 'Bearer' }).and.not.have.property('cnf');
-      expect(await introspect(plain.refreshToken)).to.not.have.property('cnf');
     });
 
     for (const held of ['accessToken', 'refreshToken'] as const)
@@ -116,6 +96,29 @@ onEachStore(
       await callBound({ ...connection, accessToken: `${connection.accessToken}x` });
       await refreshBound(connection, { token: `${connection.refreshToken}x` });
       expect(await proofs()).to.equal(before);
+    });
+
+    // The store cannot matter for the following.
+    if (store !== 'sqlite') return;
+
+    async function introspect(token: string | undefined): Promise<Record<string, unknown>> {
+      const endpoint = `${system().auth}/oauth/introspect`;
+      return JSON.parse((await postToken(endpoint, RESOURCE_SERVER, token)).text);
+    }
+
+    it('introspection returns the key of a bound token, and no key for a bearer token', async () => {
+      const { accessToken, refreshToken } = connection;
+      const cnf = { jkt: key.thumbprint };
+      expect(await introspect(accessToken)).to.deep.include({
+        active: true,
+        token_type: 'DPoP',
+        cnf,
+      });
+      expect(await introspect(refreshToken)).to.deep.include({ active: true, cnf });
+      const plain = await connect(system(), connector);
+      const facts = await introspect(plain.accessToken);
+      expect(facts).to.include({ active: true, token_type: 'Bearer' }).and.not.have.property('cnf');
+      expect(await introspect(plain.refreshToken)).to.not.have.property('cnf');
     });
 
     it('the grant of a bound token stores the thumbprint, and other grants store nothing more', async () => {

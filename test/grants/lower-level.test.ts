@@ -19,14 +19,14 @@ import { DEFAULT_LEVELS } from '../support/levels.ts';
 const lifetimes = grantLifetimes({ accessToken: 3600, refreshTokenIdle: 30 * 86_400 });
 const scopeOf = (token: string) => decodeJwt(token).scope;
 
-onEachStore('Lowering the level of a grant', (system) => {
+onEachStore('Lowering the level of a grant', (system, store) => {
   async function lower({ accessToken }: TokenFamily, level: Level) {
-    const { store } = await openSystemStore(system());
+    const { store: opened } = await openSystemStore(system());
     const id = String(decodeJwt(accessToken).grant_id);
     const limit = { level, stays: true };
     const options = { lifetimes, now: Date.now() / 1000 };
-    const narrowing = await narrowGrant(store, DEFAULT_LEVELS, id, limit, options);
-    await store.close();
+    const narrowing = await narrowGrant(opened, DEFAULT_LEVELS, id, limit, options);
+    await opened.close();
     return narrowing?.isNarrower;
   }
 
@@ -60,6 +60,9 @@ onEachStore('Lowering the level of a grant', (system) => {
     expect(scopeOf(next.accessToken)).to.equal('analytics');
     expect(await isAccepted(family.link, next.accessToken)).to.equal(true);
   });
+
+  // The store cannot matter for what is not written.
+  if (store !== 'sqlite') return;
 
   it('lowering to a higher level has no effect', async () => {
     const family = await connectWithRefreshToken(system());

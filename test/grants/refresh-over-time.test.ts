@@ -55,45 +55,6 @@ for (const { store, method } of METHODS) {
       expect(await auditOf(system(), family.accessToken)).to.deep.equal([]);
     });
 
-    for (const [seconds, time] of [
-      [1, 'a second'],
-      [8 * HOUR, 'eight hours'],
-    ] as const) {
-      it(`a token whose response was lost works again after ${time}`, async () => {
-        const family = await start();
-        await rotate(family, family.refreshToken);
-        advanceClock(seconds);
-        await expectAlive(family, await rotate(family, family.refreshToken));
-        expect(await auditOf(system(), family.accessToken)).to.deep.equal([]);
-      });
-    }
-
-    it('a token whose response is lost repeatedly works again each time', async () => {
-      const family = await start();
-      for (let loss = 0; loss < 5; loss += 1) {
-        await rotate(family, family.refreshToken);
-        advanceClock(61);
-      }
-      await expectAlive(family, await rotate(family, family.refreshToken));
-    });
-
-    it('a token whose successor is unused after a minute is rotated again, and the first successor counts as replay', async () => {
-      const now = freezeClock();
-      const family = await start();
-      const lost = await rotate(family, family.refreshToken);
-      freezeClockAt(now + 60);
-      const late = await rotate(family, family.refreshToken);
-      expect(late.refreshToken).to.not.equal(lost.refreshToken);
-      await expectAlive(family, late);
-      const refused = await present(family, lost.refreshToken);
-      expect([refused.status, refused.body.error]).to.deep.equal([400, 'invalid_grant']);
-      await expectEnded(family, {
-        accessTokens: [family.accessToken, lost.accessToken, late.accessToken],
-        refreshTokens: [late.refreshToken, family.refreshToken],
-      });
-      expect(await replaysOf(family)).to.have.length(1);
-    });
-
     it('a token presented a minute after its successor was used ends the family with one audit event', async () => {
       const now = freezeClock();
       const family = await start();
@@ -136,5 +97,47 @@ for (const { store, method } of METHODS) {
       expect(replay).to.include({ clientId: family.client.id, account: sub });
       expect(family.link).to.include(`/${replay?.connector}/`);
     }
+
+    // The store cannot matter for a lost response: the rules read one record.
+    if (store !== 'sqlite') return;
+
+    for (const [seconds, time] of [
+      [1, 'a second'],
+      [8 * HOUR, 'eight hours'],
+    ] as const) {
+      it(`a token whose response was lost works again after ${time}`, async () => {
+        const family = await start();
+        await rotate(family, family.refreshToken);
+        advanceClock(seconds);
+        await expectAlive(family, await rotate(family, family.refreshToken));
+        expect(await auditOf(system(), family.accessToken)).to.deep.equal([]);
+      });
+    }
+
+    it('a token whose response is lost repeatedly works again each time', async () => {
+      const family = await start();
+      for (let loss = 0; loss < 5; loss += 1) {
+        await rotate(family, family.refreshToken);
+        advanceClock(61);
+      }
+      await expectAlive(family, await rotate(family, family.refreshToken));
+    });
+
+    it('a token whose successor is unused after a minute is rotated again, and the first successor counts as replay', async () => {
+      const now = freezeClock();
+      const family = await start();
+      const lost = await rotate(family, family.refreshToken);
+      freezeClockAt(now + 60);
+      const late = await rotate(family, family.refreshToken);
+      expect(late.refreshToken).to.not.equal(lost.refreshToken);
+      await expectAlive(family, late);
+      const refused = await present(family, lost.refreshToken);
+      expect([refused.status, refused.body.error]).to.deep.equal([400, 'invalid_grant']);
+      await expectEnded(family, {
+        accessTokens: [family.accessToken, lost.accessToken, late.accessToken],
+        refreshTokens: [late.refreshToken, family.refreshToken],
+      });
+      expect(await replaysOf(family)).to.have.length(1);
+    });
   });
 }

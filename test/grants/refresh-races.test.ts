@@ -22,7 +22,6 @@ const SIZES = SOAK
     ]
   : [
       { clients: 2, rounds: 4 },
-      { clients: 8, rounds: 2 },
       { clients: 30, rounds: 1 },
     ];
 /** Every method and every store, but not every pair. */

@@ -5,7 +5,7 @@ import { advanceClock } from '../support/clock.ts';
 import { connect, registerClient } from '../support/connection.ts';
 import { type Client, refresh, type TokenResponse } from '../support/oauth.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
-import { onEachStore } from '../support/system.ts';
+import { onEachStore, useSystem } from '../support/system.ts';
 import {
   auditOf,
   expectAlive,
@@ -120,26 +120,26 @@ onEachStore('A refused refresh', (system, store) => {
   });
 
   it('a refresh with failed client authentication changes nothing', async () => {
-    for (const method of ['client_secret_basic', 'client_secret_post'] as const) {
-      const family = await connectWithRefreshToken(system(), { method });
-      const { refreshToken: parent } = await rotate(family, family.refreshToken);
-      const { refreshToken: current } = await rotate(family, parent);
-      const { client, server } = family;
-      const impostors: Client[] = [
-        { ...client, method: 'none' },
-        { ...client, secret: 'wrong' },
-        { ...client, secret: `${client.secret}x` },
-      ];
-      advanceClock(61);
-      const attempts = impostors.flatMap((impostor) =>
-        [current, family.refreshToken].map((token) => ({
-          what: `${impostor.method}, ${impostor.secret}`,
-          send: () => refresh(server, impostor, token),
-        })),
-      );
-      await expectRefusedUnchanged('invalid_client', attempts);
-      await expectStillActive(family, current);
-    }
+    // Every method and every store, but not every pair.
+    const method = store === 'sqlite' ? 'client_secret_basic' : 'client_secret_post';
+    const family = await connectWithRefreshToken(system(), { method });
+    const { refreshToken: parent } = await rotate(family, family.refreshToken);
+    const { refreshToken: current } = await rotate(family, parent);
+    const { client, server } = family;
+    const impostors: Client[] = [
+      { ...client, method: 'none' },
+      { ...client, secret: 'wrong' },
+      { ...client, secret: `${client.secret}x` },
+    ];
+    advanceClock(61);
+    const attempts = impostors.flatMap((impostor) =>
+      [current, family.refreshToken].map((token) => ({
+        what: `${impostor.method}, ${impostor.secret}`,
+        send: () => refresh(server, impostor, token),
+      })),
+    );
+    await expectRefusedUnchanged('invalid_client', attempts);
+    await expectStillActive(family, current);
   });
 
   it('a refresh that names another resource changes nothing', async () => {
@@ -171,7 +171,9 @@ onEachStore('A refused refresh', (system, store) => {
   });
 });
 
-onEachStore('The scope parameter of a refresh', (system) => {
+describe('The scope parameter of a refresh', () => {
+  const system = useSystem();
+
   it('a narrower scope applies to one access token, and the next has the full scope', async () => {
     const family = await connect(system(), await createConnector(system()));
     const wishes = [
