@@ -8,7 +8,7 @@ import {
 } from '../../support/upstream/sdk-clients.ts';
 import { startUpstreamV1 } from '../../support/upstream/sdk-v1.ts';
 import { startUpstreamV2 } from '../../support/upstream/sdk-v2.ts';
-import { useUpstream } from '../../support/upstream/system.ts';
+import { type ConnectedPerson, useUpstream } from '../../support/upstream/system.ts';
 import { until } from '../../support/until.ts';
 
 const CLIENTS: Record<string, ConnectWithToken> = {
@@ -24,13 +24,18 @@ for (const [server, open] of Object.entries({
   describe(`An upstream built with ${server}`, () => {
     const behind = useUpstream(open);
     const clients: TokenClient[] = [];
+    /** One connection for each level and ceiling. */
+    const people = new Map<string, Promise<ConnectedPerson>>();
     afterEach(async () => {
       behind().upstream.release();
       for (const client of clients.splice(0)) await client.close();
     });
 
     async function connectAt(sdk: ConnectWithToken, level: Level, ceiling: Level = level) {
-      const person = await behind().connected(level, ceiling);
+      const name = `${level}, ${ceiling}`;
+      const connecting = people.get(name) ?? behind().connected(level, ceiling);
+      people.set(name, connecting);
+      const person = await connecting;
       const client = await sdk(person.link, person.token);
       clients.push(client);
       return { client, ...person };
