@@ -168,8 +168,8 @@ onEachStore(
   {
     file: {
       proxies: 1,
-      lifetimes: { unusedClient: '2s' },
-      limits: { registrations: { perAddress: '10000/2s', inAll: '10000/2s' } },
+      lifetimes: { unusedClient: '1s' },
+      limits: { registrations: { perAddress: '10000/1s', inAll: '10000/1s' } },
     },
   },
 );
