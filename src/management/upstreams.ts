@@ -6,13 +6,8 @@ import { listMintedTokens } from '../minted-tokens/minted-tokens.ts';
 import { isAtLeast, type Level, levelIds } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import { findUpstream, type LeadsToUpstream, type Upstream } from '../settings/upstreams.ts';
-import {
-  findCatalog,
-  missingTools,
-  type ToolCatalog,
-  usableTools,
-} from '../upstreams/tool-catalog.ts';
-import { isLookalike, levelOfTool, levelRules } from '../upstreams/tool-levels.ts';
+import { toolsWithLevels } from '../upstreams/opened-tools.ts';
+import { findCatalog, missingTools, type ToolCatalog } from '../upstreams/tool-catalog.ts';
 import type { Page, UpstreamResource } from './api/resources.ts';
 import type { ManagementContext } from './context.ts';
 import { isoTime } from './representations.ts';
@@ -126,12 +121,12 @@ function toolsOf(
   catalog: ToolCatalog | undefined,
   now: number,
 ): Tool[] {
-  const rules = levelRules(levels, upstream, usableTools(catalog, now));
-  return (catalog?.tools ?? []).map(({ name, title, hints }) => ({
+  const tools = toolsWithLevels(levels, upstream, catalog, now);
+  return tools.map(({ name, title, level, isDeclared, hints }) => ({
     name,
     title,
-    ...(isLookalike(rules, name) ? {} : { level: levelOfTool(rules, name) }),
-    isDeclared: rules.tools.has(name),
+    level,
+    isDeclared,
     ...hints,
   }));
 }

@@ -3,6 +3,24 @@ import type { Upstream } from '../settings/upstreams.ts';
 import { type CatalogTool, type ToolCatalog, usableTools } from './tool-catalog.ts';
 import { isLookalike, levelOfTool, levelRules } from './tool-levels.ts';
 
+/** `level` is undefined if calls are refused, because the name resembles a declared one. */
+export type LeveledTool = CatalogTool & { level: Level | undefined; isDeclared: boolean };
+
+/** Returns the tools of a catalog with the levels that they need now, in the order of the upstream. */
+export function toolsWithLevels(
+  levels: Levels,
+  upstream: Upstream,
+  catalog: ToolCatalog | undefined,
+  now: number,
+): LeveledTool[] {
+  const rules = levelRules(levels, upstream, usableTools(catalog, now));
+  return (catalog?.tools ?? []).map((tool) => ({
+    ...tool,
+    level: isLookalike(rules, tool.name) ? undefined : levelOfTool(rules, tool.name),
+    isDeclared: rules.tools.has(tool.name),
+  }));
+}
+
 /**
  * Returns a function that returns the titles of the tools that a level opens: those that need the highest level first, then in the order of the
  * upstream.
@@ -13,9 +31,8 @@ export function openedTools(
   catalog: ToolCatalog,
   now: number,
 ): (level: Level) => string[] {
-  const rules = levelRules(levels, upstream, usableTools(catalog, now));
-  const known = catalog.tools.filter(({ name }) => !isLookalike(rules, name));
-  const byLevel = Map.groupBy(known, ({ name }) => levelOfTool(rules, name));
+  const tools = toolsWithLevels(levels, upstream, catalog, now);
+  const byLevel = Map.groupBy(tools, ({ level }) => level);
   return (level) =>
     levelIds(levels)
       .filter((each) => isAtLeast(levels, level, each))
