@@ -12,7 +12,7 @@ import { connectSdkV2 } from '../support/sdk.ts';
 import { until } from '../support/until.ts';
 
 const STEPS = 6;
-const FORMS = 6;
+const FORMS = 4;
 const DENIALS = 4;
 
 /** For every kind of Redis. */
@@ -46,7 +46,7 @@ export function testBrowsers(processes: () => Processes): void {
   it('a session that started at one instance is valid at the others', async () => {
     const connector = await createConnector(processes());
     const { browser, server, client, link } = await connect(processes(), connector);
-    for (let n = 0; n < 4; n += 1) {
+    for (let n = 0; n < 3; n += 1) {
       const { url } = authorizeUrl(server, client, { resource: link });
       const page = await browser.visit(url);
       expect(page.kind === 'page' && isConsentPage(page)).to.equal(true);

@@ -50,8 +50,8 @@ describe('Several instances on a Redis Cluster', () => {
   testRevocation(processes);
   testTokenRaces(processes, {
     database: 'Redis Cluster',
-    exchanges: { rounds: 2, requests: 12 },
-    refreshes: [{ rounds: 2, requests: SOAK ? 50 : 8 }],
+    exchanges: { rounds: 1, requests: 12 },
+    refreshes: [{ rounds: 1, requests: SOAK ? 50 : 8 }],
   });
 
   it('every request succeeds while slots move to other masters', async () => {

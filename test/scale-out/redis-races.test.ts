@@ -20,11 +20,11 @@ describe('Concurrent requests to three instances on one Redis', () => {
   testRevocationUnderLoad(instances);
   testTokenRaces(instances, {
     database: 'one Redis',
-    exchanges: { rounds: 4, requests: 12 },
+    exchanges: { rounds: 2, requests: 12 },
     refreshes: [
-      { rounds: 8, requests: 2 },
-      { rounds: 4, requests: 8 },
-      { rounds: 2, requests: 50 },
+      { rounds: 4, requests: 2 },
+      { rounds: 2, requests: 8 },
+      { rounds: 1, requests: 50 },
     ],
   });
   testDpop(instances);

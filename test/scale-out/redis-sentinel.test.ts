@@ -65,8 +65,8 @@ describe('Several instances on Redis with Sentinel', () => {
   testRevocation(processes);
   testTokenRaces(processes, {
     database: 'Redis with Sentinel',
-    exchanges: { rounds: 2, requests: 12 },
-    refreshes: [{ rounds: 2, requests: SOAK ? 50 : 8 }],
+    exchanges: { rounds: 1, requests: 12 },
+    refreshes: [{ rounds: 1, requests: SOAK ? 50 : 8 }],
   });
 
   describe('while the replica is frozen', () => {

@@ -34,7 +34,7 @@ export function testTokenRaces(processes: () => Processes, races: Races): void {
 
     const { requests } = races.exchanges;
     const rounds = SOAK ? SOAK_ROUNDS : races.exchanges.rounds;
-    it(`of ${requests} concurrent exchanges of a code exactly one succeeds, in ${rounds} rounds`, async () => {
+    it(`of ${requests} concurrent exchanges of a code exactly one succeeds, in ${counted(rounds)}`, async () => {
       const connection = await connect(processes(), await createConnector(processes()));
       const { server, client, link } = connection;
       for (let done = 0; done < rounds; done += CODES_AT_A_TIME) {
@@ -52,7 +52,7 @@ export function testTokenRaces(processes: () => Processes, races: Races): void {
 
   for (const { requests, rounds: some } of races.refreshes) {
     const rounds = SOAK ? SOAK_ROUNDS : some;
-    it(`${requests} refreshes with one token within ${MAX_STAGGER_MS} ms get one successor that works, in ${rounds} rounds`, async () => {
+    it(`${requests} refreshes with one token within ${MAX_STAGGER_MS} ms get one successor that works, in ${counted(rounds)}`, async () => {
       const { link } = await createConnector(processes());
       const families: Connection[] = [];
       for (let n = 0; n < Math.min(FAMILIES, rounds); n += 1)
@@ -68,6 +68,10 @@ export function testTokenRaces(processes: () => Processes, races: Races): void {
       recordSoak({ what, held: `${rounds * requests} refreshes, one successor each round` });
     }).timeout(60_000 + rounds * ROUND_MS);
   }
+}
+
+function counted(rounds: number): string {
+  return rounds === 1 ? 'one round' : `${rounds} rounds`;
 }
 
 /** Resolves with the tokens of the successful exchange. */

@@ -8,8 +8,8 @@ import { authorizeUrl, discover } from '../support/oauth.ts';
 import type { Processes } from '../support/scale-out/processes.ts';
 import { recordSoak, SOAK } from '../support/soak.ts';
 
-const LIMIT = SOAK ? 10 : 4;
-const APPROVALS = SOAK ? 200 : 12;
+const LIMIT = SOAK ? 10 : 3;
+const APPROVALS = SOAK ? 200 : 8;
 const PEOPLE: Person[] = ['ada', 'grace'];
 
 export function testUseLimits(processes: () => Processes): void {
