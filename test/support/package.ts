@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cp, mkdir, readFile, symlink } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import manifest from '../../package.json' with { type: 'json' };
 
@@ -24,8 +24,12 @@ const PACKED = [
 export async function packCheckout(folder: string): Promise<string> {
   const copy = join(folder, 'checkout');
   for (const name of PACKED) await cp(join(ROOT, name), join(copy, name), { recursive: true });
-  await symlink(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
-  await run('npm', ['pack', '--pack-destination', folder], copy);
+  // Only what the build needs: npm would read the manifest of every package in `node_modules`.
+  const types = join('node_modules', '@types');
+  await mkdir(join(copy, types), { recursive: true });
+  await symlink(join(ROOT, types, 'node'), join(copy, types, 'node'));
+  const PATH = [join(ROOT, 'node_modules/.bin'), process.env.PATH].join(delimiter);
+  await run('npm', ['pack', '--pack-destination', folder], copy, { ...process.env, PATH });
   return join(folder, `${manifest.name}-${manifest.version}.tgz`);
 }
 
