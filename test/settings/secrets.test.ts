@@ -17,7 +17,8 @@ import {
   wrongSettings,
 } from './settings-file.ts';
 
-const LOAD = join(import.meta.dirname, '../../src/settings/load.ts');
+const SOURCE = join(import.meta.dirname, '../../src');
+const LOAD = join(SOURCE, 'settings/load.ts');
 const KEY = 'a-management-key-that-is-long-enough';
 
 function newDataDir(): string {
@@ -41,7 +42,7 @@ async function secretsOfProcess(environment: Record<string, string>): Promise<un
     console.log(JSON.stringify({ secret, managementKey }));`;
   const { stdout } = await promisify(execFile)(
     process.execPath,
-    ['--input-type=module', '-e', script],
+    ['--import', join(SOURCE, 'compile-cache.js'), '--input-type=module', '-e', script],
     {
       env: environment,
     },
