@@ -2,22 +2,26 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { createConnector, listConnectors } from '../src/connectors/connectors.ts';
+import type { CommandLineSettings } from '../src/settings/environment.ts';
 import { SettingsError } from '../src/settings/issues.ts';
 import { loadSettings } from '../src/settings/load.ts';
 import { startGatehouse } from '../src/server.ts';
 import { startupMessage } from '../src/startup-message.ts';
-import { runServer } from './support/main-process.ts';
 import { freePorts } from './support/free-ports.ts';
 import { type ChangingUpstream, startChangingV2 } from './support/upstream/changing-upstream.ts';
 import { temporaryDirectory } from './settings/settings-file.ts';
 import { createDeployment, type Deployment } from './support/system.ts';
 
+// `test/packaging/package.test.ts` shows that the program prints it, and takes --upstream.
 describe('The startup message', () => {
   let place: Deployment;
   afterEach(() => place.release());
 
-  async function messageWith(more: Record<string, string> = {}): Promise<string> {
-    const settings = loadSettings({ ...place.environment, ...more });
+  async function messageWith(
+    more: Record<string, string> = {},
+    options: CommandLineSettings = {},
+  ): Promise<string> {
+    const settings = loadSettings({ ...place.environment, ...more }, { options });
     const running = await startGatehouse(settings);
     return startupMessage(settings, running).finally(running.stop);
   }
@@ -25,10 +29,10 @@ describe('The startup message', () => {
   it('the message lists every host and a connect link if all roles run', async () => {
     place = await createDeployment();
     const { auth, resource, management, origins } = place.facts;
-    const { stdout } = await runServer(place.environment, /Ctrl-C/);
-    for (const url of [auth, resource, management, ...origins]) expect(stdout).to.include(url);
-    expect(stdout).to.match(/Connect link "first"/);
-    expect(stdout).to.include(`${management}/console (sign in as Ada Lovelace)\n`);
+    const message = await messageWith();
+    for (const url of [auth, resource, management, ...origins]) expect(message).to.include(url);
+    expect(message).to.match(/Connect link "first"/);
+    expect(message).to.include(`${management}/console (sign in as Ada Lovelace)\n`);
   });
 
   it('the message lists only the hosts of the roles that run', async () => {
@@ -132,12 +136,12 @@ describe('The startup message', () => {
 
     it('gatehouse start --upstream needs no settings file and says what each level opens', async () => {
       place = await createDeployment();
-      const { GATEHOUSE_CONFIG: _, ...environment } = place.environment;
+      delete place.environment.GATEHOUSE_CONFIG;
       upstream.trustIssuer(place.facts.auth);
-      const { stdout } = await runServer(environment, /Ctrl-C/, ['--upstream', upstream.url]);
-      expect(stdout).to.include('read opens 1, write opens 2, full opens 3 of 3 tools.');
-      expect(stdout).to.not.include('without a title');
-      expect(stdout).to.match(/Connect link ".*" \(full\): /);
+      const message = await messageWith({}, { upstream: upstream.url });
+      expect(message).to.include('read opens 1, write opens 2, full opens 3 of 3 tools.');
+      expect(message).to.not.include('without a title');
+      expect(message).to.match(/Connect link ".*" \(full\): /);
     });
 
     it('gatehouse start --upstream replaces the address in a settings file', async () => {
