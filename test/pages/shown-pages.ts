@@ -28,11 +28,12 @@ export function showEach<T>(page: Page, pages: string[], expression: string) {
   })()`);
 }
 
-/** All pages have the same head apart from the title, so that the stylesheet stays loaded. */
+/** All pages have the same document type and the same head apart from the title, so that the stylesheet stays loaded. */
 const DEFINE_SHOW = `globalThis.show = async (html) => {
-  const { documentElement, head, title, body } = new DOMParser().parseFromString(html, 'text/html');
+  const { documentElement, head, title, body, compatMode } = new DOMParser().parseFromString(html, 'text/html');
   document.title = title;
   if (head.innerHTML !== document.head.innerHTML) throw new Error('another head: ' + head.innerHTML);
+  if (compatMode !== document.compatMode) throw new Error('another document type');
   document.documentElement.lang = documentElement.lang;
   document.body.replaceWith(body);
   for (const details of document.querySelectorAll('details')) details.open = true;
