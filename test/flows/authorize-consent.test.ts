@@ -162,6 +162,7 @@ describe('The consent page', () => {
 
   it('SES-06 a person can switch the account on the consent page', async () => {
     const { browser, page, link } = await open('alan');
+    expect(page.html).to.include('<h1>You may not use ');
     const picker = requirePage(await browser.submit(page, { decision: 'switch' }));
     expect(isSignInPage(picker)).to.equal(true);
     const again = requirePage(await browser.submit(picker, { person: 'grace' }));
@@ -191,10 +192,12 @@ describe('The consent page', () => {
   });
 
   it('an approval fails if the connector was revoked meanwhile', async () => {
-    const { browser, page, connector } = await open();
+    const { browser, page, connector, url } = await open();
     await revokeConnector(system(), connector.id);
     const answer = requirePage(await browser.submit(page, { decision: 'approve' }));
     expect(answer.status).to.be.within(400, 499);
     expect(answer.html).to.match(/revoked/);
+    for (const { html } of [answer, requirePage(await browser.visit(url))])
+      expect(html).to.include('<h1>This connect link does not work</h1>');
   });
 });

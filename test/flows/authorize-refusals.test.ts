@@ -132,7 +132,7 @@ describe('A bad authorization request', () => {
     const page = await browser.openConsent(url, 'grace');
     expect(page.status).to.equal(403);
     expect(isConsentPage(page)).to.equal(false);
-    expect(page.html).to.match(/used up/i);
+    expect(page.html).to.match(/<h1>The connect link for [^\n]*is used up<\/h1>/);
     const step = await browser.submit(page, { decision: 'deny' });
     if (step.kind === 'page') throw new Error(step.html);
     expect(Object.fromEntries(step.url.searchParams)).to.deep.include({
@@ -141,6 +141,14 @@ describe('A bad authorization request', () => {
       iss: system().auth,
     });
     expect(step.url.searchParams.get('error_description')).to.match(/used up/);
+    const late = requirePage(await browser.visit(page.url));
+    expect(late.html).to.include('<h1>You have denied this already</h1>');
+  });
+
+  it('the page shows the reference that is also in the response header', async () => {
+    const { headers, html } = await pageFor({ client_id: 'nobody' });
+    expect(headers.get('x-request-id')).to.match(/^[\w-]{6,}$/);
+    expect(html).to.include(`<dd class="code">${headers.get('x-request-id')}</dd>`);
   });
 
   it('values from the request are escaped in the page', async () => {

@@ -1,173 +1,261 @@
 import { once } from 'node:events';
-import { createServer, type Server as HttpServer } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo, Server as NetServer } from 'node:net';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
+import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
 import { EXAMPLE_THEME } from '../pages/sample-pages.ts';
-import { usePage } from '../support/chromium.ts';
+import { addCookies, HOSTED_APP, usePage } from '../support/chromium.ts';
 import { createConnector } from '../support/management-api.ts';
-import { redeem, registerClient } from '../support/connection.ts';
-import { freePorts } from '../support/free-ports.ts';
+import { openConsent, redeem, registerClient } from '../support/connection.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
-import { useSystem } from '../support/system.ts';
+import { SCHEME } from '../support/redirects.ts';
+import { startSystem, type System, useSystem } from '../support/system.ts';
+import { until } from '../support/until.ts';
 
 const BACK_IN_THE_APP = 'back in the app';
+const DESKTOP_APP = 'claude://oauth/done';
 
-for (const [looks, file] of [
-  ['', {}],
-  [', in the example theme', { theme: EXAMPLE_THEME }],
-] as const)
-  describe(`Connecting in Chromium${looks}`, function () {
-    this.timeout(40_000);
-    const system = useSystem({ file });
-    const tab = usePage();
-    let app: HttpServer;
-    let callbacks: URL[];
-    let redirectUri: string;
-
-    before(async () => {
-      const [port = 0] = await freePorts(1);
-      redirectUri = `http://127.0.0.1:${port}/callback`;
-      app = await listen(port);
-    });
-    beforeEach(() => {
-      callbacks = [];
-    });
-    after(() => {
-      app.closeAllConnections();
-      app.close();
-    });
-
-    /** Redirects to another origin, as hosted clients do on the way to their desktop app. */
-    async function listen(port: number): Promise<HttpServer> {
-      const server = createServer((req, res) => {
-        const url = new URL(req.url ?? '/', redirectUri);
-        if (url.pathname !== '/callback') return void res.end(BACK_IN_THE_APP);
-        callbacks.push(url);
-        res.writeHead(307, { location: `http://localhost:${port}/done` }).end();
-      });
-      await once(server.listen(port, '127.0.0.1'), 'listening');
-      return server;
-    }
-
-    async function start(page: Page) {
-      const { link } = await createConnector(system(), { level: 'admin' });
-      const { server } = await discover(link);
-      const client = await registerClient(server, 'none', redirectUri);
-      const { url, verifier, state } = authorizeUrl(server, client, { resource: link });
-      await page.goto(url.href);
-      return { link, server, client, verifier, state };
-    }
-
-    if (looks !== '') {
-      it('CON-10 approving a lower level with another account, and denying, each send the app its response', async () => {
-        const page = tab();
-        const { state, ...started } = await start(page);
-        await page.getByRole('button', { name: 'Grace Hopper' }).click();
-        await page.getByRole('button', { name: 'Use another account' }).click();
-        await page.getByRole('button', { name: 'Ada Lovelace' }).click();
-        const stay = page.getByLabel('Stay connected');
-        expect(await page.locator('input[name=level]:checked').inputValue()).to.equal('admin');
-        expect(await stay.isChecked()).to.equal(true);
-        await page.locator('input[name=level][value=analytics]').check();
-        await stay.uncheck();
-        await page.getByRole('button', { name: 'Approve' }).click();
-        await page.getByText(BACK_IN_THE_APP).waitFor();
-        const [callback, ...more] = callbacks;
-        expect(more).to.have.length(0);
-        expect(callback?.searchParams.get('state')).to.equal(state);
-        if (!callback) throw new Error('the app was not called back');
-        const { body } = await redeem({ ...started, callback });
-        expect(body.scope).to.equal('analytics');
-        expect(body).to.not.have.property('refresh_token');
-        expect(await isAccepted(started.link, body.access_token)).to.equal(true);
-
-        await start(page);
-        await page.getByRole('button', { name: 'Deny' }).click();
-        await page.getByText(BACK_IN_THE_APP).waitFor();
-        expect(callbacks[1]?.searchParams.get('error')).to.equal('access_denied');
-        await page.goBack();
-        expect(await page.getByRole('button', { name: 'Approve' }).count()).to.equal(0);
-        await page.getByText('You have denied this already').waitFor();
-      });
-      // The theme has the same forms, and the server handles repeated and parallel requests without it.
-      return;
-    }
-
-    it('two clicks lead from the authorization request to a working token', async () => {
-      const page = tab();
-      const { state, ...started } = await start(page);
-      await page.getByRole('button', { name: 'Ada Lovelace' }).click();
-      await page.getByRole('button', { name: 'Approve' }).click();
-      await page.getByText(BACK_IN_THE_APP).waitFor();
-      const [callback, ...more] = callbacks;
-      expect(more).to.have.length(0);
-      expect(callback?.searchParams.get('state')).to.equal(state);
-      if (!callback) throw new Error('the app was not called back');
-      const { body } = await redeem({ ...started, callback });
-      expect(body.scope).to.equal('admin offline_access');
-      expect(await isAccepted(started.link, body.access_token)).to.equal(true);
-    });
-
-    it('a lower level, no refresh token and another account take one click each', async () => {
-      const page = tab();
-      const { state, ...started } = await start(page);
-      await page.getByRole('button', { name: 'Grace Hopper' }).click();
-      await page.getByRole('button', { name: 'Use another account' }).click();
-      await page.getByRole('button', { name: 'Ada Lovelace' }).click();
-      await page.locator('input[name=level][value=analytics]').check();
-      await page.getByLabel('Stay connected').uncheck();
-      await page.getByRole('button', { name: 'Approve' }).click();
-      await page.getByText(BACK_IN_THE_APP).waitFor();
-      const [callback] = callbacks;
-      if (!callback) throw new Error(`no callback for ${state}`);
-      const { body } = await redeem({ ...started, callback });
-      expect(body.scope).to.equal('analytics');
-      expect(body).to.not.have.property('refresh_token');
-    });
-
-    it('CON-10 denying redirects to the app with an error, and going back shows that the request is finished', async () => {
-      const page = tab();
-      await start(page);
-      await page.getByRole('button', { name: 'Ada Lovelace' }).click();
-      await page.getByRole('button', { name: 'Deny' }).click();
-      await page.getByText(BACK_IN_THE_APP).waitFor();
-      expect(callbacks[0]?.searchParams.get('error')).to.equal('access_denied');
-      await page.goBack();
-      expect(await page.getByRole('button', { name: 'Approve' }).count()).to.equal(0);
-      await page.getByText('You have denied this already').waitFor();
-    });
-
-    it("a double click on Approve connects the app, also if the app's callback is slow", async () => {
-      const page = tab();
-      const { state: _state, ...started } = await start(page);
-      await page.getByRole('button', { name: 'Ada Lovelace' }).click();
-      await page.getByRole('button', { name: 'Approve' }).dblclick({ delay: 20 });
-      await page.getByText(BACK_IN_THE_APP).waitFor();
-      const codes = new Set(callbacks.map(({ searchParams }) => searchParams.get('code')));
-      expect(codes.size).to.equal(1);
-      const [callback] = callbacks;
-      if (!callback) throw new Error('the app was not called back');
-      const { body } = await redeem({ ...started, callback });
-      expect(await isAccepted(started.link, body.access_token)).to.equal(true);
-    });
-
-    it('CON-13 two tabs each approve their own connect link', async () => {
-      const tabs = [];
-      const second = await tab().context().newPage();
-      for (const page of [tab(), second]) {
-        const started = await start(page);
-        if (page === tab()) await page.getByRole('button', { name: 'Ada Lovelace' }).click();
-        await page.getByRole('button', { name: 'Approve' }).waitFor();
-        tabs.push({ page, ...started });
-      }
-      for (const { page, state, ...started } of tabs) {
-        await page.getByRole('button', { name: 'Approve' }).click();
-        await page.getByText(BACK_IN_THE_APP).waitFor();
-        const callback = callbacks.find(({ searchParams }) => searchParams.get('state') === state);
-        if (!callback) throw new Error('the app was not called back');
-        const { body } = await redeem({ ...started, callback });
-        expect(await isAccepted(started.link, body.access_token)).to.equal(true);
-      }
-    });
+/**
+ * An app on this computer and one on a host; each records its callbacks. `/callback` redirects to another origin, as hosted clients do
+ * on the way to their desktop app.
+ */
+function useApps() {
+  const servers: NetServer[] = [];
+  const callbacks: URL[] = [];
+  let local = '';
+  let hosted = '';
+  before(async () => {
+    local = `http://127.0.0.1:${await listen(createServer(answer(() => local)))}`;
+    const certificate = makeCertificate(HOSTED_APP);
+    const server = createTlsServer(
+      certificate,
+      answer(() => hosted),
+    );
+    hosted = `https://${HOSTED_APP}:${await listen(server)}`;
   });
+  beforeEach(() => {
+    callbacks.length = 0;
+  });
+  after(() => {
+    for (const server of servers) server.close();
+  });
+
+  async function listen(server: NetServer): Promise<number> {
+    servers.push(server);
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    return (server.address() as AddressInfo).port;
+  }
+
+  const answer =
+    (origin: () => string): RequestListener =>
+    (req, res) => {
+      const url = new URL(req.url ?? '/', origin());
+      if (url.searchParams.has('state')) callbacks.push(url);
+      res.setHeader('connection', 'close');
+      if (url.pathname === '/callback')
+        res.writeHead(307, { location: `${local.replace('127.0.0.1', 'localhost')}/done` }).end();
+      else if (url.pathname === '/to-the-desktop')
+        res.writeHead(302, { location: `${DESKTOP_APP}${url.search}` }).end();
+      else res.end(BACK_IN_THE_APP);
+    };
+
+  /** The only callback so far. */
+  function requireCallback(): URL {
+    const [callback, ...more] = callbacks;
+    expect(more).to.have.length(0);
+    if (!callback) throw new Error('the app was not called back');
+    return callback;
+  }
+
+  return { local: () => local, hosted: () => hosted, callbacks, requireCallback };
+}
+
+async function openSignIn(system: System, page: Page, redirectUri: string) {
+  const { link } = await createConnector(system, { level: 'admin' });
+  const { server } = await discover(link);
+  const client = await registerClient(server, 'none', redirectUri);
+  const { url, verifier, state } = authorizeUrl(server, client, { resource: link });
+  await page.goto(url.href);
+  return { link, server, client, verifier, state };
+}
+
+const press = (page: Page, name: string) => page.getByRole('button', { name }).click();
+const isBack = (page: Page) => page.getByText(BACK_IN_THE_APP).waitFor();
+
+describe('Connecting in Chromium', function () {
+  this.timeout(40_000);
+  const tab = usePage();
+  const apps = useApps();
+  let system: System;
+  const messages: string[] = [];
+  before(async () => {
+    const hosted = ['/callback', '/to-the-desktop'].map((path) => `${apps.hosted()}${path}`);
+    system = await startSystem({ file: { clients: { allowedRedirects: [SCHEME, ...hosted] } } });
+    const context = tab().context();
+    context.on('console', (message) => messages.push(message.text()));
+    context.on('weberror', (failure) => messages.push(String(failure.error())));
+  });
+  beforeEach(() => {
+    messages.length = 0;
+  });
+  afterEach(() => {
+    // Chromium logs a page with an error status.
+    expect(messages.filter((line) => !/status of [45]\d\d/.test(line))).to.deep.equal([]);
+  });
+  after(() => system.stop());
+
+  /** Opens the consent page of a person who has signed in elsewhere. */
+  async function openConsentPage(redirectUri: string, page = tab()) {
+    const connector = await createConnector(system);
+    const { server } = await discover(connector.link);
+    const client = await registerClient(server, 'none', redirectUri);
+    const consent = await openConsent(system, connector, { as: { client } });
+    await addCookies(page, consent.browser.jar);
+    await page.goto(consent.page.url.href);
+    return consent;
+  }
+
+  /** Approves; resolves to the first URL with this start that the browser then requests. */
+  async function approveUntil(page: Page, start: string): Promise<URL> {
+    const requested: string[] = [];
+    const session = await page.context().newCDPSession(page);
+    await session.send('Network.enable');
+    session.on('Network.requestWillBeSent', ({ request }) => requested.push(request.url));
+    await page.getByRole('button', { name: 'Approve' }).click({ noWaitAfter: true });
+    const arrival = () => requested.find((url) => url.startsWith(start));
+    return new URL(await until(`a request for ${start}`, arrival));
+  }
+
+  it('a connect link shows a page, on which a click selects the link', async () => {
+    const { link } = await createConnector(system, { name: 'Club figures' });
+    const response = await tab().goto(link);
+    expect(response?.status()).to.equal(401);
+    expect(await tab().textContent('h1')).to.equal('Connect an app to Club figures');
+    await tab().click('#connect-link');
+    const selected = await tab().evaluate('getSelection().toString()');
+    expect(selected).to.equal(link);
+    const radius = await tab().evaluate(
+      "getComputedStyle(document.querySelector('main')).borderRadius",
+    );
+    expect(radius).to.equal('14px');
+  });
+
+  it('CON-09 two clicks lead from the authorization request to a loopback redirect URI, and to a working token', async () => {
+    const { state, ...started } = await openSignIn(system, tab(), `${apps.local()}/callback`);
+    await press(tab(), 'Ada Lovelace');
+    await press(tab(), 'Approve');
+    await isBack(tab());
+    const callback = apps.requireCallback();
+    expect(callback.searchParams.get('state')).to.equal(state);
+    const { body } = await redeem({ ...started, callback });
+    expect(body.scope).to.equal('admin offline_access');
+    expect(await isAccepted(started.link, body.access_token)).to.equal(true);
+  });
+
+  it("a double click on Approve connects the app, also if the app's callback is slow", async () => {
+    const { link, redeem: redeemCode } = await openConsentPage(`${apps.local()}/callback`);
+    await tab().getByRole('button', { name: 'Approve' }).dblclick({ delay: 20 });
+    await isBack(tab());
+    const codes = new Set(apps.callbacks.map(({ searchParams }) => searchParams.get('code')));
+    expect(codes.size).to.equal(1);
+    const [callback] = apps.callbacks;
+    if (!callback) throw new Error('the app was not called back');
+    const { body } = await redeemCode(callback);
+    expect(await isAccepted(link, body.access_token)).to.equal(true);
+  });
+
+  it('CON-13 two authorizations in two tabs send each app its own response, for its own connect link', async () => {
+    const second = await tab().context().newPage();
+    const tabs = [];
+    for (const [app, page] of [
+      ['one', tab()],
+      ['two', second],
+    ] as const)
+      tabs.push({
+        page,
+        app,
+        ...(await openSignIn(system, page, `${apps.local()}/${app}`)),
+      });
+    for (const { page } of tabs) await press(page, 'Ada Lovelace');
+    for (const { page } of tabs.toReversed()) await press(page, 'Approve');
+    for (const { page, app, state, ...started } of tabs) {
+      await isBack(page);
+      const callback = new URL(page.url());
+      expect(callback.pathname).to.equal(`/${app}`);
+      expect(callback.searchParams.get('state')).to.equal(state);
+      const { body } = await redeem({ ...started, callback });
+      expect(await isAccepted(started.link, body.access_token)).to.equal(true);
+    }
+  });
+
+  it('CON-09 a hosted app receives the code at its https redirect URI, which redirects to loopback', async () => {
+    const { link, redeem: redeemCode } = await openConsentPage(`${apps.hosted()}/callback`);
+    expect(await tab().locator('#local-warning').count()).to.equal(0);
+    await press(tab(), 'Approve');
+    await isBack(tab());
+    const { body } = await redeemCode(apps.requireCallback());
+    expect(await isAccepted(link, body.access_token)).to.equal(true);
+  });
+
+  it('CON-09 a hosted app receives the code at its https redirect URI, which redirects to a custom scheme', async () => {
+    // The navigation to a custom scheme does not end, and the next form of the same page might not be sent.
+    const page = await tab().context().newPage();
+    const { redeem: redeemCode } = await openConsentPage(`${apps.hosted()}/to-the-desktop`, page);
+    const arrived = await approveUntil(page, DESKTOP_APP);
+    const callback = apps.requireCallback();
+    expect(arrived.search).to.equal(callback.search);
+    expect((await redeemCode(callback)).status).to.equal(200);
+  });
+
+  it('CON-09 an app with a custom scheme receives the code, and the page left behind says that it was approved', async () => {
+    const { page } = await openConsentPage(SCHEME);
+    expect(await tab().locator('#local-warning').innerText()).to.include(
+      'This opens an app on this computer',
+    );
+    const arrived = await approveUntil(tab(), `${SCHEME}?`);
+    expect(arrived.searchParams.get('code')).to.be.a('string');
+    await tab().goto(page.url.href);
+    expect(await tab().textContent('h1')).to.equal('You have approved this already');
+    expect(await tab().locator('main').innerText()).to.include('cursor');
+  });
+});
+
+describe('Connecting in Chromium, in the example theme', function () {
+  this.timeout(40_000);
+  const system = useSystem({ file: { theme: EXAMPLE_THEME } });
+  const tab = usePage();
+  const apps = useApps();
+
+  it('CON-10 approving a lower level without a refresh token and with another account takes one click each, and denying ends the request', async () => {
+    const page = tab();
+    const redirectUri = `${apps.local()}/callback`;
+    const { state, ...started } = await openSignIn(system(), page, redirectUri);
+    await press(page, 'Grace Hopper');
+    await press(page, 'Use another account');
+    await press(page, 'Ada Lovelace');
+    const stay = page.getByLabel('Stay connected');
+    expect(await page.locator('input[name=level]:checked').inputValue()).to.equal('admin');
+    expect(await stay.isChecked()).to.equal(true);
+    await page.locator('input[name=level][value=analytics]').check();
+    await stay.uncheck();
+    await press(page, 'Approve');
+    await isBack(page);
+    const callback = apps.requireCallback();
+    expect(callback.searchParams.get('state')).to.equal(state);
+    const { body } = await redeem({ ...started, callback });
+    expect(body.scope).to.equal('analytics');
+    expect(body).to.not.have.property('refresh_token');
+    expect(await isAccepted(started.link, body.access_token)).to.equal(true);
+
+    await openSignIn(system(), page, redirectUri);
+    await press(page, 'Deny');
+    await isBack(page);
+    expect(apps.callbacks[1]?.searchParams.get('error')).to.equal('access_denied');
+    await page.goBack();
+    expect(await page.getByRole('button', { name: 'Approve' }).count()).to.equal(0);
+    await page.getByText('You have denied this already').waitFor();
+  });
+});

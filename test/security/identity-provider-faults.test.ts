@@ -68,6 +68,7 @@ describe('A sign-in at a faulty identity provider', () => {
       provider.setBehaviour(behaviour(other.issuer));
       const page = requirePage(await visit(openBrowser([system.auth])));
       expect(page.status).to.equal(503);
+      expect(page.html).to.include('<h1>Signing in does not work just now</h1>');
       expect(page.headers.get('retry-after')).to.match(/^\d+$/);
       expect(other.requests).to.deep.equal([]);
       await other.stop();

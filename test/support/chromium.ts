@@ -1,6 +1,7 @@
 // Chromium. All test files of a process share one, because its start takes longer than most tests.
 import type { Context, Suite } from 'mocha';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import type { CookieJar } from './cookie-jar.ts';
 import { CHROMIUM, requireProgram } from './programs.ts';
 
 /** The shared browser finds this host on the loopback interface. */
@@ -64,22 +65,12 @@ export function usePage(options: PageOptions = {}): () => Page {
   return () => opened(page);
 }
 
-/** A new page for each test, for tests that leave a navigation open: one to a custom scheme does not end. Cookies end with the test. */
-export function useNewPage(options: PageOptions = {}): () => Page {
-  let context: BrowserContext | undefined;
-  let page: Page | undefined;
-  before(async function () {
-    context = await openContext(this, options);
+/** Copies the cookies of a scripted browser, so that a test can start after a sign-in. */
+export async function addCookies(page: Page, jar: CookieJar): Promise<void> {
+  const cookies = jar.map(({ name, value, host, path, secure }) => {
+    return { name, value, domain: host, path, secure };
   });
-  beforeEach(async () => {
-    page = await context?.newPage();
-  });
-  afterEach(async () => {
-    for (const open of context?.pages() ?? []) await open.close();
-    await context?.clearCookies();
-  });
-  after(() => context?.close());
-  return () => opened(page);
+  await page.context().addCookies(cookies);
 }
 
 async function openContext(
