@@ -1,7 +1,8 @@
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
-import { usePage } from '../support/chromium.ts';
-import { connectSdkV1, REDIRECT_URL } from '../support/sdk.ts';
+import { openBrowser } from '../support/browser.ts';
+import { addCookies, usePage } from '../support/chromium.ts';
+import { connectSdkV1 } from '../support/sdk.ts';
 import { useSystem } from '../support/system.ts';
 
 describe('The console in Chromium', function () {
@@ -32,12 +33,17 @@ describe('The console in Chromium', function () {
       .last()
       .innerText();
 
-    const client = await connectSdkV1(link, {
-      browser: { authorize: (url) => approve(page, url) },
-      method: 'none',
-    });
+    const browser = openBrowser(system().origins);
+    const authorize = async (url: URL | string) => {
+      const consent = await browser.openConsent(url);
+      const text = consent.html.replace(/<[^>]*>/g, '');
+      expect(text).to.include(`You can end this at any time at ${system().auth}/account,`);
+      return browser.authorize(url);
+    };
+    const client = await connectSdkV1(link, { browser: { authorize }, method: 'none' });
     expect(await client.callTool('club_overview')).to.have.property('members');
 
+    await addCookies(page, browser.jar);
     await page.goto(account);
     await page.getByRole('heading', { name: 'Front desk' }).waitFor();
     await press(page, 'Disconnect');
@@ -64,23 +70,4 @@ describe('The console in Chromium', function () {
     await page.getByRole('heading', { name: 'You are signed out' }).waitFor();
     expect(said).to.deep.equal([]);
   });
-
-  /** Opens the authorization URL as the app does. Nothing listens at the callback; only the redirect matters. */
-  async function approve(page: Page, url: URL | string): Promise<URL> {
-    let back: URL | undefined;
-    await page.route(`${REDIRECT_URL}**`, async (route) => {
-      back = new URL(route.request().url());
-      await route.fulfill({ body: 'back in the app' });
-    });
-    await page.goto(String(url));
-    const somebody = page.getByRole('button', { name: 'Ada Lovelace' });
-    const approval = page.getByRole('button', { name: 'Approve', exact: true });
-    await somebody.or(approval).first().waitFor();
-    if (await somebody.isVisible()) await somebody.click();
-    await page.getByText(`You can end this at any time at ${system().auth}/account,`).waitFor();
-    await approval.click();
-    await page.getByText('back in the app').waitFor();
-    if (!back) throw new Error('the app was not called back');
-    return back;
-  }
 });
