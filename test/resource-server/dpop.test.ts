@@ -215,7 +215,7 @@ describe('DPoP at the resource server', () => {
   });
 
   it('the server sends a nonce to a client whose clock is wrong, and then accepts its proofs', async () => {
-    for (const off of [-301, -86_400, 301, 86_400]) {
+    for (const off of [-301, -86_400, 330, 86_400]) {
       const iat = now() + off;
       const asked = await callBound(connection, { overrides: about({ iat }) });
       expectRefused(asked, 'use_dpop_nonce', /nonce/);
@@ -226,7 +226,7 @@ describe('DPoP at the resource server', () => {
       const strange = await callBound(connection, { overrides: about({ iat, nonce: 'made up' }) });
       expectRefused(strange, 'use_dpop_nonce', /nonce/);
     }
-    for (const off of [-295, 295]) {
+    for (const off of [-270, 295]) {
       const { status, headers } = await callBound(connection, {
         overrides: about({ iat: now() + off }),
       });
