@@ -41,11 +41,16 @@ export function useConformanceSuite(): Suite {
   const run = (args: string[], onText: (text: string) => void): Promise<number> => {
     const thread = (worker ??= new Worker(WORKER, { workerData: SUITE }));
     const { promise, resolve, reject } = Promise.withResolvers<number>();
+    // The thread has ended then, and the next run needs another.
+    const onError = (error: unknown) => {
+      worker = undefined;
+      reject(error);
+    };
     const onMessage = (report: Report) =>
       'code' in report ? resolve(report.code) : onText(report.text);
-    thread.on('message', onMessage).once('error', reject);
+    thread.on('message', onMessage).on('error', onError);
     thread.postMessage(args, []);
-    return promise.finally(() => thread.off('message', onMessage).off('error', reject));
+    return promise.finally(() => thread.off('message', onMessage).off('error', onError));
   };
 
   return {
