@@ -205,7 +205,7 @@ async function readUpstream(
 ): Promise<{ headers: readonly UpstreamHeader[]; tools?: ToolProbe }> {
   const { upstreamHeaders, environment, offline, streams, acceptsSuggestions } = options;
   const given = readUpstreamHeaders(upstreamHeaders, environment);
-  const isReadable = url.startsWith('http:') && !isLoopbackUrl(url) && !privateNetwork;
+  const isReadable = isReadableOnTheWay(url) && !privateNetwork;
   if (isReadable && given.headers.length > 0) throw new InvalidArgumentError(READABLE);
   if (offline) return { headers: given.headers };
   const tools = await readTools(url, authUrl, given);
@@ -242,12 +242,17 @@ async function confirmWithoutTools(
   if (!isConfirmed) throw new NotWritten(`${problem}. Nothing was written`);
 }
 
+/** Plain http to another computer. Settings accept every spelling of a URL. */
+function isReadableOnTheWay(url: string): boolean {
+  return new URL(url).protocol === 'http:' && !isLoopbackUrl(url);
+}
+
 /** Plain http to another computer is refused in production unless the network is private. */
 async function isPrivateNetwork(
   url: string | undefined,
   { privateNetwork, streams, acceptsSuggestions }: InitOptions,
 ): Promise<boolean> {
-  if (!url?.startsWith('http:') || isLoopbackUrl(url)) return false;
+  if (url === undefined || !isReadableOnTheWay(url)) return false;
   if (privateNetwork || !streams || acceptsSuggestions) return privateNetwork;
   const { host } = new URL(url);
   return askYesOrNo(`The address is plain http. Is the network to ${host} private?`, streams);

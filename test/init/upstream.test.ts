@@ -190,11 +190,20 @@ describe('gatehouse init with an MCP server', () => {
 
   it('SUP-10 a header is not sent with plain http to another computer unless the network is private', async () => {
     const folder = temporaryDirectory();
-    const args = words('--yes --offline --upstream http://tools.example.com/mcp --upstream-header');
-    const named = [...args, 'x-a: TOOLS_KEY'];
-    const { code, stderr } = await initWith({ TOOLS_KEY }, folder, ...named);
-    expect(code).to.equal(2);
-    expect(stderr).to.include('plain http').and.include('--private-network');
+    const address = 'http://tools.example.com/mcp';
+    const args = (url: string) => [
+      ...words('--yes --offline --upstream-header'),
+      'x-a: TOOLS_KEY',
+      '--upstream',
+      url,
+    ];
+    for (const url of [address, address.replace('http', 'HTTP'), ` ${address}`]) {
+      const { code, stderr } = await initWith({ TOOLS_KEY }, folder, ...args(url));
+      expect(code, url).to.equal(2);
+      expect(stderr).to.include('plain http').and.include('--private-network');
+      expect(namesIn(folder)).to.deep.equal([]);
+    }
+    const named = args(address);
     const accepted = await initWith({ TOOLS_KEY }, folder, ...named, '--private-network');
     expect(accepted.code, accepted.stderr).to.equal(0);
   });
