@@ -108,7 +108,15 @@ function readHeaders(
   const names = headers.map(([header]) => header.toLowerCase());
   const isRepeated = new Set(names).size < names.length;
   const issues = [
-    ...(isRepeated ? [issueAt(context.source, path, 'each header once, whatever its case')] : []),
+    ...(isRepeated
+      ? [
+          {
+            setting: pathName(path),
+            given: 'a header twice',
+            expected: 'each header once, whatever its case',
+          },
+        ]
+      : []),
     ...all.flatMap((reading) => reading.issues),
   ];
   if (issues.length > 0) return { issues };

@@ -172,7 +172,7 @@ describe('gatehouse init with an MCP server', () => {
       ['x-a: UNSET_VARIABLE', 'UNSET_VARIABLE, which is not set'],
       ['Host: TOOLS_KEY', 'a header that Gatehouse sets itself'],
       ['x-b: GATEHOUSE_SECRET', 'a variable of your own'],
-      ['x-c: TOOLS_KEY', 'each header once'],
+      ['x-c: TOOLS_KEY', 'given a header twice; expected each header once'],
       ['X-C: TOOLS_KEY', 'each header once'],
     ] as const;
     const environment = { TOOLS_KEY, GATEHOUSE_SECRET: 'root-secret-of-this-test' };
