@@ -107,23 +107,24 @@ function toolsText({ tools }: InitResult): string[] {
 
 function nextSteps(result: InitResult, folder: string): string[] {
   const { provider, redirectUri, level, variables } = result;
-  const start =
-    variables.length === 0
-      ? 'Start Gatehouse'
-      : `With ${[...new Set(variables)].join(', ')} in the environment, start Gatehouse`;
-  const go = folder === '.' ? [] : [`Go there: cd ${folder}`];
+  const prepare = [
+    ...(folder === '.' ? [] : [`Go there: cd ${folder}`]),
+    ...(variables.length === 0
+      ? []
+      : [`Set ${[...new Set(variables)].join(', ')} in the environment of start and doctor`]),
+  ];
   if (redirectUri === undefined)
     return [
-      ...go,
-      `${start}, which prints a connect link: npx gatehouse start`,
+      ...prepare,
+      'Start Gatehouse, which prints a connect link: npx gatehouse start',
       'Check it: npx gatehouse doctor',
     ];
   return [
     `Register Gatehouse at ${provider.isNameless ? 'your identity provider' : provider.title}, with the redirect URI ${redirectUri}`,
     ...provider.registration.map((step) => step.replace(/\.$/, '')),
     'Say in the settings who may connect (entitlements)',
-    ...go,
-    `${start}: npx gatehouse start`,
+    ...prepare,
+    'Start Gatehouse: npx gatehouse start',
     'Check it: npx gatehouse doctor',
     `Create a connect link: npx gatehouse connector create --name "My connector" --level ${level}`,
   ];

@@ -12,7 +12,7 @@ const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 /** `problem` is a sentence without a full stop, and `remedy` says what to do. */
 export type Probe<T> = { found: T; problem?: string; remedy?: string };
 
-/** `isRefused`: the MCP server answers with HTTP 401 or 403. */
+/** `isRefused`: the MCP server answers with HTTP 401, 403 or 407. */
 export type ToolProbe = Probe<ClassifiedTool[]> & { isRefused?: boolean };
 
 /**

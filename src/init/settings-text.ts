@@ -247,7 +247,7 @@ function toolLine({ name, title, level }: ClassifiedTool): string {
   return `- { name: ${scalarInBraces(name)}, level: ${level} }${comment}`;
 }
 
-/** Also for a key. Fewer characters are safe there. */
+/** A key or value between braces, where YAML allows fewer characters without quotes. */
 function scalarInBraces(name: string): string {
   return /^[\w-]+$/.test(name) ? scalar(name) : JSON.stringify(name);
 }

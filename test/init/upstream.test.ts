@@ -138,7 +138,7 @@ describe('gatehouse init with an MCP server', () => {
     await upstream.stop();
     expect(code, stderr).to.equal(0);
     expect(stdout).to.include('Suggested levels of 7 tools');
-    expect(stdout).to.include('With TOOLS_KEY in the environment, start Gatehouse');
+    expect(stdout).to.include('Set TOOLS_KEY in the environment of start and doctor');
     expect(read(folder, 'gatehouse.yaml')).to.include('x-tools-key: { env: TOOLS_KEY }');
     expect(loadWritten(folder, { TOOLS_KEY }).upstreams[0]?.headers).to.deep.equal({
       'x-tools-key': TOOLS_KEY,
