@@ -106,13 +106,15 @@ export function refuseMessages(
   );
 }
 
+/** Requests of the tasks extension if they name a task. */
 const EXTENSION_METHODS: ReadonlySet<unknown> = new Set([
   'tasks/get',
   'tasks/update',
   'tasks/cancel',
+  'subscriptions/listen',
 ]);
 
-/** Each request of the extension declares it again. Does not depend on the task, so that it says nothing about one. */
+/** Each request of the extension declares it again. Independent of the task, so that the response reveals nothing about it. */
 function lacksTasksExtension(message: Message): boolean {
   if (!EXTENSION_METHODS.has(message.method) || !isStateless(revisionOf(message))) return false;
   const { extensions } = membersOf(membersOf(message.params?.['_meta'])[CLIENT_CAPABILITIES]);

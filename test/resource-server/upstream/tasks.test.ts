@@ -215,11 +215,14 @@ describe('Upstream tasks', () => {
     const askModern = (holder: Holder, method: string, taskId: string, extensions: object) => {
       const capabilities = { 'io.modelcontextprotocol/clientCapabilities': { extensions } };
       const _meta = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', ...capabilities };
-      const headers = { ...modern(taskId), 'mcp-method': method };
-      return call(holder.link, holder.token, ask(method, { taskId, _meta }), { headers });
+      const { 'mcp-name': name, ...others } = { ...modern(taskId), 'mcp-method': method };
+      const isListening = method === 'subscriptions/listen';
+      const headers = isListening ? others : { ...others, 'mcp-name': name };
+      const params = isListening ? { notifications: { taskIds: [taskId] } } : { taskId };
+      return call(holder.link, holder.token, ask(method, { ...params, _meta }), { headers });
     };
     const before = sent();
-    for (const method of ['tasks/get', 'tasks/update', 'tasks/cancel']) {
+    for (const method of ['tasks/get', 'tasks/update', 'tasks/cancel', 'subscriptions/listen']) {
       const [foreign, unknown] = [
         await askModern(other, method, own, {}),
         await askModern(other, method, randomUUID(), {}),
