@@ -22,26 +22,29 @@ export function addCompletionCommand(
     .addArgument(new Argument('<shell>', 'the shell to print the script for').choices(SHELLS))
     .addHelpText('after', HELP)
     .action(async (shell: Shell) => {
-      const known = await idsOf(openClient).catch(() => undefined);
-      if (!known)
+      const known = await idsOf(openClient).catch((): KnownIds => ({}));
+      if (Object.keys(known).length === 0)
         progress.write(
           'The script completes no levels and no upstreams, because Gatehouse was not reached. Print it again when it runs.\n',
         );
-      write(SCRIPTS[shell](program.name(), completionsOf(program, known ?? {})));
+      write(SCRIPTS[shell](program.name(), completionsOf(program, known)));
     });
 }
 
 /** Candidates by the name of a value: `level` for `--level <level>`. */
 type KnownIds = Readonly<Record<string, readonly string[]>>;
 
-/** The levels and upstreams of the running Gatehouse. */
+/** The levels and upstreams of the running Gatehouse, as far as it lists them. */
 async function idsOf(openClient: Terminal['openClient']): Promise<KnownIds> {
   const client = openClient();
-  const [levels, upstreams] = await Promise.all([client.listLevels(), client.listUpstreams()]);
-  return {
-    level: levels.items.map(({ id }) => id),
-    upstream: upstreams.items.map(({ id }) => id),
-  };
+  const lists = { level: client.listLevels(), upstream: client.listUpstreams() };
+  const known = await Promise.all(
+    Object.entries(lists).map(async ([name, list]) => {
+      const page = await list.catch(() => undefined);
+      return page ? [[name, page.items.map(({ id }) => id)] as const] : [];
+    }),
+  );
+  return Object.fromEntries(known.flat());
 }
 
 /** The `candidates` after some words. `isValue` means that the last word is an option that takes a value. */
