@@ -84,7 +84,8 @@ describe('The startup message', () => {
       const entitlements = [{ match: { subject: 'ada' }, level: 'change' }];
       const theme = temporaryDirectory();
       mkdirSync(join(theme, 'messages'));
-      const texts = 'levels: { look: { title: Look }, gone: { title: Gone } }';
+      const texts =
+        'levels: { look: { title: Look }, erase: { sees: Records }, gone: { title: Gone } }';
       writeFileSync(join(theme, 'messages/en.yaml'), texts);
       place = await inFront({}, { levels, entitlements, theme });
       upstream.trustIssuer(place.facts.auth);

@@ -1,7 +1,8 @@
 import { IntlMessageFormat } from 'intl-messageformat';
 import type Koa from 'koa';
 import { requestContext } from '../http/request-context.ts';
-import { FALLBACK_LANGUAGE, type MessageFiles, TAGS } from './messages.ts';
+import { lruCache } from '../lru-cache.ts';
+import { FALLBACK_LANGUAGE, type MessageFiles, TAGS, titleKey } from './messages.ts';
 
 /** A part of a text; `tag` is one of `TAGS`. */
 export type Part = string | { tag: string; text: string };
@@ -110,8 +111,11 @@ function textOf(parts: Part[]): string {
   return parts.map((part) => (typeof part === 'string' ? part : part.text)).join('');
 }
 
+/** More than our own texts in all languages. */
+const MAX_FORMATS = 5000;
+
 /** Parsed texts by language. Most texts are the same in the theme check and at each start in this process. */
-const formats = new Map<string, IntlMessageFormat>();
+const formats = lruCache<IntlMessageFormat>(MAX_FORMATS);
 
 function formatOf(language: string, text: string): IntlMessageFormat {
   const key = `${language} ${text}`;
@@ -136,14 +140,10 @@ function createTranslator(language: string, texts: Map<string, string>): Transla
     say: t,
     mark: tMarked,
     has: (key) => texts.has(key),
-    levelTitle: (level) => (texts.has(titleOf(level)) ? t(titleOf(level)) : level),
+    levelTitle: (level) => (texts.has(titleKey(level)) ? t(titleKey(level)) : level),
     duration: durationFormat(language),
     date: (time) => day.format(time * 1000),
   };
-}
-
-function titleOf(level: string): string {
-  return `levels.${level}.title`;
 }
 
 /** `getTextInfo` is part of ECMA-402, and missing in TypeScript's types. */

@@ -15,13 +15,14 @@ import {
   type MessageFile,
   type MessageFiles,
   readMessageFiles,
+  titleKey,
 } from './messages.ts';
 
 const PARTS = ['title', 'sees', 'hidden', 'example'] as const;
 /** Has the value `level`. */
 const NEUTRAL_TITLE = 'neutralLevel';
 
-/** `unknown`: levels that the theme describes and the settings lack. `untitled`: levels of the settings that nobody gave a title. */
+/** `unknown`: levels that the theme describes and the settings lack. `untitled`: levels of the settings without a title. */
 export type LevelTextMismatch = { unknown: Level[]; untitled: Level[] };
 
 /** Compares the operator's texts with the levels of the settings. Both lists are empty if the sample serves calls. */
@@ -31,13 +32,11 @@ export function levelTextMismatch({
   theme,
 }: Pick<Settings, 'levels' | 'upstreams' | 'theme'>): LevelTextMismatch {
   if (upstreams.length === 0) return { unknown: [], untitled: [] };
-  const described =
-    theme === undefined
-      ? new Set<Level>()
-      : levelsWithTexts(readMessageFiles(join(theme, 'messages')));
-  const untitled = levels.filter(({ id, title }) => title === undefined && !described.has(id));
+  const files = theme === undefined ? new Map() : readMessageFiles(join(theme, 'messages'));
+  const hasTitle = (id: Level) => [...files.values()].some((file) => file.has(titleKey(id)));
+  const untitled = levels.filter(({ id, title }) => title === undefined && !hasTitle(id));
   return {
-    unknown: [...described].filter((id) => !isLevel(levels, id)),
+    unknown: [...levelsWithTexts(files)].filter((id) => !isLevel(levels, id)),
     untitled: untitled.map(({ id }) => id),
   };
 }

@@ -24,6 +24,10 @@ export function levelOfText(key: string): string | undefined {
   return LEVEL_TEXT.exec(key)?.[1];
 }
 
+export function titleKey(level: string): string {
+  return `levels.${level}.title`;
+}
+
 /** Texts for an operator's own templates. */
 const OWN_PREFIX = 'own.';
 

@@ -46,7 +46,7 @@ export function openTemplates(files: Map<string, string>): Render {
   return render;
 }
 
-/** Throws an error with file and line if a file is no template. */
+/** Throws an error with file and line if a template does not compile. */
 export function checkTemplates(files: Map<string, string>): void {
   for (const file of files.values()) compileTemplate(file, readFileSync(file, 'utf8'));
 }
