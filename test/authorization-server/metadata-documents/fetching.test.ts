@@ -1,4 +1,6 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
+import type { ClientRequest } from 'node:http';
 import { expect } from 'chai';
 import {
   AddressRefused,
@@ -21,6 +23,8 @@ import {
 
 const URL = `https://app.${DOMAIN}/client.json`;
 const KILOBYTE = 1024;
+/** Published when the client has the headers of a response. */
+const RESPONSE = 'http.client.response.finish';
 
 describe('fetching a metadata document', () => {
   let host: DocumentHost;
@@ -115,12 +119,14 @@ describe('fetching a metadata document', () => {
       },
     };
     host.answer = ({ url = '' }, response) => {
-      waiting.add(url);
-      if (url === '/silent') return;
+      if (url === '/silent') return void waiting.add(url);
       response.writeHead(200, { 'content-type': 'application/json' });
       const drip = setInterval(() => response.write(' '), 10);
       response.on('close', () => clearInterval(drip));
     };
+    const onResponse = (message: unknown) =>
+      void waiting.add((message as { request: ClientRequest }).request.path);
+    subscribe(RESPONSE, onResponse);
     const { timeout: original } = AbortSignal;
     AbortSignal.timeout = (ms) => {
       timeouts.push(ms);
@@ -132,7 +138,9 @@ describe('fetching a metadata document', () => {
       failureOf(`https://app.${DOMAIN}/never-asked`, slowName),
     ];
     AbortSignal.timeout = original;
-    await until('every fetch to wait', () => waiting.size === fetches.length);
+    await until('every fetch to wait', () => waiting.size === fetches.length).finally(() =>
+      unsubscribe(RESPONSE, onResponse),
+    );
     timeout.abort(new DOMException('the timeout passed', 'TimeoutError'));
     for (const failure of await Promise.all(fetches))
       expect(failure).to.be.instanceOf(DocumentUnreachable);
