@@ -46,11 +46,22 @@ export function testBrowsers(processes: () => Processes): void {
   it('a session that started at one instance is valid at the others', async () => {
     const connector = await createConnector(processes());
     const { browser, server, client, link } = await connect(processes(), connector);
-    for (let n = 0; n < 3; n += 1) {
+    const { responses, running } = processes();
+    const before = responses.length;
+    for (const { ports } of running()) {
+      // The visit begins at the process after this one, however many requests it has.
+      await until('a response of this process', async () => {
+        await discover(link);
+        return responses.at(-1)?.by === ports.AUTH;
+      });
       const { url } = authorizeUrl(server, client, { resource: link });
       const page = await browser.visit(url);
       expect(page.kind === 'page' && isConsentPage(page)).to.equal(true);
     }
+    const begun = responses
+      .slice(before)
+      .filter(({ path }) => path.startsWith('/oauth/authorize?'));
+    expect(new Set(begun.map(({ by }) => by)).size).to.equal(running().length);
   });
 
   it('an SDK client connects and calls through several instances', async () => {
