@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { connect } from '../support/connection.ts';
-import { meetsDeadline } from '../support/deadlines.ts';
+import { meetsDeadline, outcomeOf } from '../support/deadlines.ts';
 import { prepareEveryRequest, statusesWhen } from '../support/faults/every-request.ts';
 import { type ProxiedSystem, useProxiedSystem } from '../support/faults/proxied-system.ts';
 import { createConnector } from '../support/management-api.ts';
@@ -73,5 +73,5 @@ describe('The time of a response during an outage of the store', () => {
     await Promise.allSettled(measured.values());
   });
 
-  for (const title of Object.keys(OUTAGES)) it(title, () => measured.get(title));
+  for (const title of Object.keys(OUTAGES)) it(title, () => outcomeOf(measured, title));
 });

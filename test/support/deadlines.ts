@@ -26,6 +26,16 @@ export const DEADLINES = {
   revocation: 1000,
 } as const;
 
+/** Returns the outcome of a measurement that began before the tests. Throws if there is none. */
+export function outcomeOf(
+  measured: ReadonlyMap<string, Promise<void>>,
+  name: string,
+): Promise<void> {
+  const outcome = measured.get(name);
+  if (!outcome) throw new Error(`there is no measurement of: ${name}`);
+  return outcome;
+}
+
 /** A machine that does other work may delay one attempt, but not every one. */
 const ATTEMPTS = 3;
 
