@@ -1,7 +1,7 @@
 // The rows of the MCP conformance suite.
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
-import { type Suite, useConformanceSuite } from '../support/conformance.ts';
+import type { Suite } from '../support/conformance.ts';
 import { connect } from '../support/connection.ts';
 import type { System } from '../support/system.ts';
 import { openTokenProxy } from '../support/token-proxy.ts';
@@ -12,8 +12,7 @@ import { type Traffic, watchTraffic } from './traffic.ts';
 
 const NO_SCENARIO = { notOffered: 'the conformance suite has no scenario for it' };
 
-export function conformanceRows(systems: () => TestSystems): Row[] {
-  const suite = useConformanceSuite();
+export function conformanceRows(systems: () => TestSystems, suite: Suite): Row[] {
   return ['2025-11-25', '2026-07-28'].map((revision) =>
     conformanceRow(revision, suite, () => systems().system),
   );

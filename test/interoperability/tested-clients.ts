@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { expect } from 'chai';
 import { restoreClock } from '../support/clock.ts';
+import { useConformanceSuite } from '../support/conformance.ts';
 import { conformanceRows } from './conformance-rows.ts';
 import { mcpRemoteRow } from './mcp-remote-row.ts';
 import { openidClientRow } from './openid-client-row.ts';
@@ -13,12 +14,14 @@ import { claimOf, DOCUMENT, resultsOf, type Row, STEPS, withTable, writeResults 
 
 /** Defines the tests of the clients of one kind. Another file runs those of the other kind. */
 export function describeClients(kind: Row['kind']): void {
+  // Its thread ends before the systems stop.
+  const suite = useConformanceSuite();
   const systems = useTestSystems('sqlite');
   const rows: Row[] = [
     ...sdkRows(systems),
     mcpRemoteRow(systems),
     openidClientRow(systems),
-    ...conformanceRows(systems),
+    ...conformanceRows(systems, suite),
     ...RECORDED_CLIENTS.map((client) => recordedRow(client, systems)),
   ];
   const own = rows.filter((row) => row.kind === kind);
