@@ -13,6 +13,7 @@ const suite = pathToFileURL(workerData);
 let run = 0;
 let hasExited = false;
 
+const { exit } = process;
 process.exit = (code) => {
   if (!hasExited) report({ code: Number(code ?? 0) });
   hasExited = true;
@@ -23,8 +24,11 @@ for (const stream of [process.stdout, process.stderr])
     if (!hasExited) report({ text: String(text) });
     return true;
   };
-process.on('unhandledRejection', (error) => {
-  if (!(error instanceof Exit)) throw error;
+// Receives unhandled rejections too. For any other error, Node ends the thread with `process.exit`.
+process.on('uncaughtException', (error) => {
+  if (error instanceof Exit) return;
+  process.exit = exit;
+  throw error;
 });
 
 parentPort?.on('message', async (args: string[]) => {
@@ -32,9 +36,5 @@ parentPort?.on('message', async (args: string[]) => {
   process.argv.splice(2, Infinity, ...args);
   // Each address is a module of its own.
   suite.search = String(++run);
-  try {
-    await import(suite.href);
-  } catch (error) {
-    if (!(error instanceof Exit)) throw error;
-  }
+  await import(suite.href);
 });

@@ -28,29 +28,45 @@ export type Suite = {
     link: string,
     more: readonly string[],
   ) => Promise<{ code: number; output: string }>;
-  /** Resolves to all checks of the MCP server at `url`, which requires no token. */
+  /** Resolves to all checks of the MCP server at `url`, which requires no token. Rejects if there are none. */
   runServer: (url: string, more: readonly string[]) => Promise<Check[]>;
+};
+
+type Run = {
+  onText: (text: string) => void;
+  resolve: (code: number) => void;
+  reject: (error: unknown) => void;
 };
 
 /** One for all tests of the surrounding `describe`, loaded by the first run. Its runs must not overlap. */
 export function useConformanceSuite(): Suite {
   let worker: Worker | undefined;
+  let current: Run | undefined;
   after(() => worker?.terminate());
+
+  const start = (): Worker => {
+    const thread = new Worker(WORKER, { workerData: SUITE });
+    // A thread can also end between runs. The next run starts another.
+    const onEnd = (error: unknown) => {
+      if (worker !== thread) return;
+      worker = undefined;
+      current?.reject(error);
+    };
+    return thread
+      .on('message', (report: Report) =>
+        'code' in report ? current?.resolve(report.code) : current?.onText(report.text),
+      )
+      .on('error', onEnd)
+      .on('exit', () => onEnd(new Error('the thread of the suite ended')));
+  };
 
   /** Resolves to the exit code. */
   const run = (args: string[], onText: (text: string) => void): Promise<number> => {
-    const thread = (worker ??= new Worker(WORKER, { workerData: SUITE }));
-    const { promise, resolve, reject } = Promise.withResolvers<number>();
-    // The thread has ended then, and the next run needs another.
-    const onError = (error: unknown) => {
-      worker = undefined;
-      reject(error);
-    };
-    const onMessage = (report: Report) =>
-      'code' in report ? resolve(report.code) : onText(report.text);
-    thread.on('message', onMessage).on('error', onError);
-    thread.postMessage(args, []);
-    return promise.finally(() => thread.off('message', onMessage).off('error', onError));
+    const { promise, ...settle } = Promise.withResolvers<number>();
+    current = { onText, ...settle };
+    worker ??= start();
+    worker.postMessage(args, []);
+    return promise;
   };
 
   return {
@@ -78,8 +94,9 @@ export function useConformanceSuite(): Suite {
       return inFolder(async (folder) => {
         await run(['server', '--url', url, '-o', folder, ...more], () => {});
         const names = await readdir(folder);
-        const found = await Promise.all(names.map((name) => readChecks(folder, name)));
-        return found.flat();
+        const found = (await Promise.all(names.map((name) => readChecks(folder, name)))).flat();
+        if (found.length === 0) throw new Error('the suite wrote no checks');
+        return found;
       });
     },
   };
