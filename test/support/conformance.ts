@@ -78,15 +78,15 @@ export function useConformanceSuite(): Suite {
         const file = join(folder, 'settings.json');
         await writeFile(file, JSON.stringify({ url: system.auth, clientId: id, port }));
         let output = '';
-        let signedIn: Promise<void> | undefined;
+        const signIns: Promise<void>[] = [];
         const code = await run(['authorization', '--file', file, '-o', folder, ...more], (text) => {
           output += text;
-          const url = text
+          const urls = text
             .split('\n')
-            .find((line) => line.startsWith(server.authorization_endpoint));
-          if (url !== undefined) signedIn = signIn(system, url);
+            .filter((line) => line.startsWith(server.authorization_endpoint));
+          signIns.push(...urls.map((url) => signIn(system, url)));
         });
-        await signedIn;
+        await Promise.all(signIns);
         return { code, output };
       });
     },
