@@ -49,7 +49,7 @@ describe('An SDK client that calls a tool above its level', () => {
   for (const [name, connect, keeps] of SDKS) {
     const stay = keeps ? {} : { stay: false };
 
-    it(`the client asks the person for the required level, and the call succeeds if the person approves the page unchanged (${name})`, async () => {
+    it(`the client asks the person for the required level, and the call succeeds if the person approves it (${name})`, async () => {
       const { client, person, asked } = await connectLow(connect, 'admin', stay);
       person.authorizeOptions = stay;
       expect(await failureOf(client.callTool(...CONTACT))).to.equal('UnauthorizedError');
