@@ -88,7 +88,7 @@ const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
     });
   },
   GatehouseEventLoopSlow: async () => {
-    for (let i = 0; i < 3; i++) {
+    for (let i = 0; i < 4; i++) {
       const end = performance.now() + 250;
       while (performance.now() < end);
       // The delay is measured between consecutive turns, and the first turn after a reading does not count.
