@@ -1,7 +1,7 @@
 import { once } from 'node:events';
-import { createServer, type RequestListener } from 'node:http';
+import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo, Server as NetServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
@@ -23,7 +23,7 @@ const DESKTOP_APP = 'claude://oauth/done';
  * on the way to their desktop app.
  */
 function useApps() {
-  const servers: NetServer[] = [];
+  const servers: Server[] = [];
   const callbacks: URL[] = [];
   let local = '';
   let hosted = '';
@@ -40,10 +40,13 @@ function useApps() {
     callbacks.length = 0;
   });
   after(() => {
-    for (const server of servers) server.close();
+    for (const server of servers) {
+      server.closeAllConnections();
+      server.close();
+    }
   });
 
-  async function listen(server: NetServer): Promise<number> {
+  async function listen(server: Server): Promise<number> {
     servers.push(server);
     await once(server.listen(0, '127.0.0.1'), 'listening');
     return (server.address() as AddressInfo).port;
@@ -118,6 +121,9 @@ describe('Connecting in Chromium', function () {
     return consent;
   }
 
+  /** A navigation to a custom scheme does not end, so the tab's next form might not be sent: use a new page for it. */
+  const newPage = () => tab().context().newPage();
+
   /** Approves; resolves to the first URL with this start that the browser then requests. */
   async function approveUntil(page: Page, start: string): Promise<URL> {
     const requested: string[] = [];
@@ -168,7 +174,7 @@ describe('Connecting in Chromium', function () {
   });
 
   it('CON-13 two authorizations in two tabs send each app its own response, for its own connect link', async () => {
-    const second = await tab().context().newPage();
+    const second = await newPage();
     const tabs = [];
     for (const [app, page] of [
       ['one', tab()],
@@ -201,8 +207,7 @@ describe('Connecting in Chromium', function () {
   });
 
   it('CON-09 a hosted app receives the code at its https redirect URI, which redirects to a custom scheme', async () => {
-    // The navigation to a custom scheme does not end, and the next form of the same page might not be sent.
-    const page = await tab().context().newPage();
+    const page = await newPage();
     const { redeem: redeemCode } = await openConsentPage(`${apps.hosted()}/to-the-desktop`, page);
     const arrived = await approveUntil(page, DESKTOP_APP);
     const callback = apps.requireCallback();
@@ -211,15 +216,16 @@ describe('Connecting in Chromium', function () {
   });
 
   it('CON-09 an app with a custom scheme receives the code, and the page left behind says that it was approved', async () => {
-    const { page } = await openConsentPage(SCHEME);
-    expect(await tab().locator('#local-warning').innerText()).to.include(
+    const page = await newPage();
+    const { page: consentPage } = await openConsentPage(SCHEME, page);
+    expect(await page.locator('#local-warning').innerText()).to.include(
       'This opens an app on this computer',
     );
-    const arrived = await approveUntil(tab(), `${SCHEME}?`);
+    const arrived = await approveUntil(page, `${SCHEME}?`);
     expect(arrived.searchParams.get('code')).to.be.a('string');
-    await tab().goto(page.url.href);
-    expect(await tab().textContent('h1')).to.equal('You have approved this already');
-    expect(await tab().locator('main').innerText()).to.include('cursor');
+    await page.goto(consentPage.url.href);
+    expect(await page.textContent('h1')).to.equal('You have approved this already');
+    expect(await page.locator('main').innerText()).to.include('cursor');
   });
 });
 
