@@ -149,6 +149,15 @@ describe('Connecting in Chromium', function () {
     expect(radius).to.equal('14px');
   });
 
+  it('Chromium shows an error page and a page without access without a console message', async () => {
+    const failed = await tab().goto(`${system.auth}/oauth/authorize?client_id=unknown`);
+    expect(failed?.status()).to.equal(400);
+    expect(await tab().textContent('h1')).to.equal('This app is not known here');
+    await openSignIn(system, tab(), `${apps.local()}/callback`);
+    await press(tab(), 'Alan Turing');
+    await tab().getByRole('heading', { name: 'You may not use' }).waitFor();
+  });
+
   it('CON-09 two clicks lead from the authorization request to a loopback redirect URI, and to a working token', async () => {
     const { state, ...started } = await openSignIn(system, tab(), `${apps.local()}/callback`);
     await press(tab(), 'Ada Lovelace');
