@@ -172,7 +172,7 @@ async function followRedirects(
     const location = response.headers.get('location');
     if (response.status < 300 || response.status > 399 || !location) return readPage(url, response);
     // Cancelling the body would close the connection.
-    await response.arrayBuffer();
+    await response.text();
     url = new URL(location, url);
     if (response.status !== 307 && response.status !== 308) next = { method: 'GET' };
   }
