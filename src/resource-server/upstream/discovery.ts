@@ -115,7 +115,8 @@ async function openTools(
     const revision = client.getNegotiatedProtocolVersion() ?? '';
     if (tools.length > MAX_TOOLS)
       throw new DiscoveryError('too-large', `lists more than ${MAX_TOOLS} tools`);
-    return { revision, tools: tools.flatMap(toolOf), close };
+    const reveals = findsParts(options.credentials);
+    return { revision, tools: tools.flatMap((tool) => toolOf(tool, reveals)), close };
   };
   const close = async () => {
     await transport.terminateSession().catch(() => undefined);
@@ -144,7 +145,11 @@ const MAX_TOOL_NAME_LENGTH = 512;
 
 type ListedTool = { name: string; title?: string | undefined; annotations?: unknown };
 
-function toolOf({ name, title, annotations }: ListedTool): CatalogTool[] {
+/** A title that `reveals` finds a credential in is left out, because people see titles. */
+function toolOf(
+  { name, title, annotations }: ListedTool,
+  reveals: (text: string) => boolean,
+): CatalogTool[] {
   if (name.length > MAX_TOOL_NAME_LENGTH) return [];
   const stated = membersOf(annotations);
   const text = printable(title ?? String(stated['title'] ?? ''), MAX_TITLE_LENGTH);
@@ -154,7 +159,7 @@ function toolOf({ name, title, annotations }: ListedTool): CatalogTool[] {
   return [
     {
       name,
-      ...(text === '' ? {} : { title: text }),
+      ...(text === '' || reveals(text) ? {} : { title: text }),
       ...(Object.keys(hints).length === 0 ? {} : { hints }),
     },
   ];
@@ -245,7 +250,7 @@ function faultOf(
   if (status < 400) {
     const target = URL.parse(response.headers.get('location') ?? '', response.url);
     const address = target && target.origin + target.pathname;
-    const where = address && !revealsPart(credentials, address) ? ` to ${address}` : '';
+    const where = address && !findsParts(credentials)(address) ? ` to ${address}` : '';
     return new DiscoveryError('redirected', `redirects${where} (HTTP ${status})`);
   }
   if (status === 404 || status === 405)
@@ -306,7 +311,7 @@ function otherFault(
   if (signal.aborted || isTimeout)
     return new DiscoveryError('timeout', `does not answer within ${timeout / 1000} s`);
   const { message: text } = error as Error;
-  const quote = revealsPart(credentials, text) ? '' : ` (${printable(text)})`;
+  const quote = findsParts(credentials)(text) ? '' : ` (${printable(text)})`;
   if (error instanceof ProtocolError)
     return new DiscoveryError('failing', `answers with the error ${error.code}${quote}`, {
       cause: error,
@@ -319,18 +324,22 @@ function otherFault(
 /** So many characters of a credential are not found by chance. */
 const MIN_PART_LENGTH = 6;
 
-/** Whether a text of the upstream repeats a part of what Gatehouse sent, without the scheme of `Authorization`. */
-function revealsPart(credentials: DiscoveryOptions['credentials'], text: string): boolean {
-  const shown = [text, decoded(text)];
-  return Object.values(credentials).some((value) => {
+/** Returns whether a text of the upstream repeats a part of what Gatehouse sent, without the scheme of `Authorization`. */
+function findsParts(credentials: DiscoveryOptions['credentials']): (text: string) => boolean {
+  const secrets = Object.values(credentials).map((value) => {
     const secret = value.replace(/^[\w-]+ +(?=\S)/, '');
     const length = Math.min(MIN_PART_LENGTH, secret.length);
-    const starts = Array.from({ length: secret.length - length + 1 }, (_, start) => start);
-    return starts.some((start) => {
-      const part = secret.slice(start, start + length);
-      return shown.some((each) => each.includes(part));
-    });
+    return { length, parts: new Set(partsOf(secret, length)) };
   });
+  return (text) =>
+    [text, decoded(text)].some((shown) =>
+      secrets.some(({ length, parts }) => partsOf(shown, length).some((part) => parts.has(part))),
+    );
+}
+
+function partsOf(text: string, length: number): string[] {
+  const count = Math.max(text.length - length + 1, 0);
+  return Array.from({ length: count }, (_, start) => text.slice(start, start + length));
 }
 
 /** A redirect may repeat a credential in percent escapes. */

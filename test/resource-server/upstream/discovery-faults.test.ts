@@ -23,7 +23,8 @@ const optionsFor = (origin: string) => ({
   now: () => Date.now() / 1000,
 });
 
-type Handle = (req: IncomingMessage, res: ServerResponse, body: { id?: number }) => void;
+type Body = { id?: number; method?: string };
+type Handle = (req: IncomingMessage, res: ServerResponse, body: Body) => void;
 
 const sent = (req: IncomingMessage) => req.headers.authorization ?? '';
 const respond = (res: ServerResponse, body: object) =>
@@ -46,9 +47,25 @@ const ECHOES: Record<string, Handle> = {
   },
 };
 
+const INITIALIZED = {
+  protocolVersion: '2025-11-25',
+  capabilities: { tools: { listChanged: true } },
+  serverInfo: { name: 'hasty', version: '1.0.0' },
+};
+
+/** Responds to a request with the result for its method. */
+function respondWith(results: Record<string, object>): Handle {
+  return (_req, res, { id, method = '' }) => {
+    if (id === undefined) return void res.writeHead(202).end();
+    const result = results[method];
+    if (!result) return fails(res, id, 'unknown method');
+    return respond(res, { jsonrpc: '2.0', id, result });
+  };
+}
+
 async function faultOf(handle: Handle): Promise<DiscoveryError> {
   const server = await listenOnLoopback(
-    createServer(async (req, res) => handle(req, res, (await readJson(req)) as { id?: number })),
+    createServer(async (req, res) => handle(req, res, (await readJson(req)) as Body)),
   );
   try {
     return await discoverTools(optionsFor(server.origin)).then(
@@ -77,16 +94,32 @@ describe('A fault of an upstream', () => {
     expect(message).to.equal('answers with the error -32000 (the Bearer token has expired)');
   });
 
+  it('UPS-13 a tool title that repeats a credential is left out, and others are kept', async () => {
+    const tools = ['Search tickets', `Search as ${SECRET}`, `Search with ${SECRET.slice(3, 12)}`];
+    const listed = tools.map((title, n) => ({
+      name: `${n}`,
+      title,
+      inputSchema: { type: 'object' },
+    }));
+    const handle = respondWith({ initialize: INITIALIZED, 'tools/list': { tools: listed } });
+    const server = await listenOnLoopback(
+      createServer(async (req, res) => {
+        if (req.method !== 'POST') return void res.writeHead(405).end();
+        return handle(req, res, (await readJson(req)) as Body);
+      }),
+    );
+    const found = await discoverTools(optionsFor(server.origin));
+    await server.stop();
+    expect(found.tools).to.deep.equal([
+      { name: '0', title: 'Search tickets' },
+      { name: '1' },
+      { name: '2' },
+    ]);
+  });
+
   it('UPS-14 an upstream that ends its streams at once is not asked for the next one all the time', async () => {
     let streams = 0;
-    const RESULTS: Record<string, object> = {
-      initialize: {
-        protocolVersion: '2025-11-25',
-        capabilities: { tools: { listChanged: true } },
-        serverInfo: { name: 'hasty', version: '1.0.0' },
-      },
-      'tools/list': { tools: [] },
-    };
+    const listsNone = respondWith({ initialize: INITIALIZED, 'tools/list': { tools: [] } });
     const server = await listenOnLoopback(
       createServer(async (req, res) => {
         if (req.method === 'GET') {
@@ -95,11 +128,7 @@ describe('A fault of an upstream', () => {
           return void stream.end(`retry: 0\nid: ${streams}\ndata: \n\n`);
         }
         if (req.method === 'DELETE') return void res.end();
-        const { id, method } = (await readJson(req)) as { id?: number; method: string };
-        if (id === undefined) return void res.writeHead(202).end();
-        const result = RESULTS[method];
-        if (!result) return fails(res, id, 'unknown method');
-        return respond(res, { jsonrpc: '2.0', id, result });
+        return listsNone(req, res, (await readJson(req)) as Body);
       }),
     );
     const watch = await watchTools(optionsFor(server.origin), () => {});
