@@ -21,8 +21,8 @@ const FAULTS: Fault[] = [
     what: 'is slow',
     begin: ({ proxy }) => proxy.delayReplies(SOAK ? 200 : 100),
     heal: ({ proxy }) => proxy.delayReplies(0),
-    // Nothing fails, but a page needs a dozen commands.
-    maxMs: 3000,
+    // Nothing fails, but the end of a sign-in needs fifteen commands, one after another.
+    maxMs: 15 * 200 + 1500,
   },
 ];
 
