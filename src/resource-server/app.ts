@@ -52,10 +52,8 @@ export async function resourceServer(
   app.use(pages.middleware);
   const authentication = {
     addresses: settings,
-    providers: settings,
-    levels: settings.levels,
+    settings,
     records,
-    upstreams: settings.upstreams,
     verifyToken: tokenVerifier({ issuer: settings.authUrl, verificationKeys, now }),
     wrongTokens: rateLimits.wrongTokens,
   };

@@ -9,7 +9,7 @@ import {
 } from 'jose';
 import type Koa from 'koa';
 import { isValidSince } from '../accounts/account.ts';
-import { isInAudience, type ProviderSettings } from '../accounts/entitlement.ts';
+import { type AccessSettings, accessThrough } from '../accounts/entitlement.ts';
 import { connectLink } from '../connectors/connect-link.ts';
 import type { Connector } from '../connectors/connector.ts';
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
@@ -20,7 +20,7 @@ import { requestContext } from '../http/request-context.ts';
 import { isKeySetError } from '../keys/remote-keys.ts';
 import { lruCache } from '../lru-cache.ts';
 import { type MintedToken, mintedAudience } from '../minted-tokens/minted-tokens.ts';
-import { isLevel, type Level, type Levels, lowest } from '../permission-levels.ts';
+import { isAtLeast, isLevel, type Level, lowest } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import { isServed } from '../settings/upstreams.ts';
 import { membersOf } from './json-rpc.ts';
@@ -48,12 +48,9 @@ export type MintedCaller = Caller & { record: MintedToken };
 /** What authentication reads. Records are at most 9 s old, or 45 s when the store is unavailable. */
 export type Authentication = {
   addresses: Addresses;
-  /** Whose assertions the audiences of connectors accept. */
-  providers: ProviderSettings;
-  levels: Levels;
+  /** Who may have which level, and the MCP servers that minted tokens may lead to. */
+  settings: AccessSettings & Pick<Settings, 'upstreams'>;
   records: Pick<RecordCache, 'readGrant' | 'readAccount' | 'readMintedToken'>;
-  /** The MCP servers that minted tokens may lead to. */
-  upstreams: Settings['upstreams'];
   verifyToken: VerifyToken;
   /** Counts tokens that we did not sign. Expired and revoked tokens do not count. */
   wrongTokens: RateLimit;
@@ -161,7 +158,7 @@ export function presentedToken(authorization = ''): PresentedToken {
 }
 
 async function callerOf(
-  { addresses, levels, providers, records, verifyToken }: Authentication,
+  { addresses, settings, records, verifyToken }: Authentication,
   connector: Connector,
   token: string,
   scheme: Scheme,
@@ -193,8 +190,11 @@ async function callerOf(
     grant.grant.clientId === clientId;
   if (!isActive || !account || !isValidSince(account, grant.createdAt)) return 'ended';
   const via = isAsserted(grant) ? 'id-jag' : 'sign-in';
-  if (!isInAudience(providers, connector, account, via)) return 'ended';
-  // The person lowered the level after the token was issued. The client refreshes it.
+  const { levels } = settings;
+  const level = lowest(levels, scope, connector.level);
+  const access = accessThrough(settings, connector, account, via);
+  // The person lost or lowered the level after the token was issued. The client refreshes it.
+  if (access.refusal || !isAtLeast(levels, access.level, level)) return 'ended';
   if (!allowsLevel(levels, grant, scope)) return 'ended';
   return {
     accountId: sub,
@@ -202,7 +202,7 @@ async function callerOf(
     grantId,
     connector: connector.id,
     tokenId: jti,
-    level: lowest(levels, scope, connector.level),
+    level,
     ceiling: connector.level,
     minted: false,
     ...(keyThumbprint === undefined ? {} : { keyThumbprint }),
@@ -217,7 +217,7 @@ function boundKey({ cnf }: JWTPayload): string | undefined {
 }
 
 async function mintedCallerOf(
-  { addresses, levels, records, upstreams, verifyToken }: Authentication,
+  { addresses, settings: { levels, upstreams }, records, verifyToken }: Authentication,
   token: string,
   scheme: Scheme,
 ): Promise<MintedCaller | Refusal> {

@@ -87,6 +87,20 @@ describe('Changed entitlement rules', () => {
     }
   });
 
+  it('CNX-08 an access token is refused once its person may not have its level, and accepted again with the rule', async () => {
+    const { link, connection } = await prepare();
+    const accepted = () => isAccepted(link, connection.accessToken);
+    const cases: [RuleInFile[], boolean][] = [
+      [OTHERS, false],
+      [LOWER, false],
+      [FULL, true],
+    ];
+    for (const [rules, expected] of cases) {
+      await restart(rules);
+      expect(await accepted()).to.equal(expected);
+    }
+  });
+
   it('the granted level is limited by the current rules at code exchange and refresh', async () => {
     const prepared = await prepare();
     await restart(LOWER);
