@@ -20,6 +20,11 @@ export const REASONS = {
     'The settings no longer have the level or the MCP server of the connect link.',
   level_removed: 'The permission level no longer exists in the settings.',
   account_disabled: 'The account of the person was disabled.',
+  identity_provider_ended: 'The identity provider ended the session or the account of the person.',
+  identity_provider_unavailable:
+    'The identity provider has not answered for so long that access is paused. It works again once the provider answers.',
+  sign_in_again:
+    'The identity provider cannot be asked about the person again. The person has to sign in again.',
   account_deleted: 'The account of the person is not known any more.',
   not_entitled: 'The person may not use this connect link any more.',
   not_in_audience:
