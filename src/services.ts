@@ -1,5 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import type { Logger } from 'pino';
+import { type AuditServices, auditLogger } from './audit/audit.ts';
 import { REASONS } from './grants/reasons.ts';
 import { openPages, type Pages } from './pages/pages.ts';
 import { openRateLimits, type RateLimits } from './http/rate-limits.ts';
@@ -21,6 +22,7 @@ export type Services = {
   now: () => number;
   logger: Logger;
   metrics: Metrics;
+  auditLog: AuditServices['auditLog'];
   /** Undefined if traces are off. */
   traces: Traces | undefined;
   pages: Pages;
@@ -95,6 +97,7 @@ export async function openServices(
     now,
     logger,
     metrics,
+    auditLog: settings.audit.log ? auditLogger(logger) : () => undefined,
     traces,
     pages,
     rateLimits: openRateLimits(settings.limits, store.openCounter, now, metrics),

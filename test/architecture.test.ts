@@ -2,7 +2,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join, posix, sep } from 'node:path';
 import { expect } from 'chai';
-import { refusalReasons, securityEvents } from '../src/observability/labels.ts';
+import { refusalReasons, auditEvents } from '../src/observability/labels.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 
@@ -62,7 +62,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   'dpop/': BELOW_RECORDS,
   'clients/': BELOW_RECORDS,
   'connections/': [...BELOW_RECORDS, 'accounts/', 'audit/', 'connectors/', 'grants/'],
-  'identity-providers/': [...BELOW_RECORDS, 'http/', 'pages/', 'accounts/'],
+  'identity-providers/': [...BELOW_RECORDS, 'http/', 'pages/', 'accounts/', 'audit/'],
   'services.ts': BELOW_SERVICES,
   'authorization-server/metadata.ts': BELOW_HOSTS,
   'authorization-server/error-page.ts': BELOW_HOSTS,
@@ -297,7 +297,7 @@ describe('the source', () => {
     });
 
     it('the labels contain every audit event', () => {
-      const known = new Set<string>(securityEvents);
+      const known = new Set<string>(auditEvents);
       const events = [...found(/\bevent: '(\w+)'/g), ...found(/record\(\s*\w+, '(\w+)'/g)]
         // The event name of an event stream.
         .filter((name) => name !== 'message');

@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
+import type { Logger } from 'pino';
 import type { Metrics } from '../observability/metrics.ts';
 import type { Entry, Range, Store } from '../store/store.ts';
 
-/** `event` is `call`, for a call with the level `full`, or a security event such as `refresh_replay`. */
 export type AuditItem = {
   /** ISO 8601. */
   time: string;
+  /** One of `auditEvents` (observability/labels.ts). */
   event: string;
   account?: string;
   clientId?: string;
@@ -14,7 +15,7 @@ export type AuditItem = {
   /** The account of the administrator who used the console. Absent for the management key. */
   by?: string | undefined;
   tool?: string;
-  /** `{bytes, sha256}` of the JSON if it is larger than 4 kB. */
+  /** Those of a call, or details of another event. `{bytes, sha256}` of the JSON if it is larger than 4 kB. */
   arguments?: unknown;
   outcome: string;
   reason?: string;
@@ -23,6 +24,8 @@ export type AuditItem = {
 export type AuditServices = {
   store: Store;
   metrics: Pick<Metrics, 'auditEvent'>;
+  /** Called with each stored item. */
+  auditLog: (item: AuditItem) => void;
   /** Seconds since the epoch. */
   now: () => number;
 };
@@ -34,12 +37,14 @@ const MAX_TOOL_LENGTH = 128;
 
 /** Resolves when the item is stored. */
 export async function recordAudit(
-  { store, metrics, now }: AuditServices,
+  { store, metrics, auditLog, now }: AuditServices,
   item: Omit<AuditItem, 'time'>,
 ): Promise<void> {
   const time = new Date(now() * 1000).toISOString();
-  await store.append<AuditItem>(STREAM, { time, ...item, ...truncated(item) }, RETENTION_SECONDS);
+  const stored: AuditItem = { time, ...item, ...truncated(item) };
+  await store.append<AuditItem>(STREAM, stored, RETENTION_SECONDS);
   metrics.auditEvent(item.event, item.reason);
+  auditLog(stored);
 }
 
 /** As `recordAudit`, and also waits for a replica, so that a failover does not lose the item. */
@@ -49,6 +54,12 @@ export async function recordAuditDurably(
 ): Promise<void> {
   await recordAudit(services, item);
   await services.store.replicated(STREAM);
+}
+
+/** Writes items to the log as `{"audit": {…}}`, whatever the log level is. */
+export function auditLogger(logger: Logger): AuditServices['auditLog'] {
+  const lines = logger.child({}, { level: 'info' });
+  return (audit) => lines.info({ audit }, 'audit item');
 }
 
 /** Bounds what a client can store, because items are kept for more than a year. */

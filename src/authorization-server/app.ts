@@ -41,7 +41,7 @@ export async function authorizationServer(
   services: Services,
   documentFetching?: DocumentFetching,
 ): Promise<AuthorizationServer> {
-  const { store, pages, metrics, rateLimits, keys, now } = services;
+  const { store, pages, metrics, auditLog, rateLimits, keys, now } = services;
   const { signing: signingKeys } = keys;
   if (!signingKeys) throw new Error('the authorization server needs the signing keys');
   const cookieKeys = cookieSignatures(keyRing(settings, 'cookies'));
@@ -67,6 +67,8 @@ export async function authorizationServer(
     engine,
     site: {
       store,
+      metrics,
+      auditLog,
       pages,
       now,
       identityProviders: openIdentityProviders(settings, settings.authUrl + CALLBACK_PATH),
@@ -101,6 +103,7 @@ export async function authorizationServer(
     introspects,
     levels: settings.levels,
     rateLimits,
+    audit: services,
   });
   app.use(router.routes());
   app.use(router.allowedMethods());

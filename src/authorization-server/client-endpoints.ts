@@ -1,6 +1,7 @@
 // The endpoints that clients call: registration, token, revocation, introspection.
 import type { Router } from '@koa/router';
 import type Koa from 'koa';
+import { type AuditServices, recordAudit } from '../audit/audit.ts';
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
 import { limitBody, readJson } from '../http/body.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
@@ -9,6 +10,7 @@ import { limitRate, type RateLimit, type RateLimits } from '../http/rate-limits.
 import { isLoopback } from '../settings/addresses.ts';
 import { highestLevelIn, type Levels, OFFLINE_ACCESS } from '../permission-levels.ts';
 import { registrationResponse } from './engine/registration.ts';
+import { redirectDestination } from './engine/redirect-uris.ts';
 import { ENDPOINTS } from './metadata.ts';
 import { requestContext } from '../http/request-context.ts';
 
@@ -17,6 +19,7 @@ export type ClientEndpointOptions = {
   introspects: boolean;
   levels: Levels;
   rateLimits: RateLimits;
+  audit: AuditServices;
 };
 
 const MAX_TOKEN_REQUEST_BYTES = 16 * 1024;
@@ -27,7 +30,7 @@ const MAX_ENGINE_BODY_BYTES = 56 * 1024;
 /** Responds with JSON regardless of `Accept`, never cached, with CORS for clients in a browser. */
 export function clientEndpoints(
   router: Router,
-  { engine, introspects, levels, rateLimits }: ClientEndpointOptions,
+  { engine, introspects, levels, rateLimits, audit }: ClientEndpointOptions,
 ): void {
   const limitTokens = limitInvalidTokens(rateLimits.wrongTokens);
   const endpoints: (readonly [path: string, ...steps: Koa.Middleware[]])[] = [
@@ -38,6 +41,7 @@ export function clientEndpoints(
       limitBody(MAX_REGISTRATION_BYTES),
       parseLargeBody,
       formatRegistrationResponse,
+      recordRegistration(audit, rateLimits.recordedRegistrations),
     ],
     [ENDPOINTS.revocation, limitBody(MAX_TOKEN_REQUEST_BYTES), limitTokens],
     ...(introspects
@@ -145,3 +149,22 @@ const formatRegistrationResponse: Koa.Middleware = async (ctx, next) => {
   await next();
   if (ctx.status === 201) ctx.body = registrationResponse(ctx.body as Record<string, unknown>);
 };
+
+/** Records a stored client. Above its limit, which bounds the audit log, registrations are no longer recorded; approvals always are. */
+function recordRegistration(services: AuditServices, limit: RateLimit): Koa.Middleware {
+  return async function registrationRecorded(ctx, next) {
+    await next();
+    if (ctx.status !== 201) return;
+    if ((await limit.consume(requestContext(ctx).address)) !== undefined) return;
+    const {
+      client_id: clientId,
+      client_name: client,
+      redirect_uris: uris,
+    } = ctx.body as Registered;
+    const redirectHosts = [...new Set(uris.map(redirectDestination))];
+    const item = { event: 'client_registered', clientId, arguments: { client, redirectHosts } };
+    await recordAudit(services, { ...item, outcome: 'done' });
+  };
+}
+
+type Registered = { client_id: string; client_name: string; redirect_uris: string[] };

@@ -88,13 +88,13 @@ export async function endConnection(
   return ended !== undefined;
 }
 
-/** Ends a connection as `endConnection` does. If it does not exist yet, prevents for `ttl` seconds that it is created. */
+/** Ends a connection as `endConnection` does. If it does not exist yet, prevents for `ttl` seconds that it is created. Resolves to true for the first denial. */
 export async function denyConnection(
   services: AuditServices,
   id: string,
   details: Pick<Tombstone, 'connector' | 'client' | 'clientId' | 'accountId'>,
   ttl: number,
-): Promise<void> {
+): Promise<boolean> {
   const now = Math.floor(services.now());
   const tombstone: Tombstone = {
     version: 1,
@@ -103,8 +103,9 @@ export async function denyConnection(
     createdAt: now,
     ...details,
   };
-  const ended = await denyGrant(services.store, id, tombstone, ttl);
+  const { isNew, ended } = await denyGrant(services.store, id, tombstone, ttl);
   if (ended) await recordEnd(services, id, ended, { reason: tombstone.ended });
+  return isNew || ended !== undefined;
 }
 
 async function recordEnd(
@@ -169,7 +170,7 @@ export async function narrowConnection(
   return level;
 }
 
-function auditMembers(grantId: string, { grant, connector }: GrantRecord) {
+export function auditMembers(grantId: string, { grant, connector }: GrantRecord) {
   return { account: grant.accountId, clientId: grant.clientId, connector, grantId };
 }
 

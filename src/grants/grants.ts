@@ -101,16 +101,18 @@ export async function endGrant(
 }
 
 /**
- * Ends the grant, or prevents its creation: if there is none yet, `tombstone` takes its place for `ttl` seconds. Resolves as `endGrant`.
+ * Ends the grant, or prevents its creation: if there is none yet, `tombstone` takes its place for `ttl` seconds (`isNew`). `ended`
+ * is as in `endGrant`.
  */
 export async function denyGrant(
   store: Store,
   id: string,
   tombstone: Tombstone,
   ttl: number,
-): Promise<GrantRecord | undefined> {
-  const isFirst = await store.add<StoredGrant>(grantKey(id), tombstone, ttl);
-  return isFirst ? undefined : endGrant(store, id, tombstone.ended, tombstone.endedAt);
+): Promise<{ isNew: boolean; ended: GrantRecord | undefined }> {
+  const isNew = await store.add<StoredGrant>(grantKey(id), tombstone, ttl);
+  const ended = isNew ? undefined : await endGrant(store, id, tombstone.ended, tombstone.endedAt);
+  return { isNew, ended };
 }
 
 export type Narrowing = { before: GrantRecord; after: GrantRecord; isNarrower: boolean };

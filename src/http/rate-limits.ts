@@ -19,8 +19,11 @@ export type RateLimit = {
 
 type Name = Exclude<keyof Limits, 'sharedNetworks'>;
 
-/** `pageRegistrations` counts registrations from web pages, so that a page's visitors cannot use up `registrations`. */
-export type RateLimits = Record<Name | 'pageRegistrations', RateLimit>;
+/**
+ * `pageRegistrations` counts registrations from web pages, so that a page's visitors cannot use up `registrations`. `recordedRegistrations`
+ * limits those in the audit log, which keeps them for more than a year.
+ */
+export type RateLimits = Record<Name | 'pageRegistrations' | 'recordedRegistrations', RateLimit>;
 
 /** Blocked addresses of which a process knows, per limit. */
 const MAX_BLOCKED = 50_000;
@@ -47,6 +50,7 @@ export function openRateLimits(
   return {
     registrations: open('registrations', limits.registrations),
     pageRegistrations: open('pageRegistrations', pageLimit(limits.registrations)),
+    recordedRegistrations: open('recordedRegistrations', RECORDED_REGISTRATIONS),
     authorizations: open('authorizations', limits.authorizations),
     signIns: open('signIns', limits.signIns),
     // Counted by client, so that people in one network do not share a limit.
@@ -55,6 +59,12 @@ export function openRateLimits(
     documents: open('documents', limits.documents, { subjectOf: 'all' }),
   };
 }
+
+const DAY_SECONDS = 86_400;
+const RECORDED_REGISTRATIONS: Limit = {
+  perAddress: { count: 200, seconds: DAY_SECONDS },
+  inAll: { count: 2000, seconds: DAY_SECONDS },
+};
 
 const PAGE_SHARE = 5;
 

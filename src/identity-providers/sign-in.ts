@@ -3,12 +3,12 @@ import type { KeyObject } from 'node:crypto';
 import type Koa from 'koa';
 import type { Account } from '../accounts/account.ts';
 import { saveAccount } from '../accounts/accounts.ts';
+import { type AuditServices, recordAudit } from '../audit/audit.ts';
 import { COOKIE, hostCookieName } from '../http/cookies.ts';
 import { HttpError } from '../http/errors.ts';
 import { requestContext } from '../http/request-context.ts';
 import { seeOther } from '../http/see-other.ts';
 import type { Pages, ViewValues } from '../pages/pages.ts';
-import type { Store } from '../store/store.ts';
 import { NOT_SET_UP, STOPPED, UNAVAILABLE } from './errors.ts';
 import { consumePendingLogin, savePendingLogin, uidOfState } from './login-state.ts';
 import {
@@ -23,10 +23,8 @@ import {
 } from './provider.ts';
 
 /** Where people sign in: for an app's authorization, to the account page or to the console. */
-export type SignInSite = {
-  store: Store;
+export type SignInSite = AuditServices & {
   pages: Pages;
-  now: () => number;
   identityProviders: IdentityProviders;
   isHttps: boolean;
   accountKey: KeyObject;
@@ -42,6 +40,8 @@ export type SignInSite = {
 export type LoginRequest = {
   /** Bound to the browser by a cookie. */
   uid: string;
+  /** What the person signs in to, for the audit log. */
+  to: 'app' | 'account' | 'console';
   /** The path to which the provider choice is posted. */
   action: string;
   parameters: LoginParameters;
@@ -127,7 +127,7 @@ export function forwardCallback(
 export function handleCallback(
   site: SignInSite,
   ctx: Koa.Context,
-  loginRequest: Pick<LoginRequest, 'uid' | 'action'>,
+  loginRequest: Pick<LoginRequest, 'uid' | 'to' | 'action'>,
   done: (account: Account, returnTo: string | undefined) => Promise<void>,
 ): Promise<void> {
   const provider = requireProvider(site.identityProviders, ctx.params.provider);
@@ -138,6 +138,12 @@ export function handleCallback(
     const { store, accountKey, accountLifetime: ttl } = site;
     const account = await saveAccount(store, accountKey, identity, { now: site.now(), ttl });
     rememberProvider(site, ctx, provider);
+    await recordAudit(site, {
+      event: 'signed_in',
+      account: account.id,
+      arguments: { to: loginRequest.to, provider: provider.id },
+      outcome: account.disabledAt === undefined ? 'done' : 'refused',
+    });
     await done(account, login.returnTo);
   });
 }

@@ -21,7 +21,7 @@ import {
   withProviderOfGroup,
 } from '../settings/entitlements.ts';
 import type { ConnectorResource, Page } from './api/resources.ts';
-import { connectorResource, firstPage } from './representations.ts';
+import { connectorResource, firstPage, isoTime } from './representations.ts';
 import type { ManagementContext } from './context.ts';
 import { requireUpstream } from './upstreams.ts';
 
@@ -153,8 +153,16 @@ function unknownConnector(): HttpError {
 async function record(
   { services, by }: ManagementContext,
   event: string,
-  { id, audience }: Connector,
+  { id, name, level, upstream, maxUses, expiresAt, audience }: Connector,
 ) {
-  const details = audience ? { arguments: { audience: audience.map(loggableAudienceText) } } : {};
-  await recordAudit(services, { event, connector: id, by, ...details, outcome: 'done' });
+  const properties = {
+    name,
+    level,
+    upstream,
+    maxUses,
+    ...(expiresAt === undefined ? {} : { expiresAt: isoTime(expiresAt) }),
+    ...(audience ? { audience: audience.map(loggableAudienceText) } : {}),
+  };
+  const item = { event, connector: id, by, arguments: properties, outcome: 'done' };
+  await recordAudit(services, item);
 }

@@ -22,9 +22,12 @@ export async function mintToken(
   const { authUrl, resourceUrl } = management.settings;
   const wanted = { ...newToken, ...requireUpstream(management.settings, newToken.upstream) };
   const { store, now } = management.services;
-  const { record, token } = await mint(store, wanted, { issuer: authUrl, resourceUrl }, now());
-  await recordMinting(management, record);
-  const { id, name, level, upstream, expiresAt } = record;
+  const minted = await mint(store, wanted, { issuer: authUrl, resourceUrl }, now());
+  await record(management, 'token_minted', minted.record);
+  const {
+    token,
+    record: { id, name, level, upstream, expiresAt },
+  } = minted;
   return { id, name, level, upstream, token, expiresAt: isoTime(expiresAt) };
 }
 
@@ -39,15 +42,14 @@ export async function listTokens(
 }
 
 export async function revokeToken(
-  { services, by }: ManagementContext,
+  management: ManagementContext,
   id: string,
 ): Promise<MintedTokenResource> {
-  const { store, now } = services;
-  const record = await revokeMintedToken(store, id);
-  if (!record) throw notFound('there is no minted token with this id');
-  const item = { event: 'token_revoked', clientId: mintedSubject(id), by, outcome: 'done' };
-  await recordAudit(services, item);
-  return mintedTokenResource(record, await publishedKeyIds(store, now()));
+  const { store, now } = management.services;
+  const token = await revokeMintedToken(store, id);
+  if (!token) throw notFound('there is no minted token with this id');
+  await record(management, 'token_revoked', token);
+  return mintedTokenResource(token, await publishedKeyIds(store, now()));
 }
 
 async function publishedKeyIds(store: Store, now: number): Promise<string[]> {
@@ -55,12 +57,15 @@ async function publishedKeyIds(store: Store, now: number): Promise<string[]> {
   return keys.map(({ jwk }) => jwk.kid);
 }
 
-/** Uses the same client id as calls made with the token. Only this item holds the name after the token is revoked. */
-async function recordMinting({ services, by }: ManagementContext, record: MintedToken) {
-  const { id, name, level, upstream, expiresAt } = record;
+/** Uses the same client id as calls made with the token. Only these items hold the name after the token is revoked. */
+async function record(
+  { services, by }: ManagementContext,
+  event: 'token_minted' | 'token_revoked',
+  { id, name, level, upstream, expiresAt }: MintedToken,
+) {
   const properties = { name, level, upstream, expiresAt: isoTime(expiresAt) };
   const item = {
-    event: 'token_minted',
+    event,
     clientId: mintedSubject(id),
     by,
     arguments: properties,

@@ -100,23 +100,28 @@ export const storeVerbs = [
 export type StoreVerb = (typeof storeVerbs)[number];
 
 /** Values of `event` in the audit log. */
-export const securityEvents = [
+export const auditEvents = [
   'account_disabled',
   'account_enabled',
   'account_forgotten',
   'call',
   'client_allowed',
+  'client_registered',
   'client_revoked',
   'code_replay',
   'connector_created',
   'connector_deleted',
   'connector_revoked',
+  'consent_approved',
+  'consent_denied',
   'console_sign_in',
   'grant_ended',
   'grant_vouched',
   'level_lowered',
   'refresh_replay',
+  'signed_in',
   'signing_key_rotated',
   'token_minted',
   'token_revoked',
 ] as const;
+export type AuditEvent = (typeof auditEvents)[number];

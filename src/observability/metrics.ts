@@ -7,7 +7,7 @@ import {
   flowSteps,
   grantTypes,
   refusalReasons,
-  securityEvents,
+  auditEvents,
   type StoreVerb,
   storeVerbs,
   upstreamFaults,
@@ -121,7 +121,7 @@ function flowMetrics(
   ]);
   for (const step of flowSteps) for (const outcome of flowOutcomes) flows.inc({ step, outcome }, 0);
   for (const event of REPLAYS) events.inc({ event, reason: event }, 0);
-  const [grantTypeOf, eventOf, reasonOf] = [grantTypes, securityEvents, reasons].map(closed);
+  const [grantTypeOf, eventOf, reasonOf] = [grantTypes, auditEvents, reasons].map(closed);
   return {
     flow: (step, outcome) => flows.inc({ step, outcome }),
     token: (grantType) => tokens.inc({ grant_type: grantTypeOf?.(grantType) ?? 'other' }),

@@ -431,6 +431,17 @@ export const settingsSchema = z.strictObject({
     valueType: 'path',
   }),
   logLevel: z.enum(LOG_LEVELS).default('info').describe('Minimum level of log entries.'),
+  audit: z
+    .strictObject({
+      log: z
+        .boolean(YES_OR_NO)
+        .default(false)
+        .describe(
+          'Also write each item of the audit log to the log, as one JSON line with the member `audit`, whatever `logLevel` is. The lines name people by account id and contain the arguments of recorded calls, so the log must be as protected as the store.',
+        ),
+    })
+    .prefault({})
+    .describe('The audit log.'),
   observability: z
     .strictObject({
       traces: z

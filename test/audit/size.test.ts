@@ -64,6 +64,6 @@ describe('The size of the audit log', () => {
       next = body['next'];
     }
     expect(read).to.have.length.above(1);
-    expect(read.flat()).to.deep.equal(events);
+    expect(read.flat()).to.deep.equal(events.toReversed());
   });
 });

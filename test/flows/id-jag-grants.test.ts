@@ -92,6 +92,7 @@ describe('A grant from an ID-JAG', () => {
       clientId: APP.id,
       connector: connector.id,
       grantId,
+      arguments: { level: 'operations', client: 'The app' },
       outcome: 'granted',
     });
   });

@@ -322,7 +322,11 @@ describe('Connectors for some people', function () {
     const { id } = await restricted([{ email: ADA.email }, ...ANALYSTS]);
     const items = (await readAudit(system)).filter(({ connector }) => connector === id);
     expect(items.map(({ arguments: details }) => details)).to.deep.equal([
-      { audience: ['email:…@example.com', 'group:analysts@example'] },
+      {
+        name: 'Club figures',
+        level: 'full',
+        audience: ['email:…@example.com', 'group:analysts@example'],
+      },
     ]);
   });
 });

@@ -63,10 +63,12 @@ export async function expectAlive(family: TokenFamily, tokens: Tokens): Promise<
   expect(await isAccepted(family.link, next.accessToken)).to.equal(true);
 }
 
-/** The audit items of the grant of this access token. */
+/** The audit items of the grant of this access token, after its approval. */
 export async function auditOf(system: System, accessToken: string): Promise<AuditItem[]> {
   const { grant_id: grantId } = decodeJwt(accessToken);
-  return (await readAudit(system)).filter((item) => item.grantId === grantId);
+  return (await readAudit(system)).filter(
+    (item) => item.grantId === grantId && item.event !== 'consent_approved',
+  );
 }
 
 /** Waits with the clock stopped, so that no cached record expires and only a notice to the process makes `check` true. */

@@ -1,7 +1,8 @@
 import { expect } from 'chai';
 import { recordAudit } from '../../src/audit/audit.ts';
+import { auditEvents } from '../../src/observability/labels.ts';
 import { auditServices } from '../support/audit-services.ts';
-import { CREATE, useCommandLine } from './command-line.ts';
+import { CREATE, gatehouse, useCommandLine } from './command-line.ts';
 
 const NOW = Math.floor(Date.now() / 1000);
 
@@ -20,13 +21,15 @@ describe('the command audit', () => {
     const { id } = await json(...CREATE);
     const stdout = await done('audit');
     expect(stdout).to.match(/^TIME .*EVENT .*OUTCOME/);
-    expect(stdout).to.match(new RegExp(`^20\\S+ +connector_created +done +- +- +${id}$`, 'm'));
+    expect(stdout).to.match(
+      new RegExp(`^20\\S+ +connector_created +done +- +- +${id} +.*Ops.*$`, 'm'),
+    );
   });
 
   it('--since accepts a duration or a time', async () => {
     await record('old', 90_000);
     await record('recent', 60);
-    expect(eventsOf(await json('audit'))).to.deep.equal(['old', 'recent']);
+    expect(eventsOf(await json('audit'))).to.deep.equal(['recent', 'old']);
     expect(eventsOf(await json('audit', '--since', '24h'))).to.deep.equal(['recent']);
     const time = new Date((NOW - 3600) * 1000).toISOString();
     expect(eventsOf(await json('audit', '--since', time))).to.deep.equal(['recent']);
@@ -55,8 +58,17 @@ describe('the command audit', () => {
     expect(events).to.have.length(1005);
   });
 
-  it('--limit keeps the newest items, newest last', async () => {
+  it('--limit keeps the newest items, the newest first', async () => {
     for (const event of ['first', 'second', 'third']) await record(event, 0);
-    expect(eventsOf(await json('audit', '--limit', '2'))).to.deep.equal(['second', 'third']);
+    expect(eventsOf(await json('audit', '--limit', '2'))).to.deep.equal(['third', 'second']);
+  });
+
+  it('--event lists only these items, and an unknown name exits with 2 and the names', async () => {
+    for (const event of ['signed_in', 'consent_denied', 'signed_in']) await record(event, 0);
+    const found = await json('audit', '--event', 'signed_in');
+    expect(eventsOf(found)).to.deep.equal(['signed_in', 'signed_in']);
+    const { code, stdout, stderr } = await gatehouse(['audit', '--event', 'sign_in'], {});
+    expect({ code, stdout }).to.deep.equal({ code: 2, stdout: '' });
+    expect(stderr).to.include(auditEvents.join(', '));
   });
 });

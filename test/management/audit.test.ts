@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { type AuditItem, recordAudit } from '../../src/audit/audit.ts';
 import { allItems, managementClient } from '../../src/management/api/client.ts';
+import { auditEvents } from '../../src/observability/labels.ts';
 import { auditServices } from '../support/audit-services.ts';
 import { KEY, type ManagementHost, openManagementHost, request } from './management-host.ts';
 
@@ -35,9 +36,10 @@ describe('the audit log over the management API', () => {
     const { items } = await read();
     const managed = { connector: created['id'], outcome: 'done' };
     expect(items).to.have.length(2);
-    expect(items[0]).to.deep.include({ event: 'connector_created', ...managed });
-    expect(items[1]).to.deep.include({ event: 'connector_revoked', ...managed });
-    expect(items[0]?.time).to.equal(created['createdAt']);
+    expect(items[0]).to.deep.include({ event: 'connector_revoked', ...managed });
+    expect(items[1]).to.deep.include({ event: 'connector_created', ...managed });
+    for (const item of items) expect(item.arguments).to.deep.equal(body);
+    expect(items[1]?.time).to.equal(created['createdAt']);
   });
 
   it('a refused request is not recorded', async () => {
@@ -67,9 +69,10 @@ describe('the audit log over the management API', () => {
     }
     const events = ({ items }: { items: AuditItem[] }) => items.map(({ event }) => event.slice(6));
     const since = encodeURIComponent('2030-01-01T01:12:00+01:00');
-    const first = await read(`?limit=2&since=${since}`);
-    const second = await read(`?limit=2&since=${since}&after=${first.next}`);
-    const third = await read(`?limit=2&since=${since}&after=${second.next}`);
+    const query = `?order=oldest&limit=2&since=${since}`;
+    const first = await read(query);
+    const second = await read(`${query}&after=${first.next}`);
+    const third = await read(`${query}&after=${second.next}`);
     expect(events(first)).to.deep.equal(['12', '13']);
     expect(events(second)).to.deep.equal(['14', '15']);
     expect(events(third)).to.deep.equal(['16']);
@@ -79,7 +82,7 @@ describe('the audit log over the management API', () => {
   it('recent items are found after more old items than one read covers', async () => {
     for (let index = 0; index < 501; index++) await record('old', '2030-01-01T00:00:00Z');
     await record('recent', '2030-01-02T00:00:00Z');
-    const { items } = await read('?since=2030-01-01T12:00:00Z&limit=1');
+    const { items } = await read('?order=oldest&since=2030-01-01T12:00:00Z&limit=1');
     expect(items.map(({ event }) => event)).to.deep.equal(['recent']);
   });
 
@@ -88,46 +91,61 @@ describe('the audit log over the management API', () => {
     await Promise.all(old);
     for (const event of ['recent', 'newest']) await record(event, '2030-01-02T00:00:00Z');
     const since = '2030-01-01T12:00:00Z';
-    const first = await read(`?since=${since}`);
+    const query = `?order=oldest&since=${since}`;
+    const first = await read(query);
     expect(first.items).to.deep.equal([]);
-    const second = await read(`?since=${since}&after=${first.next}`);
+    const second = await read(`${query}&after=${first.next}`);
     expect(second.items.map(({ event }) => event)).to.deep.equal(['recent', 'newest']);
     expect(second).not.to.have.property('next');
     const newest = [];
     const client = managementClient({ url: host.url, key: KEY });
-    const list = (page: object) => client.listAudit({ query: { since, ...page } });
+    const list = (page: object) => client.listAudit({ query: { since, order: 'oldest', ...page } });
     for await (const { event } of allItems(list)) newest.push(event);
     expect(newest).to.deep.equal(['recent', 'newest']);
   });
 
-  it('newest-first order stops at `since`', async () => {
+  it('the list has the newest first, and stops at `since`', async () => {
     const readBack = (wanted: Record<string, string | undefined>) =>
-      read(`?${new URLSearchParams({ limit: '2', order: 'newest', ...wanted })}`);
+      read(`?${new URLSearchParams({ limit: '2', ...wanted })}`);
     for (let index = 0; index < 1001; index++) await record('old', '2030-01-01T00:00:00Z');
-    for (const event of ['first', 'second', 'third']) await record(event, '2030-01-02T00:00:00Z');
+    for (const event of ['client_allowed', 'client_revoked', 'consent_denied'])
+      await record(event, '2030-01-02T00:00:00Z');
     await record('of a slow clock', '2030-01-01T23:59:50Z');
-    await record('fourth', '2030-01-02T00:00:00Z');
+    await record('signed_in', '2030-01-02T00:00:00Z');
     const since = '2030-01-02T00:00:00Z';
     const names = ({ items }: { items: AuditItem[] }) => items.map(({ event }) => event);
     const page = await readBack({ since });
-    expect(names(page)).to.deep.equal(['fourth', 'third']);
+    expect(names(page)).to.deep.equal(['signed_in', 'consent_denied']);
     const last = await readBack({ since, after: page.next, limit: '50' });
-    expect(names(last)).to.deep.equal(['second', 'first']);
+    expect(names(last)).to.deep.equal(['client_revoked', 'client_allowed']);
     expect(last).to.not.have.property('next');
-    const found = await readBack({ event: 'first' });
-    expect(names(found)).to.deep.equal(['first']);
+    const found = await readBack({ event: 'client_allowed' });
+    expect(names(found)).to.deep.equal(['client_allowed']);
     expect(found.next, 'there is more to read').to.be.a('string');
   });
 
   it('`event` filters the items', async () => {
-    for (const event of ['first', 'second', 'first']) await record(event, '2030-01-01T00:00:00Z');
-    expect((await read('?event=first')).items.map(({ event }) => event)).to.deep.equal([
-      'first',
-      'first',
+    for (const event of ['client_allowed', 'client_revoked', 'client_allowed'])
+      await record(event, '2030-01-01T00:00:00Z');
+    expect((await read('?event=client_allowed')).items.map(({ event }) => event)).to.deep.equal([
+      'client_allowed',
+      'client_allowed',
     ]);
-    expect((await read('?event=third')).items).to.deep.equal([]);
-    const { status } = await request(host, 'GET', `${AUDIT}?event=no%20event`);
-    expect(status).to.equal(400);
+    expect((await read('?event=code_replay')).items).to.deep.equal([]);
+  });
+
+  it('an unknown event is refused with the names of all events', async () => {
+    for (const event of ['', 'no event', 'sign_in', 'SIGNED_IN']) {
+      const query = new URLSearchParams({ event });
+      const { status, body } = await request(host, 'GET', `${AUDIT}?${query}`);
+      expect({ status, body }, event).to.deep.equal({
+        status: 400,
+        body: {
+          error: 'invalid_request',
+          error_description: `event: one of ${auditEvents.join(', ')}`,
+        },
+      });
+    }
   });
 
   it('a full last page has no `next`', async () => {

@@ -160,7 +160,7 @@ describe('minted tokens over the management API', () => {
     const { id, token, expiresAt } = await mint();
     for (const _ of [1, 2]) await request(host, 'DELETE', `${TOKENS}/${id}`);
     await request(host, 'POST', TOKENS, { body: { ...GOOD, level: 'root' } });
-    const { body } = await request(host, 'GET', '/api/v1/audit');
+    const { body } = await request(host, 'GET', '/api/v1/audit?order=oldest');
     const about = { clientId: `minted:${id}`, outcome: 'done' };
     const items = body['items'] as Record<string, unknown>[];
     expect(items).to.deep.equal([
@@ -170,7 +170,12 @@ describe('minted tokens over the management API', () => {
         ...about,
         arguments: { ...GOOD, expiresAt },
       },
-      { time: items[1]?.['time'], event: 'token_revoked', ...about },
+      {
+        time: items[1]?.['time'],
+        event: 'token_revoked',
+        ...about,
+        arguments: { ...GOOD, expiresAt },
+      },
     ]);
     for (const part of token.split('.')) expect(JSON.stringify(body)).to.not.include(part);
   });

@@ -34,7 +34,7 @@ describe('signing keys over the management API', () => {
   }
 
   async function recorded(): Promise<unknown[]> {
-    const { body } = await request(host, 'GET', '/api/v1/audit');
+    const { body } = await request(host, 'GET', '/api/v1/audit?order=oldest');
     return body['items'] as unknown[];
   }
 

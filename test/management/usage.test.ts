@@ -48,6 +48,7 @@ describe('the usage of the command line', () => {
     ['keys', 'rotate', '--at-once=yes'],
     ['audit', '--since', 'yesterday'],
     ['audit', '--limit', '-1'],
+    ['audit', '--event', 'nothing'],
   ]) {
     it(`wrong usage exits with code 2: gatehouse ${args.join(' ')}`, async () => {
       const { code, stdout, stderr } = await gatehouse(args, {});

@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import { REASONS } from '../../src/grants/reasons.ts';
 import { openPages } from '../../src/pages/pages.ts';
 import { checkMessages, placeholdersOf, readMessageFiles } from '../../src/pages/messages.ts';
-import { securityEvents } from '../../src/observability/labels.ts';
+import { auditEvents } from '../../src/observability/labels.ts';
 
 const FILES = readMessageFiles(join(import.meta.dirname, '../../views/messages'));
 const ENGLISH = FILES.get('en') ?? new Map();
@@ -91,7 +91,7 @@ describe('the messages', () => {
       .filter((outcome) => outcome !== undefined);
     expect(outcomes).to.include.members(['done', 'grant_ended', 'allowed', 'granted', 'refused']);
     const keys = [
-      ...securityEvents.map((event) => `console.events.${event}`),
+      ...auditEvents.map((event) => `console.events.${event}`),
       ...outcomes.map((outcome) => `console.outcomes.${outcome}`),
     ];
     expect(keys.filter((key) => !ENGLISH.has(key))).to.deep.equal([]);

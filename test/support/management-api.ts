@@ -94,7 +94,8 @@ export async function listGrants(system: System, query: Record<string, string>) 
 /** Oldest first, at most a thousand. */
 export async function readAudit(system: System): Promise<AuditItem[]> {
   const page = z.object({ items: z.array(auditItem) });
-  return page.parse(await requestManagement(system, 'GET', '/audit?limit=1000')).items;
+  const found = page.parse(await requestManagement(system, 'GET', '/audit?limit=1000'));
+  return found.items.toReversed();
 }
 
 /** Sends a request to the management API. Throws if it is refused. */

@@ -62,7 +62,7 @@ export async function openEngine(
   services: Services,
   { signingKeys, cookieKeys, documentFetching }: EngineOptions,
 ): Promise<Engine> {
-  const { store, logger, metrics, rateLimits, now } = services;
+  const { store, logger, metrics, auditLog, rateLimits, now } = services;
   const lifetimes = grantLifetimes(settings.lifetimes);
   const policy = await tokenPolicy(settings, services);
   const network = { ...INTERNET, ...documentFetching?.network };
@@ -85,7 +85,7 @@ export async function openEngine(
         .split(' ')
         .includes(OFFLINE_ACCESS),
     verifyAccessToken: accessTokenVerifier(settings.authUrl, signingKeys.verificationKeys),
-    ...grantEvents({ store, logger, metrics, clients, uses, now }),
+    ...grantEvents({ store, logger, metrics, auditLog, clients, uses, now }),
   });
   const redirectPolicy = redirectPolicyOf(settings);
   const documents = clientMetadataDocuments({

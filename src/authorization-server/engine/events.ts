@@ -8,6 +8,8 @@ import type { UseRecorder } from '../../connectors/use-recorder.ts';
 import { wasExchanged } from '../../grants/grant-lifetime.ts';
 import type { Clients } from './clients.ts';
 import type { GrantModelOptions } from './grant-models.ts';
+import { grantedLevel } from '../../grants/grant-record.ts';
+import { auditMembers } from '../../connections/connections.ts';
 import { requestContext } from '../../http/request-context.ts';
 
 export type GrantEventOptions = AuditServices & {
@@ -16,39 +18,43 @@ export type GrantEventOptions = AuditServices & {
   uses: UseRecorder;
 };
 
-/** Errors are logged and do not fail the request: the code or refresh token is already consumed, and the client needs the response. */
+/**
+ * Except in `onApproved`, errors are logged and do not fail the request: the code or refresh token is already consumed, and the client needs
+ * the response.
+ */
 export function grantEvents({
-  store,
   logger,
   clients,
   uses,
-  metrics,
-  now,
-}: GrantEventOptions): Pick<GrantModelOptions, 'onEnded' | 'onExchanged' | 'onRefreshed'> {
+  ...services
+}: GrantEventOptions): Pick<
+  GrantModelOptions,
+  'onApproved' | 'onEnded' | 'onExchanged' | 'onRefreshed'
+> {
   const attempt = async (what: string, work: Promise<unknown>) => {
     await work.catch((error: unknown) =>
       logger.error({ err: error, what }, 'a task after the token response failed'),
     );
   };
   return {
+    async onApproved(grantId, record) {
+      const { name, redirectHost } = record.client;
+      await recordAudit(services, {
+        event: 'consent_approved',
+        ...auditMembers(grantId, record),
+        arguments: { level: grantedLevel(record), client: name, redirectHost },
+        outcome: 'granted',
+      });
+    },
     async onEnded(grantId, record, reason) {
-      const { grant, connector } = record;
       const event = reason.endsWith('_replay') ? reason : 'grant_ended';
-      const item = {
-        event,
-        account: grant.accountId,
-        clientId: grant.clientId,
-        connector,
-        grantId,
-      };
+      const item = { event, ...auditMembers(grantId, record) };
       // Only the audit log, which is encrypted, names the account.
       logger[event === 'grant_ended' ? 'info' : 'warn']({ event, reason }, 'a grant ended');
       await Promise.all([
-        attempt(
-          'audit',
-          recordAudit({ store, metrics, now }, { ...item, outcome: 'grant_ended', reason }),
-        ),
-        wasExchanged(record) && attempt('use', commitReservedUse(store, connector, grantId)),
+        attempt('audit', recordAudit(services, { ...item, outcome: 'grant_ended', reason })),
+        wasExchanged(record) &&
+          attempt('use', commitReservedUse(services.store, record.connector, grantId)),
       ]);
     },
     onExchanged(grantId, { grant, connector }) {

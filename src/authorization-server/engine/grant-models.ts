@@ -51,6 +51,8 @@ export type GrantModelOptions = {
   refreshTokenFollows: (ctx: KoaContextWithOIDC, code: EnginePayload) => boolean;
   /** Returns the claims of a valid access token of ours. */
   verifyAccessToken: (jwt: string) => Promise<AccessTokenClaims | undefined>;
+  /** Called once per approval, when its code is stored. If it rejects, the app gets no code. */
+  onApproved: (grantId: string, record: GrantRecord) => Promise<void>;
   /** Called once per exchanged code. Must not block. */
   onExchanged: (grantId: string, record: GrantRecord) => void;
   onRefreshed: (grantId: string, record: GrantRecord) => Promise<void>;
@@ -161,14 +163,18 @@ function grantModel({ load, end }: RequestGrants): Partial<Adapter> {
  * a failed exchange.
  */
 export function codeModel(options: GrantModelOptions, records: RequestGrants): Partial<Adapter> {
-  const { lifetimes, now, validateTokenRequest } = options;
+  const { lifetimes, now, onApproved, validateTokenRequest } = options;
   return {
     async upsert(_id, { jti: _jti, ...payload }) {
       const issued = payload as EnginePayload & { exp: number };
-      const after = await records.change(String(payload.grantId), (record) =>
-        record.code ? KEEP : { ...record, code: { payload: withinGrant(record, issued) } },
-      );
+      const grantId = String(payload.grantId);
+      let isFirst = false;
+      const after = await records.change(grantId, (record) => {
+        isFirst = !record.code;
+        return isFirst ? { ...record, code: { payload: withinGrant(record, issued) } } : KEEP;
+      });
       if (!after) throw new errors.AccessDenied('the connection has just been ended');
+      if (isFirst) await onApproved(grantId, after.value);
     },
     async find(id) {
       const code = (await records.resolve(id, 'code'))?.record.code;

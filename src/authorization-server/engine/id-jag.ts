@@ -308,6 +308,7 @@ async function createIdJagGrant(
     clientId: client.id,
     connector: connector.id,
     grantId,
+    arguments: { level, client: client.name },
     outcome: 'granted',
   });
   return grantId;

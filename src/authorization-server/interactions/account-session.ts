@@ -68,6 +68,7 @@ function loginRequest(
 ): LoginRequest {
   return {
     uid: ensureLoginUid(ctx, loginCookie(context)),
+    to: 'account',
     action: prompt ? `${SIGN_IN_PATH}?prompt=${prompt}` : SIGN_IN_PATH,
     parameters: prompt ? { prompt } : {},
   };
@@ -87,7 +88,8 @@ export async function completeAccountSignIn(
   ctx: Koa.Context,
 ): Promise<void> {
   const uid = requireLoginUid(ctx, loginCookie(context));
-  await handleCallback(context.site, ctx, { uid, action: SIGN_IN_PATH }, async (account) => {
+  const pending = { uid, to: 'account', action: SIGN_IN_PATH } as const;
+  await handleCallback(context.site, ctx, pending, async (account) => {
     const now = Math.floor(context.services.now());
     requireEnabledBefore(account, now);
     clearLoginCookie(ctx, loginCookie(context));

@@ -5,6 +5,7 @@ import { errors } from 'oidc-provider';
 import type { Account } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
 import { type Access, accessThrough } from '../../accounts/entitlement.ts';
+import { recordAudit } from '../../audit/audit.ts';
 import { revokedSince } from '../../clients/clients.ts';
 import { connectLink, connectorIdOf } from '../../connectors/connect-link.ts';
 import { type Connector, isUsable, redeemerOf } from '../../connectors/connector.ts';
@@ -160,8 +161,32 @@ async function deny(
   };
   const { services } = context;
   const grantId = grantIdOf(services.keys.forms, interaction.uid);
-  await denyConnection(services, grantId, facts, Math.ceil(interaction.exp - services.now()));
+  const ttl = Math.ceil(interaction.exp - services.now());
+  const isFirst = await denyConnection(services, grantId, facts, ttl);
+  if (isFirst) await recordDenial(context, grantId, request);
   await finishDenied(context, ctx, description);
+}
+
+/** Errors are logged and do not fail the request: the denial is already stored. */
+async function recordDenial(
+  { services }: InteractionContext,
+  grantId: string,
+  request: ConsentRequest,
+): Promise<void> {
+  const { client, account, connector, levels } = request;
+  const { name, redirectHost } = snapshotOf(request);
+  const item = {
+    event: 'consent_denied',
+    account: account.id,
+    clientId: client.id,
+    connector: connector.id,
+    grantId,
+    arguments: { level: levels.at(-1)?.level, client: name, redirectHost },
+    outcome: 'denied',
+  };
+  await recordAudit(services, item).catch((error: unknown) =>
+    services.logger.error({ err: error }, 'a denial could not be recorded in the audit log'),
+  );
 }
 
 function finishDenied(

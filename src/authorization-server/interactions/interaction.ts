@@ -54,6 +54,7 @@ export function loginRequestOf({ uid, prompt, params }: Interaction): LoginReque
   const isHint = typeof loginHint === 'string' && loginHint.length <= MAX_LOGIN_HINT;
   return {
     uid,
+    to: 'app',
     action: `/interaction/${uid}/sign-in`,
     parameters: {
       ...(isSwitch ? { prompt: 'switch' } : isForced ? { prompt: 'login' } : {}),

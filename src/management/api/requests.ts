@@ -5,6 +5,7 @@ import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { MAX_AUDIENCE_RULES } from '../../connectors/audience.ts';
 import type { NewConnector } from '../../connectors/connectors.ts';
 import type { NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
+import { auditEvents } from '../../observability/labels.ts';
 import { isAtLeast, type Level, levelIds, type Levels } from '../../permission-levels.ts';
 import { emailDomain } from '../../settings/identity-provider-schema.ts';
 import { duration } from '../../settings/value-types.ts';
@@ -66,10 +67,7 @@ export const auditQuery = z.strictObject({
     .optional(),
   since: timestamp.optional(),
   order: z.enum(['oldest', 'newest'], 'oldest or newest: the items to list first').optional(),
-  event: z
-    .string()
-    .regex(/^[a-z0-9_]{1,60}$/, 'the name of an event')
-    .optional(),
+  event: z.enum(auditEvents, `one of ${auditEvents.join(', ')}`).optional(),
 });
 
 const idSchema = (what: string) => z.string(what).min(1, what).max(500, what);

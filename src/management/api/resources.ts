@@ -4,6 +4,7 @@ import type { ClientKind } from '../../clients/clients.ts';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { CONNECTOR_STATES } from '../../connectors/connector.ts';
 import type { SigningKeyState } from '../../keys/signing-keys.ts';
+import { auditEvents } from '../../observability/labels.ts';
 import { TOOL_LEVELS } from '../../settings/schema.ts';
 import { DISCOVERY_FAULTS } from '../../upstreams/tool-catalog.ts';
 
@@ -221,7 +222,7 @@ export const newTokenSchema = z
 export const auditItemSchema = z
   .strictObject({
     time,
-    event: z.string().describe('`call` or a security event.'),
+    event: z.string().describe(`One of ${auditEvents.join(', ')}.`),
     account: z.string().optional(),
     clientId: z.string().optional(),
     connector: z.string().optional(),

@@ -63,7 +63,7 @@ const HANDLERS: Omit<Handlers, 'showOpenApi'> = {
   listUpstreams: (management) => listUpstreams(management),
   showUpstream: (management, { id }) => showUpstream(management, id),
   listAudit: (management, { query: { order, ...filter } }) =>
-    listAudit(management, { ...filter, newestFirst: order === 'newest' }),
+    listAudit(management, { ...filter, newestFirst: order !== 'oldest' }),
 };
 
 /** Creates the routes below `API_PATH`. The caller authenticates requests. */

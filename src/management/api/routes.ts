@@ -240,7 +240,7 @@ export const ROUTES = {
     method: 'get',
     path: '/audit',
     summary:
-      'Lists audit items, oldest first unless `order` is `newest`. A page can be empty although `next` is present.',
+      'Lists audit items, newest first unless `order` is `oldest`. A page can be empty although `next` is present.',
     query: auditQuery,
     response: auditPageSchema,
   },

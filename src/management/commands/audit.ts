@@ -1,5 +1,6 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import type { AuditItem } from '../../audit/audit.ts';
+import { type AuditEvent, auditEvents } from '../../observability/labels.ts';
 import { allItems } from '../api/client.ts';
 import { parseCount, parseTime, type RelativeOrAbsoluteTime } from './option-values.ts';
 import { table, type Terminal } from './terminal.ts';
@@ -8,28 +9,32 @@ const EXAMPLES = `
 Examples:
   $ gatehouse audit
   $ gatehouse audit --since 7d --limit 1000
+  $ gatehouse audit --event consent_approved
   $ gatehouse audit --since 2030-01-31T00:00:00Z --json`;
 
 const MAX_DETAIL_CHARACTERS = 60;
 
-type AuditOptions = { since?: RelativeOrAbsoluteTime; event?: string; limit: number };
+type AuditOptions = {
+  since?: RelativeOrAbsoluteTime;
+  event?: AuditEvent;
+  limit: number;
+};
 
 export function addAuditCommand(program: Command, { openClient, print, now }: Terminal): void {
   program
     .command('audit')
-    .description('show security events, and calls made with the level full, newest last')
+    .description('show sign-ins, approvals, changes and recorded calls, the newest first')
     .option(
       '--since <when>',
       'only items since 90s, 15m, 24h or 7d ago, or an ISO 8601 time',
       parseTime,
     )
-    .option('--event <name>', 'only events with this name, such as connector_revoked')
+    .addOption(new Option('--event <name>', 'only items with this event').choices(auditEvents))
     .option('--limit <number>', 'at most this many items, the newest', parseCount, 100)
     .addHelpText('after', EXAMPLES)
     .action(async ({ since, event, limit }: AuditOptions) => {
       const client = openClient();
       const filter = {
-        order: 'newest' as const,
         since: since && absoluteTime(since, now()),
         event,
       };
@@ -39,7 +44,7 @@ export function addAuditCommand(program: Command, { openClient, print, now }: Te
         items.push(item);
         if (items.length === limit) break;
       }
-      print({ items: items.toReversed() }, auditText);
+      print({ items }, auditText);
     });
 }
 

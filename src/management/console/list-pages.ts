@@ -6,7 +6,7 @@ import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { findConnector } from '../../connectors/connectors.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
-import { securityEvents } from '../../observability/labels.ts';
+import { auditEvents } from '../../observability/labels.ts';
 import type { Store } from '../../store/store.ts';
 import { changeAccount, forgetAccount, listAccounts } from '../accounts.ts';
 import { accountsQuery, auditQuery, clientsQuery, grantsQuery } from '../api/requests.ts';
@@ -235,7 +235,7 @@ const audit: List<NamedAuditItem> = {
       choiceTexts: 'console.choices',
       choices: Object.keys(PERIOD_SECONDS),
     },
-    { name: 'event', value: event, choiceTexts: EVENTS, choices: eventChoices(event) },
+    { name: 'event', value: event, choiceTexts: EVENTS, choices: [...auditEvents] },
   ],
   read: async (management, { since = '', event }, after) => {
     const age = PERIOD_SECONDS[since];
@@ -297,11 +297,6 @@ async function findNames(store: Store, items: readonly AuditItem[]): Promise<Map
 async function findPersonName(store: Store, id: string): Promise<string | undefined> {
   const account = await findAccount(store, id);
   return account && (verifiedEmailOf(account) ?? account.name);
-}
-
-/** Includes the chosen event even if it is unknown. */
-function eventChoices(event: string): string[] {
-  return [...new Set([...securityEvents, event])].filter(Boolean);
 }
 
 function hasOnlyNext({ items, next }: Page<unknown>): boolean {

@@ -34,6 +34,7 @@ export type ConsoleSignIn = {
   complete: (ctx: Koa.Context) => Promise<void>;
 };
 
+const SIGN_IN = { to: 'console', action: SIGN_IN_PATH } as const;
 const SWITCH = { parameters: { prompt: 'switch' }, returnTo: CONSOLE_PATH } as const;
 
 export function consoleSignIn(management: ManagementContext): ConsoleSignIn {
@@ -48,14 +49,14 @@ export function consoleSignIn(management: ManagementContext): ConsoleSignIn {
   const loginRequest = (
     ctx: Koa.Context,
     details: Pick<LoginRequest, 'parameters' | 'returnTo'>,
-  ): LoginRequest => ({ uid: ensureLoginUid(ctx, cookie), action: SIGN_IN_PATH, ...details });
+  ): LoginRequest => ({ ...SIGN_IN, uid: ensureLoginUid(ctx, cookie), ...details });
   return {
     start: (ctx) =>
       startSignIn(site, ctx, loginRequest(ctx, { parameters: {}, returnTo: ctx.path })),
     switchAccount: (ctx) => startSignIn(site, ctx, loginRequest(ctx, SWITCH)),
     startAt: (ctx, id) => startSignInAt(site, ctx, loginRequest(ctx, SWITCH), id),
     complete(ctx) {
-      const pending = { uid: requireLoginUid(ctx, cookie), action: SIGN_IN_PATH };
+      const pending = { ...SIGN_IN, uid: requireLoginUid(ctx, cookie) };
       // The login cookie stays until it expires, for sign-ins in other tabs.
       return handleCallback(site, ctx, pending, async (account, returnTo = CONSOLE_PATH) => {
         const { id, disabledAt } = account;
@@ -72,9 +73,11 @@ export function consoleSignIn(management: ManagementContext): ConsoleSignIn {
 }
 
 function signInSite({ settings, services }: ManagementContext): SignInSite {
-  const { store, pages, keys, now } = services;
+  const { store, metrics, auditLog, pages, keys, now } = services;
   return {
     store,
+    metrics,
+    auditLog,
     pages,
     now,
     identityProviders: openIdentityProviders(
