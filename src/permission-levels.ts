@@ -89,6 +89,11 @@ function required(level: LevelDefinition | undefined): LevelDefinition {
   throw new Error('there is no permission level');
 }
 
+/** Returns the highest level below `level`. Undefined for the lowest one, and for a level that is not in the settings. */
+export function levelBelow(levels: Levels, level: Level): Level | undefined {
+  return levelsUpTo(levels, level).at(-2);
+}
+
 /** Returns every level up to and including `level`, lowest first; none if it is not in the settings. */
 export function levelsUpTo(levels: Levels, level: Level): Level[] {
   return levelIds(levels.slice(0, rankOf(levels, level) + 1));

@@ -87,6 +87,7 @@ function levelPaths({ document }: Source): Path[] {
     ...(Array.isArray(list) ? list.map((_, n): Path => ['resourceServer', 'upstreams', n]) : []),
   ];
   return [
+    ['authorization', 'requireDpop'],
     ...placesIn(document, ['entitlements']),
     ...upstreams.flatMap((path) => [
       [...path, 'defaultLevel'],

@@ -513,6 +513,11 @@ export const settingsSchema = z.strictObject({
         description: 'Id or name of the connector for clients that send no `resource`.',
         defaultText: 'none: such requests are refused',
       }),
+      requireDpop: levelId.optional().meta({
+        description:
+          'Tokens of this level and above must be bound to a key of the app (DPoP, RFC 9449). An app without DPoP gets the next lower level; if there is none, it cannot connect. Minted tokens are exempt.',
+        defaultText: 'none; every app may use DPoP',
+      }),
       introspectionClients: z
         .array(introspectionClient)
         .refine(haveOwnIds, 'a unique id for each')

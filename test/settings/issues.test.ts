@@ -33,6 +33,14 @@ describe('settings issues', () => {
     ]);
   });
 
+  it('an unknown level in authorization.requireDpop is an issue that lists the levels', () => {
+    const authorization = { requireDpop: 'owner' };
+    const expected = 'one of analytics, operations, admin, full';
+    expect(issuesIn({ ...DEVELOPMENT, authorization })).to.deep.equal([
+      { setting: 'authorization.requireDpop', given: '"owner"', expected },
+    ]);
+  });
+
   it('the error message has one line for each issue', () => {
     const { message } = refusal(() => load({ ...DEVELOPMENT, proxies: 9, logLevel: 'loud' }));
     expect(message.split('\n')).to.deep.equal([
