@@ -29,6 +29,8 @@ export const REASONS = {
   not_entitled: 'The person may not use this connect link any more.',
   not_in_audience:
     'The connect link is only for certain people, and the person is not one of them any more.',
+  dpop_required:
+    'The settings require that the app binds this level to a key (DPoP), and the app did not.',
   idle: 'The connection was not used for so long that it ran out.',
   absolute: 'The connection reached the longest time that one approval lasts.',
   not_renewable: 'The person did not let the app stay connected, so the access ran out.',

@@ -13,6 +13,7 @@ import { type AccessSettings, accessThrough } from '../accounts/entitlement.ts';
 import { connectLink } from '../connectors/connect-link.ts';
 import type { Connector } from '../connectors/connector.ts';
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
+import { type DpopSettings, levelWithoutDpop, requiresDpop } from '../dpop/required-levels.ts';
 import { allowsLevel, isAsserted } from '../grants/grant-record.ts';
 import { HttpError, tooManyRequests, unavailable } from '../http/errors.ts';
 import type { RateLimit } from '../http/rate-limits.ts';
@@ -35,8 +36,10 @@ export type Caller = {
   grantId?: string;
   tokenId: string;
   level: Level;
-  /** The highest level that can be granted here: that of the connector or, for a minted token, its own. */
+  /** The highest level that can be granted to this client here. For a minted token, its own. */
   ceiling: Level;
+  /** Set if a client with DPoP can be granted a higher level here. */
+  ceilingWithDpop?: Level;
   minted: boolean;
   /** Thumbprint (RFC 7638) of the key that the token is bound to. Each request needs a proof of this key. */
   keyThumbprint?: string;
@@ -49,7 +52,7 @@ export type MintedCaller = Caller & { record: MintedToken };
 export type Authentication = {
   addresses: Addresses;
   /** Who may have which level, and the MCP servers that minted tokens may lead to. */
-  settings: AccessSettings & Pick<Settings, 'upstreams'>;
+  settings: AccessSettings & DpopSettings & Pick<Settings, 'upstreams'>;
   records: Pick<RecordCache, 'readGrant' | 'readAccount' | 'readMintedToken'>;
   verifyToken: VerifyToken;
   /** Counts tokens that we did not sign. Expired and revoked tokens do not count. */
@@ -76,7 +79,8 @@ export async function authenticate(
   if (caller === 'unknown') await limitForgeries(authentication, ctx);
   const error = { error: 'invalid_token', scope: connector.level, scheme } as const;
   const header =
-    challenge(authentication.addresses, connector, error) + (caller === 'bound' ? ALSO_DPOP : '');
+    challenge(authentication.addresses, connector, error) +
+    (caller === 'bound' || caller === 'key-required' ? ALSO_DPOP : '');
   throw new HttpError(401, 'invalid_token', REFUSALS[caller], {
     headers: { 'WWW-Authenticate': header },
   });
@@ -109,9 +113,9 @@ export async function authenticateMintedToken(
 
 /**
  * `bound` and `unbound` tokens were presented with the scheme of the other kind. The settings do not have the level or the MCP
- * server of an `unconfigured` token.
+ * server of an `unconfigured` token. `key-required`: an unbound token of a level that requires DPoP.
  */
-type Refusal = TokenFault | 'ended' | 'unconfigured' | 'bound' | 'unbound';
+type Refusal = TokenFault | 'ended' | 'unconfigured' | 'bound' | 'unbound' | 'key-required';
 
 /** `unknown` tokens, which we did not sign, get no details. */
 const REFUSALS: Record<Refusal, string> = {
@@ -122,6 +126,8 @@ const REFUSALS: Record<Refusal, string> = {
   unconfigured: 'the level or the MCP server of this connect link is no longer configured',
   bound: 'this access token is bound to a key: send it as DPoP, with a proof of that key',
   unbound: 'this access token is not bound to a key: send it as Bearer',
+  'key-required':
+    'access tokens of this level must be bound to a key: refresh this token for a lower level, or sign in again with an app that uses DPoP',
 };
 
 const MINTED_REFUSALS: Record<Refusal, string> = {
@@ -132,6 +138,7 @@ const MINTED_REFUSALS: Record<Refusal, string> = {
   unconfigured: 'the level or the MCP server of this minted token is no longer configured; ',
   bound: '',
   unbound: 'minted tokens are sent as Bearer; ',
+  'key-required': '',
 };
 
 const MINTED_ONLY =
@@ -178,6 +185,7 @@ async function callerOf(
   if (keyThumbprint === 'unsupported') return 'unknown';
   if (scheme === 'Bearer' && keyThumbprint !== undefined) return 'bound';
   if (scheme === 'DPoP' && keyThumbprint === undefined) return 'unbound';
+  if (keyThumbprint === undefined && requiresDpop(settings, scope)) return 'key-required';
   const [grant, account] = await Promise.all([
     records.readGrant(grantId),
     records.readAccount(sub),
@@ -196,6 +204,8 @@ async function callerOf(
   // The person lost or lowered the level after the token was issued. The client refreshes it.
   if (access.refusal || !isAtLeast(levels, access.level, level)) return 'ended';
   if (!allowsLevel(levels, grant, scope)) return 'ended';
+  const ceiling =
+    keyThumbprint === undefined ? levelWithoutDpop(settings, connector.level) : connector.level;
   return {
     accountId: sub,
     clientId,
@@ -203,7 +213,8 @@ async function callerOf(
     connector: connector.id,
     tokenId: jti,
     level,
-    ceiling: connector.level,
+    ceiling: ceiling ?? level,
+    ...(ceiling === connector.level ? {} : { ceilingWithDpop: connector.level }),
     minted: false,
     ...(keyThumbprint === undefined ? {} : { keyThumbprint }),
   };
@@ -340,5 +351,5 @@ export function challenge(
 
 const ALGORITHMS = `algs="${DPOP_ALGORITHMS.join(' ')}"`;
 
-/** Appended to the challenge if a bound token was sent as a bearer token. */
+/** Appended to the challenge if a token was sent as a bearer token that must be bound, or is. */
 const ALSO_DPOP = `, DPoP ${ALGORITHMS}`;

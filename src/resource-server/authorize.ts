@@ -5,22 +5,28 @@ import { isAtLeast, type Level, type Levels } from '../permission-levels.ts';
 import { type Caller, challenge } from './authenticate.ts';
 import type { Addresses } from './metadata.ts';
 
-export type Decision = 'allowed' | 'step-up' | 'forbidden';
+export type Decision = 'allowed' | 'step-up' | 'dpop-required' | 'forbidden';
 
 /** `tool` is the name of the tool or, for other requests, the method. */
 export type RequiredLevel = { level: Level; tool: string };
 
-/** `step-up`: the person can grant the level (403 `insufficient_scope`). `forbidden`: nobody can grant it on this link. */
+/**
+ * `step-up`: the person can grant the level (403 `insufficient_scope`). `dpop-required`: only to a client with DPoP. `forbidden`: nobody can
+ * grant it on this link.
+ */
 export function authorize(
   levels: Levels,
-  caller: Pick<Caller, 'level' | 'ceiling' | 'minted'>,
+  caller: Pick<Caller, 'level' | 'ceiling' | 'ceilingWithDpop' | 'minted'>,
   required: Level,
 ): Decision {
   if (isAtLeast(levels, caller.level, required)) return 'allowed';
-  return !caller.minted && isAtLeast(levels, caller.ceiling, required) ? 'step-up' : 'forbidden';
+  if (caller.minted) return 'forbidden';
+  if (isAtLeast(levels, caller.ceiling, required)) return 'step-up';
+  const { ceilingWithDpop = caller.ceiling } = caller;
+  return isAtLeast(levels, ceilingWithDpop, required) ? 'dpop-required' : 'forbidden';
 }
 
-/** Throws 403 if the person can grant the missing level. A forbidden call passes: the MCP handler returns a tool error. */
+/** Throws 403 if the person can grant the missing level. Other denied calls pass: the MCP handler returns a tool error. */
 export function requireLevel(
   levels: Levels,
   addresses: Addresses,
@@ -46,10 +52,12 @@ export function denialText(
   productName: string,
   caller: Caller,
   { tool, level }: RequiredLevel,
-  decision: 'step-up' | 'forbidden',
+  decision: Exclude<Decision, 'allowed'>,
 ): string {
   const needs = `${tool} needs the permission level ${level}, and this call was made with ${caller.level}.`;
   if (decision === 'step-up') return `${needs} Call it by itself to be asked for that level.`;
+  if (decision === 'dpop-required')
+    return `${needs} Only an app that binds its access tokens to a key (DPoP, RFC 9449) can be given ${level} here.`;
   const source = caller.minted ? 'token minted' : 'connect link';
   return `${needs} A higher level cannot be granted here. Ask an administrator of ${productName} for a ${source} with the level ${level}.`;
 }

@@ -2,25 +2,32 @@
 import type { Connector } from '../connectors/connector.ts';
 import { connectLink } from '../connectors/connect-link.ts';
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
-import { type Level, levelIds, type Levels, levelsUpTo } from '../permission-levels.ts';
+import { type DpopSettings, levelWithoutDpop } from '../dpop/required-levels.ts';
+import { type Level, levelIds, levelsUpTo } from '../permission-levels.ts';
 
 export const METADATA_PREFIX = '/.well-known/oauth-protected-resource';
 
 export type Addresses = { resourceUrl: string; authUrl: string };
 /** What the metadata depends on. */
-export type Described = Addresses & { levels: Levels };
+export type Described = Addresses & DpopSettings;
 
 /** The well-known part is between host and path (RFC 9728 section 3.1). */
 export function metadataUrl({ resourceUrl }: Addresses, connector: Connector): string {
   return resourceUrl + METADATA_PREFIX + connectLink('', connector.id);
 }
 
+/** `dpop_bound_access_tokens_required` is true only if every token must be bound: the root also has minted tokens, which are exempt. */
 export function connectorMetadata(
-  { levels, ...addresses }: Described,
+  settings: Described,
   connector: Connector,
 ): Record<string, unknown> {
-  const resource = connectLink(addresses.resourceUrl, connector.id);
-  return document(addresses, resource, connector.name, levelsUpTo(levels, connector.level));
+  const resource = connectLink(settings.resourceUrl, connector.id);
+  const levels = levelsUpTo(settings.levels, connector.level);
+  const requiresDpop = levelWithoutDpop(settings, connector.level) === undefined;
+  return {
+    ...document(settings, resource, connector.name, levels),
+    ...(requiresDpop ? { dpop_bound_access_tokens_required: true } : {}),
+  };
 }
 
 export function rootMetadata(

@@ -4,6 +4,8 @@ import { calculateJwkThumbprint, decodeJwt, decodeProtectedHeader } from 'jose';
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
 import { dpopNonces, isRecent } from '../../dpop/nonces.ts';
 import { consumeProof, InvalidProof, validateProof } from '../../dpop/proof.ts';
+import { type DpopSettings, levelWithoutDpop } from '../../dpop/required-levels.ts';
+import type { Level } from '../../permission-levels.ts';
 import type { Store } from '../../store/store.ts';
 import { invalidGrant } from './errors.ts';
 
@@ -38,6 +40,54 @@ export async function requireBoundKey(
   if (!proof) throw invalidGrant(`the ${what} is bound to a key: send a DPoP proof made with it`);
   if (proof.thumbprint !== thumbprint)
     throw invalidGrant(`the ${what} is bound to another key than the one of the DPoP proof`);
+}
+
+/**
+ * Whether the access token of this request may have a level that requires DPoP. A proof is not enough at a refresh with a token that anybody
+ * who copied it could use: it must be bound to the key, or to the secret of the client.
+ */
+function isSenderConstrained(
+  { req, oidc: { client } }: KoaContextWithOIDC,
+  refreshToken: { jkt?: unknown } | undefined,
+): boolean {
+  if (!req.headers.dpop) return false;
+  if (!refreshToken || refreshToken.jkt !== undefined) return true;
+  return client !== undefined && client.clientAuthMethod !== 'none';
+}
+
+/**
+ * Returns `level`, or the highest level below it that needs no DPoP if the token of the request cannot be bound. `refreshToken` is the presented
+ * one. Undefined if every level needs DPoP.
+ */
+export function levelOfProof(
+  settings: DpopSettings,
+  ctx: KoaContextWithOIDC,
+  level: Level,
+  refreshToken?: { jkt?: unknown },
+): Level | undefined {
+  return isSenderConstrained(ctx, refreshToken) ? level : levelWithoutDpop(settings, level);
+}
+
+/**
+ * Like `levelOfProof`, but rejects with `invalid_dpop_proof` or, for a refresh token that can never get a bound token, with `invalid_grant` if
+ * there is no lower level. Call it before anything is written.
+ */
+export function requireLevelOfProof(
+  settings: DpopSettings,
+  ctx: KoaContextWithOIDC,
+  level: Level,
+  refreshToken?: { jkt?: unknown },
+): Level {
+  const allowed = levelOfProof(settings, ctx, level, refreshToken);
+  if (allowed !== undefined) return allowed;
+  if (refreshToken && ctx.oidc.client?.clientAuthMethod === 'none')
+    throw invalidGrant(
+      'access tokens of this level must be bound to a key, and this refresh token is not: connect again with a DPoP proof',
+      'dpop_required',
+    );
+  throw invalidProof(
+    `access tokens of the level ${level} must be bound to a key: send a DPoP proof (RFC 9449) with each token request`,
+  );
 }
 
 /** RFC 9449 section 5. */

@@ -75,7 +75,7 @@ export async function openEngine(
   );
   const grants = grantModels({
     store,
-    levels: settings.levels,
+    settings,
     tokenKeys: keyRing(settings, 'codes and refresh tokens'),
     lifetimes,
     now,

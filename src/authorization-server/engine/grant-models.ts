@@ -3,6 +3,7 @@
 import type { KeyObject } from 'node:crypto';
 import { type Adapter, errors, type KoaContextWithOIDC, Provider } from 'oidc-provider';
 import { consumeProof } from '../../dpop/proof.ts';
+import type { DpopSettings } from '../../dpop/required-levels.ts';
 import { type Lifetimes, refreshExpiry } from '../../grants/grant-lifetime.ts';
 import { listGrant } from '../../grants/grant-lists.ts';
 import {
@@ -10,7 +11,9 @@ import {
   classifyRefreshToken,
   type ClientSnapshot,
   type EnginePayload,
+  grantedLevel,
   type GrantRecord,
+  narrowed,
   type PresentedToken,
   revokeAccessToken,
   rotate,
@@ -31,16 +34,15 @@ import {
   type Part,
 } from '../../grants/opaque-token.ts';
 import type { Reason } from '../../grants/reasons.ts';
-import type { Levels } from '../../permission-levels.ts';
 import { KEEP, type Store } from '../../store/store.ts';
 import { JWT_BEARER } from '../metadata.ts';
-import { presentedProof, proofReused, requireBoundKey } from './dpop.ts';
+import { levelOfProof, presentedProof, proofReused, requireBoundKey } from './dpop.ts';
 import { invalidGrant, reasonIn, temporarilyUnavailable } from './errors.ts';
 import { presentedJwt } from './extensions.ts';
 
 export type GrantModelOptions = {
   store: Store;
-  levels: Levels;
+  settings: DpopSettings;
   /** `[0]` signs codes and refresh tokens; all verify. */
   tokenKeys: readonly KeyObject[];
   lifetimes: Lifetimes;
@@ -177,9 +179,11 @@ export function codeModel(options: GrantModelOptions, records: RequestGrants): P
       if (isFirst) await onApproved(grantId, after.value);
     },
     async find(id) {
-      const code = (await records.resolve(id, 'code'))?.record.code;
+      const ctx = requireRequest();
+      const hit = await records.resolve(id, 'code');
+      const code = hit && limitToProof(options, ctx, hit.record).code;
       if (!code) return undefined;
-      await requireBoundKey(requireRequest(), 'authorization code', code.payload.dpopJkt);
+      await requireBoundKey(ctx, 'authorization code', code.payload.dpopJkt);
       // Within the grace this is the same request sent twice: `consume` rejects it and nothing else happens.
       const replayed = code.usedAt !== undefined && now() - code.usedAt > lifetimes.codeGrace;
       const moment = Math.floor(now());
@@ -201,6 +205,22 @@ export function codeModel(options: GrantModelOptions, records: RequestGrants): P
       await completeRedemption(options, records, 'code consumed');
     },
   };
+}
+
+/**
+ * Lowers the level of an approval to what a request without DPoP can have, so that pages and lists show what the client got, and why. The
+ * client cannot raise it later.
+ */
+function limitToProof(
+  { settings, now }: Pick<GrantModelOptions, 'settings' | 'now'>,
+  ctx: KoaContextWithOIDC,
+  record: GrantRecord,
+): GrantRecord {
+  const granted = grantedLevel(record);
+  const level = granted === undefined ? undefined : levelOfProof(settings, ctx, granted);
+  if (level === undefined || level === granted) return record;
+  const limited = narrowed(settings.levels, record, { level, stays: true }) ?? record;
+  return withRefusal(limited, 'dpop_required', now()) ?? limited;
 }
 
 /** Limits the code's scope to the grant, which the person may have reduced since the engine read it. */
@@ -228,20 +248,21 @@ function lastHookOf(
  * hook that can be the last.
  */
 async function completeRedemption(
-  { now, onExchanged }: GrantModelOptions,
+  options: GrantModelOptions,
   records: RequestGrants,
   hook: Redemption['lastHook'],
   next: (record: GrantRecord) => GrantRecord = (record) => record,
 ): Promise<void> {
-  const { redemption } = requestState(requireRequest());
+  const { now, onExchanged } = options;
+  const ctx = requireRequest();
+  const { redemption } = requestState(ctx);
   if (redemption?.lastHook !== hook) return;
   const { grantId } = redemption;
   let first = false;
   const after = await records.change(grantId, (record) => {
-    first = record.code !== undefined && record.code.usedAt === undefined;
-    return first && record.code
-      ? next({ ...record, code: { ...record.code, usedAt: now() } })
-      : KEEP;
+    const { code, ...rest } = limitToProof(options, ctx, record);
+    first = code !== undefined && code.usedAt === undefined;
+    return first && code ? next({ ...rest, code: { ...code, usedAt: now() } }) : KEEP;
   });
   if (!after || !first) throw invalidGrant('the authorization code was already used');
   onExchanged(grantId, after.value);
@@ -355,14 +376,14 @@ function isReplay(token: PresentedToken | undefined): boolean {
 
 /** Access tokens are JWTs and not stored. The grant record lists the revoked ones (RFC 7009). */
 function accessTokenModel(options: GrantModelOptions, records: RequestGrants): Partial<Adapter> {
-  const { store, levels, now, verifyAccessToken } = options;
+  const { store, settings, now, verifyAccessToken } = options;
   return {
     async find(value) {
       const jwt = presentedJwt(value);
       const claims = jwt === undefined ? undefined : await verifyAccessToken(jwt);
       const record = claims && (await records.load(claims.grantId))?.value;
       if (!record || record.revoked?.[claims.jti] !== undefined) return undefined;
-      if (claims.scope === undefined || !allowsLevel(levels, record, claims.scope))
+      if (claims.scope === undefined || !allowsLevel(settings.levels, record, claims.scope))
         return undefined;
       const gty = record.vouchedAt === undefined ? {} : { gty: JWT_BEARER };
       return { kind: 'AccessToken', format: 'opaque', ...claims, ...gty, extra: {} };

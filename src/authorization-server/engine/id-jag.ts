@@ -45,7 +45,7 @@ import { KEEP, type Store } from '../../store/store.ts';
 import type { Services } from '../../services.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { ENDPOINTS, JWT_BEARER } from '../metadata.ts';
-import { dpopVerifier, type VerifiedProof } from './dpop.ts';
+import { dpopVerifier, requireLevelOfProof, type VerifiedProof } from './dpop.ts';
 import { mapStoreErrors, temporarilyUnavailable } from './errors.ts';
 import {
   ALGORITHMS,
@@ -184,12 +184,13 @@ async function authorize(context: IdJagContext, ctx: Context, jag: IdJag): Promi
     id: accountIdOf(keys.accountIds, jag.person.issuer, jag.person.subject),
   };
   const account = await entitledAccount(context, jag, identity, connector);
-  const level = lowest(
+  const entitled = lowest(
     levels,
     connector.level,
     account.entitled,
     ...(jag.level ? [jag.level] : []),
   );
+  const level = requireLevelOfProof(settings, ctx, entitled);
   const grantId = await findOrCreateGrant(context, {
     account,
     connector,

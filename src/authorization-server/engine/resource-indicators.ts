@@ -9,6 +9,7 @@ import {
   connectorState,
   isUsable,
 } from '../../connectors/connector.ts';
+import type { DpopSettings } from '../../dpop/required-levels.ts';
 import type { EnginePayload } from '../../grants/grant-record.ts';
 import type { Reason } from '../../grants/reasons.ts';
 import { SIGNING_ALGORITHM } from '../../keys/signing-keys.ts';
@@ -24,11 +25,12 @@ import {
 } from '../../permission-levels.ts';
 import type { Via } from '../../settings/entitlements.ts';
 import { JWT_BEARER } from '../metadata.ts';
+import { requireLevelOfProof } from './dpop.ts';
 import { invalidGrant, mapStoreErrors } from './errors.ts';
 
 export type TokenPolicy = {
   resourceUrl: string;
-  settings: ConnectorSettings;
+  settings: ConnectorSettings & DpopSettings;
   now: () => number;
   readConnector: (id: string) => Promise<Connector | undefined>;
   refreshConnector: (id: string) => Promise<Connector | undefined>;
@@ -54,9 +56,15 @@ export function resourceIndicators(policy: TokenPolicy, signingKid: () => string
       ctx: KoaContextWithOIDC,
       resource: string,
     ): Promise<ResourceServer> {
+      const { RefreshToken: refreshToken } = ctx.oidc.entities;
       const level =
         ctx.oidc.route === 'token'
-          ? await requireLevel(policy, grantedIn(ctx, resource))
+          ? requireLevelOfProof(
+              policy.settings,
+              ctx,
+              await requireLevel(policy, grantedIn(ctx, resource)),
+              refreshToken,
+            )
           : (await requireConnector(policy, ctx, resource)).level;
       return {
         scope: [...levelsUpTo(policy.settings.levels, level), OFFLINE_ACCESS].join(' '),
@@ -86,8 +94,8 @@ async function requireConnector(policy: TokenPolicy, ctx: KoaContextWithOIDC, re
 }
 
 /**
- * Validates a token request against the grant, before anything is consumed. Rejects with `invalid_target` for another resource, and with `invalid_grant` if the connector is revoked or expired or the account may no
- * longer use it. Reduces a scope beyond the grant to the granted one.
+ * Validates a token request against the grant, before anything is consumed. Rejects with `invalid_target` for another resource, with `invalid_grant` if the connector is revoked or expired or the account may no
+ * longer use it, and with `invalid_dpop_proof` if every level needs a proof and there is none. Reduces a scope beyond the grant to the granted one.
  */
 export async function validateTokenRequest(
   policy: TokenPolicy,
@@ -98,7 +106,9 @@ export async function validateTokenRequest(
   validateResource(params, String(granted.resource));
   params.scope = narrowedScope(policy.settings.levels, params.scope, String(granted.scope ?? ''));
   if (params.scope === undefined) delete params.scope;
-  await requireLevel(policy, granted);
+  const level = await requireLevel(policy, granted);
+  const refreshToken = granted.kind === 'RefreshToken' ? granted : undefined;
+  requireLevelOfProof(policy.settings, ctx, level, refreshToken);
 }
 
 function validateResource(params: Record<string, unknown>, granted: string): void {
