@@ -154,7 +154,10 @@ export const SAMPLES: Record<string, Sample> = {
   'consent-every-level': consent({
     client: { name: 'Claude', kind: 'metadata-document', host: 'claude.ai' },
     redirect: { destination: 'claude.ai', kind: 'elsewhere' },
-    levels: levelChoices('full'),
+    levels: [
+      ...levelChoices('admin'),
+      { level: 'full', selected: false, needsKey: { otherwise: 'admin' } },
+    ],
   }),
   'consent-changed': consent({
     client: { name: 'Reporting Bot', kind: 'pre-registered' },

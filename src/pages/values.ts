@@ -28,6 +28,8 @@ export type LevelChoice = {
   selected: boolean;
   /** Calls with the level are recorded. */
   recorded?: true;
+  /** The level requires DPoP, which the client has not announced. `otherwise` is the level that it gets without. */
+  needsKey?: { otherwise?: string };
   tools?: { shown: string[]; rest: string[]; unlisted: number };
 };
 

@@ -14,6 +14,7 @@ import {
   redeemBound,
   refreshBound,
 } from '../support/dpop.ts';
+import { showGrant } from '../support/management-api.ts';
 import { discover, requestToken, type TokenResponse } from '../support/oauth.ts';
 import { APP, GRANT_TYPE, useIdJag } from '../support/id-jag-system.ts';
 
@@ -137,5 +138,28 @@ describe('An ID-JAG request with a DPoP proof', () => {
     advanceClock(300);
     const late = await present(await prove({ claims: { iat, nonce } }));
     expect(late.body.error).to.equal('use_dpop_nonce');
+  });
+});
+
+describe('ID-JAG at a level that requires DPoP', () => {
+  const { setup, claimsFor, signAndPresent } = useIdJag({
+    requireDpop: 'operations',
+  });
+
+  it('AUD-14 an assertion without a proof gets the next lower level, and the same person with a proof gets the level', async () => {
+    const unbound = await signAndPresent('ada');
+    expect([unbound.status, unbound.body.scope]).to.deep.equal([200, 'analytics']);
+    const { system, connector, idp } = setup();
+    const key = await generateProofKey();
+    const proof = await createProof(key, { url: `${system.auth}/oauth/token` });
+    const { server } = await discover(connector.link);
+    const parameters = { grant_type: GRANT_TYPE, assertion: await idp.sign(claimsFor('ada')) };
+    const bound = await requestToken(server, APP, parameters, { dpop: proof });
+    expect([bound.status, bound.body.scope]).to.deep.equal([200, 'operations']);
+    const levels = [unbound, bound].map(async ({ body }) => {
+      const grantId = String(decodeJwt(body.access_token ?? '').grant_id);
+      return (await showGrant(system, grantId)).level;
+    });
+    expect(await Promise.all(levels)).to.deep.equal(['analytics', 'operations']);
   });
 });

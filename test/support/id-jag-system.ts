@@ -45,11 +45,11 @@ export type IdJagSystem = {
 };
 
 /** One system for all tests of the surrounding `describe`; call the returned functions while a test runs. */
-export function useIdJag() {
+export function useIdJag(authorization: Record<string, unknown> = {}) {
   let running: IdJagSystem | undefined;
   before(async () => {
     const [idp, second] = await Promise.all([startIdJagIssuer(), startIdJagIssuer()]);
-    const system = await startSystem({ file: settings(idp, second) });
+    const system = await startSystem({ file: settings(idp, second, authorization) });
     running = { system, idp, second, connector: await createConnector(system) };
   });
   afterEach(restoreClock);
@@ -106,7 +106,7 @@ export function idOf(issuer: string): string {
   return new URL(issuer).host;
 }
 
-function settings(idp: IdJagIssuer, second: IdJagIssuer) {
+function settings(idp: IdJagIssuer, second: IdJagIssuer, authorization: Record<string, unknown>) {
   const clients = [APP.id, OTHER.id, FORBIDDEN.id];
   return {
     entitlements: [
@@ -118,6 +118,7 @@ function settings(idp: IdJagIssuer, second: IdJagIssuer) {
     ],
     clients: { preRegistered: [APP, OTHER, FORBIDDEN, SECOND_ISSUER_APP].map(preRegistered) },
     authorization: {
+      ...authorization,
       trustedIssuers: [
         { issuer: idp.issuer, jwks: { keys: [idp.jwk()] }, clients },
         { issuer: second.issuer, jwksUri: second.jwksUri, clients: [APP.id, SECOND_ISSUER_APP.id] },

@@ -21,6 +21,7 @@ import { redemptionDeadline } from '../../grants/grant-lifetime.ts';
 import type { ClientSnapshot } from '../../grants/grant-record.ts';
 import { endGrant, isGrantActive } from '../../grants/grants.ts';
 import { constantTimeEqual } from '../../constant-time.ts';
+import { levelWithoutDpop, requiresDpop } from '../../dpop/required-levels.ts';
 import { HttpError } from '../../http/errors.ts';
 import { createFormToken, type FormKeys, requireFormToken } from '../../http/form-tokens.ts';
 import { seeOther } from '../../http/see-other.ts';
@@ -29,6 +30,7 @@ import { type IdentityProviders, providerName } from '../../identity-providers/p
 import { startSignIn } from '../../identity-providers/sign-in.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import {
+  highestLevel,
   highestLevelIn,
   isLevel,
   isRecorded,
@@ -289,6 +291,8 @@ type ConsentRequest = {
   preselected: Level | undefined;
   /** Whether the request has the scope `offline_access`, after the setting `stayConnected` was applied. */
   requestsOfflineAccess: boolean;
+  /** Whether the request names the key of its tokens (RFC 9449 section 10). */
+  namesKey: boolean;
 };
 
 /** Throws if the client, redirect URI, connector or account is no longer valid. */
@@ -301,6 +305,7 @@ async function requireConsentRequest(
     redirect_uri: redirectUri,
     resource,
     scope,
+    dpop_jkt: dpopKey,
   } = interaction.params as Record<string, string>;
   const [client, connector, account] = await Promise.all([
     requireClient(context, String(clientId), String(redirectUri)),
@@ -324,6 +329,7 @@ async function requireConsentRequest(
     refusal: access.refusal,
     preselected: preselectedLevel(all, levels, connector.suggestedLevel ?? connector.level),
     requestsOfflineAccess: String(scope).split(' ').includes(OFFLINE_ACCESS),
+    namesKey: dpopKey !== undefined,
   };
 }
 
@@ -471,10 +477,12 @@ function consentValues(
   request: ConsentRequest,
   { action, token, changed }: Form & { changed: boolean },
 ): ViewValues['consent'] {
-  const { client, redirectUri, connector, levels, preselected, requestsOfflineAccess } = request;
+  const { client, redirectUri, connector, levels, preselected, requestsOfflineAccess, namesKey } =
+    request;
   const offered = context.settings.consent.stayConnected === 'offered';
   const describesSample = context.settings.upstreams.length === 0;
   const lifetime = context.settings.lifetimes.refreshTokenAbsolute;
+  const otherwise = levelWithoutDpop(context.settings, highestLevel(context.settings.levels));
   return {
     action,
     token,
@@ -486,6 +494,9 @@ function consentValues(
       selected: level === preselected,
       ...(!describesSample && isRecorded(context.settings.levels, level)
         ? { recorded: true as const }
+        : {}),
+      ...(!namesKey && requiresDpop(context.settings, level)
+        ? { needsKey: otherwise === undefined ? {} : { otherwise } }
         : {}),
       ...(tools ? { tools: toolValues(tools) } : {}),
     })),
