@@ -1,4 +1,5 @@
-import { isLevel, levelIds } from '../permission-levels.ts';
+import { requiresDpop } from '../dpop/required-levels.ts';
+import { isLevel, levelIds, lowestLevel } from '../permission-levels.ts';
 import { levelTextMismatch } from '../pages/level-texts.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
@@ -7,7 +8,41 @@ import { type Finding, findingAbout, okIfNone, someOf } from './report.ts';
 /** Checks that stored connectors and minted tokens have a level of the settings, and that the texts about the levels fit. */
 export async function checkLevels(deployment: ConfiguredDeployment): Promise<Finding[]> {
   const { settings } = deployment;
-  return [...(await recordFindings(deployment)), ...textFindings(settings)];
+  return [
+    ...(await recordFindings(deployment)),
+    ...textFindings(settings),
+    ...(await dpopFindings(deployment)),
+  ];
+}
+
+/** Minted tokens are sent as bearer tokens, also at levels that require DPoP of apps. */
+async function dpopFindings({ settings, listRecords }: ConfiguredDeployment): Promise<Finding[]> {
+  const { requireDpop } = settings.authorization;
+  if (requireDpop === undefined) return [];
+  const finding = findingAbout('levels', 'authorization.requireDpop');
+  const everyLevel =
+    requireDpop === lowestLevel(settings.levels)
+      ? [
+          finding.note({
+            what: 'every level requires DPoP',
+            why: 'apps that do not support DPoP, which are most of them, cannot connect',
+            remedy: 'if this is not intended, name a higher level',
+          }),
+        ]
+      : [];
+  const records = await listRecords();
+  const exempt = records?.tokens.filter(({ level }) => requiresDpop(settings, level)) ?? [];
+  if (exempt.length === 0)
+    return [...everyLevel, finding.ok(`levels from ${requireDpop} require DPoP`)];
+  const names = someOf(exempt.map(({ name, level }) => `"${name}" (${level})`));
+  return [
+    ...everyLevel,
+    finding.note({
+      what: `${exempt.length} minted token${exempt.length === 1 ? ' has' : 's have'} a level that requires DPoP: ${names}`,
+      why: 'minted tokens are exempt: whoever copies one can use it',
+      remedy: `where a lower level is enough, revoke the token and mint one below ${requireDpop}`,
+    }),
+  ];
 }
 
 async function recordFindings({

@@ -5,7 +5,7 @@ import { openDeployment } from '../../src/doctor/deployment.ts';
 import { examine } from '../../src/doctor/examination.ts';
 import type { Finding } from '../../src/doctor/report.ts';
 import { managementClient } from '../../src/management/api/client.ts';
-import type { Levels } from '../../src/permission-levels.ts';
+import { DEFAULT_LEVELS, type Levels } from '../../src/permission-levels.ts';
 import type { Upstream } from '../../src/settings/upstreams.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import {
@@ -32,9 +32,11 @@ describe('doctor on permission levels', () => {
     levels: Levels,
     upstreams: Upstream[] = [],
     theme?: string,
+    requireDpop?: string,
   ): Promise<Finding[]> {
     const settings = loadSettings({ GATEHOUSE_SECRET: 'a root secret of more than 32 characters' });
-    const changed = { ...settings, levels: [...levels], upstreams };
+    const authorization = { ...settings.authorization, ...(requireDpop ? { requireDpop } : {}) };
+    const changed = { ...settings, levels: [...levels], upstreams, authorization };
     const deployment = openDeployment({
       authUrl: AUTH_URL,
       resourceUrl: RESOURCE_URL,
@@ -81,5 +83,19 @@ describe('doctor on permission levels', () => {
     expect(findings.find(({ outcome }) => outcome === 'warning')?.what).to.match(
       /not in the settings: gone$/,
     );
+  });
+
+  it('minted tokens of a level that requires DPoP, and DPoP at every level, are notes', async () => {
+    const body = { name: 'Nightly', level: 'operations' };
+    expect((await request(host, 'POST', '/api/v1/tokens', { body })).status).to.equal(201);
+    const about = async (requireDpop: string) =>
+      (await check(DEFAULT_LEVELS, [], undefined, requireDpop))
+        .filter(({ about: setting }) => setting === 'authorization.requireDpop')
+        .map(({ outcome, what }) => [outcome, what]);
+    expect(await about('admin')).to.deep.equal([['ok', 'levels from admin require DPoP']]);
+    expect((await about('analytics')).toSorted()).to.deep.equal([
+      ['note', '1 minted token has a level that requires DPoP: "Nightly" (operations)'],
+      ['note', 'every level requires DPoP'],
+    ]);
   });
 });
