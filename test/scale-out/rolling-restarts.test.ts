@@ -28,10 +28,10 @@ const KINDS = [
   { GATEHOUSE_ROLES: 'resource-server' },
 ];
 
-/** What two cores can carry that Gatehouse, Redis and the load generator share. */
-const LOAD = { flowsPerSecond: 50, callsPerSecond: 500, callers: 200, callsPerRefresh: 15 };
+/** Half of what two idle cores can carry that Gatehouse, Redis and the load generator share. */
+const LOAD = { flowsPerSecond: 20, callsPerSecond: 200, callers: 200, callsPerRefresh: 15 };
 /** A process is slow just after its start. */
-const FLOWS_BETWEEN = 300;
+const FLOWS_BETWEEN = 120;
 
 /**
  * The balancer works like Kubernetes: connections go to the ready processes in turn, and /readyz is polled every 150 ms.
