@@ -1,6 +1,6 @@
 // What the server prints when it runs.
 import { developmentAccount } from './accounts/account.ts';
-import { isAdministrator } from './accounts/entitlement.ts';
+import { consoleRole } from './accounts/entitlement.ts';
 import { claudeCommand } from './connectors/app-instructions.ts';
 import { connectLink } from './connectors/connect-link.ts';
 import type { Connector } from './connectors/connector.ts';
@@ -158,7 +158,7 @@ function developmentAdministrators({ developmentIdp: idp, management }: Settings
   const people = idp?.people ?? [];
   return people
     .filter((person) =>
-      isAdministrator(developmentAccount(String(idp?.url), person), management.administrators),
+      consoleRole(developmentAccount(String(idp?.url), person), management.administrators),
     )
     .map(({ name }) => name);
 }

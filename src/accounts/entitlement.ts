@@ -1,12 +1,14 @@
 // Evaluates rules about people for an account: entitlements, audiences of connectors, administrators. Pure: no I/O.
 import { isAtLeast, type Level } from '../permission-levels.ts';
 import {
+  type Administrator,
   assertersOf,
   type AudienceRule,
   type Match,
   resolveAudienceRule,
   type Via,
 } from '../settings/entitlements.ts';
+import { highestRole, type ManagementRole } from '../settings/management-roles.ts';
 import type { Settings } from '../settings/settings.ts';
 import { isSameIssuer } from '../settings/value-types.ts';
 import { type Account, type Claims, claimsVia, normalizeEmail } from './account.ts';
@@ -66,8 +68,13 @@ export function isInAudience(
   });
 }
 
-export function isAdministrator(account: Account, administrators: readonly Match[]): boolean {
-  return administrators.some((match) => matches(account, match, 'sign-in'));
+/** Returns the highest role in the console of the rules that match. Undefined if none matches. */
+export function consoleRole(
+  account: Account,
+  administrators: readonly Administrator[],
+): ManagementRole | undefined {
+  const rules = administrators.filter((match) => matches(account, match, 'sign-in'));
+  return highestRole(rules.map(({ role }) => role));
 }
 
 function matches(account: Account, match: Match, via: Via): boolean {

@@ -12,7 +12,7 @@ export type AuditItem = {
   clientId?: string;
   connector?: string;
   grantId?: string;
-  /** The account of the administrator who used the console. Absent for the management key. */
+  /** Who made a change in management: `key:<name>`, or `account:<id>` in the console. Earlier items have the account id alone, or nothing for the key. */
   by?: string | undefined;
   tool?: string;
   /** Those of a call, or details of another event. `{bytes, sha256}` of the JSON if it is larger than 4 kB. */

@@ -1,5 +1,9 @@
 import type Koa from 'koa';
 import type { Span } from '../observability/tracing.ts';
+import type { ManagementRole } from '../settings/management-roles.ts';
+
+/** Who uses management: `by` is `key:<name>` or `account:<id>`, as in the audit log. */
+export type Manager = { by: string; role: ManagementRole };
 
 /** What a request leaves for its log line, its metrics, its rate limits and its error response. */
 export type RequestContext = {
@@ -19,6 +23,8 @@ export type RequestContext = {
   uiLocales?: unknown;
   /** Key of the error page's texts that the engine rendered. */
   errorPage?: string;
+  /** Set once the management host authenticated the request. */
+  manager?: Manager;
   /** JSON-RPC: id of the only request in the body, and the error that the upstream returned. */
   jsonRpc?: { id?: string | number | undefined; error?: object };
 };

@@ -7,6 +7,7 @@ import type { Pages } from '../pages/pages.ts';
 import { sendErrorPage } from '../pages/error-page.ts';
 import { limitFailedAttempts } from '../http/failed-attempts.ts';
 import type { Services } from '../services.ts';
+import { DEFAULT_KEY } from '../settings/management-roles.ts';
 import type { Settings } from '../settings/settings.ts';
 import { refuseForeignOrigin, requireManagementKey } from './authenticate.ts';
 import { managementApi } from './api/router.ts';
@@ -15,7 +16,7 @@ import { consoleUrl } from './console/address.ts';
 import { API_PATH } from './api/routes.ts';
 
 export function managementApp(settings: Settings, services: Services): Koa {
-  const { managementUrl: url, managementKey: key, proxies } = settings;
+  const { managementUrl: url, managementKey: key, managementKeys, proxies } = settings;
   const { pages, metrics, rateLimits } = services;
   if (key === undefined) throw new Error('the management role needs its key');
   const hasConsole = consoleUrl(settings) !== undefined;
@@ -26,7 +27,8 @@ export function managementApp(settings: Settings, services: Services): Koa {
     proxies,
     respondToError: respondToError(pages, hasConsole),
   });
-  const authenticate = requireManagementKey(key, limitFailedAttempts(rateLimits.wrongSecrets));
+  const keys = [{ name: DEFAULT_KEY, role: 'administrator' as const, key }, ...managementKeys];
+  const authenticate = requireManagementKey(keys, limitFailedAttempts(rateLimits.wrongSecrets));
   app.use(refuseForeignOrigin(url));
   app.use(within(API_PATH, authenticate));
   app.use(within(METRICS_PATH, authenticate)).use(serveMetrics(metrics));

@@ -1,10 +1,11 @@
-// Authentication of the management API with the management key (RFC 6750 section 2.1).
+// Authentication of the management API with a management key (RFC 6750 section 2.1).
 import { createHash } from 'node:crypto';
 import type Koa from 'koa';
 import { constantTimeEqual } from '../constant-time.ts';
 import { HttpError, tooManyRequests } from '../http/errors.ts';
 import type { AttemptLimiter } from '../http/failed-attempts.ts';
 import { requestContext } from '../http/request-context.ts';
+import type { ManagementKey } from '../settings/management-keys.ts';
 
 /** Rejects requests that a page of another origin sends, `null` included, with 403. */
 export function refuseForeignOrigin(url: string): Koa.Middleware {
@@ -25,18 +26,29 @@ export function refuseForeignOrigin(url: string): Koa.Middleware {
 /** Failed attempts are counted for this subject. */
 const SUBJECT = 'management';
 
-/** Rejects requests without the management key with 401, before any other check, and with 429 after too many wrong keys. */
-export function requireManagementKey(key: string, limiter: AttemptLimiter): Koa.Middleware {
-  const expected = sha256(key);
+/**
+ * Rejects requests without a management key with 401, before any other check, and with 429 after too many wrong keys. The request context
+ * gets the name and the role of the key.
+ */
+export function requireManagementKey(
+  keys: readonly Pick<ManagementKey, 'name' | 'role' | 'key'>[],
+  limiter: AttemptLimiter,
+): Koa.Middleware {
+  const expected = keys.map(({ name, role, key }) => ({
+    digest: sha256(key),
+    manager: { by: `key:${name}`, role },
+  }));
   return async function authenticate(ctx, next) {
     const [, sent] = /^Bearer +(\S+) *$/i.exec(ctx.req.headers.authorization ?? '') ?? [];
     if (sent === undefined) throw keyError(sent);
     const attempt = { address: requestContext(ctx).address, subject: SUBJECT, secret: sent };
-    // The comparison reveals lengths, and all digests have the same.
-    const isKey = () => constantTimeEqual(sha256(sent), expected);
-    const { isCorrect, retryAfter } = await limiter(attempt, isKey);
+    const digest = sha256(sent);
+    // Compares with every key. The comparison reveals lengths, and all digests have the same.
+    const [found] = expected.filter((key) => constantTimeEqual(digest, key.digest));
+    const { isCorrect, retryAfter } = await limiter(attempt, () => found !== undefined);
     if (retryAfter !== undefined) throw tooManyRequests(retryAfter);
-    if (!isCorrect) throw keyError(sent);
+    if (!isCorrect || !found) throw keyError(sent);
+    requestContext(ctx).manager = found.manager;
     return next();
   };
 }

@@ -1,10 +1,21 @@
+import { HttpError } from '../http/errors.ts';
+import type { Manager } from '../http/request-context.ts';
 import type { Services } from '../services.ts';
+import { includesRole, type ManagementRole } from '../settings/management-roles.ts';
 import type { Settings } from '../settings/settings.ts';
 
-/** What the operations of the API and the console work with. */
-export type ManagementContext = {
-  settings: Settings;
-  services: Services;
-  /** The account id of the administrator in the console. Absent with the management key. */
-  by?: string;
-};
+/** What the management host works with. */
+export type ManagementHost = { settings: Settings; services: Services };
+
+/** What the operations of the API and the console work with: the host, and who makes the request. */
+export type ManagementContext = ManagementHost & Manager;
+
+/** Throws HttpError 403 (RFC 6750 section 3.1) that names the required role. */
+export function requireRole({ by, role }: Manager, required: ManagementRole): void {
+  if (includesRole(role, required)) return;
+  const message = `this needs the role ${required}, and ${by} has the role ${role}`;
+  throw new HttpError(403, 'insufficient_scope', message, {
+    about: `needs_${required}`,
+    headers: { 'WWW-Authenticate': `Bearer error="insufficient_scope", scope="${required}"` },
+  });
+}

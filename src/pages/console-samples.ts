@@ -25,7 +25,14 @@ const LONG = 'Rechtsschutzversicherungsgesellschaften'.repeat(2);
 
 function layout(section: string, more: Partial<ConsoleLayout> = {}): ConsoleLayout {
   const token = 'form-token';
-  return { section, sections: SECTIONS, administrator: 'Ada Lovelace', token, ...more };
+  return {
+    section,
+    sections: SECTIONS,
+    administrator: 'Ada Lovelace',
+    role: 'administrator',
+    token,
+    ...more,
+  };
 }
 
 const ITEM: ConsoleItem = {

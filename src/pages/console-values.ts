@@ -7,6 +7,8 @@ export type ConsoleLayout = {
   sections: { name: string; href: string }[];
   /** The name of the signed-in administrator. */
   administrator: string;
+  /** The key below `console.signedInAs`. */
+  role: 'viewer' | 'operator' | 'administrator';
   /** The form token, part of every form. */
   token: string;
   /** The key, below `console.done`, of the action that succeeded. */
@@ -95,7 +97,8 @@ export type ConsoleValues = {
     console: ConsoleLayout;
     items: ConsoleItem[];
     next?: string;
-    form: CreateForm;
+    /** Absent if the person may not mint tokens. */
+    form?: CreateForm;
     /** The token that was just minted, shown only once. `url` is the only address that accepts it. */
     minted?: { name: string; token: string; url: string; example: string };
   };
@@ -114,9 +117,9 @@ export type ConsoleValues = {
     next?: string;
     /**
      * `suggestedLevel` is empty for the level itself, and `audience` (lines) for everybody. `providers`: the ids of the sign-in providers, if
-     * there are several.
+     * there are several. Absent if the person may not create connectors.
      */
-    form: CreateForm & {
+    form?: CreateForm & {
       suggestedLevel: string;
       audience: string;
       maxUses: string;
@@ -130,7 +133,7 @@ export type ConsoleValues = {
     instructions: Instruction[];
     /** The address of the page where people see and disconnect their apps. */
     account: string;
-    /** The path to post to: `revoke` for a working connector, `delete` for any other. */
+    /** The path to post to: `revoke` for a working connector, `delete` for any other. Neither if the person may not do it. */
     revoke?: string;
     delete?: string;
   };

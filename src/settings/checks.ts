@@ -363,6 +363,15 @@ export function checkDistinctSecrets(
   });
 }
 
+/** Reports the later of two equal management keys: the role of a request would be ambiguous. */
+export function checkDistinctKeys(keys: NamedSecrets): SettingsIssue[] {
+  return keys.flatMap(([setting, key], index) => {
+    const other = keys.slice(0, index).find(([, earlier]) => earlier === key);
+    if (!other || key === undefined) return [];
+    return [{ setting, given: hidden(key), expected: `a different key, not that of ${other[0]}` }];
+  });
+}
+
 function overlap(first = '', second = ''): boolean {
   const [short = '', long = ''] = [first, second].toSorted((a, b) => a.length - b.length);
   return short.length >= MIN_COMPARED_CHARACTERS && long.includes(short);

@@ -1,6 +1,7 @@
 // Rules about people (entitlements and console administrators): which providers each rule accepts, its checks and warnings.
 import { type IdentityProvider, embeddedProvider, providersIn } from './identity-provider.ts';
 import type { SettingsIssue } from './issues.ts';
+import type { ManagementRole } from './management-roles.ts';
 import type { RuleInFile, SettingsFile } from './schema.ts';
 import type { Settings } from './settings.ts';
 import { type Path, type Source, issueAt, pathName } from './source.ts';
@@ -18,6 +19,8 @@ export type AcceptedFrom = { via: Via; issuers: readonly string[] };
 export type Match = MatchInFile & { from: AcceptedFrom };
 /** One rule of a connector's audience. Exactly one of `email`, `emailDomain` and `group` is present. */
 export type AudienceRule = Pick<MatchInFile, 'email' | 'emailDomain' | 'group' | 'provider'>;
+/** A rule of console administrators. */
+export type Administrator = Match & { role: ManagementRole };
 export type Entitlement = Omit<RuleInFile, 'match'> & { match: Match };
 
 /** A sign-in provider or a trusted issuer. */
@@ -73,12 +76,15 @@ function assertersIn(file: Partial<SettingsFile>): Placed[] {
 export function resolveRules(
   { entitlements, management, authorization }: SettingsFile,
   identityProviders: readonly IdentityProvider[],
-): { entitlements: Entitlement[]; management: { administrators: Match[] } } {
+): { entitlements: Entitlement[]; management: { administrators: Administrator[] } } {
   const asserters = assertersOf({ identityProviders, authorization });
-  const resolved = (match: MatchInFile) => ({ ...match, from: acceptedFrom(match, asserters) });
+  const resolved = <Rule extends MatchInFile>(match: Rule) => ({
+    ...match,
+    from: acceptedFrom(match, asserters),
+  });
   return {
     entitlements: entitlements.map((rule) => ({ ...rule, match: resolved(rule.match) })),
-    management: { ...management, administrators: management.administrators.map(resolved) },
+    management: { administrators: management.administrators.map(resolved) },
   };
 }
 

@@ -6,6 +6,7 @@ import { resolveListeners } from './addresses.ts';
 import {
   type NamedSecrets,
   checkClientIds,
+  checkDistinctKeys,
   checkDistinctSecrets,
   checkLevels,
   checkSampleLevels,
@@ -27,6 +28,7 @@ import { type CommandLineSettings, type Environment, checkVariableNames } from '
 import { type IdentityProvider, providersIn, readIdentityProviders } from './identity-provider.ts';
 import { SettingsError, type SettingsIssue, characters, nearestName } from './issues.ts';
 import { resolveLimits } from './limits.ts';
+import { namedKeys, readManagementKeys } from './management-keys.ts';
 import { type SettingsFile, settingsSchema } from './schema.ts';
 import { readSource, type SettingsTree, sourceOf } from './read-source.ts';
 import type { Secrets } from './secret-file.ts';
@@ -74,10 +76,15 @@ function resolveSettings(source: Source, makesSecrets: boolean): Settings {
   const secret = requireSecret(readSecret(environment, 'GATEHOUSE_SECRET'), reason);
   const previousSecret = readSecret(environment, 'GATEHOUSE_PREVIOUS_SECRET');
   const managementKey = readSecret(environment, 'GATEHOUSE_MANAGEMENT_KEY');
+  const managementKeys = readManagementKeys(source, sound);
+  const keys = [
+    ['GATEHOUSE_MANAGEMENT_KEY', managementKey.value],
+    ...namedKeys(managementKeys.value),
+  ] as const;
   const traces = readTraces(environment, sound, reason);
   const secrets = [
     ['GATEHOUSE_SECRET', secret.value],
-    ['GATEHOUSE_MANAGEMENT_KEY', managementKey.value],
+    ...keys,
     ...secretsInFile(source, sound),
     ...secretsFromFiles(sound, identityProviders.value),
   ] as const;
@@ -103,10 +110,13 @@ function resolveSettings(source: Source, makesSecrets: boolean): Settings {
     ...secret.issues,
     ...previousSecret.issues,
     ...managementKey.issues,
+    ...managementKeys.issues,
     ...traces.issues,
     ...checkManagementKey(managementKey.value, 'GATEHOUSE_MANAGEMENT_KEY'),
     ...(reason ? checkPlaceholders(secrets, reason) : []),
-    ...(reason ? checkDistinctSecrets(secrets, previousSecret.value, reason) : []),
+    ...(reason
+      ? checkDistinctSecrets(secrets, previousSecret.value, reason)
+      : checkDistinctKeys(keys)),
   ];
   if (all.length > 0 || !file || !identityProviders.value) throw new SettingsError(all);
   const dataDir = resolveDataDir(source, file.dataDir);
@@ -115,6 +125,12 @@ function resolveSettings(source: Source, makesSecrets: boolean): Settings {
   const mayRead = (name: string) => makesSecrets || existsSync(join(dataDir, name));
   const kept = (name: string) => keptSecret(source, dataDir, name);
   if (!secret.value && !mayRead('secret')) throw new SettingsError([notMadeYet(dataDir)]);
+  const key =
+    managementKey.value ??
+    (file.roles.includes('management') && mayRead('management.key')
+      ? kept('management.key')
+      : undefined);
+  requireDistinctKeys([[join(dataDir, 'management.key'), key], ...namedKeys(managementKeys.value)]);
   return {
     ...file,
     production: reason !== undefined,
@@ -135,12 +151,15 @@ function resolveSettings(source: Source, makesSecrets: boolean): Settings {
     traces: traces.value,
     secret: secret.value ?? kept('secret'),
     previousSecret: previousSecret.value,
-    managementKey:
-      managementKey.value ??
-      (file.roles.includes('management') && mayRead('management.key')
-        ? kept('management.key')
-        : undefined),
+    managementKey: key,
+    managementKeys: managementKeys.value ?? [],
   };
+}
+
+/** A key of `management.keys` may name the file of the generated one. */
+function requireDistinctKeys(keys: NamedSecrets): void {
+  const issues = checkDistinctKeys(keys);
+  if (issues.length > 0) throw new SettingsError(issues);
 }
 
 /** Named by the setting with the path of the file. */

@@ -8,6 +8,7 @@ import {
   trustedIssuerSchema,
 } from './identity-provider-schema.ts';
 import { limitsSchema } from './limits.ts';
+import { DEFAULT_KEY, MANAGEMENT_ROLES } from './management-roles.ts';
 import { isRedirectUri, REDIRECT_URI } from './redirect-uri.ts';
 import { parseStoreAddress } from './addresses.ts';
 import {
@@ -114,7 +115,7 @@ const matchProperties = {
 };
 
 function hasOneCriterion(match: object): boolean {
-  return Object.keys(match).filter((key) => key !== 'provider').length === 1;
+  return Object.keys(match).filter((key) => key !== 'provider' && key !== 'role').length === 1;
 }
 
 const entitlement = z.strictObject({
@@ -133,6 +134,8 @@ const entitlement = z.strictObject({
 /** A rule as written in the file. `entitlements.ts` resolves it. */
 export type RuleInFile = z.output<typeof entitlement>;
 
+const managementRole = z.enum(MANAGEMENT_ROLES);
+
 /** `anyone` is not possible here. */
 const administrator = z
   .strictObject({
@@ -142,8 +145,45 @@ const administrator = z
         'Id of the sign-in provider that must assert this. Required with several providers.',
       defaultText: undefined,
     }),
+    role: managementRole
+      .default('administrator')
+      .describe(
+        'What these people may do: `viewer` reads; `operator` also manages connectors, minted tokens, connections and apps; `administrator` also manages people and signing keys. If several rules match a person, the highest role applies.',
+      ),
   })
   .refine(hasOneCriterion, 'exactly one of subject, email, emailDomain, group, organization');
+
+const managementKey = z
+  .strictObject({
+    name: shortId
+      .refine(
+        (name) => name !== DEFAULT_KEY,
+        `a name other than ${DEFAULT_KEY}, which the management key has`,
+      )
+      .describe(
+        'Name in the audit log, as `key:<name>`. `default` is the key that `GATEHOUSE_MANAGEMENT_KEY` sets or the data directory contains.',
+      ),
+    role: managementRole.describe(
+      '`viewer`, `operator` or `administrator`, as for `management.administrators`. `viewer` suffices for `/metrics`.',
+    ),
+    keyFile: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('File that contains the key, at least 32 characters.'),
+    keyEnv: z
+      .string()
+      .min(1)
+      .optional()
+      .describe(
+        'Environment variable that contains the key, in place of `keyFile`. Its name does not start with `GATEHOUSE_`.',
+      ),
+  })
+  .refine(
+    ({ keyFile, keyEnv }) => (keyFile === undefined) !== (keyEnv === undefined),
+    'exactly one of keyFile and keyEnv',
+  );
+export type ManagementKeyInFile = z.output<typeof managementKey>;
 
 const linkAddress = z
   .url({ protocol: /^(https|mailto)$/, error: 'an https or mailto address' })
@@ -605,9 +645,16 @@ export const settingsSchema = z.strictObject({
         .describe(
           'Administrators of the console at `{managementUrl}/console`: everybody whom one of the rules matches. Each rule has exactly one criterion. The redirect URI at the identity provider is `{managementUrl}/console/callback`, or `{managementUrl}/console/callback/<id>` with several. Without administrators, there is no console.',
         ),
+      keys: z
+        .array(managementKey)
+        .refine((keys) => isDistinct(keys.map(({ name }) => name)), 'a unique name for each')
+        .default([])
+        .describe(
+          'Keys of the management API for people and programs, each with a role, beside the one that `GATEHOUSE_MANAGEMENT_KEY` sets or the data directory contains, which has the role administrator. Read at start by processes with the management role. To withdraw a key, remove its entry and restart.',
+        ),
     })
     .prefault({})
-    .describe('The management console.'),
+    .describe('The management console and API.'),
   resourceServer: z
     .strictObject({
       allowedOrigins: z

@@ -9,7 +9,8 @@ import { errorCode, hidden } from './source.ts';
 /** The value, or the issues with it. Both are empty if nothing was set. */
 export type Reading<T = string> = { value?: T; issues: SettingsIssue[] };
 
-const MIN_CHARACTERS = 32;
+/** Of secrets that Gatehouse itself checks. */
+export const MIN_CHARACTERS = 32;
 
 /** Reads a secret of at least 32 characters from the variable `name` or the file in `<name>_FILE`. */
 export function readSecret(environment: Environment, name: string): Reading {
@@ -35,6 +36,29 @@ export function readSecretFile(
     const expected = `a readable file (${errorCode(cause)})`;
     return { issues: [{ setting, given: shownPath(file), expected }] };
   }
+}
+
+/** Returns the value of a variable that the settings file names, without surrounding white space. Gatehouse's own variables hold its secrets. */
+export function readVariable(
+  environment: Environment,
+  setting: string,
+  name: string,
+  { minCharacters = 1 } = {},
+): Reading {
+  const issue = (given: string, expected: string): { issues: SettingsIssue[] } => ({
+    issues: [{ setting, given, expected }],
+  });
+  if (!/^[A-Za-z_]\w*$/.test(name))
+    return issue(hidden(name), 'the name of an environment variable');
+  // A name in another form may be the value, set in the wrong place.
+  const shown = /^[A-Z][A-Z0-9_]*$/.test(name) ? name : hidden(name);
+  if (/^GATEHOUSE_/i.test(name))
+    return issue(shown, 'a variable of your own, whose name does not start with GATEHOUSE_');
+  // Not what every object inherits, such as constructor.
+  const value = Object.hasOwn(environment, name) ? environment[name]?.trim() : undefined;
+  return value
+    ? checkSecret(value, setting, minCharacters)
+    : issue(`${shown}, which is not set`, 'a variable with a value');
 }
 
 /** Hides a value that does not look like a path: it may be the secret, set in the wrong place. */

@@ -1,8 +1,9 @@
 // The validated settings, with defaults, addresses and secrets resolved.
-import type { Entitlement, Match } from './entitlements.ts';
+import type { Administrator, Entitlement } from './entitlements.ts';
 import type { IdentityProvider } from './identity-provider.ts';
 import type { Limits } from './limits.ts';
 import type { Listeners } from './addresses.ts';
+import type { ManagementKey } from './management-keys.ts';
 import type { SettingsFile } from './schema.ts';
 import type { TraceSettings } from './traces.ts';
 import type { Upstream } from './upstreams.ts';
@@ -28,7 +29,7 @@ export type Settings = Omit<
   /** At least one; people choose if there are several. */
   identityProviders: IdentityProvider[];
   entitlements: Entitlement[];
-  management: { administrators: Match[] };
+  management: { administrators: Administrator[] };
   limits: Limits;
   resourceServer: Omit<SettingsFile['resourceServer'], 'upstream' | 'upstreams'>;
   /** The operator's MCP servers. Empty if the sample serves calls. */
@@ -39,6 +40,8 @@ export type Settings = Omit<
   secret: string;
   /** Previous root secret during rotation, still accepted. */
   previousSecret: string | undefined;
-  /** Bearer key of the management API, at least 32 characters. Undefined without the management role, unless it is set. */
+  /** Bearer key of the management API with the role administrator, at least 32 characters. Undefined without the management role, unless it is set. */
   managementKey: string | undefined;
+  /** Those of `management.keys`. Empty without the management role. */
+  managementKeys: readonly ManagementKey[];
 };

@@ -1,9 +1,8 @@
 // The operator's MCP servers, with the credentials that Gatehouse sends to them.
 import { DEFAULT_LEVELS, highestLevel, type Level, type Levels } from '../permission-levels.ts';
 import type { Environment } from './environment.ts';
-import type { SettingsIssue } from './issues.ts';
 import type { SettingsFile, UpstreamInFile } from './schema.ts';
-import { type Reading, readSecretFile } from './secrets.ts';
+import { type Reading, readSecretFile, readVariable } from './secrets.ts';
 import { hidden, issueAt, type Path, pathName, type Source } from './source.ts';
 
 /** Durations in seconds. Contains secrets: never log it. */
@@ -199,22 +198,4 @@ function headerText(
   if ('file' in given)
     return readSecretFile(given.file, `${setting}.file`, { base: source.folder });
   return readVariable(environment, `${setting}.env`, given.env);
-}
-
-/** Gatehouse's own variables hold its secrets, which no upstream may get. */
-function readVariable(environment: Environment, setting: string, name: string): Reading<string> {
-  const issue = (given: string, expected: string): { issues: SettingsIssue[] } => ({
-    issues: [{ setting, given, expected }],
-  });
-  if (!/^[A-Za-z_]\w*$/.test(name))
-    return issue(hidden(name), 'the name of an environment variable');
-  // A name in another form may be the value, set in the wrong place.
-  const shown = /^[A-Z][A-Z0-9_]*$/.test(name) ? name : hidden(name);
-  if (/^GATEHOUSE_/i.test(name))
-    return issue(shown, 'a variable of your own, whose name does not start with GATEHOUSE_');
-  // Not what every object inherits, such as constructor.
-  const value = Object.hasOwn(environment, name) ? environment[name]?.trim() : undefined;
-  return value
-    ? { value, issues: [] }
-    : issue(`${shown}, which is not set`, 'a variable with a value');
 }

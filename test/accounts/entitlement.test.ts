@@ -1,7 +1,8 @@
 import { expect } from 'chai';
 import { type Account, claimsVia, withSignIn, withAssertion } from '../../src/accounts/account.ts';
-import { entitledLevel, isAdministrator, isInAudience } from '../../src/accounts/entitlement.ts';
+import { consoleRole, entitledLevel, isInAudience } from '../../src/accounts/entitlement.ts';
 import type { Level } from '../../src/permission-levels.ts';
+import type { ManagementRole } from '../../src/settings/management-roles.ts';
 import type {
   AcceptedFrom,
   AudienceRule,
@@ -171,11 +172,24 @@ describe('ENT-01 entitlement rules and the claims of a trusted issuer', () => {
   it('claims of a trusted issuer give no level at a sign-in and make nobody an administrator', () => {
     for (const match of matches) {
       expect(holds(match, BOTH, { from: FROM_ISSUER })).to.equal(false);
-      expect(isAdministrator({ ...ADA, ...NEVER }, [{ ...match, from: FROM }])).to.equal(false);
-      expect(isAdministrator({ ...ADA, ...BOTH }, [{ ...match, from: FROM_ISSUER }])).to.equal(
-        false,
-      );
+      const role = 'administrator' as const;
+      const [signedIn, asserted] = [FROM, FROM_ISSUER].map((from) => [{ ...match, from, role }]);
+      expect(consoleRole({ ...ADA, ...NEVER }, signedIn ?? [])).to.equal(undefined);
+      expect(consoleRole({ ...ADA, ...BOTH }, asserted ?? [])).to.equal(undefined);
     }
+  });
+
+  it('ROL-02 a person whom several rules match has the highest of their roles in the console', () => {
+    const rule = (subject: string, role: ManagementRole) => ({ subject, role, from: FROM });
+    const [viewer, operator] = [rule(ADA.subject, 'viewer'), rule(ADA.subject, 'operator')];
+    for (const rules of [
+      [viewer, operator],
+      [operator, viewer],
+    ])
+      expect(consoleRole(ADA, [...rules, rule('somebody else', 'administrator')])).to.equal(
+        'operator',
+      );
+    expect(consoleRole(ADA, [viewer])).to.equal('viewer');
   });
 
   it('an account keeps the claims of a trusted issuer apart from those of a sign-in', () => {

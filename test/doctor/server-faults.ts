@@ -127,7 +127,13 @@ export const SERVER_FAULTS: Fault[] = [
         ...settings,
         management: {
           ...settings.management,
-          administrators: [{ group: 'administrators', from: { via: 'sign-in', issuers: [] } }],
+          administrators: [
+            {
+              group: 'administrators',
+              role: 'administrator',
+              from: { via: 'sign-in', issuers: [] },
+            },
+          ],
         },
       },
     }),

@@ -37,7 +37,7 @@ describe('the console', function () {
         expect(made.html).to.include(text);
       const [item] = (await audited('connector_created')).slice(-1);
       const [entry] = (await audited('console_sign_in')).slice(-1);
-      expect(item).to.include({ connector: id, by: entry?.account });
+      expect(item).to.include({ connector: id, by: `account:${entry?.account}` });
     });
 
     it('the form creates a connector that suggests a lower level, and its page shows it', async () => {
@@ -130,7 +130,7 @@ describe('the console', function () {
       for (const event of ['connector_revoked', 'connector_deleted']) {
         const [item] = (await audited(event)).slice(-1);
         expect(item).to.include({ connector: id });
-        expect(item?.['by']).to.match(/^[\w-]{27}$/);
+        expect(item?.['by']).to.match(/^account:[\w-]{27}$/);
       }
     });
   });

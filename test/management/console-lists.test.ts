@@ -78,7 +78,7 @@ describe('the lists of the console', function () {
     expect(revoked.html).to.include('does not work any more').and.not.include('Nightly');
     expect(await isAccepted(`${system().resource}/mcp`, token)).to.equal(false);
     for (const event of ['token_minted', 'token_revoked'])
-      expect((await lastAudited(event))?.['by']).to.match(/^[\w-]{27}$/);
+      expect((await lastAudited(event))?.['by']).to.match(/^account:[\w-]{27}$/);
   });
 
   it('a token for more than a year is refused and the form keeps its values', async () => {
@@ -102,7 +102,7 @@ describe('the lists of the console', function () {
     expect(await isAccepted(connector.link, accessToken)).to.equal(false);
     expect((await open('/grants?state=active')).html).not.to.include(id);
     expect(await lastAudited('grant_ended')).to.include({ grantId: id });
-    expect((await lastAudited('grant_ended'))?.['by']).to.match(/^[\w-]{27}$/);
+    expect((await lastAudited('grant_ended'))?.['by']).to.match(/^account:[\w-]{27}$/);
   });
 
   it('CSL-10 an app is revoked and allowed again', async () => {
@@ -116,7 +116,7 @@ describe('the lists of the console', function () {
     expect(await lastAudited('client_revoked')).to.include({ clientId: id });
     const allowed = await press(revoked, '/clients/allow', id);
     expect(allowed.html).to.include('People can connect this app again');
-    expect((await lastAudited('client_allowed'))?.['by']).to.match(/^[\w-]{27}$/);
+    expect((await lastAudited('client_allowed'))?.['by']).to.match(/^account:[\w-]{27}$/);
   });
 
   it('CSL-10 a person is disabled and enabled', async () => {
@@ -129,7 +129,7 @@ describe('the lists of the console', function () {
     expect(await lastAudited('account_disabled')).to.include({ account: id });
     const enabled = await press(disabled, '/accounts/enable', id);
     expect(enabled.html).to.include('This person can sign in and connect again.');
-    expect((await lastAudited('account_enabled'))?.['by']).to.match(/^[\w-]{27}$/);
+    expect((await lastAudited('account_enabled'))?.['by']).to.match(/^account:[\w-]{27}$/);
   });
 
   let elapsed = 0;
@@ -154,7 +154,10 @@ describe('the lists of the console', function () {
       .and.not.match(/\bgrace\b/i);
     expect(await isConnected()).to.equal(false);
     const ada = await lastAudited('console_sign_in');
-    expect(await lastAudited('account_forgotten')).to.include({ account: id, by: ada?.account });
+    expect(await lastAudited('account_forgotten')).to.include({
+      account: id,
+      by: `account:${ada?.account}`,
+    });
     const { status } = await press(list, '/accounts/disable', id);
     expect(status, 'of a list that is out of date').to.equal(404);
     expect((await open('/accounts')).html).not.to.include(id);
@@ -177,16 +180,16 @@ describe('the lists of the console', function () {
   it('LOG-05 an administrator who forgets their own account can sign in again within the same second', async () => {
     freezeClock();
     const page = requirePage(await browser.visit(at('/accounts')));
-    const by = String((await lastAudited('console_sign_in'))?.['by']);
-    const inside = await press(page, '/accounts/forget', by);
+    const self = String((await lastAudited('console_sign_in'))?.['account']);
+    const inside = await press(page, '/accounts/forget', self);
     expect(inside.status).to.equal(200);
-    expect(inside.html).to.include('Ada Lovelace').and.include(by);
+    expect(inside.html).to.include('Ada Lovelace').and.include(self);
   });
 
   it('LOG-05 an administrator forgotten twice within one second is signed out both times', async () => {
     freezeClock();
-    const by = String((await lastAudited('console_sign_in'))?.['by']);
-    const inside = await press(await open('/accounts'), '/accounts/forget', by);
+    const self = String((await lastAudited('console_sign_in'))?.['account']);
+    const inside = await press(await open('/accounts'), '/accounts/forget', self);
     const cookie = cookieHeader(browser.jar, new URL(at('/accounts')));
     const statusThen = async () =>
       (
@@ -196,7 +199,7 @@ describe('the lists of the console', function () {
         })
       ).status;
     expect(await statusThen()).to.equal(200);
-    expect((await press(inside, '/accounts/forget', by)).html).to.include('Ada Lovelace');
+    expect((await press(inside, '/accounts/forget', self)).html).to.include('Ada Lovelace');
     expect(await statusThen()).to.equal(303);
   });
 

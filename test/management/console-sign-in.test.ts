@@ -20,7 +20,7 @@ describe('the console', function () {
       expect(page.url.href).to.equal(consoleUrl(`/connectors/${id}`));
       expect(page.html).to.include('Asked for').and.include('Ada Lovelace');
       const [item] = (await audited('console_sign_in')).slice(-1);
-      expect(item).to.include({ outcome: 'done', by: item?.account });
+      expect(item).to.include({ outcome: 'done', by: `account:${item?.account}` });
     });
 
     it('CSL-02 sign-ins in two tabs both complete, and each returns to the page of its tab', async () => {

@@ -11,6 +11,7 @@ import { managementApp } from '../../src/management/app.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import { createResources, openServices } from '../../src/services.ts';
 import { loadSettings } from '../../src/settings/load.ts';
+import type { ManagementRole } from '../../src/settings/management-roles.ts';
 import type { Settings } from '../../src/settings/settings.ts';
 import type { Store } from '../../src/store/store.ts';
 import { validateResponse } from './openapi-validation.ts';
@@ -18,6 +19,12 @@ import { validateResponse } from './openapi-validation.ts';
 export const KEY = 'a-management-key-of-43-characters-for-tests';
 export const AUTH_URL = 'https://auth.example.com';
 export const RESOURCE_URL = 'https://mcp.example.com';
+/** The key of each role, named after it. The one of administrators is named `default`. */
+export const KEYS: Record<ManagementRole, string> = {
+  viewer: 'a-viewer-key-of-thirty-seven-characters',
+  operator: 'an-operator-key-of-forty-characters-here',
+  administrator: KEY,
+};
 const SETTINGS: Settings = {
   ...loadSettings({
     GATEHOUSE_SECRET: 'a root secret of more than 32 characters',
@@ -28,6 +35,12 @@ const SETTINGS: Settings = {
   authUrl: AUTH_URL,
   store: { kind: 'sqlite', file: 'test.sqlite' },
   management: { administrators: [] },
+  managementKeys: (['viewer', 'operator'] as const).map((role) => ({
+    name: role,
+    role,
+    key: KEYS[role],
+    setting: '',
+  })),
   entitlements: [
     {
       match: { from: { via: 'sign-in', issuers: ['https://idp.example'] }, anyone: true },

@@ -4,6 +4,7 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 export type Operation = {
   operationId: string;
   summary: string;
+  security: Record<string, string[]>[];
   parameters: { name: string; in: string }[];
   requestBody?: { required: boolean; content: Record<string, { schema: object }> };
   responses: Record<string, { content: Record<string, { schema: object }> }>;

@@ -1,36 +1,38 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { expect } from 'chai';
 import { type OpenApi, readDocument, validators } from './openapi-validation.ts';
-import { KEY, type ManagementHost, openManagementHost, request } from './management-host.ts';
+import { MANAGEMENT_ROLES, type ManagementRole } from '../../src/settings/management-roles.ts';
+import { KEY, KEYS, type ManagementHost, openManagementHost, request } from './management-host.ts';
 
-const OPERATIONS = [
-  'GET /openapi.json',
-  'GET /connectors',
-  'POST /connectors',
-  'GET /connectors/{id}',
-  'DELETE /connectors/{id}',
-  'POST /connectors/{id}/delete',
-  'GET /accounts',
-  'GET /accounts/{id}',
-  'POST /accounts/{id}/disable',
-  'POST /accounts/{id}/enable',
-  'POST /accounts/{id}/forget',
-  'GET /grants',
-  'GET /grants/{id}',
-  'DELETE /grants/{id}',
-  'GET /clients',
-  'POST /clients/revoke',
-  'POST /clients/allow',
-  'GET /tokens',
-  'POST /tokens',
-  'DELETE /tokens/{id}',
-  'GET /keys',
-  'POST /keys/rotate',
-  'GET /levels',
-  'GET /upstreams',
-  'GET /upstreams/{id}',
-  'GET /audit',
-];
+/** The lowest role that may use each operation. */
+const OPERATIONS: Record<string, ManagementRole> = {
+  'GET /openapi.json': 'viewer',
+  'GET /connectors': 'viewer',
+  'POST /connectors': 'operator',
+  'GET /connectors/{id}': 'viewer',
+  'DELETE /connectors/{id}': 'operator',
+  'POST /connectors/{id}/delete': 'operator',
+  'GET /accounts': 'viewer',
+  'GET /accounts/{id}': 'viewer',
+  'POST /accounts/{id}/disable': 'administrator',
+  'POST /accounts/{id}/enable': 'administrator',
+  'POST /accounts/{id}/forget': 'administrator',
+  'GET /grants': 'viewer',
+  'GET /grants/{id}': 'viewer',
+  'DELETE /grants/{id}': 'operator',
+  'GET /clients': 'viewer',
+  'POST /clients/revoke': 'operator',
+  'POST /clients/allow': 'operator',
+  'GET /tokens': 'viewer',
+  'POST /tokens': 'operator',
+  'DELETE /tokens/{id}': 'operator',
+  'GET /keys': 'viewer',
+  'POST /keys/rotate': 'administrator',
+  'GET /levels': 'viewer',
+  'GET /upstreams': 'viewer',
+  'GET /upstreams/{id}': 'viewer',
+  'GET /audit': 'viewer',
+};
 
 describe('the OpenAPI document', () => {
   let host: ManagementHost;
@@ -49,10 +51,47 @@ describe('the OpenAPI document', () => {
 
   it('the document contains every operation', () => {
     const named = operations().map(({ path, method }) => `${method.toUpperCase()} ${path}`);
-    expect(named).to.have.members(OPERATIONS);
+    expect(named).to.have.members(Object.keys(OPERATIONS));
     const ids = operations().map(({ operation }) => operation.operationId);
     expect(new Set(ids).size).to.equal(ids.length);
   });
+
+  it('ROL-01 every operation requires the documented role, whichever key asks, and names it to the others', async () => {
+    const changes = async () => (await readAll()).length;
+    for (const { path, method, operation } of operations()) {
+      const name = `${method.toUpperCase()} ${path}`;
+      const required = OPERATIONS[name];
+      expect(operation.security, name).to.deep.equal([{ managementKey: [required] }]);
+      const address = `/api/v1${path.replace('{id}', 'unknown')}`;
+      for (const role of MANAGEMENT_ROLES) {
+        const before = await changes();
+        const { status, body, headers } = await request(host, method.toUpperCase(), address, {
+          body: bodyFor(method.toUpperCase()),
+          headers: { Authorization: `Bearer ${KEYS[role]}` },
+        });
+        if (MANAGEMENT_ROLES.indexOf(role) >= MANAGEMENT_ROLES.indexOf(required ?? 'viewer')) {
+          expect(status, `${name} as ${role}`).not.to.be.oneOf([401, 403]);
+          continue;
+        }
+        expect({ name, status, body }).to.deep.equal({
+          name,
+          status: 403,
+          body: {
+            error: 'insufficient_scope',
+            error_description: `this needs the role ${required}, and key:${role} has the role ${role}`,
+          },
+        });
+        expect(headers.get('www-authenticate')).to.equal(
+          `Bearer error="insufficient_scope", scope="${required}"`,
+        );
+        expect(await changes(), name).to.equal(before);
+      }
+    }
+  });
+
+  async function readAll(): Promise<unknown[]> {
+    return (await request(host, 'GET', '/api/v1/audit?limit=1000')).body['items'] as unknown[];
+  }
 
   it('the document has the address of the host and the version', () => {
     expect(document).to.deep.include({

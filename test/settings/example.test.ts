@@ -32,7 +32,7 @@ function keysIn(node: unknown, path = '', comment: string | null | undefined = n
     });
   }
   // These hold documents, keys and headers, whose members the schema does not list.
-  if (!isMap(node) || /\.(document|keys\[\]|headers)$/.test(path)) return [];
+  if (!isMap(node) || /\.(document|jwks\.keys\[\]|headers)$/.test(path)) return [];
   return node.items.flatMap(({ key, value }: Pair, index) => {
     const { value: text, commentBefore } = key as { value: string; commentBefore?: string | null };
     const name = path ? `${path}.${text}` : text;

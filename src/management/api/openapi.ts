@@ -8,7 +8,6 @@ type Json = Record<string, unknown>;
 const SCHEMAS = '#/components/schemas/';
 const COMMON_ERRORS = {
   401: 'The management key is missing or wrong.',
-  403: 'The request comes from a page of another origin.',
   429: 'Too many wrong keys were sent from this address. Wait as long as Retry-After says.',
   503: 'The store is not available. Try again.',
 };
@@ -44,10 +43,21 @@ export function openApiDocument(
 }
 
 function operation(name: string, route: Route, levels: Levels): Json {
-  const { summary, path, query, body, isBodyOptional, status = 200, response, errors } = route;
+  const {
+    summary,
+    role,
+    path,
+    query,
+    body,
+    isBodyOptional,
+    status = 200,
+    response,
+    errors,
+  } = route;
   const hasInput = query !== undefined || body !== undefined;
   const allErrors = {
     ...COMMON_ERRORS,
+    403: `The key does not have the role ${role}, or the request comes from a page of another origin.`,
     ...(hasInput ? { 400: 'The request is invalid. The description names every problem.' } : {}),
     ...(body ? { 413: 'The body is too long.', 415: 'The body is not JSON.' } : {}),
     ...errors,
@@ -55,6 +65,8 @@ function operation(name: string, route: Route, levels: Levels): Json {
   return {
     operationId: name,
     summary,
+    // OpenAPI 3.1.1 section 4.8.30.1: the roles that are required.
+    security: [{ managementKey: [role] }],
     parameters: [...pathParameters(path), ...(query ? queryParameters(query) : [])],
     // The time decides which values are valid, not the form of the schema.
     ...(body

@@ -227,7 +227,12 @@ export const auditItemSchema = z
     clientId: z.string().optional(),
     connector: z.string().optional(),
     grantId: z.string().optional(),
-    by: z.string().optional().describe('Account of the administrator who acted in the console.'),
+    by: z
+      .string()
+      .optional()
+      .describe(
+        'Who made the change: `key:<name>` for a management key, `account:<id>` for an administrator in the console. Items from before there were names have the id of the account alone.',
+      ),
     tool: z.string().optional(),
     arguments: z.unknown().optional(),
     outcome: z.string(),

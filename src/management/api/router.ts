@@ -3,7 +3,8 @@ import type Koa from 'koa';
 import type { z } from 'zod';
 import { readJson } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
-import type { ManagementContext } from '../context.ts';
+import { requestContext } from '../../http/request-context.ts';
+import { type ManagementContext, type ManagementHost, requireRole } from '../context.ts';
 import { changeAccount, forgetAccount, listAccounts, showAccount } from '../accounts.ts';
 import { listAudit } from '../audit-log.ts';
 import { allowClient, listClients, revokeClient } from '../clients.ts';
@@ -67,7 +68,7 @@ const HANDLERS: Omit<Handlers, 'showOpenApi'> = {
 };
 
 /** Creates the routes below `API_PATH`. The caller authenticates requests. */
-export function managementApi(management: ManagementContext): Router {
+export function managementApi(management: ManagementHost): Router {
   const { settings, services } = management;
   let document: ReturnType<typeof openApiDocument> | undefined;
   const handlers: Handlers = {
@@ -96,17 +97,20 @@ export function managementApi(management: ManagementContext): Router {
 function middleware(
   route: Route,
   handle: Handler<RouteName>,
-  management: ManagementContext,
+  management: ManagementHost,
 ): Koa.Middleware {
   const { services, settings } = management;
   return async function handleRoute(ctx) {
+    const { manager } = requestContext(ctx);
+    if (!manager) throw new Error('the request is not authenticated');
+    requireRole(manager, route.role);
     const query = route.query ? parseInput(route.query, { ...ctx.query }) : {};
     const sent = route.body && (await readBody(ctx, route));
     // Reading a body can take long: validate it, and act on it, with one time taken afterwards.
     const now = services.now();
     const body = route.body && parseInput(route.body(now, settings.levels), sent);
     const request = { id: String(ctx.params.id ?? ''), query, body } as ApiRequest<RouteName>;
-    const context = { ...management, services: { ...services, now: () => now } };
+    const context = { ...manager, settings, services: { ...services, now: () => now } };
     const response = await handle(context, request);
     ctx.status = route.status ?? 200;
     if (route.location) ctx.set('Location', API_PATH + route.location(response as { id: string }));

@@ -34,6 +34,8 @@ import {
   upstreamSchema,
 } from './resources.ts';
 
+import type { ManagementRole } from '../../settings/management-roles.ts';
+
 export const API_PATH = '/api/v1';
 
 export type Route = {
@@ -41,6 +43,8 @@ export type Route = {
   /** Below `API_PATH`. The only path parameter is `:id`. */
   path: string;
   summary: string;
+  /** The lowest role that may use the route. The console applies it to the same operation. */
+  role: ManagementRole;
   query?: z.ZodObject;
   /** Takes the current time in seconds, because expiry times must be in the future. */
   body?: (now: number, levels: Levels) => z.ZodType;
@@ -62,6 +66,7 @@ export const ROUTES = {
   createConnector: {
     method: 'post',
     path: '/connectors',
+    role: 'operator',
     summary: 'Creates a connector. People add its `link` to their app.',
     body: newConnectorBody,
     status: 201,
@@ -71,6 +76,7 @@ export const ROUTES = {
   listConnectors: {
     method: 'get',
     path: '/connectors',
+    role: 'viewer',
     summary: 'Lists connectors, oldest first.',
     query: connectorsQuery,
     response: connectorPageSchema,
@@ -78,6 +84,7 @@ export const ROUTES = {
   showConnector: {
     method: 'get',
     path: '/connectors/:id',
+    role: 'viewer',
     summary: 'Shows a connector.',
     response: connectorSchema,
     errors: NOT_FOUND,
@@ -85,6 +92,7 @@ export const ROUTES = {
   revokeConnector: {
     method: 'delete',
     path: '/connectors/:id',
+    role: 'operator',
     summary: 'Revokes a connector. Every grant made through it is refused at once.',
     response: connectorSchema,
     errors: NOT_FOUND,
@@ -92,6 +100,7 @@ export const ROUTES = {
   deleteConnector: {
     method: 'post',
     path: '/connectors/:id/delete',
+    role: 'operator',
     summary: 'Deletes a connector that is revoked or has expired.',
     response: connectorSchema,
     errors: { ...NOT_FOUND, 409: 'The connector still works. Revoke it first.' },
@@ -99,6 +108,7 @@ export const ROUTES = {
   listGrants: {
     method: 'get',
     path: '/grants',
+    role: 'viewer',
     summary: 'Lists grants, oldest first. Without a filter they are sorted by connector first.',
     query: grantsQuery,
     response: grantPageSchema,
@@ -106,6 +116,7 @@ export const ROUTES = {
   showGrant: {
     method: 'get',
     path: '/grants/:id',
+    role: 'viewer',
     summary: 'Shows a grant, and why it ended or is refused. Ended grants are kept for 30 days.',
     response: grantSchema,
     errors: NOT_FOUND,
@@ -113,6 +124,7 @@ export const ROUTES = {
   revokeGrant: {
     method: 'delete',
     path: '/grants/:id',
+    role: 'operator',
     summary: 'Ends a grant. The app is disconnected at once.',
     response: grantSchema,
     errors: NOT_FOUND,
@@ -121,6 +133,7 @@ export const ROUTES = {
   listClients: {
     method: 'get',
     path: '/clients',
+    role: 'viewer',
     summary: 'Lists clients that have been connected or are revoked, or one client by its id.',
     query: clientsQuery,
     response: clientPageSchema,
@@ -128,6 +141,7 @@ export const ROUTES = {
   revokeClient: {
     method: 'post',
     path: '/clients/revoke',
+    role: 'operator',
     summary: 'Revokes a client. All its grants end and it cannot be connected.',
     body: () => clientIdBody,
     response: revokedClientSchema,
@@ -136,6 +150,7 @@ export const ROUTES = {
   allowClient: {
     method: 'post',
     path: '/clients/allow',
+    role: 'operator',
     summary: 'Allows a revoked client to be connected again.',
     body: () => clientIdBody,
     response: clientSchema,
@@ -144,6 +159,7 @@ export const ROUTES = {
   listAccounts: {
     method: 'get',
     path: '/accounts',
+    role: 'viewer',
     summary: 'Lists everybody who has signed in, in no particular order.',
     query: accountsQuery,
     response: accountPageSchema,
@@ -151,6 +167,7 @@ export const ROUTES = {
   showAccount: {
     method: 'get',
     path: '/accounts/:id',
+    role: 'viewer',
     summary: 'Shows an account.',
     response: accountSchema,
     errors: NOT_FOUND,
@@ -158,6 +175,7 @@ export const ROUTES = {
   disableAccount: {
     method: 'post',
     path: '/accounts/:id/disable',
+    role: 'administrator',
     summary:
       'Disables an account. All its connections stop working and the person cannot connect. Not found if the account was forgotten.',
     response: accountSchema,
@@ -166,6 +184,7 @@ export const ROUTES = {
   enableAccount: {
     method: 'post',
     path: '/accounts/:id/enable',
+    role: 'administrator',
     summary: 'Lets a person sign in and connect again.',
     response: accountSchema,
     errors: NOT_FOUND,
@@ -173,6 +192,7 @@ export const ROUTES = {
   forgetAccount: {
     method: 'post',
     path: '/accounts/:id/forget',
+    role: 'administrator',
     summary:
       'Ends all connections of a person and deletes name, email address, groups and subject. A disabled account stays disabled.',
     response: forgottenAccountSchema,
@@ -181,6 +201,7 @@ export const ROUTES = {
   mintToken: {
     method: 'post',
     path: '/tokens',
+    role: 'operator',
     summary: 'Mints a token. Only this response contains it.',
     body: newTokenBody,
     status: 201,
@@ -189,6 +210,7 @@ export const ROUTES = {
   listTokens: {
     method: 'get',
     path: '/tokens',
+    role: 'viewer',
     summary: 'Lists minted tokens that have not expired, oldest first.',
     query: tokensQuery,
     response: mintedTokenPageSchema,
@@ -196,6 +218,7 @@ export const ROUTES = {
   revokeToken: {
     method: 'delete',
     path: '/tokens/:id',
+    role: 'operator',
     summary: 'Revokes a minted token. It stops working.',
     response: mintedTokenSchema,
     errors: NOT_FOUND,
@@ -203,12 +226,14 @@ export const ROUTES = {
   listKeys: {
     method: 'get',
     path: '/keys',
+    role: 'viewer',
     summary: 'Lists the published signing keys, newest first.',
     response: signingKeyPageSchema,
   },
   rotateKeys: {
     method: 'post',
     path: '/keys/rotate',
+    role: 'administrator',
     summary:
       'Publishes a new signing key, which replaces the current one. With `atOnce`, every access token stops working.',
     body: () => rotateKeysBody,
@@ -220,18 +245,21 @@ export const ROUTES = {
   listLevels: {
     method: 'get',
     path: '/levels',
+    role: 'viewer',
     summary: 'Lists the permission levels in the settings, the lowest first.',
     response: levelPageSchema,
   },
   listUpstreams: {
     method: 'get',
     path: '/upstreams',
+    role: 'viewer',
     summary: 'Lists the MCP servers in the settings, with their tools and the level of each.',
     response: upstreamPageSchema,
   },
   showUpstream: {
     method: 'get',
     path: '/upstreams/:id',
+    role: 'viewer',
     summary: 'Shows an MCP server in the settings.',
     response: upstreamSchema,
     errors: NOT_FOUND,
@@ -239,6 +267,7 @@ export const ROUTES = {
   listAudit: {
     method: 'get',
     path: '/audit',
+    role: 'viewer',
     summary:
       'Lists audit items, newest first unless `order` is `oldest`. A page can be empty although `next` is present.',
     query: auditQuery,
@@ -247,6 +276,7 @@ export const ROUTES = {
   showOpenApi: {
     method: 'get',
     path: '/openapi.json',
+    role: 'viewer',
     summary: 'Shows this document.',
     response: z.record(z.string(), z.unknown()).meta({ description: 'An OpenAPI 3.1 document.' }),
   },

@@ -2,6 +2,7 @@ import { instructionsFor } from '../../connectors/app-instructions.ts';
 import { audienceText, parseAudienceRule } from '../../connectors/audience.ts';
 import type { NewConnector } from '../../connectors/connectors.ts';
 import type { ViewValues } from '../../pages/pages.ts';
+import { includesRole } from '../../settings/management-roles.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { levelIds, lowestLevel } from '../../permission-levels.ts';
 import {
@@ -15,6 +16,7 @@ import {
 import type { ManagementContext } from '../context.ts';
 import type { ConnectorResource } from '../api/resources.ts';
 import { connectorsQuery, newConnectorBody } from '../api/requests.ts';
+import { ROUTES } from '../api/routes.ts';
 import { upstreamChoice } from '../upstreams.ts';
 import { CONSOLE_PATH } from './address.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
@@ -28,13 +30,13 @@ const PAGE_ITEMS = 100;
 
 export function connectorPages({ page, form }: ConsoleRoutes): void {
   page('/connectors', (context) => showList(context));
-  form('/connectors', create);
+  form('/connectors', ROUTES.createConnector.role, create);
   page('/connectors/:id', showOne);
-  form('/connectors/:id/revoke', async ({ management, ctx }) => {
+  form('/connectors/:id/revoke', ROUTES.revokeConnector.role, async ({ management, ctx }) => {
     const { id } = await revokeConnector(management, String(ctx.params.id));
     seeOther(ctx, `${PATH}/${id}?done=revoked`);
   });
-  form('/connectors/:id/delete', async ({ management, ctx }) => {
+  form('/connectors/:id/delete', ROUTES.deleteConnector.role, async ({ management, ctx }) => {
     await deleteConnector(management, String(ctx.params.id));
     seeOther(ctx, `${PATH}?done=deleted`);
   });
@@ -60,24 +62,25 @@ async function showList(
   } = entries;
   const { identityProviders } = management.settings;
   const providers = identityProviders.map(({ id }) => id).join(', ');
+  const form = {
+    action: PATH,
+    idempotencyKey: createIdempotencyKey(),
+    levels: levelIds(levels),
+    name,
+    level,
+    suggestedLevel,
+    audience: linesIn(entries.audience).join('\n'),
+    ...(identityProviders.length > 1 ? { providers } : {}),
+    maxUses,
+    days,
+    upstreams: upstreamChoice(management.settings),
+    upstream,
+  };
   const values = {
     console: layout(context, 'connectors', rejected?.problem),
     items: items.map(itemOf),
     ...nextPage(PATH, next),
-    form: {
-      action: PATH,
-      idempotencyKey: createIdempotencyKey(),
-      levels: levelIds(levels),
-      name,
-      level,
-      suggestedLevel,
-      audience: linesIn(entries.audience).join('\n'),
-      ...(identityProviders.length > 1 ? { providers } : {}),
-      maxUses,
-      days,
-      upstreams: upstreamChoice(management.settings),
-      upstream,
-    },
+    ...(includesRole(management.role, ROUTES.createConnector.role) ? { form } : {}),
   };
   await management.services.pages.render(ctx, 'console/connectors', values, rejected ? 400 : 200);
 }
@@ -141,8 +144,16 @@ async function showOne(context: ConsoleContext): Promise<void> {
     connector: { ...itemOf(connector), link },
     instructions: isUnusable ? [] : instructionsFor(link, name),
     account: `${management.settings.authUrl}/account`,
-    ...(isUnusable ? { delete: `${PATH}/${id}/delete` } : { revoke: `${PATH}/${id}/revoke` }),
+    ...ending(management, id, isUnusable),
   });
+}
+
+/** Returns the form that ends or deletes a connector, if the person may send it. */
+function ending({ role }: ManagementContext, id: string, isUnusable: boolean) {
+  const [name, required] = isUnusable
+    ? (['delete', ROUTES.deleteConnector.role] as const)
+    : (['revoke', ROUTES.revokeConnector.role] as const);
+  return includesRole(role, required) ? { [name]: `${PATH}/${id}/${name}` } : {};
 }
 
 function itemOf(connector: ConnectorResource): Item {

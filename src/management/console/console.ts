@@ -6,14 +6,15 @@ import { limitRate } from '../../http/rate-limits.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { requireNavigation } from '../../http/fetch-metadata.ts';
 import type { Pages } from '../../pages/pages.ts';
-import type { ManagementContext } from '../context.ts';
+import type { ManagementRole } from '../../settings/management-roles.ts';
+import { type ManagementContext, type ManagementHost, requireRole } from '../context.ts';
 import { connectorPages } from './connector-pages.ts';
 import { CONSOLE_CALLBACK_PATH, CONSOLE_PATH } from './address.ts';
-import type { ConsoleRoutes, FormHandler, Page } from './context.ts';
+import { accountManager, type ConsoleRoutes, type FormHandler, type Page } from './context.ts';
 import { requireForm } from './forms.ts';
 import { healthPage } from './health-page.ts';
 import { listPages } from './list-pages.ts';
-import { closeSession, findSession } from './sessions.ts';
+import { closeSession, findSession, type Session } from './sessions.ts';
 import { serverPages } from './server-pages.ts';
 import { tokenPages } from './token-pages.ts';
 import { type ConsoleSignIn, consoleSignIn, SIGN_IN_PATH } from './sign-in.ts';
@@ -25,14 +26,15 @@ export function isConsolePath(path: string): boolean {
   return path === CONSOLE_PATH || path.startsWith(`${CONSOLE_PATH}/`);
 }
 
-export function adminConsole(management: ManagementContext): Koa.Middleware {
+export function adminConsole(management: ManagementHost): Koa.Middleware {
   const signIn = consoleSignIn(management);
   const router = new Router({ sensitive: true, strict: true });
   router.use(setSecurityHeaders);
   signInRoutes(router, management, signIn);
   const routes: ConsoleRoutes = {
     page: (path, show) => router.get(CONSOLE_PATH + path, pageMiddleware(management, signIn, show)),
-    form: (path, handle) => router.post(CONSOLE_PATH + path, formMiddleware(management, handle)),
+    form: (path, role, handle) =>
+      router.post(CONSOLE_PATH + path, formMiddleware(management, role, handle)),
   };
   routes.page('', async ({ ctx }) => seeOther(ctx, `${CONSOLE_PATH}/connectors`));
   connectorPages(routes);
@@ -40,7 +42,7 @@ export function adminConsole(management: ManagementContext): Koa.Middleware {
   tokenPages(routes);
   listPages(routes);
   healthPage(routes);
-  routes.form('/sign-out', async ({ ctx }) => {
+  routes.form('/sign-out', 'viewer', async ({ ctx }) => {
     await closeSession(management, ctx);
     seeOther(ctx, SIGNED_OUT_PATH);
   });
@@ -55,7 +57,7 @@ export function adminConsole(management: ManagementContext): Koa.Middleware {
 
 function signInRoutes(
   router: Router,
-  { services: { pages, rateLimits } }: ManagementContext,
+  { services: { pages, rateLimits } }: ManagementHost,
   signIn: ConsoleSignIn,
 ): void {
   const guards = [requireNavigation('GET'), limitRate(rateLimits.signIns)];
@@ -71,7 +73,7 @@ function signInRoutes(
 }
 
 function pageMiddleware(
-  management: ManagementContext,
+  management: ManagementHost,
   signIn: ConsoleSignIn,
   show: Page,
 ): Koa.Middleware {
@@ -82,20 +84,29 @@ function pageMiddleware(
   return (ctx) =>
     withRefusalPage(ctx, async () => {
       const session = await findSession(management, ctx);
-      if (session)
-        return show({ management: { ...management, by: session.account.id }, ctx, session });
+      if (session) return show({ management: managementOf(management, session), ctx, session });
       await requirePage(ctx, () => limitSignIns(ctx, () => signIn.start(ctx)));
     });
 }
 
 /** Without a session the form is dropped, so that the person sees the current state before acting again. */
-function formMiddleware(management: ManagementContext, handle: FormHandler): Koa.Middleware {
+function formMiddleware(
+  management: ManagementHost,
+  role: ManagementRole,
+  handle: FormHandler,
+): Koa.Middleware {
   return async (ctx) => {
     const session = await findSession(management, ctx);
     if (!session) return seeOther(ctx, CONSOLE_PATH);
     const form = await requireForm(ctx, session);
-    await handle({ management: { ...management, by: session.account.id }, ctx, session }, form);
+    const context = managementOf(management, session);
+    requireRole(context, role);
+    await handle({ management: context, ctx, session }, form);
   };
+}
+
+function managementOf(host: ManagementHost, { account, role }: Session): ManagementContext {
+  return { ...host, by: accountManager(account.id), role };
 }
 
 function renderNotAdministrator(pages: Pages): Koa.Middleware {

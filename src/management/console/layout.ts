@@ -34,7 +34,7 @@ const DONE = [
 ] as const;
 
 export function layout(
-  { ctx, session }: ConsoleContext,
+  { ctx, session, management }: ConsoleContext,
   section: Section,
   problem?: FormProblem,
 ): Layout {
@@ -43,6 +43,7 @@ export function layout(
     section,
     sections: SECTIONS.map((name) => ({ name, href: `${CONSOLE_PATH}/${name}` })),
     administrator: session.account.name,
+    role: management.role,
     token: session.formToken,
     ...(problem ? { problem } : {}),
     ...(done && !problem ? { done } : {}),

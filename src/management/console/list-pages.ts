@@ -7,6 +7,7 @@ import { findConnector } from '../../connectors/connectors.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { auditEvents } from '../../observability/labels.ts';
+import { includesRole, type ManagementRole } from '../../settings/management-roles.ts';
 import type { Store } from '../../store/store.ts';
 import { changeAccount, forgetAccount, listAccounts } from '../accounts.ts';
 import { accountsQuery, auditQuery, clientsQuery, grantsQuery } from '../api/requests.ts';
@@ -17,6 +18,7 @@ import {
   type Page,
   personName,
 } from '../api/resources.ts';
+import { ROUTES } from '../api/routes.ts';
 import { listAudit } from '../audit-log.ts';
 import { allowClient, listClients, revokeClient } from '../clients.ts';
 import { listGrants, revokeGrant } from '../grants.ts';
@@ -55,7 +57,11 @@ type List<T> = {
   /** What the buttons do. `done` is the key of the message shown afterwards. */
   actions?: Record<
     string,
-    { done: string; act: (management: ManagementContext, id: string) => Promise<unknown> }
+    {
+      role: ManagementRole;
+      done: string;
+      act: (management: ManagementContext, id: string) => Promise<unknown>;
+    }
   >;
 };
 
@@ -70,8 +76,8 @@ export function listPages(routes: ConsoleRoutes): void {
 function addList<T>({ page, form }: ConsoleRoutes, list: List<T>): void {
   const path = `${CONSOLE_PATH}/${list.section}`;
   page(`/${list.section}`, (context) => showList(context, list, path));
-  for (const [name, { done, act }] of Object.entries(list.actions ?? {}))
-    form(`/${list.section}/${name}`, async ({ management, ctx }, { id = '' }) => {
+  for (const [name, { role, done, act }] of Object.entries(list.actions ?? {}))
+    form(`/${list.section}/${name}`, role, async ({ management, ctx }, { id = '' }) => {
       await act(management, id);
       seeOther(ctx, `${path}?done=${done}`);
     });
@@ -82,9 +88,15 @@ async function showList<T>(context: ConsoleContext, list: List<T>, path: string)
   const first = Object.entries(ctx.query).map(([name, value]) => [name, [value].flat()[0] ?? '']);
   const { after: _after, done: _done, ...query }: Query = Object.fromEntries(first);
   const { items, next } = await list.read(management, query, cursorIn(ctx, list.query));
+  const allowed = Object.entries(list.actions ?? {})
+    .filter(([, { role }]) => includesRole(management.role, role))
+    .map(([name]) => `${path}/${name}`);
   await management.services.pages.render(ctx, 'console/list', {
     console: layout(context, list.section),
-    items: items.map(list.item),
+    items: items.map(list.item).map((item) => ({
+      ...item,
+      actions: item.actions.filter(({ action }) => allowed.includes(action)),
+    })),
     ...nextPage(path, next, query),
     filters: list.filters?.(query) ?? [],
     action: path,
@@ -120,8 +132,8 @@ const clients: List<ClientResource> = {
     ],
   }),
   actions: {
-    revoke: { done: 'ended', act: revokeClient },
-    allow: { done: 'allowed', act: allowClient },
+    revoke: { role: ROUTES.revokeClient.role, done: 'ended', act: revokeClient },
+    allow: { role: ROUTES.allowClient.role, done: 'allowed', act: allowClient },
   },
 };
 
@@ -165,7 +177,7 @@ const grants: List<GrantResource> = {
         ? []
         : [{ name: 'endGrant', action: `${CONSOLE_PATH}/grants/end`, id: grant.id }],
   }),
-  actions: { end: { done: 'ended', act: revokeGrant } },
+  actions: { end: { role: ROUTES.revokeGrant.role, done: 'ended', act: revokeGrant } },
 };
 
 const accounts: List<AccountResource> = {
@@ -202,11 +214,16 @@ const accounts: List<AccountResource> = {
   }),
   actions: {
     disable: {
+      role: ROUTES.disableAccount.role,
       done: 'disabled',
       act: (management, id) => changeAccount(management, id, 'disable'),
     },
-    enable: { done: 'enabled', act: (management, id) => changeAccount(management, id, 'enable') },
-    forget: { done: 'forgotten', act: forgetAccount },
+    enable: {
+      role: ROUTES.enableAccount.role,
+      done: 'enabled',
+      act: (management, id) => changeAccount(management, id, 'enable'),
+    },
+    forget: { role: ROUTES.forgetAccount.role, done: 'forgotten', act: forgetAccount },
   },
 };
 
@@ -277,13 +294,13 @@ function outcomeFields({ event, outcome, reason }: AuditItem) {
 function idFields({ by, account, clientId, connector, grantId, names }: NamedAuditItem) {
   const ids = { by, person: account, client: clientId, connector, grant: grantId };
   return Object.entries(ids).flatMap(([label, id]) =>
-    id === undefined ? [] : [idField(label, id, names.get(id))],
+    id === undefined ? [] : [idField(label, id, names.get(accountIdIn(id)))],
   );
 }
 
 /** Looks up each id once. */
 async function findNames(store: Store, items: readonly AuditItem[]): Promise<Map<string, string>> {
-  const people = new Set(items.flatMap(({ by, account }) => [by, account]));
+  const people = new Set(items.flatMap(({ by, account }) => [by && accountIdIn(by), account]));
   const connectors = new Set(items.map(({ connector }) => connector));
   const found = await Promise.all([
     ...[...people].map(async (id = '') => [id, await findPersonName(store, id)] as const),
@@ -292,6 +309,11 @@ async function findNames(store: Store, items: readonly AuditItem[]): Promise<Map
     ),
   ]);
   return new Map(found.flatMap(([id, name]) => (name === undefined ? [] : [[id, name] as const])));
+}
+
+/** Earlier items have the id alone in `by`. */
+function accountIdIn(id: string): string {
+  return id.replace(/^account:/, '');
 }
 
 async function findPersonName(store: Store, id: string): Promise<string | undefined> {

@@ -4,18 +4,19 @@ import type Koa from 'koa';
 import { constantTimeEqual } from '../../constant-time.ts';
 import { type Account, isValidSince } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
-import { isAdministrator } from '../../accounts/entitlement.ts';
+import { consoleRole } from '../../accounts/entitlement.ts';
 import { COOKIE, hostCookieName } from '../../http/cookies.ts';
 import { HttpError } from '../../http/errors.ts';
 import { createFormToken } from '../../http/form-tokens.ts';
 import { KEEP, type Store } from '../../store/store.ts';
+import type { ManagementRole } from '../../settings/management-roles.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { ManagementContext } from '../context.ts';
+import type { ManagementHost } from '../context.ts';
 
 /** Times are seconds since the epoch. */
 type StoredSession = { accountId: string; startedAt: number; seenAt: number; formToken: string };
 
-export type Session = { account: Account; formToken: string };
+export type Session = { account: Account; role: ManagementRole; formToken: string };
 
 const MINUTE = 60;
 const MAX_IDLE_SECONDS = 30 * MINUTE;
@@ -25,7 +26,7 @@ const UPDATE_SECONDS = MINUTE;
 const sessionKey = (id: string) => `console-session:${id}`;
 const SESSION_ID = /^[\w-]{43}$/;
 
-function sessionCookie({ settings }: ManagementContext): string {
+function sessionCookie({ settings }: ManagementHost): string {
   return hostCookieName('gatehouse-console', { isHttps: isHttps(settings) });
 }
 
@@ -35,7 +36,7 @@ export function isHttps({ managementUrl }: Settings): boolean {
 
 /** Replaces this browser's previous session. */
 export async function openSession(
-  management: ManagementContext,
+  management: ManagementHost,
   ctx: Koa.Context,
   account: Account,
 ): Promise<void> {
@@ -54,7 +55,7 @@ export async function openSession(
 
 /** Returns undefined if there is no valid session. Throws 403 if the account is no longer an administrator. */
 export async function findSession(
-  management: ManagementContext,
+  management: ManagementHost,
   ctx: Koa.Context,
 ): Promise<Session | undefined> {
   const { settings, services } = management;
@@ -66,9 +67,11 @@ export async function findSession(
     return undefined;
   const account = await findAccount(store, stored.accountId);
   if (!account || !isValidSince(account, stored.startedAt)) return undefined;
-  if (!isAdministrator(account, settings.management.administrators)) throw notAdministrator();
+  // The settings and the account decide at every request, so a lowered role also applies to open sessions.
+  const role = consoleRole(account, settings.management.administrators);
+  if (!role) throw notAdministrator();
   if (now >= stored.seenAt + UPDATE_SECONDS) await updateLastSeen(store, id, now);
-  return { account, formToken: stored.formToken };
+  return { account, role, formToken: stored.formToken };
 }
 
 /** Does not recreate a session that was deleted in the meantime. */
@@ -78,7 +81,7 @@ async function updateLastSeen(store: Store, id: string, now: number): Promise<vo
   );
 }
 
-export async function closeSession(management: ManagementContext, ctx: Koa.Context): Promise<void> {
+export async function closeSession(management: ManagementHost, ctx: Koa.Context): Promise<void> {
   const id = sessionId(management, ctx);
   if (id !== undefined) await management.services.store.delete(sessionKey(id));
   ctx.cookies.set(sessionCookie(management), null, { ...COOKIE, signed: false });
@@ -94,7 +97,7 @@ export function requireConsoleForm({ formToken }: Session, token = ''): void {
   throw new HttpError(403, 'forbidden', 'the form does not belong to this session');
 }
 
-function sessionId(management: ManagementContext, ctx: Koa.Context): string | undefined {
+function sessionId(management: ManagementHost, ctx: Koa.Context): string | undefined {
   const id = ctx.cookies.get(sessionCookie(management), { signed: false }) ?? '';
   return SESSION_ID.test(id) ? id : undefined;
 }

@@ -1,6 +1,6 @@
 import type Koa from 'koa';
 import { accountLifetime } from '../../accounts/account.ts';
-import { isAdministrator } from '../../accounts/entitlement.ts';
+import { consoleRole } from '../../accounts/entitlement.ts';
 import { recordAudit } from '../../audit/audit.ts';
 import { hostCookieName } from '../../http/cookies.ts';
 import { seeOther } from '../../http/see-other.ts';
@@ -17,8 +17,9 @@ import {
   startSignIn,
   startSignInAt,
 } from '../../identity-providers/sign-in.ts';
-import type { ManagementContext } from '../context.ts';
+import type { ManagementHost } from '../context.ts';
 import { CONSOLE_CALLBACK_PATH, CONSOLE_PATH } from './address.ts';
+import { accountManager } from './context.ts';
 import { isHttps, notAdministrator, openSession } from './sessions.ts';
 
 export const SIGN_IN_PATH = `${CONSOLE_PATH}/sign-in`;
@@ -37,7 +38,7 @@ export type ConsoleSignIn = {
 const SIGN_IN = { to: 'console', action: SIGN_IN_PATH } as const;
 const SWITCH = { parameters: { prompt: 'switch' }, returnTo: CONSOLE_PATH } as const;
 
-export function consoleSignIn(management: ManagementContext): ConsoleSignIn {
+export function consoleSignIn(management: ManagementHost): ConsoleSignIn {
   const { settings, services } = management;
   const site = signInSite(management);
   const cookie: LoginCookie = {
@@ -61,9 +62,15 @@ export function consoleSignIn(management: ManagementContext): ConsoleSignIn {
       return handleCallback(site, ctx, pending, async (account, returnTo = CONSOLE_PATH) => {
         const { id, disabledAt } = account;
         const { administrators } = settings.management;
-        const isAllowed = disabledAt === undefined && isAdministrator(account, administrators);
+        const isAllowed =
+          disabledAt === undefined && consoleRole(account, administrators) !== undefined;
         const outcome = isAllowed ? 'done' : 'refused';
-        await recordAudit(services, { event: 'console_sign_in', account: id, by: id, outcome });
+        await recordAudit(services, {
+          event: 'console_sign_in',
+          account: id,
+          by: accountManager(id),
+          outcome,
+        });
         if (!isAllowed) throw notAdministrator();
         await openSession(management, ctx, account);
         seeOther(ctx, returnTo);
@@ -72,7 +79,7 @@ export function consoleSignIn(management: ManagementContext): ConsoleSignIn {
   };
 }
 
-function signInSite({ settings, services }: ManagementContext): SignInSite {
+function signInSite({ settings, services }: ManagementHost): SignInSite {
   const { store, metrics, auditLog, pages, keys, now } = services;
   return {
     store,

@@ -1,11 +1,13 @@
 import { tokenExample } from '../../connectors/app-instructions.ts';
 import type { ViewValues } from '../../pages/pages.ts';
+import { includesRole } from '../../settings/management-roles.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { mintedAudience, type NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
 import { levelIds, lowestLevel } from '../../permission-levels.ts';
 import type { ManagementContext } from '../context.ts';
 import type { MintedTokenResource } from '../api/resources.ts';
 import { newTokenBody, tokensQuery } from '../api/requests.ts';
+import { ROUTES } from '../api/routes.ts';
 import { listTokens, mintToken, revokeToken } from '../minted-tokens.ts';
 import { upstreamChoice } from '../upstreams.ts';
 import { CONSOLE_PATH } from './address.ts';
@@ -29,8 +31,8 @@ const PAGE_ITEMS = 50;
 
 export function tokenPages({ page, form }: ConsoleRoutes): void {
   page('/tokens', (context) => show(context));
-  form('/tokens', mint);
-  form('/tokens/revoke', async ({ management, ctx }, { id = '' }) => {
+  form('/tokens', ROUTES.mintToken.role, mint);
+  form('/tokens/revoke', ROUTES.revokeToken.role, async ({ management, ctx }, { id = '' }) => {
     await revokeToken(management, id);
     seeOther(ctx, `${PATH}?done=ended`);
   });
@@ -47,20 +49,23 @@ async function show(
   const { items, next } = await listTokens(management, { limit: PAGE_ITEMS, after });
   const { levels } = management.settings;
   const { name = '', level = lowestLevel(levels), days = '', upstream = '' } = form;
+  const create = {
+    action: PATH,
+    idempotencyKey: createIdempotencyKey(),
+    levels: levelIds(levels),
+    name,
+    level,
+    days,
+    upstreams: upstreamChoice(management.settings),
+    upstream,
+  };
   const values = {
     console: layout(context, 'tokens', problem),
-    items: items.map(itemOf),
+    items: items.map((item) =>
+      itemOf(item, includesRole(management.role, ROUTES.revokeToken.role)),
+    ),
     ...nextPage(PATH, next),
-    form: {
-      action: PATH,
-      idempotencyKey: createIdempotencyKey(),
-      levels: levelIds(levels),
-      name,
-      level,
-      days,
-      upstreams: upstreamChoice(management.settings),
-      upstream,
-    },
+    ...(includesRole(management.role, ROUTES.mintToken.role) ? { form: create } : {}),
     ...(minted ? { minted } : {}),
   };
   await management.services.pages.render(ctx, 'console/tokens', values, problem ? 400 : 200);
@@ -99,7 +104,7 @@ function parseForm(
   return { problem: member === 'expiresIn' ? 'days' : 'other' };
 }
 
-function itemOf(token: MintedTokenResource): Values['items'][number] {
+function itemOf(token: MintedTokenResource, mayRevoke: boolean): Values['items'][number] {
   const { id, name, lastFour, keyReplaced } = token;
   return {
     title: name,
@@ -114,6 +119,6 @@ function itemOf(token: MintedTokenResource): Values['items'][number] {
       textField('endsIn', `…${lastFour}`),
       codeField('id', id),
     ],
-    actions: [{ name: 'revokeToken', action: `${PATH}/revoke`, id }],
+    actions: mayRevoke ? [{ name: 'revokeToken', action: `${PATH}/revoke`, id }] : [],
   };
 }
