@@ -62,7 +62,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   'dpop/': BELOW_RECORDS,
   'clients/': BELOW_RECORDS,
   'connections/': [...BELOW_RECORDS, 'accounts/', 'audit/', 'connectors/', 'grants/'],
-  'identity-providers/': [...BELOW_RECORDS, 'http/', 'pages/', 'accounts/', 'audit/'],
+  'identity-providers/': [...BELOW_RECORDS, 'http/', 'pages/', 'accounts/', 'audit/', 'keys/'],
   'services.ts': BELOW_SERVICES,
   'authorization-server/metadata.ts': BELOW_HOSTS,
   'authorization-server/error-page.ts': BELOW_HOSTS,

@@ -32,6 +32,10 @@ export type Account = Claims & {
   disabledAt?: number;
   /** Earlier sign-ins and grants are invalid. Set when the account is forgotten or enabled again; never decreases. */
   overBefore?: number;
+  /** Earlier sign-ins are invalid, but not the grants approved in them. Set when the identity provider ends the person's sessions. */
+  sessionsOverBefore?: number;
+  /** Times of sign-ins whose session at the identity provider ended. */
+  endedSignIns?: number[];
   /** Personal data is erased: issuer, subject, name and groups are empty. */
   forgottenAt?: number;
 };
@@ -52,19 +56,59 @@ export function isValidSince({ disabledAt, overBefore = 0 }: Account, madeAt: nu
   return disabledAt === undefined && madeAt >= overBefore;
 }
 
+/** Whether a session that a sign-in of this time (seconds since the epoch) opened is still valid. */
+export function isSessionValid(account: Account, signedInAt: number): boolean {
+  const { sessionsOverBefore = 0, endedSignIns } = account;
+  const isEnded = signedInAt < sessionsOverBefore || endedSignIns?.includes(signedInAt) === true;
+  return !isEnded && isValidSince(account, signedInAt);
+}
+
+/** Sessions of this second end too, because a sign-in may have preceded. */
+export function withSessionsEnded(account: Account, now: number): Account {
+  const { sessionsOverBefore = 0, endedSignIns: _, ...others } = account;
+  return { ...others, sessionsOverBefore: Math.max(Math.floor(now) + 1, sessionsOverBefore) };
+}
+
+export const MAX_ENDED_SIGN_INS = 100;
+
+/** Ends the sessions that sign-ins at these times opened. If there are too many to list, ends all sessions. */
+export function withSignInsEnded(
+  account: Account,
+  signIns: readonly number[],
+  now: number,
+): Account {
+  const endedSignIns = [...new Set([...(account.endedSignIns ?? []), ...signIns])];
+  const isFull = Math.max(signIns.length, endedSignIns.length) >= MAX_ENDED_SIGN_INS;
+  return isFull ? withSessionsEnded(account, now) : { ...account, endedSignIns };
+}
+
+/** What an administrator or the identity provider ended. Survives a new sign-in. */
+function endedParts({
+  disabledAt,
+  overBefore,
+  sessionsOverBefore,
+  endedSignIns,
+}: Partial<Account>) {
+  return {
+    ...(disabledAt === undefined ? {} : { disabledAt }),
+    ...(overBefore === undefined ? {} : { overBefore }),
+    ...(sessionsOverBefore === undefined ? {} : { sessionsOverBefore }),
+    ...(endedSignIns === undefined ? {} : { endedSignIns }),
+  };
+}
+
 /** Returns the record after a sign-in. A disabled account stays disabled. */
 export function withSignIn(
   current: Account | undefined,
   identity: Identity & { id: string },
   now: number,
 ): Account {
-  const { disabledAt, overBefore, vouched } = current ?? {};
+  const { vouched } = current ?? {};
   return {
     ...identity,
     signedInAt: Math.floor(now),
     ...(vouched === undefined ? {} : { vouched }),
-    ...(disabledAt === undefined ? {} : { disabledAt }),
-    ...(overBefore === undefined ? {} : { overBefore }),
+    ...endedParts(current ?? {}),
   };
 }
 
@@ -78,7 +122,6 @@ export function withAssertion(
   { id, issuer, subject, ...asserted }: AssertedIdentity & { id: string },
   now: number,
 ): Account {
-  const { disabledAt, overBefore } = current ?? {};
   const known = current?.forgottenAt === undefined ? current : undefined;
   const unknown = { name: subject, emailVerified: false, groups: [] };
   const vouched = mergedClaims(known?.vouched ?? unknown, asserted);
@@ -91,8 +134,7 @@ export function withAssertion(
     vouched,
     neverSignedIn: true,
     signedInAt: known?.signedInAt ?? Math.floor(now),
-    ...(disabledAt === undefined ? {} : { disabledAt }),
-    ...(overBefore === undefined ? {} : { overBefore }),
+    ...endedParts(current ?? {}),
   };
 }
 
@@ -156,6 +198,13 @@ export function forgottenAccount(
 }
 
 const DAY_SECONDS = 86_400;
+/** Longer than a session of the console. */
+const MIN_SESSION_SECONDS = DAY_SECONDS / 2;
+
+/** In seconds. No session lasts longer. */
+export function sessionLifetime({ lifetimes }: Pick<Settings, 'lifetimes'>): number {
+  return Math.max(lifetimes.session, MIN_SESSION_SECONDS);
+}
 
 /** In seconds. Longer than every grant that can be made in the session of the last sign-in. */
 export function accountLifetime({ lifetimes }: Pick<Settings, 'lifetimes'>): number {

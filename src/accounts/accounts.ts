@@ -13,6 +13,8 @@ import {
   withSignIn,
   type AssertedIdentity,
   withAssertion,
+  withSessionsEnded,
+  withSignInsEnded,
 } from './account.ts';
 
 /** Carries the id of an account that was disabled, enabled or forgotten, or whose claims changed. */
@@ -148,6 +150,19 @@ export function forgetAccount(
   return change(store, id, ttl, (account) =>
     account.forgottenAt === undefined ? forgottenAccount(account, now) : undefined,
   );
+}
+
+/** Ends all sessions of the person, or those that sign-ins at these times opened. Grants stay valid. Undefined if there is no account. */
+export async function endSessions(
+  store: Store,
+  id: string,
+  { now, ttl }: WriteOptions,
+  signIns?: readonly number[],
+): Promise<Account | undefined> {
+  const changed = await change(store, id, ttl, (account) =>
+    signIns ? withSignInsEnded(account, signIns, now) : withSessionsEnded(account, now),
+  );
+  return changed?.account;
 }
 
 async function change(

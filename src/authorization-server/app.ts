@@ -1,6 +1,6 @@
 import { Router } from '@koa/router';
 import type Koa from 'koa';
-import { accountLifetime } from '../accounts/account.ts';
+import { accountLifetime, sessionLifetime } from '../accounts/account.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
 import { HttpError } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
@@ -12,6 +12,7 @@ import { cookieSignatures } from '../keys/cookie-signatures.ts';
 import { keyRing } from '../keys/key-ring.ts';
 import type { Services } from '../services.ts';
 import type { Settings } from '../settings/settings.ts';
+import { backchannelLogout } from './backchannel-logout.ts';
 import { clientEndpoints } from './client-endpoints.ts';
 import { pageInsteadOfRedirect, pageInsteadOfScript } from './engine/authorization-errors.ts';
 import {
@@ -75,6 +76,7 @@ export async function authorizationServer(
       isHttps: settings.authUrl.startsWith('https:'),
       accountKey: keys.accountIds,
       accountLifetime: accountLifetime(settings),
+      sessionLifetime: sessionLifetime(settings),
       hasSharedCallback: true,
     },
   };
@@ -98,6 +100,7 @@ export async function authorizationServer(
     signingKeys.publicJwks,
   );
   authorization(router, context);
+  backchannelLogout(router, context);
   clientEndpoints(router, {
     engine: engine.middleware,
     introspects,

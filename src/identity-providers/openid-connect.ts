@@ -8,6 +8,7 @@ import { checkClient } from './client-check.ts';
 import { notSetUp, notTrusted, permanentDiscoveryFailure, UNAVAILABLE } from './errors.ts';
 import { fetchFromProvider } from './fetch.ts';
 import { exchangeCode, providerClient, TIMEOUT_SECONDS, type Tokens } from './oauth-client.ts';
+import { isSessionId, logoutTokenVerifier } from './logout-token.ts';
 import type { ProtocolClient } from './provider.ts';
 
 export function openOpenidProvider(
@@ -37,8 +38,14 @@ export function openOpenidProvider(
         pkceCodeVerifier: verifier,
         idTokenExpected: true,
       });
-      return identityOf(settings, await claimsOf(await discovered(), tokens));
+      return {
+        ...identityOf(settings, await claimsOf(await discovered(), tokens)),
+        ...sidOf(tokens),
+      };
     },
+    verifyLogoutToken: logoutTokenVerifier(settings, async () =>
+      (await discovered()).serverMetadata(),
+    ),
     checkClient: () => checkClient(client),
   };
 }
@@ -110,6 +117,11 @@ async function claimsOf(config: openid.Configuration, tokens: Tokens): Promise<C
   // `email_verified` is valid only together with the `email` of the same source.
   const { email, email_verified } = claims.email === undefined ? userInfo : claims;
   return { ...userInfo, ...claims, email, email_verified };
+}
+
+function sidOf(tokens: Tokens): { sid?: string } {
+  const sid = tokens.claims()?.sid;
+  return isSessionId(sid) ? { sid } : {};
 }
 
 function identityOf({ groupsClaim, issuer }: IdentityProviderSettings, claims: Claims): Identity {

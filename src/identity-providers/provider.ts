@@ -7,6 +7,7 @@ import type { Settings } from '../settings/settings.ts';
 import { deriveKey } from '../store/key-derivation.ts';
 import type { ClientCheck } from './client-check.ts';
 import { openGithub } from './github.ts';
+import type { LogoutToken } from './logout-token.ts';
 import { openOpenidProvider } from './openid-connect.ts';
 
 /** Values that a response must match. Stored for one browser and used once. */
@@ -17,12 +18,17 @@ export type LoginPrompt = 'login' | 'switch';
 
 export type LoginParameters = { prompt?: LoginPrompt; uiLocales?: string; loginHint?: string };
 
+/** `sid` is the id of the person's session at the provider (OpenID Connect Front-Channel Logout 1.0 section 3). */
+export type SignedInIdentity = Identity & { sid?: string };
+
 /** The protocol of one kind of provider. */
 export type ProtocolClient = {
   /** Returns the URL of the authentication request. */
   authorizationUrl: (loginState: LoginState, parameters?: LoginParameters) => Promise<URL>;
   /** Exchanges the code in the callback's query for the person's identity. Rejects with an HttpError. */
-  identify: (query: string, loginState: LoginState) => Promise<Identity>;
+  identify: (query: string, loginState: LoginState) => Promise<SignedInIdentity>;
+  /** Validates a logout token. Rejects with an HttpError. Undefined if the protocol has none. */
+  verifyLogoutToken?: (token: string, now: number) => Promise<LogoutToken>;
   /** Checks whether the provider accepts Gatehouse as a client. Never rejects. */
   checkClient: () => Promise<ClientCheck>;
 };
@@ -34,6 +40,8 @@ export type IdentityProvider = ProtocolClient & {
   issuer: string;
   /** In lower case. */
   emailDomains: readonly string[];
+  /** What a logout token ends besides sessions. */
+  backchannelLogout: IdentityProviderSettings['backchannelLogout'];
 };
 
 /** Never empty. Each provider of a list has an id; a single one has none. */
@@ -53,13 +61,14 @@ export function openIdentityProvider(
   settings: IdentityProviderSettings,
   callbackUrl: string,
 ): IdentityProvider {
-  const { id, listed, name, issuer, emailDomains, kind } = settings;
+  const { id, listed, name, issuer, emailDomains, backchannelLogout, kind } = settings;
   const open = kind === 'github' ? openGithub : openOpenidProvider;
   return {
     ...(listed ? { id } : {}),
     ...(name === undefined ? {} : { name }),
     issuer,
     emailDomains,
+    backchannelLogout,
     ...open(settings, callbackUrl),
   };
 }

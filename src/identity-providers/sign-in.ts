@@ -11,6 +11,7 @@ import { seeOther } from '../http/see-other.ts';
 import type { Pages, ViewValues } from '../pages/pages.ts';
 import { NOT_SET_UP, STOPPED, UNAVAILABLE } from './errors.ts';
 import { consumePendingLogin, savePendingLogin, uidOfState } from './login-state.ts';
+import { addSignIn } from './provider-sessions.ts';
 import {
   createLoginState,
   findDefaultProvider,
@@ -30,6 +31,8 @@ export type SignInSite = AuditServices & {
   accountKey: KeyObject;
   /** In seconds. */
   accountLifetime: number;
+  /** In seconds. */
+  sessionLifetime: number;
   /** Whether the redirect URI is that of several sites. Then `state` contains the uid for `forwardCallback`. */
   hasSharedCallback: boolean;
   /** Renders the provider choice in place of the view `sign-in`. Failures of a provider are error pages then. */
@@ -123,7 +126,7 @@ export function forwardCallback(
   seeOther(ctx, pathOfProvider(`${pathOf(uid)}/callback`, id) + ctx.search);
 }
 
-/** Handles the response at a provider's callback and calls `done` with the account. If the provider failed, shows the provider choice. */
+/** Handles the response at a provider's callback and calls `done` with the account. Its session must begin at `signedInAt`. If the provider failed, shows the provider choice. */
 export function handleCallback(
   site: SignInSite,
   ctx: Koa.Context,
@@ -134,9 +137,13 @@ export function handleCallback(
   return offerChoiceOnFailure(site, ctx, loginRequest, provider, async () => {
     const state = String(ctx.query.state ?? '');
     const login = await consumePendingLogin(site, loginRequest.uid, state, provider);
-    const identity = await provider.identify(ctx.search, login);
+    const { sid, ...identity } = await provider.identify(ctx.search, login);
     const { store, accountKey, accountLifetime: ttl } = site;
     const account = await saveAccount(store, accountKey, identity, { now: site.now(), ttl });
+    if (sid !== undefined) {
+      const signIn = { account: account.id, at: account.signedInAt };
+      await addSignIn(store, { issuer: identity.issuer, sid }, signIn, site.sessionLifetime);
+    }
     rememberProvider(site, ctx, provider);
     await recordAudit(site, {
       event: 'signed_in',

@@ -104,6 +104,7 @@ export const auditEvents = [
   'account_disabled',
   'account_enabled',
   'account_forgotten',
+  'backchannel_logout',
   'call',
   'client_allowed',
   'client_registered',

@@ -63,6 +63,11 @@ const properties = {
     .describe(
       'E-mail domains that this provider owns. Rules about their addresses accept no other provider or trusted issuer. Subdomains are separate domains. With several providers, a `login_hint` in one of the domains goes directly to this provider. With `github`, a verified address in one of them is used in place of the primary address.',
     ),
+  backchannelLogout: z.enum(['sessions', 'connections']).optional().meta({
+    description:
+      "What a logout token of the provider ends: the person's sessions, or also the connections of their apps. Register `{authUrl}/backchannel-logout` at the provider, in a list `{authUrl}/backchannel-logout/<id>`. Not for `github`.",
+    defaultText: '`sessions`',
+  }),
 };
 
 type ProviderInput = z.output<z.ZodObject<typeof properties>>;
@@ -87,6 +92,11 @@ function conflictsIn(given: ProviderInput): [key: keyof ProviderInput, expected:
       'groupsClaim',
       'no value, because GitHub has no claims; organizations: true reads the organizations of a person',
     ],
+    [
+      isGithub && given.backchannelLogout !== undefined,
+      'backchannelLogout',
+      'no value, because GitHub sends no logout tokens',
+    ],
   ];
   return conflicts.filter(([isWrong]) => isWrong).map(([, key, expected]) => [key, expected]);
 }
@@ -105,6 +115,7 @@ function withDefaults<Given extends ProviderInput>(given: Given, listed: boolean
     scopes: given.scopes ?? (isGithub ? github : OPENID_SCOPES),
     groupsClaim: given.groupsClaim ?? 'groups',
     organizations,
+    backchannelLogout: given.backchannelLogout ?? ('sessions' as const),
   };
 }
 

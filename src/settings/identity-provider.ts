@@ -26,6 +26,8 @@ export type IdentityProvider = {
   switchAccountPrompt: 'login' | 'select_account';
   /** E-mail domains that this provider owns, in lower case. */
   emailDomains: string[];
+  /** What a logout token ends (OpenID Connect Back-Channel Logout 1.0): sessions, or also the person's connections. */
+  backchannelLogout: 'sessions' | 'connections';
   embedded: boolean;
 };
 

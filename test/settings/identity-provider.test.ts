@@ -27,6 +27,7 @@ describe('the identity provider', () => {
         scopes: ['openid', 'profile', 'email'],
         groupsClaim: 'groups',
         switchAccountPrompt: 'login',
+        backchannelLogout: 'sessions',
         embedded: true,
       },
     ]);

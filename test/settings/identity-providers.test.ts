@@ -121,6 +121,11 @@ describe('several identity providers', () => {
       'identityProviders[0].groupsClaim',
       /organizations/,
     ],
+    'back-channel logout at GitHub': [
+      [{ ...GITHUB, backchannelLogout: 'connections' }],
+      'identityProviders[0].backchannelLogout',
+      /GitHub sends no logout tokens/,
+    ],
     'GitHub without a secret': [
       [EXAMPLE, { ...GITHUB, clientSecret: undefined }],
       'identityProviders[1].clientSecret',

@@ -132,7 +132,13 @@ function settings({ example, partners, github, nobodyThere }: Providers): System
           emailDomains: ['example.com'],
           ...OPENID_CLIENT,
         },
-        { id: 'partners', name: 'Partners', issuer: partners.issuer, ...OPENID_CLIENT },
+        {
+          id: 'partners',
+          name: 'Partners',
+          issuer: partners.issuer,
+          backchannelLogout: 'connections',
+          ...OPENID_CLIENT,
+        },
         {
           id: 'github',
           kind: 'github',
@@ -149,7 +155,12 @@ function settings({ example, partners, github, nobodyThere }: Providers): System
           ...OPENID_CLIENT,
         },
       ],
-      management: { administrators: [{ subject: PERSON.sub, provider: 'github' }] },
+      management: {
+        administrators: [
+          { subject: PERSON.sub, provider: 'github' },
+          { subject: 'administrator', provider: 'example' },
+        ],
+      },
       entitlements: [
         { match: { group: 'analysts', provider: 'partners' }, level: 'full' },
         { match: { emailDomain: 'example.com' }, level: 'operations' },

@@ -1,6 +1,7 @@
 // An OpenID provider whose signatures, claims and responses tests control.
 import { createServer, type RequestListener } from 'node:http';
 import { text } from 'node:stream/consumers';
+import { randomUUID } from 'node:crypto';
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import { listenOnLoopback } from './loopback-server.ts';
 import type { SystemOptions } from './system.ts';
@@ -23,11 +24,19 @@ export type OpenIdProvider = {
   setBehaviour: (behaviour: Behaviour) => void;
   /** Signs the person in; returns the URL of the callback. */
   approve: (authorization: URL) => URL;
+  /** A logout token (OpenID Connect Back-Channel Logout 1.0 section 2.4). `claims` override the normal ones. */
+  logoutToken: (claims: JWTPayload, options?: LogoutTokenOptions) => Promise<string>;
+  /** The key of the signature `stranger`. */
+  strangerJwk: object;
   requests: string[];
   /** The forms sent to the token endpoint. */
   exchanges: URLSearchParams[];
   stop: () => Promise<void>;
 };
+
+export type LogoutTokenOptions = Pick<Behaviour, 'signature'> & { typ?: string; kid?: string };
+
+export const LOGOUT_EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 
 export const OPENID_CLIENT = {
   clientId: 'gatehouse',
@@ -50,22 +59,44 @@ export function openIdSettings(
 let keys: Promise<Keys> | undefined;
 
 type PrivateKey = Awaited<ReturnType<typeof generateKeyPair>>['privateKey'];
-type Keys = { ours: PrivateKey; stranger: PrivateKey; jwk: object };
+type Keys = { ours: PrivateKey; stranger: PrivateKey; jwk: object; strangerJwk: object };
 
 async function generateKeys(): Promise<Keys> {
   const ours = await generateKeyPair('RS256', { extractable: true });
   const stranger = await generateKeyPair('RS256');
-  const jwk = { ...(await exportJWK(ours.publicKey)), kid: 'one', alg: 'RS256', use: 'sig' };
-  return { ours: ours.privateKey, stranger: stranger.privateKey, jwk };
+  const [jwk, strangerJwk] = await Promise.all(
+    [ours, stranger].map(async ({ publicKey }) => ({
+      ...(await exportJWK(publicKey)),
+      alg: 'RS256',
+      use: 'sig',
+    })),
+  );
+  return {
+    ours: ours.privateKey,
+    stranger: stranger.privateKey,
+    jwk: { ...jwk, kid: 'one' },
+    strangerJwk: { ...strangerJwk, kid: 'two' },
+  };
 }
 
 export async function startOpenIdProvider(): Promise<OpenIdProvider> {
   keys ??= generateKeys();
-  const { ours, stranger, jwk } = await keys;
+  const { ours, stranger, jwk, strangerJwk } = await keys;
   const requests: string[] = [];
   const exchanges: URLSearchParams[] = [];
   let behaviour: Behaviour = {};
 
+  const sign = async (claims: JWTPayload, { signature, typ, kid = 'one' }: LogoutTokenOptions) => {
+    if (signature === 'none') return new UnsecuredJWT(claims).encode();
+    const jwt = new SignJWT(claims);
+    const type = typ === undefined ? {} : { typ };
+    if (signature === 'secret')
+      return jwt
+        .setProtectedHeader({ alg: 'HS256', ...type })
+        .sign(Buffer.from(OPENID_CLIENT.clientSecret));
+    const key = signature === 'stranger' ? stranger : ours;
+    return jwt.setProtectedHeader({ alg: 'RS256', kid, ...type }).sign(key);
+  };
   const idToken = async (code: string) => {
     const now = Math.floor(Date.now() / 1000);
     const right = {
@@ -75,14 +106,7 @@ export async function startOpenIdProvider(): Promise<OpenIdProvider> {
       exp: now + 300,
       ...signedInBy(code),
     };
-    const claims = { ...right, ...behaviour.claims };
-    if (behaviour.signature === 'none') return new UnsecuredJWT(claims).encode();
-    if (behaviour.signature === 'secret')
-      return new SignJWT(claims)
-        .setProtectedHeader({ alg: 'HS256' })
-        .sign(Buffer.from(OPENID_CLIENT.clientSecret));
-    const key = behaviour.signature === 'stranger' ? stranger : ours;
-    return new SignJWT(claims).setProtectedHeader({ alg: 'RS256', kid: 'one' }).sign(key);
+    return sign({ ...right, ...behaviour.claims }, behaviour);
   };
   const answers: Record<string, (sent: URLSearchParams) => Promise<[number, object]>> = {
     '/.well-known/openid-configuration': async () => [200, metadata(issuer)],
@@ -118,6 +142,19 @@ export async function startOpenIdProvider(): Promise<OpenIdProvider> {
     exchanges,
     setBehaviour: (next) => {
       behaviour = next;
+    },
+    strangerJwk,
+    async logoutToken(claims, options = {}) {
+      const now = Math.floor(Date.now() / 1000);
+      const right = {
+        iss: issuer,
+        aud: OPENID_CLIENT.clientId,
+        iat: now,
+        exp: now + 120,
+        jti: randomUUID(),
+        events: { [LOGOUT_EVENT]: {} },
+      };
+      return sign({ ...right, ...claims }, { typ: 'logout+jwt', ...options });
     },
     approve: (authorization) => approveAs('subject-1', authorization),
     stop,

@@ -162,15 +162,17 @@ const { Check, Prompt } = interactionPolicy;
 /**
  * The engine's `interactions.policy`: login without a valid session, and consent for every authorization. A grant is valid only in the
  * interaction that approved it, so consent for one connector never covers another. A session lasts `session` seconds from the sign-in, and ends
- * when the account is disabled.
+ * when the account is disabled or the identity provider ends it.
  */
 export function interactionPrompts(session: number): Policy.Prompt[] {
   const signIn = new Check('no_session', 'sign-in is required', 'interaction_required', (ctx) => {
     const { session: browser, result } = ctx.oidc;
-    const overBefore = Number(ctx.oidc.account?.overBefore ?? 0);
-    // The account may have been disabled and enabled again since the sign-in of this interaction.
-    const isExpired =
-      (!result?.login && browser?.past(session)) || Number(browser?.loginTs) < overBefore;
+    const { hasSession } = (ctx.oidc.account ?? {}) as {
+      hasSession?: (signedInAt: number) => boolean;
+    };
+    // The account may have been disabled and enabled again since the sign-in of this interaction, or signed out by the identity provider.
+    const isEnded = hasSession?.(Number(browser?.loginTs)) === false;
+    const isExpired = isEnded || (!result?.login && browser?.past(session));
     return browser?.accountId === undefined || isExpired
       ? Check.REQUEST_PROMPT
       : Check.NO_NEED_TO_PROMPT;

@@ -1,7 +1,7 @@
 // The configuration of oidc-provider: OAuth 2.1 for MCP clients, with every unused feature disabled.
 import type { JWK } from 'jose';
 import type { Adapter, Configuration, KoaContextWithOIDC } from 'oidc-provider';
-import type { Account } from '../../accounts/account.ts';
+import { type Account, isSessionValid } from '../../accounts/account.ts';
 import { highestLevelIn, levelIds, type Levels, OFFLINE_ACCESS } from '../../permission-levels.ts';
 import { CLIENT_AUTH_METHODS, ENDPOINTS, JWT_BEARER } from '../metadata.ts';
 import type { ClientMetadataDocuments } from './client-metadata-documents.ts';
@@ -104,8 +104,8 @@ export function configuration(
     findAccount: mapStoreErrors(async (_ctx: unknown, id: string) => {
       const account = await options.readAccount(id);
       if (!account || account.disabledAt !== undefined) return undefined;
-      const { overBefore } = account;
-      return { accountId: id, claims: () => ({ sub: id }), overBefore };
+      const hasSession = (signedInAt: number) => isSessionValid(account, signedInAt);
+      return { accountId: id, claims: () => ({ sub: id }), hasSession };
     }),
     loadExistingGrant: async (ctx) => {
       const grantId = approvedGrantId(ctx);

@@ -1,6 +1,6 @@
 // Sign-in to the account page, outside of any interaction. The session is the engine's.
 import type Koa from 'koa';
-import { type Account, isValidSince } from '../../accounts/account.ts';
+import { type Account, isSessionValid } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
 import { hostCookieName } from '../../http/cookies.ts';
 import { HttpError } from '../../http/errors.ts';
@@ -39,7 +39,7 @@ export async function findAccountSession(
   if (accountId === undefined || loginTs === undefined || session.past(settings.lifetimes.session))
     return undefined;
   const account = await findAccount(services.store, accountId);
-  return account && isValidSince(account, loginTs) ? { account, sessionUid: uid } : undefined;
+  return account && isSessionValid(account, loginTs) ? { account, sessionUid: uid } : undefined;
 }
 
 /** Redirects to the identity provider or shows the provider choice. `switch` asks for another account. */
@@ -90,12 +90,11 @@ export async function completeAccountSignIn(
   const uid = requireLoginUid(ctx, loginCookie(context));
   const pending = { uid, to: 'account', action: SIGN_IN_PATH } as const;
   await handleCallback(context.site, ctx, pending, async (account) => {
-    const now = Math.floor(context.services.now());
-    requireEnabledBefore(account, now);
+    requireEnabledBefore(account);
     clearLoginCookie(ctx, loginCookie(context));
     if (account.disabledAt !== undefined)
       throw new HttpError(403, 'account_disabled', 'the account was disabled');
-    await openSession(context, ctx, account.id, now);
+    await openSession(context, ctx, account);
     seeOther(ctx, ACCOUNT_PATH);
   });
 }
@@ -104,15 +103,14 @@ export async function completeAccountSignIn(
 async function openSession(
   { settings, engine }: InteractionContext,
   ctx: Koa.Context,
-  accountId: string,
-  now: number,
+  { id: accountId, signedInAt: loginTs }: Account,
 ): Promise<void> {
   const provider = engine.provider();
   const sessionLifetime = settings.lifetimes.session;
   const session = await provider.Session.get(ctx);
   session.resetIdentifier();
   if (session.accountId !== accountId) session.authorizations = {};
-  session.loginAccount({ accountId, loginTs: now });
+  session.loginAccount({ accountId, loginTs });
   await session.save(sessionLifetime);
   ctx.cookies.set(provider.cookieName('session'), session.jti, {
     ...COOKIE,

@@ -2,7 +2,7 @@
 import type Koa from 'koa';
 import type Provider from 'oidc-provider';
 import { errors } from 'oidc-provider';
-import { type Account, isValidSince } from '../../accounts/account.ts';
+import { type Account, isSessionValid } from '../../accounts/account.ts';
 import { HttpError, unavailable } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { LoginRequest, SignInSite } from '../../identity-providers/sign-in.ts';
@@ -65,12 +65,15 @@ export function loginRequestOf({ uid, prompt, params }: Interaction): LoginReque
   };
 }
 
-/** Throws 503 if the account was enabled within this second, or by a faster clock: the session would be invalid and sign-in would loop. */
-export function requireEnabledBefore(account: Account, now: number): void {
-  if (account.disabledAt !== undefined || isValidSince(account, now)) return;
+/**
+ * Throws 503 if the account was enabled or its sessions were ended within this second, or by a faster clock: the session would be invalid and
+ * sign-in would loop.
+ */
+export function requireEnabledBefore(account: Account): void {
+  if (account.disabledAt !== undefined || isSessionValid(account, account.signedInAt)) return;
   throw unavailable(
     new Error(
-      'the account was enabled within this second, or the clock of another process is ahead',
+      'the account was enabled or signed out within this second, or the clock of another process is ahead',
     ),
   );
 }

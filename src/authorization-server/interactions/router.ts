@@ -1,6 +1,7 @@
 // Routes of an interaction: sign-in, callback, consent.
 import { Router } from '@koa/router';
 import type Koa from 'koa';
+import type { Account } from '../../accounts/account.ts';
 import { readForm } from '../../http/body.ts';
 import { HttpError, notFound } from '../../http/errors.ts';
 import { limitRate } from '../../http/rate-limits.ts';
@@ -94,24 +95,23 @@ function completeSignIn(
   interaction: Interaction,
 ): Promise<void> {
   return handleCallback(context.site, ctx, loginRequestOf(interaction), async (account) => {
-    const { id } = account;
-    const ts = Math.floor(context.services.now());
-    requireEnabledBefore(account, ts);
-    await finishInteraction(context.engine.provider(), ctx, { login: { accountId: id, ts } });
-    await switchAccount(context, ctx, id);
+    const { id: accountId, signedInAt: ts } = account;
+    requireEnabledBefore(account);
+    await finishInteraction(context.engine.provider(), ctx, { login: { accountId, ts } });
+    await switchAccount(context, ctx, account);
   });
 }
 
 /** The engine does not resume a session under another account, so the account is changed before it resumes. */
 async function switchAccount(
-  { settings, services, engine }: InteractionContext,
+  { settings, engine }: InteractionContext,
   ctx: Koa.Context,
-  accountId: string,
+  { id: accountId, signedInAt: loginTs }: Account,
 ): Promise<void> {
   const session = await engine.provider().Session.get(ctx);
   if (session.accountId === undefined || session.accountId === accountId) return;
   session.authorizations = {};
-  session.loginAccount({ accountId, loginTs: Math.floor(services.now()) });
+  session.loginAccount({ accountId, loginTs });
   await session.save(settings.lifetimes.session);
 }
 

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type Koa from 'koa';
 import { constantTimeEqual } from '../../constant-time.ts';
-import { type Account, isValidSince } from '../../accounts/account.ts';
+import { type Account, isSessionValid } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
 import { consoleRole } from '../../accounts/entitlement.ts';
 import { COOKIE, hostCookieName } from '../../http/cookies.ts';
@@ -46,7 +46,8 @@ export async function openSession(
   const id = randomToken();
   const seenAt = Math.floor(now());
   // Any change to the account after this time ends the session.
-  const startedAt = Math.max(account.signedInAt, account.overBefore ?? 0);
+  const { signedInAt, overBefore = 0, sessionsOverBefore = 0 } = account;
+  const startedAt = Math.max(signedInAt, overBefore, sessionsOverBefore);
   const formToken = createFormToken(keys.forms, `console\n${id}`);
   const session = { accountId: account.id, startedAt, seenAt, formToken };
   await store.set<StoredSession>(sessionKey(id), session, MAX_IDLE_SECONDS);
@@ -66,7 +67,7 @@ export async function findSession(
   if (!stored || now >= stored.startedAt + MAX_SECONDS || now >= stored.seenAt + MAX_IDLE_SECONDS)
     return undefined;
   const account = await findAccount(store, stored.accountId);
-  if (!account || !isValidSince(account, stored.startedAt)) return undefined;
+  if (!account || !isSessionValid(account, stored.startedAt)) return undefined;
   // The settings and the account decide at every request, so a lowered role also applies to open sessions.
   const role = consoleRole(account, settings.management.administrators);
   if (!role) throw notAdministrator();

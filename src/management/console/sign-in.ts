@@ -1,5 +1,5 @@
 import type Koa from 'koa';
-import { accountLifetime } from '../../accounts/account.ts';
+import { accountLifetime, sessionLifetime } from '../../accounts/account.ts';
 import { consoleRole } from '../../accounts/entitlement.ts';
 import { recordAudit } from '../../audit/audit.ts';
 import { hostCookieName } from '../../http/cookies.ts';
@@ -94,6 +94,7 @@ function signInSite({ settings, services }: ManagementHost): SignInSite {
     isHttps: isHttps(settings),
     accountKey: keys.accountIds,
     accountLifetime: accountLifetime(settings),
+    sessionLifetime: sessionLifetime(settings),
     hasSharedCallback: false,
     renderChoice(ctx, { action, providers }) {
       const links = providers.map(({ id, name }) => ({ name, href: `${action}/${id}` }));

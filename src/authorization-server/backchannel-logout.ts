@@ -1,0 +1,122 @@
+// Ends sessions when the identity provider says so (OpenID Connect Back-Channel Logout 1.0 section 2.5).
+import type { Router } from '@koa/router';
+import type Koa from 'koa';
+import { accountIdOf } from '../accounts/account.ts';
+import { endSessions } from '../accounts/accounts.ts';
+import { recordAudit } from '../audit/audit.ts';
+import { endConnections } from '../connections/connections.ts';
+import { readForm } from '../http/body.ts';
+import { HttpError, notFound, tooManyRequests } from '../http/errors.ts';
+import { requestContext } from '../http/request-context.ts';
+import { LOGOUT_PATH, type LogoutToken } from '../identity-providers/logout-token.ts';
+import { type IdentityProvider, requireProvider } from '../identity-providers/provider.ts';
+import {
+  endProviderSession,
+  type ProviderSession,
+} from '../identity-providers/provider-sessions.ts';
+import type { InteractionContext } from './interactions/interaction.ts';
+
+const MAX_REQUEST_BYTES = 16 * 1024;
+/** If this process is killed while it ends sessions, the provider may send the token again after this time. */
+const CLAIM_SECONDS = 60;
+
+/** Each provider of a list has its own address. Responds with JSON regardless of `Accept`. */
+export function backchannelLogout(router: Router, context: InteractionContext): void {
+  const paths = [LOGOUT_PATH, `${LOGOUT_PATH}/:provider`];
+  router.post(paths, async (ctx) => {
+    ctx.req.headers.accept = 'application/json';
+    const provider = requireProvider(context.site.identityProviders, ctx.params.provider);
+    const logout = await verifiedToken(context, ctx, provider);
+    await useOnce(context, logout, () => endAll(context, provider, logout));
+    ctx.status = 200;
+    ctx.set('Cache-Control', 'no-store');
+    ctx.body = '';
+  });
+}
+
+/** Counts only refused tokens, because one provider sends those of all its people. */
+async function verifiedToken(
+  { services: { rateLimits, now } }: InteractionContext,
+  ctx: Koa.Context,
+  { verifyLogoutToken }: IdentityProvider,
+): Promise<LogoutToken> {
+  if (!verifyLogoutToken) throw notFound('this identity provider sends no logout tokens');
+  const { logout_token: token = '' } = await readForm(ctx, MAX_REQUEST_BYTES);
+  try {
+    return await verifyLogoutToken(token, now());
+  } catch (error) {
+    const wait = await rateLimits.wrongTokens.consume(requestContext(ctx).address);
+    throw wait === undefined ? error : tooManyRequests(wait);
+  }
+}
+
+/** A token counts once, unless `use` fails: then the provider may send it again. */
+async function useOnce(
+  { services: { store, now } }: InteractionContext,
+  { issuer, id, expiresAt }: LogoutToken,
+  use: () => Promise<void>,
+): Promise<void> {
+  const key = `logout-token:${issuer}\n${id}`;
+  const claim = { at: Math.floor(now()) };
+  if (!(await store.add(key, claim, CLAIM_SECONDS)))
+    throw new HttpError(400, 'invalid_request', 'the logout token was already used');
+  try {
+    await use();
+    await store.set(key, claim, expiresAt - now());
+  } catch (error) {
+    await store.delete(key).catch(() => undefined);
+    throw error;
+  }
+}
+
+/** Ends sessions before connections, so that nobody approves another connection meanwhile. */
+async function endAll(
+  context: InteractionContext,
+  { backchannelLogout }: IdentityProvider,
+  { issuer, subject, sid }: LogoutToken,
+): Promise<void> {
+  const { settings, services } = context;
+  const ended = sid === undefined ? [] : await endSession(context, { issuer, sid });
+  if (subject === undefined) return recordLogout(context, ended, 'one');
+  const account = accountIdOf(services.keys.accountIds, issuer, subject);
+  await endSessions(services.store, account, writeOptions(context));
+  await recordLogout(context, [account], 'all');
+  if (backchannelLogout === 'connections')
+    await endConnections(settings, services, { account }, 'identity_provider_ended');
+}
+
+/** Returns the accounts that had signed in with the session at the provider. */
+async function endSession(
+  context: InteractionContext,
+  session: ProviderSession,
+): Promise<string[]> {
+  const {
+    services: { store },
+    site,
+  } = context;
+  const signIns = await endProviderSession(store, session, site.sessionLifetime);
+  const accounts = [...new Set(signIns.map(({ account }) => account))];
+  for (const id of accounts) {
+    const own = signIns.filter(({ account }) => account === id).map(({ at }) => at);
+    await endSessions(store, id, writeOptions(context), own);
+  }
+  return accounts;
+}
+
+function writeOptions({ services, site }: InteractionContext) {
+  return { now: services.now(), ttl: site.accountLifetime };
+}
+
+async function recordLogout(
+  { services }: InteractionContext,
+  accounts: readonly string[],
+  sessions: 'one' | 'all',
+): Promise<void> {
+  for (const account of accounts)
+    await recordAudit(services, {
+      event: 'backchannel_logout',
+      account,
+      arguments: { sessions },
+      outcome: 'done',
+    });
+}
