@@ -4,8 +4,10 @@ import {
   type IdentityProvider,
   identityProviderSettings,
   openIdentityProvider,
+  pathOfProvider,
   providerCallback,
 } from '../identity-providers/provider.ts';
+import { LOGOUT_PATH } from '../identity-providers/logout-token.ts';
 import { printableText } from '../identity-providers/errors.ts';
 import { CONSOLE_CALLBACK_PATH } from '../management/console/address.ts';
 import type { IdentityProvider as ProviderSettings } from '../settings/identity-provider.ts';
@@ -43,6 +45,7 @@ async function checkIdentityProvider(
     checkDateHeader(provider.issuer, response),
     ...(await checkKeys(deployment, finding, metadata)),
     ...capabilityFindings(finding, provider, metadata),
+    ...logoutFindings(finding, provider, metadata, deployment.settings.authUrl),
   ];
   if (issuer.outcome !== 'ok') return [issuer, ...others];
   return [
@@ -135,6 +138,25 @@ function capabilityFindings(
     remedy: 'enable PKCE for this client, if the provider can',
   });
   return [...(missing.length > 0 ? [missingScopes] : []), ...(lacksPkce ? [noPkce] : [])];
+}
+
+/** Whether the provider sends logout tokens (OpenID Connect Back-Channel Logout 1.0 section 2.1). It does not say to which addresses. */
+function logoutFindings(
+  finding: FindingFactory,
+  { listed, id, backchannelLogout }: ProviderSettings,
+  { backchannel_logout_supported: isSupported }: Metadata,
+  authUrl: string,
+): Finding[] {
+  const address = pathOfProvider(authUrl + LOGOUT_PATH, listed ? id : undefined);
+  if (isSupported === true)
+    return [finding.ok(`the identity provider can send logout tokens: register ${address} there`)];
+  if (backchannelLogout === 'sessions') return [];
+  const warning = finding.warning({
+    what: 'the identity provider does not announce back-channel logout',
+    why: 'backchannelLogout: connections has no effect; people who are signed out or leave keep their connections',
+    remedy: `if the provider can send logout tokens, register ${address} there; otherwise remove backchannelLogout`,
+  });
+  return [warning];
 }
 
 // The registration of Gatehouse at the provider: callbacks, tried with `prompt=none`, and the secret, tried with an invalid code

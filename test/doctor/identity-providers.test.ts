@@ -59,6 +59,27 @@ describe('doctor with several identity providers', () => {
     expect(JSON.stringify(wrong)).to.not.include('another-secret');
   });
 
+  it('the finding about back-channel logout names the address to register, and warns if the provider cannot send logout tokens', async () => {
+    const [single] = good.settings.identityProviders;
+    if (!single) throw new Error('the deployment has no identity provider');
+    const examineLogout = async (isSupported: boolean, more: Partial<typeof single>) => {
+      good.provider.misbehave({ answersWith: { backchannel_logout_supported: isSupported } });
+      const settings = { ...good.settings, identityProviders: [{ ...single, ...more }] };
+      const findings = await good.examine({ settings }, ['identity-provider']);
+      return findings.filter((finding) => /logout/.test(finding.what));
+    };
+    const connections = { backchannelLogout: 'connections' } as const;
+    const address = `${good.settings.authUrl}/backchannel-logout`;
+    const [ok] = await examineLogout(true, {});
+    expect(ok?.outcome).to.equal('ok');
+    expect(ok?.what).to.include(`register ${address} there`);
+    const [warning] = await examineLogout(false, { ...connections, listed: true, id: 'example' });
+    expect(warning?.outcome).to.equal('warning');
+    expect(warning?.remedy).to.include(`register ${address}/example there`);
+    expect(await examineLogout(false, {})).to.deep.equal([]);
+    good.provider.behave();
+  });
+
   /** Returns the findings about rules. GitHub is the only provider, unless `more` has others. */
   async function examineRules(matches: RuleInFile['match'][], more: object = {}) {
     const [single] = good.settings.identityProviders;
