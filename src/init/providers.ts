@@ -30,6 +30,7 @@ export type Provider = {
   needsSecret?: boolean;
   /** Lines of YAML in `identityProvider`. */
   settings?: readonly string[];
+  sendsLogoutTokens?: boolean;
   /** How to register Gatehouse, in addition to the redirect URI. */
   registration: readonly string[];
   /** The criterion of the rule that nobody fulfils before it is edited, and how to edit it. */
@@ -89,6 +90,7 @@ export const PROVIDER: Readonly<Record<ProviderKey, Provider>> = {
       pattern: /^https?:\/\/[^/]+\/(.+\/)?realms\/[^/]+$/,
       example: 'https://<host>/realms/<realm>',
     },
+    sendsLogoutTokens: true,
     registration: [
       'Create an OpenID Connect client with the standard flow and client authentication.',
       'Add a “Group Membership” mapper: token claim name `groups`, full group path off, added to the ID token.',
@@ -102,6 +104,7 @@ export const PROVIDER: Readonly<Record<ProviderKey, Provider>> = {
       pattern: /^https?:\/\/[^/]+\/$/,
       example: 'https://<tenant>.auth0.com/ (with the slash)',
     },
+    sendsLogoutTokens: true,
     settings: ['groupsClaim: https://example.com/groups'],
     registration: [
       'Create a regular web application.',
@@ -134,6 +137,7 @@ export const PROVIDER: Readonly<Record<ProviderKey, Provider>> = {
     title: 'another OpenID Connect provider',
     isNameless: true,
     issuer: { kind: 'asked', pattern: HTTPS, example: 'https://login.example.com' },
+    sendsLogoutTokens: true,
     registration: ['Register a web application with the grant type authorization code and PKCE.'],
     rule: GROUP,
   },

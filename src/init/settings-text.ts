@@ -3,6 +3,7 @@ import type { Secrets } from '../settings/secret-file.ts';
 import { isLoopbackUrl } from '../settings/addresses.ts';
 import type { LevelDefinition } from '../permission-levels.ts';
 import { type ClassifiedTool, SUGGESTED_LEVELS } from './levels.ts';
+import { LOGOUT_PATH } from '../identity-providers/logout-token.ts';
 import type { Provider } from './providers.ts';
 import type { UpstreamHeader } from './upstream-headers.ts';
 
@@ -112,6 +113,9 @@ function identityProvider(decisions: Decisions): string {
   const comment = [
     'Where people sign in. Register Gatehouse there:',
     `- Redirect URI: ${redirectUri(authUrl)}`,
+    ...(provider.sendsLogoutTokens
+      ? [`- Back-channel logout URL, which ends sessions here too: ${authUrl}${LOGOUT_PATH}`]
+      : []),
     ...provider.registration.map((step) => `- ${step}`),
   ];
   return `${commentOf(comment)}\nidentityProvider:\n${indented(lines, 2)}`;

@@ -80,6 +80,9 @@ describe('gatehouse init with options', () => {
       expect(read(folder, 'gatehouse.yaml')).to.include(
         'Redirect URI: https://auth.example.com/interaction/callback\n',
       );
+      expect(
+        read(folder, 'gatehouse.yaml').includes('https://auth.example.com/backchannel-logout\n'),
+      ).to.equal(['keycloak', 'auth0', 'oidc'].includes(idp));
     });
 
   for (const [address, kind] of [
