@@ -45,12 +45,15 @@ export async function readBody(
 
 function parse(text: string, keepBigIntegers: boolean): unknown {
   try {
-    return keepBigIntegers && LONG_NUMBER.test(text)
-      ? JSON.parse(text, exactInteger)
-      : JSON.parse(text);
+    return keepBigIntegers ? parseExact(text) : JSON.parse(text);
   } catch {
     return undefined;
   }
+}
+
+/** Keeps integers of any size, as objects that only `JSON.stringify` understands. Throws SyntaxError. */
+export function parseExact(text: string): unknown {
+  return LONG_NUMBER.test(text) ? JSON.parse(text, exactInteger) : JSON.parse(text);
 }
 
 /** `JSON.stringify` writes an integer that a double cannot represent with its original digits. */

@@ -8,7 +8,14 @@ import { HttpError } from '../../http/errors.ts';
 import { requestContext } from '../../http/request-context.ts';
 import type { Caller } from '../authenticate.ts';
 import { authorize } from '../authorize.ts';
-import { errorResponse, isObject, membersOf, type MessageId, type RpcError } from '../json-rpc.ts';
+import {
+  errorResponse,
+  isObject,
+  membersOf,
+  type MessageId,
+  parseExact,
+  type RpcError,
+} from '../json-rpc.ts';
 import {
   createdTask,
   type IdBinder,
@@ -21,7 +28,7 @@ import type { ParameterHeaders } from './headers.ts';
 import { isLookalike, type LevelRules, levelOfTool } from '../../upstreams/tool-levels.ts';
 import { TASK_NOT_FOUND } from './levels.ts';
 
-/** Returns the same object if nothing changes, and undefined if the message is dropped. */
+/** Returns undefined if the message is dropped. */
 export type FilterMessage = (message: unknown) => Promise<unknown>;
 
 export type UpstreamResponse = {
@@ -126,16 +133,15 @@ async function readText(
   return bytes.toString('utf8');
 }
 
-/** Returns the original text unless the filter changes it. */
+/** Serializes what was filtered, so that a member that occurs twice cannot hide another value from the filter. */
 async function filterText(text: string, filter: FilterMessage): Promise<string> {
-  const parsed: unknown = JSON.parse(text);
+  const parsed = parseExact(text);
   const messages: unknown[] = Array.isArray(parsed) ? parsed : [parsed];
   if (messages.length === 0 || !messages.every(isMessage))
     throw badGateway(new Error('the response of the upstream is not JSON-RPC'));
   const filtered = await filterAll(messages, filter);
   if (filtered.length === 0)
     throw badGateway(new Error('the response of the upstream has no message for this caller'));
-  if (isUnchanged(filtered, messages)) return text;
   return JSON.stringify(Array.isArray(parsed) ? filtered : filtered[0]);
 }
 
@@ -144,12 +150,6 @@ async function filterAll(messages: readonly unknown[], filter: FilterMessage): P
   const filtered = [];
   for (const message of messages) filtered.push(await filter(message));
   return filtered.filter((message) => message !== undefined);
-}
-
-function isUnchanged(filtered: readonly unknown[], messages: readonly unknown[]): boolean {
-  return (
-    filtered.length === messages.length && filtered.every((message, n) => message === messages[n])
-  );
 }
 
 function isMessage(value: unknown): boolean {
@@ -241,8 +241,7 @@ const LIST_NOTIFICATIONS: ReadonlySet<unknown> = new Set([
 const RESOURCE_UPDATED = 'notifications/resources/updated';
 
 /**
- * Removes what the caller can never reach, or what belongs to other callers. Returns the same object if nothing changes, and undefined if the
- * message is dropped. Recognizes lists and tasks by their members, because a response may arrive on another stream than its request.
+ * Removes what the caller can never reach, or what belongs to other callers. Returns undefined if the message is dropped. Recognizes lists and tasks by their members, because a response may arrive on another stream than its request.
  */
 export async function filterMessage(options: FilterOptions, message: unknown): Promise<unknown> {
   const { id, method, result } = membersOf(message);
@@ -432,14 +431,13 @@ async function filterEventData(
   open: Set<MessageId>,
 ): Promise<string | undefined> {
   if (event !== 'message' || data === '') return '';
-  const parsed: unknown = JSON.parse(data);
+  const parsed = parseExact(data);
   const messages = Array.isArray(parsed) ? parsed : [parsed];
   if (!messages.every(isObject))
     throw new Error('the upstream sent an event that is not a message');
   const filtered = await filterAll(messages, filter);
   for (const { id, method } of messages.map(membersOf))
     if (method === undefined) open.delete(id as MessageId);
-  if (isUnchanged(filtered, messages)) return data;
   if (filtered.length === 0) return undefined;
   return JSON.stringify(Array.isArray(parsed) ? filtered : filtered[0]);
 }

@@ -214,18 +214,30 @@ describe('Levels in front of an upstream', () => {
     expect(JSON.parse(text).result).to.include({ ttlMs: 5000, cacheScope: 'private' });
   });
 
-  it('every other response is forwarded unchanged', async () => {
-    const body = '{"jsonrpc":"2.0",  "id":1,"result":{"big":12345678901234567890,"content":[]}}';
+  /** The response to a call, as JSON and as the data of an event. */
+  async function responsesTo(body: string): Promise<string[]> {
     behind().upstream.respondWith((_req, res) =>
       res.writeHead(200, { 'content-type': 'application/json; charset=utf-8' }).end(body),
     );
-    expect((await attempt('analytics', 'analytics', toolCall('whoami'))).text).to.equal(body);
+    const whole = await attempt('analytics', 'analytics', toolCall('whoami'));
     behind().upstream.respondWith((_req, res) => {
       stream(res, `data: ${body}\n\n`);
       res.end();
     });
     const streamed = await attempt('analytics', 'analytics', toolCall('whoami'));
-    expect(streamed.text).to.equal(`data: ${body}\n\n`);
+    return [whole.text, streamed.text.replace(/^data: |\n+$/g, '')];
+  }
+
+  it('every other response is forwarded with each value, also integers of any size', async () => {
+    const body = '{"jsonrpc":"2.0","id":1,"result":{"big":12345678901234567890,"content":[]}}';
+    expect(await responsesTo(body)).to.deep.equal([body, body]);
+  });
+
+  it('UPS-15 a result that occurs twice in a response shows no client what the filter did not see', async () => {
+    const hidden = JSON.stringify({ tools: [{ name: 'cards' }] });
+    const body = `{"jsonrpc":"2.0","id":1,"result":${hidden},"result":{"content":[]}}`;
+    const filtered = '{"jsonrpc":"2.0","id":1,"result":{"content":[]}}';
+    expect(await responsesTo(body)).to.deep.equal([filtered, filtered]);
   });
 });
 
