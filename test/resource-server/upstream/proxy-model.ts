@@ -1,0 +1,467 @@
+// A world of two careless upstreams and their callers, with a model of what each caller may see, written from the contract.
+//
+// Everything that an upstream sends contains canaries. The model decides about each canary when it is made; `expectAllowed` finds those that
+// a caller received. The upstreams send every list, task and notification to everybody, so that only the proxy protects them.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { decodeJwt, type JWTPayload } from 'jose';
+import { LEVELS } from '../../support/levels.ts';
+import { IDS, type UpstreamId } from '../../support/upstream/two-upstreams.ts';
+
+type Level = (typeof LEVELS)[number];
+
+/** Names that people or servers could confuse are in one row: at most one server reads them as different names. */
+export const NAMES = [
+  ['read', 'READ', 'ｒｅａｄ', 're\u200Bad', 'read '],
+  ['save', 'ſave', 'SAVE'],
+  ['straße', 'STRASSE', 'strasse'],
+  ['kin', '\u212Ain', 'KIN'],
+  ['__proto__'],
+  ['constructor'],
+  ['toString'],
+  ['export/all'],
+] as const;
+const ALL_NAMES = NAMES.flat();
+const rowOf = (name: string) => NAMES.find((row) => (row as readonly string[]).includes(name));
+
+export type Hints = { readOnlyHint?: boolean; destructiveHint?: boolean };
+
+/** The settings of an upstream and the tools that it lists. */
+export type Catalog = {
+  declared: { name: string; level: Level }[];
+  defaultLevel: Level;
+  toolLevels: 'declared' | 'annotations';
+  listed: { name: string; hints: Hints }[];
+};
+
+export type Caller = {
+  name: string;
+  upstream: UpstreamId;
+  address: string;
+  token: string;
+  account: string;
+  client: string;
+  /** The id of the connector; undefined for a minted token. */
+  connector: string | undefined;
+  level: Level;
+  /** The level of the link or the minted token. */
+  ceiling: Level;
+  /** After a revocation. */
+  isEnded: boolean;
+};
+
+type Handle = { upstream: UpstreamId; owner: string; level: Level };
+/** The kinds of ids that a client gets and can send back. */
+export const HANDLES = ['session', 'event', 'task', 'state'] as const;
+export type HandleKind = (typeof HANDLES)[number];
+
+/** How an upstream sends its response. */
+export const MANNERS = [
+  'json',
+  'stream',
+  'split-stream',
+  'batch',
+  'batch-stream',
+  'foreign-task',
+  'create-task',
+  'state',
+  'duplicate-members',
+  'duplicate-members-stream',
+  'deep',
+  'error',
+  'fault',
+  'redirect',
+  'text',
+  'huge',
+  'not-json-rpc',
+  'broken-json',
+] as const;
+export type Manner = (typeof MANNERS)[number];
+
+const RELATED = 'io.modelcontextprotocol/related-task';
+export const MAX_ANSWER_BYTES = 32_768;
+const DEEP = '['.repeat(12_000) + ']'.repeat(12_000);
+
+const rank = (level: Level) => LEVELS.indexOf(level);
+const may = (held: Level, needed: Level) => rank(held) >= rank(needed);
+/** A connection: who, with which app, through which link. */
+const ownerOf = ({ account, client, connector = '' }: Caller) =>
+  `${account} ${client} ${connector}`;
+
+type Message = { id?: unknown; method?: string; params?: Record<string, unknown> };
+
+export type World = ReturnType<typeof createWorld>;
+
+export function createWorld(catalogs: Record<UpstreamId, Catalog>) {
+  const callers: Caller[] = [];
+  const canaries = new Map<string, { what: string; isFor: (caller: Caller) => boolean }>();
+  const handles: Record<HandleKind, Map<string, Handle>> = {
+    session: new Map(),
+    event: new Map(),
+    task: new Map(),
+    state: new Map(),
+  };
+  /** What clients received, in their form, and can send back or steal. */
+  const known: Record<HandleKind, string[]> = { session: [], event: [], task: [], state: [] };
+  const faults: string[] = [];
+  let serial = 0;
+  let current: { caller: Caller; place: Caller; manner: Manner; split: number } | undefined;
+  let forwarded = 0;
+
+  const canary = (what: string, isFor: (caller: Caller) => boolean) => {
+    serial += 1;
+    const name = `canary-${serial}-`;
+    canaries.set(name, { what, isFor });
+    return name;
+  };
+  const issue = (kind: HandleKind, upstream: UpstreamId, { level, ...caller }: Caller) => {
+    serial += 1;
+    const id = `${kind}-${serial}-x`;
+    handles[kind].set(id, { upstream, owner: ownerOf({ level, ...caller }), level });
+    return id;
+  };
+
+  /** The level that a tool needs; undefined if nobody may call or see it. */
+  function neededFor(upstream: UpstreamId, name: string): Level | undefined {
+    const { declared, defaultLevel, toolLevels, listed } = catalogs[upstream];
+    const entry = declared.find((tool) => tool.name === name);
+    if (entry) return entry.level;
+    const row: readonly string[] = rowOf(name) ?? [name];
+    if (declared.some((tool) => row.includes(tool.name))) return undefined;
+    if (toolLevels === 'declared') return defaultLevel;
+    const alike = listed.filter((tool) => row.includes(tool.name));
+    if (!alike.some((tool) => tool.name === name)) return 'full';
+    const levels = alike.map(({ hints }): Level => {
+      if (hints.readOnlyHint === true) return 'analytics';
+      return hints.readOnlyHint === false && hints.destructiveHint === false
+        ? 'operations'
+        : 'full';
+    });
+    return levels.reduce((high, level) => (may(high, level) ? high : level));
+  }
+
+  const isUsable = (upstream: UpstreamId) => (caller: Caller) =>
+    !caller.isEnded && caller.upstream === upstream;
+  const isOwner =
+    (kind: HandleKind, id: string) =>
+    (caller: Caller): boolean => {
+      const handle = handles[kind].get(id);
+      if (!handle || !isUsable(handle.upstream)(caller)) return false;
+      const isHighEnough = kind === 'session' || may(caller.level, handle.level);
+      return handle.owner === ownerOf(caller) && isHighEnough;
+    };
+
+  // What reaches an upstream
+
+  /** Records a fault unless the caller may send the message there. */
+  function requireAllowed(upstream: UpstreamId, message: Message, header: JWTPayload): void {
+    forwarded += 1;
+    const fault = (what: string) =>
+      void faults.push(`${upstream} received ${what}: ${JSON.stringify(message)}`);
+    if (!current) return fault('a message that nobody sent');
+    const { caller, place } = current;
+    if (caller.isEnded) fault('a message after the end');
+    if (caller.upstream !== upstream || caller.address !== place.address)
+      fault(`a message of ${caller.name} at ${place.name}`);
+    const { sub, client_id: client, connector, level } = header;
+    const stated = JSON.stringify([sub, client, connector, level]);
+    const actual = JSON.stringify([caller.account, caller.client, caller.connector, caller.level]);
+    if (stated !== actual) fault(`the caller ${stated} for ${actual}`);
+    const { method = '', params = {} } = message;
+    const task = params['taskId'];
+    const { defaultLevel } = catalogs[upstream];
+    if (method === 'tools/call') {
+      const needed = neededFor(upstream, String(params['name']));
+      if (!needed || !may(caller.level, needed)) fault(`a call that needs ${needed ?? 'more'}`);
+    } else if (method.startsWith('tasks/') && method !== 'tasks/list') {
+      if (!isOwner('task', String(task))(caller)) fault('the task of somebody else');
+    } else if (NEEDS_DEFAULT.has(method) || hasResources(params)) {
+      if (!may(caller.level, defaultLevel)) fault(`a request that needs ${defaultLevel}`);
+    }
+    const related = (params['_meta'] as Record<string, { taskId?: string }> | undefined)?.[RELATED];
+    if (related && !isOwner('task', String(related.taskId))(caller))
+      fault('the related task of somebody else');
+    const state = params['requestState'];
+    if (state !== undefined && !isOwner('state', String(state))(caller))
+      fault('the state of somebody else');
+  }
+
+  function requireOwnIds(upstream: UpstreamId, { headers }: IncomingMessage): void {
+    if (!current) return;
+    const { 'mcp-session-id': session, 'last-event-id': event } = headers;
+    const fault = (what: string) => void faults.push(`${upstream} received ${what}`);
+    if (session !== undefined && !isOwner('session', String(session))(current.caller))
+      fault('the session of somebody else');
+    if (event !== undefined && !isOwner('event', String(event))(current.caller))
+      fault('the event of somebody else');
+    if (JSON.stringify(headers).includes(current.caller.token)) fault('the token of the caller');
+  }
+
+  // What an upstream sends
+
+  function toolsOf(upstream: UpstreamId): object[] {
+    return catalogs[upstream].listed.map(({ name, hints }) => ({
+      name,
+      description: canary(`the tool ${JSON.stringify(name)} of ${upstream}`, (caller) => {
+        const needed = neededFor(upstream, name);
+        return isUsable(upstream)(caller) && needed !== undefined && may(caller.ceiling, needed);
+      }),
+      inputSchema: { type: 'object' },
+      annotations: hints,
+    }));
+  }
+
+  function ofDefaultLevel(upstream: UpstreamId, what: string, held: 'level' | 'ceiling'): string {
+    return canary(
+      `${what} of ${upstream}`,
+      (caller) => isUsable(upstream)(caller) && may(caller[held], catalogs[upstream].defaultLevel),
+    );
+  }
+
+  const stateOfTask = (id: string) => ({
+    taskId: id,
+    status: 'working',
+    statusMessage: canary(`the task ${id}`, isOwner('task', id)),
+  });
+  const tasksOf = (upstream: UpstreamId) =>
+    [...handles.task].filter(([, task]) => task.upstream === upstream).slice(-6);
+
+  /** Notifications about everything, for everybody. */
+  function notifications(upstream: UpstreamId): object[] {
+    const notify = (method: string, params: object) => ({ jsonrpc: '2.0', method, params });
+    return [
+      notify('notifications/resources/updated', {
+        uri: ofDefaultLevel(upstream, 'the update of a resource', 'level'),
+      }),
+      notify('notifications/resources/list_changed', {
+        note: ofDefaultLevel(upstream, 'the change of the resources', 'ceiling'),
+      }),
+      ...tasksOf(upstream).flatMap(([id]) => [
+        notify('notifications/tasks/status', stateOfTask(id)),
+        notify('notifications/message', {
+          level: 'info',
+          data: canary(`a message of the task ${id}`, isOwner('task', id)),
+          _meta: { [RELATED]: { taskId: id } },
+        }),
+      ]),
+    ];
+  }
+
+  function resultOf(
+    upstream: UpstreamId,
+    { method, params = {} }: Message,
+    caller: Caller,
+  ): object {
+    const mine = () => canary(`a result for ${caller.name}`, (reader) => reader === caller);
+    const list = (what: string) => [
+      { uri: `x://${what}`, name: ofDefaultLevel(upstream, what, 'ceiling') },
+    ];
+    if (method === 'tools/list') return { tools: toolsOf(upstream), cacheScope: 'public' };
+    if (method === 'resources/list') return { resources: list('a resource') };
+    if (method === 'resources/templates/list') return { resourceTemplates: list('a template') };
+    if (method === 'prompts/list') return { prompts: list('a prompt') };
+    if (method === 'tasks/list') return { tasks: tasksOf(upstream).map(([id]) => stateOfTask(id)) };
+    if (method === 'tasks/get' || method === 'tasks/cancel')
+      return stateOfTask(String(params['taskId']));
+    return { content: [{ type: 'text', text: mine() }] };
+  }
+
+  /** Lists and tasks that nobody asked for, under the ids of other requests. */
+  function unasked(upstream: UpstreamId): object[] {
+    const under = (id: unknown, result: object) => ({ jsonrpc: '2.0', id, result });
+    return [
+      under(999, {
+        tools: toolsOf(upstream),
+        tasks: tasksOf(upstream).map(([id]) => stateOfTask(id)),
+      }),
+      under('other', {
+        resources: [{ uri: 'x:', name: ofDefaultLevel(upstream, 'a resource', 'ceiling') }],
+        prompts: [{ name: ofDefaultLevel(upstream, 'a prompt', 'ceiling') }],
+      }),
+      ...tasksOf(upstream).map(([id]) => under(null, stateOfTask(id))),
+      ...notifications(upstream),
+    ];
+  }
+
+  function answer(upstream: UpstreamId, message: Message, caller: Caller, manner: Manner): object {
+    const result = resultOf(upstream, message, caller);
+    const under = (more: object) => ({
+      jsonrpc: '2.0',
+      id: message.id,
+      result: { ...result, ...more },
+    });
+    if (manner === 'create-task' && message.method === 'tools/call')
+      return under({ task: { taskId: issue('task', upstream, caller), status: 'working' } });
+    if (manner === 'state') return under({ requestState: issue('state', upstream, caller) });
+    if (manner === 'foreign-task') {
+      const [id = 'none'] = tasksOf(upstream).at(0) ?? [];
+      const note = canary(`a result of the task ${id}`, isOwner('task', id));
+      return under({ note, _meta: { [RELATED]: { taskId: id } } });
+    }
+    return under({});
+  }
+
+  /** JSON whose first `result` differs from its last, which JSON.parse returns. */
+  function withDuplicates(upstream: UpstreamId, value: unknown): string {
+    const hidden = JSON.stringify({ tools: toolsOf(upstream) });
+    return (JSON.stringify(value) ?? '').replace('"result":', `"result":${hidden},"result":`);
+  }
+
+  const nobodys = (what: string) => canary(what, () => false);
+
+  function respond(upstream: UpstreamId, req: IncomingMessage, res: ServerResponse, body: unknown) {
+    if (!current) return res.writeHead(500).end();
+    const { caller, manner, split } = current;
+    const messages = [body ?? []].flat() as Message[];
+    const requests = messages.filter(({ id, method }) => id !== undefined && method !== undefined);
+    res.setHeader('x-internal', nobodys('a header of the upstream'));
+    res.setHeader('set-cookie', nobodys('a cookie of the upstream'));
+    if (messages.some(({ method }) => method === 'initialize'))
+      res.setHeader('mcp-session-id', issue('session', upstream, caller));
+    if (req.method === 'DELETE') return res.writeHead(200).end(nobodys('the response to DELETE'));
+    const answers = requests.map((message) => answer(upstream, message, caller, manner));
+    const send = (status: number, type: string, text: string) =>
+      void res.writeHead(status, { 'content-type': type }).end(text);
+    const asJson = (value: unknown) => send(200, 'application/json', JSON.stringify(value));
+    if (manner === 'fault')
+      return send(500, 'application/json', JSON.stringify({ error: nobodys('a fault') }));
+    if (manner === 'redirect')
+      return void res
+        .writeHead(302, { location: `http://127.0.0.1:1/${nobodys('a redirect')}` })
+        .end();
+    if (manner === 'text') return send(200, 'text/html', nobodys('a page'));
+    if (manner === 'huge')
+      return send(
+        200,
+        'application/json',
+        JSON.stringify([nobodys('much'), 'x'.repeat(MAX_ANSWER_BYTES)]),
+      );
+    if (manner === 'not-json-rpc')
+      return asJson([{ jsonrpc: '2.0', secret: nobodys('no message') }]);
+    if (manner === 'broken-json')
+      return send(200, 'application/json', `{"x":"${nobodys('no JSON')}`);
+    if (manner === 'error') {
+      const error = { code: -32_000, message: 'refused', data: nobodys('a text after the error') };
+      return send(404, 'text/plain', JSON.stringify({ error }));
+    }
+    const isStream = req.method === 'GET' || /stream/.test(manner) || messages.some(isListening);
+    if (isStream) {
+      const extra = manner === 'batch-stream' ? [unasked(upstream)] : notifications(upstream);
+      const events = [...extra, ...(manner === 'batch-stream' ? [answers] : answers)];
+      const newline = split % 2 === 0 ? '\n' : '\r\n';
+      const text = events
+        .map((data) => {
+          const id = split % 3 === 0 ? `id: ${issue('event', upstream, caller)}${newline}` : '';
+          return `:${nobodys('a comment')}${newline}${id}data: ${manner === 'duplicate-members-stream' ? withDuplicates(upstream, data) : JSON.stringify(data)}${newline}${newline}`;
+        })
+        .join('');
+      const other = `event: other${newline}data: ${nobodys('an event of another type')}${newline}${newline}`;
+      return sendInPieces(res, other + text, manner === 'split-stream' ? split : 0);
+    }
+    if (requests.length === 0)
+      return void res.writeHead(202).end(nobodys('a body for notifications'));
+    if (manner === 'batch') return asJson([...unasked(upstream), ...answers]);
+    if (manner === 'duplicate-members')
+      return send(
+        200,
+        'application/json',
+        withDuplicates(upstream, Array.isArray(body) ? answers : answers[0]),
+      );
+    if (manner === 'deep')
+      return send(200, 'application/json', `{"jsonrpc":"2.0","id":1,"result":${DEEP}}`);
+    return asJson(Array.isArray(body) ? answers : answers[0]);
+  }
+
+  /** What a client reads. Its own handles are kept, because it may send them back or lose them. */
+  function expectAllowed(caller: Caller, headers: Headers, text: string): number {
+    const all = `${JSON.stringify([...headers])}\n${text}`;
+    const found = new Set(all.match(/canary-\d+-/g) ?? []);
+    for (const name of found) {
+      const { what, isFor } = canaries.get(name) ?? { what: 'unknown', isFor: () => false };
+      if (!isFor(caller)) faults.push(`${caller.name} received ${what}`);
+    }
+    for (const id of all.match(/\btask-\d+-x/g) ?? [])
+      if (isOwner('task', id)(caller)) remember('task', id);
+    const session = headers.get('mcp-session-id');
+    if (session) remember('session', session);
+    for (const [, id = ''] of text.matchAll(/^id: (\S+)$/gm)) remember('event', id);
+    for (const [, id = ''] of text.matchAll(/"requestState":"([^"]+)"/g)) remember('state', id);
+    if (faults.length > 0) throw new Error(faults.splice(0).join('\n'));
+    return found.size;
+  }
+
+  function remember(kind: HandleKind, id: string) {
+    if (known[kind].includes(id)) return;
+    known[kind].push(id);
+    if (known[kind].length > 12) known[kind].shift();
+  }
+
+  return {
+    callers,
+    known,
+    neededFor,
+    forwarded: () => forwarded,
+    /** Handles a request of the proxy at an upstream. */
+    handle(
+      upstream: UpstreamId,
+      req: IncomingMessage,
+      res: ServerResponse,
+      body: unknown,
+      header: JWTPayload,
+    ) {
+      const messages = [body ?? []].flat() as Message[];
+      for (const message of messages) requireAllowed(upstream, message, header);
+      requireOwnIds(upstream, req);
+      return respond(upstream, req, res, body);
+    },
+    discoveredTools: (upstream: UpstreamId) => toolsOf(upstream),
+    expectAllowed,
+    during<Value>(
+      exchange: NonNullable<typeof current>,
+      run: () => Promise<Value>,
+    ): Promise<Value> {
+      current = exchange;
+      return run().finally(() => (current = undefined));
+    },
+    isOwner,
+    /** Canaries of earlier sequences cannot be received any more. */
+    forget: () => canaries.clear(),
+  };
+}
+
+const NEEDS_DEFAULT: ReadonlySet<string> = new Set([
+  'resources/read',
+  'resources/subscribe',
+  'prompts/get',
+  'completion/complete',
+  'x/unknown',
+]);
+
+function isListening({ method }: Message): boolean {
+  return method === 'subscriptions/listen';
+}
+
+function hasResources({ notifications }: Record<string, unknown>): boolean {
+  return (
+    typeof notifications === 'object' &&
+    notifications !== null &&
+    'resourceSubscriptions' in notifications
+  );
+}
+
+/** `size` is the number of bytes of each piece, so that characters and lines are split; 0 sends one piece. */
+async function sendInPieces(res: ServerResponse, text: string, size: number): Promise<void> {
+  res.writeHead(200, { 'content-type': 'text/event-stream' });
+  const bytes = Buffer.from(text);
+  const step = size === 0 ? bytes.length : Math.max(size * 37, Math.ceil(bytes.length / 40));
+  for (let at = 0; at < bytes.length; at += step) {
+    res.write(bytes.subarray(at, at + step));
+    if (size > 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  res.end();
+}
+
+export function accountOf(token: string): string {
+  return String(decodeJwt(token).sub);
+}
+
+export { ALL_NAMES, IDS };
