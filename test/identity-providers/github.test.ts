@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { apiOf } from '../../src/identity-providers/github.ts';
 import { createLoginState, openIdentityProvider } from '../../src/identity-providers/provider.ts';
 import { identityProviderSchema as settingsSchema } from '../../src/settings/identity-provider-schema.ts';
 import {
@@ -44,6 +45,23 @@ describe('sign-in at GitHub', () => {
     expect(url.searchParams.has('prompt')).to.equal(false);
     const wanting = await open({ organizations: true }).authorizationUrl(checks);
     expect(wanting.searchParams.get('scope')).to.include('read:org');
+  });
+
+  it('the API has a host of its own only at github.com and below ghe.com', () => {
+    const hosts = [
+      'github.com',
+      'team.ghe.com',
+      'evilghe.com',
+      'ghe.com.evil.example',
+      'git.example',
+    ];
+    expect(hosts.map((host) => apiOf(`https://${host}`))).to.deep.equal([
+      'https://api.github.com',
+      'https://api.team.ghe.com',
+      'https://evilghe.com/api/v3',
+      'https://ghe.com.evil.example/api/v3',
+      'https://git.example/api/v3',
+    ]);
   });
 
   it('the default issuer is github.com', async () => {

@@ -1,3 +1,4 @@
+import { get } from 'node:http';
 import { expect } from 'chai';
 import { type Browser, describePage, openBrowser, requirePage } from '../support/browser.ts';
 import { createConnector, readAudit } from '../support/management-api.ts';
@@ -7,6 +8,19 @@ import { formTokenIn, useConsole } from '../support/console.ts';
 
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
+
+/** Sends the target as it is written, which `fetch` would normalize. */
+function statusOfTarget(url: string): Promise<number | undefined> {
+  const { port } = new URL(url);
+  const path = url.slice(new URL(url).origin.length);
+  return new Promise((resolve, reject) => {
+    const sent = get({ host: '127.0.0.1', port, path }, (response) => {
+      response.resume();
+      resolve(response.statusCode);
+    });
+    sent.on('error', reject);
+  });
+}
 
 describe('the console', function () {
   this.timeout(30_000);
@@ -34,6 +48,26 @@ describe('the console', function () {
         const page = requirePage(await browser.submit(tab, { person: 'ada' }));
         expect(page.status, describePage(page)).to.equal(200);
         expect(page.url.href).to.equal(consoleUrl(path));
+      }
+    });
+
+    it('a sign-in never returns to an address that the request chose', async () => {
+      const evil = 'https://evil.example/';
+      for (const [path, returned] of [
+        [`/connectors?returnTo=${evil}&next=${evil}`, consoleUrl('/connectors')],
+        [`/connectors?return_to=//evil.example`, consoleUrl('/connectors')],
+      ] as const) {
+        const { page } = await signIn(path);
+        expect(page.url.href, path).to.equal(returned);
+      }
+      for (const path of [
+        '//evil.example/',
+        '/..//evil.example',
+        '/%2f%2fevil.example',
+        '\\\\evil',
+      ]) {
+        const target = consoleUrl('') + path;
+        expect(await statusOfTarget(target), path).to.equal(404);
       }
     });
 

@@ -29,13 +29,14 @@ describe('LOG-01 The request log', () => {
   const requestLines = (id: string | null) =>
     lines.filter(({ msg, requestId }) => msg === 'request' && requestId === id);
 
-  it('the log has one line for every request, with the request id of its response', async () => {
+  it('the log has one line for every request, with the new request id of its response', async () => {
+    const headers = { 'x-request-id': 'chosen-by-us' };
     const { auth, resource, management } = here();
     const ids: (string | null)[] = [];
     for (const base of [auth, resource, management])
       for (const path of ['/', '/nowhere', '/oauth/token', '/connect/none/mcp', '/api/v1/audit'])
         for (const method of ['GET', 'POST', 'DELETE']) {
-          const answer = await fetch(base + path, { method });
+          const answer = await fetch(base + path, { method, headers });
           await answer.text();
           ids.push(answer.headers.get('x-request-id'));
         }
