@@ -55,3 +55,35 @@ describe('The threat table', () => {
     });
   }
 });
+
+const ASSERTIONS = readFileSync(join(import.meta.dirname, 'assertions.md'), 'utf8');
+
+/** A title as the tables write it: without threat ids, and with `…` for values. */
+function titleInTables(title: string): string {
+  return title
+    .replace(/\$\{(?:[^{}]|\{[^{}]*\})*\}/g, '…')
+    .replace(/\\'/g, "'")
+    .replace(/^(?:[A-Z]{3}-\d\d )+/, '');
+}
+
+describe('The tables of who may assert what', () => {
+  const rows = ASSERTIONS.split('\n').filter((line) => /^\| (?!---)/.test(line));
+  const tests = rows
+    .filter((row) => !row.endsWith('| test |'))
+    .map((row) => ({
+      row,
+      named: (row.split(' | ').at(-1) ?? '').replace(/ \|$/, '').split('<br>'),
+    }));
+
+  it('each row names tests that exist, by file and title', () => {
+    expect(tests.length).to.be.above(50);
+    const titles = new Map<string, string[]>();
+    for (const { row, named } of tests)
+      for (const test of named) {
+        const [, file = '', title = ''] = /^`([\w/.-]+\.test\.ts)`: (.+)$/.exec(test) ?? [];
+        const known = titles.get(file) ?? titlesIn(file).map(titleInTables);
+        titles.set(file, known);
+        expect(known, row).to.include(title);
+      }
+  });
+});
