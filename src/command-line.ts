@@ -39,7 +39,7 @@ Examples:
   $ gatehouse doctor
 
 Start runs Gatehouse, and the other commands call a running one. They find its address in GATEHOUSE_MANAGEMENT_URL or the
-settings file, and its management key in GATEHOUSE_MANAGEMENT_KEY or the file management.key of the data directory.
+settings file, and a management key in GATEHOUSE_MANAGEMENT_KEY or the file management.key of the data directory.
 
 Exit codes: 0 success, 1 refused or failed, 2 wrong usage.`;
 

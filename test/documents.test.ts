@@ -132,9 +132,15 @@ function withSecretFiles(text: string): string {
   return text.replaceAll(/\/run\/secrets\/\w+|(?<=\{ file: )[\w.-]+/g, (named) => {
     const name = posix.basename(named);
     const path = join(temporaryDirectory(), 'secret');
-    writeFileSync(path, `client-secret-of-${name}`);
+    writeFileSync(path, `client-secret-of-${name}-in-the-documents`);
     return path;
   });
+}
+
+/** The variables that the management keys of an example name. */
+function variablesIn({ management }: { management?: { keys?: { keyEnv?: string }[] } }) {
+  const names = (management?.keys ?? []).flatMap(({ keyEnv }) => keyEnv ?? []);
+  return Object.fromEntries(names.map((name) => [name, `key-in-${name}-of-the-documents`]));
 }
 
 describe('the documents', () => {
@@ -260,11 +266,14 @@ describe('the examples in the documents', () => {
     const name = identityProvider?.name ?? Object.keys(example).join(', ');
     it(`${document} has settings that are accepted in production: ${name}`, () => {
       const { identityProvider: single, ...rest } = PRODUCTION;
-      const settings = loadInProduction({
-        ...rest,
-        ...(identityProviders ? {} : { identityProvider: single }),
-        ...example,
-      });
+      const settings = loadInProduction(
+        {
+          ...rest,
+          ...(identityProviders ? {} : { identityProvider: single }),
+          ...example,
+        },
+        variablesIn(example),
+      );
       const given = identityProviders ?? (identityProvider ? [identityProvider] : []);
       for (const [n, { clientSecretFile, ...provider }] of given.entries()) {
         const secret = clientSecretFile && { clientSecret: readFileSync(clientSecretFile, 'utf8') };

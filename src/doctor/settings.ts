@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import { apiOf } from '../identity-providers/github.ts';
 import {
+  type Administrator,
   assertersOf,
   domainOf,
   type Entitlement,
@@ -32,6 +33,7 @@ export async function checkSettings({ settings }: ConfiguredDeployment): Promise
     ),
     ...lifetimeFindings(settings),
     ...logLevelFindings(settings),
+    ...settings.management.administrators.flatMap(broadAdministrators),
     ...secretFileFindings(settings),
   ];
 }
@@ -40,23 +42,34 @@ const OTHER_USERS = 0o007;
 /** Every process of a container may read them. */
 const CONTAINER_SECRETS = /^\/(var\/)?run\/secrets\//;
 
-/** On Windows, the mode says nothing about other users. */
-function secretFileFindings({ secretFile }: Settings): Finding[] {
-  const finding = findingAbout('secret-file', 'secretFile');
-  const isChecked = process.platform !== 'win32' && !CONTAINER_SECRETS.test(secretFile ?? '');
-  const mode = secretFile === undefined || !isChecked ? 0 : statSync(secretFile).mode;
+function secretFileFindings({ secretFile, managementKeys }: Settings): Finding[] {
+  const canManage = 'a user who reads it can read the store and manage Gatehouse';
+  const files = [
+    ...(secretFile === undefined ? [] : [['secretFile', secretFile, canManage] as const]),
+    ...managementKeys.flatMap(({ file, setting, name, role }) =>
+      file === undefined
+        ? []
+        : [[setting, file, `a user who reads it has the role ${role} as key:${name}`] as const],
+    ),
+  ];
   return okIfNone(
-    (mode & OTHER_USERS) === 0
-      ? []
-      : [
-          finding.warning({
-            what: `other users of this computer may use ${secretFile}`,
-            why: 'a user who reads it can read the store and manage Gatehouse',
-            remedy: `chmod 600 ${secretFile}`,
-          }),
-        ],
-    finding.ok('no other user may use the secret file'),
+    files
+      .filter(([, file]) => mayOthersUse(file))
+      .map(([setting, file, why]) =>
+        findingAbout('secret-file', setting).warning({
+          what: `other users of this computer may use ${file}`,
+          why,
+          remedy: `chmod 600 ${file}`,
+        }),
+      ),
+    findingAbout('secret-file', 'secretFile').ok('no other user may use a file with secrets'),
   );
+}
+
+/** On Windows, the mode says nothing about other users. */
+function mayOthersUse(file: string): boolean {
+  const isChecked = process.platform !== 'win32' && !CONTAINER_SECRETS.test(file);
+  return isChecked && (statSync(file).mode & OTHER_USERS) !== 0;
 }
 
 const PUBLIC_MAIL =
@@ -80,6 +93,22 @@ function publicEntitlement(
   };
   const isHigh = isPublicDomain || isInUpperHalf(levels, level);
   return [isHigh ? finding.warning(explanation) : finding.note(explanation)];
+}
+
+/** A whole company should not manage Gatehouse, and strangers should not even read there. */
+function broadAdministrators({ emailDomain, role }: Administrator, index: number): Finding[] {
+  if (emailDomain === undefined) return [];
+  if (role === 'viewer' && !PUBLIC_MAIL.test(emailDomain)) return [];
+  return [
+    findingAbout('settings', `management.administrators[${index}]`).warning({
+      what: `everybody with an address at ${emailDomain} has the role ${role} in the console`,
+      why:
+        role === 'viewer'
+          ? 'they read who connected what, and the audit log'
+          : 'each of them can create connectors and minted tokens, and disconnect people',
+      remedy: 'match a group or people instead, or set role: viewer for colleagues who only read',
+    }),
+  ];
 }
 
 function isInUpperHalf(levels: Levels, level: Level): boolean {

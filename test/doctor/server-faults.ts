@@ -119,7 +119,7 @@ export const SERVER_FAULTS: Fault[] = [
     says: /token endpoint of the identity provider fails: server_error/,
   },
   {
-    fault: 'a console callback that is not registered',
+    fault: 'a console callback that is not registered, and a whole domain of administrators',
     inject: noChange,
     changed: ({ settings, ...rest }) => ({
       ...rest,
@@ -129,16 +129,16 @@ export const SERVER_FAULTS: Fault[] = [
           ...settings.management,
           administrators: [
             {
-              group: 'administrators',
-              role: 'administrator',
+              emailDomain: 'example.com',
+              role: 'operator',
               from: { via: 'sign-in', issuers: [] },
             },
           ],
         },
       },
     }),
-    found: ['callback'],
-    says: /redirect_uri_mismatch/,
+    found: ['callback', 'settings'],
+    says: [/redirect_uri_mismatch/, /everybody with an address at example\.com .* role operator/],
   },
   {
     fault: 'a callback that is not registered at Google',
@@ -182,13 +182,25 @@ export const SERVER_FAULTS: Fault[] = [
     says: /everybody who can sign in .* may have full/,
   },
   {
-    fault: 'a secret file that other users may read',
+    fault: 'files with secrets that other users may read',
     inject: noChange,
     changed: ({ settings, ...rest }) => ({
       ...rest,
-      settings: { ...settings, secretFile: settingsFile('') },
+      settings: {
+        ...settings,
+        secretFile: settingsFile(''),
+        managementKeys: [
+          {
+            name: 'monitoring',
+            role: 'viewer',
+            key: '',
+            setting: 'management.keys[0].keyFile',
+            file: import.meta.filename,
+          },
+        ],
+      },
     }),
     found: ['secret-file'],
-    says: /other users .*settings\.yaml/,
+    says: [/other users .*settings\.yaml/, /other users .*server-faults\.ts/],
   },
 ];

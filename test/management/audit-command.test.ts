@@ -20,9 +20,9 @@ describe('the command audit', () => {
   it('audit shows each item with its connector', async () => {
     const { id } = await json(...CREATE);
     const stdout = await done('audit');
-    expect(stdout).to.match(/^TIME .*EVENT .*OUTCOME/);
+    expect(stdout).to.match(/^TIME .*EVENT .*OUTCOME .*BY/);
     expect(stdout).to.match(
-      new RegExp(`^20\\S+ +connector_created +done +- +- +${id} +.*Ops.*$`, 'm'),
+      new RegExp(`^20\\S+ +connector_created +done +key:default +- +- +${id} +.*Ops.*$`, 'm'),
     );
   });
 

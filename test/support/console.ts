@@ -1,11 +1,11 @@
 // People in the management console.
 import { type Browser, openBrowser, type Page, type Person, requirePage } from './browser.ts';
 import { readAudit } from './management-api.ts';
-import { useSystem } from './system.ts';
+import { type SystemOptions, useSystem } from './system.ts';
 
 /** One system for all tests of the surrounding `describe`; call the returned functions while a test runs. */
-export function useConsole() {
-  const system = useSystem();
+export function useConsole(options: SystemOptions = {}) {
+  const system = useSystem(options);
 
   const origins = () => [...system().origins, system().management];
   const consoleUrl = (path: string) => `${system().management}/console${path}`;

@@ -115,7 +115,7 @@ function responseError({ url }: Access, status: number, response: unknown): Mana
 
 const ADVICE: Readonly<Record<number, (url: string) => string>> = {
   401: (url) =>
-    `${url} does not accept this management key: set GATEHOUSE_MANAGEMENT_KEY to its key, or GATEHOUSE_DATA_DIR to the directory of its management.key`,
+    `${url} does not accept this management key: set GATEHOUSE_MANAGEMENT_KEY to one of its keys, or GATEHOUSE_DATA_DIR to the directory of its management.key`,
   421: (url) =>
     `Gatehouse answers at ${url} but has another address: set GATEHOUSE_MANAGEMENT_URL to the managementUrl of its settings`,
 };

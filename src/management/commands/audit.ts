@@ -58,21 +58,20 @@ function auditText({ items }: { items: AuditItem[] }): string {
     time,
     event,
     outcome,
+    rest.by ?? '-',
     account ?? '-',
     clientId ?? '-',
     connector ?? '-',
     detail(rest),
   ]);
-  return table(['TIME', 'EVENT', 'OUTCOME', 'ACCOUNT', 'CLIENT', 'CONNECTOR', 'DETAIL'], rows);
+  return table(
+    ['TIME', 'EVENT', 'OUTCOME', 'BY', 'ACCOUNT', 'CLIENT', 'CONNECTOR', 'DETAIL'],
+    rows,
+  );
 }
 
-function detail({ tool, arguments: args, reason, by }: Partial<AuditItem>): string {
-  const parts = [
-    tool,
-    args === undefined ? undefined : JSON.stringify(args),
-    reason,
-    by && `by ${by}`,
-  ];
+function detail({ tool, arguments: args, reason }: Partial<AuditItem>): string {
+  const parts = [tool, args === undefined ? undefined : JSON.stringify(args), reason];
   const text = parts.filter((part) => part !== undefined).join(' ');
   return text.length > MAX_DETAIL_CHARACTERS
     ? `${text.slice(0, MAX_DETAIL_CHARACTERS - 1)}…`
