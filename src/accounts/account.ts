@@ -16,7 +16,19 @@ export type Claims = {
   organizations?: Organization[];
 };
 
-/** `id` is the `sub` of our tokens. No token of the identity provider is stored. Times are seconds since the epoch. */
+/** Asks the identity provider about the person again. Times are seconds since the epoch. */
+export type Recheck = {
+  /** The provider's refresh token; with GitHub, its access token. Absent if the provider issued none, or needs the person. */
+  token?: string;
+  /** When the provider last described the person. */
+  answeredAt: number;
+  /** The one call that asks. Still set if its process was killed. */
+  asking?: { by: string; at: number };
+  /** When the provider last gave no usable answer. */
+  failedAt?: number;
+};
+
+/** `id` is the `sub` of our tokens. Times are seconds since the epoch. */
 export type Account = Claims & {
   id: string;
   issuer: string;
@@ -36,6 +48,10 @@ export type Account = Claims & {
   sessionsOverBefore?: number;
   /** Times of sign-ins whose session at the identity provider ended. */
   endedSignIns?: number[];
+  /** Why sign-ins and grants before `overBefore` are invalid, unless an administrator ended them. */
+  overReason?: 'identity_provider_ended';
+  /** Present if the person signed in while `recheck` was on. The only token of the identity provider that is stored. */
+  recheck?: Recheck;
   /** Personal data is erased: issuer, subject, name and groups are empty. */
   forgottenAt?: number;
 };
@@ -86,15 +102,22 @@ export function withSignInsEnded(
 function endedParts({
   disabledAt,
   overBefore,
+  overReason,
   sessionsOverBefore,
   endedSignIns,
 }: Partial<Account>) {
   return {
     ...(disabledAt === undefined ? {} : { disabledAt }),
     ...(overBefore === undefined ? {} : { overBefore }),
+    ...(overReason === undefined ? {} : { overReason }),
     ...(sessionsOverBefore === undefined ? {} : { sessionsOverBefore }),
     ...(endedSignIns === undefined ? {} : { endedSignIns }),
   };
+}
+
+/** The reason why a sign-in or grant is invalid for which `isValidSince` is false. */
+export function accountEndReason({ disabledAt, overReason }: Account) {
+  return disabledAt === undefined ? (overReason ?? 'account_disabled') : 'account_disabled';
 }
 
 /** Returns the record after a sign-in. A disabled account stays disabled. */
@@ -166,8 +189,10 @@ export function normalizeEmail(address: string): string {
   return address.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 }
 
+/** Erases the token of the identity provider. */
 export function disabledAccount(account: Account, now: number): Account {
-  return { ...account, disabledAt: Math.floor(now) };
+  const { recheck: _, ...rest } = account;
+  return { ...rest, disabledAt: Math.floor(now) };
 }
 
 /** Sessions and grants of the time before stay invalid, because they may be stolen. */
@@ -175,7 +200,8 @@ export function enabledAccount(
   { disabledAt = 0, overBefore = 0, ...account }: Account,
   now: number,
 ): Account {
-  return { ...account, overBefore: Math.max(Math.floor(now), disabledAt + 1, overBefore + 1) };
+  const { overReason: _, ...rest } = account;
+  return { ...rest, overBefore: Math.max(Math.floor(now), disabledAt + 1, overBefore + 1) };
 }
 
 /** Erases personal data. Earlier sessions and grants stay invalid, and a disabled account stays disabled. */

@@ -16,6 +16,7 @@ import {
   withSessionsEnded,
   withSignInsEnded,
 } from './account.ts';
+import { withSignInToken } from './recheck.ts';
 
 /** Carries the id of an account that was disabled, enabled or forgotten, or whose claims changed. */
 export const ACCOUNTS_CHANNEL = 'accounts';
@@ -29,15 +30,24 @@ function withTtl(account: Account, ttl: number) {
   return { value: account, ttl: account.disabledAt === undefined ? ttl : Infinity };
 }
 
-/** Saves an account after a sign-in. A disabled account stays disabled. */
+/**
+ * Saves an account after a sign-in. A disabled account stays disabled. `recheck` is what the provider issued for rechecks; without it, none is
+ * possible, and an earlier token is erased.
+ */
 export async function saveAccount(
   store: Store,
   key: KeyObject,
   identity: Identity,
-  { now, ttl }: WriteOptions,
+  { now, ttl, recheck }: WriteOptions & { recheck?: { token?: string } | undefined },
 ): Promise<Account> {
   const id = accountIdOf(key, identity.issuer, identity.subject);
-  return save(store, id, (current) => withTtl(withSignIn(current, { id, ...identity }, now), ttl));
+  return save(store, id, (current) => {
+    const account = withSignIn(current, { id, ...identity }, now);
+    return withTtl(
+      recheck ? withSignInToken(account, current?.recheck, recheck.token) : account,
+      ttl,
+    );
+  });
 }
 
 /** Saves an account after a trusted issuer asserted the person (ID-JAG). A disabled account stays disabled. */
@@ -122,7 +132,7 @@ export async function disableAccount(
   id: string,
   { now, ttl }: WriteOptions,
 ): Promise<AccountChange | undefined> {
-  const changed = await change(store, id, ttl, (account) =>
+  const changed = await updateAccount(store, id, ttl, (account) =>
     account.disabledAt === undefined && !isGone(account)
       ? disabledAccount(account, now)
       : undefined,
@@ -136,7 +146,7 @@ export function enableAccount(
   id: string,
   { now, ttl }: WriteOptions,
 ): Promise<AccountChange | undefined> {
-  return change(store, id, ttl, (account) =>
+  return updateAccount(store, id, ttl, (account) =>
     account.disabledAt === undefined ? undefined : enabledAccount(account, now),
   );
 }
@@ -147,7 +157,7 @@ export function forgetAccount(
   id: string,
   { now, ttl }: WriteOptions,
 ): Promise<AccountChange | undefined> {
-  return change(store, id, ttl, (account) =>
+  return updateAccount(store, id, ttl, (account) =>
     account.forgottenAt === undefined ? forgottenAccount(account, now) : undefined,
   );
 }
@@ -159,13 +169,14 @@ export async function endSessions(
   { now, ttl }: WriteOptions,
   signIns?: readonly number[],
 ): Promise<Account | undefined> {
-  const changed = await change(store, id, ttl, (account) =>
+  const changed = await updateAccount(store, id, ttl, (account) =>
     signIns ? withSignInsEnded(account, signIns, now) : withSessionsEnded(account, now),
   );
   return changed?.account;
 }
 
-async function change(
+/** Writes what `next` returns, and announces it. Undefined writes nothing. Resolves to undefined if there is no account. */
+export async function updateAccount(
   store: Store,
   id: string,
   ttl: number,

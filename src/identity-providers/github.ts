@@ -46,6 +46,10 @@ export function openGithub(
     openid.ClientSecretPost(clientSecret),
   );
   const client = { settings, callbackUrl, config: async () => config };
+  const apiWith =
+    (token: string, onError?: (status: number) => void) =>
+    (path: string): Promise<unknown> =>
+      fetchJson(config, apiOf(origin) + path, token, onError);
   return {
     async authorizationUrl({ state, verifier }, { prompt, loginHint } = {}) {
       return openid.buildAuthorizationUrl(config, {
@@ -64,7 +68,22 @@ export function openGithub(
         expectedState: state,
         pkceCodeVerifier: verifier,
       });
-      return identityOf(settings, (path) => fetchJson(config, apiOf(origin) + path, token));
+      const identity = await identityOf(settings, apiWith(token));
+      return { ...identity, ...(settings.recheck === undefined ? {} : { recheckToken: token }) };
+    },
+    async recheck({ token, person }) {
+      let isRefused = false;
+      const fetchApi = apiWith(token, (status) => {
+        isRefused ||= status === 401;
+      });
+      const identity = await identityOf(settings, fetchApi).catch((error: unknown) => {
+        if (isRefused) return undefined;
+        throw error;
+      });
+      if (!identity) return 'ended';
+      if (identity.subject !== person.subject)
+        throw new Error('the response is about another person');
+      return { identity };
     },
     checkClient: () => checkClient(client),
   };
@@ -124,6 +143,7 @@ async function fetchJson(
   config: openid.Configuration,
   url: string,
   token: string,
+  onError?: (status: number) => void,
 ): Promise<unknown> {
   const headers = new Headers({
     accept: 'application/vnd.github+json',
@@ -138,9 +158,11 @@ async function fetchJson(
       undefined,
       headers,
     );
+    if (!answer.ok) onError?.(answer.status);
     if (!answer.ok) throw new Error(`${new URL(url).pathname} answered ${answer.status}`);
     return await answer.json();
   } catch (cause) {
+    if (cause instanceof openid.WWWAuthenticateChallengeError) onError?.(cause.status);
     throw unavailable(cause, UNAVAILABLE);
   }
 }

@@ -1,6 +1,7 @@
 // OpenID Connect client: authorization code flow with PKCE, state and nonce (OpenID Connect Core section 3.1).
 import * as openid from 'openid-client';
 import { type Identity, MAX_EMAIL_LENGTH, personNameIn } from '../accounts/account.ts';
+import { isGoogle } from '../settings/identity-provider-schema.ts';
 import { isSameIssuer } from '../settings/value-types.ts';
 import { unavailable } from '../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
@@ -9,7 +10,8 @@ import { notSetUp, notTrusted, permanentDiscoveryFailure, UNAVAILABLE } from './
 import { fetchFromProvider } from './fetch.ts';
 import { exchangeCode, providerClient, TIMEOUT_SECONDS, type Tokens } from './oauth-client.ts';
 import { isSessionId, logoutTokenVerifier } from './logout-token.ts';
-import type { ProtocolClient } from './provider.ts';
+import type { ProtocolClient, RecheckRequest } from './provider.ts';
+import { type RefreshedTokens, refreshTokens } from './refresh.ts';
 
 export function openOpenidProvider(
   settings: IdentityProviderSettings,
@@ -29,6 +31,9 @@ export function openOpenidProvider(
         ...(uiLocales ? { ui_locales: uiLocales } : {}),
         ...(loginHint ? { login_hint: loginHint } : {}),
         ...(prompt ? { prompt: prompt === 'login' ? 'login' : settings.switchAccountPrompt } : {}),
+        ...(settings.recheck !== undefined && isGoogle(settings.issuer)
+          ? { access_type: 'offline', ...(prompt ? {} : { prompt: 'consent' }) }
+          : {}),
       });
     },
     async identify(query, { state, nonce, verifier }) {
@@ -38,9 +43,22 @@ export function openOpenidProvider(
         pkceCodeVerifier: verifier,
         idTokenExpected: true,
       });
+      const { refresh_token: recheckToken } = settings.recheck === undefined ? {} : tokens;
       return {
         ...identityOf(settings, await claimsOf(await discovered(), tokens)),
         ...sidOf(tokens),
+        ...(recheckToken ? { recheckToken } : {}),
+      };
+    },
+    async recheck({ person, ...request }) {
+      const shared = await discovered();
+      const config = clientAt(shared.serverMetadata(), settings);
+      copyKeys(shared, config);
+      const tokens = await refreshTokens(settings, config, request);
+      if (typeof tokens === 'string') return tokens;
+      copyKeys(config, shared);
+      return {
+        identity: identityOf(settings, await claimsAgain(settings, config, tokens, person)),
       };
     },
     verifyLogoutToken: logoutTokenVerifier(settings, async () =>
@@ -64,22 +82,31 @@ function discoverOnce(settings: IdentityProviderSettings): () => Promise<openid.
   };
 }
 
-async function discover({
-  issuer,
-  clientId,
-  clientSecret,
-}: IdentityProviderSettings): Promise<openid.Configuration> {
+async function discover(settings: IdentityProviderSettings): Promise<openid.Configuration> {
+  const { issuer, clientId } = settings;
   const execute = issuer.startsWith('http:') ? [openid.allowInsecureRequests] : [];
   const found = await openid.discovery(new URL(issuer), clientId, undefined, openid.None(), {
     execute,
     timeout: TIMEOUT_SECONDS,
     [openid.customFetch]: fetchFromProvider,
   });
-  const server = found.serverMetadata();
+  return clientAt(found.serverMetadata(), settings);
+}
+
+function clientAt(
+  server: openid.ServerMetadata,
+  { clientId, clientSecret }: Pick<IdentityProviderSettings, 'clientId' | 'clientSecret'>,
+): openid.Configuration {
   const config = providerClient(server, clientId, authentication(server, clientSecret));
   // TLS already authenticates the ID token (Core section 3.1.3.7 point 6). Its signature is verified as well.
   openid.enableNonRepudiationChecks(config);
   return config;
+}
+
+/** Copies the provider's public keys, so that they are fetched rarely. */
+function copyKeys(from: openid.Configuration, to: openid.Configuration): void {
+  const keys = openid.getJwksCache(from);
+  if (keys) openid.setJwksCache(to, keys);
 }
 
 /** `client_secret_basic` is the default (OpenID Connect Discovery section 3). */
@@ -95,6 +122,29 @@ function authentication(
 }
 
 type Claims = Record<string, unknown> & { iss: string; sub: string };
+
+/**
+ * Reads the claims of a refresh. The ID token is optional there (OpenID Connect Core section 12.2), and may have fewer claims. Rejects if the
+ * response is about another person, or has no claims.
+ */
+async function claimsAgain(
+  { groupsClaim }: IdentityProviderSettings,
+  config: openid.Configuration,
+  tokens: RefreshedTokens,
+  { issuer, subject }: RecheckRequest['person'],
+): Promise<Claims> {
+  const claims = tokens.claims();
+  if (claims && (claims.iss !== issuer || claims.sub !== subject))
+    throw new Error('the ID token is about another person');
+  const isComplete = [claims?.email, claims?.name, claims?.[groupsClaim]].every(
+    (claim) => claim !== undefined,
+  );
+  const hasUserInfo = config.serverMetadata().userinfo_endpoint !== undefined;
+  if (!claims && !hasUserInfo) throw new Error('there is no ID token, and no UserInfo endpoint');
+  if (isComplete || !hasUserInfo) return { ...claims, iss: issuer, sub: subject };
+  const userInfo = await openid.fetchUserInfo(config, tokens.access_token, subject);
+  return mergedClaims({ ...claims, iss: issuer, sub: subject }, userInfo);
+}
 
 /**
  * Reads the UserInfo endpoint if the ID token lacks e-mail or name; entitlements depend on these claims. The provider's tokens are not
@@ -114,8 +164,13 @@ async function claimsOf(config: openid.Configuration, tokens: Tokens): Promise<C
     .catch((cause: unknown) => {
       throw unavailable(cause, UNAVAILABLE);
     });
-  // `email_verified` is valid only together with the `email` of the same source.
-  const { email, email_verified } = claims.email === undefined ? userInfo : claims;
+  return mergedClaims(claims, userInfo);
+}
+
+/** `email_verified` is valid only together with the `email` of the same source. */
+function mergedClaims(claims: Claims, userInfo: object): Claims {
+  const source: Record<string, unknown> = claims.email === undefined ? { ...userInfo } : claims;
+  const { email, email_verified } = source;
   return { ...userInfo, ...claims, email, email_verified };
 }
 

@@ -18,8 +18,21 @@ export type LoginPrompt = 'login' | 'switch';
 
 export type LoginParameters = { prompt?: LoginPrompt; uiLocales?: string; loginHint?: string };
 
-/** `sid` is the id of the person's session at the provider (OpenID Connect Front-Channel Logout 1.0 section 3). */
-export type SignedInIdentity = Identity & { sid?: string };
+/**
+ * `sid` is the id of the person's session at the provider (OpenID Connect Front-Channel Logout 1.0 section 3). `recheckToken` is what a recheck
+ * needs: the refresh token or, with GitHub, the access token. Absent if the provider issued none.
+ */
+export type SignedInIdentity = Identity & { sid?: string; recheckToken?: string };
+
+/** `ended`: the provider no longer accepts the token (`invalid_grant`). `sign-in`: it needs the person. */
+export type RecheckAnswer = { identity: Identity } | 'ended' | 'sign-in';
+
+/** `keep` stores the token that the provider rotated to. It is called before anything else is validated or fetched. */
+export type RecheckRequest = {
+  token: string;
+  person: Pick<Identity, 'issuer' | 'subject'>;
+  keep: (token: string) => Promise<void>;
+};
 
 /** The protocol of one kind of provider. */
 export type ProtocolClient = {
@@ -29,6 +42,8 @@ export type ProtocolClient = {
   identify: (query: string, loginState: LoginState) => Promise<SignedInIdentity>;
   /** Validates a logout token. Rejects with an HttpError. Undefined if the protocol has none. */
   verifyLogoutToken?: (token: string, now: number) => Promise<LogoutToken>;
+  /** Fetches the person's claims again. Rejects if the provider gives no valid answer about this person. */
+  recheck: (request: RecheckRequest) => Promise<RecheckAnswer>;
   /** Checks whether the provider accepts Gatehouse as a client. Never rejects. */
   checkClient: () => Promise<ClientCheck>;
 };
@@ -42,6 +57,8 @@ export type IdentityProvider = ProtocolClient & {
   emailDomains: readonly string[];
   /** What a logout token ends besides sessions. */
   backchannelLogout: IdentityProviderSettings['backchannelLogout'];
+  /** Seconds. Undefined: off. */
+  recheckInterval?: number;
 };
 
 /** Never empty. Each provider of a list has an id; a single one has none. */
@@ -61,7 +78,7 @@ export function openIdentityProvider(
   settings: IdentityProviderSettings,
   callbackUrl: string,
 ): IdentityProvider {
-  const { id, listed, name, issuer, emailDomains, backchannelLogout, kind } = settings;
+  const { id, listed, name, issuer, emailDomains, backchannelLogout, kind, recheck } = settings;
   const open = kind === 'github' ? openGithub : openOpenidProvider;
   return {
     ...(listed ? { id } : {}),
@@ -69,6 +86,7 @@ export function openIdentityProvider(
     issuer,
     emailDomains,
     backchannelLogout,
+    ...(recheck === undefined ? {} : { recheckInterval: recheck }),
     ...open(settings, callbackUrl),
   };
 }

@@ -137,9 +137,15 @@ export function handleCallback(
   return offerChoiceOnFailure(site, ctx, loginRequest, provider, async () => {
     const state = String(ctx.query.state ?? '');
     const login = await consumePendingLogin(site, loginRequest.uid, state, provider);
-    const { sid, ...identity } = await provider.identify(ctx.search, login);
+    const { sid, recheckToken: token, ...identity } = await provider.identify(ctx.search, login);
     const { store, accountKey, accountLifetime: ttl } = site;
-    const account = await saveAccount(store, accountKey, identity, { now: site.now(), ttl });
+    const issued = token === undefined ? {} : { token };
+    const recheck = provider.recheckInterval === undefined ? undefined : issued;
+    const account = await saveAccount(store, accountKey, identity, {
+      now: site.now(),
+      ttl,
+      recheck,
+    });
     if (sid !== undefined) {
       const signIn = { account: account.id, at: account.signedInAt };
       await addSignIn(store, { issuer: identity.issuer, sid }, signIn, site.sessionLifetime);

@@ -1,11 +1,20 @@
 // Settings of sign-in providers (OpenID Connect, GitHub) and of trusted issuers (ID-JAG).
 import { z } from 'zod';
-import { comparableIssuer, isDistinct, issuer, shortId } from './value-types.ts';
+import {
+  comparableIssuer,
+  duration,
+  isDistinct,
+  isSameIssuer,
+  issuer,
+  shortId,
+} from './value-types.ts';
 
 export const emailDomain = z
   .string()
   .regex(/^[\w-]+(\.[\w-]+)+$/, 'a domain such as example.com')
   .meta({ valueType: 'domain' });
+
+const MIN_RECHECK_SECONDS = 60;
 
 const properties = {
   id: shortId
@@ -68,6 +77,14 @@ const properties = {
       "What a logout token of the provider ends: the person's sessions, or also the connections of their apps. Register `{authUrl}/backchannel-logout` at the provider, in a list `{authUrl}/backchannel-logout/<id>`. Not for `github`.",
     defaultText: '`sessions`',
   }),
+  recheck: duration
+    .refine((seconds) => seconds >= MIN_RECHECK_SECONDS, 'at least 1m, or 60s')
+    .optional()
+    .meta({
+      description:
+        'Fetch the claims of a person again when an app refreshes its token, at most this often, at least `1m`. Entitlements follow, and connections end when the provider no longer accepts the person. Adds `offline_access` to `scopes` and stores the refresh token, encrypted ([details](leaving.md#recheck)).',
+      defaultText: 'off',
+    }),
 };
 
 type ProviderInput = z.output<z.ZodObject<typeof properties>>;
@@ -103,16 +120,25 @@ function conflictsIn(given: ProviderInput): [key: keyof ProviderInput, expected:
 
 const OPENID_SCOPES = ['openid', 'profile', 'email'];
 const GITHUB_SCOPES = ['read:user', 'user:email'];
+const OFFLINE_ACCESS = 'offline_access';
+
+/** Google has no scope `offline_access`, but a parameter `access_type=offline`. */
+export function isGoogle(issuer: string): boolean {
+  return isSameIssuer(issuer, 'https://accounts.google.com');
+}
 
 function withDefaults<Given extends ProviderInput>(given: Given, listed: boolean) {
   const isGithub = given.kind === 'github';
   const { organizations = false } = given;
   const github = [...GITHUB_SCOPES, ...(organizations ? ['read:org'] : [])];
+  const issuer = given.issuer ?? (isGithub ? 'https://github.com' : '');
+  const scopes = given.scopes ?? (isGithub ? github : OPENID_SCOPES);
+  const isOffline = given.recheck !== undefined && !isGithub && !isGoogle(issuer);
   return {
     ...given,
     listed,
-    issuer: given.issuer ?? (isGithub ? 'https://github.com' : ''),
-    scopes: given.scopes ?? (isGithub ? github : OPENID_SCOPES),
+    issuer,
+    scopes: isOffline ? [...new Set([...scopes, OFFLINE_ACCESS])] : scopes,
     groupsClaim: given.groupsClaim ?? 'groups',
     organizations,
     backchannelLogout: given.backchannelLogout ?? ('sessions' as const),

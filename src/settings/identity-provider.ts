@@ -28,6 +28,8 @@ export type IdentityProvider = {
   emailDomains: string[];
   /** What a logout token ends (OpenID Connect Back-Channel Logout 1.0): sessions, or also the person's connections. */
   backchannelLogout: 'sessions' | 'connections';
+  /** Seconds. Undefined: off. */
+  recheck?: number;
   embedded: boolean;
 };
 

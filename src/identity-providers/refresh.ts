@@ -1,0 +1,65 @@
+// Refreshes Gatehouse's own tokens at an identity provider, for rechecks (RFC 6749 section 6).
+import { setTimeout as delay } from 'node:timers/promises';
+import * as openid from 'openid-client';
+import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
+import { readProviderError } from './errors.ts';
+import { fetchFromProvider } from './fetch.ts';
+import type { RecheckRequest } from './provider.ts';
+
+/** Long, because a response that comes too late may have the only valid refresh token. */
+const TIMEOUT_SECONDS = 30;
+const MAX_KEEP_ATTEMPTS = 10;
+const KEEP_RETRY_MS = 1000;
+
+export type RefreshedTokens = Awaited<ReturnType<typeof openid.refreshTokenGrant>>;
+
+/**
+ * Uses the refresh token once. `config` is for this call only. Rejects if there is no valid response. The error repeats nothing of the response,
+ * which may contain the token.
+ */
+export async function refreshTokens(
+  settings: IdentityProviderSettings,
+  config: openid.Configuration,
+  { token, keep }: Omit<RecheckRequest, 'person'>,
+): Promise<RefreshedTokens | 'ended' | 'sign-in'> {
+  const { token_endpoint: endpoint } = config.serverMetadata();
+  config.timeout = TIMEOUT_SECONDS;
+  config[openid.customFetch] = async (url, options) => {
+    const response = await fetchFromProvider(url, options);
+    if (url === endpoint && response.ok) await keepSuccessor(response.clone(), token, keep);
+    return response;
+  };
+  try {
+    return await openid.refreshTokenGrant(config, token);
+  } catch (cause) {
+    const error = await readProviderError(cause, settings);
+    const { code = '', status } = error;
+    if (code === 'invalid_grant' && (status ?? 400) < 500) return 'ended';
+    if (error.kind === 'stopped') return 'sign-in';
+    throw requestFailed(code, status);
+  }
+}
+
+/** Without a cause, which may contain the token. */
+function requestFailed(code: string, status: number | undefined): Error {
+  const answer = status === undefined ? 'no valid response' : `HTTP ${status}`;
+  return new Error(`the token request failed: ${/^[a-z_]{1,40}$/.test(code) ? code : answer}`);
+}
+
+/** Stores the new refresh token before the rest of the response is validated, because the old one may be invalid from now on. */
+async function keepSuccessor(
+  response: Response,
+  used: string,
+  keep: RecheckRequest['keep'],
+): Promise<void> {
+  const body = (await response.json().catch(() => undefined)) as { refresh_token?: unknown };
+  const token = body?.refresh_token;
+  if (typeof token !== 'string' || token === '' || token === used) return;
+  for (let attempt = 1; ; attempt += 1)
+    try {
+      return await keep(token);
+    } catch (error) {
+      if (attempt === MAX_KEEP_ATTEMPTS) throw error;
+      await delay(KEEP_RETRY_MS);
+    }
+}
