@@ -46,7 +46,9 @@ export async function authorizationServer(
   const { signing: signingKeys } = keys;
   if (!signingKeys) throw new Error('the authorization server needs the signing keys');
   const cookieKeys = cookieSignatures(keyRing(settings, 'cookies'));
+  const identityProviders = openIdentityProviders(settings, settings.authUrl + CALLBACK_PATH);
   const engine = await openEngine(settings, services, {
+    identityProviders,
     signingKeys,
     cookieKeys,
     documentFetching,
@@ -72,7 +74,7 @@ export async function authorizationServer(
       auditLog,
       pages,
       now,
-      identityProviders: openIdentityProviders(settings, settings.authUrl + CALLBACK_PATH),
+      identityProviders,
       isHttps: settings.authUrl.startsWith('https:'),
       accountKey: keys.accountIds,
       accountLifetime: accountLifetime(settings),

@@ -1,5 +1,5 @@
 // A connection is a grant together with its connector, account and client. Pure: no I/O.
-import { type Account, isValidSince } from '../accounts/account.ts';
+import { type Account, accountEndReason, isValidSince } from '../accounts/account.ts';
 import type { Access } from '../accounts/entitlement.ts';
 import {
   type Connector,
@@ -49,7 +49,7 @@ export type Connection = {
 export type ConnectionContext = {
   connector: Connector | undefined;
   account: Account | undefined;
-  refusal: Access['refusal'];
+  refusal: Access['refusal'] | 'sign_in_again';
   lifetimes: Lifetimes;
   settings: ConnectorSettings;
   now: number;
@@ -130,7 +130,7 @@ function externalEnds(
   const isInvalid = account !== undefined && !isValidSince(account, createdAt);
   return [
     connectorEnd(connector, now),
-    isInvalid ? { reason: 'account_disabled', at: disabledAt ?? overBefore } : undefined,
+    isInvalid ? { reason: accountEndReason(account), at: disabledAt ?? overBefore } : undefined,
   ];
 }
 

@@ -1,4 +1,5 @@
 import { findAccount } from '../accounts/accounts.ts';
+import { needsSignIn, recheckIntervalOf } from '../accounts/recheck.ts';
 import { accessThrough, type AccessSettings } from '../accounts/entitlement.ts';
 import { type AuditServices, recordAudit } from '../audit/audit.ts';
 import {
@@ -237,10 +238,12 @@ function connectionReader(settings: ConnectionSettings, { store, now }: Reading)
     ]);
     const via = isAsserted(stored) ? 'id-jag' : 'sign-in';
     const access = account && accessThrough(settings, connector ?? {}, account, via);
+    const interval = account && via === 'sign-in' && recheckIntervalOf(settings, account);
+    const mustSignIn = account && interval && needsSignIn(account, interval, now());
     return describeConnection(id, stored, {
       connector,
       account,
-      refusal: access?.refusal,
+      refusal: mustSignIn ? 'sign_in_again' : access?.refusal,
       lifetimes,
       settings,
       now: now(),

@@ -57,6 +57,9 @@ export const refusalReasons = [
   'use_dpop_nonce',
 ] as const;
 
+/** Of asking an identity provider about a person again. `failed`: it gave no valid answer. */
+export const recheckOutcomes = ['answered', 'ended', 'sign_in_again', 'failed'] as const;
+
 export const grantTypes = [
   'authorization_code',
   'refresh_token',

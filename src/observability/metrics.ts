@@ -6,6 +6,7 @@ import {
   type FlowStep,
   flowSteps,
   grantTypes,
+  recheckOutcomes,
   refusalReasons,
   auditEvents,
   type StoreVerb,
@@ -32,6 +33,7 @@ export type Metrics = {
   flow(step: FlowStep, outcome: FlowOutcome): void;
   token(grantType: string): void;
   auditEvent(name: string, reason?: string): void;
+  recheck(outcome: (typeof recheckOutcomes)[number]): void;
   noticeDelay(channel: string, seconds: number): void;
   storeLatency(verb: StoreVerb, seconds: number): void;
   storeError(verb: StoreVerb): void;
@@ -111,7 +113,7 @@ function hostMetrics(registry: Registry): HostMetrics {
 function flowMetrics(
   registry: Registry,
   reasons: readonly string[],
-): Pick<Metrics, 'flow' | 'token' | 'auditEvent'> {
+): Pick<Metrics, 'flow' | 'token' | 'auditEvent' | 'recheck'> {
   const count = counters(registry);
   const flows = count('flows_total', 'Steps of connecting, by outcome.', ['step', 'outcome']);
   const tokens = count('tokens_total', 'Token responses with an access token.', ['grant_type']);
@@ -119,12 +121,15 @@ function flowMetrics(
     'event',
     'reason',
   ]);
+  const rechecks = count('rechecks_total', 'People asked about again.', ['outcome']);
+  for (const outcome of recheckOutcomes) rechecks.inc({ outcome }, 0);
   for (const step of flowSteps) for (const outcome of flowOutcomes) flows.inc({ step, outcome }, 0);
   for (const event of REPLAYS) events.inc({ event, reason: event }, 0);
   const [grantTypeOf, eventOf, reasonOf] = [grantTypes, auditEvents, reasons].map(closed);
   return {
     flow: (step, outcome) => flows.inc({ step, outcome }),
     token: (grantType) => tokens.inc({ grant_type: grantTypeOf?.(grantType) ?? 'other' }),
+    recheck: (outcome) => rechecks.inc({ outcome }),
     auditEvent: (name, reason) =>
       events.inc({
         event: eventOf?.(name) ?? 'other',

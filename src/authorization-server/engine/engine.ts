@@ -7,6 +7,7 @@ import { ACCOUNTS_CHANNEL, findAccount } from '../../accounts/accounts.ts';
 import { accessThrough } from '../../accounts/entitlement.ts';
 import { CONNECTORS_CHANNEL, findConnector } from '../../connectors/connectors.ts';
 import { openUseRecorder } from '../../connectors/use-recorder.ts';
+import type { IdentityProviders } from '../../identity-providers/provider.ts';
 import { grantLifetimes, type Lifetimes } from '../../grants/grant-lifetime.ts';
 import { limitFailedAttempts } from '../../http/failed-attempts.ts';
 import type { CookieSignatures } from '../../keys/cookie-signatures.ts';
@@ -31,6 +32,7 @@ import { compareByDigest, presentJwtsAsOpaque } from './extensions.ts';
 import { type AccessTokenClaims, type GrantModelOptions, grantModels } from './grant-models.ts';
 import { idJagGrantType } from './id-jag.ts';
 import { introspection } from './introspection.ts';
+import { rechecks } from './recheck.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
 import {
   resourceIndicators,
@@ -42,6 +44,7 @@ export type EngineOptions = {
   signingKeys: SigningKeyRing;
   cookieKeys: CookieSignatures;
   documentFetching: DocumentFetching | undefined;
+  identityProviders: IdentityProviders;
 };
 
 export type Engine = {
@@ -60,7 +63,7 @@ const CACHE_SECONDS = 10;
 export async function openEngine(
   settings: Settings,
   services: Services,
-  { signingKeys, cookieKeys, documentFetching }: EngineOptions,
+  { signingKeys, cookieKeys, documentFetching, identityProviders }: EngineOptions,
 ): Promise<Engine> {
   const { store, logger, metrics, auditLog, rateLimits, now } = services;
   const lifetimes = grantLifetimes(settings.lifetimes);
@@ -73,6 +76,7 @@ export async function openEngine(
   const uses = openUseRecorder(store, (error) =>
     logger.error({ err: error, what: 'use' }, 'a task after the token response failed'),
   );
+  const people = rechecks(settings, services, { identityProviders, policy });
   const grants = grantModels({
     store,
     settings,
@@ -80,6 +84,7 @@ export async function openEngine(
     lifetimes,
     now,
     validateTokenRequest: (ctx, granted) => validateTokenRequest(policy, ctx, granted),
+    recheckPerson: people.recheckPerson,
     refreshTokenFollows: (_ctx, code) =>
       String(code.scope ?? '')
         .split(' ')
@@ -134,7 +139,7 @@ export async function openEngine(
     redirectPolicy,
     grantLifetimes: lifetimes,
     prolongClient: clients.touch,
-    close: uses.close,
+    close: async () => void (await Promise.all([uses.close(), people.close()])),
   };
 }
 

@@ -10,9 +10,9 @@ export function invalidGrant(description: string, reason?: Reason): Error {
   return Object.assign(error, { error_description: description, ...(reason ? { reason } : {}) });
 }
 
-/** The reason of an `invalidGrant` error; undefined for any other error. */
+/** The reason of a refusal; undefined for any other error. */
 export function reasonIn(error: unknown): Reason | undefined {
-  return error instanceof errors.InvalidGrant && 'reason' in error
+  return error instanceof errors.OIDCProviderError && 'reason' in error
     ? (error.reason as Reason)
     : undefined;
 }

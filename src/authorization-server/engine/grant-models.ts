@@ -49,6 +49,8 @@ export type GrantModelOptions = {
   now: () => number;
   /** Validates `resource` and `scope` of a token request against the grant. Rejects before anything is consumed. */
   validateTokenRequest: (ctx: KoaContextWithOIDC, granted: EnginePayload) => Promise<void>;
+  /** Asks the identity provider about the person of a refresh token again, if that is due. */
+  recheckPerson: (granted: EnginePayload) => Promise<void>;
   /** Whether the exchange of this code issues a refresh token. */
   refreshTokenFollows: (ctx: KoaContextWithOIDC, code: EnginePayload) => boolean;
   /** Returns the claims of a valid access token of ours. */
@@ -286,7 +288,7 @@ function usedProofModel(options: GrantModelOptions, records: RequestGrants): Par
 
 /** The engine's RefreshToken model. */
 function refreshTokenModel(options: GrantModelOptions, records: RequestGrants): Partial<Adapter> {
-  const { lifetimes, now, validateTokenRequest, onRefreshed } = options;
+  const { lifetimes, now, validateTokenRequest, recheckPerson, onRefreshed } = options;
   return {
     /** Writes the first generation only. `consume` makes later ones. */
     async upsert(_id, { jti: _jti, exp: _exp, ...payload }) {
@@ -311,16 +313,20 @@ function refreshTokenModel(options: GrantModelOptions, records: RequestGrants): 
       if (!hit || !refresh) return undefined;
       const ctx = requireRequest();
       const isOwn = ctx.oidc.client?.clientId === refresh.payload.clientId;
+      const replayed =
+        classifyRefreshToken(refresh, Number(hit.name.part), now(), lifetimes.refreshGrace) ===
+        'replay';
       if (isOwn && ctx.oidc.route === 'token') {
         await requireBoundKey(ctx, 'refresh token', refresh.payload.jkt);
-        await validateTokenRequest(ctx, refresh.payload).catch(async (error: unknown) => {
+        const validate = async () => {
+          if (!replayed) await recheckPerson(refresh.payload);
+          await validateTokenRequest(ctx, refresh.payload);
+        };
+        await validate().catch(async (error: unknown) => {
           await recordRefusal(options, records, hit.name.grantId, reasonIn(error));
           throw error;
         });
       }
-      const replayed =
-        classifyRefreshToken(refresh, Number(hit.name.part), now(), lifetimes.refreshGrace) ===
-        'replay';
       return {
         ...refresh.payload,
         jti: id,

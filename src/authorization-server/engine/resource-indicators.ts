@@ -1,6 +1,6 @@
 // Resource indicators (RFC 8707): every resource is a connect link. Decides which level a token for it may have.
 import { errors, type KoaContextWithOIDC, type ResourceServer } from 'oidc-provider';
-import { type Account, isValidSince } from '../../accounts/account.ts';
+import { type Account, accountEndReason, isValidSince } from '../../accounts/account.ts';
 import type { Access } from '../../accounts/entitlement.ts';
 import { canonicalResource, connectorIdOf } from '../../connectors/connect-link.ts';
 import {
@@ -146,7 +146,10 @@ export async function requireLevel(policy: TokenPolicy, granted: EnginePayload):
   if (!connector || ended)
     throw invalidGrant('the connect link was revoked, has expired or is not configured', ended);
   if (account && !isValidSince(account, Number(granted.iat))) {
-    throw invalidGrant('the account was disabled after this was granted', 'account_disabled');
+    throw invalidGrant(
+      'the account was disabled, or ended by the identity provider, after this was granted',
+      accountEndReason(account),
+    );
   }
   const via = granted.gty === JWT_BEARER ? 'id-jag' : 'sign-in';
   const access = account
