@@ -275,9 +275,14 @@ describe('the examples in the documents', () => {
         variablesIn(example),
       );
       const given = identityProviders ?? (identityProvider ? [identityProvider] : []);
-      for (const [n, { clientSecretFile, ...provider }] of given.entries()) {
+      for (const [n, { clientSecretFile, recheck, ...provider }] of given.entries()) {
         const secret = clientSecretFile && { clientSecret: readFileSync(clientSecretFile, 'utf8') };
-        expect(settings.identityProviders[n]).to.deep.include({ ...provider, ...secret });
+        const interval = recheck && { recheck: secondsIn(recheck) };
+        expect(settings.identityProviders[n]).to.deep.include({
+          ...provider,
+          ...secret,
+          ...interval,
+        });
       }
       if (entitlements && !identityProviders) expect(rulesIn(settings)).to.deep.equal(entitlements);
       const { upstream } = resourceServer ?? {};

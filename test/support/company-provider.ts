@@ -1,0 +1,175 @@
+// A real OpenID provider (oidc-provider) of a company, whose people and network tests change. It signs in without a page.
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { exportJWK, generateKeyPair } from 'jose';
+import { type Adapter, type AdapterPayload, type Configuration, Provider } from 'oidc-provider';
+import { listenOnLoopback } from './loopback-server.ts';
+import { OPENID_CLIENT } from './openid-provider.ts';
+import type { SystemOptions } from './system.ts';
+
+const LIFETIME_SECONDS = 400 * 86_400;
+
+export type Employee = { name: string; email: string; email_verified: boolean; groups: string[] };
+
+/**
+ * What happens to a request at the token endpoint. `down`: the connection is closed, and so are those to all other endpoints. `hold`: it is handled
+ * when `release` is called. `lose`: it is handled, and the response is lost.
+ */
+export type Fault = 'down' | 'hold' | 'lose';
+
+export type CompanyProvider = {
+  issuer: string;
+  /** The people who work here, by subject. */
+  people: Map<string, Employee>;
+  /** Who signs in next. */
+  signInAs: (subject: string) => void;
+  setFault: (fault: Fault | undefined) => void;
+  /** Handles the requests that are held. */
+  release: () => void;
+  /** How many refresh requests arrived. */
+  refreshes: () => number;
+  /** Ends the session and the tokens of a person, who still works here. */
+  revoke: (subject: string) => void;
+  stop: () => Promise<void>;
+};
+
+/** Settings of a system with this provider as the only one; `provider` adds to its settings. */
+export function companySettings(
+  { issuer }: CompanyProvider,
+  provider: object,
+  file: object = {},
+): SystemOptions {
+  const identityProvider = { issuer, ...OPENID_CLIENT, ...provider };
+  return {
+    settings: { GATEHOUSE_DEVELOPMENT_IDP_URL: '' },
+    file: { developmentIdp: undefined, identityProvider, ...file },
+  };
+}
+
+/** `refreshTokens`: whether it issues any; each use rotates them, and a second use ends all of the person's tokens. */
+export async function startCompanyProvider({
+  refreshTokens = true,
+}: { refreshTokens?: boolean } = {}): Promise<CompanyProvider> {
+  const people = new Map<string, Employee>();
+  const records = new Map<string, AdapterPayload>();
+  const held: (() => void)[] = [];
+  let handle = (_req: IncomingMessage, _res: ServerResponse): unknown => undefined;
+  let fault: Fault | undefined;
+  let next = '';
+  let refreshes = 0;
+
+  const server = createServer((req, res) => {
+    const isToken = req.url === '/token';
+    if (isToken) refreshes += 1;
+    if (fault === 'down') return void req.destroy();
+    if (isToken && fault === 'hold') return void held.push(() => handle(req, res));
+    if (isToken && fault === 'lose') Object.assign(res, { end: () => res.socket?.destroy() });
+    return handle(req, res);
+  });
+  const { origin: issuer, stop } = await listenOnLoopback(server);
+  const provider = new Provider(issuer, await configuration(people, records, refreshTokens));
+  const callback = provider.callback();
+  handle = async (req, res) => {
+    if (!req.url?.startsWith('/sign-in')) return callback(req, res);
+    const { prompt, params } = await provider.interactionDetails(req, res);
+    if (prompt.name === 'login')
+      return provider.interactionFinished(req, res, { login: { accountId: next } });
+    const grant = new provider.Grant({ accountId: next, clientId: String(params.client_id) });
+    grant.addOIDCScope('openid profile email groups offline_access');
+    const consent = { grantId: await grant.save() };
+    return provider.interactionFinished(req, res, { consent }, { mergeWithLastSubmission: true });
+  };
+  return {
+    issuer,
+    people,
+    signInAs: (subject) => {
+      next = subject;
+    },
+    setFault: (wanted) => {
+      fault = wanted;
+    },
+    release: () => held.splice(0).forEach((run) => run()),
+    refreshes: () => refreshes,
+    revoke(subject) {
+      for (const [id, { accountId }] of records) if (accountId === subject) records.delete(id);
+    },
+    stop,
+  };
+}
+
+async function configuration(
+  people: CompanyProvider['people'],
+  records: Map<string, AdapterPayload>,
+  refreshTokens: boolean,
+): Promise<Configuration> {
+  const { privateKey } = await generateKeyPair('ES256', { extractable: true });
+  const key = { ...(await exportJWK(privateKey)), alg: 'ES256', use: 'sig', kid: 'company' };
+  return {
+    adapter: (model: string) => adapter(model, records),
+    jwks: { keys: [key] },
+    clients: [
+      {
+        client_id: OPENID_CLIENT.clientId,
+        client_secret: OPENID_CLIENT.clientSecret,
+        redirect_uris: ['http://localhost/interaction/callback'],
+        application_type: 'native',
+        grant_types: ['authorization_code', 'refresh_token'],
+        id_token_signed_response_alg: 'ES256',
+      },
+    ],
+    claims: {
+      openid: ['sub'],
+      profile: ['name'],
+      email: ['email', 'email_verified'],
+      groups: ['groups'],
+    },
+    scopes: ['openid', 'offline_access'],
+    conformIdTokenClaims: false,
+    findAccount: (_ctx, id) => {
+      const person = people.get(id);
+      return person && { accountId: id, claims: () => ({ sub: id, ...person }) };
+    },
+    issueRefreshToken: async () => refreshTokens,
+    rotateRefreshToken: true,
+    expiresWithSession: () => false,
+    renderError: (ctx, out) => {
+      ctx.body = out;
+    },
+    features: { devInteractions: { enabled: false } },
+    interactions: { url: (_ctx, { uid }) => `/sign-in/${uid}` },
+    cookies: { keys: ['a key of the tests'] },
+    ttl: {
+      AccessToken: 300,
+      Grant: LIFETIME_SECONDS,
+      IdToken: 300,
+      Interaction: 300,
+      RefreshToken: LIFETIME_SECONDS,
+      Session: 60,
+    },
+  } as Configuration;
+}
+
+/** Expiry is that of the payloads. */
+function adapter(model: string, records: Map<string, AdapterPayload>): Adapter {
+  const key = (id: string) => `${model}:${id}`;
+  const find = async (id: string) => records.get(key(id));
+  const findBy = (name: 'uid' | 'userCode', value: string) =>
+    [...records.entries()].find(([id, it]) => id.startsWith(model) && it[name] === value)?.[1];
+  return {
+    find,
+    async upsert(id, payload) {
+      records.set(key(id), payload);
+    },
+    findByUid: async (uid) => findBy('uid', uid),
+    findByUserCode: async (code) => findBy('userCode', code),
+    async consume(id) {
+      const found = records.get(key(id));
+      if (found) found.consumed = Math.floor(Date.now() / 1000);
+    },
+    async destroy(id) {
+      records.delete(key(id));
+    },
+    async revokeByGrantId(grantId) {
+      for (const [id, payload] of records) if (payload.grantId === grantId) records.delete(id);
+    },
+  };
+}
