@@ -6,6 +6,7 @@ import { Command } from 'commander';
 import { compile } from 'ejs';
 import { format } from 'prettier';
 import { parse } from 'yaml';
+import { secondsIn } from '../src/settings/value-types.ts';
 import { gatehouse, type Outcome } from './management/command-line.ts';
 import {
   loadInProduction,
