@@ -32,6 +32,7 @@ import { refresh, type TokenResponse } from '../support/oauth.ts';
 import {
   createDeployment,
   type Deployment,
+  onEachStore,
   startDeployment,
   type System,
 } from '../support/system.ts';
@@ -259,3 +260,29 @@ describe('DPoP required at every level', () => {
     );
   });
 });
+
+onEachStore(
+  'Concurrent exchanges at a level that requires DPoP',
+  (system) => {
+    it('AUD-14 of concurrent exchanges with and without DPoP one succeeds, and the grant has its level', async () => {
+      const { link } = await createConnector(system(), { level: 'full' });
+      for (const stay of [true, false]) {
+        const code = await obtainCode(system(), { link }, { level: 'full', stay });
+        const key = await generateProofKey();
+        const racing = await Promise.all([
+          redeem(code),
+          redeemBound(key, code),
+          redeem(code),
+          redeemBound(key, code),
+        ]);
+        const [first, ...others] = racing.filter(({ status }) => status === 200);
+        expect(others).to.deep.equal([]);
+        const token = first?.body.access_token ?? '';
+        const { scope, cnf } = decodeJwt(token);
+        expect(scope).to.equal(cnf === undefined ? 'admin' : 'full');
+        expect(await levelOf(system(), token)).to.equal(scope);
+      }
+    });
+  },
+  { file: { authorization: { requireDpop: 'full' } } },
+);
