@@ -128,6 +128,9 @@ describe('a new authorization with a metadata document', () => {
     const connections = host.connections();
     const ids = [
       `https://app.${DOMAIN}:8443/x`,
+      `https://APP.${DOMAIN}/x`,
+      `HTTPS://app.${DOMAIN}/x`,
+      `https://app.${DOMAIN}./x`,
       `https://app.${DOMAIN}`,
       `https://app.${DOMAIN}/`,
       `https://app.${DOMAIN}/x?y`,
