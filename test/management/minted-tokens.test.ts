@@ -161,7 +161,7 @@ describe('minted tokens over the management API', () => {
     for (const _ of [1, 2]) await request(host, 'DELETE', `${TOKENS}/${id}`);
     await request(host, 'POST', TOKENS, { body: { ...GOOD, level: 'root' } });
     const { body } = await request(host, 'GET', '/api/v1/audit?order=oldest');
-    const about = { clientId: `minted:${id}`, outcome: 'done' };
+    const about = { clientId: `minted:${id}`, by: 'key:default', outcome: 'done' };
     const items = body['items'] as Record<string, unknown>[];
     expect(items).to.deep.equal([
       {
