@@ -49,7 +49,9 @@ export type ProtocolClient = {
 };
 
 export type IdentityProvider = ProtocolClient & {
-  /** Set if several providers are configured. */
+  /** `identityProvider.id`. */
+  settingsId: string;
+  /** The same, set if several providers are configured. */
   id?: string;
   name?: string;
   issuer: string;
@@ -81,6 +83,7 @@ export function openIdentityProvider(
   const { id, listed, name, issuer, emailDomains, backchannelLogout, kind, recheck } = settings;
   const open = kind === 'github' ? openGithub : openOpenidProvider;
   return {
+    settingsId: id,
     ...(listed ? { id } : {}),
     ...(name === undefined ? {} : { name }),
     issuer,

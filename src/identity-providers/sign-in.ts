@@ -154,7 +154,7 @@ export function handleCallback(
     await recordAudit(site, {
       event: 'signed_in',
       account: account.id,
-      arguments: { to: loginRequest.to, provider: provider.id },
+      arguments: { to: loginRequest.to, provider: provider.settingsId },
       outcome: account.disabledAt === undefined ? 'done' : 'refused',
     });
     await done(account, login.returnTo);
