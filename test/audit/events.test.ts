@@ -1,7 +1,10 @@
 // What people and apps do, in the audit log and in the log.
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
 import { decodeJwt } from 'jose';
+import { auditEvents } from '../../src/observability/labels.ts';
 import { openAccountPage } from '../support/account-page.ts';
 import { advanceClock } from '../support/clock.ts';
 import { openBrowser, requireExternalRedirect } from '../support/browser.ts';
@@ -125,6 +128,19 @@ onEachStore(
   },
   options,
 );
+
+describe('The events of the audit log', () => {
+  it('the documentation lists every event', async () => {
+    const text = await readFile(
+      join(import.meta.dirname, '../../src/management/README.md'),
+      'utf8',
+    );
+    const [, section = ''] = text.split('## Audit log');
+    const rows = section.split('\n## ')[0]?.match(/^\| `.*?\|/gm) ?? [];
+    const listed = rows.flatMap((row) => [...row.matchAll(/`(\w+)`/g)].map(([, name]) => name));
+    expect(listed.toSorted()).to.deep.equal([...auditEvents].toSorted());
+  });
+});
 
 describe('What the audit log cannot record', () => {
   const system = useSystem({ store: 'redis' });
