@@ -46,7 +46,7 @@ onEachStore(
       for (const other of others) expect(other.href).to.equal(code.href);
       const { sub, grant_id: grantId } = decodeJwt(String((await redeem(code)).body.access_token));
       const found = (await itemsOf(system(), 'consent_approved')).map(
-        ({ time: _, ...item }) => item,
+        ({ time: _time, ...item }) => item,
       );
       expect(found).to.deep.equal([
         {
@@ -109,7 +109,7 @@ onEachStore(
       const refused = await register(server, { redirect_uris: ['https://evil.example/'] });
       expect(refused.status).to.equal(400);
       const items = (await itemsOf(system(), 'client_registered')).slice(before);
-      expect(items.map(({ time: _, ...item }) => item)).to.deep.equal([
+      expect(items.map(({ time: _time, ...item }) => item)).to.deep.equal([
         {
           event: 'client_registered',
           clientId: body.client_id,
