@@ -86,9 +86,18 @@ function levelPaths({ document }: Source): Path[] {
     ['resourceServer', 'upstream'],
     ...(Array.isArray(list) ? list.map((_, n): Path => ['resourceServer', 'upstreams', n]) : []),
   ];
+  const providers = valueAt(document, ['identityProviders']);
+  const stepUps: Path[] = [
+    ['identityProvider', 'stepUp', 'levels'],
+    ['developmentIdp', 'stepUp', 'levels'],
+    ...(Array.isArray(providers)
+      ? providers.map((_, n): Path => ['identityProviders', n, 'stepUp', 'levels'])
+      : []),
+  ];
   return [
     ['authorization', 'requireDpop'],
     ...placesIn(document, ['entitlements']),
+    ...stepUps.flatMap((path) => itemsOf(document, path)),
     ...upstreams.flatMap((path) => [
       [...path, 'defaultLevel'],
       ...placesIn(document, [...path, 'tools']),
@@ -98,8 +107,12 @@ function levelPaths({ document }: Source): Path[] {
 
 /** The path of `level` in each item of the list at `path`. */
 function placesIn(document: unknown, path: Path): Path[] {
+  return itemsOf(document, path).map((item) => [...item, 'level']);
+}
+
+function itemsOf(document: unknown, path: Path): Path[] {
   const list = valueAt(document, path);
-  return Array.isArray(list) ? list.map((_, n) => [...path, n, 'level']) : [];
+  return Array.isArray(list) ? list.map((_, n) => [...path, n]) : [];
 }
 
 /** The sample hides fields by the default levels. */

@@ -61,7 +61,7 @@ function trustedIssuer({ id, issuer }: { id: string; issuer: string }): Asserter
 /** Like `assertersOf`, for settings that are not validated yet, with the path of each in the file. */
 function assertersIn(file: Partial<SettingsFile>): Placed[] {
   const { developmentIdp, authorization } = file;
-  const embedded = developmentIdp ? [embeddedProvider(developmentIdp.url)] : [];
+  const embedded = developmentIdp ? [embeddedProvider(developmentIdp)] : [];
   return [
     ...providersIn(file).map(([path, provider]) => ({ path, ...signInProvider(provider) })),
     ...embedded.map((provider) => ({ path: ['developmentIdp'], ...signInProvider(provider) })),

@@ -15,6 +15,36 @@ export const emailDomain = z
   .meta({ valueType: 'domain' });
 
 const MIN_RECHECK_SECONDS = 60;
+const MIN_MAX_AGE_SECONDS = 60;
+
+/** What a sign-in must be to approve certain levels (OpenID Connect Core section 3.1.2.1: `max_age`, `acr_values`). */
+export const stepUpSchema = z
+  .strictObject({
+    levels: z
+      .array(z.string().min(1))
+      .min(1)
+      .describe('Levels that need it, ids of `levels`. Every level above them needs it too.'),
+    maxAge: duration
+      .refine((seconds) => seconds >= MIN_MAX_AGE_SECONDS, 'at least 1m, or 60s')
+      .optional()
+      .meta({
+        description:
+          'Longest time since the person signed in at the provider, at least `1m`. Sent as `max_age`, checked in the claim `auth_time` of the ID token.',
+        defaultText: 'any; required without `acrValues`',
+      }),
+    acrValues: z.array(z.string().regex(/^\S+$/, 'a value without spaces')).min(1).optional().meta({
+      description:
+        'Accepted classes of sign-in, the preferred one first. Sent as `acr_values`, checked in the claim `acr` of the ID token.',
+      defaultText: 'any; required without `maxAge`',
+    }),
+  })
+  .refine(({ maxAge, acrValues }) => maxAge !== undefined || acrValues !== undefined, {
+    path: ['maxAge'],
+    error: 'a duration, unless acrValues is set: a step-up sign-in needs at least one of them',
+  });
+
+/** `maxAge` is in seconds. */
+export type StepUp = z.output<typeof stepUpSchema>;
 
 const properties = {
   id: shortId
@@ -85,6 +115,11 @@ const properties = {
         'Fetch the claims of a person again when an app refreshes its token, at most this often, at least `1m`. Entitlements follow, and connections end when the provider no longer accepts the person. Adds `offline_access` to `scopes` and stores the refresh token, encrypted ([details](leaving.md#recheck)).',
       defaultText: 'off',
     }),
+  stepUp: stepUpSchema
+    .optional()
+    .describe(
+      'Requires a recent sign-in, or one of a certain class, to approve the highest levels. Not for `github`. Assertions of a trusted issuer that is not a sign-in provider must meet it at every provider that has it.',
+    ),
 };
 
 type ProviderInput = z.output<z.ZodObject<typeof properties>>;
@@ -113,6 +148,11 @@ function conflictsIn(given: ProviderInput): [key: keyof ProviderInput, expected:
       isGithub && given.backchannelLogout !== undefined,
       'backchannelLogout',
       'no value, because GitHub sends no logout tokens',
+    ],
+    [
+      isGithub && given.stepUp !== undefined,
+      'stepUp',
+      'no value, because GitHub does not say when or how a person signed in; to require it, use an OpenID provider',
     ],
   ];
   return conflicts.filter(([isWrong]) => isWrong).map(([, key, expected]) => [key, expected]);

@@ -1,7 +1,7 @@
 // The configured sign-in providers or, in development, the embedded one.
 import { issueAt, type Path, settingName, type Source, valueAt } from './source.ts';
 import type { SettingsIssue } from './issues.ts';
-import { identityProviderSchema } from './identity-provider-schema.ts';
+import { identityProviderSchema, type StepUp } from './identity-provider-schema.ts';
 import type { SettingsFile } from './schema.ts';
 import { readSecretFile, type Reading } from './secrets.ts';
 
@@ -30,6 +30,8 @@ export type IdentityProvider = {
   backchannelLogout: 'sessions' | 'connections';
   /** Seconds. Undefined: off. */
   recheck?: number;
+  /** What a sign-in must be to approve certain levels. */
+  stepUp?: StepUp;
   embedded: boolean;
 };
 
@@ -48,8 +50,7 @@ export function readIdentityProviders(
     return { issues: [issueAt(source, ['identityProvider'], expected)] };
   }
   if (others.length > 0) return { issues: others.map((other) => besides(source, first, other)) };
-  if (file.developmentIdp)
-    return { value: [embeddedProvider(file.developmentIdp.url)], issues: [] };
+  if (file.developmentIdp) return { value: [embeddedProvider(file.developmentIdp)], issues: [] };
   return configuredProviders(source, providersIn(file));
 }
 
@@ -105,8 +106,12 @@ function withSecretIfNeeded(
   return { issues: [issueAt(source, [...path, 'clientSecret'], expected)] };
 }
 
-export function embeddedProvider(issuer: string): IdentityProvider {
+export function embeddedProvider({
+  url: issuer,
+  stepUp,
+}: Pick<NonNullable<SettingsFile['developmentIdp']>, 'url' | 'stepUp'>): IdentityProvider {
   const name = 'the development identity provider';
   const given = { id: 'development', name, issuer, clientId: 'gatehouse' };
-  return { ...identityProviderSchema.parse(given), embedded: true };
+  const provider = { ...identityProviderSchema.parse(given), embedded: true };
+  return stepUp ? { ...provider, stepUp } : provider;
 }

@@ -5,6 +5,7 @@ import {
   emailDomain,
   identityProviderSchema,
   identityProvidersSchema,
+  stepUpSchema,
   trustedIssuerSchema,
 } from './identity-provider-schema.ts';
 import { limitsSchema } from './limits.ts';
@@ -528,6 +529,11 @@ export const settingsSchema = z.strictObject({
         .min(1)
         .refine(haveOwnIds, 'a unique id for each')
         .describe('People to choose from on its page.'),
+      stepUp: stepUpSchema
+        .optional()
+        .describe(
+          'As `identityProvider.stepUp`, to try it. Choosing a person is a sign-in of the first of the requested classes.',
+        ),
     })
     .optional()
     .describe(
