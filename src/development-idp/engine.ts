@@ -73,7 +73,7 @@ export function createEngine(
 
 function configuration(
   settings: Settings,
-  { people }: IdpSettings,
+  { people, stepUp }: IdpSettings,
   options: EngineOptions,
 ): Configuration {
   return {
@@ -83,6 +83,7 @@ function configuration(
     findAccount: (_ctx, id) => findAccount(people, id),
     claims: CLAIMS_BY_SCOPE,
     scopes: SCOPES,
+    acrValues: stepUp?.acrValues ?? [],
     // Put all claims into the ID token, because the authorization server does not request userinfo.
     conformIdTokenClaims: false,
     responseTypes: ['code'],
@@ -93,7 +94,7 @@ function configuration(
     features: FEATURES,
     clientBasedCORS: () => false,
     expiresWithSession: () => false,
-    interactions: { policy: signInPolicy(), url: (_ctx, { uid }) => `/interaction/${uid}` },
+    interactions: { policy: signInPolicy(stepUp), url: (_ctx, { uid }) => `/interaction/${uid}` },
     loadExistingGrant,
     renderError: renderEngineError(options.pages),
     ttl: LIFETIMES,
@@ -136,13 +137,19 @@ function claimsOf({ id, name, email, groups }: DevelopmentPerson) {
   return { sub: id, name, email, email_verified: true, groups };
 }
 
-function signInPolicy() {
+function signInPolicy(stepUp: IdpSettings['stepUp']) {
   const { Check, Prompt, base } = interactionPolicy;
   const policy = base();
   policy.add(new Prompt({ name: 'select_account', requestable: true }), 0);
   // A session outlives the removal of its person from the settings.
   const isUnknown = ({ oidc }: KoaContextWithOIDC) => oidc.account === undefined;
   policy.get('login')?.checks.add(new Check('person_unknown', 'the person is unknown', isUnknown));
+  const isOfOtherClass = ({ oidc }: KoaContextWithOIDC) => {
+    const requested = String(oidc.params?.acr_values ?? '').split(' ');
+    const known = requested.filter((value) => stepUp?.acrValues?.includes(value));
+    return known.length > 0 && !known.includes(String(oidc.acr));
+  };
+  policy.get('login')?.checks.add(new Check('other_class', 'other acr', isOfOtherClass));
   return policy;
 }
 

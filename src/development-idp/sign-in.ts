@@ -14,7 +14,7 @@ type SignInOptions = { pages: Pages; levelOf: (person: DevelopmentPerson) => Lev
 /** A page that lists the people. The selected person is signed in and has consented. */
 export function signInRoutes(
   engine: Provider,
-  { url, people }: IdpSettings,
+  { url, people, stepUp }: IdpSettings,
   options: SignInOptions,
 ) {
   const router = new Router({ sensitive: true, strict: true });
@@ -33,7 +33,10 @@ export function signInRoutes(
 
     await endOtherSession(engine, ctx, person);
     interaction.session = undefined;
-    interaction.result = { login: { accountId: person.id }, select_account: {}, consent: {} };
+    const { acr_values: requested = '' } = interaction.params;
+    const acr = stepUp?.acrValues?.find((value) => String(requested).split(' ').includes(value));
+    const login = { accountId: person.id, ...(acr === undefined ? {} : { acr }) };
+    interaction.result = { login, select_account: {}, consent: {} };
     await interaction.persist();
     ctx.status = 303;
     ctx.redirect(interaction.returnTo);
