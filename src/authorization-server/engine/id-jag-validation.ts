@@ -1,6 +1,7 @@
 // Validates the claims of an ID-JAG (draft-ietf-oauth-identity-assertion-authz-grant section 4.4.1, RFC 7523 section 3). Pure: no I/O, no clock.
 import { errors } from 'oidc-provider';
 import { type AssertedIdentity, MAX_EMAIL_LENGTH, personNameIn } from '../../accounts/account.ts';
+import { type Authentication, authenticationIn } from '../../accounts/step-up.ts';
 import { canonicalResource, connectorIdOf } from '../../connectors/connect-link.ts';
 import { highestLevelIn, type Level, type Levels } from '../../permission-levels.ts';
 import type { TrustedIssuer } from '../../settings/identity-provider-schema.ts';
@@ -42,6 +43,7 @@ export type IdJag = {
   /** The highest level that the issuer allows. Undefined without a limit. */
   level?: Level;
   person: AssertedIdentity;
+  authentication: Authentication;
 };
 
 /** Checks the header before a key is looked up. */
@@ -75,6 +77,7 @@ export function validateClaims(claims: Claims, expected: Expected): IdJag | IdJa
     ...resource,
     ...(level ? { level } : {}),
     person: identityIn(claims, expected.issuer),
+    authentication: authenticationIn(claims),
   };
 }
 
@@ -211,6 +214,9 @@ export const ID_JAG_ERRORS = {
     'the account of the person was disabled after the assertion was made',
   ),
   not_entitled: invalidGrant('the person may not use this connect link'),
+  step_up_required: invalidGrant(
+    'every level of this connect link needs an auth_time or acr that the assertion does not have; sign in again, then get a fresh assertion',
+  ),
   used_up: invalidGrant('this connect link was used up; ask for a fresh connect link'),
   replayed: invalidGrant('the assertion was already used; get a fresh one'),
   grant_over: invalidGrant('the grant of this assertion has ended; get a new assertion'),

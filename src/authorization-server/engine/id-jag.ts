@@ -24,6 +24,7 @@ import {
   type AssertedIdentity,
   withAssertion,
 } from '../../accounts/account.ts';
+import { assertedLevel } from '../../accounts/step-up.ts';
 import { findAccount, saveAssertedAccount } from '../../accounts/accounts.ts';
 import { recordAudit } from '../../audit/audit.ts';
 import { revokedSince } from '../../clients/clients.ts';
@@ -190,7 +191,10 @@ async function authorize(context: IdJagContext, ctx: Context, jag: IdJag): Promi
     account.entitled,
     ...(jag.level ? [jag.level] : []),
   );
-  const level = requireLevelOfProof(settings, ctx, entitled);
+  const asserted = { issuer: jag.person.issuer, authentication: jag.authentication };
+  const confirmed = assertedLevel(settings, asserted, entitled, now());
+  if (confirmed === undefined) throw idJagError('step_up_required');
+  const level = requireLevelOfProof(settings, ctx, confirmed);
   const grantId = await findOrCreateGrant(context, {
     account,
     connector,
