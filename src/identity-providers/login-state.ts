@@ -13,7 +13,12 @@ export type PendingLogin = LoginState & {
   identityProvider?: string;
   /** Path to which the browser returns. */
   returnTo?: string;
+  /** The consent form whose level needs this sign-in. */
+  approval?: ApprovalForm;
 };
+
+/** Fields of the submitted consent form. */
+export type ApprovalForm = { token?: string; level?: string; stay?: string };
 
 /** `until` is in seconds since the epoch. `takenBy` is set by the only caller that may use the login state. */
 type StoredLogin = PendingLogin & { takenBy?: string; until: number };

@@ -1,6 +1,7 @@
 // OpenID Connect client: authorization code flow with PKCE, state and nonce (OpenID Connect Core section 3.1).
 import * as openid from 'openid-client';
 import { type Identity, MAX_EMAIL_LENGTH, personNameIn } from '../accounts/account.ts';
+import { authenticationIn } from '../accounts/step-up.ts';
 import { isGoogle } from '../settings/identity-provider-schema.ts';
 import { isSameIssuer } from '../settings/value-types.ts';
 import { unavailable } from '../http/errors.ts';
@@ -21,6 +22,8 @@ export function openOpenidProvider(
   const client = { settings, callbackUrl, config: discovered };
   return {
     async authorizationUrl({ state, nonce, verifier }, { prompt, uiLocales, loginHint } = {}) {
+      const asked = prompt === 'switch' ? settings.switchAccountPrompt : prompt;
+      const prompted = asked === undefined || asked === 'step-up' ? {} : { prompt: asked };
       return openid.buildAuthorizationUrl(await discovered(), {
         redirect_uri: callbackUrl,
         scope: settings.scopes.join(' '),
@@ -30,10 +33,11 @@ export function openOpenidProvider(
         code_challenge_method: 'S256',
         ...(uiLocales ? { ui_locales: uiLocales } : {}),
         ...(loginHint ? { login_hint: loginHint } : {}),
-        ...(prompt ? { prompt: prompt === 'login' ? 'login' : settings.switchAccountPrompt } : {}),
+        ...(prompt === 'step-up' ? stepUpParameters(settings) : {}),
         ...(settings.recheck !== undefined && isGoogle(settings.issuer)
-          ? { access_type: 'offline', ...(prompt ? {} : { prompt: 'consent' }) }
+          ? { access_type: 'offline', prompt: 'consent' }
           : {}),
+        ...prompted,
       });
     },
     async identify(query, { state, nonce, verifier }) {
@@ -48,6 +52,8 @@ export function openOpenidProvider(
         ...identityOf(settings, await claimsOf(await discovered(), tokens)),
         ...sidOf(tokens),
         ...(recheckToken ? { recheckToken } : {}),
+        // Only from the ID token: the nonce binds it to this sign-in.
+        authentication: authenticationIn(tokens.claims() ?? {}),
       };
     },
     async recheck({ person, ...request }) {
@@ -65,6 +71,15 @@ export function openOpenidProvider(
       (await discovered()).serverMetadata(),
     ),
     checkClient: () => checkClient(client),
+  };
+}
+
+/** OpenID Connect Core section 3.1.2.1. */
+function stepUpParameters({ stepUp }: IdentityProviderSettings): Record<string, string> {
+  const { maxAge, acrValues } = stepUp ?? {};
+  return {
+    ...(maxAge === undefined ? {} : { max_age: String(maxAge) }),
+    ...(acrValues ? { acr_values: acrValues.join(' ') } : {}),
   };
 }
 

@@ -1,5 +1,6 @@
 import * as openid from 'openid-client';
 import { normalizeEmail, type Identity } from '../accounts/account.ts';
+import type { Authentication } from '../accounts/step-up.ts';
 import { HttpError } from '../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
 import { isSameIssuer } from '../settings/value-types.ts';
@@ -13,8 +14,8 @@ import { openOpenidProvider } from './openid-connect.ts';
 /** Values that a response must match. Stored for one browser and used once. */
 export type LoginState = { state: string; nonce: string; verifier: string };
 
-/** `login` forces reauthentication; `switch` asks for another account. */
-export type LoginPrompt = 'login' | 'switch';
+/** `login` forces reauthentication; `switch` asks for another account; `step-up` requests what `stepUp` of the provider requires. */
+export type LoginPrompt = 'login' | 'switch' | 'step-up';
 
 export type LoginParameters = { prompt?: LoginPrompt; uiLocales?: string; loginHint?: string };
 
@@ -22,7 +23,11 @@ export type LoginParameters = { prompt?: LoginPrompt; uiLocales?: string; loginH
  * `sid` is the id of the person's session at the provider (OpenID Connect Front-Channel Logout 1.0 section 3). `recheckToken` is what a recheck
  * needs: the refresh token or, with GitHub, the access token. Absent if the provider issued none.
  */
-export type SignedInIdentity = Identity & { sid?: string; recheckToken?: string };
+export type SignedInIdentity = Identity & {
+  sid?: string;
+  recheckToken?: string;
+  authentication?: Authentication;
+};
 
 /** `ended`: the provider no longer accepts the token (`invalid_grant`). `sign-in`: it needs the person. */
 export type RecheckAnswer = { identity: Identity } | 'ended' | 'sign-in';

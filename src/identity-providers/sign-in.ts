@@ -2,6 +2,7 @@
 import type { KeyObject } from 'node:crypto';
 import type Koa from 'koa';
 import type { Account } from '../accounts/account.ts';
+import type { Authentication } from '../accounts/step-up.ts';
 import { saveAccount } from '../accounts/accounts.ts';
 import { type AuditServices, recordAudit } from '../audit/audit.ts';
 import { COOKIE, hostCookieName } from '../http/cookies.ts';
@@ -10,7 +11,12 @@ import { requestContext } from '../http/request-context.ts';
 import { seeOther } from '../http/see-other.ts';
 import type { Pages, ViewValues } from '../pages/pages.ts';
 import { NOT_SET_UP, STOPPED, UNAVAILABLE } from './errors.ts';
-import { consumePendingLogin, savePendingLogin, uidOfState } from './login-state.ts';
+import {
+  consumePendingLogin,
+  type PendingLogin,
+  savePendingLogin,
+  uidOfState,
+} from './login-state.ts';
 import { addSignIn } from './provider-sessions.ts';
 import {
   createLoginState,
@@ -48,9 +54,13 @@ export type LoginRequest = {
   /** The path to which the provider choice is posted. */
   action: string;
   parameters: LoginParameters;
-  /** Path to which the browser returns. */
-  returnTo?: string;
-};
+} & Pick<PendingLogin, 'returnTo' | 'approval'>;
+
+/** A sign-in at a provider, with what was saved when it started. */
+export type CompletedSignIn = { authentication: Authentication } & Pick<
+  PendingLogin,
+  'returnTo' | 'approval'
+>;
 
 type Choice = ViewValues['sign-in'];
 type ChoiceSite = Pick<SignInSite, 'pages' | 'identityProviders' | 'isHttps' | 'renderChoice'>;
@@ -85,7 +95,7 @@ function redirectToProvider(
   loginRequest: LoginRequest,
   provider: IdentityProvider,
 ): Promise<void> {
-  const { uid, returnTo } = loginRequest;
+  const { uid, returnTo, approval } = loginRequest;
   return offerChoiceOnFailure(site, ctx, loginRequest, provider, async () => {
     const loginState = createLoginState(site.hasSharedCallback ? uid : undefined);
     const parameters = parametersFor(site, provider, loginRequest.parameters);
@@ -94,6 +104,7 @@ function redirectToProvider(
       ...loginState,
       ...(provider.id === undefined ? {} : { identityProvider: provider.id }),
       ...(returnTo === undefined ? {} : { returnTo }),
+      ...(approval ? { approval } : {}),
     });
     seeOther(ctx, url.href);
   });
@@ -126,18 +137,30 @@ export function forwardCallback(
   seeOther(ctx, pathOfProvider(`${pathOf(uid)}/callback`, id) + ctx.search);
 }
 
-/** Handles the response at a provider's callback and calls `done` with the account. Its session must begin at `signedInAt`. If the provider failed, shows the provider choice. */
+/**
+ * Handles the response at a provider's callback and calls `done` with the account. Its session must begin at `signedInAt`. If the provider
+ * failed, calls `stopped` for a sign-in that an approval needs, and otherwise shows the provider choice.
+ */
 export function handleCallback(
   site: SignInSite,
   ctx: Koa.Context,
   loginRequest: Pick<LoginRequest, 'uid' | 'to' | 'action'>,
-  done: (account: Account, returnTo: string | undefined) => Promise<void>,
+  done: (account: Account, completed: CompletedSignIn) => Promise<void>,
+  stopped?: () => Promise<void>,
 ): Promise<void> {
   const provider = requireProvider(site.identityProviders, ctx.params.provider);
   return offerChoiceOnFailure(site, ctx, loginRequest, provider, async () => {
     const state = String(ctx.query.state ?? '');
     const login = await consumePendingLogin(site, loginRequest.uid, state, provider);
-    const { sid, recheckToken: token, ...identity } = await provider.identify(ctx.search, login);
+    const { returnTo, approval } = login;
+    const found = await provider.identify(ctx.search, login).catch(async (error: unknown) => {
+      if (!approval || !stopped || failureReason(error) === undefined) throw error;
+      logFailure(ctx, error as HttpError);
+      await stopped();
+      return undefined;
+    });
+    if (!found) return;
+    const { sid, recheckToken: token, authentication = {}, ...identity } = found;
     const { store, accountKey, accountLifetime: ttl } = site;
     const issued = token === undefined ? {} : { token };
     const recheck = provider.recheckInterval === undefined ? undefined : issued;
@@ -157,7 +180,11 @@ export function handleCallback(
       arguments: { to: loginRequest.to, provider: provider.settingsId },
       outcome: account.disabledAt === undefined ? 'done' : 'refused',
     });
-    await done(account, login.returnTo);
+    await done(account, {
+      authentication,
+      ...(returnTo === undefined ? {} : { returnTo }),
+      ...(approval ? { approval } : {}),
+    });
   });
 }
 
@@ -193,17 +220,20 @@ async function offerChoiceOnFailure(
   } catch (error) {
     const reason = failureReason(error);
     if (!reason || site.identityProviders.length < 2 || site.renderChoice) throw error;
-    const { code, message, status, headers, cause, isLoggedAsError } = error as HttpError;
-    requestContext(ctx).failure = {
-      code,
-      detail: message,
-      ...(isLoggedAsError ? { cause } : {}),
-    };
+    const { status, headers } = error as HttpError;
+    logFailure(ctx, error as HttpError);
     ctx.set(headers);
     const reference = reason === 'notSetUp' ? { reference: requestContext(ctx).requestId } : {};
     const trouble = { name, reason, ...reference };
     await showProviderChoice(site, ctx, loginRequest, { trouble, status });
   }
+}
+
+function logFailure(
+  ctx: Koa.Context,
+  { code, message: detail, cause, isLoggedAsError }: HttpError,
+): void {
+  requestContext(ctx).failure = { code, detail, ...(isLoggedAsError ? { cause } : {}) };
 }
 
 function failureReason(error: unknown): NonNullable<Choice['trouble']>['reason'] | undefined {

@@ -125,6 +125,7 @@ export const auditEvents = [
   'refresh_replay',
   'signed_in',
   'signing_key_rotated',
+  'step_up_failed',
   'token_minted',
   'token_revoked',
 ] as const;

@@ -30,6 +30,8 @@ export type LevelChoice = {
   recorded?: true;
   /** The level requires DPoP, which the client has not announced. `otherwise` is the level that it gets without. */
   needsKey?: { otherwise?: string };
+  /** Approving the level needs another sign-in first. */
+  signsIn?: true;
   tools?: { shown: string[]; rest: string[]; unlisted: number };
 };
 
@@ -55,6 +57,8 @@ export type ViewValues = ConsoleValues & {
     accountPage: string;
     /** The content changed after the person loaded the page. */
     changed: boolean;
+    /** What the sign-in that the chosen level needs lacked, so that nothing was approved. */
+    stepUp?: 'time' | 'class' | 'stopped';
   };
   'no-access': {
     action: string;

@@ -57,6 +57,7 @@ describe('sign-in with OpenID Connect', () => {
       email: 'ada@example.com',
       emailVerified: true,
       groups: ['a', 'b'],
+      authentication: {},
     });
     expect(provider.requests).to.not.include('/userinfo');
   });

@@ -5,6 +5,13 @@ import { errors } from 'oidc-provider';
 import type { Account } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
 import { type Access, accessThrough } from '../../accounts/entitlement.ts';
+import {
+  type Authentication,
+  providerOf,
+  stepUpFor,
+  type StepUpProblem,
+  stepUpProblem,
+} from '../../accounts/step-up.ts';
 import { recordAudit } from '../../audit/audit.ts';
 import { revokedSince } from '../../clients/clients.ts';
 import { connectLink, connectorIdOf } from '../../connectors/connect-link.ts';
@@ -27,12 +34,13 @@ import { createFormToken, type FormKeys, requireFormToken } from '../../http/for
 import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import { type IdentityProviders, providerName } from '../../identity-providers/provider.ts';
-import { startSignIn } from '../../identity-providers/sign-in.ts';
+import { printableText } from '../../identity-providers/errors.ts';
+import type { ApprovalForm } from '../../identity-providers/login-state.ts';
+import { startSignIn, startSignInAt } from '../../identity-providers/sign-in.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import {
   highestLevel,
   highestLevelIn,
-  isLevel,
   isRecorded,
   type Level,
   levelsUpTo,
@@ -53,12 +61,16 @@ import {
   type Interaction,
   type InteractionContext,
   loginRequestOf,
+  type SignInResult,
+  signInResult,
+  type StepUpFailure,
 } from './interaction.ts';
 
 /** The others are collapsed. */
 const SHOWN_TOOLS = 6;
 /** Per level, because an upstream may have thousands, and the page has up to eight levels. */
 const LISTED_TOOLS = 200;
+const MAX_LOGGED_ACR = 200;
 
 export const DENIED_DESCRIPTION = 'the person refused the connection';
 const USED_UP_DESCRIPTION = 'this connect link was used up; ask for a fresh connect link';
@@ -68,8 +80,10 @@ export async function showConsent(
   context: InteractionContext,
   ctx: Koa.Context,
   interaction: Interaction,
-  changed = false,
+  isChanged = false,
 ): Promise<void> {
+  const failure = isChanged ? 'changed' : signInResult(interaction).stepUpFailure;
+  const action = `/interaction/${interaction.uid}`;
   const request = await requireConsentRequest(context, interaction);
   const token = consentToken(
     context.services.keys.forms,
@@ -79,14 +93,15 @@ export async function showConsent(
   const refusal = await findRefusal(context, request);
   if (refusal) {
     const values = refusalValues(context, request, {
-      action: ctx.path,
+      action,
       token,
       reason: refusal.reason,
     });
     return context.services.pages.render(ctx, 'no-access', values, 403);
   }
-  const values = consentValues(context, request, { action: ctx.path, token, changed });
-  return context.services.pages.render(ctx, 'consent', values, changed ? 409 : 200);
+  const values = consentValues(context, request, { action, token, failure });
+  const status = failure === undefined ? 200 : failure === 'changed' ? 409 : 403;
+  return context.services.pages.render(ctx, 'consent', values, status);
 }
 
 type Refusal = { reason: ViewValues['no-access']['reason']; description: string };
@@ -128,7 +143,9 @@ export async function decideConsent(
       return switchAccount(context, ctx, interaction);
     case 'approve':
       if (isChanged || refusal) return showConsent(context, ctx, interaction, true);
-      return approve(context, ctx, interaction, request, form);
+      return requireOfferedLevel(request, form.level).needsSignIn
+        ? startStepUp(context, ctx, interaction, request, form)
+        : approve(context, ctx, interaction, request, form);
     default:
       throw new HttpError(400, 'invalid_request', 'choose one of the buttons on the page');
   }
@@ -144,6 +161,94 @@ function switchAccount(
   return context.site.identityProviders.length > 1
     ? seeOther(ctx, loginRequest.action)
     : startSignIn(context.site, ctx, loginRequest);
+}
+
+function requireOfferedLevel({ levels }: ConsentRequest, level: string | undefined): OfferedLevel {
+  const offered = levels.find((each) => each.level === level);
+  if (offered) return offered;
+  throw new HttpError(400, 'invalid_request', 'choose one of the levels on the page');
+}
+
+/** Redirects to the person's identity provider. `continueApproval` approves on return. */
+function startStepUp(
+  { settings, site }: InteractionContext,
+  ctx: Koa.Context,
+  interaction: Interaction,
+  { account }: ConsentRequest,
+  { token, level, stay }: ApprovalForm,
+): Promise<void> {
+  const provider = providerOf(settings, account);
+  const { parameters, ...loginRequest } = loginRequestOf(interaction);
+  const loginHint = account.email === undefined ? {} : { loginHint: account.email };
+  return startSignInAt(
+    site,
+    ctx,
+    {
+      ...loginRequest,
+      parameters: { ...parameters, ...loginHint, prompt: 'step-up' },
+      approval: { token, level, stay },
+    },
+    provider?.listed ? provider.id : undefined,
+  );
+}
+
+/**
+ * Approves the submitted form after the sign-in that its level needs. Returns why it did not: then nothing is approved, and the person sees the
+ * page again.
+ */
+export async function continueApproval(
+  context: InteractionContext,
+  ctx: Koa.Context,
+  interaction: Interaction,
+  signIn: Required<Pick<SignInResult, 'login' | 'authentication'>>,
+  form: ApprovalForm,
+): Promise<StepUpFailure | undefined> {
+  const { forms } = context.services.keys;
+  const request = await requireConsentRequest(context, interaction, signIn);
+  const isUnchanged =
+    signIn.login?.accountId === request.account.id &&
+    requireConsentToken(forms, interaction.uid, form.token).isForContent(displayedContent(request));
+  if (!isUnchanged || (await findRefusal(context, request))) return 'changed';
+  const { needsSignIn } = requireOfferedLevel(request, form.level);
+  if (needsSignIn) {
+    await recordStepUpFailure(context, request, needsSignIn, signIn.authentication);
+    return needsSignIn;
+  }
+  await approve(context, ctx, interaction, request, form, signIn);
+  return undefined;
+}
+
+/** Shows the page again after the identity provider did not complete the sign-in. */
+export async function stopApproval(
+  context: InteractionContext,
+  ctx: Koa.Context,
+  interaction: Interaction,
+): Promise<void> {
+  const request = await requireConsentRequest(context, interaction);
+  await recordStepUpFailure(context, request, 'not_completed');
+  const result: SignInResult = { stepUpFailure: 'not_completed' };
+  await finishInteraction(context.engine.provider(), ctx, result);
+}
+
+async function recordStepUpFailure(
+  { services }: InteractionContext,
+  { account, client, connector }: ConsentRequest,
+  reason: StepUpFailure,
+  { acr }: Authentication = {},
+): Promise<void> {
+  const received = acr === undefined ? {} : { acr: printableText(acr, MAX_LOGGED_ACR) };
+  services.logger.warn(
+    { what: account.providerIssuer ?? account.issuer, reason, ...received },
+    'a sign-in did not meet stepUp of its identity provider, so that nothing was approved',
+  );
+  await recordAudit(services, {
+    event: 'step_up_failed',
+    account: account.id,
+    clientId: client.id,
+    connector: connector.id,
+    outcome: 'refused',
+    reason,
+  });
 }
 
 /** Also ends the grant of an approval of the same interaction, finished or still running. */
@@ -207,15 +312,10 @@ async function approve(
   ctx: Koa.Context,
   interaction: Interaction,
   request: ConsentRequest,
-  form: Record<string, string>,
+  form: ApprovalForm,
+  signIn: SignInResult = {},
 ): Promise<void> {
-  const { level } = form;
-  if (
-    !isLevel(context.settings.levels, level) ||
-    !request.levels.some((offered) => offered.level === level)
-  ) {
-    throw new HttpError(400, 'invalid_request', 'choose one of the levels on the page');
-  }
+  const { level } = requireOfferedLevel(request, form.level);
   const { settings, services, engine } = context;
   const { store, now } = services;
   const grantId = grantIdOf(services.keys.forms, interaction.uid);
@@ -261,7 +361,7 @@ async function approve(
     await releaseReservedUse(store, request.connector.id, grantId);
     return showConsent(context, ctx, interaction, true);
   }
-  await finishInteraction(engine.provider(), ctx, { consent: { grantId } });
+  await finishInteraction(engine.provider(), ctx, { ...signIn, consent: { grantId } });
 }
 
 function snapshotOf({ client, redirectUri }: ConsentRequest): ClientSnapshot {
@@ -273,6 +373,14 @@ function activeGrantCheck({ services, engine }: InteractionContext): IsGrantActi
   return (grantId) => isGrantActive(store, grantId, engine.grantLifetimes, now());
 }
 
+type OfferedLevel = {
+  level: Level;
+  /** The titles of its tools, if known. */
+  tools: string[] | undefined;
+  /** What the sign-in of this authorization lacks for the level, if anything. */
+  needsSignIn: StepUpProblem | undefined;
+};
+
 type ConsentRequest = {
   client: {
     id: string;
@@ -283,8 +391,8 @@ type ConsentRequest = {
   resource: string;
   connector: Connector;
   account: Account;
-  /** Levels that may be granted, lowest first, with the titles of their tools, if known; empty if there is a `refusal`. */
-  levels: { level: Level; tools: string[] | undefined }[];
+  /** Levels that may be granted, lowest first; empty if there is a `refusal`. */
+  levels: OfferedLevel[];
   /** Why the person has no access to this connector. */
   refusal: Access['refusal'];
   /** The level that the page preselects; undefined if the person must choose. */
@@ -299,6 +407,7 @@ type ConsentRequest = {
 async function requireConsentRequest(
   context: InteractionContext,
   interaction: Interaction,
+  signIn: SignInResult = signInResult(interaction),
 ): Promise<ConsentRequest> {
   const {
     client_id: clientId,
@@ -325,12 +434,28 @@ async function requireConsentRequest(
     resource: String(resource),
     connector,
     account,
-    levels: levels.map((level) => ({ level, tools: toolsOf?.(level) })),
+    levels: levels.map((level) => ({
+      level,
+      tools: toolsOf?.(level),
+      needsSignIn: missingFor(context, account, signIn, level),
+    })),
     refusal: access.refusal,
     preselected: preselectedLevel(all, levels, connector.suggestedLevel ?? connector.level),
     requestsOfflineAccess: String(scope).split(' ').includes(OFFLINE_ACCESS),
     namesKey: dpopKey !== undefined,
   };
+}
+
+/** A sign-in counts only in the authorization for which it was made, and only for the same account. */
+function missingFor(
+  { settings, services }: InteractionContext,
+  account: Account,
+  { login, authentication = {} }: SignInResult,
+  level: Level,
+): StepUpProblem | undefined {
+  const stepUp = stepUpFor(settings, account, level);
+  const known = login?.accountId === account.id ? authentication : {};
+  return stepUp && stepUpProblem(stepUp, known, services.now());
 }
 
 /** Returns the titles of the tools that a level opens. Undefined if they are not known, and for the sample, whose levels differ in fields. */
@@ -475,10 +600,10 @@ type Form = { action: string; token: string };
 function consentValues(
   context: InteractionContext,
   request: ConsentRequest,
-  { action, token, changed }: Form & { changed: boolean },
+  { action, token, failure }: Form & { failure: StepUpFailure | undefined },
 ): ViewValues['consent'] {
-  const { client, redirectUri, connector, levels, preselected, requestsOfflineAccess, namesKey } =
-    request;
+  const { client, redirectUri, connector, levels, requestsOfflineAccess, namesKey } = request;
+  const selected = selectedLevel(context.settings, request, failure);
   const offered = context.settings.consent.stayConnected === 'offered';
   const describesSample = context.settings.upstreams.length === 0;
   const lifetime = context.settings.lifetimes.refreshTokenAbsolute;
@@ -489,9 +614,9 @@ function consentValues(
     client: clientValues(client),
     redirect: { destination: redirectDestination(redirectUri), kind: redirectKind(redirectUri) },
     connector: connectorValues(context.settings, connector),
-    levels: levels.map(({ level, tools }) => ({
+    levels: levels.map(({ level, tools, needsSignIn }) => ({
       level,
-      selected: level === preselected,
+      selected: level === selected,
       ...(!describesSample && isRecorded(context.settings.levels, level)
         ? { recorded: true as const }
         : {}),
@@ -499,6 +624,7 @@ function consentValues(
         ? { needsKey: otherwise === undefined ? {} : { otherwise } }
         : {}),
       ...(tools ? { tools: toolValues(tools) } : {}),
+      ...(needsSignIn ? { signsIn: true as const } : {}),
     })),
     account: accountValues(context.site.identityProviders, request.account),
     ...(offered ? { stay: { checked: true, lifetime } } : {}),
@@ -506,8 +632,31 @@ function consentValues(
     accessLifetime: context.engine.grantLifetimes.accessToken,
     accountPage: context.settings.authUrl + ACCOUNT_PATH,
     describesSample,
-    changed,
+    changed: failure === 'changed',
+    ...(failure === undefined || failure === 'changed' ? {} : { stepUp: STEP_UP_TEXTS[failure] }),
   };
+}
+
+const STEP_UP_TEXTS = {
+  auth_time_missing: 'time',
+  auth_time_too_old: 'time',
+  acr_not_accepted: 'class',
+  not_completed: 'stopped',
+} as const satisfies Record<
+  Exclude<StepUpFailure, 'changed'>,
+  NonNullable<ViewValues['consent']['stepUp']>
+>;
+
+/** After a sign-in that was not enough, a level that needs none is preselected, if there is one. */
+function selectedLevel(
+  { levels: all }: InteractionContext['settings'],
+  { connector, levels, preselected }: ConsentRequest,
+  failure: StepUpFailure | undefined,
+): Level | undefined {
+  const lower = levels.filter(({ needsSignIn }) => !needsSignIn).map(({ level }) => level);
+  return failure === undefined || failure === 'changed' || lower.length === 0
+    ? preselected
+    : preselectedLevel(all, lower, connector.suggestedLevel ?? connector.level);
 }
 
 function toolValues(tools: readonly string[]) {

@@ -3,6 +3,7 @@ import type Koa from 'koa';
 import type Provider from 'oidc-provider';
 import { errors } from 'oidc-provider';
 import { type Account, isSessionValid } from '../../accounts/account.ts';
+import type { Authentication, StepUpProblem } from '../../accounts/step-up.ts';
 import { HttpError, unavailable } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { LoginRequest, SignInSite } from '../../identity-providers/sign-in.ts';
@@ -22,6 +23,20 @@ export type InteractionContext = {
 };
 
 export type Interaction = Awaited<ReturnType<Provider['interactionDetails']>>;
+
+/** Why an approval did not continue after the sign-in that its level needs. `changed`: the page has other content now. */
+export type StepUpFailure = StepUpProblem | 'not_completed' | 'changed';
+
+/** What the sign-ins of this authorization left in the interaction, as results that the engine passes on. */
+export type SignInResult = {
+  login?: { accountId: string; ts: number };
+  authentication?: Authentication | undefined;
+  stepUpFailure?: StepUpFailure | undefined;
+};
+
+export function signInResult({ lastSubmission }: Interaction): SignInResult {
+  return (lastSubmission ?? {}) as SignInResult;
+}
 
 /** Throws 400 `expired` if the interaction has ended or belongs to another browser. */
 export async function requireInteraction(

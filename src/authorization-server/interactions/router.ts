@@ -7,6 +7,7 @@ import { HttpError, notFound } from '../../http/errors.ts';
 import { limitRate } from '../../http/rate-limits.ts';
 import { requireNavigation } from '../../http/fetch-metadata.ts';
 import {
+  type CompletedSignIn,
   forwardCallback,
   handleCallback,
   showProviderChoice,
@@ -14,7 +15,13 @@ import {
   startSignInAt,
 } from '../../identity-providers/sign-in.ts';
 import { ACCOUNT_PATH, isAccountLogin } from './account-session.ts';
-import { decideConsent, requireAllowedClient, showConsent } from './consent.ts';
+import {
+  continueApproval,
+  decideConsent,
+  requireAllowedClient,
+  showConsent,
+  stopApproval,
+} from './consent.ts';
 import {
   finishInteraction,
   type Interaction,
@@ -94,12 +101,18 @@ function completeSignIn(
   ctx: Koa.Context,
   interaction: Interaction,
 ): Promise<void> {
-  return handleCallback(context.site, ctx, loginRequestOf(interaction), async (account) => {
+  const done = async (account: Account, { approval, authentication }: CompletedSignIn) => {
     const { id: accountId, signedInAt: ts } = account;
     requireEnabledBefore(account);
-    await finishInteraction(context.engine.provider(), ctx, { login: { accountId, ts } });
+    const signIn = { login: { accountId, ts }, authentication };
+    const stepUpFailure =
+      approval && (await continueApproval(context, ctx, interaction, signIn, approval));
+    if (approval && !stepUpFailure) return;
+    await finishInteraction(context.engine.provider(), ctx, { ...signIn, stepUpFailure });
     await switchAccount(context, ctx, account);
-  });
+  };
+  const stopped = () => stopApproval(context, ctx, interaction);
+  return handleCallback(context.site, ctx, loginRequestOf(interaction), done, stopped);
 }
 
 /** The engine does not resume a session under another account, so the account is changed before it resumes. */

@@ -59,7 +59,7 @@ export function consoleSignIn(management: ManagementHost): ConsoleSignIn {
     complete(ctx) {
       const pending = { ...SIGN_IN, uid: requireLoginUid(ctx, cookie) };
       // The login cookie stays until it expires, for sign-ins in other tabs.
-      return handleCallback(site, ctx, pending, async (account, returnTo = CONSOLE_PATH) => {
+      return handleCallback(site, ctx, pending, async (account, { returnTo = CONSOLE_PATH }) => {
         const { id, disabledAt } = account;
         const { administrators } = settings.management;
         const isAllowed =
