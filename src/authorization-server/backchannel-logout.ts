@@ -79,7 +79,8 @@ async function endAll(
   const ended = sid === undefined ? [] : await endSession(context, { issuer, sid });
   if (subject === undefined) return recordLogout(context, ended, 'one');
   const account = accountIdOf(services.keys.accountIds, issuer, subject);
-  await endSessions(services.store, account, writeOptions(context));
+  const known = await endSessions(services.store, account, writeOptions(context));
+  if (!known) return;
   await recordLogout(context, [account], 'all');
   if (backchannelLogout === 'connections')
     await endConnections(settings, services, { account }, 'identity_provider_ended');

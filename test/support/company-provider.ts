@@ -29,6 +29,10 @@ export type CompanyProvider = {
   refreshes: () => number;
   /** Ends the session and the tokens of a person, who still works here. */
   revoke: (subject: string) => void;
+  /** Ends the session of a person here, and nothing else. */
+  endSession: (subject: string) => void;
+  /** Ends the session of a person, and sends a logout token to `url` (OpenID Connect Back-Channel Logout 1.0). */
+  signOut: (subject: string, url: string) => Promise<void>;
   stop: () => Promise<void>;
 };
 
@@ -71,12 +75,18 @@ export async function startCompanyProvider({
   handle = async (req, res) => {
     if (!req.url?.startsWith('/sign-in')) return callback(req, res);
     const { prompt, params } = await provider.interactionDetails(req, res);
-    if (prompt.name === 'login')
-      return provider.interactionFinished(req, res, { login: { accountId: next } });
+    if (prompt.name === 'login') {
+      const result = people.has(next) ? { login: { accountId: next } } : { error: 'access_denied' };
+      return provider.interactionFinished(req, res, result);
+    }
     const grant = new provider.Grant({ accountId: next, clientId: String(params.client_id) });
     grant.addOIDCScope('openid profile email groups offline_access');
     const consent = { grantId: await grant.save() };
     return provider.interactionFinished(req, res, { consent }, { mergeWithLastSubmission: true });
+  };
+  const endSession = (subject: string) => {
+    for (const [id, { accountId }] of records)
+      if (id.startsWith('Session:') && accountId === subject) records.delete(id);
   };
   return {
     issuer,
@@ -92,9 +102,19 @@ export async function startCompanyProvider({
     revoke(subject) {
       for (const [id, { accountId }] of records) if (accountId === subject) records.delete(id);
     },
+    endSession,
+    async signOut(subject, url) {
+      endSession(subject);
+      const client = await provider.Client.find(OPENID_CLIENT.clientId);
+      Object.assign(client ?? {}, { backchannelLogoutUri: url });
+      await (client as unknown as LogoutClient).backchannelLogout(subject);
+    },
     stop,
   };
 }
+
+/** The part of the engine's client that its types lack. Rejects if the response is not 200. */
+type LogoutClient = { backchannelLogout: (subject: string) => Promise<void> };
 
 async function configuration(
   people: CompanyProvider['people'],
@@ -135,6 +155,9 @@ async function configuration(
       ctx.body = out;
     },
     features: { devInteractions: { enabled: false } },
+    // Without the engine's dispatcher, which does not send logout tokens to loopback addresses.
+    fetch: (url: string, { dispatcher: _dispatcher, ...options }: { dispatcher?: unknown }) =>
+      fetch(url, options),
     interactions: { url: (_ctx, { uid }) => `/sign-in/${uid}` },
     cookies: { keys: ['a key of the tests'] },
     ttl: {
