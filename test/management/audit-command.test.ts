@@ -26,6 +26,17 @@ describe('the command audit', () => {
     );
   });
 
+  it('items from before keys had names are shown with the account id that they have', async () => {
+    const item = {
+      event: 'connector_revoked',
+      by: 'account-of-an-earlier-version',
+      outcome: 'done',
+    };
+    await recordAudit(auditServices(host().store, NOW), item);
+    expect((await json('audit')).items[0]).to.include(item);
+    expect(await done('audit')).to.match(/done +account-of-an-earlier-version +- +- +-/);
+  });
+
   it('--since accepts a duration or a time', async () => {
     await record('old', 90_000);
     await record('recent', 60);
