@@ -16,7 +16,7 @@ import {
 import { settingsSchema } from '../../src/settings/schema.ts';
 import { z } from 'zod';
 
-const RUNS = 60;
+const RUNS = 30;
 
 /** No message may contain it. Long enough that nothing contains it by chance. */
 const CANARY = 'canary-of-a-secret-0123456789-abcdefghij';

@@ -28,7 +28,7 @@ import {
 } from './proxy-model.ts';
 
 /** Sequences of the short form. */
-const RUNS = 12;
+const RUNS = 6;
 const COMMANDS = 14;
 /** Each world has other catalogs. */
 const WORLD_SECONDS = 60;
