@@ -12,6 +12,7 @@ type SourceFile = { path: string; text: string; imports: Import[] };
 const LEAVES = [
   'constant-time.ts',
   'lru-cache.ts',
+  'tls-errors.ts',
   'version.ts',
   'permission-levels.ts',
   'observability/',
@@ -45,9 +46,10 @@ const APPS = ['authorization-server/', 'development-idp/', 'resource-server/', '
 const MAY_IMPORT: Record<string, string[]> = {
   'constant-time.ts': [],
   'lru-cache.ts': [],
+  'tls-errors.ts': [],
   'version.ts': [],
   'permission-levels.ts': [],
-  'observability/': ['settings/'],
+  'observability/': ['settings/', 'tls-errors.ts'],
   'settings/': ['permission-levels.ts'],
   'store/': LEAVES,
   'http/': BELOW_RECORDS,

@@ -1,4 +1,5 @@
 import { Agent, request } from 'undici';
+import { tlsFault } from '../tls-errors.ts';
 
 export type RequestOptions = {
   method?: 'GET' | 'POST' | 'OPTIONS';
@@ -21,9 +22,15 @@ export type HttpResponse = {
 /** Does not follow redirects. Rejects with `NoResponseError`. */
 export type SendRequest = (url: string, options?: RequestOptions) => Promise<HttpResponse>;
 
-/** No HTTP response was received in time. The message says why. */
+/** No HTTP response was received in time. The message says why. `remedy` is present if TLS failed. */
 export class NoResponseError extends Error {
   override name = 'NoResponseError';
+  readonly remedy: string | undefined;
+
+  constructor(message: string, cause: unknown) {
+    super(message, { cause });
+    this.remedy = tlsFault(cause)?.remedy;
+  }
 }
 
 const TIMEOUT_MS = 5000;
@@ -51,7 +58,7 @@ export function openHttpClient({ verifyCertificates, signal }: ClientOptions) {
       const cookies = [response.headers['set-cookie'] ?? []].flat();
       return { status: response.statusCode, header, cookies, text, sentAt, receivedAt: Date.now() };
     } catch (cause) {
-      throw new NoResponseError(reasonOf(cause, new URL(url)), { cause });
+      throw new NoResponseError(reasonOf(cause, new URL(url)), cause);
     }
   };
   return { send, close: () => dispatcher.destroy() };
@@ -67,9 +74,6 @@ const REASONS: Record<string, string> = {
   UND_ERR_SOCKET: 'the connection was closed',
   EHOSTUNREACH: 'there is no route to the host',
   ENETUNREACH: 'there is no route to the network',
-  ERR_TLS_CERT_ALTNAME_INVALID: 'the certificate is for another name',
-  CERT_HAS_EXPIRED: 'the certificate has expired',
-  EPROTO: 'the TLS handshake failed',
 };
 
 function reasonOf(error: unknown, { hostname }: URL): string {
@@ -77,6 +81,8 @@ function reasonOf(error: unknown, { hostname }: URL): string {
   if (/ENOTFOUND|EAI_AGAIN/.test(code)) return `the name ${hostname} does not resolve (${code})`;
   if (/Abort|Timeout/i.test(name) || /TIMEOUT|TIMEDOUT/.test(code))
     return `no response within ${TIMEOUT_MS / 1000} s`;
+  const fault = tlsFault(error);
+  if (fault) return `it ${fault.what}`;
   return REASONS[code] ?? (`${code} ${message}`.trim() || 'no response');
 }
 

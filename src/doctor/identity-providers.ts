@@ -37,7 +37,7 @@ async function checkIdentityProvider(
   if (provider.kind === 'github') return checkRegistration(deployment, provider);
   const finding = findingAbout('identity-provider', provider.issuer);
   const response = await fetchDiscovery(deployment, provider.issuer);
-  if (response instanceof NoResponseError) return [unreachable(finding, response.message)];
+  if (response instanceof NoResponseError) return [unreachable(finding, response)];
   const metadata = jsonObject(response);
   if (response.status !== 200 || !metadata) return [noDocument(finding, response)];
   const issuer = issuerFinding(provider.issuer, metadata.issuer);
@@ -71,11 +71,11 @@ async function fetchDiscovery(
   });
 }
 
-function unreachable(finding: FindingFactory, reason: string): Finding {
+function unreachable(finding: FindingFactory, { message, remedy }: NoResponseError): Finding {
   return finding.problem({
-    what: `the identity provider cannot be reached from this machine: ${reason}`,
+    what: `the identity provider cannot be reached from this machine: ${message}`,
     why: NO_NEW_SIGN_IN,
-    remedy: 'check identityProvider.issuer, and that no firewall blocks this machine',
+    remedy: remedy ?? 'check identityProvider.issuer, and that no firewall blocks this machine',
   });
 }
 
@@ -198,12 +198,12 @@ async function checkCallback(
     url.searchParams.set('prompt', 'none');
     return callbackFinding(finding, callback, await sendVerified(url.href));
   } catch (error) {
-    const reason =
-      error instanceof NoResponseError ? error.message : 'the metadata of the provider is invalid';
+    const isUnreachable = error instanceof NoResponseError;
+    const reason = isUnreachable ? error.message : 'the metadata of the provider is invalid';
     return finding.problem({
       what: `the sign-in page of the identity provider cannot be reached: ${reason}`,
       why: NO_SIGN_IN,
-      remedy: PROVIDER_DOWN,
+      remedy: (isUnreachable ? error.remedy : undefined) ?? PROVIDER_DOWN,
     });
   }
 }

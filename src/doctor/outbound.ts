@@ -44,7 +44,8 @@ export async function checkTraceCollector({
   } catch (error) {
     if (!(error instanceof NoResponseError)) throw error;
     const what = `the collector cannot be reached: ${error.message}`;
-    const remedy = 'check OTEL_EXPORTER_OTLP_ENDPOINT, which this command needs as well';
+    const remedy =
+      error.remedy ?? 'check OTEL_EXPORTER_OTLP_ENDPOINT, which this command needs as well';
     return [finding.warning({ what, why: DROPPED, remedy })];
   }
 }

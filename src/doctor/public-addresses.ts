@@ -11,6 +11,7 @@ import {
 import { keyRing } from '../keys/key-ring.ts';
 import { METADATA_PREFIX } from '../resource-server/metadata.ts';
 import { isLoopbackUrl } from '../settings/addresses.ts';
+import { tlsFault } from '../tls-errors.ts';
 import { checkDateHeader } from './clock.ts';
 import type { Deployment } from './deployment.ts';
 import { describeResponse, type HttpResponse, jsonObject, NoResponseError } from './http-client.ts';
@@ -53,7 +54,7 @@ export async function checkReachability(deployment: Deployment, side: Side): Pro
     return { findings, isReachable: true };
   } catch (error) {
     if (!(error instanceof NoResponseError)) throw error;
-    return { findings: [noResponse(finding, error.message)], isReachable: false };
+    return { findings: [noResponse(finding, error)], isReachable: false };
   }
 }
 
@@ -63,11 +64,12 @@ function probeHeaders({ settings, now }: Deployment): Record<string, string> {
   return { [PROBE_HEADER]: createProbe(key, now() / 1000), 'x-forwarded-for': FORGED_ADDRESS };
 }
 
-function noResponse(finding: FindingFactory, reason: string): Finding {
+function noResponse(finding: FindingFactory, { message, remedy }: NoResponseError): Finding {
   return finding.problem({
-    what: `the address cannot be reached from this machine: ${reason}`,
+    what: `the address cannot be reached from this machine: ${message}`,
     why: UNREACHABLE,
     remedy:
+      remedy ??
       'check that the name resolves to the proxy, that the proxy runs, and that no firewall blocks it',
   });
 }
@@ -225,11 +227,14 @@ async function checkCertificate({ now, signal }: Deployment, url: string): Promi
     const findings = [
       ...periodFindings(finding, certificate, daysLeft, now()),
       ...nameFindings(finding, new URL(url).hostname, certificate),
-      ...trustFindings(finding, fault),
+      ...trustFindings(finding, certificate, fault),
     ];
     return okIfNone(findings, finding.ok(`the certificate is valid for ${daysLeft} more days`));
   } catch (error) {
-    return [finding.unknown(`no TLS connection: ${(error as Error).message}`)];
+    const tls = tlsFault(error, true);
+    // The reachability of the address is a finding of its own.
+    const reason = tls ? `the server ${tls.what}` : (error as Error).message;
+    return [finding.unknown(`no TLS connection: ${reason}`)];
   }
 }
 
@@ -281,20 +286,32 @@ function nameFindings(
   ];
 }
 
-function trustFindings(finding: FindingFactory, fault: string | undefined): Finding[] {
+function trustFindings(
+  finding: FindingFactory,
+  certificate: PeerCertificate,
+  fault: string | undefined,
+): Finding[] {
   if (fault === undefined || PERIOD_OR_NAME_FAULT.test(fault)) return [];
-  const lacksIntermediates = fault === 'UNABLE_TO_VERIFY_LEAF_SIGNATURE';
+  const lacksIntermediates =
+    fault === 'UNABLE_TO_VERIFY_LEAF_SIGNATURE' && namesIntermediate(certificate);
+  const authority = [certificate.issuer.CN ?? certificate.issuer.O ?? 'a private one'].flat();
+  const issuer = fault === 'DEPTH_ZERO_SELF_SIGNED_CERT' ? 'self-signed' : `by ${authority[0]}`;
   return [
     finding.problem({
       what: lacksIntermediates
         ? 'the proxy does not send the intermediate certificates'
-        : `the certificate is not issued by a trusted authority (${fault})`,
+        : `the certificate is not issued by a trusted authority, but ${issuer} (${fault})`,
       why: 'hosted apps refuse to connect, even if browsers accept it',
       remedy: lacksIntermediates
         ? 'configure the proxy to send the whole chain (fullchain.pem)'
         : 'use a certificate of a public authority, or add your own authority to NODE_EXTRA_CA_CERTS wherever it must be trusted',
     }),
   ];
+}
+
+/** Certificates of public authorities say where the next certificate of the chain is (RFC 5280 section 4.2.2.1); private ones hardly ever do. */
+function namesIntermediate({ infoAccess }: PeerCertificate): boolean {
+  return infoAccess?.['CA Issuers - URI'] !== undefined;
 }
 
 /** Accepts any certificate and sends no data. */

@@ -3,6 +3,7 @@ import { access, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Cluster, type Redis } from 'ioredis';
 import type { Settings } from '../settings/settings.ts';
+import { tlsFault } from '../tls-errors.ts';
 import { canDecryptStore } from '../store/name-key.ts';
 import {
   closeRedis,
@@ -72,11 +73,12 @@ function hostsOf(address: RedisAddress): string {
   return address.nodes.map(({ host, port }) => `${host}:${port}`).join(',');
 }
 
-function unreachable(store: RedisAddress, { message }: Error): Finding {
+function unreachable(store: RedisAddress, error: Error): Finding {
   return findingAbout('store', hostsOf(store)).problem({
-    what: `Redis cannot be reached from this machine: ${message}`,
+    what: `Redis cannot be reached from this machine: ${error.message}`,
     why: 'without its store, Gatehouse asks everybody to try again',
     remedy:
+      tlsFault(error)?.remedy ??
       'check that Redis runs, that GATEHOUSE_STORE and its password are right, and that no firewall blocks this machine',
   });
 }

@@ -110,7 +110,7 @@ async function checkUpstream(
           error.fault === 'rejected'
             ? 'it does not accept the caller header, so every call fails'
             : 'every call through a connect link fails',
-        remedy: remedyFor(error.fault, upstream),
+        remedy: remedyFor(error, upstream),
       }),
     ];
   }

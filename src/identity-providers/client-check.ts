@@ -3,6 +3,7 @@ import * as openid from 'openid-client';
 import type { Logger } from 'pino';
 import { HttpError } from '../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
+import { tlsFault } from '../tls-errors.ts';
 import {
   adviceFor,
   describeProviderError,
@@ -48,6 +49,8 @@ export async function checkClient(client: ProviderClient): Promise<ClientCheck> 
     if (cause instanceof HttpError) return discoveryFailed(cause);
     const error = await readProviderError(cause, settings);
     const result = resultOf(error);
+    const fault = tlsFault(cause);
+    if (fault) return { result, response: `it ${fault.what}`, advice: fault.remedy };
     const advice = result === 'unavailable' ? UNAVAILABLE_ADVICE : adviceFor(settings, error);
     return { result, response: describeProviderError(error), advice };
   }
@@ -66,6 +69,8 @@ async function requestTokens(
 }
 
 function discoveryFailed({ about, cause }: HttpError): ClientCheck {
+  const fault = tlsFault(cause);
+  if (fault) return { result: 'unavailable', response: `it ${fault.what}`, advice: fault.remedy };
   return {
     result: about === NOT_SET_UP ? 'refused' : 'unavailable',
     response: cause instanceof Error ? cause.message : 'no answer',

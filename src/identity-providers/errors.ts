@@ -2,6 +2,7 @@
 import * as openid from 'openid-client';
 import { HttpError, unavailable } from '../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
+import { tlsFault } from '../tls-errors.ts';
 
 /** Key of the page's texts if the provider is unavailable. */
 export const UNAVAILABLE = 'sign_in_unavailable';
@@ -199,11 +200,20 @@ export function toHttpError(
     );
   if (error.kind === 'unavailable')
     // The cause of an authorization error response contains its query, with the state. It is not logged.
-    return unavailable(
-      error.code === undefined && error.status === undefined ? cause : new Error(reason),
-      UNAVAILABLE,
-    );
+    return error.code === undefined && error.status === undefined
+      ? providerUnavailable(settings, cause)
+      : unavailable(new Error(reason), UNAVAILABLE);
   return notSetUp(`${reason}: ${adviceFor(settings, error)}`, { isFromBrowser });
+}
+
+/** A temporary fault. The log has the cause, and explains a failure of TLS. */
+export function providerUnavailable(
+  { issuer }: Pick<IdentityProviderSettings, 'issuer'>,
+  cause: unknown,
+): HttpError {
+  const fault = tlsFault(cause);
+  const message = fault && `the identity provider ${issuer} ${fault.what}: ${fault.remedy}`;
+  return unavailable(message ? new Error(message, { cause }) : cause, UNAVAILABLE);
 }
 
 /**

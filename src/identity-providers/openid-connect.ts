@@ -7,7 +7,13 @@ import { isSameIssuer } from '../settings/value-types.ts';
 import { unavailable } from '../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
 import { checkClient } from './client-check.ts';
-import { notSetUp, notTrusted, permanentDiscoveryFailure, UNAVAILABLE } from './errors.ts';
+import {
+  notSetUp,
+  notTrusted,
+  permanentDiscoveryFailure,
+  providerUnavailable,
+  UNAVAILABLE,
+} from './errors.ts';
 import { fetchFromProvider } from './fetch.ts';
 import { exchangeCode, providerClient, TIMEOUT_SECONDS, type Tokens } from './oauth-client.ts';
 import { isSessionId, logoutTokenVerifier } from './logout-token.ts';
@@ -90,7 +96,7 @@ function discoverOnce(settings: IdentityProviderSettings): () => Promise<openid.
     cached ??= discover(settings).catch((cause: unknown) => {
       cached = undefined;
       const wrong = permanentDiscoveryFailure(cause);
-      if (wrong === undefined) throw unavailable(cause, UNAVAILABLE);
+      if (wrong === undefined) throw providerUnavailable(settings, cause);
       throw notSetUp(`the discovery document of ${settings.issuer} ${wrong}: check the issuer`);
     });
     return cached;

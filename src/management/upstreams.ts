@@ -97,7 +97,7 @@ async function resource(
     revision: catalog?.revision,
     seenAt: catalog?.seenAt === undefined ? undefined : isoTime(catalog.seenAt),
     triedAt: catalog && isoTime(catalog.triedAt),
-    error: catalog?.error,
+    error: catalog?.error && { fault: catalog.error.fault, message: catalog.error.message },
     tools,
     missingTools: catalog?.seenAt === undefined ? [] : missingTools(upstream, catalog.tools),
     levels: levelIds(settings.levels).map((level) => ({

@@ -23,6 +23,7 @@ import {
 } from '@opentelemetry/sdk-trace';
 import type { Logger } from 'pino';
 import type { TraceSettings } from '../settings/traces.ts';
+import { tlsFault } from '../tls-errors.ts';
 import type { Span, SpanDescription, SpanLink, Traces } from './tracing.ts';
 
 export type TraceOptions = {
@@ -189,6 +190,8 @@ function send(
 function reasonOf(error: Error | undefined): string {
   const { code } = (error ?? {}) as { code?: unknown };
   if (typeof code === 'number') return `it answered ${code}`;
+  const fault = tlsFault(error);
+  if (fault) return `it ${fault.what}: ${fault.remedy}`;
   return typeof code === 'string' ? code : 'no answer in time, or too busy';
 }
 

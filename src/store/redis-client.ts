@@ -1,6 +1,7 @@
 // Connections to single Redis, Sentinel or Cluster. A lost or stalled server causes an error within 1.5 s, and the client reconnects by itself.
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import type { StoreAddress } from '../settings/addresses.ts';
+import { tlsFault } from '../tls-errors.ts';
 import type { StoreLogger } from './store.ts';
 import { STORE_TIMEOUTS, type StoreTimeouts } from './timeout.ts';
 
@@ -122,6 +123,8 @@ function whenReady(client: RedisClient, timeoutMs: number): Promise<void> {
 }
 
 function explain(reason: Error): string {
+  const fault = tlsFault(reason);
+  if (fault) return `it ${fault.what}: ${fault.remedy}`;
   const inner = 'lastNodeError' in reason ? reason.lastNodeError : undefined;
   return inner instanceof Error ? inner.message : reason.message;
 }

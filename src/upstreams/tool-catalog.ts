@@ -30,8 +30,8 @@ export const DISCOVERY_FAULTS = [
 ] as const;
 export type DiscoveryFault = (typeof DISCOVERY_FAULTS)[number];
 
-/** Why the last attempt failed. The message completes a sentence that starts with "the MCP server". */
-export type CatalogFault = { fault: DiscoveryFault; message: string };
+/** Why the last attempt failed. The message completes a sentence that starts with "the MCP server". `remedy` is present if TLS failed. */
+export type CatalogFault = { fault: DiscoveryFault; message: string; remedy?: string };
 
 /** Times are seconds since the epoch. */
 export type ToolCatalog = {

@@ -9,6 +9,7 @@ import {
   requireExternalRedirect,
   requirePage,
 } from '../support/browser.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { redeem, registerClient } from '../support/connection.ts';
 import { type Github, GITHUB_CLIENT, startGithub } from '../support/github.ts';
 import { type IdJagIssuer, startIdJagIssuer, validClaims } from '../support/id-jag-issuer.ts';
@@ -329,6 +330,8 @@ class Change implements fc.AsyncCommand<Model, Real> {
     const person = [...people.values()][this.nth % people.size] as Person;
     await changeAccount(system, person.id, person.isDisabled ? 'enable' : 'disable');
     person.isDisabled = !person.isDisabled;
+    // The times of ends are whole seconds, and each is after the one before.
+    advanceClock(2);
     for (const each of held) if (each.person === person) each.isEnded = true;
   }
 }
@@ -458,6 +461,7 @@ describe('Levels of random people under random rules', function () {
         const cause = { cause: error };
         throw new Error(`with ${JSON.stringify(drawn)}:\n${(error as Error).message}`, cause);
       } finally {
+        restoreClock();
         await real.system.stop();
       }
       if (left() > 0) console.log(`      ${approved} approvals`);

@@ -10,7 +10,9 @@ import {
 import type { SigningKey } from '../../keys/signing-keys.ts';
 import { highestLevel, type Level, type Levels } from '../../permission-levels.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
+import { tlsFault } from '../../tls-errors.ts';
 import {
+  type CatalogFault,
   type CatalogTool,
   type DiscoveryFault,
   missingTools,
@@ -46,10 +48,14 @@ export type Discovered = { revision: string; tools: CatalogTool[] };
 export class DiscoveryError extends Error {
   override name = 'DiscoveryError';
   readonly fault: DiscoveryFault;
+  /** Present if TLS failed. */
+  readonly remedy?: string;
 
   constructor(fault: DiscoveryFault, message: string, options?: ErrorOptions) {
     super(message, options);
     this.fault = fault;
+    const tls = tlsFault(options?.cause);
+    if (tls) this.remedy = tls.remedy;
   }
 }
 
@@ -288,18 +294,17 @@ const REASONS: Record<string, string> = {
   EAI_AGAIN: 'has a name that cannot be resolved at present (EAI_AGAIN)',
   EHOSTUNREACH: 'cannot be reached from this machine (EHOSTUNREACH)',
   ENETUNREACH: 'cannot be reached from this machine (ENETUNREACH)',
-  ERR_TLS_CERT_ALTNAME_INVALID: 'has a certificate for another name',
-  CERT_HAS_EXPIRED: 'has an expired certificate',
 };
 
 /** `fetch` throws a TypeError whose cause is the network error. */
 function reasonOf(error: unknown): string {
   const { cause } = error as { cause?: NodeJS.ErrnoException };
   const { code = '', message = '' } = cause ?? {};
-  if (/CERT|VERIFY|ISSUER/.test(code) && REASONS[code] === undefined)
-    return `has a certificate that this machine does not trust (${code})`;
-  if (/SSL|EPROTO/.test(code)) return `fails the TLS handshake (${code})`;
-  return REASONS[code] ?? `cannot be reached (${code || message || 'no reason is known'})`;
+  return (
+    tlsFault(error)?.what ??
+    REASONS[code] ??
+    `cannot be reached (${code || message || 'no reason is known'})`
+  );
 }
 
 function otherFault(
@@ -418,6 +423,9 @@ const REMEDIES: Record<DiscoveryFault, (setting: string) => string> = {
 };
 
 /** What the operator can do. */
-export function remedyFor(fault: DiscoveryFault, { setting }: Pick<Upstream, 'setting'>): string {
-  return REMEDIES[fault](setting);
+export function remedyFor(
+  { fault, remedy }: CatalogFault,
+  { setting }: Pick<Upstream, 'setting'>,
+): string {
+  return remedy ?? REMEDIES[fault](setting);
 }

@@ -5,6 +5,7 @@ import type { Settings } from '../../settings/settings.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
 import {
   CATALOGS_CHANNEL,
+  type CatalogFault,
   findCatalog,
   missingTools,
   saveCatalog,
@@ -104,7 +105,7 @@ export async function openToolDiscovery(
     } catch (error) {
       const fault =
         error instanceof DiscoveryError
-          ? { fault: error.fault, message: error.message }
+          ? faultOf(error)
           : ({ fault: 'not-mcp', message: 'cannot be asked for its tools' } as const);
       return { ...(previous ?? { url, tools: [] }), triedAt: now(), error: fault };
     }
@@ -164,6 +165,10 @@ export async function openToolDiscovery(
   };
 }
 
+function faultOf({ fault, message, remedy }: DiscoveryError): CatalogFault {
+  return { fault, message, ...(remedy === undefined ? {} : { remedy }) };
+}
+
 /** Logs each fault, and each set of missing tools, once. */
 function reporter({ logger }: Services, upstream: Upstream): (catalog: ToolCatalog) => void {
   const { origin, pathname } = new URL(upstream.url);
@@ -175,7 +180,7 @@ function reporter({ logger }: Services, upstream: Upstream): (catalog: ToolCatal
     if (state === reported) return;
     reported = state;
     if (error) {
-      const remedy = remedyFor(error.fault, upstream);
+      const remedy = remedyFor(error, upstream);
       const details = { what, reason: `it ${error.message}`, remedy };
       return logger.warn(details, 'the tools of the MCP server cannot be read');
     }

@@ -1,5 +1,5 @@
-// Creates self-signed certificates (RFC 5280) for test hosts.
-import { generateKeyPairSync, sign } from 'node:crypto';
+// Creates certificates (RFC 5280) for test hosts, self-signed or of an authority.
+import { createPrivateKey, generateKeyPairSync, sign } from 'node:crypto';
 
 export type Certificate = { key: string; cert: string };
 
@@ -11,18 +11,22 @@ const COMMON_NAME = Buffer.from('0603550403', 'hex');
 export function makeCertificate(
   name: string,
   days: { from: number; until: number } = { from: -1, until: 1 },
+  authority?: Certificate & { name: string },
 ): Certificate {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-  const subject = sequence(der(0x31, sequence(COMMON_NAME, der(0x0c, Buffer.from(name)))));
+  const [subject, issuer] = [name, authority?.name ?? name].map((text) =>
+    sequence(der(0x31, sequence(COMMON_NAME, der(0x0c, Buffer.from(text))))),
+  ) as [Buffer, Buffer];
   const content = sequence(
     der(0x02, Buffer.from([1])),
     ECDSA_WITH_SHA256,
-    subject,
+    issuer,
     sequence(utcTime(days.from * DAY_MS), utcTime(days.until * DAY_MS)),
     subject,
     publicKey.export({ type: 'spki', format: 'der' }),
   );
-  const signature = der(0x03, Buffer.from([0]), sign('sha256', content, privateKey));
+  const signer = authority ? createPrivateKey(authority.key) : privateKey;
+  const signature = der(0x03, Buffer.from([0]), sign('sha256', content, signer));
   const body = sequence(content, ECDSA_WITH_SHA256, signature).toString('base64');
   return {
     key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
