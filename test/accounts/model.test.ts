@@ -458,8 +458,8 @@ describe('Levels of random people under random rules', function () {
         });
         await checkModel('entitlements', property, RUNS, Math.min(left(), WORLD_SECONDS));
       } catch (error) {
-        const cause = { cause: error };
-        throw new Error(`with ${JSON.stringify(drawn)}:\n${(error as Error).message}`, cause);
+        const given = JSON.stringify(drawn);
+        throw new Error(`with ${given}:\n${(error as Error).message}`, { cause: error });
       } finally {
         restoreClock();
         await real.system.stop();
