@@ -107,10 +107,9 @@ export function withoutToken(account: Account, used: string): Account | undefine
     : undefined;
 }
 
-/** Erases the token and ends all sign-ins and grants of the person. Undefined if a newer token is stored. */
-export function endedByProvider(account: Account, used: string, now: number): Account | undefined {
-  const { recheck, overBefore = 0, ...rest } = account;
-  if (recheck?.token !== used) return undefined;
+/** Erases the token and ends all sign-ins and grants of the person. */
+export function endedByProvider(account: Account, now: number): Account {
+  const { recheck: _recheck, overBefore = 0, ...rest } = account;
   return {
     ...rest,
     overBefore: Math.max(Math.floor(now) + 1, overBefore),

@@ -2,9 +2,10 @@
 import type { Router } from '@koa/router';
 import type Koa from 'koa';
 import { accountIdOf } from '../accounts/account.ts';
-import { endSessions } from '../accounts/accounts.ts';
+import { endSessions, updateAccount } from '../accounts/accounts.ts';
+import { endedByProvider } from '../accounts/recheck.ts';
 import { recordAudit } from '../audit/audit.ts';
-import { endConnections } from '../connections/connections.ts';
+import { endConnectionsEndedByProvider } from '../connections/connections.ts';
 import { readForm } from '../http/body.ts';
 import { HttpError, notFound, tooManyRequests } from '../http/errors.ts';
 import { requestContext } from '../http/request-context.ts';
@@ -69,7 +70,6 @@ async function useOnce(
   }
 }
 
-/** Ends sessions before connections, so that nobody approves another connection meanwhile. */
 async function endAll(
   context: InteractionContext,
   { backchannelLogout }: IdentityProvider,
@@ -79,11 +79,21 @@ async function endAll(
   const ended = sid === undefined ? [] : await endSession(context, { issuer, sid });
   if (subject === undefined) return recordLogout(context, ended, 'one');
   const account = accountIdOf(services.keys.accountIds, issuer, subject);
-  const known = await endSessions(services.store, account, writeOptions(context));
+  const endsConnections = backchannelLogout === 'connections';
+  const known = await (endsConnections
+    ? endPerson(context, account)
+    : endSessions(services.store, account, writeOptions(context)));
   if (!known) return;
   await recordLogout(context, [account], 'all');
-  if (backchannelLogout === 'connections')
-    await endConnections(settings, services, { account }, 'identity_provider_ended');
+  if (endsConnections) await endConnectionsEndedByProvider(settings, services, account);
+}
+
+/** One write, so that a connection that is approved meanwhile is invalid too. */
+function endPerson({ services, site }: InteractionContext, id: string) {
+  const { store, now } = services;
+  return updateAccount(store, id, site.accountLifetime, (account) =>
+    endedByProvider(account, now()),
+  );
 }
 
 /** Returns the accounts that had signed in with the session at the provider. */

@@ -151,6 +151,21 @@ export async function endConnections(
   return count;
 }
 
+/**
+ * Records the end of the connections that an account refuses since the identity provider ended the person, in each of them and in the audit
+ * log.
+ */
+export async function endConnectionsEndedByProvider(
+  settings: ConnectionSettings,
+  services: AuditServices,
+  account: string,
+): Promise<void> {
+  const reason = 'identity_provider_ended';
+  for await (const { connection } of listConnections(settings, services, { account }))
+    if (connection.reason === reason)
+      await endConnection(services, { id: connection.id, state: 'active' }, reason);
+}
+
 /** Narrows a connection and records a lower level. Resolves to its level, which is never higher than before, or to undefined if it ended. */
 export async function narrowConnection(
   settings: Pick<Settings, 'lifetimes' | 'levels'>,

@@ -15,7 +15,7 @@ import {
   withRotatedToken,
 } from '../../accounts/recheck.ts';
 import type { AuditServices } from '../../audit/audit.ts';
-import { endConnection, listConnections } from '../../connections/connections.ts';
+import { endConnectionsEndedByProvider } from '../../connections/connections.ts';
 import type { EnginePayload } from '../../grants/grant-record.ts';
 import type { IdentityProvider, IdentityProviders } from '../../identity-providers/provider.ts';
 import type { Metrics } from '../../observability/metrics.ts';
@@ -114,12 +114,14 @@ function recheckOnce(settings: Settings, services: RecheckServices) {
 
   async function handleEnd(id: string, token: string, wasInterrupted: boolean): Promise<void> {
     // A process that was killed may have used the token, so its refusal says nothing about the person.
-    const changed = await update(id, (account) =>
-      wasInterrupted ? withoutToken(account, token) : endedByProvider(account, token, now()),
-    );
+    const changed = await update(id, (account) => {
+      if (wasInterrupted) return withoutToken(account, token);
+      const isStored = account.recheck?.token === token;
+      return isStored ? endedByProvider(account, now()) : undefined;
+    });
     if (!changed?.first) return;
     metrics.recheck(wasInterrupted ? 'sign_in_again' : 'ended');
-    if (!wasInterrupted) await endConnectionsOf(settings, services, id);
+    if (!wasInterrupted) await endConnectionsEndedByProvider(settings, services, id);
   }
 
   async function askWith(
@@ -166,18 +168,6 @@ function recheckOnce(settings: Settings, services: RecheckServices) {
 
 function hasToken(account: Account): account is Account & { recheck: { token: string } } {
   return account.recheck?.token !== undefined;
-}
-
-/** The account refuses the connections already. This records the end in each of them and in the audit log. */
-async function endConnectionsOf(
-  settings: Settings,
-  services: RecheckServices,
-  account: string,
-): Promise<void> {
-  const reason = 'identity_provider_ended';
-  for await (const { connection } of listConnections(settings, services, { account }))
-    if (connection.reason === reason)
-      await endConnection(services, { id: connection.id, state: 'active' }, reason);
 }
 
 /** Logs at most one warning a minute for each provider. Errors of a recheck contain no tokens. */
