@@ -15,7 +15,7 @@ import type { Settings } from '../settings/settings.ts';
 import { checkDateHeader } from './clock.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
 import { describeResponse, type HttpResponse, jsonObject, NoResponseError } from './http-client.ts';
-import { type Finding, findingAbout, type FindingFactory } from './report.ts';
+import { type Finding, findingAbout, type FindingFactory, okIfNone } from './report.ts';
 
 const NO_SIGN_IN = 'nobody can sign in';
 const NO_NEW_SIGN_IN = 'nobody can sign in; existing connections continue to work';
@@ -34,7 +34,11 @@ async function checkIdentityProvider(
   provider: ProviderSettings,
 ): Promise<Finding[]> {
   // GitHub has no discovery document.
-  if (provider.kind === 'github') return checkRegistration(deployment, provider);
+  if (provider.kind === 'github')
+    return [
+      ...recheckFindings(deployment, provider),
+      ...(await checkRegistration(deployment, provider)),
+    ];
   const finding = findingAbout('identity-provider', provider.issuer);
   const response = await fetchDiscovery(deployment, provider.issuer);
   if (response instanceof NoResponseError) return [unreachable(finding, response)];
@@ -45,6 +49,7 @@ async function checkIdentityProvider(
     checkDateHeader(provider.issuer, response),
     ...(await checkKeys(deployment, finding, metadata)),
     ...capabilityFindings(finding, provider, metadata),
+    ...recheckFindings(deployment, provider, metadata),
     ...logoutFindings(finding, provider, metadata, deployment.settings.authUrl),
   ];
   if (issuer.outcome !== 'ok') return [issuer, ...others];
@@ -117,6 +122,49 @@ async function checkKeys(
   ];
 }
 
+const RECHECK_SCOPE = 'offline_access';
+
+/** Reports why rechecks cannot work, or not as often as set. */
+function recheckFindings(
+  { settings: { lifetimes } }: ConfiguredDeployment,
+  { issuer, scopes, recheck }: ProviderSettings,
+  { scopes_supported: supported, grant_types_supported: grantTypes }: Metadata = {},
+): Finding[] {
+  if (recheck === undefined) return [];
+  const finding = findingAbout('recheck', issuer);
+  const missing = [
+    ...(scopes.includes(RECHECK_SCOPE) && lacks(supported, RECHECK_SCOPE)
+      ? [`the scope ${RECHECK_SCOPE}`]
+      : []),
+    ...(lacks(grantTypes, 'refresh_token') ? ['the grant type refresh_token'] : []),
+  ];
+  const noTokens = finding.warning({
+    what: `the identity provider does not offer ${missing.join(' and ')}`,
+    why: 'without its refresh token, people must sign in again whenever the time in recheck has passed',
+    remedy: 'allow it for this client at the provider, or remove recheck',
+  });
+  const never = finding.warning({
+    what: 'recheck is longer than lifetimes.refreshTokenAbsolute',
+    why: 'every connection ends before its person is rechecked',
+    remedy: 'set recheck to a shorter time, for example 24h',
+  });
+  const tooOften = finding.note({
+    what: 'recheck is shorter than lifetimes.accessToken',
+    why: 'people are rechecked when an app refreshes, which is once in the lifetime of its access token',
+    remedy: 'set recheck to a longer time, or shorten lifetimes.accessToken',
+  });
+  const found = [
+    ...(missing.length > 0 ? [noTokens] : []),
+    ...(recheck >= lifetimes.refreshTokenAbsolute ? [never] : []),
+    ...(recheck < lifetimes.accessToken ? [tooOften] : []),
+  ];
+  return okIfNone(found, finding.ok('nothing prevents rechecks'));
+}
+
+function lacks(list: unknown, name: string): boolean {
+  return Array.isArray(list) && !list.includes(name);
+}
+
 /** Reports only capabilities that the document lists. A provider may support others. */
 function capabilityFindings(
   finding: FindingFactory,
@@ -124,7 +172,7 @@ function capabilityFindings(
   { scopes_supported: supported, code_challenge_methods_supported: methods }: Metadata,
 ): Finding[] {
   const missing = Array.isArray(supported)
-    ? scopes.filter((name) => !supported.includes(name))
+    ? scopes.filter((name) => name !== RECHECK_SCOPE && !supported.includes(name))
     : [];
   const lacksPkce = Array.isArray(methods) && !methods.includes('S256');
   const missingScopes = finding.warning({

@@ -48,4 +48,32 @@ describe("doctor's check of the client secret", () => {
       expect(reportText(createReport({}, finding ? [finding] : []), true)).to.not.include('\u001b');
     }
   });
+
+  it('a recheck without refresh tokens is a warning, and one more often than apps refresh a note', async () => {
+    const examineWith = async (recheck: number, extra: object) => {
+      good.provider.misbehave({ answersWith: extra });
+      const identityProviders = good.settings.identityProviders.map((provider) => ({
+        ...provider,
+        scopes: [...provider.scopes, 'offline_access'],
+        recheck,
+      }));
+      const settings = { ...good.settings, identityProviders };
+      const findings = await good.examine({ settings }, ['identity-provider']);
+      return findings.filter(({ check }) => check === 'recheck');
+    };
+    const offered = {
+      scopes_supported: ['openid', 'profile', 'email', 'offline_access'],
+      grant_types_supported: ['authorization_code', 'refresh_token'],
+    };
+    expect((await examineWith(86_400, offered)).map(({ outcome }) => outcome)).to.deep.equal([
+      'ok',
+    ]);
+    const missing = { ...offered, grant_types_supported: ['authorization_code'] };
+    const [warning, note, ...others] = await examineWith(60, missing);
+    expect(others).to.deep.equal([]);
+    expect(warning).to.include({ outcome: 'warning' });
+    expect(warning?.what).to.include('does not offer the grant type refresh_token');
+    expect(note).to.include({ outcome: 'note' });
+    expect(note?.what).to.include('shorter than lifetimes.accessToken');
+  });
 });
