@@ -70,6 +70,7 @@ export async function authorizationServer(
     engine,
     site: {
       store,
+      logger: services.logger,
       metrics,
       auditLog,
       pages,

@@ -34,9 +34,8 @@ export async function refreshTokens(
   } catch (cause) {
     const error = await readProviderError(cause, settings);
     const { code = '', status } = error;
-    if (code === 'invalid_grant' && (status ?? 400) < 500) return 'ended';
-    if (error.kind === 'stopped') return 'sign-in';
-    throw requestFailed(code, status);
+    if (error.kind !== 'stopped' || (status ?? 400) >= 500) throw requestFailed(code, status);
+    return code === 'invalid_grant' ? 'ended' : 'sign-in';
   }
 }
 

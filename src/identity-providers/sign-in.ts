@@ -1,6 +1,7 @@
 // Sign-in at an identity provider: the provider choice, the authentication request and its callback.
 import type { KeyObject } from 'node:crypto';
 import type Koa from 'koa';
+import type { Logger } from 'pino';
 import type { Account } from '../accounts/account.ts';
 import type { Authentication } from '../accounts/step-up.ts';
 import { saveAccount } from '../accounts/accounts.ts';
@@ -31,6 +32,7 @@ import {
 
 /** Where people sign in: for an app's authorization, to the account page or to the console. */
 export type SignInSite = AuditServices & {
+  logger: Logger;
   pages: Pages;
   identityProviders: IdentityProviders;
   isHttps: boolean;
@@ -169,6 +171,8 @@ export function handleCallback(
       ttl,
       recheck,
     });
+    if (recheck && account.disabledAt === undefined && account.recheck?.token === undefined)
+      warnOfMissingToken(site, provider);
     if (sid !== undefined) {
       const signIn = { account: account.id, at: account.signedInAt };
       await addSignIn(store, { issuer: identity.issuer, sid }, signIn, site.sessionLifetime);
@@ -186,6 +190,21 @@ export function handleCallback(
       ...(approval ? { approval } : {}),
     });
   });
+}
+
+const warned = new WeakSet<IdentityProvider>();
+
+/** Logs once in each process. */
+function warnOfMissingToken({ logger }: SignInSite, provider: IdentityProvider): void {
+  if (warned.has(provider)) return;
+  warned.add(provider);
+  logger.warn(
+    {
+      what: provider.issuer,
+      remedy: 'allow the grant type refresh_token and the scope offline_access for this client',
+    },
+    'the identity provider issued no refresh token: people must sign in again after recheck',
+  );
 }
 
 /** Shows the page on which the person chooses a provider. It marks the last choice. */

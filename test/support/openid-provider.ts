@@ -112,7 +112,7 @@ export async function startOpenIdProvider(): Promise<OpenIdProvider> {
     '/.well-known/openid-configuration': async () => [200, metadata(issuer)],
     '/jwks': async () => [200, { keys: [jwk] }],
     '/token': async (sent) => {
-      const code = sent.get('code') ?? '';
+      const code = sent.get('code') ?? sent.get('refresh_token') ?? '';
       if (!isOurs(code)) return [400, { error: 'invalid_grant' }];
       const id_token = await idToken(code);
       return [

@@ -80,9 +80,10 @@ export function consoleSignIn(management: ManagementHost): ConsoleSignIn {
 }
 
 function signInSite({ settings, services }: ManagementHost): SignInSite {
-  const { store, metrics, auditLog, pages, keys, now } = services;
+  const { store, logger, metrics, auditLog, pages, keys, now } = services;
   return {
     store,
+    logger,
     metrics,
     auditLog,
     pages,
