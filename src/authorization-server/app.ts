@@ -93,12 +93,15 @@ export async function authorizationServer(
     ctx.body = { issuer, metadata: issuer + METADATA_PATH };
   });
   const introspects = settings.authorization.introspectionClients.length > 0;
+  const registers = settings.clients.registration !== 'closed';
   documents(
     router,
     authorizationServerMetadata(settings.authUrl, {
       levels: settings.levels,
       introspects,
       acceptsAssertions: settings.authorization.trustedIssuers.length > 0,
+      registers,
+      acceptsDocuments: acceptsDocuments(settings),
     }),
     signingKeys.publicJwks,
   );
@@ -107,6 +110,7 @@ export async function authorizationServer(
   clientEndpoints(router, {
     engine: engine.middleware,
     introspects,
+    registers,
     levels: settings.levels,
     rateLimits,
     audit: services,
@@ -114,6 +118,13 @@ export async function authorizationServer(
   app.use(router.routes());
   app.use(router.allowedMethods());
   return { app, close: engine.close };
+}
+
+/** An empty list accepts no document; without a list, the mode decides. */
+function acceptsDocuments({ clients }: Settings): boolean {
+  const { registration, metadataDocuments, metadataDocumentHosts } = clients;
+  if (metadataDocuments.length > 0) return true;
+  return metadataDocumentHosts ? metadataDocumentHosts.length > 0 : registration !== 'closed';
 }
 
 /** Public, cacheable documents: metadata (RFC 8414) and keys (RFC 7517). */

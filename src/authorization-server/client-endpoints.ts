@@ -5,7 +5,7 @@ import { type AuditServices, recordAudit } from '../audit/audit.ts';
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
 import { limitBody, readJson } from '../http/body.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
-import { RETRY_AFTER_SECONDS, tooManyRequests } from '../http/errors.ts';
+import { HttpError, RETRY_AFTER_SECONDS, tooManyRequests } from '../http/errors.ts';
 import { limitRate, type RateLimit, type RateLimits } from '../http/rate-limits.ts';
 import { isLoopback } from '../settings/addresses.ts';
 import { highestLevelIn, type Levels, OFFLINE_ACCESS } from '../permission-levels.ts';
@@ -17,6 +17,8 @@ import { requestContext } from '../http/request-context.ts';
 export type ClientEndpointOptions = {
   engine: Koa.Middleware;
   introspects: boolean;
+  /** Without it, clients cannot register themselves. */
+  registers: boolean;
   levels: Levels;
   rateLimits: RateLimits;
   audit: AuditServices;
@@ -30,13 +32,14 @@ const MAX_ENGINE_BODY_BYTES = 56 * 1024;
 /** Responds with JSON regardless of `Accept`, never cached, with CORS for clients in a browser. */
 export function clientEndpoints(
   router: Router,
-  { engine, introspects, levels, rateLimits, audit }: ClientEndpointOptions,
+  { engine, introspects, registers, levels, rateLimits, audit }: ClientEndpointOptions,
 ): void {
   const limitTokens = limitInvalidTokens(rateLimits.wrongTokens);
   const endpoints: (readonly [path: string, ...steps: Koa.Middleware[]])[] = [
     [ENDPOINTS.token, limitBody(MAX_TOKEN_REQUEST_BYTES), limitTokens, formatTokenResponse(levels)],
     [
       ENDPOINTS.registration,
+      ...(registers ? [] : [refuseRegistration]),
       limitRegistrations(rateLimits),
       limitBody(MAX_REGISTRATION_BYTES),
       parseLargeBody,
@@ -53,6 +56,12 @@ export function clientEndpoints(
     router.post(path, allowAnyOrigin('POST'), jsonOnly, ...steps, engine);
   }
 }
+
+const refuseRegistration: Koa.Middleware = () => {
+  const message =
+    'clients cannot register themselves here: ask the operator of this server to add the client to its settings';
+  throw new HttpError(403, 'access_denied', message);
+};
 
 /**
  * Web pages may register, because some clients are web pages. Their registrations have a separate limit, so that a page cannot use up the

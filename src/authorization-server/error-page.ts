@@ -1,9 +1,19 @@
 // Error responses of the authorization server.
 import type Koa from 'koa';
-import { type HttpError, respondWithJson } from '../http/errors.ts';
+import { HttpError, respondWithJson } from '../http/errors.ts';
 import { prefersPage } from '../http/prefers-page.ts';
 import type { Pages } from '../pages/pages.ts';
 import { sendErrorPage } from '../pages/error-page.ts';
+
+/** The client waits for an administrator to allow it. */
+export class ClientWaiting extends HttpError {
+  readonly client: { id: string; name: string };
+
+  constructor(id: string, name: string) {
+    super(403, 'client_waiting', 'an administrator must allow this app first');
+    this.client = { id, name };
+  }
+}
 
 /** Renders a page on paths for people, and JSON on OAuth endpoints regardless of `Accept`. */
 export function respondToError(
@@ -12,10 +22,24 @@ export function respondToError(
   return async (ctx, error) => {
     if (!isForPeople(ctx)) return respondWithJson(ctx, error);
     ctx.set(error.headers);
+    if (error instanceof ClientWaiting) {
+      const { id, name } = error.client;
+      return pages.render(
+        ctx,
+        'waiting',
+        { client: { id, name }, again: interactionPath(ctx) },
+        403,
+      );
+    }
     const { about, message: description, status } = error;
     const start = isAccountPath(ctx.path) ? 'account' : undefined;
     await sendErrorPage(pages, ctx, { about, description, status, start });
   };
+}
+
+/** Where the sign-in of this interaction begins. */
+function interactionPath(ctx: Koa.Context): string {
+  return ctx.path.split('/').slice(0, 3).join('/');
 }
 
 function isAccountPath(path: string): boolean {

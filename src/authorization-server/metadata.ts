@@ -27,17 +27,21 @@ export type OptionalFeatures = {
   introspects: boolean;
   /** Trusted issuers are configured. Their names are not published. */
   acceptsAssertions: boolean;
+  /** Clients may register themselves. */
+  registers: boolean;
+  /** Some metadata document is accepted. */
+  acceptsDocuments: boolean;
 };
 
 export function authorizationServerMetadata(
   authUrl: string,
-  { levels, introspects, acceptsAssertions }: OptionalFeatures,
+  { levels, introspects, acceptsAssertions, registers, acceptsDocuments }: OptionalFeatures,
 ): Record<string, unknown> {
   return {
     issuer: authUrl,
     authorization_endpoint: authUrl + ENDPOINTS.authorization,
     token_endpoint: authUrl + ENDPOINTS.token,
-    registration_endpoint: authUrl + ENDPOINTS.registration,
+    ...(registers ? { registration_endpoint: authUrl + ENDPOINTS.registration } : {}),
     revocation_endpoint: authUrl + ENDPOINTS.revocation,
     jwks_uri: authUrl + ENDPOINTS.jwks,
     ...(introspects ? introspection(authUrl) : {}),
@@ -55,7 +59,7 @@ export function authorizationServerMetadata(
     dpop_signing_alg_values_supported: [...DPOP_ALGORITHMS],
     scopes_supported: [...levelIds(levels), OFFLINE_ACCESS],
     authorization_response_iss_parameter_supported: true,
-    client_id_metadata_document_supported: true,
+    client_id_metadata_document_supported: acceptsDocuments,
   };
 }
 

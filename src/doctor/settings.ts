@@ -31,11 +31,40 @@ export async function checkSettings({ settings }: ConfiguredDeployment): Promise
       settings.entitlements.flatMap((rule, n) => publicEntitlement(settings.levels, rule, n)),
       findingAbout('settings', 'entitlements').ok('no rule admits strangers'),
     ),
+    ...registrationFindings(settings),
     ...lifetimeFindings(settings),
     ...logLevelFindings(settings),
     ...settings.management.administrators.flatMap(broadAdministrators),
     ...secretFileFindings(settings),
   ];
+}
+
+/** Reports modes in which nobody can connect a new app, or nobody signs in to allow one. */
+function registrationFindings({ clients, management }: Settings): Finding[] {
+  const finding = findingAbout('settings', 'clients.registration');
+  const { registration, preRegistered, metadataDocuments, metadataDocumentHosts = [] } = clients;
+  const isEmpty = [preRegistered, metadataDocuments, metadataDocumentHosts].every(
+    (list) => list.length === 0,
+  );
+  if (registration === 'closed' && isEmpty)
+    return [
+      finding.warning({
+        what: 'registration is closed, and the settings list no app',
+        why: 'nobody can connect an app that is not connected already',
+        remedy:
+          'add apps to clients.preRegistered, clients.metadataDocuments or clients.metadataDocumentHosts, or set clients.registration to approval',
+      }),
+    ];
+  if (registration === 'approval' && management.administrators.length === 0)
+    return [
+      finding.note({
+        what: 'new apps wait for an administrator, and the console has none',
+        why: 'only the command line and the API can allow them, so people may wait long',
+        remedy:
+          'add management.administrators, or look at gatehouse client list --state waiting regularly',
+      }),
+    ];
+  return [finding.ok(`registration is ${registration}`)];
 }
 
 const OTHER_USERS = 0o007;

@@ -11,6 +11,7 @@ export const REASONS = {
   disconnected: 'The person disconnected the app.',
   denied: 'The person approved the connection and then denied it.',
   revoked_by_administrator: 'An administrator ended the connection.',
+  client_blocked: 'An administrator blocked this app.',
   client_revoked: 'An administrator ended all connections of this app.',
   client_gone: 'The app is not registered any more.',
   connector_revoked: 'The connect link was revoked.',

@@ -2,25 +2,29 @@ import { recordAudit } from '../audit/audit.ts';
 import {
   allowClient as allowRecord,
   type Client,
+  type ClientState,
   findClient,
   revokeClient as revokeRecord,
   revokedClients,
+  waitingClients,
 } from '../clients/clients.ts';
+import { destinationsOf, UNNAMED } from '../clients/rules.ts';
 import { endConnections } from '../connections/connections.ts';
 import { connectedClients } from '../grants/grant-lists.ts';
-import { notFound } from '../http/errors.ts';
+import { HttpError, notFound } from '../http/errors.ts';
 import type { ClientsQuery } from './api/requests.ts';
 import type { ClientResource, Page, RevokedClientResource } from './api/resources.ts';
+import { addClientRule } from './client-rules.ts';
 import { clientResource, firstPage } from './representations.ts';
 import type { ManagementContext } from './context.ts';
 
 export async function listClients(
   management: ManagementContext,
-  { limit, after = '', id }: ClientsQuery,
+  { limit, after = '', id, state }: ClientsQuery,
 ): Promise<Page<ClientResource>> {
   const ids = id === undefined ? await knownIds(management) : [id];
   const later = ids.filter((candidate) => candidate > after);
-  const { items, next } = firstPage(await findClients(management, later, limit + 1), limit);
+  const { items, next } = firstPage(await findClients(management, later, limit + 1, state), limit);
   return { items: items.map(clientResource), next };
 }
 
@@ -43,15 +47,35 @@ export async function revokeClient(
   return { ...clientResource(await requireClient(management, id)), endedGrants };
 }
 
+/** `app` also allows later registrations of the same app. A metadata document is the same client whatever it contains. */
 export async function allowClient(
   management: ManagementContext,
   id: string,
+  app = false,
 ): Promise<ClientResource> {
+  const { settings, services } = management;
   const client = await requireClient(management, id);
-  const first = await allowRecord(management.services.store, id);
+  if (client.state === 'blocked')
+    throw new HttpError(409, 'client_blocked', 'a rule blocks this app: remove the rule first');
+  if (app && client.kind === 'self-registered') await allowApp(management, client);
+  const first = await allowRecord(services.store, client, {
+    now: services.now(),
+    lifetime: settings.lifetimes.usedClient,
+  });
   if (first) await record(management, 'client_allowed', id);
-  const { revokedAt: _revokedAt, ...allowed } = client;
-  return clientResource(allowed);
+  // A client whose registration has expired is known only while it is revoked.
+  const allowed = await findClient(services.store, id, settings.clients);
+  const { revokedAt: _revokedAt, ...unknown } = { ...client, state: 'allowed' as const };
+  return clientResource(allowed ?? unknown);
+}
+
+/** An app without a name cannot be recognized. */
+async function allowApp(management: ManagementContext, client: Client): Promise<void> {
+  const { name = UNNAMED } = client;
+  if (name === UNNAMED)
+    throw new HttpError(409, 'app_without_name', 'the app has no name: allow each registration');
+  const subject = { effect: 'allow', name, destinations: destinationsOf(client) } as const;
+  await addClientRule(management, subject, 'client_allowed');
 }
 
 async function record({ services, by }: ManagementContext, event: string, clientId: string) {
@@ -60,26 +84,29 @@ async function record({ services, by }: ManagementContext, event: string, client
 
 async function knownIds({ settings, services }: ManagementContext): Promise<string[]> {
   const { store, now } = services;
-  const lifetime = settings.lifetimes.refreshTokenAbsolute;
-  const [connected, revoked] = await Promise.all([
-    connectedClients(store, { lifetime, now: now() }),
+  const { refreshTokenAbsolute, unusedClient } = settings.lifetimes;
+  const ids = await Promise.all([
+    connectedClients(store, { lifetime: refreshTokenAbsolute, now: now() }),
     revokedClients(store),
+    waitingClients(store, { lifetime: unusedClient, now: now() }),
   ]);
-  return [...new Set([...connected, ...revoked])].sort();
+  return [...new Set(ids.flat())].sort();
 }
 
-/** Skips ids whose registration or document has expired. */
+/** Skips ids whose registration or document has expired, and clients in another `state`. */
 async function findClients(
   { settings: { clients }, services: { store } }: ManagementContext,
   ids: string[],
   count: number,
+  state?: ClientState,
 ): Promise<Client[]> {
   const found: Client[] = [];
   const waiting = [...ids];
   while (waiting.length > 0 && found.length < count) {
     const batch = waiting.splice(0, count - found.length);
     const known = await Promise.all(batch.map((id) => findClient(store, id, clients)));
-    found.push(...known.filter((client) => client !== undefined));
+    const matching = known.filter((client) => client && (!state || client.state === state));
+    found.push(...matching.filter((client) => client !== undefined));
   }
   return found;
 }

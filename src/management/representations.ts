@@ -86,11 +86,11 @@ export function grantResource(connection: Connection): GrantResource {
 }
 
 export function clientResource(client: Client): ClientResource {
-  const { id, kind, name, redirectUris, lastUsedAt, revokedAt } = client;
+  const { id, kind, state, name, redirectUris, lastUsedAt, revokedAt } = client;
   return {
     id,
     kind,
-    state: revokedAt === undefined ? 'allowed' : 'revoked',
+    state,
     name,
     redirectUris,
     lastUsedAt: optionalSecond(lastUsedAt),

@@ -14,6 +14,7 @@ const NAMES = [
   'servers',
   'tokens',
   'clients',
+  'rules',
   'grants',
   'accounts',
   'audit',
@@ -87,12 +88,28 @@ const LIST_SAMPLES: Record<string, ListSample> = {
     },
     {
       title: 'Claude Code',
-      state: 'revoked',
+      state: 'waiting',
       isOk: false,
       fields: [{ label: 'kind', code: 'self-registered', textKey: 'consent.appUnverified' }],
-      actions: [{ name: 'allowClient', action: '/console/clients/allow', id: 'def' }],
+      actions: [
+        { name: 'allowClient', action: '/console/clients/allow', id: 'def' },
+        { name: 'allowApp', action: '/console/clients/allow-app', id: 'def' },
+      ],
     },
   ]),
+  'console-rules': list(
+    'rules',
+    [
+      {
+        title: 'evil.example',
+        state: 'blocked',
+        isOk: false,
+        fields: [{ label: 'since', time: NOON }],
+        actions: [{ name: 'removeRule', action: '/console/rules/remove', id: 'abc' }],
+      },
+    ],
+    { canBlock: true },
+  ),
   'console-audit': list(
     'audit',
     [

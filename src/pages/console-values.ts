@@ -92,6 +92,8 @@ export type ConsoleValues = {
     filters: ConsoleFilter[];
     /** The path that the filters are submitted to. */
     action: string;
+    /** Shows a form that blocks apps. */
+    canBlock?: boolean;
   };
   'console/tokens': {
     console: ConsoleLayout;

@@ -48,6 +48,11 @@ export const NO_ACCESS: ViewValues['no-access'] = {
   reason: 'not-entitled',
 };
 
+const WAITING: ViewValues['waiting'] = {
+  client: { id: 'q1W2e3R4t5Y6u7I8o9P0aA', name: 'Claude Code' },
+  again: '/interaction/abc',
+};
+
 export const ERROR: ViewValues['error'] = {
   about: 'invalid_target',
   detail: 'this connect link is unknown, revoked or expired; ask for a fresh one',
@@ -196,6 +201,15 @@ export const SAMPLES: Record<string, Sample> = {
   'used-up': {
     view: 'no-access',
     values: { ...NO_ACCESS, account: COMPANY_ACCOUNT, reason: 'used-up' },
+    status: 403,
+  },
+  waiting: { view: 'waiting', values: WAITING, status: 403 },
+  'waiting-hostile': {
+    view: 'waiting',
+    values: {
+      ...WAITING,
+      client: { id: `https://${LONG.toLowerCase()}.example/client.json`, name: `\u202E${LONG}` },
+    },
     status: 403,
   },
   approved: { view: 'done', values: { ...DONE, level: 'operations' }, status: 400 },

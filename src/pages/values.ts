@@ -68,6 +68,12 @@ export type ViewValues = ConsoleValues & {
     /** `not-in-audience`: the connector is for certain people only. `used-up`: its limit of uses is reached. */
     reason: 'not-entitled' | 'not-in-audience' | 'used-up';
   };
+  waiting: {
+    /** The name is a claim of the app. */
+    client: { id: string; name: string };
+    /** Path to try again. */
+    again: string;
+  };
   done: {
     /** `withdrawn`: denied after the app got access. */
     decision: 'approved' | 'denied' | 'withdrawn';

@@ -586,6 +586,12 @@ export const settingsSchema = z.strictObject({
     .describe('Authorization and token requests.'),
   clients: z
     .strictObject({
+      registration: z
+        .enum(['open', 'approval', 'closed'], 'open, approval or closed')
+        .default('open')
+        .describe(
+          'Which apps may connect besides those in these settings. `open`: every app that registers itself or has a metadata document. `approval`: these, once an administrator allows them. `closed`: none; metadata documents need an entry in `metadataDocuments` or `metadataDocumentHosts`. Apps that are already connected go on.',
+        ),
       hostedCallbacks: z
         .array(httpsUrl.refine(isRedirectUri, REDIRECT_URI))
         .default([

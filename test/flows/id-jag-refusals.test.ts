@@ -20,6 +20,7 @@ import {
   type Claims,
   FORBIDDEN,
   OTHER,
+  preRegistered,
   SECOND_ISSUER_APP,
   useIdJag,
 } from '../support/id-jag-system.ts';
@@ -71,6 +72,14 @@ describe('EMA-01 EMA-02 EMA-03 EMA-05 A refused ID-JAG', () => {
     client_revoked: async () => {
       await requestManagement(system, 'POST', '/clients/revoke', { id: FORBIDDEN.id });
       return refusedFor({ client_id: FORBIDDEN.id }, FORBIDDEN)();
+    },
+    client_blocked: async () => {
+      const block = { name: preRegistered(OTHER).name };
+      const rule = await requestManagement(system, 'POST', '/client-rules', block);
+      const refused = await refusedFor({ client_id: OTHER.id }, OTHER)();
+      const { id } = rule as { id: string };
+      await requestManagement(system, 'DELETE', `/client-rules/${id}`);
+      return refused;
     },
     wrong_tenant: refusedFor({ tenant: 'acme' }),
     unsupported_restriction: refusedFor({ cnf: { jkt: 'x' } }),

@@ -15,7 +15,8 @@ const serverMetadata = z.looseObject({
   issuer: z.string(),
   authorization_endpoint: z.string(),
   token_endpoint: z.string(),
-  registration_endpoint: z.string(),
+  /** Empty if registration is closed. */
+  registration_endpoint: z.string().default(''),
   revocation_endpoint: z.string(),
   jwks_uri: z.string(),
 });

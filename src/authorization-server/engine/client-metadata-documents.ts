@@ -2,6 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
 import { documentKey, type StoredDocument } from '../../clients/clients.ts';
+import { isListedDocument } from '../../clients/document-hosts.ts';
 import type { RateLimit } from '../../http/rate-limits.ts';
 import { requestContext } from '../../http/request-context.ts';
 import { lruCache } from '../../lru-cache.ts';
@@ -32,6 +33,8 @@ export type DocumentOptions = {
   pinned: readonly { url: string; document: Record<string, unknown> }[];
   /** Accepts only documents on these hosts, or on a host below a path. Undefined accepts all. */
   hosts: readonly string[] | undefined;
+  /** Accepts no unlisted document for new authorizations. Connected clients go on. */
+  isClosed: boolean;
   network: Network;
   limits: FetchLimits;
   /** Limits how often an address causes fetches of documents that have no copy. */
@@ -61,8 +64,8 @@ export function clientMetadataDocuments(options: DocumentOptions) {
       ack: 'draft-02',
       async allowFetch(ctx: KoaContextWithOIDC | undefined, url: string): Promise<boolean> {
         if (!CLIENT_ID_URL.test(url) || url.length > MAX_URL_LENGTH) return false;
-        if (!isAcceptedUrl(options, url)) return false;
         const isNew = ctx?.oidc.route === 'authorization';
+        if (!isAcceptedUrl(options, url, isNew)) return false;
         const quota = addressQuota(options, ctx ? requestContext(ctx).address : '');
         const current = (isKnown: boolean) => fetchCurrent(url, isKnown ? undefined : quota);
         const document = await findDocument(options, url, isNew ? current : undefined).catch(
@@ -85,9 +88,14 @@ export function clientMetadataDocuments(options: DocumentOptions) {
   };
 }
 
-function isAcceptedUrl({ hosts, pinned }: DocumentOptions, url: string): boolean {
-  if (!hosts || pinned.some((candidate) => candidate.url === url)) return true;
-  return isListedDocument(hosts, url);
+function isAcceptedUrl(
+  { hosts, pinned, isClosed }: DocumentOptions,
+  url: string,
+  isNew: boolean,
+): boolean {
+  if (!hosts && !(isClosed && isNew)) return true;
+  if (pinned.some((candidate) => candidate.url === url)) return true;
+  return isListedDocument(hosts ?? [], url);
 }
 
 /** Without `fetchCurrent`, reads only the store, so that connected clients do not depend on the document's host. */
@@ -221,9 +229,12 @@ export function documentCopies(
       const url = document.client_id;
       const freshUntil = now() + Math.min(maxFresh, Math.max(MIN_FRESH_SECONDS, freshFor));
       await store.update<DocumentCopy>(documentKey(url), (earlier) => {
-        const usedAt = earlier?.usedAt;
-        const used = usedAt === undefined ? {} : { usedAt };
-        return { value: { document, freshUntil, ...used }, ttl: timeToLive(usedAt) };
+        const { usedAt, allowedAt } = earlier ?? {};
+        const kept = {
+          ...(usedAt === undefined ? {} : { usedAt }),
+          ...(allowedAt === undefined ? {} : { allowedAt }),
+        };
+        return { value: { document, freshUntil, ...kept }, ttl: timeToLive(usedAt ?? allowedAt) };
       });
       records.drop(url);
     },
@@ -348,37 +359,6 @@ async function delayFailure<T>(
     await delay(Math.max(0, seconds * 1000 - (performance.now() - startedAt)));
     onFailure(error);
     throw error;
-  }
-}
-
-/** Path separators, dots and `%` (a second escape): servers decode these escapes differently. */
-const AMBIGUOUS_ESCAPE = /%(2f|5c|2e|25)/i;
-/** Excludes control characters, spaces, `;` (path parameters) and empty segments, which servers ignore, truncate or merge. */
-const PLAIN_PATH = /^(\/[\p{L}\p{M}\p{N}._~!$&'()*+,=:@-]+)+\/?$/u;
-/** Two dots are the parent folder; some servers ignore dots at the end of a name. */
-const DOT_SEGMENT = /(^|\/)\.+(\/|$)/;
-
-/** `hosts` are host names, or host names with a path that ends in a slash. Paths are compared decoded. */
-export function isListedDocument(hosts: readonly string[], url: string): boolean {
-  const { host, pathname } = new URL(url);
-  const path = plainPath(pathname);
-  return hosts.some((entry) => {
-    const slash = entry.indexOf('/');
-    const [listedHost, listedPath] =
-      slash < 0 ? [entry, '/'] : [entry.slice(0, slash), entry.slice(slash)];
-    if (host !== listedHost) return false;
-    return listedPath === '/' || path?.startsWith(listedPath) === true;
-  });
-}
-
-/** The decoded path. Undefined if a server could read it as another path. */
-function plainPath(pathname: string): string | undefined {
-  if (AMBIGUOUS_ESCAPE.test(pathname)) return undefined;
-  try {
-    const path = decodeURIComponent(pathname);
-    return PLAIN_PATH.test(path) && !DOT_SEGMENT.test(path) ? path : undefined;
-  } catch {
-    return undefined;
   }
 }
 

@@ -13,7 +13,7 @@ import type { introspection } from './introspection.ts';
 import { dpopFeature } from './dpop.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
 import { mapStoreErrors } from './errors.ts';
-import { registration } from './registration.ts';
+import { registration, requireUnblocked } from './registration.ts';
 import type { resourceIndicators } from './resource-indicators.ts';
 import { DPOP_ALGORITHMS } from '../../dpop/proof.ts';
 import { grantLifetimes } from '../../grants/grant-lifetime.ts';
@@ -43,7 +43,7 @@ export const COOKIE = { signed: true, httpOnly: true, sameSite: 'lax', overwrite
 
 export function configuration(
   settings: Settings,
-  { pages, keys }: Services,
+  { pages, keys, store }: Services,
   options: ConfigurationOptions,
 ): Configuration {
   const { createTokenValue, documents } = options;
@@ -83,7 +83,7 @@ export function configuration(
     fetchResponseBodyLimits: { 'client_id metadata document': Infinity },
     features: {
       ...SWITCHED_OFF,
-      registration: registration(options.redirectPolicy),
+      registration: registration(options.redirectPolicy, (app) => requireUnblocked(store, app)),
       clientIdMetadataDocument: documents.feature,
       resourceIndicators: options.resourceIndicators,
       revocation: {

@@ -193,6 +193,7 @@ export const ID_JAG_ERRORS = {
     'the assertion was made for another client than the one that presents it',
   ),
   client_not_vouched: invalidGrant('the issuer of the assertion may not vouch for this client'),
+  client_blocked: invalidGrant('an administrator blocked this app'),
   client_revoked: invalidGrant('an administrator revoked this app'),
   wrong_tenant: invalidGrant('the tenant of the assertion is not the one that is trusted here'),
   unsupported_restriction: invalidGrant(

@@ -27,7 +27,7 @@ import {
 import { assertedLevel } from '../../accounts/step-up.ts';
 import { findAccount, saveAssertedAccount } from '../../accounts/accounts.ts';
 import { recordAudit } from '../../audit/audit.ts';
-import { revokedSince } from '../../clients/clients.ts';
+import { findClientRefusal } from '../../clients/clients.ts';
 import { type Connector, isUsable, redeemerOf } from '../../connectors/connector.ts';
 import { acquireUse } from '../../connectors/connectors.ts';
 import type { UseRecorder } from '../../connectors/use-recorder.ts';
@@ -171,13 +171,13 @@ async function authorize(context: IdJagContext, ctx: Context, jag: IdJag): Promi
   const { store, keys, now } = context.services;
   const { client, params } = ctx.oidc;
   const usedKey = `assertion:${jag.person.issuer}\n${jag.id}`;
-  const [connector, revoked, usedBefore] = await Promise.all([
+  const [connector, refusal, usedBefore] = await Promise.all([
     policy.refreshConnector(jag.connectorId),
-    revokedSince(store, client.clientId),
+    findClientRefusal(store, client.clientId, settings.clients),
     store.get(usedKey),
   ]);
   if (usedBefore) throw idJagError('replayed');
-  if (revoked !== undefined) throw idJagError('client_revoked');
+  if (refusal) throw idJagError(clientError(refusal));
   if (!connector) throw idJagError('unknown_resource');
   if (!isUsable(connector, now(), context.settings)) throw idJagError('connector_over');
   const identity = {
@@ -212,6 +212,11 @@ async function authorize(context: IdJagContext, ctx: Context, jag: IdJag): Promi
     resource: jag.resource,
     level: requested ? lowest(levels, level, requested) : level,
   };
+}
+
+/** Clients of assertions are in the settings, so they never wait. */
+function clientError({ state }: { state: string }): 'client_blocked' | 'client_revoked' {
+  return state === 'blocked' ? 'client_blocked' : 'client_revoked';
 }
 
 function clientSnapshot({ clientId, clientName, redirectUris }: Context['oidc']['client']) {
@@ -298,10 +303,11 @@ async function createIdJagGrant(
   const scopes = levelsUpTo(settings.levels, level);
   const grant = { account, client, connector, resource, scopes, vouchedAt: now() };
   const isNew = await createGrant({ store, now, lifetimes, grantLifetime }, grantId, grant);
-  // A concurrent revocation of the client may have listed its grants before this grant existed.
-  if ((await revokedSince(store, client.id)) !== undefined) {
-    await endGrant(store, grantId, 'client_revoked', now());
-    throw idJagError('client_revoked');
+  // A concurrent revocation or block of the client may have listed its grants before this grant existed.
+  const refusal = await findClientRefusal(store, client.id, settings.clients);
+  if (refusal) {
+    await endGrant(store, grantId, clientError(refusal), now());
+    throw idJagError(clientError(refusal));
   }
   await setCurrentGrant(store, key, grantId, grantLifetime);
   if (!isNew) return grantId;

@@ -2,27 +2,44 @@
 // ignored, and the response shows what was stored.
 import { randomBytes } from 'node:crypto';
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
+import { type App, isBlocked, listRules, UNNAMED } from '../../clients/rules.ts';
+import type { Store } from '../../store/store.ts';
 import { CLIENT_AUTH_METHODS } from '../metadata.ts';
 import { isAcceptedRedirect, type RedirectPolicy } from './redirect-uris.ts';
 
 /**
- * The engine's `features.registration`. The engine calls the id factory before it validates the body, so the factory rewrites the body to
- * what we accept. Registrations cannot be read or changed later (RFC 7592): a client registers again instead.
+ * The engine's `features.registration`. `requireUnblocked` rejects an app that an administrator blocked. Registrations cannot be read or
+ * changed later (RFC 7592): a client registers again instead.
  */
-export function registration(policy: RedirectPolicy) {
+export function registration(
+  policy: RedirectPolicy,
+  requireUnblocked: (app: App) => Promise<void>,
+) {
   return {
     enabled: true,
     initialAccessToken: false,
-    issueRegistrationAccessToken: false,
-    idFactory(ctx: KoaContextWithOIDC): string {
+    idFactory: () => randomBytes(16).toString('base64url'),
+    /** The engine awaits this before it validates the body, so this rewrites the body to what we accept. */
+    async issueRegistrationAccessToken(ctx: KoaContextWithOIDC): Promise<false> {
       const body = ctx.oidc.body as Record<string, unknown>;
       const accepted = acceptedMetadata(body, policy);
+      const redirectUris = [body.redirect_uris].flat().filter((uri) => typeof uri === 'string');
+      await requireUnblocked({ name: accepted.client_name, redirectUris });
       for (const name of Object.keys(body)) delete body[name];
       Object.assign(body, accepted);
-      return randomBytes(16).toString('base64url');
+      return false;
     },
     secretFactory: () => randomBytes(32).toString('base64url'),
   };
+}
+
+/** Rejects with 403 `access_denied`. RFC 7591 section 3.2.2 has no error for it. */
+export async function requireUnblocked(store: Store, app: App): Promise<void> {
+  if (!isBlocked(await listRules(store), app)) return;
+  throw Object.assign(new errors.AccessDenied('an administrator of this server blocked this app'), {
+    status: 403,
+    statusCode: 403,
+  });
 }
 
 const RESPONSE_MEMBERS = [
@@ -55,7 +72,6 @@ const MAX_REDIRECT_URIS = 20;
 /** Total characters of all redirect URIs, because a client is cached with all of them. */
 const MAX_REDIRECT_URIS_LENGTH = 8192;
 const MAX_NAME_LENGTH = 80;
-const UNNAMED = 'An app without a name';
 
 type Metadata = Record<string, unknown>;
 

@@ -13,7 +13,7 @@ import {
   stepUpProblem,
 } from '../../accounts/step-up.ts';
 import { recordAudit } from '../../audit/audit.ts';
-import { revokedSince } from '../../clients/clients.ts';
+import { findClientRefusal, listWaiting } from '../../clients/clients.ts';
 import { connectLink, connectorIdOf } from '../../connectors/connect-link.ts';
 import { type Connector, isUsable, redeemerOf } from '../../connectors/connector.ts';
 import {
@@ -49,12 +49,12 @@ import {
   preselectedLevel,
 } from '../../permission-levels.ts';
 import { findUpstream } from '../../settings/upstreams.ts';
-import type { Store } from '../../store/store.ts';
 import { openedTools } from '../../upstreams/opened-tools.ts';
 import { findCatalog } from '../../upstreams/tool-catalog.ts';
 import { isIdentifiedByHost } from '../engine/client-metadata-documents.ts';
 import { createGrant } from '../engine/grant-models.ts';
 import { isLoopbackRedirect, isOwnOrigin, redirectDestination } from '../engine/redirect-uris.ts';
+import { ClientWaiting } from '../error-page.ts';
 import { ACCOUNT_PATH } from './account-session.ts';
 import {
   finishInteraction,
@@ -355,9 +355,11 @@ async function approve(
     await releaseReservedUse(store, request.connector.id, grantId);
     return finishDenied(context, ctx, DENIED_DESCRIPTION);
   }
-  // A concurrent revocation of the client may have listed its grants before this grant existed.
-  if ((await revokedSince(store, request.client.id)) !== undefined) {
-    await endGrant(store, grantId, 'client_revoked', now());
+  // A concurrent revocation or block of the client may have listed its grants before this grant existed.
+  const clientRefusal = await findClientRefusal(store, request.client.id, settings.clients);
+  if (clientRefusal) {
+    const reason = clientRefusal.state === 'blocked' ? 'client_blocked' : 'client_revoked';
+    await endGrant(store, grantId, reason, now());
     await releaseReservedUse(store, request.connector.id, grantId);
     return showConsent(context, ctx, interaction, true);
   }
@@ -478,7 +480,7 @@ async function requireClient(
 ): Promise<ConsentRequest['client']> {
   const [client] = await Promise.all([
     engine.provider().Client.find(id).catch(rethrowAsInvalidClient),
-    requireAllowedClient(services.store, id),
+    requireAllowedClient({ settings, services }, id),
   ]);
   if (!client) throw new HttpError(400, 'invalid_client', 'the app is no longer registered');
   if (!client.redirectUriAllowed(redirectUri) || isOwnOrigin(engine.redirectPolicy, redirectUri)) {
@@ -493,10 +495,19 @@ async function requireClient(
   return { id, name: client.clientName ?? id, kind };
 }
 
-/** Throws 403 `client_revoked` if an administrator revoked the client. */
-export async function requireAllowedClient(store: Store, id: string): Promise<void> {
-  if ((await revokedSince(store, id)) === undefined) return;
-  throw new HttpError(403, 'client_revoked', 'an administrator has revoked this app');
+/** Throws 403 `client_revoked`, `client_blocked` or ClientWaiting if an administrator does not allow the client. */
+export async function requireAllowedClient(
+  { settings, services: { store, now } }: Pick<InteractionContext, 'settings' | 'services'>,
+  id: string,
+): Promise<void> {
+  const refusal = await findClientRefusal(store, id, settings.clients);
+  if (!refusal) return;
+  if (refusal.state === 'blocked')
+    throw new HttpError(403, 'client_blocked', 'an administrator has blocked this app');
+  if (refusal.state === 'revoked')
+    throw new HttpError(403, 'client_revoked', 'an administrator has revoked this app');
+  await listWaiting(store, id, { now: now(), lifetime: settings.lifetimes.unusedClient });
+  throw new ClientWaiting(id, refusal.client?.name ?? id);
 }
 
 /** The engine rejects a client that became invalid. Server faults are rethrown unchanged. */

@@ -47,7 +47,7 @@ export function interactions(context: InteractionContext): Koa.Middleware {
   router.get('/interaction/:uid', async (ctx) => {
     const interaction = await interactionOf(context, ctx);
     if (interaction.prompt.name === 'consent') return showConsent(context, ctx, interaction);
-    await requireAllowedClient(context.services.store, String(interaction.params.client_id));
+    await requireAllowedClient(context, String(interaction.params.client_id));
     return startSignIn(context.site, ctx, loginRequestOf(interaction));
   });
   router.post('/interaction/:uid', async (ctx) => {
@@ -80,7 +80,7 @@ function interactionOf({ engine }: InteractionContext, ctx: Koa.Context): Promis
 function providerChoiceRoutes(router: Router, context: InteractionContext): void {
   const requireAllowedInteraction = async (ctx: Koa.Context) => {
     const interaction = await interactionOf(context, ctx);
-    await requireAllowedClient(context.services.store, String(interaction.params.client_id));
+    await requireAllowedClient(context, String(interaction.params.client_id));
     return interaction;
   };
   router.get('/interaction/:uid/sign-in', async (ctx) => {

@@ -1,6 +1,8 @@
 // Query parameters and bodies that the management API accepts, as schemas without server code: the command line loads them too.
 import { z } from 'zod';
 import { ACCOUNT_ID, MAX_EMAIL_LENGTH } from '../../accounts/account.ts';
+import { CLIENT_STATES } from '../../clients/clients.ts';
+import { blockableHost } from '../../clients/rules.ts';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { MAX_AUDIENCE_RULES } from '../../connectors/audience.ts';
 import type { NewConnector } from '../../connectors/connectors.ts';
@@ -88,6 +90,7 @@ export const clientsQuery = z.strictObject({
   limit,
   after: idSchema(cursor).optional(),
   id: idSchema('the id of a client').optional(),
+  state: z.enum(CLIENT_STATES, `one of ${CLIENT_STATES.join(', ')}`).optional(),
 });
 
 export type GrantsQuery = z.output<typeof grantsQuery>;
@@ -96,6 +99,53 @@ export type ClientsQuery = z.output<typeof clientsQuery>;
 const OBJECT = 'the body must be a JSON object';
 
 export const clientIdBody = z.strictObject({ id: idSchema('the id of a client') }, OBJECT);
+
+export const allowClientBody = z.strictObject(
+  {
+    id: idSchema('the id of a client'),
+    app: z
+      .boolean('true or false')
+      .optional()
+      .describe(
+        'Also allows later registrations with the same name and no other redirect hosts. A name is only a claim.',
+      ),
+  },
+  OBJECT,
+);
+
+const HOST =
+  'a host name such as evil.example, without scheme, port and path, and not this computer';
+const ONE_BLOCK = 'either host or name';
+
+export const blockBody = z
+  .strictObject(
+    {
+      host: z
+        .string(HOST)
+        .max(500, HOST)
+        .transform((text, context) => {
+          const host = blockableHost(text);
+          if (host === undefined) context.addIssue(HOST);
+          return host ?? z.NEVER;
+        })
+        .optional()
+        .describe('Blocks this host and its subdomains in redirect URIs and metadata documents.'),
+      name: z
+        .string(VISIBLE_CHARACTERS)
+        .trim()
+        .regex(NAME, VISIBLE_CHARACTERS)
+        .optional()
+        .describe('Blocks this name, whatever its case, blanks and punctuation.'),
+    },
+    OBJECT,
+  )
+  .refine(({ host, name }) => (host === undefined) !== (name === undefined), {
+    error: ONE_BLOCK,
+    when: ({ value, issues }) => typeof value === 'object' && value !== null && issues.length === 0,
+  })
+  .transform(({ host, name = '' }): BlockBody => (host === undefined ? { name } : { host }));
+
+export type BlockBody = { host: string } | { name: string };
 
 export const rotateKeysBody = z.strictObject(
   { atOnce: z.boolean('true or false').optional() },

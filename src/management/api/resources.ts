@@ -1,6 +1,6 @@
 // The JSON resources of the management API as schemas, without server code: the command line loads them too. All times are ISO 8601.
 import { z } from 'zod';
-import type { ClientKind } from '../../clients/clients.ts';
+import { CLIENT_STATES, type ClientKind } from '../../clients/clients.ts';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { CONNECTOR_STATES } from '../../connectors/connector.ts';
 import type { SigningKeyState } from '../../keys/signing-keys.ts';
@@ -117,7 +117,9 @@ export const clientSchema = z
   .strictObject({
     id: z.string(),
     kind: z.enum(CLIENT_KINDS),
-    state: z.enum(['allowed', 'revoked']),
+    state: z
+      .enum(CLIENT_STATES)
+      .describe('`waiting` for an administrator to allow it; `blocked` by a rule.'),
     name: z.string().optional(),
     redirectUris: z.array(z.string()),
     lastUsedAt: time.optional(),
@@ -128,6 +130,26 @@ export const clientSchema = z
 export const revokedClientSchema = z
   .strictObject({ ...clientSchema.shape, endedGrants: z.int() })
   .meta({ id: 'RevokedClient' });
+
+export const clientRuleSchema = z
+  .strictObject({
+    id: z.string(),
+    effect: z.enum(['block', 'allow']),
+    host: z.string().optional().describe('Includes its subdomains.'),
+    name: z.string().optional(),
+    destinations: z
+      .array(z.string())
+      .readonly()
+      .optional()
+      .describe('Hosts of redirect URIs that the allowed app may have, or `loopback`.'),
+    createdAt: time,
+    by: z.string().optional().describe('Who made the rule, as in the audit log.'),
+  })
+  .meta({ id: 'ClientRule' });
+
+export const blockSchema = z
+  .strictObject({ ...clientRuleSchema.shape, endedGrants: z.int() })
+  .meta({ id: 'ClientBlock' });
 
 export const signingKeySchema = z
   .strictObject({
@@ -244,6 +266,7 @@ export const connectorPageSchema = pageSchema('ConnectorPage', connectorSchema);
 export const accountPageSchema = pageSchema('AccountPage', accountSchema);
 export const grantPageSchema = pageSchema('GrantPage', grantSchema);
 export const clientPageSchema = pageSchema('ClientPage', clientSchema);
+export const clientRulePageSchema = pageSchema('ClientRulePage', clientRuleSchema);
 export const signingKeyPageSchema = pageSchema('SigningKeyPage', signingKeySchema);
 export const mintedTokenPageSchema = pageSchema('MintedTokenPage', mintedTokenSchema);
 export const levelPageSchema = pageSchema('LevelPage', levelSchema);
@@ -260,6 +283,8 @@ export type AccountResource = z.output<typeof accountSchema>;
 export type ForgottenAccountResource = z.output<typeof forgottenAccountSchema>;
 export type GrantResource = z.output<typeof grantSchema>;
 export type ClientResource = z.output<typeof clientSchema>;
+export type ClientRuleResource = z.output<typeof clientRuleSchema>;
+export type BlockResource = z.output<typeof blockSchema>;
 export type RevokedClientResource = z.output<typeof revokedClientSchema>;
 export type SigningKeyResource = z.output<typeof signingKeySchema>;
 export type MintedTokenResource = z.output<typeof mintedTokenSchema>;

@@ -7,6 +7,7 @@ import { requestContext } from '../../http/request-context.ts';
 import { type ManagementContext, type ManagementHost, requireRole } from '../context.ts';
 import { changeAccount, forgetAccount, listAccounts, showAccount } from '../accounts.ts';
 import { listAudit } from '../audit-log.ts';
+import { blockClients, listClientRules, removeClientRule } from '../client-rules.ts';
 import { allowClient, listClients, revokeClient } from '../clients.ts';
 import {
   createConnector,
@@ -47,7 +48,10 @@ const HANDLERS: Omit<Handlers, 'showOpenApi'> = {
   revokeGrant: (management, { id }) => revokeGrant(management, id),
   listClients: (management, { query }) => listClients(management, query),
   revokeClient: (management, { body }) => revokeClient(management, body.id),
-  allowClient: (management, { body }) => allowClient(management, body.id),
+  allowClient: (management, { body }) => allowClient(management, body.id, body.app),
+  listClientRules: (management) => listClientRules(management),
+  blockClients: (management, { body }) => blockClients(management, body),
+  removeClientRule: (management, { id }) => removeClientRule(management, id),
   listAccounts: (management, { query }) => listAccounts(management, query),
   showAccount: (management, { id }) => showAccount(management, id),
   disableAccount: (management, { id }) => changeAccount(management, id, 'disable'),

@@ -1,6 +1,12 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
+import { CLIENT_STATES, type ClientState } from '../../clients/clients.ts';
 import { allItems, ManagementError } from '../api/client.ts';
-import type { ClientResource, RevokedClientResource } from '../api/resources.ts';
+import type {
+  BlockResource,
+  ClientResource,
+  ClientRuleResource,
+  RevokedClientResource,
+} from '../api/resources.ts';
 import { CLIENT, resolveClient } from './resolve.ts';
 import { details, minute, plain, quoted, table, type Terminal } from './terminal.ts';
 
@@ -12,23 +18,40 @@ Examples:
 
 const REVOKE_HELP = `
 All grants of the app end at once, for every person, and nobody can connect it until it is allowed again. An app that
-registers itself can register again under a new id. If a connect link leaked, revoke the connector instead.
+registers itself can register again under a new id: gatehouse client block prevents it. If a connect link leaked,
+revoke the connector instead.
 ${EXAMPLES}`;
+
+const ALLOW_HELP = `
+Without --app, this allows one registration, or one metadata document. Many apps register anew each time; --app also
+allows later registrations with the same name and no other redirect hosts. A name is only a claim: every program on a
+person's computer can register the name of an app whose redirect URIs are on that computer.
+${EXAMPLES}`;
+
+const BLOCK_HELP = `
+Registration of the apps is refused, their grants end with the reason client_blocked, and nobody can connect them. A name
+is compared without case, blanks and punctuation. An app can register another name, so block its host if it has one.
+
+Examples:
+  $ gatehouse client block --host evil.example
+  $ gatehouse client block --name "Evil App"
+  $ gatehouse client unblock --host evil.example`;
 
 export function addClientCommands(program: Command, { openClient, print }: Terminal): void {
   const client = program
     .command('client')
-    .description('list, revoke and allow the apps that people connect')
+    .description('list, allow, revoke and block the apps that people connect')
     .addHelpText('after', EXAMPLES);
   client
     .command('list')
-    .description('list the apps that have been connected or are revoked')
-    .action(async () => {
+    .description('list the apps that have been connected, wait to be allowed or are revoked')
+    .addOption(
+      new Option('--state <state>', 'list only those in this state').choices(CLIENT_STATES),
+    )
+    .action(async ({ state }: { state?: ClientState }) => {
       const api = openClient();
-      print(
-        { items: await Array.fromAsync(allItems((query) => api.listClients({ query }))) },
-        listText,
-      );
+      const read = (query: object) => api.listClients({ query: { ...query, state } });
+      print({ items: await Array.fromAsync(allItems(read)) }, listText);
     });
   client
     .command('show')
@@ -54,17 +77,92 @@ export function addClientCommands(program: Command, { openClient, print }: Termi
     });
   client
     .command('allow')
-    .description('let people connect a revoked app again; earlier grants are not restored')
+    .description('let people connect an app that waits or is revoked; grants are not restored')
     .argument('<client>', CLIENT)
-    .action(async (text: string) => {
+    .option('--app', 'also allow later registrations with its name and redirect hosts')
+    .addHelpText('after', ALLOW_HELP)
+    .action(async (text: string, { app }: { app?: true }) => {
       const api = openClient();
       const id = await resolveClient(api, text);
-      print(await api.allowClient({ body: { id } }), allowedText);
+      print(await api.allowClient({ body: { id, app } }), allowedText);
     });
+  addRuleCommands(client, openClient, print);
+}
+
+type Subject = { host?: string; name?: string };
+
+function addRuleCommands(
+  client: Command,
+  openClient: Terminal['openClient'],
+  print: Terminal['print'],
+): void {
+  client
+    .command('rules')
+    .description('list blocked hosts and names, and apps that are allowed whatever they register')
+    .action(async () => print(await openClient().listClientRules(), rulesText));
+  client
+    .command('block')
+    .description('block a host or a name, whatever registers later')
+    .option('--host <host>', 'host of redirect URIs or metadata documents, with its subdomains')
+    .option('--name <name>', 'name of an app, which is only a claim')
+    .addHelpText('after', BLOCK_HELP)
+    .action(async (subject: Subject) =>
+      print(await openClient().blockClients({ body: subject }), blockedText),
+    );
+  client
+    .command('unblock')
+    .description('remove the block of a host or a name; earlier grants are not restored')
+    .option('--host <host>', 'blocked host')
+    .option('--name <name>', 'blocked name')
+    .action(async ({ host, name }: Subject) => {
+      const api = openClient();
+      const { items } = await api.listClientRules();
+      const rule = items.find(
+        (each) => each.effect === 'block' && each.host === host && each.name === name,
+      );
+      if (!rule)
+        throw new ManagementError(
+          'not_found',
+          'nothing like this is blocked: see gatehouse client rules',
+        );
+      print(await api.removeClientRule({ id: rule.id }), removedText);
+    });
+  client
+    .command('remove-rule')
+    .description('remove a rule; clients that were connected stay allowed, see client revoke')
+    .argument('<id>', 'id of a rule, see gatehouse client rules')
+    .action(async (id: string) => print(await openClient().removeClientRule({ id }), removedText));
+}
+
+function rulesText({ items }: { items: ClientRuleResource[] }): string {
+  if (items.length === 0) return 'No host or name is blocked, and no app is allowed by a rule.';
+  const rows = items.map((rule) => [
+    rule.id,
+    rule.effect,
+    ruleText(rule),
+    minute(rule.createdAt),
+    rule.by ?? '-',
+  ]);
+  return table(['ID', 'EFFECT', 'WHAT', 'SINCE', 'BY'], rows);
+}
+
+function ruleText({ host, name = '', destinations }: ClientRuleResource): string {
+  if (host !== undefined) return `host ${host}`;
+  return `name ${quoted(name)}${destinations ? ` with ${destinations.join(', ')}` : ''}`;
+}
+
+function blockedText({ endedGrants, ...rule }: BlockResource): string {
+  const ended = endedGrants === 1 ? '1 grant was ended' : `${endedGrants} grants were ended`;
+  return `Blocked the ${plain(ruleText(rule))}: ${ended}, and nothing that has it can register or be connected.`;
+}
+
+function removedText(rule: ClientRuleResource): string {
+  const was = rule.effect === 'block' ? 'blocked' : 'allowed';
+  return `The ${plain(ruleText(rule))} is no longer ${was} by a rule.`;
 }
 
 function listText({ items }: { items: ClientResource[] }): string {
-  if (items.length === 0) return 'Nobody has connected an app yet.';
+  if (items.length === 0) return 'There are no such apps.';
   const rows = items.map(({ id, name, kind, lastUsedAt, state }) => [
     id,
     name ?? '-',
@@ -76,11 +174,12 @@ function listText({ items }: { items: ClientResource[] }): string {
 }
 
 function detailsText(client: ClientResource): string {
-  const { id, name, kind, redirectUris, lastUsedAt, revokedAt } = client;
+  const { id, name, kind, state, redirectUris, lastUsedAt, revokedAt } = client;
   return details({
     name: name ?? 'unknown',
     id,
     kind,
+    state,
     'redirect URIs': redirectUris.join(' ') || '-',
     'last used': lastUsedAt ? minute(lastUsedAt) : '-',
     revoked: revokedAt ? `since ${minute(revokedAt)}` : 'no',
@@ -94,5 +193,5 @@ function revokedText({ id, name, endedGrants }: RevokedClientResource): string {
 }
 
 function allowedText({ id, name }: ClientResource): string {
-  return `Allowed ${plain(name ?? id)} (${plain(id)}). People can connect it again. Earlier grants are not restored.`;
+  return `Allowed ${plain(name ?? id)} (${plain(id)}). People can connect it. Ended grants are not restored.`;
 }

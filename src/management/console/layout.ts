@@ -15,6 +15,7 @@ const SECTIONS = [
   'servers',
   'tokens',
   'clients',
+  'rules',
   'grants',
   'accounts',
   'audit',

@@ -2,6 +2,7 @@
 import { findAccount } from '../../accounts/accounts.ts';
 import { verifiedEmailOf } from '../../accounts/account.ts';
 import type { AuditItem } from '../../audit/audit.ts';
+import { CLIENT_STATES } from '../../clients/clients.ts';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { findConnector } from '../../connectors/connectors.ts';
 import type { ViewValues } from '../../pages/pages.ts';
@@ -10,20 +11,30 @@ import { auditEvents } from '../../observability/labels.ts';
 import { includesRole, type ManagementRole } from '../../settings/management-roles.ts';
 import type { Store } from '../../store/store.ts';
 import { changeAccount, forgetAccount, listAccounts } from '../accounts.ts';
-import { accountsQuery, auditQuery, clientsQuery, grantsQuery } from '../api/requests.ts';
+import {
+  accountsQuery,
+  auditQuery,
+  blockBody,
+  clientsQuery,
+  grantsQuery,
+} from '../api/requests.ts';
 import {
   type AccountResource,
   type ClientResource,
+  type ClientRuleResource,
   type GrantResource,
   type Page,
   personName,
 } from '../api/resources.ts';
 import { ROUTES } from '../api/routes.ts';
 import { listAudit } from '../audit-log.ts';
+import { blockClients, listClientRules, removeClientRule } from '../client-rules.ts';
 import { allowClient, listClients, revokeClient } from '../clients.ts';
 import { listGrants, revokeGrant } from '../grants.ts';
 import type { ManagementContext } from '../context.ts';
 import { CONSOLE_PATH } from './address.ts';
+import { parseInput } from '../api/router.ts';
+import { optionalValue } from './forms.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import {
   codeField,
@@ -67,6 +78,12 @@ type List<T> = {
 
 export function listPages(routes: ConsoleRoutes): void {
   addList(routes, clients);
+  addList(routes, rules);
+  routes.form('/rules/block', ROUTES.blockClients.role, async ({ management, ctx }, form) => {
+    const subject = { host: optionalValue(form, 'host'), name: optionalValue(form, 'name') };
+    await blockClients(management, parseInput(blockBody, subject));
+    seeOther(ctx, `${CONSOLE_PATH}/rules?done=created`);
+  });
   addList(routes, grants);
   addList(routes, accounts);
   addList(routes, audit);
@@ -100,6 +117,9 @@ async function showList<T>(context: ConsoleContext, list: List<T>, path: string)
     ...nextPage(path, next, query),
     filters: list.filters?.(query) ?? [],
     action: path,
+    ...(list.section === 'rules' && includesRole(management.role, ROUTES.blockClients.role)
+      ? { canBlock: true }
+      : {}),
   });
 }
 
@@ -113,7 +133,15 @@ const CLIENT_KIND_TEXTS: Record<ClientResource['kind'], string> = {
 const clients: List<ClientResource> = {
   section: 'clients',
   query: clientsQuery,
-  read: (management, _query, after) => listClients(management, { limit: PAGE_ITEMS, after }),
+  filters: ({ state = '' }) => [
+    { name: 'state', value: state, choiceTexts: 'console.states', choices: [...CLIENT_STATES] },
+  ],
+  read: (management, { state }, after) =>
+    listClients(management, {
+      limit: PAGE_ITEMS,
+      after,
+      state: CLIENT_STATES.find((known) => known === state),
+    }),
   item: ({ id, name, state, kind, redirectUris, lastUsedAt, revokedAt }) => ({
     title: name ?? id,
     state,
@@ -125,15 +153,62 @@ const clients: List<ClientResource> = {
       ...dateFields('lastUsed', lastUsedAt),
       ...dateFields('ended', revokedAt),
     ],
-    actions: [
-      state === 'allowed'
-        ? { name: 'revokeClient', action: `${CONSOLE_PATH}/clients/revoke`, id }
-        : { name: 'allowClient', action: `${CONSOLE_PATH}/clients/allow`, id },
-    ],
+    actions: clientActions(state, kind).map((action) => ({
+      name: CLIENT_ACTIONS[action],
+      action: `${CONSOLE_PATH}/clients/${action}`,
+      id,
+    })),
   }),
   actions: {
     revoke: { role: ROUTES.revokeClient.role, done: 'ended', act: revokeClient },
-    allow: { role: ROUTES.allowClient.role, done: 'allowed', act: allowClient },
+    allow: {
+      role: ROUTES.allowClient.role,
+      done: 'allowed',
+      act: (management, id) => allowClient(management, id),
+    },
+    'allow-app': {
+      role: ROUTES.allowClient.role,
+      done: 'allowed',
+      act: (management, id) => allowClient(management, id, true),
+    },
+  },
+};
+
+/** The texts of the buttons. */
+const CLIENT_ACTIONS = {
+  revoke: 'revokeClient',
+  allow: 'allowClient',
+  'allow-app': 'allowApp',
+} as const;
+
+function clientActions(
+  state: ClientResource['state'],
+  kind: ClientResource['kind'],
+): (keyof typeof CLIENT_ACTIONS)[] {
+  if (state === 'waiting')
+    return kind === 'self-registered' ? ['allow', 'allow-app', 'revoke'] : ['allow', 'revoke'];
+  if (state === 'revoked') return ['allow'];
+  return state === 'allowed' ? ['revoke'] : [];
+}
+
+const rules: List<ClientRuleResource> = {
+  section: 'rules',
+  query: clientsQuery,
+  read: (management) => listClientRules(management),
+  item: ({ id, effect, host, name = '', destinations = [], createdAt, by }) => ({
+    title: host ?? name,
+    state: effect === 'block' ? 'blocked' : 'allowed',
+    isOk: effect === 'allow',
+    fields: [
+      codeField('id', id),
+      ...destinations.map((destination) => codeField('redirect', destination)),
+      ...dateFields('since', createdAt),
+      ...(by === undefined ? [] : [codeField('by', by)]),
+    ],
+    actions: [{ name: 'removeRule', action: `${CONSOLE_PATH}/rules/remove`, id }],
+  }),
+  actions: {
+    remove: { role: ROUTES.removeClientRule.role, done: 'deleted', act: removeClientRule },
   },
 };
 
