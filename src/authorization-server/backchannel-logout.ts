@@ -19,7 +19,7 @@ import type { InteractionContext } from './interactions/interaction.ts';
 
 const MAX_REQUEST_BYTES = 16 * 1024;
 /** If this process is killed while it ends sessions, the provider may send the token again after this time. */
-const CLAIM_SECONDS = 60;
+const CLAIM_SECONDS = 10;
 
 /** Each provider of a list has its own address. Responds with JSON regardless of `Accept`. */
 export function backchannelLogout(router: Router, context: InteractionContext): void {

@@ -1,4 +1,5 @@
 // Logout tokens of identity providers (OpenID Connect Back-Channel Logout 1.0).
+import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { decodeJwt, type JWTPayload } from 'jose';
 import {
@@ -244,6 +245,24 @@ describe('A logout token', () => {
     const departure = await chooseProvider(ada.browser, choice, 'partners');
     const page = await ada.browser.visit(approveAs('ada-9', requireExternalRedirect(departure)));
     expect(requirePage(page).html).to.include('you were signed out of it everywhere');
+  });
+
+  it('BCL-05 while the logout cannot be recorded, a token gets 503 and can be sent again', async () => {
+    const { example, system } = setup();
+    const { browser } = await signIn('example', 'ada-12');
+    const token = await example.logoutToken({ sub: 'ada-12' });
+    const database = new DatabaseSync(system.storeAddress.slice('sqlite:'.length));
+    try {
+      database.exec(
+        `CREATE TRIGGER refuse BEFORE INSERT ON stream BEGIN SELECT RAISE(FAIL, 'disk I/O error'); END`,
+      );
+      expect(await post(addressOf('example'), token)).to.include({ status: 503 });
+      database.exec('DROP TRIGGER refuse');
+      expect(await post(addressOf('example'), token)).to.include({ status: 200 });
+      expect(await isSignedIn(browser)).to.equal(false);
+    } finally {
+      database.close();
+    }
   });
 
   it('BCL-05 while the keys of the provider cannot be fetched, a token changes nothing and can be sent again', async () => {
