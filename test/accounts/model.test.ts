@@ -309,7 +309,7 @@ class Assert implements fc.AsyncCommand<Model, Real> {
     expect([status, body.scope]).to.deep.equal(
       rank < 0 ? [400, undefined] : [200, String(LEVELS[rank])],
     );
-    if (known && !known.isDisabled) known.said[by] = said;
+    // A refused assertion changes nothing.
     if (rank < 0) return;
     const token = String(body.access_token);
     const person = learn(model, by, subject, token, said);
