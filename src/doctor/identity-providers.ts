@@ -23,8 +23,9 @@ const PROVIDER_DOWN = 'check that the identity provider is up, and reachable fro
 
 /** One provider after the other. */
 export async function checkIdentityProviders(deployment: ConfiguredDeployment): Promise<Finding[]> {
-  const findings: Finding[] = [];
-  for (const provider of identityProviderSettings(deployment.settings))
+  const providers = identityProviderSettings(deployment.settings);
+  const findings = unequalStepUp(providers);
+  for (const provider of providers)
     findings.push(...(await checkIdentityProvider(deployment, provider)));
   return findings;
 }
@@ -50,6 +51,7 @@ async function checkIdentityProvider(
     ...(await checkKeys(deployment, finding, metadata)),
     ...capabilityFindings(finding, provider, metadata),
     ...recheckFindings(deployment, provider, metadata),
+    ...stepUpFindings(finding, provider, metadata),
     ...logoutFindings(finding, provider, metadata, deployment.settings.authUrl),
   ];
   if (issuer.outcome !== 'ok') return [issuer, ...others];
@@ -186,6 +188,49 @@ function capabilityFindings(
     remedy: 'enable PKCE for this client, if the provider can',
   });
   return [...(missing.length > 0 ? [missingScopes] : []), ...(lacksPkce ? [noPkce] : [])];
+}
+
+/** A provider may support values and claims that it does not list, but then approvals may fail. */
+function stepUpFindings(
+  finding: FindingFactory,
+  { stepUp }: ProviderSettings,
+  { acr_values_supported: classes, claims_supported: claims }: Metadata,
+): Finding[] {
+  if (!stepUp) return [];
+  const { levels, maxAge, acrValues = [] } = stepUp;
+  const needed = [...(maxAge === undefined ? [] : ['auth_time']), ...(acrValues[0] ? ['acr'] : [])];
+  const lacking = (names: string[], listed: unknown) =>
+    Array.isArray(listed) ? names.filter((name) => !listed.includes(name)) : [];
+  const [missingClaims, missingClasses] = [lacking(needed, claims), lacking(acrValues, classes)];
+  const noClaims = finding.warning({
+    what: `the identity provider does not list the claim ${missingClaims.join(', ')}`,
+    why: `stepUp needs it in ID tokens: without it, nobody can approve ${levels.join(', ')}`,
+    remedy: 'add the claim to the ID tokens of this client at the provider, or change stepUp',
+  });
+  const noClasses = finding.warning({
+    what: `the identity provider does not offer the acr value ${missingClasses.join(', ')}`,
+    why: `a sign-in of another class does not approve ${levels.join(', ')}`,
+    remedy: `set acrValues of stepUp to values that it offers: ${[classes].flat().join(', ')}`,
+  });
+  return [
+    ...(missingClaims.length > 0 ? [noClaims] : []),
+    ...(missingClasses.length > 0 ? [noClasses] : []),
+  ];
+}
+
+/** Reports providers that approve without step-up what others approve only with it. */
+function unequalStepUp(providers: readonly ProviderSettings[]): Finding[] {
+  const levels = [...new Set(providers.flatMap(({ stepUp }) => stepUp?.levels ?? []))];
+  if (levels.length === 0) return [];
+  return providers
+    .filter(({ stepUp }) => !stepUp)
+    .map(({ id, issuer }) =>
+      findingAbout('step-up', issuer).note({
+        what: `people who sign in at ${id} approve ${levels.join(', ')} without a step-up sign-in, which another identity provider requires`,
+        why: 'stepUp applies only to the provider that has it',
+        remedy: `set stepUp of ${id} (not possible for GitHub), or give these levels only to people of other providers (provider in entitlements)`,
+      }),
+    );
 }
 
 /** Whether the provider sends logout tokens (OpenID Connect Back-Channel Logout 1.0 section 2.1). It does not say to which addresses. */

@@ -80,6 +80,28 @@ describe('doctor with several identity providers', () => {
     good.provider.behave();
   });
 
+  it('a provider that does not list what stepUp needs is reported, and one without stepUp beside it', async () => {
+    const [single] = good.settings.identityProviders;
+    if (!single) throw new Error('the deployment has no identity provider');
+    const stepUp = { levels: ['full'], maxAge: 900, acrValues: ['gold', 'silver'] };
+    const other = { ...single, id: 'other', listed: true, issuer: 'https://localhost:1' };
+    const warningsWith = async (answersWith: object, others: (typeof single)[] = []) => {
+      good.provider.misbehave({ answersWith });
+      const settings = { ...good.settings, identityProviders: [{ ...single, stepUp }, ...others] };
+      const findings = await good.examine({ settings }, ['identity-provider', 'step-up']);
+      good.provider.behave();
+      return findings.flatMap(({ what }) => /acr|auth_time|step-up/.exec(what ?? '') ?? []);
+    };
+    const listed = ['gold', 'silver', 'bronze'];
+    expect(await warningsWith({})).to.deep.equal([]);
+    expect(
+      await warningsWith({ claims_supported: ['auth_time', 'acr'], acr_values_supported: listed }),
+    ).to.deep.equal([]);
+    expect(await warningsWith({ claims_supported: ['acr'] })).to.deep.equal(['auth_time']);
+    expect(await warningsWith({ acr_values_supported: ['gold'] })).to.deep.equal(['acr']);
+    expect(await warningsWith({}, [other])).to.deep.equal(['step-up']);
+  });
+
   /** Returns the findings about rules. GitHub is the only provider, unless `more` has others. */
   async function examineRules(matches: RuleInFile['match'][], more: object = {}) {
     const [single] = good.settings.identityProviders;
