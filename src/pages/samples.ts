@@ -164,6 +164,10 @@ export const SAMPLES: Record<string, Sample> = {
       { level: 'full', selected: false, needsKey: { otherwise: 'admin' } },
     ],
   }),
+  'consent-step-up': consent({
+    levels: [...levelChoices('operations'), { level: 'full', selected: false, signsIn: true }],
+    stepUp: 'class',
+  }),
   'consent-changed': consent({
     client: { name: 'Reporting Bot', kind: 'pre-registered' },
     redirect: { destination: 'cursor', kind: 'app' },
