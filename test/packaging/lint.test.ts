@@ -36,6 +36,13 @@ describe('The container image', () => {
     expect(validate('FROM node\nRUNN npm ci\n')).not.to.deep.equal([]);
   });
 
+  it('SUP-11 the base of the image is pinned by digest, the same in each stage', () => {
+    const bases = [...read('Dockerfile').matchAll(/^FROM (\S+)/gm)].map(([, base]) => base);
+    expect(bases).to.have.length(2);
+    expect(new Set(bases).size).to.equal(1);
+    expect(bases[0]).to.match(/^node:24\.\d+\.\d+-bookworm-slim@sha256:[0-9a-f]{64}$/);
+  });
+
   it('the build context contains every file that the image copies', () => {
     const copied = [...read('Dockerfile').matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(
       ([, from = '']) => from.split(' '),

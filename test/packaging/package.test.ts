@@ -8,6 +8,7 @@ import {
   mkdirSync,
   mkdtempSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -157,6 +158,15 @@ describe('The package', () => {
     ];
     const sorted = (paths: string[]) => [...new Set(paths)].toSorted();
     expect(sorted(files)).to.deep.equal(sorted(expected.map((path) => `package/${path}`)));
+  });
+
+  it('SUP-12 two packs from two checkouts are identical', async () => {
+    const other = join(folder, 'other');
+    mkdirSync(other);
+    const again = await packCheckout(other);
+    const made = statSync(join(folder, 'checkout/package.json')).mtimeMs;
+    expect(statSync(join(other, 'checkout/package.json')).mtimeMs).to.be.above(made);
+    expect((await readFile(again)).equals(await readFile(tarball))).to.equal(true);
   });
 
   it('the package runs no script when it is installed, and needs no development dependency', async () => {
