@@ -8,7 +8,7 @@ const ROOT = join(import.meta.dirname, '..');
 const MAX_BYTES = 64 * 1024 * 1024;
 
 type Locked = { name?: string; version?: string; dev?: boolean };
-type Component = { 'bom-ref': string; name: string; version: string };
+type Component = { 'bom-ref': string; purl: string };
 type Sbom = {
   metadata: { component: Component };
   components: Component[];
@@ -25,14 +25,13 @@ const lockFile: { name: string; packages: Record<string, Locked> } = JSON.parse(
 const installed = new Set(
   Object.entries(lockFile.packages)
     .filter(([path, { dev }]) => path !== '' && !dev)
-    // An alias has its real name in `name`.
+    // An alias has its real name in `name`, and `npm sbom` uses it only in the purl.
     .map(
       ([path, { name, version }]) => `${name ?? path.replace(/^.*node_modules\//, '')}@${version}`,
     ),
 );
-const components = sbom.components.filter(({ name, version }) =>
-  installed.has(`${name}@${version}`),
-);
+const nameIn = (purl: string) => decodeURIComponent(purl.replace(/^pkg:npm\//, ''));
+const components = sbom.components.filter(({ purl }) => installed.has(nameIn(purl)));
 const root = sbom.metadata.component;
 const refs = new Set([root['bom-ref'], ...components.map((component) => component['bom-ref'])]);
 const dependencies = sbom.dependencies

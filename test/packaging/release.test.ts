@@ -53,13 +53,14 @@ describe('What a release consists of', () => {
       .filter(([path, { dev }]) => path !== '' && !dev)
       .map(([path, { name, version = '', integrity = '' }]) => {
         const digest = Buffer.from(integrity.replace('sha512-', ''), 'base64').toString('hex');
-        return `${name ?? path.replace(/^.*node_modules\//, '')} ${version} ${digest}`;
+        return `${name ?? path.replace(/^.*node_modules\//, '')}@${version} ${digest}`;
       });
     const { components, metadata } = sbom.parse(
       JSON.parse(await run('npm', ['run', '--silent', 'sbom'], ROOT)),
     );
     const listed = components.map(
-      ({ name, version, hashes: [{ content }] }) => `${name} ${version} ${content}`,
+      ({ purl, hashes: [{ content }] }) =>
+        `${decodeURIComponent(purl.replace('pkg:npm/', ''))} ${content}`,
     );
     expect(listed.toSorted()).to.deep.equal([...new Set(expected)].toSorted());
     expect(listed).to.have.length.above(30);
