@@ -166,6 +166,20 @@ export const SERVER_FAULTS: Fault[] = [
     says: /fetched from this machine itself/,
   },
   {
+    fault: 'closed registration without apps in the settings',
+    inject: noChange,
+    changed: ({ settings, ...rest }) => ({
+      ...rest,
+      settings: {
+        ...settings,
+        clients: { ...settings.clients, registration: 'closed', preRegistered: [] },
+        management: { ...settings.management, administrators: [] },
+      },
+    }),
+    found: ['settings'],
+    says: /the settings list no app/,
+  },
+  {
     fault: 'a rule that gives everybody the highest level',
     inject: noChange,
     changed: ({ settings, ...rest }) => ({
