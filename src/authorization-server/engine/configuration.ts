@@ -3,6 +3,7 @@ import type { JWK } from 'jose';
 import type { Adapter, Configuration, KoaContextWithOIDC } from 'oidc-provider';
 import { type Account, isSessionValid } from '../../accounts/account.ts';
 import { highestLevelIn, levelIds, type Levels, OFFLINE_ACCESS } from '../../permission-levels.ts';
+import type { App } from '../../clients/rules.ts';
 import { CLIENT_AUTH_METHODS, ENDPOINTS, JWT_BEARER } from '../metadata.ts';
 import type { ClientMetadataDocuments } from './client-metadata-documents.ts';
 import { secretDigest } from './clients.ts';
@@ -83,7 +84,10 @@ export function configuration(
     fetchResponseBodyLimits: { 'client_id metadata document': Infinity },
     features: {
       ...SWITCHED_OFF,
-      registration: registration(options.redirectPolicy, (app) => requireUnblocked(store, app)),
+      registration: registration(
+        options.redirectPolicy,
+        mapStoreErrors((app: App) => requireUnblocked(store, app)),
+      ),
       clientIdMetadataDocument: documents.feature,
       resourceIndicators: options.resourceIndicators,
       revocation: {
