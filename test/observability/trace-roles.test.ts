@@ -70,7 +70,7 @@ describe('Traces of roles in separate processes', () => {
     );
     expect(request.attributes).to.include({ 'error.type': 'temporarily_unavailable' });
     const failed = await until('the failed span', () =>
-      collector.traceOf(request).find(({ name }) => name === 'set client'),
+      collector.traceOf(request).find(({ name }) => name === 'get client-rules'),
     );
     expect(failed.isError).to.equal(true);
     expect(failed.attributes).to.include({ 'error.type': 'StoreUnavailable' });

@@ -28,8 +28,10 @@ const LIMITS = {
   signIns: { perAddress: '2000/10m', inAll: '100000/10m' },
 };
 
+/** Without counters, and without the audit log, which keeps registrations up to a limit of its own. */
 async function storedBytes({ storeAddress }: System): Promise<number> {
-  const records = await readStoredBytes(storeAddress);
+  const stored = await readStoredBytes(storeAddress);
+  const records = stored.filter(({ name }) => !/^(audit|limit):/.test(name));
   return records.reduce((sum, { name, bytes }) => sum + name.length + bytes.length, 0);
 }
 
@@ -136,7 +138,7 @@ describe('Authorizations during a flood of anonymous requests', () => {
 onEachStore(
   'Unused registrations',
   (system) => {
-    it('DCR-03 unused registrations leave nothing in the store after they expire', async function () {
+    it('DCR-03 unused registrations leave nothing but audit items in the store after they expire', async function () {
       this.timeout(60_000);
       const { link } = await createConnector(system());
       const { server } = await discover(link);
@@ -161,7 +163,7 @@ onEachStore(
       await until('all registrations to expire', allExpired);
       recordSoak({
         what: `${UNUSED} unused registrations, on ${new URL(system().storeAddress).protocol}`,
-        held: 'all expired without a trace',
+        held: 'all expired, and only audit items are left',
       });
     });
   },
