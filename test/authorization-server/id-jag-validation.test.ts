@@ -50,6 +50,7 @@ describe('ID-JAG validation', () => {
       resource: FIRST,
       connectorId: 'a'.repeat(22),
       person: { issuer: ISSUER.issuer, subject: 'person-1' },
+      authentication: {},
     });
   });
 

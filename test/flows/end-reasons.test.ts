@@ -93,7 +93,10 @@ describe('The reason why a connection ended', () => {
       expect(grant).to.include({ state: 'ended', reason, explanation: REASONS[reason] });
       expect(grant).to.include({ level: 'operations', clientName: 'Test client' });
       const audit = (await readAudit(system())).filter(({ grantId }) => grantId === grant.id);
-      expect(audit.map((item) => item.event)).to.deep.equal(event ? [event] : []);
+      expect(audit.map((item) => item.event)).to.deep.equal([
+        'consent_approved',
+        ...(event ? [event] : []),
+      ]);
     });
 
   it('the grant states that its code was used twice', async () => {

@@ -20,7 +20,7 @@ async function issue(record: GrantRecord): Promise<unknown> {
     if (after !== KEEP) stored = after;
     return { value: stored, raw: Buffer.alloc(0) };
   };
-  const model = codeModel({} as never, { change } as never);
+  const model = codeModel({ onApproved: async () => undefined } as never, { change } as never);
   const payload = { grantId: 'g', scope: APPROVED, exp: 60, kind: 'AuthorizationCode' };
   await model.upsert?.('code', payload as never, 60);
   return stored.code?.payload.scope;

@@ -108,6 +108,7 @@ describe('A consent page that is submitted twice', () => {
       (item) => item.grantId === grantId && item.event !== 'call',
     );
     expect(ended.map(({ event, reason }) => [event, reason])).to.deep.equal([
+      ['consent_approved', undefined],
       ['grant_ended', 'denied'],
     ]);
   });
@@ -146,7 +147,7 @@ describe('A consent page that is submitted twice', () => {
     const events = (await readAudit(system())).filter(
       (item) => item.grantId === grantOf(tokens) && item.event !== 'call',
     );
-    expect(events.map(({ event }) => event)).to.deep.equal(['level_lowered']);
+    expect(events.map(({ event }) => event)).to.deep.equal(['consent_approved', 'level_lowered']);
   });
 
   it('CON-18 denying after lowering the level invalidates the code', async () => {

@@ -51,7 +51,7 @@ export function addClientCommands(program: Command, { openClient, print }: Termi
     .action(async ({ state }: { state?: ClientState }) => {
       const api = openClient();
       const read = (query: object) => api.listClients({ query: { ...query, state } });
-      print({ items: await Array.fromAsync(allItems(read)) }, listText);
+      print({ items: await Array.fromAsync(allItems(read)) }, (list) => listText(list, state));
     });
   client
     .command('show')
@@ -161,8 +161,9 @@ function removedText(rule: ClientRuleResource): string {
   return `The ${plain(ruleText(rule))} is no longer ${was} by a rule.`;
 }
 
-function listText({ items }: { items: ClientResource[] }): string {
-  if (items.length === 0) return 'There are no such apps.';
+function listText({ items }: { items: ClientResource[] }, state?: ClientState): string {
+  if (items.length === 0)
+    return state ? `There are no ${state} apps.` : 'Nobody has connected an app yet.';
   const rows = items.map(({ id, name, kind, lastUsedAt, state }) => [
     id,
     name ?? '-',
