@@ -309,8 +309,11 @@ class Assert implements fc.AsyncCommand<Model, Real> {
     expect([status, body.scope]).to.deep.equal(
       rank < 0 ? [400, undefined] : [200, String(LEVELS[rank])],
     );
-    // A refused assertion changes nothing.
-    if (rank < 0) return;
+    // What a refused assertion says counts for the people who are known.
+    if (rank < 0) {
+      if (known && !known.isDisabled) known.said[by] = said;
+      return;
+    }
     const token = String(body.access_token);
     const person = learn(model, by, subject, token, said);
     model.held.push({ by, subject, person, link, rank, token, isEnded: false });

@@ -93,6 +93,14 @@ describe('Access tokens for ID-JAGs', () => {
     expect(body.error).to.equal('invalid_grant');
   });
 
+  it('EMA-04 an assertion that says less ends the access of earlier tokens, even if it is refused', async () => {
+    const { token } = await obtainToken('leaver');
+    expect(await isAccepted(connector.link, token)).to.equal(true);
+    const { body } = await signAndPresent('leaver', { groups: [] });
+    expect(body.error).to.equal('invalid_grant');
+    expect(await isAccepted(connector.link, token)).to.equal(false);
+  });
+
   it('an unchanged email address stays verified, and a changed one does not', async () => {
     const { link } = await createConnector(system, { level: 'admin' });
     const levelWith = async (claims: Claims) =>

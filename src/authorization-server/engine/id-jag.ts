@@ -25,7 +25,7 @@ import {
   withAssertion,
 } from '../../accounts/account.ts';
 import { assertedLevel } from '../../accounts/step-up.ts';
-import { findAccount, saveAssertedAccount } from '../../accounts/accounts.ts';
+import { findAccount, isGone, saveAssertedAccount } from '../../accounts/accounts.ts';
 import { recordAudit } from '../../audit/audit.ts';
 import { findClientRefusal } from '../../clients/clients.ts';
 import { type Connector, isUsable, redeemerOf } from '../../connectors/connector.ts';
@@ -164,7 +164,10 @@ function decode(assertion: string) {
 
 type Authorized = { grantId: string; resource: string; level: Level };
 
-/** Checks everything before the first write. The assertion is consumed last, so that a client may retry a failed request. */
+/**
+ * Checks everything before the first write, except that a person who lost a level loses it even if the request is refused. The assertion is
+ * consumed last, so that a client may retry a failed request.
+ */
 async function authorize(context: IdJagContext, ctx: Context, jag: IdJag): Promise<Authorized> {
   const { policy, settings } = context;
   const { levels } = settings;
@@ -230,18 +233,26 @@ function clientSnapshot({ clientId, clientName, redirectUris }: Context['oidc'][
 
 type IdentityWithId = AssertedIdentity & { id: string };
 
-/** Returns the account with the asserted identity and the level that it may have through the connector. Writes nothing. */
+/**
+ * Returns the account with the asserted identity and the level that it may have through the connector. If it may have none, what the issuer
+ * says about a known person is saved, because earlier access tokens depend on it.
+ */
 async function entitledAccount(
-  { services: { store, now }, policy }: IdJagContext,
+  context: IdJagContext,
   { issuedAt }: IdJag,
   identity: IdentityWithId,
   connector: Connector,
 ): Promise<Account & { entitled: Level }> {
+  const { services, policy } = context;
+  const { store, now } = services;
   const known = await findAccount(store, identity.id);
   if (known && !isValidSince(known, issuedAt)) throw idJagError('account_disabled');
   const account = withAssertion(known, identity, now());
   const access = policy.accessOf(account, connector, 'id-jag');
-  if (access.refusal) throw idJagError('not_entitled');
+  if (access.refusal) {
+    if (known && !isGone(known)) await saveAccount(context, identity);
+    throw idJagError('not_entitled');
+  }
   return { ...account, entitled: access.level };
 }
 
