@@ -17,6 +17,9 @@ export function recheckIntervalOf(
     ?.recheck;
 }
 
+/** Holds the lease of a call that a sign-in overtook. */
+const SIGN_IN = 'sign-in';
+
 type Rechecked = Pick<Account, 'recheck' | 'signedInAt'>;
 
 /** How long ago the provider last described the person. People who signed in before `recheck` was on count from their sign-in. */
@@ -38,7 +41,10 @@ export function needsSignIn(account: Rechecked, interval: number, now: number): 
   return account.recheck?.token === undefined && isRecheckDue(account, interval, now);
 }
 
-/** Adds what a sign-in returned. Some providers issue a refresh token only at the first sign-in, so an earlier one is kept. */
+/**
+ * Adds what a sign-in returned. Some providers issue a refresh token only at the first sign-in, so an earlier one is kept. A call that asks with
+ * it at this moment loses its lease, and the next one knows that the token may have been used.
+ */
 export function withSignInToken(
   account: Account,
   earlier: Recheck | undefined,
@@ -46,7 +52,12 @@ export function withSignInToken(
 ): Account {
   if (account.disabledAt !== undefined) return account;
   const token = issued ?? earlier?.token;
-  const recheck = { ...(token === undefined ? {} : { token }), answeredAt: account.signedInAt };
+  const asking = issued === undefined ? earlier?.asking : undefined;
+  const recheck = {
+    ...(token === undefined ? {} : { token }),
+    ...(asking === undefined ? {} : { asking: { ...asking, by: SIGN_IN } }),
+    answeredAt: account.signedInAt,
+  };
   return { ...account, recheck };
 }
 

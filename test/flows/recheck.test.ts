@@ -215,6 +215,27 @@ describe('Rechecks at the identity provider', () => {
     expect(company.refreshes()).to.equal(before + 1);
   });
 
+  it('a refusal of a token that a later sign-in did not replace ends nothing, and the person signs in again after the interval', async () => {
+    const connection = await hire();
+    advanceClock(DAY);
+    company.setFault('hold');
+    expect((await renew(connection)).status).to.equal(200);
+    company.setFault(undefined);
+    company.revoke(connection.subject);
+    company.issueRefreshTokens(false);
+    const second = await connectAgain(connection, openBrowserOf(connection));
+    company.issueRefreshTokens(true);
+    company.release();
+    await until(
+      'the refusal to be handled',
+      async () => !(await storedAccount(connection)).recheck?.token,
+    );
+    for (const app of [connection, second]) expect((await renew(app)).status).to.equal(200);
+    advanceClock(DAY);
+    expect((await renew(connection)).body.error).to.equal('invalid_grant');
+    expect(await showGrant(system, connection.grant)).to.include({ reason: 'sign_in_again' });
+  });
+
   it('a lost response to a rotation ends the connections, because the provider then refuses the earlier token', async () => {
     const connection = await hire();
     advanceClock(DAY);

@@ -29,6 +29,8 @@ export type CompanyProvider = {
   refreshes: () => number;
   /** Ends the session and the tokens of a person, who still works here. */
   revoke: (subject: string) => void;
+  /** Whether it issues refresh tokens from now on. */
+  issueRefreshTokens: (issues: boolean) => void;
   /** Ends the session of a person here, and nothing else. */
   endSession: (subject: string) => void;
   /** Ends the session of a person, and sends a logout token to `url` (OpenID Connect Back-Channel Logout 1.0). */
@@ -60,6 +62,7 @@ export async function startCompanyProvider({
   let fault: Fault | undefined;
   let next = '';
   let refreshes = 0;
+  let issues = refreshTokens;
 
   const server = createServer((req, res) => {
     const isToken = req.url === '/token';
@@ -70,7 +73,7 @@ export async function startCompanyProvider({
     return handle(req, res);
   });
   const { origin: issuer, stop } = await listenOnLoopback(server);
-  const provider = new Provider(issuer, await configuration(people, records, refreshTokens));
+  const provider = new Provider(issuer, await configuration(people, records, () => issues));
   const callback = provider.callback();
   handle = async (req, res) => {
     if (!req.url?.startsWith('/sign-in')) return callback(req, res);
@@ -102,6 +105,9 @@ export async function startCompanyProvider({
     revoke(subject) {
       for (const [id, { accountId }] of records) if (accountId === subject) records.delete(id);
     },
+    issueRefreshTokens(wanted) {
+      issues = wanted;
+    },
     endSession,
     async signOut(subject, url) {
       endSession(subject);
@@ -119,7 +125,7 @@ type LogoutClient = { backchannelLogout: (subject: string) => Promise<void> };
 async function configuration(
   people: CompanyProvider['people'],
   records: Map<string, AdapterPayload>,
-  refreshTokens: boolean,
+  issuesRefreshTokens: () => boolean,
 ): Promise<Configuration> {
   const { privateKey } = await generateKeyPair('ES256', { extractable: true });
   const key = { ...(await exportJWK(privateKey)), alg: 'ES256', use: 'sig', kid: 'company' };
@@ -148,7 +154,7 @@ async function configuration(
       const person = people.get(id);
       return person && { accountId: id, claims: () => ({ sub: id, ...person }) };
     },
-    issueRefreshToken: async () => refreshTokens,
+    issueRefreshToken: async () => issuesRefreshTokens(),
     rotateRefreshToken: true,
     expiresWithSession: () => false,
     renderError: (ctx, out) => {

@@ -112,16 +112,22 @@ function recheckOnce(settings: Settings, services: RecheckServices) {
     updateAccount(store, id, ttl, next);
   const warn = warnSometimes(logger, now);
 
-  async function handleEnd(id: string, token: string, wasInterrupted: boolean): Promise<void> {
-    // A process that was killed may have used the token, so its refusal says nothing about the person.
+  async function handleEnd(
+    id: string,
+    token: string,
+    { by, wasInterrupted }: { by: string; wasInterrupted: boolean },
+  ): Promise<void> {
+    let hasEnded = false;
     const changed = await update(id, (account) => {
-      if (wasInterrupted) return withoutToken(account, token);
-      const isStored = account.recheck?.token === token;
-      return isStored ? endedByProvider(account, now()) : undefined;
+      const { recheck } = account;
+      if (recheck?.token !== token) return undefined;
+      // The refusal says nothing about the person if a killed process used the token, or if the person has signed in since.
+      hasEnded = !wasInterrupted && recheck.asking?.by === by;
+      return hasEnded ? endedByProvider(account, now()) : withoutToken(account, token);
     });
     if (!changed?.first) return;
-    metrics.recheck(wasInterrupted ? 'sign_in_again' : 'ended');
-    if (!wasInterrupted) await endConnectionsEndedByProvider(settings, services, id);
+    metrics.recheck(hasEnded ? 'ended' : 'sign_in_again');
+    if (hasEnded) await endConnectionsEndedByProvider(settings, services, id);
   }
 
   async function askWith(
@@ -139,7 +145,7 @@ function recheckOnce(settings: Settings, services: RecheckServices) {
         token = successor;
       },
     });
-    if (answer === 'ended') return handleEnd(id, token, wasInterrupted);
+    if (answer === 'ended') return handleEnd(id, token, { by, wasInterrupted });
     if (answer === 'sign-in') await update(id, (current) => withoutToken(current, token));
     else await update(id, (current) => withAnswer(current, by, answer.identity, now()));
     metrics.recheck(answer === 'sign-in' ? 'sign_in_again' : 'answered');
