@@ -103,23 +103,35 @@ export function destinationsOf({ redirectUris }: App): string[] {
   return [...new Set(destinations)].sort();
 }
 
-/** Ignores case, Unicode form, blanks and punctuation, unless the name has nothing else. */
+/** Accents and other marks, which can be almost invisible. In other alphabets they are part of the word. */
+const MARKS = /(?<=[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}\p{N}])\p{M}+/gu;
+
+/** Ignores case, Unicode form, blanks, punctuation and accents. Empty if the name has nothing else. */
 export function comparableName(name: string): string {
-  const folded = name.normalize('NFKC').toLowerCase().normalize('NFKC');
-  return folded.replace(/[^\p{L}\p{M}\p{N}]/gu, '') || folded.trim();
+  const folded = name.normalize('NFKC').toLowerCase().normalize('NFKD');
+  return folded
+    .replace(MARKS, '')
+    .replace(/[^\p{L}\p{M}\p{N}]/gu, '')
+    .normalize('NFKC');
 }
 
-/** The ASCII form of a host name without the dot at its end. Undefined if the text is not one host, or is this computer. */
+/** A domain below a top-level domain, or an IP address. */
+const BLOCKABLE = /^([\w-]+\.)+[\w-]+$|^\[[\da-f:.]+\]$/;
+
+/**
+ * The ASCII form of a host name without the dot at its end. Undefined if the text is not one host, is a top-level domain with all its hosts, or is
+ * this computer.
+ */
 export function blockableHost(text: string): string | undefined {
   const url = /^[^\s/:?#@\\]+$/.test(text) ? URL.parse(`https://${text}`) : null;
   const host = url?.hostname.replace(/\.$/, '');
-  return !host || isLoopback(host) || host.length > 253 ? undefined : host;
+  return !host || !BLOCKABLE.test(host) || isLoopback(host) || host.length > 253 ? undefined : host;
 }
 
 function hostsOf({ id = '', redirectUris }: App): string[] {
   return [id, ...redirectUris].flatMap((uri) => {
-    const url = URL.parse(uri);
-    return url && isHttp(url) ? [url.hostname.replace(/\.$/, '')] : [];
+    const host = URL.parse(uri)?.hostname.toLowerCase().replace(/\.$/, '');
+    return host ? [host] : [];
   });
 }
 

@@ -120,10 +120,25 @@ onEachStore(
       expect(events).to.include.members(['client_allowed', 'client_rule_removed']);
     });
 
-    it('DCR-11 a blocked name is refused whatever its case, blanks and punctuation', async () => {
+    it('DCR-11 a block that would have no effect, or one on a whole top-level domain, is refused', async () => {
+      const hosts = ['*', '*.example', 'com', 'localhost', 'a b.example'].map((host) => ({ host }));
+      const names = ['...', '!', '\u2014'].map((name) => ({ name }));
+      for (const body of [...hosts, ...names]) {
+        const refusal = await manage(system(), 'POST', '/client-rules', body).catch(String);
+        expect(refusal, JSON.stringify(body)).to.be.a('string').and.include('400');
+      }
+    });
+
+    it('DCR-11 a blocked name is refused whatever its case, blanks, punctuation and accents', async () => {
       const { server } = await discover(connector.link);
       const rule = await manage(system(), 'POST', '/client-rules', { name: 'Evil App' });
-      for (const name of ['EVIL-APP', 'evil app', 'Evil\u200bApp'])
+      for (const name of [
+        'EVIL-APP',
+        'evil app',
+        'Evil\u200bApp',
+        'E\u0332vil App',
+        '\u00c9vil App',
+      ])
         expect((await register(server, metadata(name, LOOPBACK))).status, name).to.equal(403);
       expect((await register(server, metadata('Evil Apples', LOOPBACK))).status).to.equal(201);
       await manage(system(), 'DELETE', `/client-rules/${rule.id}`);

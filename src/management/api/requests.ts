@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { ACCOUNT_ID, MAX_EMAIL_LENGTH } from '../../accounts/account.ts';
 import { CLIENT_STATES } from '../../clients/clients.ts';
-import { blockableHost } from '../../clients/rules.ts';
+import { blockableHost, comparableName } from '../../clients/rules.ts';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { MAX_AUDIENCE_RULES } from '../../connectors/audience.ts';
 import type { NewConnector } from '../../connectors/connectors.ts';
@@ -114,7 +114,8 @@ export const allowClientBody = z.strictObject(
 );
 
 const HOST =
-  'a host name such as evil.example, without scheme, port and path, and not this computer';
+  'a host name such as evil.example, without scheme, port, path and *, and not this computer';
+const BLOCKED_NAME = `${VISIBLE_CHARACTERS} with a letter or digit`;
 const ONE_BLOCK = 'either host or name';
 
 export const blockBody = z
@@ -131,11 +132,12 @@ export const blockBody = z
         .optional()
         .describe('Blocks this host and its subdomains in redirect URIs and metadata documents.'),
       name: z
-        .string(VISIBLE_CHARACTERS)
+        .string(BLOCKED_NAME)
         .trim()
-        .regex(NAME, VISIBLE_CHARACTERS)
+        .regex(NAME, BLOCKED_NAME)
+        .refine((name) => comparableName(name) !== '', BLOCKED_NAME)
         .optional()
-        .describe('Blocks this name, whatever its case, blanks and punctuation.'),
+        .describe('Blocks this name, whatever its case, blanks, punctuation and accents.'),
     },
     OBJECT,
   )

@@ -30,7 +30,7 @@ ${EXAMPLES}`;
 
 const BLOCK_HELP = `
 Registration of the apps is refused, their grants end with the reason client_blocked, and nobody can connect them. A name
-is compared without case, blanks and punctuation. An app can register another name, so block its host if it has one.
+is compared without case, blanks, punctuation and accents. An app can register another name, so block its host if it has one.
 
 Examples:
   $ gatehouse client block --host evil.example
