@@ -63,11 +63,12 @@ onEachStore(
 
     it('DCR-10 a new client waits on a page until an administrator allows its registration', async () => {
       const client = await registered(connector.link, metadata('<b>Notes</b>', LOOPBACK));
+      const listed = () => manage(system(), 'GET', '/clients?state=waiting&limit=1000');
+      expect((await listed()).items.map(({ id }) => id)).to.not.include(client.id);
       const waiting = await open(client);
       expect([waiting.status, waiting.forms.length]).to.deep.equal([403, 0]);
       expect(waiting.html).to.include('&lt;b&gt;Notes&lt;/b&gt;').and.to.include(client.id);
-      const { items } = await manage(system(), 'GET', '/clients?state=waiting&limit=1000');
-      expect(items.map(({ id }) => id)).to.include(client.id);
+      expect((await listed()).items.map(({ id }) => id)).to.include(client.id);
       expect(await manage(system(), 'POST', '/clients/allow', { id: client.id })).to.include({
         state: 'allowed',
       });

@@ -24,8 +24,6 @@ export function registeredClients(
   now: () => number,
   touchDocument: (url: string) => Promise<void>,
   preRegistered: ReadonlySet<string>,
-  /** Called after a client registered itself. */
-  onRegistered: (id: string) => Promise<void>,
 ): Clients {
   const records = clientRecords<StoredClient<AdapterPayload>>(store, clientKey, lifetimes, {
     freshFor: CACHE_SECONDS,
@@ -45,7 +43,6 @@ export function registeredClients(
           { metadata: stored },
           lifetimes.unusedClient,
         );
-        await onRegistered(id);
       },
       async find(id) {
         // A metadata document's URL is never a registered client.

@@ -5,7 +5,6 @@ import compose from 'koa-compose';
 import { Provider } from 'oidc-provider';
 import { ACCOUNTS_CHANNEL, findAccount } from '../../accounts/accounts.ts';
 import { accessThrough } from '../../accounts/entitlement.ts';
-import { listWaiting } from '../../clients/clients.ts';
 import { CONNECTORS_CHANNEL, findConnector } from '../../connectors/connectors.ts';
 import { openUseRecorder } from '../../connectors/use-recorder.ts';
 import type { IdentityProviders } from '../../identity-providers/provider.ts';
@@ -73,18 +72,7 @@ export async function openEngine(
   await requireAddressGuard(network);
   const copies = documentCopies(store, settings.lifetimes, now);
   const preRegistered = new Set(settings.clients.preRegistered.map(({ id }) => id));
-  const onRegistered = async (id: string) => {
-    if (settings.clients.registration === 'open') return;
-    await listWaiting(store, id, { now: now(), lifetime: settings.lifetimes.unusedClient });
-  };
-  const clients = registeredClients(
-    store,
-    settings.lifetimes,
-    now,
-    copies.touch,
-    preRegistered,
-    onRegistered,
-  );
+  const clients = registeredClients(store, settings.lifetimes, now, copies.touch, preRegistered);
   const uses = openUseRecorder(store, (error) =>
     logger.error({ err: error, what: 'use' }, 'a task after the token response failed'),
   );

@@ -60,14 +60,7 @@ export async function openPeople(
   const tokenKeys = keyRing({ secret }, 'codes and refresh tokens');
   const clientLifetimes = { unusedClient: LIFETIMES.unusedClient, usedClient: NINETY_DAYS };
   const copies = documentCopies(store, clientLifetimes, now);
-  const clients = registeredClients(
-    store,
-    clientLifetimes,
-    now,
-    copies.touch,
-    new Set(),
-    async () => {},
-  );
+  const clients = registeredClients(store, clientLifetimes, now, copies.touch, new Set());
   const connectors: Promise<string>[] = [];
   let count = 0;
   return async () => {
