@@ -17,7 +17,7 @@ import { APP, GRANT_TYPE, preRegistered } from '../support/id-jag-system.ts';
 import { LEVELS } from '../support/levels.ts';
 import { changeAccount, type Connector, createConnector } from '../support/management-api.ts';
 import { isAccepted } from '../support/mcp.ts';
-import { checkModel, FUZZ_SECONDS, MODEL_TIMEOUT_MS } from '../support/model-run.ts';
+import { checkModel, FUZZ_SECONDS, MODEL_TIMEOUT_MS, seedIn } from '../support/model-run.ts';
 import {
   authorizeUrl,
   type Client,
@@ -448,7 +448,7 @@ describe('Levels of random people under random rules', function () {
     const started = performance.now();
     const left = () => FUZZ_SECONDS - (performance.now() - started) / 1000;
     do {
-      const [drawn] = fc.sample(world, 1);
+      const [drawn] = fc.sample(world, { numRuns: 1, ...seedIn('FUZZ_WORLD') });
       const real = await start(drawn as World & { links: Link[] });
       // What is stored about people outlives a sequence.
       const model: Model = { people: new Map(), held: [] };

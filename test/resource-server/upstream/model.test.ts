@@ -7,7 +7,7 @@ import { addressOf, mint, revoke } from '../../minted-tokens/minting.ts';
 import { connect } from '../../support/connection.ts';
 import { LEVELS } from '../../support/levels.ts';
 import { createConnector, requestManagement } from '../../support/management-api.ts';
-import { checkModel, FUZZ_SECONDS, MODEL_TIMEOUT_MS } from '../../support/model-run.ts';
+import { checkModel, FUZZ_SECONDS, MODEL_TIMEOUT_MS, seedIn } from '../../support/model-run.ts';
 import { createDeployment, startDeployment, type System } from '../../support/system.ts';
 import { until } from '../../support/until.ts';
 import { IDS, type UpstreamId } from '../../support/upstream/two-upstreams.ts';
@@ -373,10 +373,7 @@ describe('The upstream proxy with random callers, catalogs and responses', funct
     const started = performance.now();
     const left = () => FUZZ_SECONDS - (performance.now() - started) / 1000;
     do {
-      const [catalogs] = fc.sample(worlds, {
-        numRuns: 1,
-        ...(process.env.FUZZ_WORLD ? { seed: Number(process.env.FUZZ_WORLD) } : {}),
-      });
+      const [catalogs] = fc.sample(worlds, { numRuns: 1, ...seedIn('FUZZ_WORLD') });
       const { stop, ...running } = await startWorld(catalogs as Record<UpstreamId, Catalog>);
       const seen = { canaries: 0 };
       try {
