@@ -79,7 +79,7 @@ export async function openServices(
   { logger, now, stopping }: ServiceOptions,
   resources: Resources,
 ): Promise<Services> {
-  const pages = openPages(pageSettings(settings), settings.theme);
+  const pages = openPages({ ...pageSettings(settings), now }, settings.theme);
   const metrics = createMetrics(Object.keys(REASONS));
   const traces = await openTraces(settings, version, { logger, now });
   resources.defer(() => traces?.close());

@@ -31,7 +31,18 @@ export type Translator = {
   duration: (seconds: number) => string;
   /** Formats the day of a time in seconds since the epoch. */
   date: (time: number) => string;
+  /**
+   * Formats a time in seconds since the epoch, compared with now: "5 minutes ago", "yesterday", and beyond six days "Jan 31, 2030". `day`: never
+   * nearer than a day, for times that are known roughly ("today"). Days are those of UTC.
+   */
+  time: (time: number, precision?: 'day') => FormattedTime;
 };
+
+/** For `partials/time`: as in ISO 8601, in full with its time zone, and short. */
+export type FormattedTime = { iso: string; exact: string; text: string };
+
+/** Returns seconds since the epoch. */
+export type Clock = () => number;
 
 export type Languages = {
   names: string[];
@@ -50,7 +61,10 @@ export function preferredLanguages(ctx: Koa.Context): string[] {
 }
 
 /** Texts of later directories replace those of earlier ones. A missing text is in English. Reads a language when it is first needed. */
-export function openLanguages(directories: readonly MessageFiles[]): Languages {
+export function openLanguages(
+  directories: readonly MessageFiles[],
+  now: Clock = () => Date.now() / 1000,
+): Languages {
   const names = [...new Set(directories.flatMap((files) => [...files.keys()]))].sort();
   if (!names.includes(FALLBACK_LANGUAGE))
     throw new Error(`there is no message file ${FALLBACK_LANGUAGE}.yaml`);
@@ -60,7 +74,7 @@ export function openLanguages(directories: readonly MessageFiles[]): Languages {
     translator(preferred) {
       const name = chooseLanguage(names, preferred);
       const translator =
-        translators.get(name) ?? createTranslator(name, textsOf(directories, name));
+        translators.get(name) ?? createTranslator(name, textsOf(directories, name), now);
       translators.set(name, translator);
       return translator;
     },
@@ -124,7 +138,7 @@ function formatOf(language: string, text: string): IntlMessageFormat {
   return format;
 }
 
-function createTranslator(language: string, texts: Map<string, string>): Translator {
+function createTranslator(language: string, texts: Map<string, string>, now: Clock): Translator {
   const tMarked: TranslateMarked = (key, values = {}) => {
     const text = texts.get(key);
     if (text === undefined) return [key];
@@ -143,6 +157,7 @@ function createTranslator(language: string, texts: Map<string, string>): Transla
     levelTitle: (level) => (texts.has(titleKey(level)) ? t(titleKey(level)) : level),
     duration: durationFormat(language),
     date: (time) => day.format(time * 1000),
+    time: timeFormat(language, now),
   };
 }
 
@@ -150,6 +165,35 @@ function createTranslator(language: string, texts: Map<string, string>): Transla
 function directionOf(language: string): string {
   const locale = new Intl.Locale(language) as { getTextInfo?: () => { direction: string } };
   return locale.getTextInfo?.().direction ?? 'ltr';
+}
+
+const MINUTE = 60;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+/** Farther times are shown as a date. */
+const MAX_RELATIVE_DAYS = 6;
+
+function timeFormat(language: string, now: Clock): Translator['time'] {
+  const full = { dateStyle: 'long', timeStyle: 'long', timeZone: 'UTC' } as const;
+  const exact = new Intl.DateTimeFormat(language, full);
+  const day = new Intl.DateTimeFormat(language, { dateStyle: 'medium', timeZone: 'UTC' });
+  const relative = new Intl.RelativeTimeFormat(language, { numeric: 'auto' });
+  const textOf = (time: number, precision?: 'day'): string => {
+    const current = now();
+    const distance = time - current;
+    const days = Math.floor(time / DAY) - Math.floor(current / DAY);
+    if (Math.abs(days) > MAX_RELATIVE_DAYS) return day.format(time * 1000);
+    if (precision === 'day' || Math.abs(distance) >= DAY) return relative.format(days, 'day');
+    if (Math.abs(distance) < MINUTE) return relative.format(0, 'second');
+    return Math.abs(distance) < HOUR
+      ? relative.format(Math.trunc(distance / MINUTE), 'minute')
+      : relative.format(Math.trunc(distance / HOUR), 'hour');
+  };
+  return (time, precision) => ({
+    iso: new Date(time * 1000).toISOString(),
+    exact: exact.format(time * 1000),
+    text: textOf(time, precision),
+  });
 }
 
 /** Keeps a number and its unit on one line. */

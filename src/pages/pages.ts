@@ -2,7 +2,7 @@ import { join, relative, sep } from 'node:path';
 import type Koa from 'koa';
 import views from 'koa-views';
 import { openAssets } from './assets.ts';
-import { openLanguages, preferredLanguages, type Translator } from './languages.ts';
+import { type Clock, openLanguages, preferredLanguages, type Translator } from './languages.ts';
 import { levelTexts, withoutLevelTexts } from './level-texts.ts';
 import { type MessageFiles, openMessageFiles, readMessageFiles } from './messages.ts';
 import { DEFAULT_LEVELS, type Levels } from '../permission-levels.ts';
@@ -34,6 +34,8 @@ export type PageSettings = Omit<SharedValues, 'links'> &
     levels?: Levels;
     /** Whether our own texts about the levels, which describe the sample, are shown. Default: true. */
     describesSample?: boolean;
+    /** Default: the clock of the computer. */
+    now?: Clock;
   };
 
 const DIRECTORY = join(import.meta.dirname, '../../views');
@@ -57,18 +59,17 @@ function openFiles(theme?: string) {
 }
 
 function open(
-  { levels = DEFAULT_LEVELS, describesSample = true, ...settings }: PageSettings,
+  { levels = DEFAULT_LEVELS, describesSample = true, now, ...settings }: PageSettings,
   theme?: string,
 ): Pages {
   ownMessages ??= openMessageFiles(join(DIRECTORY, 'messages'));
   const themeMessages = theme === undefined ? new Map() : readMessageFiles(join(theme, 'messages'));
   const sources = { levels, own: ownMessages, theme: themeMessages };
   const texts = levelTexts(sources, describesSample);
-  const languages = openLanguages([
-    withoutLevelTexts(ownMessages),
-    withoutLevelTexts(themeMessages),
-    texts,
-  ]);
+  const languages = openLanguages(
+    [withoutLevelTexts(ownMessages), withoutLevelTexts(themeMessages), texts],
+    now,
+  );
   const { assets, render } = theme === undefined ? (ownFiles ??= openFiles()) : openFiles(theme);
   const shared = { links: [], ...settings, assets: assets.paths };
   if (theme !== undefined)

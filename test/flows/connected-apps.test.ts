@@ -38,10 +38,9 @@ describe('The connected apps page', () => {
     expect(isSignInPage(requirePage(await browser.visit(at())))).to.equal(true);
     const page = await open(browser);
     expect([page.status, page.url.pathname]).to.deep.equal([200, '/account']);
-    const today = new Intl.DateTimeFormat('en', { dateStyle: 'long', timeZone: 'UTC' });
     for (const text of ['Ada Lovelace', 'Yoga numbers', 'Test client', '127.0.0.1:7070'])
       expect(textOf(page)).to.include(text);
-    expect(textOf(page)).to.include('Names and contact details').and.include(today.format());
+    expect(textOf(page)).to.include('Names and contact details').and.include('today');
     expect(page.html).to.include(grantIdOf(family)).and.not.include(grantIdOf(other));
     expect(page.headers.get('cache-control')).to.equal('no-store');
   });

@@ -121,6 +121,30 @@ describe('the messages', () => {
     ]);
   });
 
+  it('times are compared with now, and beyond six days shown as a date', () => {
+    // Noon.
+    const now = 1_790_078_400;
+    const { translator } = openPages({ productName: 'Gatehouse', now: () => now });
+    const { time } = translator(['en']);
+    const texts = [-30, -300, -7200, -90_000, -3 * 86_400, -8 * 86_400, 86_400, 5 * 86_400];
+    expect(texts.map((distance) => time(now + distance).text)).to.deep.equal([
+      'now',
+      '5 minutes ago',
+      '2 hours ago',
+      'yesterday',
+      '3 days ago',
+      'Sep 14, 2026',
+      'tomorrow',
+      'in 5 days',
+    ]);
+    expect(time(now - 300, 'day').text).to.equal('today');
+    expect(time(now).iso).to.equal('2026-09-22T12:00:00.000Z');
+    expect(time(now).exact.replaceAll(/\s/g, ' ')).to.match(
+      /^September 22, 2026 .*12:00:00 PM UTC$/,
+    );
+    expect(translator(['de']).time(now - 3 * 86_400).text).to.equal('vor 3 Tagen');
+  });
+
   it('a missing text is rendered as its key', () => {
     const { t, tMarked, has } = openPages({ productName: 'Gatehouse' }).translator(['de']);
     expect([t('no.such'), tMarked('{', { a: 1 }), has('no.such')]).to.deep.equal([
