@@ -9,6 +9,7 @@ import { callTool, isAccepted } from '../support/mcp.ts';
 import { refresh, type TokenResponse } from '../support/oauth.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { restartSystem } from '../support/restart.ts';
+import { postToken } from '../support/token-endpoints.ts';
 import {
   createDeployment,
   startDeployment,
@@ -22,6 +23,7 @@ const FULL: RuleInFile[] = [
 ];
 const LOWER: RuleInFile[] = [{ match: { subject: 'ada' }, level: 'operations' }];
 const OTHERS: RuleInFile[] = [{ match: { subject: 'grace' }, level: 'full' }];
+const RESOURCE_SERVER = { id: 'figures-api', secret: 'secret-of-the-figures-api-0123456789' };
 /** Longer than a process caches an account. */
 const REMEMBERED = 15;
 
@@ -34,7 +36,12 @@ describe('Changed entitlement rules', () => {
   let place: Deployment;
   let system: System | undefined;
   beforeEach(async () => {
-    place = await createDeployment({ file: { entitlements: FULL } });
+    place = await createDeployment({
+      file: {
+        entitlements: FULL,
+        authorization: { introspectionClients: [RESOURCE_SERVER] },
+      },
+    });
     system = await startDeployment(place);
   });
   afterEach(async () => {
@@ -98,6 +105,25 @@ describe('Changed entitlement rules', () => {
     for (const [rules, expected] of cases) {
       await restart(rules);
       expect(await accepted()).to.equal(expected);
+    }
+  });
+
+  it('introspection says that an access token is inactive once its person may not have its level', async () => {
+    const { connection } = await prepare();
+    const asks = { ...RESOURCE_SERVER, method: 'client_secret_post' } as const;
+    const isActive = async (token: string): Promise<boolean> => {
+      const { text } = await postToken(`${running().auth}/oauth/introspect`, asks, token);
+      return JSON.parse(text).active;
+    };
+    const cases: [RuleInFile[], boolean, boolean][] = [
+      [FULL, true, true],
+      [LOWER, false, true],
+      [OTHERS, false, false],
+    ];
+    for (const [rules, access, refreshing] of cases) {
+      await restart(rules);
+      expect(await isActive(connection.accessToken)).to.equal(access);
+      expect(await isActive(String(connection.refreshToken))).to.equal(refreshing);
     }
   });
 

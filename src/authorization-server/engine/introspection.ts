@@ -1,7 +1,7 @@
 // Token introspection (RFC 7662), only for the resource servers in the settings. A token is active if the token endpoint would still issue it.
 import { errors } from 'oidc-provider';
 import { requiresDpop } from '../../dpop/required-levels.ts';
-import { levelOfScope } from '../../permission-levels.ts';
+import { isAtLeast, type Level, levelOfScope } from '../../permission-levels.ts';
 import { mapStoreErrors } from './errors.ts';
 import { requireLevel, type TokenPolicy } from './resource-indicators.ts';
 
@@ -26,27 +26,25 @@ export function introspection(policy: TokenPolicy, clients: readonly { id: strin
       { accountId, iat, gty, scope, resource, aud, jkt }: FoundToken,
     ): Promise<boolean> {
       const mayAsk = clients.some(({ id }) => id === clientId);
-      // A refresh token may give a token of a lower level.
+      // A refresh token may give a token of a lower level. An access token has one level.
+      const level = aud === undefined ? undefined : levelOfScope(scope);
       const lacksKey =
-        aud !== undefined &&
-        jkt === undefined &&
-        requiresDpop(policy.settings, levelOfScope(scope) ?? '');
-      return (
-        mayAsk &&
-        !lacksKey &&
-        isStillAllowed(policy, { accountId, iat, gty, scope, resource: resource ?? aud })
-      );
+        level !== undefined && jkt === undefined && requiresDpop(policy.settings, level);
+      const granted = { accountId, iat, gty, scope, resource: resource ?? aud };
+      return mayAsk && !lacksKey && isStillAllowed(policy, granted, level);
     }),
   };
 }
 
+/** Whether the token endpoint would still grant this, and at `level`, if it is given. */
 async function isStillAllowed(
   policy: TokenPolicy,
   granted: Record<string, unknown>,
+  level: Level | undefined,
 ): Promise<boolean> {
   try {
-    await requireLevel(policy, granted);
-    return true;
+    const allowed = await requireLevel(policy, granted);
+    return level === undefined || isAtLeast(policy.settings.levels, allowed, level);
   } catch (error) {
     if (error instanceof errors.InvalidGrant) return false;
     throw error;
