@@ -24,6 +24,7 @@ import {
 import {
   type Connector,
   createConnector,
+  readAudit,
   requestManagement,
   showGrant,
 } from '../support/management-api.ts';
@@ -37,6 +38,7 @@ import {
   type System,
 } from '../support/system.ts';
 import { postToken } from '../support/token-endpoints.ts';
+import { until } from '../support/until.ts';
 
 const RESOURCE_SERVER = {
   id: 'figures-api',
@@ -104,6 +106,15 @@ describe('A level that requires DPoP', () => {
     const grant = await showGrant(system, grantId);
     expect([grant.level, grant.state]).to.deep.equal(['admin', 'active']);
     expect(grant.refusals.map(({ reason }) => reason)).to.deep.equal(['dpop_required']);
+    const isOfGrant = (item: { grantId?: string | undefined }) => item.grantId === grantId;
+    const events = await until('the lower level in the audit log', async () => {
+      const items = (await readAudit(system)).filter(isOfGrant);
+      return items.length > 1 ? items : undefined;
+    });
+    expect(events.map(({ event, reason }) => [event, reason])).to.have.deep.members([
+      ['consent_approved', undefined],
+      ['level_lowered', 'dpop_required'],
+    ]);
     const { server, client } = code;
     const second = await refresh(server, client, first.body.refresh_token);
     expect(scopeOf(second)).to.deep.equal([200, 'Bearer', `admin ${STAYS}`, 'admin']);

@@ -29,7 +29,7 @@ export function grantEvents({
   ...services
 }: GrantEventOptions): Pick<
   GrantModelOptions,
-  'onApproved' | 'onEnded' | 'onExchanged' | 'onRefreshed'
+  'onApproved' | 'onEnded' | 'onExchanged' | 'onLowered' | 'onRefreshed'
 > {
   const attempt = async (what: string, work: Promise<unknown>) => {
     await work.catch((error: unknown) =>
@@ -59,6 +59,15 @@ export function grantEvents({
     },
     onExchanged(grantId, { grant, connector }) {
       uses.record(connector, { holder: redeemerOf(grant.accountId, grant.clientId), grantId });
+    },
+    onLowered(grantId, record) {
+      const item = { event: 'level_lowered', ...auditMembers(grantId, record) };
+      const level = { level: grantedLevel(record) };
+      const reason = 'dpop_required';
+      void attempt(
+        'audit',
+        recordAudit(services, { ...item, arguments: level, outcome: 'done', reason }),
+      );
     },
     async onRefreshed(_grantId, { grant }) {
       await attempt('client', clients.touch(grant.clientId));

@@ -36,6 +36,7 @@ import {
 import type { Reason } from '../../grants/reasons.ts';
 import { KEEP, type Store } from '../../store/store.ts';
 import { JWT_BEARER } from '../metadata.ts';
+import type { Level } from '../../permission-levels.ts';
 import { levelOfProof, presentedProof, proofReused, requireBoundKey } from './dpop.ts';
 import { invalidGrant, reasonIn, temporarilyUnavailable } from './errors.ts';
 import { presentedJwt } from './extensions.ts';
@@ -59,6 +60,8 @@ export type GrantModelOptions = {
   onApproved: (grantId: string, record: GrantRecord) => Promise<void>;
   /** Called once per exchanged code. Must not block. */
   onExchanged: (grantId: string, record: GrantRecord) => void;
+  /** Called after `onExchanged` if the request lacked the DPoP proof that the approved level needs. */
+  onLowered: (grantId: string, record: GrantRecord) => void;
   onRefreshed: (grantId: string, record: GrantRecord) => Promise<void>;
   /** Called once per ended grant. */
   onEnded: (grantId: string, record: GrantRecord, reason: Reason) => Promise<void>;
@@ -255,19 +258,22 @@ async function completeRedemption(
   hook: Redemption['lastHook'],
   next: (record: GrantRecord) => GrantRecord = (record) => record,
 ): Promise<void> {
-  const { now, onExchanged } = options;
+  const { now, onExchanged, onLowered } = options;
   const ctx = requireRequest();
   const { redemption } = requestState(ctx);
   if (redemption?.lastHook !== hook) return;
   const { grantId } = redemption;
   let first = false;
+  let approved: Level | undefined;
   const after = await records.change(grantId, (record) => {
+    approved = grantedLevel(record);
     const { code, ...rest } = limitToProof(options, ctx, record);
     first = code !== undefined && code.usedAt === undefined;
     return first && code ? next({ ...rest, code: { ...code, usedAt: now() } }) : KEEP;
   });
   if (!after || !first) throw invalidGrant('the authorization code was already used');
   onExchanged(grantId, after.value);
+  if (grantedLevel(after.value) !== approved) onLowered(grantId, after.value);
 }
 
 /**
