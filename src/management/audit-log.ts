@@ -17,12 +17,30 @@ export type AuditFilter = {
   since?: number | undefined;
   /** The event name. */
   event?: string | undefined;
+  /** Ids of the records that an item is about. */
+  account?: string | undefined;
+  client?: string | undefined;
+  grant?: string | undefined;
   newestFirst?: boolean;
 };
 
+/** Each read covers at most MAX_ENTRIES_READ items. */
+const MAX_READS = 20;
+
+/** As `listAudit`, and reads on, within bounds, until it finds an item. */
+export async function searchAudit(
+  services: Parameters<typeof listAudit>[0],
+  filter: AuditFilter,
+): Promise<Page<AuditItem>> {
+  let found = await listAudit(services, filter);
+  for (let reads = 1; found.items.length === 0 && found.next && reads < MAX_READS; reads += 1)
+    found = await listAudit(services, { ...filter, after: found.next });
+  return found;
+}
+
 export async function listAudit(
   { services: { store } }: { services: { store: Store } },
-  { limit, after, since = -Infinity, event, newestFirst }: AuditFilter,
+  { limit, after, since = -Infinity, newestFirst, ...filter }: AuditFilter,
 ): Promise<Page<AuditItem>> {
   const items: AuditItem[] = [];
   let last: string | undefined;
@@ -35,11 +53,23 @@ export async function listAudit(
       return { items, next: last };
     read += 1;
     last = id;
-    if (!value || time < since || (event ?? value.event) !== value.event) continue;
+    if (!value || time < since || !matches(value, filter)) continue;
     items.push(value);
     bytes += JSON.stringify(value).length;
   }
   return { items };
+}
+
+function matches(
+  item: AuditItem,
+  { event, account, client, grant }: Omit<AuditFilter, 'limit'>,
+): boolean {
+  return (
+    (event ?? item.event) === item.event &&
+    (account === undefined || account === item.account) &&
+    (client === undefined || client === item.clientId) &&
+    (grant === undefined || grant === item.grantId)
+  );
 }
 
 async function* entries(

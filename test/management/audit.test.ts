@@ -134,6 +134,24 @@ describe('the audit log over the management API', () => {
     expect((await read('?event=code_replay')).items).to.deep.equal([]);
   });
 
+  it('`account`, `client` and `grant` list only the items about that record', async () => {
+    const about = { account: 'ada', clientId: 'https://client.example/metadata', grantId: 'g' };
+    const services = auditServices(host.store, Date.parse('2030-01-01T00:00:00Z') / 1000);
+    await recordAudit(services, { event: 'signed_in', outcome: 'done', ...about });
+    await recordAudit(services, { event: 'signed_in', outcome: 'done', account: 'grace' });
+    for (const [name, value] of [
+      ['account', about.account],
+      ['client', about.clientId],
+      ['grant', about.grantId],
+    ] as const) {
+      const { items } = await read(`?${new URLSearchParams({ [name]: value })}`);
+      expect(items, name).to.have.length(1);
+      expect(items[0]).to.include(about);
+      const { items: others } = await read(`?${name}=other`);
+      expect(others, name).to.deep.equal([]);
+    }
+  });
+
   it('an unknown event is refused with the names of all events', async () => {
     for (const event of ['', 'no event', 'sign_in', 'SIGNED_IN']) {
       const query = new URLSearchParams({ event });

@@ -61,6 +61,8 @@ export const tokensQuery = z.strictObject({
     .optional(),
 });
 
+const idSchema = (what: string) => z.string(what).min(1, what).max(500, what);
+
 export const auditQuery = z.strictObject({
   limit,
   after: z
@@ -70,9 +72,10 @@ export const auditQuery = z.strictObject({
   since: timestamp.optional(),
   order: z.enum(['oldest', 'newest'], 'oldest or newest: the items to list first').optional(),
   event: z.enum(auditEvents, `one of ${auditEvents.join(', ')}`).optional(),
+  account: idSchema('the id of an account').optional(),
+  client: idSchema('the id of a client').optional(),
+  grant: idSchema('the id of a grant').optional(),
 });
-
-const idSchema = (what: string) => z.string(what).min(1, what).max(500, what);
 
 export const grantsQuery = z.strictObject({
   limit,

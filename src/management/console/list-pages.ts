@@ -27,7 +27,7 @@ import {
   personName,
 } from '../api/resources.ts';
 import { ROUTES } from '../api/routes.ts';
-import { listAudit } from '../audit-log.ts';
+import { searchAudit } from '../audit-log.ts';
 import { blockClients, listClientRules, removeClientRule } from '../client-rules.ts';
 import { allowClient, listClients, revokeClient } from '../clients.ts';
 import { listGrants, revokeGrant } from '../grants.ts';
@@ -311,8 +311,6 @@ const PERIOD_SECONDS: Record<string, number> = {
   day: 24 * HOUR_SECONDS,
   week: 7 * 24 * HOUR_SECONDS,
 };
-/** Each read covers at most a thousand items. */
-const MAX_AUDIT_READS = 20;
 
 /** `names` maps the ids of people and connectors to their names. */
 type NamedAuditItem = AuditItem & { names: Map<string, string> };
@@ -329,17 +327,19 @@ const audit: List<NamedAuditItem> = {
     },
     { name: 'event', value: event, choiceTexts: EVENTS, choices: [...auditEvents] },
   ],
-  read: async (management, { since = '', event }, after) => {
+  read: async (management, { since = '', event, account, client, grant }, after) => {
     const age = PERIOD_SECONDS[since];
     const filter = {
       limit: PAGE_ITEMS,
       newestFirst: true,
+      after,
       event: event || undefined,
+      account: account || undefined,
+      client: client || undefined,
+      grant: grant || undefined,
       ...(age === undefined ? {} : { since: management.services.now() - age }),
     };
-    let found = await listAudit(management, { ...filter, after });
-    for (let reads = 1; hasOnlyNext(found) && reads < MAX_AUDIT_READS; reads += 1)
-      found = await listAudit(management, { ...filter, after: found.next });
+    const found = await searchAudit(management, filter);
     const names = await findNames(management.services.store, found.items);
     return { ...found, items: found.items.map((item) => ({ ...item, names })) };
   },
@@ -394,8 +394,4 @@ function accountIdIn(id: string): string {
 async function findPersonName(store: Store, id: string): Promise<string | undefined> {
   const account = await findAccount(store, id);
   return account && (verifiedEmailOf(account) ?? account.name);
-}
-
-function hasOnlyNext({ items, next }: Page<unknown>): boolean {
-  return items.length === 0 && next !== undefined;
 }
