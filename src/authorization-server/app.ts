@@ -2,6 +2,7 @@ import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { accountLifetime, sessionLifetime } from '../accounts/account.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
+import { homeValues } from '../pages/home.ts';
 import { HttpError } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
 import { prefersPage } from '../http/prefers-page.ts';
@@ -28,7 +29,6 @@ import { openIdentityProviders } from '../identity-providers/provider.ts';
 import { recordConsentResult } from './interactions/resubmission.ts';
 import { CALLBACK_PATH } from './interactions/callback-path.ts';
 import { type InteractionContext, requireResumeCookie } from './interactions/interaction.ts';
-import { ACCOUNT_PATH } from './interactions/account-session.ts';
 import { accountPage } from './interactions/account-page.ts';
 import { interactions } from './interactions/router.ts';
 import { authorizationServerMetadata, ENDPOINTS, METADATA_PATH } from './metadata.ts';
@@ -60,10 +60,10 @@ export async function authorizationServer(
     proxies: settings.proxies,
     probeKeys: keyRing(settings, PROBE_PURPOSE),
     respondToError: respondToError(pages),
+    assets: pages.middleware,
   });
   app.use(recordFlowMetrics(metrics));
   app.keys = cookieKeys;
-  app.use(pages.middleware);
   const context: InteractionContext = {
     settings,
     services,
@@ -87,8 +87,8 @@ export async function authorizationServer(
   app.use(accountPage(context));
   const router = new Router({ sensitive: true, strict: true });
   router.get('/', async (ctx) => {
-    const { authUrl: issuer, resourceUrl } = settings;
-    if (prefersPage(ctx)) return pages.render(ctx, 'home', { resourceUrl, account: ACCOUNT_PATH });
+    const { authUrl: issuer } = settings;
+    if (prefersPage(ctx)) return pages.render(ctx, 'home', homeValues(settings));
     ctx.set('Cache-Control', 'no-store');
     ctx.body = { issuer, metadata: issuer + METADATA_PATH };
   });

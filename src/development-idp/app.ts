@@ -52,9 +52,9 @@ export async function developmentIdp(
     logger,
     isReady,
     respondToError: errorResponse(pages),
+    assets: pages.middleware,
   });
   app.keys = cookieKeys;
-  app.use(pages.middleware);
   app.use(signInRoutes(engine, idp, { pages, levelOf }));
   app.use(compose(engine.middleware));
   return app;

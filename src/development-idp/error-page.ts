@@ -6,6 +6,7 @@ import {
   respondWithJson,
 } from '../http/errors.ts';
 import { prefersPage } from '../http/prefers-page.ts';
+import { sendErrorPage } from '../pages/error-page.ts';
 import type { Pages } from '../pages/pages.ts';
 import { requestContext } from '../http/request-context.ts';
 
@@ -31,15 +32,15 @@ function renderSignInError(pages: Pages, ctx: Koa.Context, status: number, detai
 /** A failure of the server, or a page that does not exist. */
 function renderOtherError(pages: Pages, ctx: Koa.Context, { about, headers, status }: HttpError) {
   ctx.set(headers);
-  const reference = requestContext(ctx).requestId;
-  return pages.render(ctx, 'error', { about, reference }, status);
+  return sendErrorPage(pages, ctx, { about, status });
 }
 
 /** Renders a page for people, and JSON for clients. */
 export function errorResponse(pages: Pages): RespondToError {
   return async function respond(ctx, error) {
     if (!prefersPage(ctx)) return respondWithJson(ctx, error);
-    if (error.status >= 500 || error.status === 404) return renderOtherError(pages, ctx, error);
+    if (error.status >= 500 || error.status === 404 || error.status === 421)
+      return renderOtherError(pages, ctx, error);
     ctx.set(error.headers);
     await renderSignInError(pages, ctx, error.status, error.message);
   };

@@ -1,5 +1,6 @@
 import type Koa from 'koa';
 import { HttpError, notFound } from './errors.ts';
+import { requestContext } from './request-context.ts';
 
 const FORWARDING_HEADERS = [
   'forwarded',
@@ -17,7 +18,7 @@ export function requireOriginForm(ctx: Koa.Context, next: Koa.Next): Promise<voi
 
 /**
  * Rejects two `Host` headers (400, RFC 9112 section 3.2), an unknown host (421, RFC 9110 section 15.5.20) and a path that is not canonical
- * (404). Then sets host and scheme to those of the settings, because the engine builds its URLs from them. Needs `app.proxy = true`.
+ * (404). For an unknown host, the request context gets the right address. Then sets host and scheme to those of the settings, because the engine builds its URLs from them. Needs `app.proxy = true`.
  */
 export function requireCanonicalHost(baseUrl: string): Koa.Middleware {
   const { host, protocol } = new URL(baseUrl);
@@ -26,17 +27,30 @@ export function requireCanonicalHost(baseUrl: string): Koa.Middleware {
     if ((headersDistinct.host ?? []).length > 1)
       throw new HttpError(400, 'invalid_request', 'send one Host header');
     if (headers.host?.toLowerCase() !== host || !url.startsWith('/')) {
+      requestContext(ctx).rightAddress = rightAddress(baseUrl, url);
       throw new HttpError(421, 'misdirected_request', 'this server does not answer for that host');
     }
     for (const name of FORWARDING_HEADERS) delete headers[name];
     headers['x-forwarded-proto'] = protocol.slice(0, -1);
     headers.host = host;
-    const path = url.split('?', 1)[0] ?? '';
-    // No canonical path contains an escape or a fragment.
-    if (/\/\/|\/\.{1,2}(\/|$)|[\\%#]/.test(path) || (path !== '/' && path.endsWith('/')))
-      throw notFound();
+    if (!isCanonicalPath(pathOf(url))) throw notFound();
     return next();
   };
+}
+
+function pathOf(url: string): string {
+  return url.split('?', 1)[0] ?? '';
+}
+
+/** No canonical path contains an escape or a fragment. */
+function isCanonicalPath(path: string): boolean {
+  return !/\/\/|\/\.{1,2}(\/|$)|[\\%#]/.test(path) && (path === '/' || !path.endsWith('/'));
+}
+
+/** Without the query, which can contain codes. */
+function rightAddress(baseUrl: string, url: string): string {
+  const path = pathOf(url);
+  return path.startsWith('/') && isCanonicalPath(path) ? baseUrl + path : `${baseUrl}/`;
 }
 
 /**

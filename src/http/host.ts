@@ -31,6 +31,8 @@ export type HostOptions = {
   /** Rejects while the process must not get traffic. */
   isReady: () => Promise<void>;
   respondToError?: RespondToError;
+  /** Serves the files of error pages, for any `Host`. */
+  assets?: Koa.Middleware;
   /** `/livez` describes the request to probes that are signed with one of these keys. */
   probeKeys?: readonly KeyObject[];
 };
@@ -49,6 +51,7 @@ export function createHost(options: HostOptions): Koa {
   app.use(logRequests(options));
   app.use(handleErrors(options));
   app.use(limitHeaders);
+  if (options.assets) app.use(options.assets);
   app.use(requireCanonicalHost(options.url));
   app.use(refuseNestedWellKnown);
   return app;

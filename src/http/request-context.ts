@@ -23,6 +23,8 @@ export type RequestContext = {
   uiLocales?: unknown;
   /** Key of the error page's texts that the engine rendered. */
   errorPage?: string;
+  /** The request named another host: where the same page is. */
+  rightAddress?: string;
   /** Set once the management host authenticated the request. */
   manager?: Manager;
   /** JSON-RPC: id of the only request in the body, and the error that the upstream returned. */

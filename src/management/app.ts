@@ -26,6 +26,7 @@ export function managementApp(settings: Settings, services: Services): Koa {
     url,
     proxies,
     respondToError: respondToError(pages, hasConsole),
+    assets: pages.middleware,
   });
   const keys = [{ name: DEFAULT_KEY, role: 'administrator' as const, key }, ...managementKeys];
   const authenticate = requireManagementKey(keys, limitFailedAttempts(rateLimits.wrongSecrets));
@@ -33,7 +34,6 @@ export function managementApp(settings: Settings, services: Services): Koa {
   app.use(within(API_PATH, authenticate));
   app.use(within(METRICS_PATH, authenticate)).use(serveMetrics(metrics));
   app.use(managementApi({ settings, services }).routes());
-  app.use(pages.middleware);
   if (hasConsole) app.use(adminConsole({ settings, services }));
   return app;
 }

@@ -19,15 +19,17 @@ export async function sendErrorPage(
   { about, description, status, returnTo, start }: ErrorPage,
 ): Promise<void> {
   const hasTexts = pages.hasErrorTexts(about);
+  const { requestId: reference, rightAddress } = requestContext(ctx);
   const detail = hasTexts || start ? undefined : description;
   await pages.render(
     ctx,
     'error',
     {
       about: hasTexts ? about : 'other',
-      reference: requestContext(ctx).requestId,
+      reference,
       ...(detail === undefined ? {} : { detail }),
-      ...(start ? { start } : {}),
+      ...(start && rightAddress === undefined ? { start } : {}),
+      ...(rightAddress === undefined ? {} : { rightAddress }),
       ...(returnTo ? { returnTo } : {}),
     },
     status,

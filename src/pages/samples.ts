@@ -235,6 +235,15 @@ export const SAMPLES: Record<string, Sample> = {
     values: { about: 'expired', reference: 'Zr8kT2mQp1Vx', start: 'account' },
     status: 400,
   },
+  'error-of-another-host': {
+    view: 'error',
+    values: {
+      about: 'misdirected_request',
+      reference: 'Zr8kT2mQp1Vx',
+      rightAddress: 'http://localhost:3000/account',
+    },
+    status: 421,
+  },
   'error-of-the-console': {
     view: 'error',
     values: { about: 'temporarily_unavailable', reference: 'Zr8kT2mQp1Vx', start: 'console' },
@@ -299,6 +308,14 @@ export const SAMPLES: Record<string, Sample> = {
     status: 404,
   },
   home: { view: 'home', values: { resourceUrl: 'https://mcp.example.com', account: '/account' } },
+  'home-in-development': {
+    view: 'home',
+    values: {
+      resourceUrl: 'http://localhost:3001',
+      account: 'http://localhost:3000/account',
+      console: 'http://localhost:3002/console',
+    },
+  },
 };
 
 /** Values of every page, with all optional members. */

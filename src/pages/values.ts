@@ -90,6 +90,8 @@ export type ViewValues = ConsoleValues & {
     detail?: string;
     reference: string;
     returnTo?: { href: string; host: string };
+    /** The request named another host: the address that works. */
+    rightAddress?: string;
     /** Where to start again if no app waits for a response: the connected apps, or the console. */
     start?: 'account' | 'console';
   };
@@ -149,8 +151,8 @@ export type ViewValues = ConsoleValues & {
     installs: { client: string; href: string }[];
     instructions: Instruction[];
   };
-  /** `account` is the address of the connected apps. */
-  home: { resourceUrl: string; account: string };
+  /** `account` is the address of the connected apps, `console` that of the console, if the page may name it. */
+  home: { resourceUrl: string; account: string; console?: string };
 };
 
 export type ViewName = keyof ViewValues;

@@ -3,6 +3,7 @@ import type { JWTVerifyGetKey } from 'jose';
 import type Koa from 'koa';
 import { type Connector, type ConnectorSettings, connectorState } from '../connectors/connector.ts';
 import { allowAnyOrigin, requireAllowedOrigin } from '../http/cors.ts';
+import { homeValues } from '../pages/home.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
 import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
@@ -48,8 +49,8 @@ export async function resourceServer(
     proxies: settings.proxies,
     probeKeys: keyRing(settings, PROBE_PURPOSE),
     respondToError: respondToError(pages),
+    assets: pages.middleware,
   });
-  app.use(pages.middleware);
   const authentication = {
     addresses: settings,
     settings,
@@ -72,7 +73,7 @@ export async function resourceServer(
   metadataRoutes(router, settings, readConnector);
   router.get('/', async (ctx) => {
     if (!isVisit(ctx)) throw notFound();
-    await pages.render(ctx, 'home', { resourceUrl, account: `${authUrl}/account` });
+    await pages.render(ctx, 'home', homeValues(settings));
   });
   router.all('/connect/:connector/mcp', allowedOrigin, async (ctx) => {
     const connector = await readConnector(String(ctx.params.connector));

@@ -198,6 +198,6 @@ describe('The consent page', () => {
     expect(answer.status).to.be.within(400, 499);
     expect(answer.html).to.match(/revoked/);
     for (const { html } of [answer, requirePage(await browser.visit(url))])
-      expect(html).to.include('<h1>This connect link does not work</h1>');
+      expect(html).to.include('<h1>This connect link doesn’t work</h1>');
   });
 });

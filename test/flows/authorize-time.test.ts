@@ -23,8 +23,8 @@ describe('Lifetimes during authorization', () => {
     const answer = requirePage(await browser.submit(page, { decision: 'approve' }));
     expect(answer.status).to.be.within(400, 499);
     expect(isConsentPage(answer)).to.equal(false);
-    expect(answer.html).to.include('<h1>This page is out of date</h1>');
-    expect(answer.html).to.include('connect again from there');
+    expect(answer.html).to.include('<h1>This page has expired</h1>');
+    expect(answer.html).to.include('go back to the app and connect again');
   });
 
   it('a session is reused, except with prompt=login', async () => {

@@ -152,7 +152,7 @@ describe('Connecting in Chromium', function () {
   it('Chromium shows an error page and a page without access without a console message', async () => {
     const failed = await tab().goto(`${system.auth}/oauth/authorize?client_id=unknown`);
     expect(failed?.status()).to.equal(400);
-    expect(await tab().textContent('h1')).to.equal('This app is not known here');
+    expect(await tab().textContent('h1')).to.equal('App not recognized');
     await openSignIn(system, tab(), `${apps.local()}/callback`);
     await press(tab(), 'Alan Turing');
     await tab().getByRole('heading', { name: 'You may not use' }).waitFor();

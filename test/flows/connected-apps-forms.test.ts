@@ -68,7 +68,7 @@ describe('The forms of the connected apps page', () => {
         grant: grantIdOf(family),
       });
       expect(answer.status).to.equal(404);
-      expect(textOf(answer)).to.include('does not exist, or not any more');
+      expect(textOf(answer)).to.include('doesn’t exist or has been removed');
     }
     expect(await showGrant(system(), grantIdOf(family))).to.include({
       state: 'active',
@@ -87,11 +87,9 @@ describe('The forms of the connected apps page', () => {
     for (const page of [again, elsewhere]) {
       expect(page.status).to.equal(400);
       expect(textOf(page))
-        .to.include('This sign-in is over')
+        .to.include('This sign-in has expired')
         .and.not.match(/the app\b/);
-      expect(page.html).to.include(
-        '<a href="/account">Open the page of the apps you connected</a>',
-      );
+      expect(page.html).to.include('<a href="/account">Open your connected apps</a>');
     }
 
     const victim = openBrowser(system().origins);

@@ -55,7 +55,7 @@ describe('The connected apps page', () => {
     const choice = { decision: 'disconnect', grant: grantIdOf(family) };
     const page = await open(browser);
     const answer = await submitAccountForm(browser, page, choice);
-    expect(textOf(answer)).to.include('The app is disconnected.').and.include('You disconnected');
+    expect(textOf(answer)).to.include('App disconnected.').and.include('You disconnected');
     expect(answer.html).to.not.include(grantIdOf(family));
     await until(
       'the token to be refused',
@@ -79,7 +79,7 @@ describe('The connected apps page', () => {
     const lower = { decision: 'lower', grant: grantIdOf(family), level: 'analytics' };
     const page = await open(browser);
     const answer = await submitAccountForm(browser, page, lower);
-    expect(textOf(answer)).to.include('sees less from now on');
+    expect(textOf(answer)).to.include('Access reduced');
     await until(
       'the token to be refused',
       async () => !(await isAccepted(family.link, family.accessToken)),
@@ -101,9 +101,7 @@ describe('The connected apps page', () => {
     const answer = await submitAccountForm(browser, await open(browser), {
       decision: 'disconnect-all',
     });
-    expect(textOf(answer))
-      .to.include('All apps are disconnected')
-      .and.include('No app is connected');
+    expect(textOf(answer)).to.include('All apps disconnected').and.include('No apps connected');
     for (const family of own)
       expect((await present(family, family.refreshToken)).body.error).to.equal('invalid_grant');
     await expectAlive(other, other);
@@ -116,7 +114,7 @@ describe('The connected apps page', () => {
     advanceClock(120);
     await present(family, family.refreshToken);
     const page = await open(openBrowser(system().origins));
-    expect(textOf(page)).to.include('Session ended: the refresh token was used twice.');
+    expect(textOf(page)).to.include('refresh token was used twice');
   });
 
   it('the account page and consent share a session, whose id is rotated at each sign-in', async () => {
@@ -130,7 +128,7 @@ describe('The connected apps page', () => {
     expect(isConsentPage(requirePage(await first.visit(url)))).to.equal(true);
     const second = openBrowser(system().origins);
     await second.openConsent(url);
-    expect(textOf(requirePage(await second.visit(at())))).to.include('Apps you connected');
+    expect(textOf(requirePage(await second.visit(at())))).to.include('Connected apps');
     const sessionIn = ({ jar }: Browser) =>
       /gatehouse-session=([^;]+)/.exec(cookieHeader(jar, at()) ?? '')?.[1];
     const before = sessionIn(second);

@@ -45,9 +45,9 @@ describe('The console in Chromium', function () {
 
     await addCookies(page, browser.jar);
     await page.goto(account);
-    await page.getByRole('heading', { name: 'Front desk' }).waitFor();
+    await page.getByText('Front desk').waitFor();
     await press(page, 'Disconnect');
-    await page.getByText('The app is disconnected.').waitFor();
+    await page.getByText('App disconnected.').waitFor();
     const refused = await client.callTool('club_overview').then(
       () => 'answered',
       () => 'refused',

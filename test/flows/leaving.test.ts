@@ -136,7 +136,7 @@ describe('What ends when a person leaves', () => {
         advanceClock(25 * DAY);
         await expectWorking(person);
         expect((await person.openAccountPage()).html).to.include(
-          'You may not use this connect link',
+          'You don’t have access to this connect link',
         );
         expect(await person.refresh()).to.equal('invalid_grant');
         expect(await person.call()).to.equal('refused');
@@ -155,7 +155,7 @@ describe('What ends when a person leaves', () => {
         expect(await person.refresh()).to.equal('invalid_grant');
         expect(await person.call()).to.equal('refused');
         expect((await person.openAccountPage()).html).to.include(
-          'You may not use this connect link',
+          'You don’t have access to this connect link',
         );
         expect(await person.why()).to.deep.equal(['refused', 'not_entitled']);
       },
@@ -170,7 +170,7 @@ describe('What ends when a person leaves', () => {
         await expectWorking(person);
         const { html, signedOut } = await person.openAccountPage();
         expect(signedOut).to.equal(true);
-        expect(html).to.include('You are not signed in');
+        expect(html).to.include('You’re not signed in');
       },
     ],
     [
@@ -184,7 +184,7 @@ describe('What ends when a person leaves', () => {
         advanceClock(HOUR);
         expect(await person.refresh()).to.equal('invalid_grant');
         expect(await person.call()).to.equal('refused');
-        expect((await person.openAccountPage()).html).to.include('You are not signed in');
+        expect((await person.openAccountPage()).html).to.include('You’re not signed in');
         expect(await person.why()).to.deep.equal(['ended', 'identity_provider_ended']);
         expect(await person.audited()).to.deep.include(['grant_ended', 'identity_provider_ended']);
       },
@@ -198,7 +198,7 @@ describe('What ends when a person leaves', () => {
         await signOut(person);
         const { html, signedOut } = await person.openAccountPage();
         expect(signedOut).to.equal(true);
-        expect(html).to.include('You are not signed in');
+        expect(html).to.include('You’re not signed in');
         expect(await person.audited()).to.deep.include(['backchannel_logout', undefined]);
         await expectWorking(person);
       },
@@ -214,7 +214,7 @@ describe('What ends when a person leaves', () => {
           'refused',
           'invalid_grant',
         ]);
-        expect((await person.openAccountPage()).html).to.include('You are not signed in');
+        expect((await person.openAccountPage()).html).to.include('You’re not signed in');
         expect(await person.why()).to.deep.equal(['ended', 'identity_provider_ended']);
         expect(await person.audited()).to.deep.include.members([
           ['backchannel_logout', undefined],

@@ -149,7 +149,7 @@ describe('Rechecks at the identity provider', () => {
     }
     expect((await storedAccount(first)).recheck).to.equal(undefined);
     const page = requirePage(await first.browser.visit(`${system.auth}/account`));
-    expect(page.html, 'the provider refuses the sign-in').to.include('You are not signed in');
+    expect(page.html, 'the provider refuses the sign-in').to.include('You’re not signed in');
   });
 
   it('the account page says that the provider ended a connection', async () => {

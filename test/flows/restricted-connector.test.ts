@@ -290,7 +290,7 @@ describe('Connectors for some people', function () {
     await connected(connector, { sub: 'grace', groups: ['analysts'] });
     const { browser } = await signInAgain({ sub: 'grace', groups: [] });
     const page = requirePage(await browser.visit(`${system.auth}/account`));
-    expect(page.html).to.include('only for certain people, and you are not one of them any more');
+    expect(page.html).to.include('limited to certain people, and you’re no longer one of them');
   });
 
   it('RCN-03 before the sign-in, a restricted link answers like any other', async () => {

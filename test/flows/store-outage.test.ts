@@ -53,8 +53,8 @@ describe('A stalled store', () => {
     for (const { status, headers, html } of pages.map(requirePage)) {
       expect(status).to.equal(503);
       expect(Number(headers.get('retry-after'))).to.be.above(0);
-      expect(html).to.include('Try again in a moment').and.not.include('expired');
-      expect(html).to.include('Reference for support');
+      expect(html).to.include('Temporarily unavailable').and.not.include('expired');
+      expect(html).to.include('Support reference');
     }
     const console = requirePage(await browser.submit(people, { person: 'ada' }));
     expect(console.html).to.include('Ada Lovelace').and.include('All connectors');

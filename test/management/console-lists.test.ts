@@ -275,7 +275,7 @@ describe('the lists of the console', function () {
       const after = 'x'.repeat(501);
       const page = requirePage(await browser.visit(at(`/${list}?after=${after}`)));
       expect(page.status, list).to.equal(400);
-      expect(page.html).to.include('That cannot be used');
+      expect(page.html).to.include('This request isn’t valid');
     }
   });
 
@@ -294,7 +294,7 @@ describe('the lists of the console', function () {
       const fields = new URLSearchParams({ token: String(token?.value), id: 'unknown' });
       const answer = requirePage(await browser.post(page, new URL(at(path)), fields));
       expect(answer.status, path).to.equal(404);
-      expect(answer.html).to.include('There is nothing here');
+      expect(answer.html).to.include('Page not found');
     }
   });
 

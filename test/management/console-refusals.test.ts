@@ -17,7 +17,7 @@ describe('the console', function () {
       for (const browser of [theirs, mine]) {
         const { status, html } = requirePage(await browser.visit(callback));
         expect(status).to.equal(400);
-        expect(html).to.include('This sign-in is over');
+        expect(html).to.include('This sign-in has expired');
       }
       expect(theirs.jar.map(({ name }) => name)).not.to.include('gatehouse-console');
     });
@@ -33,7 +33,7 @@ describe('the console', function () {
       const page = requirePage(await browser.visit(answer));
       expect(page.status).to.equal(400);
       expect(page.html)
-        .to.include('The sign-in was not completed')
+        .to.include('You didn’t finish signing in')
         .and.include('<a href="/console">Open the console</a>')
         .and.not.match(/the app\b/);
     });
@@ -45,7 +45,7 @@ describe('the console', function () {
       for (const token of ['', 'x', formTokenIn(other)]) {
         const answer = await send(browser, page, '/connectors', { ...fields, token });
         expect(answer.status, token).to.equal(403);
-        expect(answer.html).to.include('That did not come from this page');
+        expect(answer.html).to.include('This form can’t be submitted');
       }
       const cookie = browser.jar.map(({ name, value }) => `${name}=${value}`).join('; ');
       const body = new URLSearchParams({ ...fields, token: formTokenIn(page) });
@@ -71,14 +71,14 @@ describe('the console', function () {
       const missing = await open(browser, '/connectors/AAAAAAAAAAAAAAAAAAAAAA');
       expect(missing.status).to.equal(404);
       expect(missing.html)
-        .to.include('There is nothing here')
+        .to.include('Page not found')
         .and.include('Open the console')
         .and.not.include('paste your connect link');
       const token = formTokenIn(page);
       const { id } = await createConnector(system());
       const kept = await send(browser, page, `/connectors/${id}/delete`, { token });
       expect(kept.status).to.equal(409);
-      expect(kept.html).to.include('It still works');
+      expect(kept.html).to.include('Can’t delete yet');
       const answer = await send(browser, page, '/connectors', { name: 'x', level: 'full', token });
       expect(answer.status).to.equal(400);
     });

@@ -46,7 +46,7 @@ describe('roles in the console', function () {
         const fields = { token: formTokenIn(page), id, name: 'Never', level: 'analytics' };
         const answer = await send(browser, page, form.replace('<id>', id), fields);
         expect(answer.status, `${form} as ${person}`).to.equal(403);
-        expect(answer.html).to.include('Your role does not allow this').and.include(`“${role}”`);
+        expect(answer.html).to.include('You don’t have permission').and.include(`“${role}”`);
       }
       expect(await readAudit(system())).to.deep.equal(before);
     }

@@ -11,7 +11,7 @@ const ENGLISH = FILES.get('en') ?? new Map();
 const LANGUAGES = ['de', 'en', 'es', 'fr', 'ja', 'pt'];
 
 /** No page shows them, or the page shows the description of the app's error. */
-const WITHOUT_TEXTS = ['forbidden_origin', 'invalid_request', 'misdirected_request'];
+const WITHOUT_TEXTS = ['forbidden_origin', 'invalid_request'];
 
 describe('the messages', () => {
   it('there are valid message files in six languages', () => {

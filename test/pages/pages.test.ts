@@ -120,7 +120,7 @@ describe('pages', () => {
     }
 
     for (const name of Object.keys(SAMPLES)) {
-      it(`COD-06 CON-05 the page has no script, no inline style, and no address on another host except its return link and install addresses (${name})`, async () => {
+      it(`COD-06 CON-05 the page has no script, no inline style, and no address on another host except its return link, install addresses and those of our own hosts (${name})`, async () => {
         const html = await (await fetch(`${server.url}/${name}`)).text();
         expect(html).not.to.match(/<script|<style|\sstyle=|\son\w+=/i);
         const addresses = ['src', 'href', 'action', 'formaction'].flatMap((key) =>
@@ -134,6 +134,8 @@ describe('pages', () => {
         ];
         const expected: Record<string, string[]> = {
           error: ['http://localhost:53682/callback'],
+          'error-of-another-host': ['http://localhost:3000/account'],
+          'home-in-development': ['http://localhost:3000/account', 'http://localhost:3002/console'],
           'connect-link': installs,
           'connect-link-hostile': installs,
         };

@@ -228,9 +228,9 @@ describe('Addresses that people open in a browser', () => {
         const headers = { accept: CHROMIUM };
         const hosted = await production.request('resource', { path, headers });
         expect(hosted.status).to.equal(401);
-        expect(hosted.body).to.include('Claude on the web').and.include('Claude Code');
+        expect(hosted.body).to.include('Claude (web').and.include('Claude Code');
         const local = await visit(connector.link);
-        expect(local.body).to.include('Claude Code').and.not.include('Claude on the web');
+        expect(local.body).to.include('Claude Code').and.not.include('Claude (web');
       });
 
       it('the pages of two connectors with one name, one of them restricted, differ in nothing but the link', async () => {
@@ -282,8 +282,8 @@ describe('Addresses that people open in a browser', () => {
         const cases: [string | undefined, number, string][] = [
           [revoked?.link, 410, 'This connect link was revoked'],
           [expiring.link, 410, 'This connect link has expired'],
-          [deleted?.link, 404, 'There is no such connect link'],
-          [unknown, 404, 'There is no such connect link'],
+          [deleted?.link, 404, 'Connect link not found'],
+          [unknown, 404, 'Connect link not found'],
         ];
         for (const [link = '', status, title] of cases) {
           const page = await visit(link);
@@ -372,7 +372,7 @@ describe('Addresses that people open in a browser', () => {
       for (const [host, base] of Object.entries(hosts())) {
         const page = await visit(`${base}/nothing`);
         expect([page.status, isPage(page)], host).to.deep.equal([404, true]);
-        expect(page.body, host).to.include('<h1>There is nothing here</h1>');
+        expect(page.body, host).to.include('<h1>Page not found</h1>');
         expectVary(page, 'Accept');
         await expectStyled(base, page);
         for (const accept of PROGRAMS) {
@@ -384,17 +384,35 @@ describe('Addresses that people open in a browser', () => {
       }
     });
 
+    it('at another host name, every page has its stylesheet and says which address to open', async () => {
+      for (const [name, base] of Object.entries(hosts())) {
+        const { port } = new URL(base);
+        const host = { host: `other.example:${port}` };
+        const open = (path: string, accept: string) =>
+          rawRequest(base, { path, headers: { ...host, accept } });
+        const page = await open('/nothing?code=canary', CHROMIUM);
+        expect([page.status, isPage(page)], name).to.deep.equal([421, true]);
+        expect(page.body).to.include(`<a class="button" href="${base}/nothing">`);
+        expect(page.body).to.not.include('canary');
+        const [, style = ''] = /<link rel="stylesheet" href="([^"]*)"/.exec(page.body) ?? [];
+        expect((await open(unescape(style), 'text/css')).status, name).to.equal(200);
+        expect((await open('//evil.example/%2e', CHROMIUM)).body).to.include(`href="${base}/"`);
+        const json = await open('/nothing', '*/*');
+        expect([json.status, isJson(json)], name).to.deep.equal([421, true]);
+      }
+    });
+
     it('the roots are pages in a browser, and JSON in a program', async () => {
       const { auth, resource, developmentIdp, management } = hosts();
       const expected: [base: string, status: number, text: string, json: number][] = [
-        [auth, 200, 'There is nothing to do here', 200],
-        [resource, 200, 'There is nothing to do here', 404],
-        [developmentIdp, 404, 'There is nothing here', 404],
+        [auth, 200, 'Start from your AI app', 200],
+        [resource, 200, 'Start from your AI app', 404],
+        [developmentIdp, 404, 'Page not found', 404],
       ];
       for (const [base, status, text, jsonStatus] of expected) {
         const page = await visit(`${base}/`);
         expect([page.status, isPage(page)], base).to.deep.equal([status, true]);
-        expect(page.body).to.include(`<h1>${text}</h1>`);
+        expect(page.body).to.include(text);
         expectVary(page, 'Accept');
         await expectStyled(base, page);
         const json = await ask(`${base}/`, '*/*');
@@ -410,7 +428,7 @@ describe('Addresses that people open in a browser', () => {
     it('without a console, the root of the management host says how to have one', async () => {
       const page = await production.request('management', { headers: { accept: CHROMIUM } });
       expect([page.status, isPage(page)]).to.deep.equal([404, true]);
-      expect(page.body).to.include('<h1>There is no console here</h1>');
+      expect(page.body).to.include('<h1>The console is off</h1>');
       const [, path = ''] = /<link rel="stylesheet" href="([^"]*)"/.exec(page.body) ?? [];
       expect((await production.request('management', { path: unescape(path) })).status).to.equal(
         200,
@@ -428,7 +446,7 @@ describe('Addresses that people open in a browser', () => {
 
     it('the root of the resource server leads to the connected apps', async () => {
       const { auth, resource } = hosts();
-      expect((await visit(`${resource}/`)).body).to.include(`<a href="${auth}/account">`);
+      expect((await visit(`${resource}/`)).body).to.include(`href="${auth}/account">`);
     });
 
     it('the management API and well-known addresses are JSON in a browser', async () => {

@@ -108,7 +108,7 @@ describe('A sign-in at an identity provider that refuses Gatehouse as a client',
       expect(page.status, describePage(page)).to.equal(500);
       expect(page.headers.get('retry-after')).to.equal(null);
       expect(page.html)
-        .to.include('Signing in is not set up correctly')
+        .to.include('Sign-in isn’t set up correctly')
         .and.include('administrator')
         .and.not.match(/wait a minute|invalid_client|secret/i);
       await until('the error to be logged', () => errorsIn(log).length > 0);
@@ -155,7 +155,7 @@ describe('A sign-in at an identity provider that refuses Gatehouse as a client',
       provider.setBehaviour(refusing(answer));
       const page = await signIn(newBrowser(), await startOfApp());
       expect(page.status, describePage(page)).to.equal(500);
-      expect(page.html).to.include('not set up correctly');
+      expect(page.html).to.include('set up correctly');
       await until('the error to be logged', () => errorsIn(log).length > 0);
       const [error] = errorsIn(log);
       expect(error?.message).to.include(logged);
@@ -179,22 +179,22 @@ describe('A sign-in at an identity provider that refuses Gatehouse as a client',
     }
     provider.setBehaviour(refusing({ status: 400, body: { error: 'invalid_grant' } }));
     const page = await signIn(newBrowser(), await startOfApp());
-    expect([page.status, page.html.includes('not completed')]).to.deep.equal([400, true]);
+    expect([page.status, page.html.includes('didn’t finish')]).to.deep.equal([400, true]);
   });
 
   const ANSWERS: Record<string, [status: number, says: string]> = {
-    unauthorized_client: [400, 'not set up correctly'],
-    invalid_client: [400, 'not set up correctly'],
-    invalid_scope: [400, 'not set up correctly'],
-    invalid_request: [400, 'not set up correctly'],
-    unsupported_response_type: [400, 'not set up correctly'],
-    redirect_uri_mismatch: [400, 'not set up correctly'],
+    unauthorized_client: [400, 'set up correctly'],
+    invalid_client: [400, 'set up correctly'],
+    invalid_scope: [400, 'set up correctly'],
+    invalid_request: [400, 'set up correctly'],
+    unsupported_response_type: [400, 'set up correctly'],
+    redirect_uri_mismatch: [400, 'set up correctly'],
     server_error: [503, 'Wait a minute'],
     temporarily_unavailable: [503, 'Wait a minute'],
-    access_denied: [400, 'was not completed'],
-    login_required: [400, 'was not completed'],
-    interaction_required: [400, 'was not completed'],
-    another_error: [400, 'was not completed'],
+    access_denied: [400, 'didn’t finish signing in'],
+    login_required: [400, 'didn’t finish signing in'],
+    interaction_required: [400, 'didn’t finish signing in'],
+    another_error: [400, 'didn’t finish signing in'],
   };
   for (const [error, [status, says]] of Object.entries(ANSWERS)) {
     it(`IDP-11 a callback with the error ${error} gets a page that says “${says}”`, async () => {
@@ -211,7 +211,7 @@ describe('A sign-in at an identity provider that refuses Gatehouse as a client',
       );
       const line = log.find(({ requestId }) => requestId === referenceIn(page));
       expect(JSON.stringify(line)).to.include(error);
-      expect(line?.['level']).to.equal(says.includes('completed') ? 30 : 50);
+      expect(line?.['level']).to.equal(says.includes('finish') ? 30 : 50);
       expect(JSON.stringify(line)).to.not.include('state=');
     });
   }
@@ -226,8 +226,8 @@ describe('A sign-in at an identity provider that refuses Gatehouse as a client',
       provider.setBehaviour(refusing(WRONG_SECRET));
       const browser = openBrowser([other.auth]);
       const page = await signIn(browser, new URL(`${other.auth}/account`));
-      expect(page.html).to.match(new RegExp(`Tell <bdi[^>]*>${CONTACT}`));
-      expect(page.html).to.not.include('connect link, or your administrator');
+      expect(page.html).to.match(new RegExp(`Contact <bdi[^>]*>${CONTACT}`));
+      expect(page.html).to.not.include('Contact your administrator or the person');
     } finally {
       await other.stop();
     }
@@ -266,7 +266,7 @@ describe('A sign-in at an identity provider that refuses Gatehouse as a client',
       );
       const refused = requirePage(await browser.visit(github.approve(toGithub)));
       expect(refused.status, describePage(refused)).to.equal(500);
-      expect(refused.html).to.match(/Signing in at .{0,60}GitHub.{0,60} is not set up correctly/);
+      expect(refused.html).to.match(/Sign-in with .{0,60}GitHub.{0,60} isn’t set up correctly/);
       await until('the error to be logged', () => errorsIn(lines).length > 0);
       expect(errorsIn(lines)[0]?.message).to.include('incorrect_client_credentials (no)');
       expect(errorsIn(lines)[0]?.requestId).to.equal(referenceIn(refused));

@@ -68,7 +68,7 @@ describe('A sign-in at a faulty identity provider', () => {
       provider.setBehaviour(behaviour(other.issuer));
       const page = requirePage(await visit(openBrowser([system.auth])));
       expect(page.status).to.equal(503);
-      expect(page.html).to.include('<h1>Signing in does not work just now</h1>');
+      expect(page.html).to.include('<h1>Sign-in is unavailable</h1>');
       expect(page.headers.get('retry-after')).to.match(/^\d+$/);
       expect(other.requests).to.deep.equal([]);
       await other.stop();
@@ -81,7 +81,7 @@ describe('A sign-in at a faulty identity provider', () => {
       provider.setBehaviour(behaviour(other.issuer));
       const page = requirePage(await visit(openBrowser([system.auth])));
       expect(page.status).to.equal(500);
-      expect(page.html).to.include('Signing in is not set up correctly');
+      expect(page.html).to.include('Sign-in isn’t set up correctly');
       expect(other.requests).to.deep.equal([]);
       await other.stop();
     });

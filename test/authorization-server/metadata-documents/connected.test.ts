@@ -94,7 +94,7 @@ describe('connected clients and the host of their metadata document', () => {
     advanceClock(120);
     const answer = requirePage(await browser.submit(page, { decision: 'approve' }));
     expect(answer.status).to.equal(400);
-    expect(describePage(answer)).to.include('This app is not known here');
+    expect(describePage(answer)).to.include('App not recognized');
   });
 });
 

@@ -61,7 +61,7 @@ describe('An upstream that is removed from the settings', () => {
     expect(gone.text).to.include('no longer configured; ask for a fresh one');
     const page = await fetch(link, { headers: { accept: 'text/html' } });
     expect(page.status).to.equal(410);
-    expect(await page.text()).to.include('<h1>This connect link does not work any more</h1>');
+    expect(await page.text()).to.include('<h1>This connect link no longer works</h1>');
     expect(gone.headers.get('www-authenticate')).to.equal(null);
     const metadata = link.replace('/connect/', '/.well-known/oauth-protected-resource/connect/');
     expect((await fetch(metadata)).status).to.equal(404);
