@@ -1,10 +1,14 @@
 // Clients in the store: registered clients, copies of client ID metadata documents, and revoked client ids.
+import { createHash } from 'node:crypto';
 import { KEEP, type Store } from '../store/store.ts';
 import { isListedDocument } from './document-hosts.ts';
-import { isAllowedApp, isBlocked, listRules } from './rules.ts';
+import { type App, isAllowedApp, isBlocked, listRules } from './rules.ts';
 
-/** In seconds since the epoch. `usedAt` is absent until the first consent, `allowedAt` until an administrator allows the client. */
-export type LastUse = { usedAt?: number; allowedAt?: number };
+/**
+ * In seconds since the epoch. `usedAt` is absent until the first consent, `allowedAt` until an administrator allows the client. `allowedAs` is
+ * the `appVersion` of the metadata document that was last allowed or approved by a person.
+ */
+export type LastUse = { usedAt?: number; allowedAt?: number; allowedAs?: string };
 
 /** Members of RFC 7591. */
 export type ClientMetadata = {
@@ -64,11 +68,28 @@ export function clientKind(id: string, { preRegistered }: ClientSettings): Clien
   return id.startsWith('https://') ? 'metadata-document' : 'self-registered';
 }
 
-/** Undefined if the client is unknown and not revoked. */
+/** Changes with the name and the set of redirect URIs, which are what people and administrators judge. */
+export function appVersion({ name = '', redirectUris }: App): string {
+  const judged = JSON.stringify([name, ...[...new Set(redirectUris)].sort()]);
+  return createHash('sha256').update(judged).digest('base64url');
+}
+
+export function documentVersion({
+  client_name: name,
+  redirect_uris: uris,
+}: ClientMetadata): string {
+  return appVersion({ ...(name === undefined ? {} : { name }), redirectUris: uris ?? [] });
+}
+
+/**
+ * Undefined if the client is unknown and not revoked. `stated` is what an authorization request knows of a metadata document: its state is that
+ * of this version, even if another process has stored a later one meanwhile.
+ */
 export async function findClient(
   store: Store,
   id: string,
   settings: ClientSettings,
+  stated?: App,
 ): Promise<Client | undefined> {
   const [known, revokedAt, rules] = await Promise.all([
     findMetadata(store, id, settings),
@@ -83,12 +104,13 @@ export async function findClient(
     ...(typeof name === 'string' ? { name } : {}),
     redirectUris: Array.isArray(redirectUris) ? redirectUris.map(String) : [],
   };
-  const isKnown = lastUsedAt !== undefined || known?.allowedAt !== undefined;
-  const waits = !isKnown && needsApproval(id, settings) && !isAllowedApp(rules, app);
+  const judged = stated ?? app;
+  const waits =
+    !isKnownVersion(known, judged) && needsApproval(id, settings) && !isAllowedApp(rules, app);
   return {
     ...app,
     kind: clientKind(id, settings),
-    state: stateOf(revokedAt, isBlocked(rules, app), waits),
+    state: stateOf(revokedAt, isBlocked(rules, app) || isBlocked(rules, judged), waits),
     ...(lastUsedAt === undefined ? {} : { lastUsedAt }),
     ...(revokedAt === undefined ? {} : { revokedAt }),
   };
@@ -99,10 +121,17 @@ export async function findClientRefusal(
   store: Store,
   id: string,
   settings: ClientSettings,
+  stated?: App,
 ): Promise<{ state: Exclude<ClientState, 'allowed'>; client: Client | undefined } | undefined> {
-  const client = await findClient(store, id, settings);
+  const client = await findClient(store, id, settings, stated);
   const state = client?.state ?? (needsApproval(id, settings) ? 'waiting' : 'allowed');
   return state === 'allowed' ? undefined : { state, client };
+}
+
+/** Whether the client was allowed or approved before. A metadata document that has changed since then is not known. */
+function isKnownVersion(known: LastUse | undefined, judged: App): boolean {
+  if (known?.usedAt === undefined && known?.allowedAt === undefined) return false;
+  return known.allowedAs === undefined || known.allowedAs === appVersion(judged);
 }
 
 function stateOf(revokedAt: number | undefined, blocked: boolean, waits: boolean): ClientState {
@@ -155,23 +184,28 @@ export async function revokeClient(store: Store, id: string, now: number): Promi
 }
 
 /**
- * Allows new connections; ended grants stay ended. True if the client was revoked or waited. `lifetime` in seconds: for how long the
- * approval is kept until the first connection.
+ * Allows new connections; ended grants stay ended. True for the one call that changed something. Of a metadata document, only the given name
+ * and redirect URIs are allowed. `lifetime` in seconds: for how long the approval is kept until the first connection.
  */
 export async function allowClient(
   store: Store,
-  { id, state }: Pick<Client, 'id' | 'state'>,
+  client: Client,
   { now, lifetime }: { now: number; lifetime: number },
 ): Promise<boolean> {
+  const { id } = client;
   const taken = await store.take<Revocation>(revocationKey(id));
   await store.removeMember(REVOKED, id);
-  const key = CLIENT_ID.test(id) ? clientKey(id) : documentKey(id);
-  let first = false;
-  await store.update<LastUse>(key, (record) => {
-    first = record !== undefined && record.allowedAt === undefined;
-    return first ? { value: { ...record, allowedAt: Math.floor(now) }, ttl: lifetime } : KEEP;
+  const isDocument = !CLIENT_ID.test(id);
+  const version = isDocument ? { allowedAs: appVersion(client) } : {};
+  let changed = false;
+  await store.update<LastUse>(isDocument ? documentKey(id) : clientKey(id), (record) => {
+    const isAllowed = record?.allowedAt !== undefined && record.allowedAs === version.allowedAs;
+    changed = record !== undefined && !isAllowed;
+    const allowed = { ...record, ...version, allowedAt: Math.floor(now) };
+    return changed ? { value: allowed, ttl: lifetime } : KEEP;
   });
-  return taken !== undefined || (state === 'waiting' && first);
+  if (changed) await listClient(store, 'allowed', id, { now, lifetime });
+  return taken !== undefined || changed;
 }
 
 /** Seconds since the epoch. Undefined if the client is not revoked. */
@@ -183,24 +217,31 @@ export async function revokedClients(store: Store): Promise<string[]> {
   return store.members(REVOKED);
 }
 
-/** Lists a client until its unused registration expires. `lifetime` of such a registration and `now` in seconds. */
-export async function listWaiting(
+/**
+ * Lists a client until the record about it expires. `now` in seconds, and `lifetime` of such a record: `unusedClient` for clients that wait,
+ * `usedClient` for clients that an administrator allowed.
+ */
+export async function listClient(
   store: Store,
+  list: ClientList,
   id: string,
   { now, lifetime }: { now: number; lifetime: number },
 ): Promise<void> {
-  await store.addMember(waitingKey(Math.floor(now / lifetime)), id, 2 * lifetime);
+  await store.addMember(listKey(list, Math.floor(now / lifetime)), id, 2 * lifetime);
 }
 
-/** The ids of clients that waited at some time within their lifetime. */
-export async function waitingClients(
+/** The ids of clients that waited, or were allowed, at some time within the lifetime. */
+export async function listedClients(
   store: Store,
+  list: ClientList,
   { now, lifetime }: { now: number; lifetime: number },
 ): Promise<string[]> {
   const period = Math.floor(now / lifetime);
-  const sets = [period - 1, period].map((each) => store.members(waitingKey(each)));
+  const sets = [period - 1, period].map((each) => store.members(listKey(list, each)));
   return (await Promise.all(sets)).flat();
 }
 
-/** One set per lifetime of an unused registration, so that old sets expire as a whole. */
-const waitingKey = (period: number) => `waiting-clients:${period}`;
+type ClientList = 'waiting' | 'allowed';
+
+/** One set per lifetime, so that old sets expire as a whole. */
+const listKey = (list: ClientList, period: number) => `${list}-clients:${period}`;

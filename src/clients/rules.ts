@@ -82,8 +82,12 @@ export function isBlocked(rules: readonly ClientRule[], app: App): boolean {
   });
 }
 
-/** Whether a rule allows each registration with this name and these destinations. */
+/**
+ * Whether a rule allows each registration with this name and these destinations. Never a metadata document: anybody can publish one with the
+ * name, and its host is not part of the rule.
+ */
 export function isAllowedApp(rules: readonly ClientRule[], app: App): boolean {
+  if (app.id?.startsWith('https://')) return false;
   const destinations = destinationsOf(app);
   return rules.some(
     (rule) =>

@@ -6,7 +6,7 @@ import {
   findClient,
   revokeClient as revokeRecord,
   revokedClients,
-  waitingClients,
+  listedClients,
 } from '../clients/clients.ts';
 import { destinationsOf, UNNAMED } from '../clients/rules.ts';
 import { endConnections } from '../connections/connections.ts';
@@ -47,7 +47,7 @@ export async function revokeClient(
   return { ...clientResource(await requireClient(management, id)), endedGrants };
 }
 
-/** `app` also allows later registrations of the same app. A metadata document is the same client whatever it contains. */
+/** `app` also allows later registrations of the same app. A metadata document waits again when its name or redirect URIs change. */
 export async function allowClient(
   management: ManagementContext,
   id: string,
@@ -58,11 +58,17 @@ export async function allowClient(
   if (client.state === 'blocked')
     throw new HttpError(409, 'client_blocked', 'a rule blocks this app: remove the rule first');
   if (app && client.kind === 'self-registered') await allowApp(management, client);
-  const first = await allowRecord(services.store, client, {
+  const changed = await allowRecord(services.store, client, {
     now: services.now(),
     lifetime: settings.lifetimes.usedClient,
   });
-  if (first) await record(management, 'client_allowed', id);
+  if (changed) {
+    const { name, redirectUris } = client;
+    await record(management, 'client_allowed', id, {
+      ...(name === undefined ? {} : { name }),
+      destinations: destinationsOf({ redirectUris }),
+    });
+  }
   // A client whose registration has expired is known only while it is revoked.
   const allowed = await findClient(services.store, id, settings.clients);
   const { revokedAt: _revokedAt, ...unknown } = { ...client, state: 'allowed' as const };
@@ -78,17 +84,24 @@ async function allowApp(management: ManagementContext, client: Client): Promise<
   await addClientRule(management, subject, 'client_allowed');
 }
 
-async function record({ services, by }: ManagementContext, event: string, clientId: string) {
-  await recordAudit(services, { event, clientId, by, outcome: 'done' });
+async function record(
+  { services, by }: ManagementContext,
+  event: string,
+  clientId: string,
+  details?: Record<string, unknown>,
+): Promise<void> {
+  const about = details ? { clientId, arguments: details } : { clientId };
+  await recordAudit(services, { event, ...about, by, outcome: 'done' });
 }
 
 async function knownIds({ settings, services }: ManagementContext): Promise<string[]> {
   const { store, now } = services;
-  const { refreshTokenAbsolute, unusedClient } = settings.lifetimes;
+  const { refreshTokenAbsolute, unusedClient, usedClient } = settings.lifetimes;
   const ids = await Promise.all([
     connectedClients(store, { lifetime: refreshTokenAbsolute, now: now() }),
     revokedClients(store),
-    waitingClients(store, { lifetime: unusedClient, now: now() }),
+    listedClients(store, 'waiting', { lifetime: unusedClient, now: now() }),
+    listedClients(store, 'allowed', { lifetime: usedClient, now: now() }),
   ]);
   return [...new Set(ids.flat())].sort();
 }

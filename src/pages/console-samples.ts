@@ -93,7 +93,12 @@ const LIST_SAMPLES: Record<string, ListSample> = {
       fields: [{ label: 'kind', code: 'self-registered', textKey: 'consent.appUnverified' }],
       actions: [
         { name: 'allowClient', action: '/console/clients/allow', id: 'def' },
-        { name: 'allowApp', action: '/console/clients/allow-app', id: 'def' },
+        {
+          name: 'allowApp',
+          action: '/console/clients/allow-app',
+          id: 'def',
+          rule: { name: 'Claude Code', destinations: ['loopback', `${LONG}.example.com`] },
+        },
       ],
     },
   ]),

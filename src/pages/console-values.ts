@@ -64,8 +64,13 @@ export type ConsoleField = {
   level?: string;
 };
 
-/** `name` is the key below `console.actions`. `id` is posted as `id`. */
-export type ConsoleAction = { name: string; action: string; id: string };
+/** `name` is the key below `console.actions`. `id` is posted as `id`. `rule` is what the action adds to the rules, and is shown beside it. */
+export type ConsoleAction = {
+  name: string;
+  action: string;
+  id: string;
+  rule?: { name: string; destinations: string[] };
+};
 
 /** `state` is the key below `console.states`. `isOk` means no attention needed. `textKey` is the key of the meaning of a code in `title`. */
 export type ConsoleItem = {

@@ -3,6 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
+import { openBrowser, requirePage } from '../support/browser.ts';
 import { connect, openConsent, registerClient } from '../support/connection.ts';
 import {
   type Connector,
@@ -23,6 +24,8 @@ import {
 
 const LOOPBACK = 'http://127.0.0.1:7070/callback';
 const HOSTED = 'https://app.partner.example/callback';
+/** The last one is the one that an administrator must not miss. */
+const MANY = [1, 2, 3, 4, 5, 6].map((nth) => `https://host${nth}.example/callback`);
 const DOCUMENT = 'https://documents.example.com/client.json';
 
 type Resource = { id: string; state: string; endedGrants: number; items: Resource[] };
@@ -94,6 +97,24 @@ onEachStore(
       expect(failed).to.include('409');
     });
 
+    it('DCR-10 the console shows each address of a waiting app, and beside the button the rule that it adds', async () => {
+      const { management, origins } = system();
+      const app = metadata('Many <hosts>', ...MANY, LOOPBACK);
+      const client = await registered(connector.link, app);
+      await open(client);
+      const browser = openBrowser([...origins, management]);
+      const list = `${management}/console/clients?state=waiting`;
+      const signIn = requirePage(await browser.visit(list));
+      const page = requirePage(await browser.submit(signIn, { person: 'ada' }));
+      for (const uri of MANY) expect(page.html).to.include(uri);
+      const shown = page.html
+        .split('<details')
+        .find((part) => part.includes('/clients/allow-app"') && part.includes(client.id));
+      for (const destination of [...MANY.map((uri) => new URL(uri).host), 'loopback'])
+        expect(shown).to.include(`<bdi>${destination}</bdi>`);
+      expect(shown).to.include('Many &lt;hosts&gt;');
+    });
+
     it('DCR-11 a blocked host ends its connections, and registration and authorization are refused until it is unblocked', async () => {
       const client = await registered(connector.link, metadata('Partner', HOSTED));
       await manage(system(), 'POST', '/clients/allow', { id: client.id });
@@ -159,7 +180,7 @@ onEachStore(
       await manage(system(), 'DELETE', `/client-rules/${block.id}`);
     });
   },
-  { file: { clients: { registration: 'approval', allowedRedirects: [HOSTED] } } },
+  { file: { clients: { registration: 'approval', allowedRedirects: [HOSTED, ...MANY] } } },
 );
 
 describe('The registration mode closed', () => {

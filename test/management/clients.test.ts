@@ -176,6 +176,21 @@ onEachStore(
         expect((await listGrants(system(), { client: client.id, state })).items).to.deep.equal([]);
     });
 
+    it('LOG-08 an app that is allowed although it did not wait is recorded once, with name and destinations, and listed', async () => {
+      const connector = await createConnector(system());
+      const { id } = await registerClient((await discover(connector.link)).server);
+      const before = (await list()).items.map((client) => client.id);
+      expect(before).to.not.include(id);
+      await change('allow', id);
+      await change('allow', id);
+      const items = (await readAudit(system())).filter(({ clientId }) => clientId === id);
+      expect(
+        items.map(({ event, arguments: details }) => [event, details]).slice(-1),
+      ).to.deep.equal([['client_allowed', { name: 'Test client', destinations: ['loopback'] }]]);
+      expect(items.filter(({ event }) => event === 'client_allowed')).to.have.length(1);
+      expect((await list()).items.map((client) => client.id)).to.include(id);
+    });
+
     it('an unknown client cannot be revoked or allowed', async () => {
       for (const name of ['revoke', 'allow'] as const) {
         expect(await change(name, 'nobody-we-know-anything-of').catch(String)).to.match(/ 404 /);

@@ -146,13 +146,16 @@ The same refresh token was used twice. Somebody else may have had a copy, so the
       'self-registered',
       time,
       'allowed',
+      'app.example.com',
     ]);
     expect(await done('client', 'show', CLIENT)).to.include('https://app.example.com/cb');
     expect(await done('client', 'revoke', CLIENT)).to.include(
       `Revoked An app (${CLIENT}): 1 grant was ended`,
     );
     expect(await done('client', 'show', CLIENT)).to.match(/revoked +since 20/);
-    expect(await done('client', 'allow', CLIENT)).to.include('Allowed An app');
+    expect(await done('client', 'allow', CLIENT))
+      .to.include('Allowed An app')
+      .and.include('app.example.com');
   });
 
   it('an unknown id exits with code 1 and wrong usage with code 2', async () => {

@@ -1,7 +1,7 @@
 // Client ID metadata documents (draft-ietf-oauth-client-id-metadata-document): fetched for new authorizations and stored for connected clients.
 import { setTimeout as delay } from 'node:timers/promises';
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
-import { documentKey, type StoredDocument } from '../../clients/clients.ts';
+import { documentKey, documentVersion, type StoredDocument } from '../../clients/clients.ts';
 import { isListedDocument } from '../../clients/document-hosts.ts';
 import type { RateLimit } from '../../http/rate-limits.ts';
 import { requestContext } from '../../http/request-context.ts';
@@ -190,8 +190,8 @@ export type DocumentCopies = {
   find: (url: string) => Promise<DocumentCopy | undefined>;
   /** `freshFor` in seconds, limited to 5 minutes at least and a day at most. */
   save: (document: ClientDocument, freshFor: number) => Promise<void>;
-  /** Call after consent and refreshes. */
-  touch: (url: string) => Promise<void>;
+  /** Call after consent, with the version of the document that the person approved, and after refreshes. */
+  touch: (url: string, version?: string) => Promise<void>;
 };
 
 export type DocumentCopy = StoredDocument<ClientDocument>;
@@ -230,9 +230,14 @@ export function documentCopies(
       const freshUntil = now() + Math.min(maxFresh, Math.max(MIN_FRESH_SECONDS, freshFor));
       await store.update<DocumentCopy>(documentKey(url), (earlier) => {
         const { usedAt, allowedAt } = earlier ?? {};
+        const isKnown = usedAt !== undefined || allowedAt !== undefined;
+        const allowedAs =
+          earlier?.allowedAs ??
+          (earlier && isKnown ? documentVersion(earlier.document) : undefined);
         const kept = {
           ...(usedAt === undefined ? {} : { usedAt }),
           ...(allowedAt === undefined ? {} : { allowedAt }),
+          ...(allowedAs === undefined ? {} : { allowedAs }),
         };
         return { value: { document, freshUntil, ...kept }, ttl: timeToLive(usedAt ?? allowedAt) };
       });

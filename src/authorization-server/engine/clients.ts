@@ -10,8 +10,11 @@ export type ClientLifetimes = { unusedClient: number; usedClient: number };
 
 export type Clients = {
   model: Partial<Adapter>;
-  /** Call after consent and refreshes. Extends the lifetime of the client's record, at most once a day. */
-  touch: (clientId: string) => Promise<void>;
+  /**
+   * Call after consent, with the `appVersion` that the person approved, and after refreshes. Extends the lifetime of the client's record, at most
+   * once a day.
+   */
+  touch: (clientId: string, version?: string) => Promise<void>;
 };
 
 const CACHE_SECONDS = 5;
@@ -22,7 +25,7 @@ export function registeredClients(
   store: Store,
   lifetimes: ClientLifetimes,
   now: () => number,
-  touchDocument: (url: string) => Promise<void>,
+  touchDocument: (url: string, version?: string) => Promise<void>,
   preRegistered: ReadonlySet<string>,
 ): Clients {
   const records = clientRecords<StoredClient<AdapterPayload>>(store, clientKey, lifetimes, {
@@ -53,9 +56,9 @@ export function registeredClients(
         records.drop(id);
       },
     },
-    async touch(id) {
+    async touch(id, version) {
       if (preRegistered.has(id)) return;
-      await (CLIENT_ID.test(id) ? records.touch(id) : touchDocument(id));
+      await (CLIENT_ID.test(id) ? records.touch(id) : touchDocument(id, version));
     },
   };
 }
@@ -66,8 +69,8 @@ export function secretDigest(secret: string): string {
 }
 
 export type ClientRecords<T extends LastUse> = CachedReader<T> & {
-  /** Extends the lifetime of a record, if it exists, at most once a day or once per tenth of a shorter lifetime. */
-  touch: (id: string) => Promise<void>;
+  /** Extends the lifetime of a record, if it exists, at most once a day or once per tenth of a shorter lifetime, and stores a new version. */
+  touch: (id: string, version?: string) => Promise<void>;
 };
 
 /** Reads records of registered clients or metadata documents through a cache. Their TTL depends on their last use. */
@@ -85,12 +88,18 @@ export function clientRecords<T extends LastUse>(
   const interval = Math.min(DAY_SECONDS, lifetimes.usedClient / 10);
   return {
     ...reader,
-    async touch(id) {
+    async touch(id, version) {
       const known = await reader.read(id);
-      if (!known || (known.usedAt !== undefined && now() - known.usedAt < interval)) return;
+      if (!known) return;
+      const isRecent = known.usedAt !== undefined && now() - known.usedAt < interval;
+      if (isRecent && (version === undefined || version === known.allowedAs)) return;
+      const allowed = version === undefined ? {} : { allowedAs: version };
       await store.update<T>(keyOf(id), (record) =>
         record
-          ? { value: { ...record, usedAt: Math.floor(now()) }, ttl: lifetimes.usedClient }
+          ? {
+              value: { ...record, ...allowed, usedAt: Math.floor(now()) },
+              ttl: lifetimes.usedClient,
+            }
           : KEEP,
       );
       reader.drop(id);

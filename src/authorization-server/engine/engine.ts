@@ -24,7 +24,7 @@ import {
   type DocumentFetching,
   FETCH_LIMITS,
 } from './client-metadata-documents.ts';
-import { registeredClients } from './clients.ts';
+import { type Clients, registeredClients } from './clients.ts';
 import { configuration } from './configuration.ts';
 import { INTERNET, requireAddressGuard } from './guarded-fetch.ts';
 import { grantEvents, logRefusals } from './events.ts';
@@ -53,7 +53,7 @@ export type Engine = {
   middleware: Koa.Middleware;
   redirectPolicy: RedirectPolicy;
   grantLifetimes: Lifetimes;
-  prolongClient: (id: string) => Promise<void>;
+  prolongClient: Clients['touch'];
   /** Resolves when all pending writes are done. */
   close: () => Promise<void>;
 };

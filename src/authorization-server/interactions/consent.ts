@@ -13,7 +13,13 @@ import {
   stepUpProblem,
 } from '../../accounts/step-up.ts';
 import { recordAudit } from '../../audit/audit.ts';
-import { findClientRefusal, listWaiting } from '../../clients/clients.ts';
+import {
+  appVersion,
+  type ClientState,
+  findClientRefusal,
+  listClient,
+} from '../../clients/clients.ts';
+import type { App } from '../../clients/rules.ts';
 import { connectLink, connectorIdOf } from '../../connectors/connect-link.ts';
 import { type Connector, isUsable, redeemerOf } from '../../connectors/connector.ts';
 import {
@@ -345,7 +351,7 @@ async function approve(
       grantId,
       { ...request, client, scopes },
     ),
-    engine.prolongClient(request.client.id),
+    engine.prolongClient(request.client.id, appVersion(request.stated)),
   ]);
   // A previous approval created the grant but did not finish the interaction: this one may only narrow it.
   if (
@@ -356,7 +362,8 @@ async function approve(
     return finishDenied(context, ctx, DENIED_DESCRIPTION);
   }
   // A concurrent revocation or block of the client may have listed its grants before this grant existed.
-  const clientRefusal = await findClientRefusal(store, request.client.id, settings.clients);
+  const { client: approved, stated } = request;
+  const clientRefusal = await findClientRefusal(store, approved.id, settings.clients, stated);
   if (clientRefusal) {
     const reason = clientRefusal.state === 'blocked' ? 'client_blocked' : 'client_revoked';
     await endGrant(store, grantId, reason, now());
@@ -389,6 +396,8 @@ type ConsentRequest = {
     name: string;
     kind: 'self-registered' | 'metadata-document' | 'pre-registered';
   };
+  /** What this request knows of the client; a metadata document may change meanwhile. */
+  stated: App;
   redirectUri: string;
   resource: string;
   connector: Connector;
@@ -418,7 +427,7 @@ async function requireConsentRequest(
     scope,
     dpop_jkt: dpopKey,
   } = interaction.params as Record<string, string>;
-  const [client, connector, account] = await Promise.all([
+  const [{ client, stated }, connector, account] = await Promise.all([
     requireClient(context, String(clientId), String(redirectUri)),
     requireConnector(context, String(resource)),
     requireAccount(context, interaction),
@@ -432,6 +441,7 @@ async function requireConsentRequest(
     : levelsUpTo(all, lowest(all, asked, connector.level, access.level));
   return {
     client,
+    stated,
     redirectUri: String(redirectUri),
     resource: String(resource),
     connector,
@@ -472,16 +482,16 @@ async function toolReader(
   return openedTools(settings.levels, upstream, catalog, now());
 }
 
-/** Checks the redirect URI again: the client may have changed since the authorization request. */
+/** Checks the redirect URI again: the client may have changed since the authorization request. What is checked here must be what is allowed. */
 async function requireClient(
   { settings, services, engine }: InteractionContext,
   id: string,
   redirectUri: string,
-): Promise<ConsentRequest['client']> {
-  const [client] = await Promise.all([
-    engine.provider().Client.find(id).catch(rethrowAsInvalidClient),
-    requireAllowedClient({ settings, services }, id),
-  ]);
+): Promise<Pick<ConsentRequest, 'client' | 'stated'>> {
+  const client = await engine.provider().Client.find(id).catch(rethrowAsInvalidClient);
+  const { clientName: name, redirectUris = [] } = client ?? {};
+  const stated = { id, ...(name === undefined ? {} : { name }), redirectUris };
+  await requireAllowedClient({ settings, services }, id, client && stated);
   if (!client) throw new HttpError(400, 'invalid_client', 'the app is no longer registered');
   if (!client.redirectUriAllowed(redirectUri) || isOwnOrigin(engine.redirectPolicy, redirectUri)) {
     throw new HttpError(400, 'invalid_redirect_uri', 'the app no longer has this redirect URI');
@@ -492,22 +502,41 @@ async function requireClient(
     : isIdentifiedByHost(id)
       ? 'metadata-document'
       : 'self-registered';
-  return { id, name: client.clientName ?? id, kind };
+  return { client: { id, name: name ?? id, kind }, stated };
 }
 
-/** Throws 403 `client_revoked`, `client_blocked` or ClientWaiting if an administrator does not allow the client. */
-export async function requireAllowedClient(
-  { settings, services: { store, now } }: Pick<InteractionContext, 'settings' | 'services'>,
+type ClientContext = Pick<InteractionContext, 'settings' | 'services'>;
+
+/** Call after sign-in. Throws 403 `client_revoked`, `client_blocked` or ClientWaiting if an administrator does not allow the client. */
+async function requireAllowedClient(
+  { settings, services: { store, now } }: ClientContext,
+  id: string,
+  stated: App | undefined,
+): Promise<void> {
+  const refusal = await findClientRefusal(store, id, settings.clients, stated);
+  if (!refusal) return;
+  throwIfEnded(refusal);
+  await listClient(store, 'waiting', id, { now: now(), lifetime: settings.lifetimes.unusedClient });
+  throw new ClientWaiting(id, stated?.name ?? refusal.client?.name ?? id);
+}
+
+/**
+ * Call before sign-in. Throws 403 `client_revoked` or `client_blocked`. A client that waits is listed only after somebody has signed in, so that
+ * others cannot fill the list.
+ */
+export async function refuseEndedClient(
+  { settings, services }: ClientContext,
   id: string,
 ): Promise<void> {
-  const refusal = await findClientRefusal(store, id, settings.clients);
-  if (!refusal) return;
-  if (refusal.state === 'blocked')
+  const refusal = await findClientRefusal(services.store, id, settings.clients);
+  if (refusal) throwIfEnded(refusal);
+}
+
+function throwIfEnded({ state }: { state: ClientState }): void {
+  if (state === 'blocked')
     throw new HttpError(403, 'client_blocked', 'an administrator has blocked this app');
-  if (refusal.state === 'revoked')
+  if (state === 'revoked')
     throw new HttpError(403, 'client_revoked', 'an administrator has revoked this app');
-  await listWaiting(store, id, { now: now(), lifetime: settings.lifetimes.unusedClient });
-  throw new ClientWaiting(id, refusal.client?.name ?? id);
 }
 
 /** The engine rejects a client that became invalid. Server faults are rethrown unchanged. */

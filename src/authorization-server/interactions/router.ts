@@ -18,7 +18,7 @@ import { ACCOUNT_PATH, isAccountLogin } from './account-session.ts';
 import {
   continueApproval,
   decideConsent,
-  requireAllowedClient,
+  refuseEndedClient,
   showConsent,
   stopApproval,
 } from './consent.ts';
@@ -47,7 +47,7 @@ export function interactions(context: InteractionContext): Koa.Middleware {
   router.get('/interaction/:uid', async (ctx) => {
     const interaction = await interactionOf(context, ctx);
     if (interaction.prompt.name === 'consent') return showConsent(context, ctx, interaction);
-    await requireAllowedClient(context, String(interaction.params.client_id));
+    await refuseEndedClient(context, String(interaction.params.client_id));
     return startSignIn(context.site, ctx, loginRequestOf(interaction));
   });
   router.post('/interaction/:uid', async (ctx) => {
@@ -78,20 +78,20 @@ function interactionOf({ engine }: InteractionContext, ctx: Koa.Context): Promis
 }
 
 function providerChoiceRoutes(router: Router, context: InteractionContext): void {
-  const requireAllowedInteraction = async (ctx: Koa.Context) => {
+  const requireOpenInteraction = async (ctx: Koa.Context) => {
     const interaction = await interactionOf(context, ctx);
-    await requireAllowedClient(context, String(interaction.params.client_id));
+    await refuseEndedClient(context, String(interaction.params.client_id));
     return interaction;
   };
   router.get('/interaction/:uid/sign-in', async (ctx) => {
     if (context.site.identityProviders.length < 2) throw notFound();
-    const interaction = await requireAllowedInteraction(ctx);
+    const interaction = await requireOpenInteraction(ctx);
     return showProviderChoice(context.site, ctx, loginRequestOf(interaction));
   });
   router.post('/interaction/:uid/sign-in', async (ctx) => {
     requireSameOrigin(ctx, context.settings.authUrl);
     const { provider } = await readForm(ctx);
-    const interaction = await requireAllowedInteraction(ctx);
+    const interaction = await requireOpenInteraction(ctx);
     return startSignInAt(context.site, ctx, loginRequestOf(interaction), provider);
   });
 }

@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
 import { CLIENT_STATES, type ClientState } from '../../clients/clients.ts';
+import { destinationsOf } from '../../clients/rules.ts';
 import { allItems, ManagementError } from '../api/client.ts';
 import type {
   BlockResource,
@@ -23,7 +24,8 @@ revoke the connector instead.
 ${EXAMPLES}`;
 
 const ALLOW_HELP = `
-Without --app, this allows one registration, or one metadata document. Many apps register anew each time; --app also
+Without --app, this allows one registration, or one metadata document with its present name and redirect URIs: it waits
+again when they change. Many apps register anew each time; --app also
 allows later registrations with the same name and no other redirect hosts. A name is only a claim: every program on a
 person's computer can register the name of an app whose redirect URIs are on that computer.
 ${EXAMPLES}`;
@@ -84,7 +86,7 @@ export function addClientCommands(program: Command, { openClient, print }: Termi
     .action(async (text: string, { app }: { app?: true }) => {
       const api = openClient();
       const id = await resolveClient(api, text);
-      print(await api.allowClient({ body: { id, app } }), allowedText);
+      print(await api.allowClient({ body: { id, app } }), (allowed) => allowedText(allowed, app));
     });
   addRuleCommands(client, openClient, print);
 }
@@ -164,14 +166,15 @@ function removedText(rule: ClientRuleResource): string {
 function listText({ items }: { items: ClientResource[] }, state?: ClientState): string {
   if (items.length === 0)
     return state ? `There are no ${state} apps.` : 'Nobody has connected an app yet.';
-  const rows = items.map(({ id, name, kind, lastUsedAt, state }) => [
+  const rows = items.map(({ id, name, kind, lastUsedAt, state, redirectUris }) => [
     id,
     name ?? '-',
     kind,
     lastUsedAt ? minute(lastUsedAt) : '-',
     state,
+    hostsText(redirectUris),
   ]);
-  return table(['ID', 'NAME', 'KIND', 'LAST USED', 'STATE'], rows);
+  return table(['ID', 'NAME', 'KIND', 'LAST USED', 'STATE', 'REDIRECT HOSTS'], rows);
 }
 
 function detailsText(client: ClientResource): string {
@@ -193,6 +196,13 @@ function revokedText({ id, name, endedGrants }: RevokedClientResource): string {
   gatehouse client allow ${quoted(id)}`;
 }
 
-function allowedText({ id, name }: ClientResource): string {
-  return `Allowed ${plain(name ?? id)} (${plain(id)}). People can connect it. Ended grants are not restored.`;
+function allowedText({ id, name, kind, redirectUris }: ClientResource, app?: true): string {
+  const hosts = hostsText(redirectUris);
+  const rule = `\nEach app that registers with the name ${quoted(name ?? id)} and no other redirect hosts is allowed too.`;
+  return `Allowed ${plain(name ?? id)} (${plain(id)}) with the redirect hosts ${plain(hosts)}. People can connect it. Ended grants are not restored.${app && kind === 'self-registered' ? rule : ''}`;
+}
+
+/** All of them: the last one may be the one that matters. */
+function hostsText(redirectUris: string[]): string {
+  return destinationsOf({ redirectUris }).join(', ') || '-';
 }

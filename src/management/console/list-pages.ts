@@ -3,6 +3,7 @@ import { findAccount } from '../../accounts/accounts.ts';
 import { verifiedEmailOf } from '../../accounts/account.ts';
 import type { AuditItem } from '../../audit/audit.ts';
 import { CLIENT_STATES } from '../../clients/clients.ts';
+import { destinationsOf } from '../../clients/rules.ts';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { findConnector } from '../../connectors/connectors.ts';
 import type { ViewValues } from '../../pages/pages.ts';
@@ -149,7 +150,8 @@ const clients: List<ClientResource> = {
     fields: [
       codeField('id', id),
       { label: 'kind', code: kind, textKey: CLIENT_KIND_TEXTS[kind] },
-      ...redirectUris.slice(0, 5).map((uri) => codeField('redirect', uri)),
+      // All of them: an administrator must see what is allowed. An app cannot register more than 20.
+      ...redirectUris.map((uri) => codeField('redirect', uri)),
       ...dateFields('lastUsed', lastUsedAt),
       ...dateFields('ended', revokedAt),
     ],
@@ -157,6 +159,9 @@ const clients: List<ClientResource> = {
       name: CLIENT_ACTIONS[action],
       action: `${CONSOLE_PATH}/clients/${action}`,
       id,
+      ...(action === 'allow-app'
+        ? { rule: { name: name ?? id, destinations: destinationsOf({ redirectUris }) } }
+        : {}),
     })),
   }),
   actions: {
