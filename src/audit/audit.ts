@@ -15,7 +15,7 @@ export type AuditItem = {
   /** Who made a change in management: `key:<name>`, or `account:<id>` in the console. Earlier items have the account id alone, or nothing for the key. */
   by?: string | undefined;
   tool?: string;
-  /** Those of a call, or details of another event. `{bytes, sha256}` of the JSON if it is larger than 4 kB. */
+  /** Those of a call, or details of another event. `{bytes, sha256}` of the JSON for a refused call, or if it is larger than 4 kB. */
   arguments?: unknown;
   outcome: string;
   reason?: string;
@@ -73,10 +73,17 @@ function truncated(item: Partial<AuditItem>): Partial<AuditItem> {
 }
 
 function truncatedArguments(given: unknown): unknown {
+  const digest = digestOf(given);
+  return digest.bytes <= MAX_ARGUMENTS_BYTES ? given : digest;
+}
+
+/** Returns the length and the hash of the JSON, which identify arguments that are too long or useless to store. */
+export function digestOf(given: unknown): { bytes: number; sha256: string } {
   const json = JSON.stringify(given);
-  const bytes = Buffer.byteLength(json);
-  if (bytes <= MAX_ARGUMENTS_BYTES) return given;
-  return { bytes, sha256: createHash('sha256').update(json).digest('hex') };
+  return {
+    bytes: Buffer.byteLength(json),
+    sha256: createHash('sha256').update(json).digest('hex'),
+  };
 }
 
 export async function readAudit(store: Store, range: Range): Promise<Entry<AuditItem>[]> {

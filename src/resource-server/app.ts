@@ -160,7 +160,7 @@ async function openMcpHandlers(
       productName,
       levels,
       version,
-      audit: callAuditor(services),
+      audit: callAuditor(services, services.store.openCounter),
       logger,
     });
     return { ...sample, serving: () => sample, discover: async () => undefined };

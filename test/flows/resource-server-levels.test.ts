@@ -2,6 +2,7 @@
 import { expect } from 'chai';
 import { type Level } from '../../src/permission-levels.ts';
 import { LEVELS } from '../support/levels.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { createConnector, readAudit } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { call, callTool, type RpcResponse } from '../support/mcp.ts';
@@ -32,6 +33,7 @@ function structured({ status, rpc, text }: RpcResponse): Record<string, unknown>
 
 describe('Permission levels of tool calls', () => {
   const system = useSystem();
+  afterEach(restoreClock);
 
   async function connectAt(level: Level, ceiling: Level = 'full') {
     return connect(system(), await createConnector(system(), { level: ceiling }), { level });
@@ -112,7 +114,7 @@ describe('Permission levels of tool calls', () => {
     const given: [string, Record<string, unknown>][] = [
       ['club_overview', {}],
       ['payment_details', { memberId }],
-      ['payment_details', { memberId: 'nobody' }],
+      ['payment_details', { memberId: 'M9999' }],
     ];
     for (const [n, [tool, sent]] of given.entries()) {
       await callTool(link, accessToken, tool, sent);
@@ -123,6 +125,31 @@ describe('Permission levels of tool calls', () => {
       expect(items.at(-1)).to.have.all.keys(members.split(' '));
       expect(items.at(-1)?.time).to.match(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
     }
+  });
+
+  it('DOS-02 of refused calls with full the audit log has 30 a minute, without their arguments, and every allowed call', async () => {
+    const { link, accessToken, client } = await connectAt('full');
+    const recorded = async () =>
+      (await readAudit(system())).filter(
+        ({ event, clientId }) => event === 'call' && clientId === client.id,
+      );
+    const junk = { junk: 'x'.repeat(3000) };
+    const refused = ['no_such_tool', 'payment_details'];
+    for (let n = 0; n < 40; n += 1) await callTool(link, accessToken, refused[n % 2] ?? '', junk);
+    await callTool(link, accessToken, 'club_overview');
+    const items = await recorded();
+    const outcomes = items.map(({ outcome }) => outcome);
+    expect(outcomes).to.deep.equal([
+      ...Array.from({ length: 30 }, () => 'refused'),
+      'refused_unrecorded',
+      'allowed',
+    ]);
+    expect(items.at(-1)?.arguments).to.deep.equal({});
+    for (const { arguments: given } of items.slice(0, -1))
+      expect(given).to.have.all.keys('bytes', 'sha256');
+    advanceClock(61);
+    await callTool(link, accessToken, 'no_such_tool', junk);
+    expect((await recorded()).at(-1)?.outcome).to.equal('refused');
   });
 
   it('calls below full are not audited', async () => {

@@ -100,14 +100,14 @@ describe('The level of a minted token', () => {
       (await readAudit(system())).filter(
         ({ event, clientId }) => event === 'call' && clientId === client,
       );
-    for (const [count, tool] of ['club_overview', 'payment_details', 'no_such_tool'].entries()) {
-      await callTool(addressOf(system()), token, tool, { memberId: 'nobody' });
+    for (const [count, tool] of ['payment_details', 'member_visits'].entries()) {
+      await callTool(addressOf(system()), token, tool, { memberId: 'M9999' });
       const items = await calls();
       expect(items).to.have.length(count + 1);
       expect(items.at(-1)).to.deep.include({
         account: client,
         tool,
-        arguments: { memberId: 'nobody' },
+        arguments: { memberId: 'M9999' },
         outcome: 'allowed',
       });
     }

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { isRecorded, type Level, type Levels } from '../../permission-levels.ts';
 import type { Caller } from '../authenticate.ts';
 import { authorize, denialText } from '../authorize.ts';
-import { type AuditCall, AUDIT_FAILED } from '../call-audit.ts';
+import { type AuditCall, type AuditedCall, AUDIT_FAILED } from '../call-audit.ts';
 import { redact } from './redact.ts';
 import { type Tool, ToolError, TOOLS } from './tools.ts';
 
@@ -33,30 +33,28 @@ export async function callTool(
   params: CallToolRequestParams,
 ): Promise<CallToolResult> {
   const { name, arguments: given = {} } = params;
-  if (isRecorded(options.levels, caller.level)) await auditCall(options, caller, name, given);
   const tool = TOOLS.find((candidate) => candidate.name === name);
-  if (!tool) {
+  const decision = tool && authorize(options.levels, caller, tool.level);
+  const input = tool?.input.safeParse(given);
+  if (isRecorded(options.levels, caller.level)) {
+    const outcome = decision === 'allowed' && input?.success ? 'allowed' : 'refused';
+    await auditCall(options, { caller, tool: name, arguments: given, outcome });
+  }
+  if (!tool || !decision || !input) {
     const message = 'There is no tool of this name. Call tools/list for the names.';
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
   }
-  const decision = authorize(options.levels, caller, tool.level);
   if (decision !== 'allowed')
     return toolError(
       denialText(options.productName, caller, { tool: name, level: tool.level }, decision),
     );
-  const input = tool.input.safeParse(given);
   if (!input.success) return toolError(invalidArguments(input.error));
   return toolResult(runTool(options, tool, input.data), caller.level);
 }
 
-async function auditCall(
-  { audit, onError }: CallOptions,
-  caller: Caller,
-  tool: string,
-  given: unknown,
-): Promise<void> {
+async function auditCall({ audit, onError }: CallOptions, call: AuditedCall): Promise<void> {
   try {
-    await audit({ caller, tool, arguments: given, outcome: 'allowed' });
+    await audit(call);
   } catch (error) {
     onError?.(error);
     throw new ProtocolError(ProtocolErrorCode.InternalError, AUDIT_FAILED);

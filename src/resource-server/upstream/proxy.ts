@@ -90,7 +90,7 @@ export function openUpstreamProxy(
     productName: settings.productName,
     services,
     send: senderTo(url, pool),
-    audit: callAuditor(services),
+    audit: callAuditor(services, store.openCounter),
     activeRequests,
     concurrency: concurrencyLimiter(upstream.openCalls),
     rules: currentRules(levels, upstream, () => usableTools(discovery.catalog(), now())),

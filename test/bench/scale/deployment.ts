@@ -5,7 +5,7 @@ import { Agent } from 'node:http';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { parse } from 'yaml';
-import type { Store } from '../../../src/store/store.ts';
+import type { OpenedStore } from '../../../src/store/open.ts';
 import { openSystemStore } from '../../support/system-store.ts';
 import { startRedis } from '../../support/redis-server.ts';
 import { openClient, type BenchClient } from '../client.ts';
@@ -17,7 +17,7 @@ export type Deployment = Gatehouse & {
   /** The person who connects through the real flow. */
   client: BenchClient;
   redis: Redis;
-  store: Store;
+  store: OpenedStore;
   secret: string;
   stop(): Promise<void>;
 };

@@ -3,7 +3,7 @@ import type { Redis } from 'ioredis';
 import { createConnector } from '../../../src/connectors/connectors.ts';
 import { callAuditor } from '../../../src/resource-server/call-audit.ts';
 import { auditServices } from '../../support/audit-services.ts';
-import type { Store } from '../../../src/store/store.ts';
+import type { OpenedStore } from '../../../src/store/open.ts';
 import { usedMemory } from './inventory.ts';
 import type { Effort } from './options.ts';
 import type { Pattern } from './people.ts';
@@ -13,13 +13,13 @@ export type OtherSizes = { connector: number; recordedCall: number; connections:
 
 export async function measureOtherSizes(
   redis: Redis,
-  store: Store,
+  store: OpenedStore,
   { account, grant }: Pattern,
   { samples }: Effort,
 ): Promise<OtherSizes> {
   const now = () => Date.now() / 1000;
   const wanted = { name: 'Club figures', level: 'operations' } as const;
-  const record = callAuditor(auditServices(store, now()));
+  const record = callAuditor(auditServices(store, now()), store.openCounter);
   const caller = {
     accountId: account.id,
     clientId: grant.grant.clientId,
