@@ -31,7 +31,7 @@ describe('The startup message', () => {
     const { auth, resource, management, origins } = place.facts;
     const message = await messageWith();
     for (const url of [auth, resource, management, ...origins]) expect(message).to.include(url);
-    expect(message).to.match(/Connect link "first"/);
+    expect(message).to.match(/Connect link "Sample club"/);
     expect(message).to.include(`${management}/console (sign in as Ada Lovelace)\n`);
   });
 
@@ -112,7 +112,7 @@ describe('The startup message', () => {
 
     it('a link is created if those in the store are for other levels', async () => {
       place = await createDeployment();
-      expect(await messageWith()).to.include('Connect link "first" (operations): ');
+      expect(await messageWith()).to.include('Connect link "Sample club" (operations): ');
       const file = {
         levels: [{ id: 'one' }],
         entitlements: [{ match: { subject: 'ada' }, level: 'one' }],

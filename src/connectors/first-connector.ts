@@ -1,4 +1,4 @@
-// Development starts with a connector, named after the MCP server, so that there is a link to paste.
+// Development starts with a connector, named after the MCP server or the sample, so that there is a link to paste.
 import type { Store } from '../store/store.ts';
 import { type Connector, type ConnectorSettings, connectorState } from './connector.ts';
 import { highestLevel, type Level } from '../permission-levels.ts';
@@ -21,7 +21,7 @@ export async function firstConnector(
     return createConnector(
       store,
       {
-        name: upstream?.name ?? 'first',
+        name: upstream?.name ?? SAMPLE_NAME,
         level: firstLevel(settings),
         ...(upstream ? { upstream: upstream.id } : {}),
       },
@@ -29,6 +29,9 @@ export async function firstConnector(
     );
   return all.find(({ state }) => state === 'active')?.connector;
 }
+
+/** Read on the consent page: "Connect Claude to Sample club?" */
+const SAMPLE_NAME = 'Sample club';
 
 /** That of an upstream opens every tool: most of them need the highest level unless the settings say otherwise. */
 function firstLevel({ levels, upstreams }: ConnectorSettings): Level {
