@@ -72,11 +72,18 @@ export function isValidSince({ disabledAt, overBefore = 0 }: Account, madeAt: nu
   return disabledAt === undefined && madeAt >= overBefore;
 }
 
-/** Whether a session that a sign-in of this time (seconds since the epoch) opened is still valid. */
-export function isSessionValid(account: Account, signedInAt: number): boolean {
+/**
+ * Whether a session that a sign-in of this time (seconds since the epoch) opened is still valid. `startedAt` is later if the session was opened
+ * after sessions of that second had ended.
+ */
+export function isSessionValid(
+  account: Account,
+  signedInAt: number,
+  startedAt = signedInAt,
+): boolean {
   const { sessionsOverBefore = 0, endedSignIns } = account;
-  const isEnded = signedInAt < sessionsOverBefore || endedSignIns?.includes(signedInAt) === true;
-  return !isEnded && isValidSince(account, signedInAt);
+  const isEnded = startedAt < sessionsOverBefore || endedSignIns?.includes(signedInAt) === true;
+  return !isEnded && isValidSince(account, startedAt);
 }
 
 /** Sessions of this second end too, because a sign-in may have preceded. */

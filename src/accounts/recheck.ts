@@ -36,6 +36,22 @@ export function isRecheckOverdue(account: Rechecked, interval: number, now: numb
   return sinceAnswer(account, now) >= 2 * interval;
 }
 
+/**
+ * Whether a browser session of this sign-in still counts. It ends once the provider has not described the person for the interval, so that
+ * somebody who left cannot use an open session: signing in again asks the provider.
+ */
+export function isSessionRecent(
+  settings: Pick<Settings, 'identityProviders'>,
+  account: Account,
+  signedInAt: number,
+  now: number,
+): boolean {
+  const interval = recheckIntervalOf(settings, account);
+  const { recheck } = account;
+  const answeredAt = Math.max(signedInAt, recheck?.answeredAt ?? account.signedInAt);
+  return interval === undefined || now - answeredAt < interval;
+}
+
 /** Whether the person must sign in again, because there is nothing to ask the provider with. */
 export function needsSignIn(account: Rechecked, interval: number, now: number): boolean {
   return account.recheck?.token === undefined && isRecheckDue(account, interval, now);

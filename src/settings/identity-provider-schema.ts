@@ -112,7 +112,7 @@ const properties = {
     .optional()
     .meta({
       description:
-        'Fetch the claims of a person again when an app refreshes its token, at most this often, at least `1m`. Entitlements follow, and connections end when the provider no longer accepts the person. Adds `offline_access` to `scopes` and stores the refresh token, encrypted ([details](leaving.md#recheck)).',
+        'Fetch the claims of a person again when an app refreshes its token, at most this often, at least `1m`. Entitlements follow, and connections end when the provider no longer accepts the person. Sessions of browsers, including the console, last no longer than this without such an answer. Adds `offline_access` to `scopes` and stores the refresh token, encrypted ([details](leaving.md#recheck)).',
       defaultText: 'off',
     }),
   stepUp: stepUpSchema

@@ -218,6 +218,11 @@ describe('A logout token', () => {
     expect([await statusOf(one), await statusOf(two)]).to.deep.equal(['signed out', 'signed in']);
     expect((await logout('example', { sub: 'administrator' })).status).to.equal(200);
     expect(await statusOf(two)).to.equal('signed out');
+    // Within the second of that logout, if the clock allows.
+    const three = await signInToConsole('console-three');
+    expect(await statusOf(three)).to.equal('signed in');
+    expect((await logout('example', { sid: 'console-three' })).status).to.equal(200);
+    expect(await statusOf(three)).to.equal('signed out');
   });
 
   it('BCL-04 with backchannelLogout: connections, a token with sub also ends the connections of the person', async () => {

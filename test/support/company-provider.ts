@@ -136,7 +136,10 @@ async function configuration(
       {
         client_id: OPENID_CLIENT.clientId,
         client_secret: OPENID_CLIENT.clientSecret,
-        redirect_uris: ['http://localhost/interaction/callback'],
+        redirect_uris: [
+          'http://localhost/interaction/callback',
+          'http://127.0.0.1/console/callback',
+        ],
         application_type: 'native',
         grant_types: ['authorization_code', 'refresh_token'],
         id_token_signed_response_alg: 'ES256',

@@ -2,6 +2,7 @@
 import type { JWK } from 'jose';
 import type { Adapter, Configuration, KoaContextWithOIDC } from 'oidc-provider';
 import { type Account, isSessionValid } from '../../accounts/account.ts';
+import { isSessionRecent } from '../../accounts/recheck.ts';
 import { highestLevelIn, levelIds, type Levels, OFFLINE_ACCESS } from '../../permission-levels.ts';
 import type { App } from '../../clients/rules.ts';
 import { CLIENT_AUTH_METHODS, ENDPOINTS, JWT_BEARER } from '../metadata.ts';
@@ -44,7 +45,7 @@ export const COOKIE = { signed: true, httpOnly: true, sameSite: 'lax', overwrite
 
 export function configuration(
   settings: Settings,
-  { pages, keys, store }: Services,
+  { pages, keys, store, now }: Services,
   options: ConfigurationOptions,
 ): Configuration {
   const { createTokenValue, documents } = options;
@@ -108,7 +109,9 @@ export function configuration(
     findAccount: mapStoreErrors(async (_ctx: unknown, id: string) => {
       const account = await options.readAccount(id);
       if (!account || account.disabledAt !== undefined) return undefined;
-      const hasSession = (signedInAt: number) => isSessionValid(account, signedInAt);
+      const hasSession = (signedInAt: number) =>
+        isSessionValid(account, signedInAt) &&
+        isSessionRecent(settings, account, signedInAt, now());
       return { accountId: id, claims: () => ({ sub: id }), hasSession };
     }),
     loadExistingGrant: async (ctx) => {

@@ -1,6 +1,7 @@
 // Sign-in to the account page, outside of any interaction. The session is the engine's.
 import type Koa from 'koa';
 import { type Account, isSessionValid } from '../../accounts/account.ts';
+import { isSessionRecent } from '../../accounts/recheck.ts';
 import { findAccount } from '../../accounts/accounts.ts';
 import { hostCookieName } from '../../http/cookies.ts';
 import { HttpError } from '../../http/errors.ts';
@@ -39,7 +40,11 @@ export async function findAccountSession(
   if (accountId === undefined || loginTs === undefined || session.past(settings.lifetimes.session))
     return undefined;
   const account = await findAccount(services.store, accountId);
-  return account && isSessionValid(account, loginTs) ? { account, sessionUid: uid } : undefined;
+  const isValid =
+    account &&
+    isSessionValid(account, loginTs) &&
+    isSessionRecent(settings, account, loginTs, services.now());
+  return isValid ? { account, sessionUid: uid } : undefined;
 }
 
 /** Redirects to the identity provider or shows the provider choice. `switch` asks for another account. */

@@ -4,6 +4,7 @@ import type Koa from 'koa';
 import { errors } from 'oidc-provider';
 import type { Account } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
+import { isSessionRecent } from '../../accounts/recheck.ts';
 import { type Access, accessThrough } from '../../accounts/entitlement.ts';
 import {
   type Authentication,
@@ -149,12 +150,34 @@ export async function decideConsent(
       return switchAccount(context, ctx, interaction);
     case 'approve':
       if (isChanged || refusal) return showConsent(context, ctx, interaction, true);
+      if (!isSignInRecent(context, request)) return signInAgain(context, ctx, interaction, request);
       return requireOfferedLevel(request, form.level).needsSignIn
         ? startStepUp(context, ctx, interaction, request, form)
         : approve(context, ctx, interaction, request, form);
     default:
       throw new HttpError(400, 'invalid_request', 'choose one of the buttons on the page');
   }
+}
+
+function isSignInRecent(
+  { settings, services }: InteractionContext,
+  { account }: ConsentRequest,
+): boolean {
+  return isSessionRecent(settings, account, account.signedInAt, services.now());
+}
+
+/** For a page that was open for longer than the identity provider's last answer counts. The person sees it again after the sign-in. */
+function signInAgain(
+  { settings, site }: InteractionContext,
+  ctx: Koa.Context,
+  interaction: Interaction,
+  { account }: ConsentRequest,
+): Promise<void> {
+  const { parameters, ...loginRequest } = loginRequestOf(interaction);
+  const { prompt: _switch, ...others } = parameters;
+  const provider = providerOf(settings, account);
+  const request = { ...loginRequest, parameters: others };
+  return startSignInAt(site, ctx, request, provider?.listed ? provider.id : undefined);
 }
 
 /** Redirects to the provider choice instead of rendering it, so that the browser's Back button does not resubmit the form. */

@@ -4,6 +4,7 @@ import type Koa from 'koa';
 import { constantTimeEqual } from '../../constant-time.ts';
 import { type Account, isSessionValid } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
+import { isSessionRecent } from '../../accounts/recheck.ts';
 import { consoleRole } from '../../accounts/entitlement.ts';
 import { COOKIE, hostCookieName } from '../../http/cookies.ts';
 import { HttpError } from '../../http/errors.ts';
@@ -14,7 +15,14 @@ import type { Settings } from '../../settings/settings.ts';
 import type { ManagementHost } from '../context.ts';
 
 /** Times are seconds since the epoch. */
-type StoredSession = { accountId: string; startedAt: number; seenAt: number; formToken: string };
+type StoredSession = {
+  accountId: string;
+  /** Sessions from before a release that stored it have none. */
+  signedInAt?: number;
+  startedAt: number;
+  seenAt: number;
+  formToken: string;
+};
 
 export type Session = { account: Account; role: ManagementRole; formToken: string };
 
@@ -49,7 +57,7 @@ export async function openSession(
   const { signedInAt, overBefore = 0, sessionsOverBefore = 0 } = account;
   const startedAt = Math.max(signedInAt, overBefore, sessionsOverBefore);
   const formToken = createFormToken(keys.forms, `console\n${id}`);
-  const session = { accountId: account.id, startedAt, seenAt, formToken };
+  const session = { accountId: account.id, signedInAt, startedAt, seenAt, formToken };
   await store.set<StoredSession>(sessionKey(id), session, MAX_IDLE_SECONDS);
   ctx.cookies.set(sessionCookie(management), id, { ...COOKIE, signed: false });
 }
@@ -67,7 +75,9 @@ export async function findSession(
   if (!stored || now >= stored.startedAt + MAX_SECONDS || now >= stored.seenAt + MAX_IDLE_SECONDS)
     return undefined;
   const account = await findAccount(store, stored.accountId);
-  if (!account || !isSessionValid(account, stored.startedAt)) return undefined;
+  const { startedAt, signedInAt = startedAt } = stored;
+  if (!account || !isSessionValid(account, signedInAt, startedAt)) return undefined;
+  if (!isSessionRecent(settings, account, signedInAt, now)) return undefined;
   // The settings and the account decide at every request, so a lowered role also applies to open sessions.
   const role = consoleRole(account, settings.management.administrators);
   if (!role) throw notAdministrator();
