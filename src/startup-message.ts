@@ -54,7 +54,7 @@ export async function startupMessage(
 
 /** The consent page shows these texts. */
 function levelTextLines(settings: Settings): string[] {
-  const { unknown, untitled } = levelTextMismatch(settings);
+  const { unknown, untitled, partial } = levelTextMismatch(settings);
   const known = levelIds(settings.levels).join(', ');
   return [
     ...(unknown.length > 0
@@ -62,6 +62,10 @@ function levelTextLines(settings: Settings): string[] {
           `The theme has texts about levels that are not in the settings: ${unknown.join(', ')}. Name levels of the settings (${known}) in its message files.`,
         ]
       : []),
+    ...partial.map(
+      ({ keys, languages, instead }) =>
+        `The theme lacks ${keys.join(', ')} in ${languages.join(', ')}, where people read the text of ${instead}. Add them to its message files.`,
+    ),
     ...(untitled.length > 0
       ? [
           `Levels without a title: ${untitled.join(', ')}. Write title and sees for each in levels, or the consent page shows only the id and the tools.`,

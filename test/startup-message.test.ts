@@ -94,6 +94,9 @@ describe('The startup message', () => {
         'The theme has texts about levels that are not in the settings: gone. Name levels of the settings (look, change, erase) in its message files.\n',
       );
       expect(message).to.include(
+        'The theme lacks levels.look.title, levels.erase.sees in de, es, fr, ja, pt, where people read the text of another language.',
+      );
+      expect(message).to.include(
         'Levels without a title: erase. Write title and sees for each in levels, or',
       );
     });

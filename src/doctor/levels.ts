@@ -77,7 +77,7 @@ async function recordFindings({
 function textFindings(settings: Settings): Finding[] {
   const { levels, theme } = settings;
   const finding = findingAbout('levels', theme ?? 'levels');
-  const { unknown, untitled } = levelTextMismatch(settings);
+  const { unknown, untitled, partial } = levelTextMismatch(settings);
   return [
     ...(unknown.length > 0
       ? [
@@ -88,6 +88,13 @@ function textFindings(settings: Settings): Finding[] {
           }),
         ]
       : []),
+    ...partial.map(({ keys, languages, instead }) =>
+      finding.warning({
+        what: `the theme has these texts in some languages only: ${keys.join(', ')}`,
+        why: `in ${languages.join(', ')}, people read the text of ${instead}`,
+        remedy: 'add them to the message file of each of these languages',
+      }),
+    ),
     ...(untitled.length > 0
       ? [
           findingAbout('levels', 'levels').note({

@@ -14,6 +14,7 @@ import {
   levelOfText,
   type MessageFile,
   type MessageFiles,
+  openMessageFiles,
   readMessageFiles,
   titleKey,
 } from './messages.ts';
@@ -22,23 +23,64 @@ const PARTS = ['title', 'sees', 'hidden', 'example'] as const;
 /** Has the value `level`. */
 const NEUTRAL_TITLE = 'neutralLevel';
 
-/** `unknown`: levels that the theme describes and the settings lack. `untitled`: levels of the settings without a title. */
-export type LevelTextMismatch = { unknown: Level[]; untitled: Level[] };
+/** `keys` are texts that a theme has in some languages, and `languages` those that show `instead`. */
+export type PartialTexts = {
+  keys: string[];
+  languages: string[];
+  instead: 'the sample' | 'another language';
+};
 
-/** Compares the operator's texts with the levels of the settings. Both lists are empty if the sample serves calls. */
+/** `unknown`: levels that the theme describes and the settings lack. `untitled`: levels of the settings without a title. */
+export type LevelTextMismatch = { unknown: Level[]; untitled: Level[]; partial: PartialTexts[] };
+
+/** Compares the operator's texts with the levels of the settings. The first two lists are empty if the sample serves calls. */
 export function levelTextMismatch({
   levels,
   upstreams,
   theme,
 }: Pick<Settings, 'levels' | 'upstreams' | 'theme'>): LevelTextMismatch {
-  if (upstreams.length === 0) return { unknown: [], untitled: [] };
   const files = theme === undefined ? new Map() : readMessageFiles(join(theme, 'messages'));
+  const partial = partialTexts(levels, files, upstreams.length === 0);
+  if (upstreams.length === 0) return { unknown: [], untitled: [], partial };
   const hasTitle = (id: Level) => [...files.values()].some((file) => file.has(titleKey(id)));
   const untitled = levels.filter(({ id, title }) => title === undefined && !hasTitle(id));
   return {
     unknown: [...levelsWithTexts(files)].filter((id) => !isLevel(levels, id)),
     untitled: untitled.map(({ id }) => id),
+    partial,
   };
+}
+
+const OWN_MESSAGES = join(import.meta.dirname, '../../views/messages');
+
+/** Texts that the settings have are in every language. */
+function partialTexts(
+  levels: Levels,
+  theme: Map<string, MessageFile>,
+  describesSample: boolean,
+): PartialTexts[] {
+  if (levelsWithTexts(theme).size === 0) return [];
+  const own = openMessageFiles(OWN_MESSAGES);
+  const languages = [...new Set([...own.keys(), ...theme.keys()])].sort();
+  const sample = describesSample ? own.get(FALLBACK_LANGUAGE) : undefined;
+  const found = levels.flatMap((level) =>
+    PARTS.filter((part) => level[part] === undefined).flatMap((part) => {
+      const key = `levels.${level.id}.${part}`;
+      const has = (language: string) => theme.get(language)?.has(key) ?? false;
+      const lacking = languages.filter((name) => !has(name) && !has(name.split('-', 1)[0] ?? ''));
+      if (lacking.length === 0 || ![...theme.keys()].some(has)) return [];
+      const instead = sample?.has(key) ? 'the sample' : 'another language';
+      return [{ key, languages: lacking, instead } as const];
+    }),
+  );
+  const groups = Map.groupBy(found, (text) => `${text.instead} ${text.languages.join()}`);
+  return [...groups.values()].flatMap((texts) =>
+    texts.slice(0, 1).map(({ languages: lacking, instead }) => ({
+      keys: texts.map(({ key }) => key),
+      languages: lacking,
+      instead,
+    })),
+  );
 }
 
 /** Returns the ids of the levels that the files have texts about. */

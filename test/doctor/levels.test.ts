@@ -85,6 +85,25 @@ describe('doctor on permission levels', () => {
     );
   });
 
+  it('texts that a theme has in some languages only are a warning that says what others read', async () => {
+    const theme = join(host.directory, 'partial-theme');
+    mkdirSync(join(theme, 'messages'), { recursive: true });
+    const texts = 'levels: { operations: { title: Catalog, sees: Copies } }';
+    for (const language of ['en', 'de'])
+      writeFileSync(join(theme, `messages/${language}.yaml`), texts);
+    const warned = async (upstreams: Upstream[], levels: Levels = DEFAULT_LEVELS) =>
+      (await check(levels, upstreams, theme))
+        .filter(({ about, outcome }) => about === theme && outcome === 'warning')
+        .map(({ what, why }) => [what, why]);
+    const what =
+      'the theme has these texts in some languages only: levels.operations.title, levels.operations.sees';
+    const languages = 'in es, fr, ja, pt, people read the text of';
+    expect(await warned([])).to.deep.equal([[what, `${languages} the sample`]]);
+    expect(await warned([UPSTREAM])).to.deep.equal([[what, `${languages} another language`]]);
+    const translated = [{ id: 'operations', title: 'Catalog', sees: 'Copies', recorded: false }];
+    expect(await warned([UPSTREAM], translated)).to.deep.equal([]);
+  });
+
   it('minted tokens of a level that requires DPoP, and DPoP at every level, are notes', async () => {
     const body = { name: 'Nightly', level: 'operations' };
     expect((await request(host, 'POST', '/api/v1/tokens', { body })).status).to.equal(201);

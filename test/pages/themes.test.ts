@@ -38,13 +38,26 @@ describe('a theme', () => {
       const get = await serve(EXAMPLE_THEME);
       const { text } = await get('/consent');
       expect(text)
-        .to.include('When in doubt, deny and ask the IT desk')
-        .and.include('Figures only');
-      expect(text).to.include('Company policy 12').and.include('Totals and names');
+        .to.include('When in doubt, deny and ask the library’s IT desk')
+        .and.include('Lending statistics');
+      expect(text).to.include('Library policy 12').and.not.include('Totals and names');
       expect(text).to.match(/<img src="\/assets\/logo\.svg\?v=/);
       expect(text).to.match(/<source srcset="\/assets\/logo-dark\.svg\?v=/);
       const style = (await get('/assets/style.css')).text;
-      expect(style.indexOf('--accent: #7a1f5c')).to.be.above(style.indexOf('--accent: #0d5c63'));
+      expect(style.indexOf('--accent: #8a3b12')).to.be.above(style.indexOf('--accent: #0d5c63'));
+    });
+
+    it('the example theme describes data of its own at every level, in two languages', async () => {
+      const get = await serve(EXAMPLE_THEME);
+      for (const [language, title] of [
+        ['en', 'Complete reader accounts'],
+        ['de', 'Vollständige Leserkonten'],
+      ]) {
+        const { text } = await get(`/consent-every-level?ui_locales=${language}`);
+        expect(text)
+          .to.include(title)
+          .and.not.match(/Maria Silva|yoga/i);
+      }
     });
 
     it('a language of the theme falls back to English for missing texts', async () => {
@@ -55,13 +68,13 @@ describe('a theme', () => {
         .to.include('<html lang="nl"')
         .and.include('Toestaan')
         .and.include('What may it see?');
-      expect(text).to.include('bedrijfsregel 12');
+      expect(text).to.include('bibliotheekregel 12');
     });
 
     it('a language without texts in the theme uses the English texts of the theme', async () => {
       const get = await serve(EXAMPLE_THEME);
       const { text } = await get('/consent?ui_locales=fr');
-      expect(text).to.include('Company policy 12').and.include('Autoriser');
+      expect(text).to.include('Library policy 12').and.include('Autoriser');
     });
   });
 
