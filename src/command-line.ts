@@ -38,8 +38,9 @@ Examples:
   $ gatehouse audit --since 24h
   $ gatehouse doctor
 
-Start runs Gatehouse, and the other commands call a running one. They find its address in GATEHOUSE_MANAGEMENT_URL or the
-settings file, and a management key in GATEHOUSE_MANAGEMENT_KEY or the file management.key of the data directory.
+gatehouse start runs the server; most other commands call a running one. They read its address from
+GATEHOUSE_MANAGEMENT_URL or the settings file, and a management key from GATEHOUSE_MANAGEMENT_KEY or the file
+management.key in the data directory.
 
 Exit codes: 0 success, 1 refused or failed, 2 wrong usage.`;
 

@@ -2,8 +2,8 @@ import type { Command } from 'commander';
 import type { Terminal } from './management/commands/terminal.ts';
 
 const HELP = `
-It runs until Ctrl-C or SIGTERM. Without settings it is a complete system for one person to try, with an identity provider without passwords, in front
-of your MCP server (--upstream) or of a sample. Exit codes: 0 stopped, 1 failed, 2 invalid settings.
+Runs until Ctrl-C or SIGTERM. Without settings, it is a complete system to try out, with an identity provider without
+passwords, in front of your MCP server (--upstream) or the built-in sample. Exit codes: 0 stopped, 1 failed, 2 invalid settings.
 
 Examples:
   $ gatehouse start
@@ -16,7 +16,7 @@ export function addStartCommand(program: Command, terminal: Terminal): void {
     .description('run Gatehouse')
     .option(
       '--upstream <url>',
-      'your MCP server; without a settings file, its tools get levels by their annotations',
+      'your MCP server; without a settings file, annotations set the levels of its tools',
     )
     .addHelpText('after', HELP)
     .action(async ({ upstream }: { upstream?: string }) => {

@@ -28,11 +28,11 @@ describe('the program gatehouse', () => {
 
   for (const [args, printed] of [
     [['account', 'list'], /^Nobody has signed in yet\.\n$/],
-    [['audit', '--event', 'code_replay'], /^Nothing was recorded\.\n$/],
+    [['audit', '--event', 'code_replay'], /^There are no items\.\n$/],
     [['client', 'list'], /^Nobody has connected an app yet\.\n$/],
     [COMPLETION, /^# Completion of gatehouse in bash\.\n/],
     [CREATE, /^Created a connector\.\n/],
-    [['grant', 'list'], /^There are no grants: nobody has connected an app\.\n$/],
+    [['grant', 'list'], /^There are no grants\. Nobody has connected an app\.\n$/],
     [['keys', 'list'], /^ID +STATE +SIGNS FROM +PUBLISHED UNTIL\n/],
     [MINT, /^Minted a token\. It is shown only once\.\n/],
   ] satisfies [string[], RegExp][])

@@ -6,7 +6,7 @@ export const MAX_AUDIENCE_RULES = 50;
 
 /** The textual forms of a rule, as the command line and the console accept them. */
 export const AUDIENCE_FORMS =
-  'email:ada@example.com, domain:example.com or group:analysts, each with @<provider> behind it if only one provider counts';
+  'email:ada@example.com, domain:example.com or group:analysts, each optionally followed by @<provider>';
 
 /** Parses one of `AUDIENCE_FORMS`. Undefined if the text has none of them; the members are not validated. */
 export function parseAudienceRule(text: string): AudienceRule | undefined {

@@ -34,7 +34,7 @@ type Options = {
 export function addDoctorCommand(program: Command, terminal: Terminal): void {
   program
     .command('doctor')
-    .description('find out what is wrong with a running deployment, and what to do')
+    .description('find problems of a running deployment, and how to fix them')
     .option('--auth-url <url>', 'check this address from outside, without settings', parseOrigin)
     .option(
       '--resource-url <url>',

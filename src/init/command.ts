@@ -54,13 +54,13 @@ export function addInitCommand(program: Command, terminal: Terminal): void {
     .option('--upstream <url>', 'your MCP server (default: the built-in sample)')
     .option(
       '--upstream-header <header>',
-      `header that your MCP server requires, and the environment variable with its value, such as "${HEADER_EXAMPLE}"; repeat it for more`,
+      `header that your MCP server requires, and the environment variable with its value, such as "${HEADER_EXAMPLE}"; can be repeated`,
       (text: string, earlier: string[] = []) => [...earlier, text],
     )
     .option('--private-network', 'accept plain http to your MCP server on another computer')
     .option('--dir <folder>', 'where to write the files', '.')
     .option('--offline', 'contact neither the identity provider nor your MCP server')
-    .option('--yes', 'ask nothing, and accept the default of each option')
+    .option('--yes', 'ask nothing and use the defaults')
     .addHelpText('after', HELP)
     .action(async ({ dir, yes, offline, privateNetwork, upstreamHeader, ...given }: Options) => {
       const { environment, input, progress } = terminal;
@@ -89,7 +89,7 @@ function resultFor({ provider, ...result }: InitResult): object {
 function resultText(result: InitResult, folder: string): string {
   const [settings = '', secrets = ''] = result.files;
   return [
-    'Wrote two files. Keep the secrets private, and keep a copy of them.',
+    'Wrote two files. Keep the secrets private and back them up.',
     details({ settings, secrets }),
     ...toolsText(result),
     '',
@@ -122,7 +122,7 @@ function nextSteps(result: InitResult, folder: string): string[] {
   return [
     `Register Gatehouse at ${provider.isNameless ? 'your identity provider' : provider.title}, with the redirect URI ${redirectUri}`,
     ...provider.registration.map((step) => step.replace(/\.$/, '')),
-    'Say in the settings who may connect (entitlements)',
+    'Set who may connect in the settings (entitlements)',
     ...prepare,
     'Start Gatehouse: npx gatehouse start',
     'Check it: npx gatehouse doctor',

@@ -16,7 +16,7 @@ export function refuseForeignOrigin(url: string): Koa.Middleware {
       throw new HttpError(
         403,
         'access_denied',
-        'pages of another origin cannot use the management API',
+        'pages of other origins cannot use the management API',
       );
     }
     return next();

@@ -57,7 +57,11 @@ export async function addClientRule(
   const rule = { ...subject, createdAt: Math.floor(services.now()), by };
   const result = await addRule(services.store, rule);
   if (result === 'full')
-    throw new HttpError(409, 'too_many_rules', `there are ${MAX_RULES} rules: remove some first`);
+    throw new HttpError(
+      409,
+      'too_many_rules',
+      `there are already ${MAX_RULES} rules: remove some first`,
+    );
   if (result === 'added') await record(management, event, rule);
   const rules = await listRules(services.store);
   return rules.find((known) => ruleId(known) === ruleId(rule)) ?? rule;

@@ -79,7 +79,11 @@ export async function allowClient(
 async function allowApp(management: ManagementContext, client: Client): Promise<void> {
   const { name = UNNAMED } = client;
   if (name === UNNAMED)
-    throw new HttpError(409, 'app_without_name', 'the app has no name: allow each registration');
+    throw new HttpError(
+      409,
+      'app_without_name',
+      'the app has no name: allow each of its registrations instead',
+    );
   const subject = { effect: 'allow', name, destinations: destinationsOf(client) } as const;
   await addClientRule(management, subject, 'client_allowed');
 }

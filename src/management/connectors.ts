@@ -142,7 +142,7 @@ async function requireConnector(
 /** Prevents deleting a working connector by mistake. People also learn that a link is revoked before it becomes unknown. */
 function requireUnusable({ settings, services }: ManagementContext, connector: Connector): void {
   if (!isUsable(connector, services.now(), settings)) return;
-  const message = 'this connector still works: revoke it first, then delete it';
+  const message = 'this connector still works: revoke it before you delete it';
   throw new HttpError(409, 'still_in_use', message);
 }
 

@@ -13,7 +13,7 @@ export type ManagementContext = ManagementHost & Manager;
 /** Throws HttpError 403 (RFC 6750 section 3.1) that names the required role. */
 export function requireRole({ by, role }: Manager, required: ManagementRole): void {
   if (includesRole(role, required)) return;
-  const message = `this needs the role ${required}, and ${by} has the role ${role}`;
+  const message = `this requires the role ${required}, and ${by} has the role ${role}`;
   throw new HttpError(403, 'insufficient_scope', message, {
     about: `needs_${required}`,
     headers: { 'WWW-Authenticate': `Bearer error="insufficient_scope", scope="${required}"` },

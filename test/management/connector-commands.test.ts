@@ -226,7 +226,7 @@ describe('connector delete', () => {
     const { id } = await create();
     const { code, stderr } = await run('connector', 'delete', id);
     expect(code).to.equal(1);
-    expect(stderr).to.include('this connector still works: revoke it first');
+    expect(stderr).to.include('this connector still works: revoke it before you delete it');
     expect(await findConnector(host.store, id)).to.not.have.key('revokedAt');
     const deleted = JSON.parse((await run('connector', 'delete', id, '--yes', '--json')).stdout);
     expect(deleted).to.include({ id, state: 'revoked' });

@@ -109,7 +109,7 @@ describe('the commands for grants and clients', () => {
       'Ada',
       'Ops',
       'analytics',
-      'unless used before',
+      'expires if unused',
     ])
       expect(text).to.include(fact);
   });
@@ -120,7 +120,7 @@ describe('the commands for grants and clients', () => {
     await endGrant(host.store, GRANT, 'refresh_replay', NOW);
     expect(await done('grant', 'why', GRANT)).to.equal(
       `"An app" of Ada was disconnected on ${time}.
-The same refresh token was used twice. Somebody else may have had a copy, so the connection was ended. (refresh_replay)
+The same refresh token was used twice. Somebody else may have a copy, so the connection was ended. (refresh_replay)
 `,
     );
     expect(JSON.parse(await done('grant', 'why', GRANT, '--json'))).to.include({
@@ -150,7 +150,7 @@ The same refresh token was used twice. Somebody else may have had a copy, so the
     ]);
     expect(await done('client', 'show', CLIENT)).to.include('https://app.example.com/cb');
     expect(await done('client', 'revoke', CLIENT)).to.include(
-      `Revoked An app (${CLIENT}): 1 grant was ended`,
+      `Revoked An app (${CLIENT}) and ended 1 grant. `,
     );
     expect(await done('client', 'show', CLIENT)).to.match(/revoked +since 20/);
     expect(await done('client', 'allow', CLIENT))

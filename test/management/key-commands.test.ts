@@ -28,7 +28,7 @@ describe('the commands keys list and keys rotate', () => {
     const { code, stdout, stderr } = await run('keys', 'rotate');
     expect({ code, stdout }).to.deep.equal({ code: 1, stdout: '' });
     expect(stderr)
-      .to.match(/^gatehouse: a new key is published/)
+      .to.match(/^gatehouse: a new key is already published/)
       .and.include(signsFrom)
       .and.include('--at-once');
     const refused = await run('keys', 'rotate', '--json');

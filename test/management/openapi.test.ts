@@ -81,7 +81,7 @@ describe('the OpenAPI document', () => {
           status: 403,
           body: {
             error: 'insufficient_scope',
-            error_description: `this needs the role ${required}, and key:${role} has the role ${role}`,
+            error_description: `this requires the role ${required}, and key:${role} has the role ${role}`,
           },
         });
         expect(headers.get('www-authenticate')).to.equal(

@@ -59,7 +59,9 @@ describe('management keys with roles', () => {
     const create = ['connector', 'create', '--name', 'Ops', '--level', 'operations'];
     const { code, stdout, stderr } = await gatehouse(create, viewer);
     expect({ code, stdout }).to.deep.equal({ code: 1, stdout: '' });
-    expect(stderr).to.include('this needs the role operator, and key:viewer has the role viewer');
+    expect(stderr).to.include(
+      'this requires the role operator, and key:viewer has the role viewer',
+    );
     expect((await gatehouse(create, accessTo(host, KEYS.operator))).code).to.equal(0);
   });
 });

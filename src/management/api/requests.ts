@@ -117,7 +117,7 @@ export const allowClientBody = z.strictObject(
 );
 
 const HOST =
-  'a host name such as evil.example, without scheme, port, path and *, and not this computer';
+  'a host name such as evil.example, without scheme, port, path and *; not a loopback host';
 const BLOCKED_NAME = `${VISIBLE_CHARACTERS} with a letter or digit`;
 const ONE_BLOCK = 'either host or name';
 
@@ -140,7 +140,7 @@ export const blockBody = z
         .regex(NAME, BLOCKED_NAME)
         .refine((name) => comparableName(name) !== '', BLOCKED_NAME)
         .optional()
-        .describe('Blocks this name, whatever its case, blanks, punctuation and accents.'),
+        .describe('Blocks this name. Case, spaces, punctuation and accents are ignored.'),
     },
     OBJECT,
   )

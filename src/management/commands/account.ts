@@ -10,20 +10,20 @@ Examples:
   $ gatehouse account disable ada@example.com`;
 
 const DISABLE_HELP = `
-Everything the person connected stops working within a minute, usually at once: calls, refreshes, codes and open streams.
+Everything the person connected stops working within a minute, usually immediately: calls, refreshes, codes and open streams.
 The person cannot connect anything until the account is enabled. Enabling does not restore earlier connections.
 ${EXAMPLES}`;
 
 const FORGET_HELP = `
-Everything the person connected stops working. The name, email address, groups and subject are deleted at once. Only the id
-remains, which does not identify the person: with ended connections for 30 days, and in the audit log. A disabled person
-stays disabled. Anybody else can sign in again and gets a new account.
+Everything the person connected stops working. Their name, email address, groups and subject are deleted immediately. Only
+the id remains, which does not identify the person: with ended connections for 30 days, and in the audit log. A disabled
+account stays disabled. Otherwise, the person can sign in again and gets a new account.
 ${EXAMPLES}`;
 
 export function addAccountCommands(program: Command, { openClient, print }: Terminal): void {
   const account = program
     .command('account')
-    .description('list, disable, enable and forget the people who have signed in')
+    .description('list, disable, enable and forget people (accounts) who have signed in')
     .addHelpText('after', EXAMPLES);
   account
     .command('list')
@@ -44,7 +44,7 @@ export function addAccountCommands(program: Command, { openClient, print }: Term
     });
   account
     .command('disable')
-    .description('stop everything a person connected, and prevent new connections')
+    .description('disconnect the apps of a person and prevent new connections')
     .argument('<account>', ACCOUNT)
     .addHelpText('after', DISABLE_HELP)
     .action(async (text: string) => {
@@ -63,7 +63,7 @@ export function addAccountCommands(program: Command, { openClient, print }: Term
     });
   account
     .command('forget')
-    .description('end everything a person connected, and delete their personal data')
+    .description('disconnect the apps of a person and delete their personal data')
     .argument('<account>', ACCOUNT)
     .addHelpText('after', FORGET_HELP)
     .action(async (text: string) => {

@@ -23,14 +23,14 @@ type AuditOptions = {
 export function addAuditCommand(program: Command, { openClient, print, now }: Terminal): void {
   program
     .command('audit')
-    .description('show sign-ins, approvals, changes and recorded calls, the newest first')
+    .description('show sign-ins, approvals, changes and recorded calls, newest first')
     .option(
       '--since <when>',
-      'only items since 90s, 15m, 24h or 7d ago, or an ISO 8601 time',
+      'only items of the last 90s, 15m, 24h or 7d, or since an ISO 8601 time',
       parseTime,
     )
     .addOption(new Option('--event <name>', 'only items with this event').choices(auditEvents))
-    .option('--limit <number>', 'at most this many items, the newest', parseCount, 100)
+    .option('--limit <number>', 'maximum number of items', parseCount, 100)
     .addHelpText('after', EXAMPLES)
     .action(async ({ since, event, limit }: AuditOptions) => {
       const client = openClient();
@@ -53,7 +53,7 @@ function absoluteTime(time: RelativeOrAbsoluteTime, now: number): string {
 }
 
 function auditText({ items }: { items: AuditItem[] }): string {
-  if (items.length === 0) return 'Nothing was recorded.';
+  if (items.length === 0) return 'There are no items.';
   const rows = items.map(({ time, event, outcome, account, clientId, connector, ...rest }) => [
     time,
     event,

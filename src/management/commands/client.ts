@@ -18,21 +18,21 @@ Examples:
   $ gatehouse client allow https://app.example.com/client.json`;
 
 const REVOKE_HELP = `
-All grants of the app end at once, for every person, and nobody can connect it until it is allowed again. An app that
-registers itself can register again under a new id: gatehouse client block prevents it. If a connect link leaked,
-revoke the connector instead.
+Ends all grants of the app immediately. Nobody can connect it until you allow it again. An app that registers itself can
+register again under a new id; to prevent that, use gatehouse client block. If a connect link leaked, revoke the
+connector instead.
 ${EXAMPLES}`;
 
 const ALLOW_HELP = `
-Without --app, this allows one registration, or one metadata document with its present name and redirect URIs: it waits
-again when they change. Many apps register anew each time; --app also
-allows later registrations with the same name and no other redirect hosts. A name is only a claim: every program on a
-person's computer can register the name of an app whose redirect URIs are on that computer.
+Without --app, allows one registration, or one metadata document with its present name and redirect URIs: if they change, it
+waits again. Many apps register again for each connection; --app also allows later registrations with the same name and no
+other redirect hosts. A name is only a claim: any program on a person's computer can register the name of an app whose
+redirect URIs are on that computer.
 ${EXAMPLES}`;
 
 const BLOCK_HELP = `
-Registration of the apps is refused, their grants end with the reason client_blocked, and nobody can connect them. A name
-is compared without case, blanks, punctuation and accents. An app can register another name, so block its host if it has one.
+Matching apps cannot register or be connected, and their grants end with the reason client_blocked. Names are compared
+without case, spaces, punctuation and accents. An app can register another name, so block its host if it has one.
 
 Examples:
   $ gatehouse client block --host evil.example
@@ -42,14 +42,12 @@ Examples:
 export function addClientCommands(program: Command, { openClient, print }: Terminal): void {
   const client = program
     .command('client')
-    .description('list, allow, revoke and block the apps that people connect')
+    .description('list, allow, revoke and block apps (clients)')
     .addHelpText('after', EXAMPLES);
   client
     .command('list')
-    .description('list the apps that have been connected, wait to be allowed or are revoked')
-    .addOption(
-      new Option('--state <state>', 'list only those in this state').choices(CLIENT_STATES),
-    )
+    .description('list apps that are connected, waiting to be allowed or revoked')
+    .addOption(new Option('--state <state>', 'only apps in this state').choices(CLIENT_STATES))
     .action(async ({ state }: { state?: ClientState }) => {
       const api = openClient();
       const read = (query: object) => api.listClients({ query: { ...query, state } });
@@ -79,7 +77,7 @@ export function addClientCommands(program: Command, { openClient, print }: Termi
     });
   client
     .command('allow')
-    .description('let people connect an app that waits or is revoked; grants are not restored')
+    .description('allow an app that is waiting or revoked; earlier grants are not restored')
     .argument('<client>', CLIENT)
     .option('--app', 'also allow later registrations with its name and redirect hosts')
     .addHelpText('after', ALLOW_HELP)
@@ -100,11 +98,11 @@ function addRuleCommands(
 ): void {
   client
     .command('rules')
-    .description('list blocked hosts and names, and apps that are allowed whatever they register')
+    .description('list the rules that block hosts and names or allow apps')
     .action(async () => print(await openClient().listClientRules(), rulesText));
   client
     .command('block')
-    .description('block a host or a name, whatever registers later')
+    .description('block every app with this host or name, now and later')
     .option('--host <host>', 'host of redirect URIs or metadata documents, with its subdomains')
     .option('--name <name>', 'name of an app, which is only a claim')
     .addHelpText('after', BLOCK_HELP)
@@ -113,7 +111,7 @@ function addRuleCommands(
     );
   client
     .command('unblock')
-    .description('remove the block of a host or a name; earlier grants are not restored')
+    .description('unblock a host or name; earlier grants are not restored')
     .option('--host <host>', 'blocked host')
     .option('--name <name>', 'blocked name')
     .action(async ({ host, name }: Subject) => {
@@ -125,19 +123,19 @@ function addRuleCommands(
       if (!rule)
         throw new ManagementError(
           'not_found',
-          'nothing like this is blocked: see gatehouse client rules',
+          'this host or name is not blocked: see gatehouse client rules',
         );
       print(await api.removeClientRule({ id: rule.id }), removedText);
     });
   client
     .command('remove-rule')
-    .description('remove a rule; clients that were connected stay allowed, see client revoke')
+    .description('remove a rule; apps that were connected stay allowed (see client revoke)')
     .argument('<id>', 'id of a rule, see gatehouse client rules')
     .action(async (id: string) => print(await openClient().removeClientRule({ id }), removedText));
 }
 
 function rulesText({ items }: { items: ClientRuleResource[] }): string {
-  if (items.length === 0) return 'No host or name is blocked, and no app is allowed by a rule.';
+  if (items.length === 0) return 'There are no rules.';
   const rows = items.map((rule) => [
     rule.id,
     rule.effect,
@@ -154,13 +152,16 @@ function ruleText({ host, name = '', destinations }: ClientRuleResource): string
 }
 
 function blockedText({ endedGrants, ...rule }: BlockResource): string {
-  const ended = endedGrants === 1 ? '1 grant was ended' : `${endedGrants} grants were ended`;
-  return `Blocked the ${plain(ruleText(rule))}: ${ended}, and nothing that has it can register or be connected.`;
+  return `Blocked the ${plain(ruleText(rule))} and ended ${grants(endedGrants)}. Matching apps cannot register or be connected.`;
 }
 
 function removedText(rule: ClientRuleResource): string {
-  const was = rule.effect === 'block' ? 'blocked' : 'allowed';
-  return `The ${plain(ruleText(rule))} is no longer ${was} by a rule.`;
+  const did = rule.effect === 'block' ? 'blocked' : 'allowed';
+  return `Removed the rule that ${did} the ${plain(ruleText(rule))}.`;
+}
+
+function grants(count: number): string {
+  return count === 1 ? '1 grant' : `${count} grants`;
 }
 
 function listText({ items }: { items: ClientResource[] }, state?: ClientState): string {
@@ -191,15 +192,14 @@ function detailsText(client: ClientResource): string {
 }
 
 function revokedText({ id, name, endedGrants }: RevokedClientResource): string {
-  const ended = endedGrants === 1 ? '1 grant was ended' : `${endedGrants} grants were ended`;
-  return `Revoked ${plain(name ?? id)} (${plain(id)}): ${ended}, and nobody can connect it. To allow it again:
+  return `Revoked ${plain(name ?? id)} (${plain(id)}) and ended ${grants(endedGrants)}. Nobody can connect it. To allow it again:
   gatehouse client allow ${quoted(id)}`;
 }
 
 function allowedText({ id, name, kind, redirectUris }: ClientResource, app?: true): string {
   const hosts = hostsText(redirectUris);
   const rule = `\nEach app that registers with the name ${quoted(name ?? id)} and no other redirect hosts is allowed too.`;
-  return `Allowed ${plain(name ?? id)} (${plain(id)}) with the redirect hosts ${plain(hosts)}. People can connect it. Ended grants are not restored.${app && kind === 'self-registered' ? rule : ''}`;
+  return `Allowed ${plain(name ?? id)} (${plain(id)}) with the redirect hosts ${plain(hosts)}. People can connect it. Earlier grants are not restored.${app && kind === 'self-registered' ? rule : ''}`;
 }
 
 /** All of them: the last one may be the one that matters. */

@@ -5,7 +5,7 @@ export const SHELLS = ['bash', 'zsh', 'fish'] as const;
 type Shell = (typeof SHELLS)[number];
 
 const HELP = `
-The script completes the levels and upstreams of the Gatehouse that runs now.
+The script also completes the current levels and upstreams of the running Gatehouse.
 
 Examples:
   $ gatehouse completion bash > ~/.local/share/bash-completion/completions/gatehouse
@@ -25,7 +25,7 @@ export function addCompletionCommand(
       const known = await idsOf(openClient).catch((): KnownIds => ({}));
       if (Object.keys(known).length === 0)
         progress.write(
-          'The script completes no levels and no upstreams, because Gatehouse was not reached. Print it again when it runs.\n',
+          'The script completes no levels and upstreams, because Gatehouse cannot be reached. Print it again when Gatehouse runs.\n',
         );
       write(SCRIPTS[shell](program.name(), completionsOf(program, known)));
     });

@@ -28,8 +28,8 @@ Examples:
   $ gatehouse connector create --name "Analysts" --level analytics --for group:analysts --for email:ada@example.com`;
 
 const DELETE_HELP = `
-People who use a revoked link are told that it was revoked and to ask for a new one. A deleted link is unknown. The id is never
-used again. A connector that still works is not deleted, unless --yes revokes it first.`;
+People who use a revoked link are told to ask for a new one. A deleted link is unknown, and its id is never reused. A connector
+that still works must be revoked first, which --yes does.`;
 
 type CreateOptions = {
   name: string;
@@ -57,11 +57,15 @@ export function addConnectorCommands(program: Command, { openClient, print }: Te
     .option(UPSTREAM_FLAG, UPSTREAM_OPTION)
     .option(
       '--for <who>',
-      `only for these people: ${AUDIENCE_FORMS}; repeat it for more (default: everybody)`,
+      `who may use it: ${AUDIENCE_FORMS}; can be repeated (default: everybody)`,
       parseAudience,
     )
-    .option('--max-uses <number>', 'how many times an app can be connected', parseCount)
-    .option('--expires <when>', 'after 90s, 15m, 12h or 30d, or at an ISO 8601 time', parseTime)
+    .option('--max-uses <number>', 'maximum number of connections', parseCount)
+    .option(
+      '--expires <when>',
+      'expires after 90s, 15m, 12h or 30d, or at an ISO 8601 time',
+      parseTime,
+    )
     .addHelpText('after', EXAMPLES)
     .action(async ({ expires, suggest, for: audience, upstream, ...options }: CreateOptions) => {
       const client = openClient();
@@ -101,7 +105,7 @@ export function addConnectorCommands(program: Command, { openClient, print }: Te
     .command('delete')
     .description('delete a connector that is revoked or has expired')
     .argument('<connector>', CONNECTOR)
-    .option('--yes', 'revoke the connector first if it still works')
+    .option('--yes', 'revoke the connector first, if necessary')
     .addHelpText('after', DELETE_HELP)
     .action(async (text: string, { yes = false }: { yes?: boolean }) => {
       const client = openClient();
@@ -116,7 +120,7 @@ function createdText(connector: ConnectorResource): string {
 
 ${detailsText(connector)}
 
-Add it to a client, for example:
+Add it to an app, for example:
   ${claudeCommand(connector.link, connector.name)}
 `;
 }
@@ -180,5 +184,5 @@ function revokedText({ name, id }: ConnectorResource): string {
 }
 
 function deletedText({ name, id }: ConnectorResource): string {
-  return `Deleted "${plain(name)}" (${id}). Its link is unknown now, and the id is never used again.`;
+  return `Deleted "${plain(name)}" (${id}). Its id is never reused.`;
 }

@@ -19,7 +19,9 @@ type Filter = { account?: string; client?: string; connector?: string; state?: C
 export function addGrantCommands(program: Command, { openClient, print }: Terminal): void {
   const grant = program
     .command('grant')
-    .description('list who connected which app through which connector, and end a grant')
+    .description(
+      'list, explain and end connections (grants): who connected which app through which connector',
+    )
     .addHelpText('after', EXAMPLES);
   grant
     .command('list')
@@ -53,7 +55,7 @@ export function addGrantCommands(program: Command, { openClient, print }: Termin
     });
   grant
     .command('revoke')
-    .description('end a grant: the app is disconnected at once')
+    .description('end a grant: the app is disconnected immediately')
     .argument('<id>', ID)
     .action(async (id: string) => {
       print(await openClient().revokeGrant({ id }), revokedText);
@@ -73,7 +75,7 @@ async function resolveFilter(
 }
 
 function listText({ items }: { items: GrantResource[] }): string {
-  if (items.length === 0) return 'There are no grants: nobody has connected an app.';
+  if (items.length === 0) return 'There are no grants. Nobody has connected an app.';
   const rows = items.map((grant) => [
     grant.id,
     grant.clientName,
@@ -99,7 +101,7 @@ function detailsText(grant: GrantResource): string {
     level: grant.level ?? '-',
     since: minute(grant.createdAt),
     'last used': grant.lastUsedAt ? minute(grant.lastUsedAt) : '-',
-    ...(grant.expiresAt ? { expires: `${minute(grant.expiresAt)}, unless used before` } : {}),
+    ...(grant.expiresAt ? { 'expires if unused': minute(grant.expiresAt) } : {}),
     ...(grant.endedAt ? { ended: minute(grant.endedAt) } : {}),
     ...(grant.explanation ? { reason: `${grant.explanation} (${grant.reason})` } : {}),
   });
@@ -117,7 +119,7 @@ function whyText(grant: GrantResource): string {
 const STATE_TEXTS: Record<GrantResource['state'], (app: string, grant: GrantResource) => string> = {
   pending: (app) => `${app} was approved but has not fetched its tokens yet.`,
   active: (app) => `${app} is connected.`,
-  refused: (app) => `${app} is currently refused.`,
+  refused: (app) => `${app} is connected, but its requests are refused.`,
   ended: (app, { endedAt }) => `${app} was disconnected${endedAt ? ` on ${minute(endedAt)}` : ''}.`,
 };
 
@@ -126,5 +128,5 @@ function reasonLine({ explanation, reason }: GrantResource): string {
 }
 
 function revokedText(grant: GrantResource): string {
-  return `${whyText(grant)}\nTo refuse this app from now on: gatehouse client revoke ${quoted(grant.clientId)}`;
+  return `${whyText(grant)}\nTo revoke this app for everybody: gatehouse client revoke ${quoted(grant.clientId)}`;
 }

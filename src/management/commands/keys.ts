@@ -13,7 +13,7 @@ Publishes a new key now. It signs in 10 minutes, when everyone who verifies toke
 until the last token it signed has expired, minted tokens included. No call fails, and nobody has to sign in again.
 
 Use --at-once for a key that leaked. The new key signs now and all other keys are withdrawn, so every access token stops
-working. Clients with a refresh token get a new access token without help; people whose client has none sign in again. Minted
+working. Apps with a refresh token get a new access token by themselves; with other apps, people sign in again. Minted
 tokens stop working too and must be minted again: gatehouse token list shows which. Gatehouse applies the change within a
 second, or within a minute if messages between its processes are lost. Other programs that verify tokens apply it when they
 next fetch the keys, which they may cache for 5 minutes.
@@ -55,6 +55,6 @@ function rotatedText(keys: Keys): string {
 }
 
 function replacedText(keys: Keys): string {
-  return `Replaced the key. Earlier access tokens no longer work. Clients with a refresh token get new ones.
+  return `Replaced the key. Earlier access tokens no longer work. Apps with a refresh token get new ones.
 Earlier minted tokens no longer work: mint new ones (gatehouse token list shows which).\n\n${keysText(keys)}`;
 }

@@ -22,7 +22,7 @@ export const TOKEN = 'id or unique name, see gatehouse token list';
 /** Completion recognizes the name of the value. */
 export const UPSTREAM_FLAG = '--upstream <upstream>';
 export const UPSTREAM_OPTION =
-  'id or unique name of the MCP server it leads to, by default the first in the settings';
+  'id or unique name of its MCP server (default: the first in the settings)';
 
 type Kind<Item> = {
   noun: string;
@@ -60,7 +60,7 @@ async function resolveId<Item extends { id: string }>(
       .map((item) => `  ${plain(item.id)}  ${plain(describe(item))}`);
     const rest =
       matching.length > MAX_LISTED ? [`  … and ${matching.length - MAX_LISTED} more`] : [];
-    const heading = `${matching.length} ${noun}s have this name: use the id of one`;
+    const heading = `${matching.length} ${noun}s have this name: use an id`;
     throw new ManagementError('ambiguous_name', [heading, ...listed, ...rest].join('\n'));
   }
   if (first) return first.id;
@@ -96,7 +96,7 @@ async function findConnector(
     : undefined;
   if (!connector || id === undefined) return connector;
   if (canonicalResource(text) === canonicalResource(connector.link)) return connector;
-  const message = `this connect link has another address: the link of the connector is ${connector.link}`;
+  const message = `this connect link has another address: that of the connector is ${connector.link}`;
   throw new ManagementError('not_found', message);
 }
 

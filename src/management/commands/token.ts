@@ -37,7 +37,7 @@ export function addTokenCommands(program: Command, { openClient, print }: Termin
     .option(UPSTREAM_FLAG, UPSTREAM_OPTION)
     .option(
       '--expires <when>',
-      'after 12h, 30d or 366d, or at an ISO 8601 time (default: 90d)',
+      'expires after 12h, 30d or 366d, or at an ISO 8601 time (default: 90d)',
       parseTime,
     )
     .addHelpText('after', MINT_HELP)

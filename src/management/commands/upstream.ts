@@ -11,7 +11,7 @@ Examples:
 export function addUpstreamCommands(program: Command, { openClient, print }: Terminal): void {
   const upstream = program
     .command('upstream')
-    .description('list and show the MCP servers in the settings: their tools, and who reaches what')
+    .description('list the MCP servers in the settings, their tools and the levels of the tools')
     .addHelpText('after', EXAMPLES);
   upstream
     .command('list')
@@ -32,7 +32,7 @@ export function addUpstreamCommands(program: Command, { openClient, print }: Ter
 
 function listText({ items }: { items: UpstreamResource[] }): string {
   if (items.length === 0)
-    return `There is no MCP server in the settings, so the built-in sample serves calls.
+    return `There is no MCP server in the settings, so Gatehouse serves the built-in sample.
 To put Gatehouse in front of your own, set resourceServer.upstream.`;
   const rows = items.map((item) => {
     const connectors = item.levels.reduce((sum, level) => sum + level.connectors, 0);
