@@ -44,7 +44,7 @@ export function clientEndpoints(
       limitBody(MAX_REGISTRATION_BYTES),
       parseLargeBody,
       formatRegistrationResponse,
-      recordRegistration(audit, rateLimits.recordedRegistrations),
+      recordRegistration(audit, rateLimits),
     ],
     [ENDPOINTS.revocation, limitBody(MAX_TOKEN_REQUEST_BYTES), limitTokens],
     ...(introspects
@@ -159,12 +159,20 @@ const formatRegistrationResponse: Koa.Middleware = async (ctx, next) => {
   if (ctx.status === 201) ctx.body = registrationResponse(ctx.body as Record<string, unknown>);
 };
 
-/** Records a stored client. Above its limit, which bounds the audit log, registrations are no longer recorded; approvals always are. */
-function recordRegistration(services: AuditServices, limit: RateLimit): Koa.Middleware {
+/**
+ * Records a stored client. Above the limit, which bounds the audit log, registrations are no longer recorded, and one item says so; clients that
+ * wait and approvals always are recorded.
+ */
+function recordRegistration(
+  services: AuditServices,
+  { recordedRegistrations, registrationGaps }: RateLimits,
+): Koa.Middleware {
   return async function registrationRecorded(ctx, next) {
     await next();
     if (ctx.status !== 201) return;
-    if ((await limit.consume(requestContext(ctx).address)) !== undefined) return;
+    const { address } = requestContext(ctx);
+    const isOver = (await recordedRegistrations.consume(address)) !== undefined;
+    if (isOver && (await registrationGaps.consume(address)) !== undefined) return;
     const {
       client_id: clientId,
       client_name: client,
@@ -172,7 +180,7 @@ function recordRegistration(services: AuditServices, limit: RateLimit): Koa.Midd
     } = ctx.body as Registered;
     const redirectHosts = [...new Set(uris.map(redirectDestination))];
     const item = { event: 'client_registered', clientId, arguments: { client, redirectHosts } };
-    await recordAudit(services, { ...item, outcome: 'done' });
+    await recordAudit(services, { ...item, outcome: isOver ? 'done_unrecorded' : 'done' });
   };
 }
 

@@ -43,6 +43,8 @@ export type Client = {
   redirectUris: string[];
   lastUsedAt?: number;
   revokedAt?: number;
+  /** When a person first tried to connect it as it is. Absent if it does not wait. */
+  waitingSince?: number;
   state: ClientState;
 };
 
@@ -107,10 +109,13 @@ export async function findClient(
   const judged = stated ?? app;
   const waits =
     !isKnownVersion(known, judged) && needsApproval(id, settings) && !isAllowedApp(rules, app);
+  const state = stateOf(revokedAt, isBlocked(rules, app) || isBlocked(rules, judged), waits);
+  const waitingSince = state === 'waiting' ? await waitsSince(store, judged) : undefined;
   return {
     ...app,
     kind: clientKind(id, settings),
-    state: stateOf(revokedAt, isBlocked(rules, app) || isBlocked(rules, judged), waits),
+    state,
+    ...(waitingSince === undefined ? {} : { waitingSince }),
     ...(lastUsedAt === undefined ? {} : { lastUsedAt }),
     ...(revokedAt === undefined ? {} : { revokedAt }),
   };
@@ -217,11 +222,30 @@ export async function revokedClients(store: Store): Promise<string[]> {
   return store.members(REVOKED);
 }
 
+type Waiting = { since: number };
+
+const waitingKey = (app: App) => `waiting-client:${app.id} ${appVersion(app)}`;
+
+/** Lists a client as waiting until its registration expires. True for the first call about this name and these redirect URIs. */
+export async function listWaiting(
+  store: Store,
+  app: App & { id: string },
+  times: { now: number; lifetime: number },
+): Promise<boolean> {
+  await listClient(store, 'waiting', app.id, times);
+  const waiting = { since: Math.floor(times.now) };
+  return store.add<Waiting>(waitingKey(app), waiting, 2 * times.lifetime);
+}
+
+async function waitsSince(store: Store, app: App): Promise<number | undefined> {
+  return (await store.get<Waiting>(waitingKey(app)))?.value.since;
+}
+
 /**
  * Lists a client until the record about it expires. `now` in seconds, and `lifetime` of such a record: `unusedClient` for clients that wait,
  * `usedClient` for clients that an administrator allowed.
  */
-export async function listClient(
+async function listClient(
   store: Store,
   list: ClientList,
   id: string,

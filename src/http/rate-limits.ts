@@ -21,9 +21,12 @@ type Name = Exclude<keyof Limits, 'sharedNetworks'>;
 
 /**
  * `pageRegistrations` counts registrations from web pages, so that a page's visitors cannot use up `registrations`. `recordedRegistrations`
- * limits those in the audit log, which keeps them for more than a year.
+ * limits those in the audit log, which keeps them for more than a year, and `registrationGaps` its items about registrations that it lacks.
  */
-export type RateLimits = Record<Name | 'pageRegistrations' | 'recordedRegistrations', RateLimit>;
+export type RateLimits = Record<
+  Name | 'pageRegistrations' | 'recordedRegistrations' | 'registrationGaps',
+  RateLimit
+>;
 
 /** Blocked addresses of which a process knows, per limit. */
 const MAX_BLOCKED = 50_000;
@@ -51,6 +54,7 @@ export function openRateLimits(
     registrations: open('registrations', limits.registrations),
     pageRegistrations: open('pageRegistrations', pageLimit(limits.registrations)),
     recordedRegistrations: open('recordedRegistrations', RECORDED_REGISTRATIONS),
+    registrationGaps: open('registrationGaps', REGISTRATION_GAPS),
     authorizations: open('authorizations', limits.authorizations),
     signIns: open('signIns', limits.signIns),
     // Counted by client, so that people in one network do not share a limit.
@@ -64,6 +68,11 @@ const DAY_SECONDS = 86_400;
 const RECORDED_REGISTRATIONS: Limit = {
   perAddress: { count: 200, seconds: DAY_SECONDS },
   inAll: { count: 2000, seconds: DAY_SECONDS },
+};
+
+const REGISTRATION_GAPS: Limit = {
+  perAddress: { count: 1, seconds: DAY_SECONDS },
+  inAll: RECORDED_REGISTRATIONS.inAll,
 };
 
 const PAGE_SHARE = 5;

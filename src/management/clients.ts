@@ -71,7 +71,11 @@ export async function allowClient(
   }
   // A client whose registration has expired is known only while it is revoked.
   const allowed = await findClient(services.store, id, settings.clients);
-  const { revokedAt: _revokedAt, ...unknown } = { ...client, state: 'allowed' as const };
+  const {
+    revokedAt: _revokedAt,
+    waitingSince: _waitingSince,
+    ...unknown
+  } = { ...client, state: 'allowed' as const };
   return clientResource(allowed ?? unknown);
 }
 

@@ -86,7 +86,7 @@ export function grantResource(connection: Connection): GrantResource {
 }
 
 export function clientResource(client: Client): ClientResource {
-  const { id, kind, state, name, redirectUris, lastUsedAt, revokedAt } = client;
+  const { id, kind, state, name, redirectUris, lastUsedAt, revokedAt, waitingSince } = client;
   return {
     id,
     kind,
@@ -95,6 +95,7 @@ export function clientResource(client: Client): ClientResource {
     redirectUris,
     lastUsedAt: optionalSecond(lastUsedAt),
     revokedAt: optionalSecond(revokedAt),
+    waitingSince: optionalSecond(waitingSince),
   };
 }
 

@@ -118,6 +118,7 @@ export const auditEvents = [
   'client_registered',
   'client_revoked',
   'client_rule_removed',
+  'client_waiting',
   'code_replay',
   'connector_created',
   'connector_deleted',

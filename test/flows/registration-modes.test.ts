@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { openBrowser, requirePage } from '../support/browser.ts';
+import { advanceClock, freezeClock, restoreClock } from '../support/clock.ts';
 import { connect, openConsent, registerClient } from '../support/connection.ts';
 import {
   type Connector,
@@ -63,6 +64,12 @@ onEachStore(
     });
     const open = async (client: Client) =>
       (await openConsent(system(), connector, { as: { client } })).page;
+    const openConsole = async (path: string) => {
+      const { management, origins } = system();
+      const browser = openBrowser([...origins, management]);
+      const signIn = requirePage(await browser.visit(`${management}/console${path}`));
+      return requirePage(await browser.submit(signIn, { person: 'ada' }));
+    };
 
     it('DCR-10 a new client waits on a page until an administrator allows its registration', async () => {
       const client = await registered(connector.link, metadata('<b>Notes</b>', LOOPBACK));
@@ -79,6 +86,38 @@ onEachStore(
       expect(await isAccepted(link, accessToken)).to.equal(true);
       const again = await registered(connector.link, metadata('<b>Notes</b>', LOOPBACK));
       expect(await stateOf(system(), again)).to.equal('waiting');
+    });
+
+    it('DCR-10 waiting apps are listed with the time of the first attempt, the last one first, and each is recorded once', async () => {
+      freezeClock();
+      try {
+        const clients: Client[] = [];
+        for (const name of ['Earlier app', 'Later app']) {
+          const client = await registered(connector.link, metadata(name, LOOPBACK, HOSTED));
+          clients.push(client);
+          advanceClock(60);
+          for (const _attempt of [1, 2]) await open(client);
+        }
+        const ids = clients.map(({ id }) => id);
+        const recorded = (await readAudit(system())).filter(
+          ({ event, clientId = '' }) => event === 'client_waiting' && ids.includes(clientId),
+        );
+        expect(
+          recorded.map(({ clientId, arguments: details }) => [clientId, details]),
+        ).to.deep.equal(
+          ['Earlier app', 'Later app'].map((name, at) => [
+            ids[at],
+            { name, destinations: ['app.partner.example', 'loopback'] },
+          ]),
+        );
+        for (const { account } of recorded) expect(account).to.match(/^[\w-]{27}$/);
+        const { items } = await manage(system(), 'GET', `/clients?id=${ids[0]}`);
+        expect(items[0]).to.have.property('waitingSince', recorded[0]?.time.replace(/\.\d+/, '.000'));
+        const html = (await openConsole('/clients?state=waiting')).html;
+        expect(html.indexOf(ids[1] ?? '')).to.be.within(1, html.indexOf(ids[0] ?? ''));
+      } finally {
+        restoreClock();
+      }
     });
 
     it('DCR-10 an allowed app does not wait when it registers anew, unless its name or hosts differ', async () => {
@@ -98,14 +137,10 @@ onEachStore(
     });
 
     it('DCR-10 the console shows each address of a waiting app, and beside the button the rule that it adds', async () => {
-      const { management, origins } = system();
       const app = metadata('Many <hosts>', ...MANY, LOOPBACK);
       const client = await registered(connector.link, app);
       await open(client);
-      const browser = openBrowser([...origins, management]);
-      const list = `${management}/console/clients?state=waiting`;
-      const signIn = requirePage(await browser.visit(list));
-      const page = requirePage(await browser.submit(signIn, { person: 'ada' }));
+      const page = await openConsole('/clients?state=waiting');
       for (const uri of MANY) expect(page.html).to.include(uri);
       const shown = page.html
         .split('<details')

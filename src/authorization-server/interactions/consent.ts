@@ -18,9 +18,9 @@ import {
   appVersion,
   type ClientState,
   findClientRefusal,
-  listClient,
+  listWaiting,
 } from '../../clients/clients.ts';
-import type { App } from '../../clients/rules.ts';
+import { type App, destinationsOf } from '../../clients/rules.ts';
 import { connectLink, connectorIdOf } from '../../connectors/connect-link.ts';
 import { type Connector, isUsable, redeemerOf } from '../../connectors/connector.ts';
 import {
@@ -451,7 +451,7 @@ async function requireConsentRequest(
     dpop_jkt: dpopKey,
   } = interaction.params as Record<string, string>;
   const [{ client, stated }, connector, account] = await Promise.all([
-    requireClient(context, String(clientId), String(redirectUri)),
+    requireClient(context, interaction, String(clientId), String(redirectUri)),
     requireConnector(context, String(resource)),
     requireAccount(context, interaction),
   ]);
@@ -508,14 +508,18 @@ async function toolReader(
 /** Checks the redirect URI again: the client may have changed since the authorization request. What is checked here must be what is allowed. */
 async function requireClient(
   { settings, services, engine }: InteractionContext,
+  { session }: Interaction,
   id: string,
   redirectUri: string,
 ): Promise<Pick<ConsentRequest, 'client' | 'stated'>> {
   const client = await engine.provider().Client.find(id).catch(rethrowAsInvalidClient);
-  const { clientName: name, redirectUris = [] } = client ?? {};
+  if (!client) {
+    await refuseEndedClient({ settings, services }, id);
+    throw new HttpError(400, 'invalid_client', 'the app is no longer registered');
+  }
+  const { clientName: name, redirectUris = [] } = client;
   const stated = { id, ...(name === undefined ? {} : { name }), redirectUris };
-  await requireAllowedClient({ settings, services }, id, client && stated);
-  if (!client) throw new HttpError(400, 'invalid_client', 'the app is no longer registered');
+  await requireAllowedClient({ settings, services }, stated, session?.accountId);
   if (!client.redirectUriAllowed(redirectUri) || isOwnOrigin(engine.redirectPolicy, redirectUri)) {
     throw new HttpError(400, 'invalid_redirect_uri', 'the app no longer has this redirect URI');
   }
@@ -532,15 +536,25 @@ type ClientContext = Pick<InteractionContext, 'settings' | 'services'>;
 
 /** Call after sign-in. Throws 403 `client_revoked`, `client_blocked` or ClientWaiting if an administrator does not allow the client. */
 async function requireAllowedClient(
-  { settings, services: { store, now } }: ClientContext,
-  id: string,
-  stated: App | undefined,
+  { settings, services }: ClientContext,
+  app: App & { id: string },
+  account: string | undefined,
 ): Promise<void> {
-  const refusal = await findClientRefusal(store, id, settings.clients, stated);
+  const { store, now } = services;
+  const refusal = await findClientRefusal(store, app.id, settings.clients, app);
   if (!refusal) return;
   throwIfEnded(refusal);
-  await listClient(store, 'waiting', id, { now: now(), lifetime: settings.lifetimes.unusedClient });
-  throw new ClientWaiting(id, stated?.name ?? refusal.client?.name ?? id);
+  const { id: clientId, name } = app;
+  const times = { now: now(), lifetime: settings.lifetimes.unusedClient };
+  if (await listWaiting(store, app, times))
+    await recordAudit(services, {
+      event: 'client_waiting',
+      clientId,
+      ...(account === undefined ? {} : { account }),
+      arguments: { ...(name === undefined ? {} : { name }), destinations: destinationsOf(app) },
+      outcome: 'done',
+    });
+  throw new ClientWaiting(clientId, name ?? clientId);
 }
 
 /**

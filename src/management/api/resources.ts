@@ -124,6 +124,9 @@ export const clientSchema = z
     redirectUris: z.array(z.string()),
     lastUsedAt: time.optional(),
     revokedAt: time.optional().describe('The client is refused from then on until it is allowed.'),
+    waitingSince: time
+      .optional()
+      .describe('When a person first tried to connect the client, if it waits.'),
   })
   .meta({ id: 'Client' });
 
@@ -292,6 +295,13 @@ export type UpstreamResource = z.output<typeof upstreamSchema>;
 export type NewTokenResource = z.output<typeof newTokenSchema>;
 
 export type Page<Item> = { items: Item[]; next?: string | undefined };
+
+/** The order of a page or list that people read: apps that wait first, the last one first. Others keep their order. */
+export function lastWaitingFirst(clients: readonly ClientResource[]): ClientResource[] {
+  return clients.toSorted((one, other) =>
+    (other.waitingSince ?? '').localeCompare(one.waitingSince ?? ''),
+  );
+}
 
 /** Returns what to call the person of a grant. An address that is not verified may belong to somebody else. */
 export function personName({

@@ -2,11 +2,12 @@ import { type Command, Option } from 'commander';
 import { CLIENT_STATES, type ClientState } from '../../clients/clients.ts';
 import { destinationsOf } from '../../clients/rules.ts';
 import { allItems, ManagementError } from '../api/client.ts';
-import type {
-  BlockResource,
-  ClientResource,
-  ClientRuleResource,
-  RevokedClientResource,
+import {
+  type BlockResource,
+  type ClientResource,
+  type ClientRuleResource,
+  lastWaitingFirst,
+  type RevokedClientResource,
 } from '../api/resources.ts';
 import { CLIENT, resolveClient } from './resolve.ts';
 import { details, minute, plain, quoted, table, type Terminal } from './terminal.ts';
@@ -167,13 +168,13 @@ function grants(count: number): string {
 function listText({ items }: { items: ClientResource[] }, state?: ClientState): string {
   if (items.length === 0)
     return state ? `There are no ${state} apps.` : 'Nobody has connected an app yet.';
-  const rows = items.map(({ id, name, kind, lastUsedAt, state, redirectUris }) => [
-    id,
-    name ?? '-',
-    kind,
-    lastUsedAt ? minute(lastUsedAt) : '-',
-    state,
-    hostsText(redirectUris),
+  const rows = lastWaitingFirst(items).map((client) => [
+    client.id,
+    client.name ?? '-',
+    client.kind,
+    client.lastUsedAt ? minute(client.lastUsedAt) : '-',
+    client.waitingSince ? `${client.state} since ${minute(client.waitingSince)}` : client.state,
+    hostsText(client.redirectUris),
   ]);
   return table(['ID', 'NAME', 'KIND', 'LAST USED', 'STATE', 'REDIRECT HOSTS'], rows);
 }

@@ -24,6 +24,7 @@ import {
   type ClientResource,
   type ClientRuleResource,
   type GrantResource,
+  lastWaitingFirst,
   type Page,
   personName,
 } from '../api/resources.ts';
@@ -137,13 +138,15 @@ const clients: List<ClientResource> = {
   filters: ({ state = '' }) => [
     { name: 'state', value: state, choiceTexts: 'console.states', choices: [...CLIENT_STATES] },
   ],
-  read: (management, { state }, after) =>
-    listClients(management, {
+  read: async (management, { state }, after) => {
+    const found = await listClients(management, {
       limit: PAGE_ITEMS,
       after,
       state: CLIENT_STATES.find((known) => known === state),
-    }),
-  item: ({ id, name, state, kind, redirectUris, lastUsedAt, revokedAt }) => ({
+    });
+    return { ...found, items: lastWaitingFirst(found.items) };
+  },
+  item: ({ id, name, state, kind, redirectUris, lastUsedAt, revokedAt, waitingSince }) => ({
     title: name ?? id,
     state,
     isOk: state === 'allowed',
@@ -152,6 +155,7 @@ const clients: List<ClientResource> = {
       { label: 'kind', code: kind, textKey: CLIENT_KIND_TEXTS[kind] },
       // All of them: an administrator must see what is allowed. An app cannot register more than 20.
       ...redirectUris.map((uri) => codeField('redirect', uri)),
+      ...dateFields('since', waitingSince),
       ...dateFields('lastUsed', lastUsedAt),
       ...dateFields('ended', revokedAt),
     ],
