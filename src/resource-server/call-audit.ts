@@ -14,7 +14,7 @@ export type AuditedCall = {
 export type AuditCall = (call: AuditedCall) => Promise<void>;
 
 export const AUDIT_FAILED =
-  'Calls with the level full are recorded first, and this one could not be, so it was refused. Try again in a moment.';
+  'Calls with this permission level are recorded first, and this one could not be, so it was refused. Try again in a moment.';
 
 /** Refused calls of one connection or minted token that are recorded in a minute. One more item then says that the others are not. */
 const MAX_REFUSED = 30;

@@ -20,9 +20,7 @@ const time = z.iso.datetime();
 const level = z.string();
 const upstream = z
   .string()
-  .describe(
-    'Id of the MCP server that it leads to. Absent for the sample, and if it was created without one.',
-  );
+  .describe('Id of the MCP server that it leads to. Absent for the sample, or if none was given.');
 
 const audienceRule = z.strictObject({
   email: z.string().optional(),
@@ -103,7 +101,7 @@ export const grantSchema = z
     redirectHost: z.string(),
     createdAt: time,
     lastUsedAt: time.optional().describe('When the client last fetched tokens.'),
-    expiresAt: time.optional().describe('When the grant expires unless it is used before.'),
+    expiresAt: time.optional().describe('When the grant expires if it is not used.'),
     endedAt: time.optional().describe('Absent if the time is not known.'),
     refusals: z
       .array(z.strictObject({ time, reason: z.string(), explanation: z.string() }))
@@ -200,7 +198,7 @@ export const upstreamSchema = z
     defaultLevel: level,
     revision: z.string().optional().describe('The negotiated protocol revision.'),
     seenAt: time.optional().describe('When the tools were last read. Absent if they never were.'),
-    triedAt: time.optional().describe('When it was last tried to read them.'),
+    triedAt: time.optional().describe('When Gatehouse last tried to read them.'),
     error: z
       .strictObject({ fault: z.enum(DISCOVERY_FAULTS), message: z.string() })
       .optional()
@@ -256,7 +254,7 @@ export const auditItemSchema = z
       .string()
       .optional()
       .describe(
-        'Who made the change: `key:<name>` for a management key, `account:<id>` for an administrator in the console. Items from before there were names have the id of the account alone.',
+        'Who made the change: `key:<name>` for a management key, `account:<id>` for an administrator in the console. Older items have the account id alone.',
       ),
     tool: z.string().optional(),
     arguments: z.unknown().optional(),

@@ -15,7 +15,7 @@ The person cannot connect anything until the account is enabled. Enabling does n
 ${EXAMPLES}`;
 
 const FORGET_HELP = `
-Everything the person connected stops working. Their name, email address, groups and subject are deleted immediately. Only
+Everything the person connected stops working. Their name, e-mail address, groups and subject are deleted immediately. Only
 the id remains, which does not identify the person: with ended connections for 30 days, and in the audit log. A disabled
 account stays disabled. Otherwise, the person can sign in again and gets a new account.
 ${EXAMPLES}`;
