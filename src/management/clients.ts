@@ -132,6 +132,13 @@ async function findClients(
   return found;
 }
 
+export async function showClient(
+  management: ManagementContext,
+  id: string,
+): Promise<ClientResource> {
+  return clientResource(await requireClient(management, id));
+}
+
 async function requireClient(
   { settings, services }: ManagementContext,
   id: string,

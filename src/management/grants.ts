@@ -20,6 +20,33 @@ export async function listGrants(
   return page;
 }
 
+export type RecentGrants = { open: GrantResource[]; ended: GrantResource[]; isAll: boolean };
+
+const MAX_RECENT = 100;
+const MAX_RECENT_READ = 2000;
+
+/** Returns the newest grants of one record, at most 100 of each kind. Without `isAll` there are more. */
+export async function listRecentGrants(
+  { settings, services }: ManagementContext,
+  filter: Pick<GrantsQuery, 'account' | 'client' | 'connector'>,
+): Promise<RecentGrants> {
+  const open: Connection[] = [];
+  const ended: Connection[] = [];
+  let read = 0;
+  for await (const { connection } of listConnections(settings, services, filter)) {
+    if (read === MAX_RECENT_READ) break;
+    read += 1;
+    (connection.state === 'ended' ? ended : open).push(connection);
+  }
+  const newest = (connections: Connection[]) =>
+    connections
+      .toSorted((a, b) => (b.endedAt ?? b.createdAt) - (a.endedAt ?? a.createdAt))
+      .slice(0, MAX_RECENT)
+      .map(grantResource);
+  const isAll = read < MAX_RECENT_READ && Math.max(open.length, ended.length) <= MAX_RECENT;
+  return { open: newest(open), ended: newest(ended), isAll };
+}
+
 export async function showGrant(management: ManagementContext, id: string): Promise<GrantResource> {
   return grantResource(await requireConnection(management, id));
 }

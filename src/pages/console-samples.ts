@@ -1,8 +1,11 @@
 // Sample values for the console's views.
 import type {
+  ConsoleConnection,
   ConsoleConnector,
+  ConsoleEvent,
   ConsoleItem,
   ConsoleLayout,
+  ConsoleRecordAction,
   ConsoleValues,
 } from './console-values.ts';
 import { INSTRUCTIONS } from './instruction-samples.ts';
@@ -233,10 +236,94 @@ const FORM = {
   upstream: 'orders',
 };
 
+const PERSON = 'Ikh5AnYxuNnXX_7k2joIiz_pE1R';
+const PERSON_PATH = `/console/accounts/${PERSON}`;
+
+function personAction(name: string, returnTo?: string): ConsoleRecordAction {
+  const action = { name, action: `/console/accounts/${name}`, field: 'id', id: PERSON } as const;
+  return { ...action, ...(returnTo === undefined ? {} : { returnTo }) };
+}
+
+const CONNECTION: ConsoleConnection = {
+  person: { name: 'grace@example.com', href: PERSON_PATH },
+  connector: { name: 'Club numbers', href: '/console/connectors/4qR8sT1vWxYz2aBcD3eFgH' },
+  href: '/console/grants/Wm1xQ0p7Zr8kT2mQp1VxWm1x',
+  level: 'operations',
+  state: 'active',
+  isOk: true,
+  since: NOON,
+  lastActive: NOON,
+  actions: [
+    {
+      name: 'endGrant',
+      action: '/console/grants/end',
+      field: 'id',
+      id: 'Wm1xQ0p7Zr8kT2mQp1VxWm1x',
+      returnTo: PERSON_PATH,
+    },
+  ],
+};
+const APP_CONNECTION: ConsoleConnection = {
+  ...CONNECTION,
+  app: { name: 'Claude Code', href: '/console/clients/Wm1xQ0p7Zr8kT2mQp1VxWm1xQ0p7Zr8k' },
+};
+const { person: _person, ...PERSON_CONNECTION } = APP_CONNECTION;
+const ENDED_CONNECTION: ConsoleConnection = {
+  app: { name: 'Claude Code', href: '/console/clients/Wm1xQ0p7Zr8kT2mQp1VxWm1xQ0p7Zr8k' },
+  person: {},
+  connector: {},
+  level: 'operations',
+  state: 'ended',
+  isOk: false,
+  since: NOON,
+  endedAt: NOON,
+  reason: {
+    code: 'refresh_replay',
+    textKey: 'console.reasons.refresh_replay',
+    advice: 'suspicious',
+  },
+  actions: [],
+};
+
+/** Of another version. */
+const UNKNOWN_EVENT = 'unheard_of';
+
+const HISTORY: ConsoleEvent[] = [
+  {
+    time: NOON,
+    event: 'grant_ended',
+    textKey: 'console.events.grant_ended',
+    reason: {
+      code: 'revoked_by_administrator',
+      textKey: 'console.reasons.revoked_by_administrator',
+    },
+    by: 'ada@example.com',
+  },
+  { time: NOON, event: 'signed_in', textKey: 'console.events.signed_in' },
+  { time: NOON, event: UNKNOWN_EVENT, textKey: 'console.events.unheard_of' },
+];
+
+const LINK = { name: '', href: '' };
+const EVERY_CONNECTION: ConsoleConnection = {
+  ...CONNECTION,
+  ...ENDED_CONNECTION,
+  app: LINK,
+  person: LINK,
+  connector: LINK,
+  actions: CONNECTION.actions,
+};
+
 const EVERY_FIELD = { label: 'id', text: '', code: '', textKey: '', name: '', time: 0, level: '' };
 
 /** Every optional member of the layout and of list items. */
 export const CONSOLE_SHARED = {
+  connections: [EVERY_CONNECTION],
+  ended: [EVERY_CONNECTION],
+  list: [EVERY_CONNECTION],
+  to: LINK,
+  actions: EVERY_CONNECTION.actions,
+  reason: ENDED_CONNECTION.reason,
+  allConnections: '',
   console: layout('connectors', { done: 'created', problem: 'other' }),
   items: [{ ...ITEM, textKey: '', fields: [EVERY_FIELD] }],
   next: '',
@@ -282,6 +369,9 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       connector: ACTIVE,
       instructions: INSTRUCTIONS,
       account: 'https://auth.example.com/account',
+      connections: [APP_CONNECTION],
+      ended: [],
+      allConnections: '/console/grants?connector=4qR8sT1vWxYz2aBcD3eFgH',
       revoke: `${ACTIVE.href}/revoke`,
     },
   },
@@ -292,10 +382,127 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       connector: { ...UNLIMITED, link: ACTIVE.link, state: 'revoked' },
       instructions: [],
       account: 'https://auth.example.com/account',
+      connections: [],
+      ended: [ENDED_CONNECTION],
       delete: `${ACTIVE.href}/delete`,
     },
   },
   ...LIST_SAMPLES,
+  'console-person': {
+    view: 'console/record',
+    values: {
+      console: layout('accounts', { done: 'ended' }),
+      title: 'Grace Hopper',
+      back: '/console/accounts',
+      state: 'active',
+      isOk: true,
+      meaning: 'personActive',
+      fields: [
+        { label: 'email', text: 'grace@example.com' },
+        { label: 'provider', code: 'https://login.example.com' },
+        { label: 'signedIn', time: NOON },
+        { label: 'id', code: PERSON },
+      ],
+      connections: [
+        PERSON_CONNECTION,
+        {
+          ...PERSON_CONNECTION,
+          app: { name: LONG, href: '/console/clients/long' },
+          connector: {},
+          state: 'refused',
+          isOk: false,
+          reason: {
+            code: 'not_entitled',
+            textKey: 'console.reasons.not_entitled',
+            advice: 'entitle',
+          },
+        },
+      ],
+      ended: [ENDED_CONNECTION],
+      allConnections: `/console/grants?account=${PERSON}`,
+      actions: [personAction('disable', PERSON_PATH), personAction('forget')],
+      history: HISTORY,
+      allHistory: `/console/audit?account=${PERSON}`,
+    },
+  },
+  'console-person-deleted': {
+    view: 'console/record',
+    values: {
+      console: layout('accounts'),
+      back: '/console/accounts',
+      state: 'disabled',
+      isOk: false,
+      meaning: 'personDisabled',
+      stateSince: NOON,
+      fields: [
+        { label: 'forgotten', time: NOON },
+        { label: 'id', code: PERSON },
+      ],
+      connections: [],
+      ended: [],
+      actions: [personAction('enable', PERSON_PATH)],
+      history: [],
+      allHistory: `/console/audit?account=${PERSON}`,
+    },
+  },
+  'console-app': {
+    view: 'console/record',
+    values: {
+      console: layout('clients'),
+      title: LONG,
+      back: '/console/clients',
+      state: 'allowed',
+      isOk: true,
+      meaning: 'appAllowed',
+      fields: [
+        {
+          label: 'kind',
+          code: 'self-registered',
+          textKey: 'console.appKinds.self-registered',
+        },
+        { label: 'redirect', code: `https://${LONG}.example.com/callback` },
+        { label: 'redirect', code: 'http://127.0.0.1/callback' },
+        { label: 'lastUsed', time: NOON },
+        { label: 'id', code: 'Wm1xQ0p7Zr8kT2mQp1VxWm1xQ0p7Zr8k' },
+      ],
+      connections: [CONNECTION, { ...CONNECTION, person: {} }],
+      ended: [],
+      actions: [
+        {
+          name: 'blockApp',
+          action: '/console/rules/block',
+          field: 'name',
+          id: LONG,
+          returnTo: '/console/clients/abc',
+        },
+      ],
+      history: HISTORY,
+      allHistory: '/console/audit?client=abc',
+    },
+  },
+  'console-grant': {
+    view: 'console/record',
+    values: {
+      console: layout('grants'),
+      title: 'Claude Code',
+      back: '/console/grants',
+      state: 'ended',
+      isOk: false,
+      meaning: 'connectionEnded',
+      stateSince: NOON,
+      fields: [{ label: 'redirect', code: 'localhost' }],
+      connections: [ENDED_CONNECTION],
+      actions: [],
+      refusals: [
+        {
+          time: NOON,
+          reason: { code: 'not_entitled', textKey: 'console.reasons.not_entitled' },
+        },
+      ],
+      history: HISTORY,
+      allHistory: '/console/audit?grant=abc',
+    },
+  },
   'console-tokens': {
     view: 'console/tokens',
     values: {

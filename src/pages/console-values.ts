@@ -85,6 +85,42 @@ export type ConsoleItem = {
 /** `name` is the form field and the key below `console.filters`. Each choice is a value and the key of its text below `choiceTexts`. */
 export type ConsoleFilter = { name: string; value: string; choiceTexts: string; choices: string[] };
 
+/** A person, app or connector that a page names. Without `name` its record was deleted; without `href` it has no page. */
+export type ConsoleLink = { name?: string; href?: string };
+
+/** What a page is about is absent from its connections. */
+export type ConsoleConnection = {
+  app?: ConsoleLink;
+  person?: ConsoleLink;
+  connector?: ConsoleLink;
+  /** The page of the connection. */
+  href?: string;
+  level?: string;
+  /** The key below `console.states`. */
+  state: string;
+  isOk: boolean;
+  since: number;
+  lastActive?: number;
+  endedAt?: number;
+  reason?: ConsoleReason;
+  actions: ConsoleRecordAction[];
+};
+
+/** Why something ended or does not work. `code` is as in logs; one of another version may have no text. `advice` is the key below `console.advice`. */
+export type ConsoleReason = { code: string; textKey: string; advice?: string };
+
+/** The form posts `id` as `field`, and returns to the page `returnTo`. */
+export type ConsoleRecordAction = ConsoleAction & { field: 'id' | 'name'; returnTo?: string };
+
+/** An item of the audit log. `by` is who did it. */
+export type ConsoleEvent = {
+  time: number;
+  event: string;
+  textKey: string;
+  reason?: ConsoleReason;
+  by?: string;
+};
+
 /** What to copy into an app. `client` is the key of its texts below `apps`. */
 export type Instruction = { client: string; text: string };
 
@@ -140,9 +176,40 @@ export type ConsoleValues = {
     instructions: Instruction[];
     /** The address of the page where people see and disconnect their apps. */
     account: string;
+    connections: ConsoleConnection[];
+    ended: ConsoleConnection[];
+    /** The list of all connections, if the page shows only some. */
+    allConnections?: string;
     /** The path to post to: `revoke` for a working connector, `delete` for any other. Neither if the person may not do it. */
     revoke?: string;
     delete?: string;
+  };
+  /** One person, app or connection: `console.section` says which. */
+  'console/record': {
+    console: ConsoleLayout;
+    /** Absent for a person whose data was deleted. */
+    title?: string;
+    /** The list that has the record. */
+    back: string;
+    /** The keys below `console.states` and `console.meanings`. */
+    state: string;
+    isOk: boolean;
+    meaning: string;
+    stateSince?: number;
+    fields: ConsoleField[];
+    actions: ConsoleRecordAction[];
+    /** Those that have not ended; only the connection itself on its page. */
+    connections: ConsoleConnection[];
+    /** Those that ended in the last 30 days. Absent on the page of a connection. */
+    ended?: ConsoleConnection[];
+    /** The list of all connections, if the page shows only some. */
+    allConnections?: string;
+    /** Times at which the connection was refused. Only on the page of a connection. */
+    refusals?: { time: number; reason: ConsoleReason }[];
+    /** The newest first. */
+    history: ConsoleEvent[];
+    /** The audit log of this record. */
+    allHistory: string;
   };
   /** The operator's MCP servers. Names and titles of tools are what each server states. */
   'console/servers': {

@@ -449,14 +449,6 @@ describe('Addresses that people open in a browser', () => {
       expect((await visit(`${resource}/`)).body).to.include(`href="${auth}/account">`);
     });
 
-    it('the home pages lead to the console in development, and do not name it in production', async () => {
-      const { auth, resource, management } = hosts();
-      for (const base of [auth, resource])
-        expect((await visit(`${base}/`)).body).to.include(`href="${management}/console"`);
-      const home = await production.request('auth', { headers: { accept: CHROMIUM } });
-      expect(home.body).to.include('Start from your AI app').and.not.include('/console');
-    });
-
     it('the management API and well-known addresses are JSON in a browser', async () => {
       const { management } = hosts();
       for (const path of ['/api/v1/connectors', '/metrics']) {

@@ -20,6 +20,7 @@ import { ROUTES } from '../api/routes.ts';
 import { upstreamChoice } from '../upstreams.ts';
 import { CONSOLE_PATH } from './address.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
+import { connectionValues } from './connections.ts';
 import { claimIdempotencyKey, createIdempotencyKey, type Form, optionalValue } from './forms.ts';
 import { cursorIn, epochSeconds, type FormProblem, layout, nextPage } from './layout.ts';
 
@@ -144,6 +145,7 @@ async function showOne(context: ConsoleContext): Promise<void> {
     connector: { ...itemOf(connector), link },
     instructions: isUnusable ? [] : instructionsFor(link, name),
     account: `${management.settings.authUrl}/account`,
+    ...(await connectionValues(context, { section: 'connectors', id })),
     ...ending(management, id, isUnusable),
   });
 }

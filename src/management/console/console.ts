@@ -14,6 +14,7 @@ import { accountManager, type ConsoleRoutes, type FormHandler, type Page } from 
 import { requireForm } from './forms.ts';
 import { healthPage } from './health-page.ts';
 import { listPages } from './list-pages.ts';
+import { recordPages } from './record-pages.ts';
 import { closeSession, findSession, type Session } from './sessions.ts';
 import { serverPages } from './server-pages.ts';
 import { tokenPages } from './token-pages.ts';
@@ -41,6 +42,7 @@ export function adminConsole(management: ManagementHost): Koa.Middleware {
   serverPages(routes);
   tokenPages(routes);
   listPages(routes);
+  recordPages(routes);
   healthPage(routes);
   routes.form('/sign-out', 'viewer', async ({ ctx }) => {
     await closeSession(management, ctx);

@@ -29,6 +29,7 @@ const DONE = [
   'deleted',
   'ended',
   'allowed',
+  'blocked',
   'disabled',
   'enabled',
   'forgotten',

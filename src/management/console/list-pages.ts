@@ -34,7 +34,7 @@ import { blockClients, listClientRules, removeClientRule } from '../client-rules
 import { allowClient, listClients, revokeClient } from '../clients.ts';
 import { listGrants, revokeGrant } from '../grants.ts';
 import type { ManagementContext } from '../context.ts';
-import { CONSOLE_PATH } from './address.ts';
+import { CONSOLE_PATH, returnPath } from './address.ts';
 import { parseInput } from '../api/router.ts';
 import { optionalValue } from './forms.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
@@ -84,7 +84,8 @@ export function listPages(routes: ConsoleRoutes): void {
   routes.form('/rules/block', ROUTES.blockClients.role, async ({ management, ctx }, form) => {
     const subject = { host: optionalValue(form, 'host'), name: optionalValue(form, 'name') };
     await blockClients(management, parseInput(blockBody, subject));
-    seeOther(ctx, `${CONSOLE_PATH}/rules?done=created`);
+    const from = returnPath(form);
+    seeOther(ctx, from ? `${from}?done=blocked` : `${CONSOLE_PATH}/rules?done=created`);
   });
   addList(routes, grants);
   addList(routes, accounts);
@@ -96,9 +97,9 @@ function addList<T>({ page, form }: ConsoleRoutes, list: List<T>): void {
   const path = `${CONSOLE_PATH}/${list.section}`;
   page(`/${list.section}`, (context) => showList(context, list, path));
   for (const [name, { role, done, act }] of Object.entries(list.actions ?? {}))
-    form(`/${list.section}/${name}`, role, async ({ management, ctx }, { id = '' }) => {
-      await act(management, id);
-      seeOther(ctx, `${path}?done=${done}`);
+    form(`/${list.section}/${name}`, role, async ({ management, ctx }, fields) => {
+      await act(management, fields.id ?? '');
+      seeOther(ctx, `${returnPath(fields) ?? path}?done=${done}`);
     });
 }
 
@@ -184,13 +185,13 @@ const clients: List<ClientResource> = {
 };
 
 /** The texts of the buttons. */
-const CLIENT_ACTIONS = {
+export const CLIENT_ACTIONS = {
   revoke: 'revokeClient',
   allow: 'allowClient',
   'allow-app': 'allowApp',
 } as const;
 
-function clientActions(
+export function clientActions(
   state: ClientResource['state'],
   kind: ClientResource['kind'],
 ): (keyof typeof CLIENT_ACTIONS)[] {

@@ -1,0 +1,113 @@
+// The connections on the page of a connector, app or person, each with why it does not work, what to do, and the form to disconnect it.
+import type { ViewValues } from '../../pages/pages.ts';
+import { includesRole } from '../../settings/management-roles.ts';
+import type { GrantResource } from '../api/resources.ts';
+import { ROUTES } from '../api/routes.ts';
+import { listRecentGrants } from '../grants.ts';
+import { CONSOLE_PATH, recordPath, type RecordSection } from './address.ts';
+import type { ConsoleContext } from './context.ts';
+import { epochSeconds } from './layout.ts';
+
+export type Connection = ViewValues['console/record']['connections'][number];
+type Reason = NonNullable<Connection['reason']>;
+
+/** The page that shows a connection. */
+export type RecordPlace = { section: RecordSection; id: string };
+
+const FILTERS = { connectors: 'connector', clients: 'client', accounts: 'account' } as const;
+
+/** Returns the newest connections of a connector, app or person. */
+export async function connectionValues(
+  context: ConsoleContext,
+  { section, id }: { section: keyof typeof FILTERS; id: string },
+): Promise<{ connections: Connection[]; ended: Connection[]; allConnections?: string }> {
+  const filter = { [FILTERS[section]]: id };
+  const { open, ended, isAll } = await listRecentGrants(context.management, filter);
+  const toValues = (grant: GrantResource) => connectionOf(context, grant, { section, id });
+  const query = new URLSearchParams(filter);
+  return {
+    connections: open.map(toValues),
+    ended: ended.map(toValues),
+    ...(isAll ? {} : { allConnections: `${CONSOLE_PATH}/grants?${query}` }),
+  };
+}
+
+export function connectionOf(
+  { management }: ConsoleContext,
+  grant: GrantResource,
+  { section, id }: RecordPlace,
+): Connection {
+  const { state, level, lastUsedAt, endedAt, reason } = grant;
+  const person = verifiedEmail(grant) ?? grant.accountName;
+  const { connectorName } = grant;
+  const isActive = state !== 'ended' && includesRole(management.role, ROUTES.revokeGrant.role);
+  return {
+    ...(section === 'clients'
+      ? {}
+      : { app: { name: grant.clientName, href: recordPath('clients', grant.clientId) } }),
+    ...(section === 'accounts'
+      ? {}
+      : {
+          person:
+            person === undefined
+              ? {}
+              : { name: person, href: recordPath('accounts', grant.account) },
+        }),
+    ...(section === 'connectors'
+      ? {}
+      : {
+          connector:
+            connectorName === undefined
+              ? {}
+              : { name: connectorName, href: recordPath('connectors', grant.connector) },
+        }),
+    ...(section === 'grants' ? {} : { href: recordPath('grants', grant.id) }),
+    ...(level === undefined ? {} : { level }),
+    state,
+    isOk: state === 'active',
+    since: epochSeconds(grant.createdAt),
+    ...(lastUsedAt === undefined ? {} : { lastActive: epochSeconds(lastUsedAt) }),
+    ...(endedAt === undefined ? {} : { endedAt: epochSeconds(endedAt) }),
+    ...(reason === undefined ? {} : { reason: reasonOf(reason) }),
+    actions: isActive
+      ? [
+          {
+            name: 'endGrant',
+            action: `${CONSOLE_PATH}/grants/end`,
+            field: 'id',
+            id: grant.id,
+            returnTo: recordPath(section, id),
+          },
+        ]
+      : [],
+  };
+}
+
+/** An address that is not verified may belong to somebody else. */
+function verifiedEmail({ accountEmail, accountEmailVerified }: GrantResource): string | undefined {
+  return accountEmailVerified ? accountEmail : undefined;
+}
+
+/** What to do about each reason: the key below `console.advice`. The others need nothing but a new connection. */
+const ADVICE: Record<string, string> = {
+  refresh_replay: 'suspicious',
+  code_replay: 'suspicious',
+  client_blocked: 'allowApp',
+  client_revoked: 'allowApp',
+  connector_revoked: 'newLink',
+  connector_expired: 'newLink',
+  connector_deleted: 'newLink',
+  connector_unconfigured: 'settings',
+  level_removed: 'settings',
+  account_disabled: 'enable',
+  identity_provider_ended: 'provider',
+  identity_provider_unavailable: 'wait',
+  sign_in_again: 'signIn',
+  not_entitled: 'entitle',
+  not_in_audience: 'audience',
+  dpop_required: 'dpop',
+};
+
+export function reasonOf(code: string): Reason {
+  return { code, textKey: `console.reasons.${code}`, advice: ADVICE[code] ?? 'reconnect' };
+}

@@ -1,0 +1,238 @@
+// The pages of one person, one app and one connection: what each is, why something does not work, what happened, and what can be done.
+import { findAccount } from '../../accounts/accounts.ts';
+import { verifiedEmailOf } from '../../accounts/account.ts';
+import type { AuditItem } from '../../audit/audit.ts';
+import { UNNAMED } from '../../clients/rules.ts';
+import type { ViewValues } from '../../pages/pages.ts';
+import { includesRole, type ManagementRole } from '../../settings/management-roles.ts';
+import type { Store } from '../../store/store.ts';
+import { showAccount } from '../accounts.ts';
+import { blockBody } from '../api/requests.ts';
+import type { ClientResource } from '../api/resources.ts';
+import { ROUTES } from '../api/routes.ts';
+import { type AuditFilter, searchAudit } from '../audit-log.ts';
+import { showClient } from '../clients.ts';
+import type { ManagementContext } from '../context.ts';
+import { showGrant } from '../grants.ts';
+import { CONSOLE_PATH, recordPath, type RecordSection } from './address.ts';
+import { connectionOf, connectionValues, reasonOf } from './connections.ts';
+import type { ConsoleContext, ConsoleRoutes } from './context.ts';
+import { codeField, dateFields, epochSeconds, layout, textField } from './layout.ts';
+import { CLIENT_ACTIONS, clientActions } from './list-pages.ts';
+
+type Values = ViewValues['console/record'];
+type Action = Values['actions'][number];
+/** An action with the role that it requires. */
+type OfferedAction = Action & { role: ManagementRole };
+
+const HISTORY_ITEMS = 20;
+
+export function recordPages({ page }: ConsoleRoutes): void {
+  page('/accounts/:id', (context) => render(context, 'accounts', personValues));
+  page('/clients/:id', (context) => render(context, 'clients', clientValues));
+  page('/grants/:id', (context) => render(context, 'grants', connectionPageValues));
+}
+
+type RecordValues = Omit<Values, 'console' | 'back' | 'history' | 'allHistory' | 'actions'> & {
+  actions: OfferedAction[];
+};
+
+const AUDIT_FILTERS = { accounts: 'account', clients: 'client', grants: 'grant' } as const;
+
+/** Throws 404 if there is no record with the id in the path. */
+async function render(
+  context: ConsoleContext,
+  section: keyof typeof AUDIT_FILTERS,
+  read: (context: ConsoleContext, id: string) => Promise<RecordValues>,
+): Promise<void> {
+  const { management, ctx } = context;
+  const id = String(ctx.params.id);
+  const about = { [AUDIT_FILTERS[section]]: id };
+  const [{ actions, ...values }, history] = await Promise.all([
+    read(context, id),
+    readHistory(management, about),
+  ]);
+  await management.services.pages.render(ctx, 'console/record', {
+    console: layout(context, section),
+    back: `${CONSOLE_PATH}/${section}`,
+    ...values,
+    actions: actions.flatMap(({ role, ...action }) =>
+      includesRole(management.role, role) ? [action] : [],
+    ),
+    history,
+    allHistory: `${CONSOLE_PATH}/audit?${new URLSearchParams(about)}`,
+  });
+}
+
+async function personValues(context: ConsoleContext, id: string): Promise<RecordValues> {
+  const account = await showAccount(context.management, id);
+  const { email, emailVerified, identityProvider, signedInAt, disabledAt, forgottenAt } = account;
+  const isDisabled = disabledAt !== undefined;
+  return {
+    ...(forgottenAt === undefined ? { title: account.name } : {}),
+    state: isDisabled ? 'disabled' : 'active',
+    isOk: !isDisabled,
+    meaning: isDisabled ? 'personDisabled' : 'personActive',
+    ...(isDisabled ? { stateSince: epochSeconds(disabledAt) } : {}),
+    fields: [
+      ...(email === undefined
+        ? []
+        : [textField(emailVerified ? 'email' : 'emailUnverified', email)]),
+      ...(identityProvider === '' ? [] : [codeField('provider', identityProvider)]),
+      ...dateFields('signedIn', signedInAt),
+      ...dateFields('forgotten', forgottenAt),
+      codeField('id', id),
+    ],
+    ...(await connectionValues(context, { section: 'accounts', id })),
+    actions: [
+      isDisabled
+        ? action('accounts', 'enable', id, ROUTES.enableAccount.role)
+        : action('accounts', 'disable', id, ROUTES.disableAccount.role),
+      // The page does not exist afterwards.
+      ...(forgottenAt === undefined
+        ? [withoutReturn(action('accounts', 'forget', id, ROUTES.forgetAccount.role))]
+        : []),
+    ],
+  };
+}
+
+const CLIENT_MEANINGS: Record<ClientResource['state'], string> = {
+  allowed: 'appAllowed',
+  waiting: 'appWaiting',
+  revoked: 'appRevoked',
+  blocked: 'appBlocked',
+};
+
+async function clientValues(context: ConsoleContext, id: string): Promise<RecordValues> {
+  const client = await showClient(context.management, id);
+  const { name, kind, state, redirectUris, lastUsedAt, revokedAt } = client;
+  return {
+    title: name ?? id,
+    state,
+    isOk: state === 'allowed',
+    meaning: CLIENT_MEANINGS[state],
+    ...(state === 'revoked' && revokedAt ? { stateSince: epochSeconds(revokedAt) } : {}),
+    fields: [
+      { label: 'kind', code: kind, textKey: `console.appKinds.${kind}` },
+      ...(kind === 'metadata-document' ? [codeField('host', new URL(id).host)] : []),
+      ...redirectUris.map((uri) => codeField('redirect', uri)),
+      ...dateFields('lastUsed', lastUsedAt),
+      codeField('id', id),
+    ],
+    ...(await connectionValues(context, { section: 'clients', id })),
+    actions: [...changesOf(client), ...blockOf(client)],
+  };
+}
+
+function changesOf({ id, kind, state, redirectUris }: ClientResource): OfferedAction[] {
+  return clientActions(state, kind).map((path) => {
+    const { role } = path === 'revoke' ? ROUTES.revokeClient : ROUTES.allowClient;
+    const offered = action('clients', path, id, role, CLIENT_ACTIONS[path]);
+    // A client whose registration has expired is known only while it is revoked.
+    return redirectUris.length === 0 ? withoutReturn(offered) : offered;
+  });
+}
+
+/** Blocks by name. Clients in the settings, and names that no rule can have, cannot be blocked. */
+function blockOf({ id, name, kind, state }: ClientResource): OfferedAction[] {
+  const canBlock = kind !== 'pre-registered' && state !== 'blocked' && name !== UNNAMED;
+  if (!canBlock || name === undefined || !blockBody.safeParse({ name }).success) return [];
+  return [
+    {
+      name: 'blockApp',
+      action: `${CONSOLE_PATH}/rules/block`,
+      field: 'name',
+      id: name,
+      returnTo: recordPath('clients', id),
+      role: ROUTES.blockClients.role,
+    },
+  ];
+}
+
+const GRANT_MEANINGS = {
+  pending: 'connectionPending',
+  active: 'connectionActive',
+  refused: 'connectionRefused',
+  ended: 'connectionEnded',
+} as const;
+
+async function connectionPageValues(context: ConsoleContext, id: string): Promise<RecordValues> {
+  const grant = await showGrant(context.management, id);
+  const connection = connectionOf(context, grant, { section: 'grants', id });
+  return {
+    title: grant.clientName,
+    state: grant.state,
+    isOk: connection.isOk,
+    meaning: GRANT_MEANINGS[grant.state],
+    ...(connection.endedAt === undefined ? {} : { stateSince: connection.endedAt }),
+    fields: [
+      ...dateFields('expires', grant.expiresAt),
+      codeField('redirect', grant.redirectHost),
+      codeField('id', id),
+    ],
+    connections: [connection],
+    refusals: grant.refusals.map(({ time, reason }) => ({
+      time: epochSeconds(time),
+      reason: reasonOf(reason),
+    })),
+    actions: [],
+  };
+}
+
+function action(
+  section: RecordSection,
+  path: string,
+  id: string,
+  role: ManagementRole,
+  name = path,
+): OfferedAction {
+  return {
+    name,
+    action: `${CONSOLE_PATH}/${section}/${path}`,
+    field: 'id',
+    id,
+    returnTo: recordPath(section, id),
+    role,
+  };
+}
+
+function withoutReturn(offered: OfferedAction): OfferedAction {
+  const { returnTo: _, ...rest } = offered;
+  return rest;
+}
+
+async function readHistory(
+  { services }: ManagementContext,
+  about: Pick<AuditFilter, 'account' | 'client' | 'grant'>,
+): Promise<Values['history']> {
+  const filter = { ...about, limit: HISTORY_ITEMS, newestFirst: true };
+  const { items } = await searchAudit({ services }, filter);
+  const names = new Map<string, Promise<string | undefined>>();
+  return Promise.all(
+    items.map(async ({ time, event, reason, by }) => {
+      const name = by === undefined ? undefined : await managerName(services.store, by, names);
+      return {
+        time: epochSeconds(time),
+        event,
+        textKey: `console.events.${event}`,
+        ...(reason === undefined ? {} : { reason: reasonOf(reason) }),
+        ...(name === undefined ? {} : { by: name }),
+      };
+    }),
+  );
+}
+
+/** The name of a person or a management key. Looks up each person once. */
+async function managerName(
+  store: Store,
+  by: NonNullable<AuditItem['by']>,
+  names: Map<string, Promise<string | undefined>>,
+): Promise<string> {
+  if (by.startsWith('key:')) return by.slice('key:'.length);
+  const id = by.replace(/^account:/, '');
+  const found =
+    names.get(id) ??
+    findAccount(store, id).then((account) => account && (verifiedEmailOf(account) ?? account.name));
+  names.set(id, found);
+  return (await found) || id;
+}

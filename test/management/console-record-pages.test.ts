@@ -1,0 +1,139 @@
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import type { Page } from '../support/browser.ts';
+import { connect } from '../support/connection.ts';
+import { formTokenIn, useConsole } from '../support/console.ts';
+import { unescapeHtml } from '../support/html-forms.ts';
+import { createConnector, requestManagement } from '../support/management-api.ts';
+import { isAccepted } from '../support/mcp.ts';
+
+describe('the pages of one person, app and connection in the console', function () {
+  this.timeout(30_000);
+  const ADMINISTRATORS = [{ subject: 'ada' }, { subject: 'alan', role: 'viewer' }];
+  const { system, signIn, open, send } = useConsole({
+    file: { management: { administrators: ADMINISTRATORS } },
+  });
+
+  async function graceConnected(connector?: { link: string }) {
+    const used = connector ?? (await createConnector(system(), { name: 'Reports' }));
+    const { accessToken, client } = await connect(system(), used, { person: 'grace' });
+    const { sub, client_id: app } = decodeJwt(accessToken);
+    return {
+      person: `/accounts/${String(sub)}`,
+      app: `/clients/${encodeURIComponent(String(app))}`,
+      client,
+      isConnected: () => isAccepted(used.link, accessToken),
+    };
+  }
+
+  /** Sends the first form of the page with this action, as a browser does. */
+  function fieldsOf(page: Page, path: string): Record<string, string> {
+    const form = page.forms.find(({ action }) => action.pathname === `/console${path}`);
+    if (!form) throw new Error(`no form for ${path}`);
+    return Object.fromEntries(form.controls.map(({ name, value }) => [name, value]));
+  }
+
+  it('an app is disconnected on the page of its person, which is shown again', async () => {
+    const { person, isConnected } = await graceConnected();
+    const { browser, page } = await signIn(person);
+    expect(page.html).to.include('grace@example.com').and.include('This person can sign in');
+    const after = await send(browser, page, '/grants/end', fieldsOf(page, '/grants/end'));
+    expect(after.url.pathname).to.equal(`/console${person}`);
+    expect(after.html)
+      .to.include('An administrator ended the connection.')
+      .and.include('connects the app again')
+      .and.include('<bdi class="name">ada@example.com</bdi>');
+    expect(await isConnected()).to.equal(false);
+  });
+
+  it('the page of a connection says why it ended, as `gatehouse grant why` does', async () => {
+    const connector = await createConnector(system(), { name: 'Revoked' });
+    const { person } = await graceConnected(connector);
+    await requestManagement(system(), 'DELETE', `/connectors/${connector.id}`);
+    const { browser, page } = await signIn(person);
+    const [, ended = ''] = page.html.split('id="ended"');
+    expect(ended)
+      .to.include('The connect link was revoked.')
+      .and.include('Create a connector and give its connect link');
+    const [, path = ''] = /href="\/console(\/grants\/[^"]+)"/.exec(ended) ?? [];
+    expect((await open(browser, path)).html).to.include('The connect link was revoked.');
+  });
+
+  it('the page of an app lists its people and redirect destinations, and blocks the app', async () => {
+    const { person, app, isConnected } = await graceConnected();
+    const { browser, page } = await signIn(app);
+    expect(page.html)
+      .to.include('Its name is not verified.')
+      .and.include(`href="/console${person}"`)
+      .and.include('Return address');
+    const blocked = await send(browser, page, '/rules/block', fieldsOf(page, '/rules/block'));
+    expect(blocked.url.pathname).to.equal(`/console${app}`);
+    expect(blocked.html).to.include('A rule blocks this app.');
+    expect(await isConnected()).to.equal(false);
+    const rules = await open(browser, '/rules');
+    await send(browser, rules, '/rules/remove', fieldsOf(rules, '/rules/remove'));
+  });
+
+  it('the pages of a connector and the lists link to the pages of people, apps and connections', async () => {
+    const connector = await createConnector(system(), { name: 'Linked' });
+    const { person, app } = await graceConnected(connector);
+    const { page } = await signIn(`/connectors/${connector.id}`);
+    expect(page.html)
+      .to.include(`href="/console${person}"`)
+      .and.include(`href="/console${app}"`)
+      .and.match(/href="\/console\/grants\/[\w-]+"/);
+  });
+
+  it('the history on the page of a person links to the audit log of that person only', async () => {
+    const { person } = await graceConnected();
+    const { browser, page } = await signIn(person);
+    const [, query = ''] = /href="\/console\/audit(\?account=[^"]+)"/.exec(page.html) ?? [];
+    const { html } = await open(browser, `/audit${query}`);
+    expect(html).to.include('grace@example.com').and.not.include('>connector_created<');
+  });
+
+  it('a viewer sees the pages without any form that changes something', async () => {
+    const { person, app } = await graceConnected();
+    const { browser } = await signIn('/connectors', 'alan');
+    for (const path of [person, app]) {
+      const { status, forms } = await open(browser, path);
+      expect(status, path).to.equal(200);
+      expect(forms.map(({ action }) => action.pathname)).to.deep.equal(['/console/sign-out']);
+    }
+  });
+
+  it('an unknown or malformed id is answered with a page and 404', async () => {
+    const { browser } = await signIn();
+    for (const path of [
+      '/accounts/AAAAAAAAAAAAAAAAAAAAAAAAAAA',
+      '/clients/https%3A%2F%2Fnobody.example%2Fapp.json',
+      '/grants/AAAAAAAAAAAAAAAAAAAAAA',
+      '/accounts/%E0%A4%A',
+    ]) {
+      const { status, headers } = await open(browser, path);
+      expect([path, status]).to.deep.equal([path, 404]);
+      expect(headers.get('content-type')).to.include('text/html');
+    }
+  });
+
+  it('an action never redirects to another site or outside the pages of records', async () => {
+    const { person } = await graceConnected();
+    const { browser, page } = await signIn(person);
+    const token = formTokenIn(page);
+    const id = decodeURIComponent(person.slice('/accounts/'.length));
+    for (const returnTo of ['https://evil.example/', '//evil.example', '/console/accounts/a/b']) {
+      const { url } = await send(browser, page, '/accounts/enable', { token, id, returnTo });
+      expect(url.pathname, returnTo).to.equal('/console/accounts');
+    }
+  });
+
+  it('a deleted person has no page, and their ended connections no name', async () => {
+    const { person, app } = await graceConnected();
+    const { browser, page } = await signIn(person);
+    const list = await send(browser, page, '/accounts/forget', fieldsOf(page, '/accounts/forget'));
+    expect(list.url.pathname).to.equal('/console/accounts');
+    expect((await open(browser, person)).status).to.equal(404);
+    const { html } = await open(browser, app);
+    expect(unescapeHtml(html)).to.include('Deleted person').and.not.include('grace@example.com');
+  });
+});
