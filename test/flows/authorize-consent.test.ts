@@ -162,7 +162,7 @@ describe('The consent page', () => {
 
   it('SES-06 a person can switch the account on the consent page', async () => {
     const { browser, page, link } = await open('alan');
-    expect(page.html).to.include('<h1>You may not use ');
+    expect(page.html).to.include('<h1>You don’t have access to ');
     const picker = requirePage(await browser.submit(page, { decision: 'switch' }));
     expect(isSignInPage(picker)).to.equal(true);
     const again = requirePage(await browser.submit(picker, { person: 'grace' }));

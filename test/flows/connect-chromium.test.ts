@@ -155,7 +155,7 @@ describe('Connecting in Chromium', function () {
     expect(await tab().textContent('h1')).to.equal('App not recognized');
     await openSignIn(system, tab(), `${apps.local()}/callback`);
     await press(tab(), 'Alan Turing');
-    await tab().getByRole('heading', { name: 'You may not use' }).waitFor();
+    await tab().getByRole('heading', { name: 'You don’t have access to' }).waitFor();
   });
 
   it('CON-09 two clicks lead from the authorization request to a loopback redirect URI, and to a working token', async () => {

@@ -115,8 +115,8 @@ describe('the consent page in a browser', () => {
       await open('self-registered');
       expect(await text('#duration'))
         .to.include('up to 90 days')
-        .and.include('ends after 1 hour')
-        .and.include(`You can end this at any time at ${CONSENT.accountPage}`);
+        .and.include('Off: disconnects after 1 hour')
+        .and.include(`You can disconnect at any time at ${CONSENT.accountPage}`);
       await open('no-box');
       expect(await text('#duration'))
         .to.include('ends after 1 hour')
@@ -142,7 +142,7 @@ describe('the consent page in a browser', () => {
   describe('the page without access', () => {
     it('the page shows whom to ask for access, and the account', async () => {
       await open('no-access');
-      expect(await text('h1')).to.equal('You may not use Club numbers');
+      expect(await text('h1')).to.equal('You don’t have access to Club numbers');
       expect(await text('main')).to.include('ask it-desk@example.com for access');
       expect(await text('#account')).to.include('Alan Turing');
     });
