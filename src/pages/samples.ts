@@ -158,7 +158,7 @@ export const SAMPLES: Record<string, Sample> = {
   consent: consent(),
   'consent-every-level': consent({
     client: { name: 'Claude', kind: 'metadata-document', host: 'claude.ai' },
-    redirect: { destination: 'claude.ai', kind: 'elsewhere' },
+    redirect: { destination: 'login.example.net', kind: 'elsewhere', isOtherHost: true },
     levels: [
       ...levelChoices('admin'),
       { level: 'full', selected: false, needsKey: { otherwise: 'admin' } },

@@ -20,7 +20,12 @@ export type AskingClient =
 export type ConnectedClient = { name: string; host?: string };
 
 /** `destination` is the host and port, or the private scheme, of the redirect URI. */
-export type Redirect = { destination: string; kind: 'elsewhere' | 'this-computer' | 'app' };
+export type Redirect = {
+  destination: string;
+  kind: 'elsewhere' | 'this-computer' | 'app';
+  /** The destination is on another host than the client's metadata document, and on no subdomain of it. */
+  isOtherHost?: true;
+};
 
 /** `tools` are the titles of the tools that the level opens, those of the highest level first; absent if they are not known. */
 export type LevelChoice = {

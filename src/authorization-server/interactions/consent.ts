@@ -689,7 +689,7 @@ function consentValues(
     action,
     token,
     client: clientValues(client),
-    redirect: { destination: redirectDestination(redirectUri), kind: redirectKind(redirectUri) },
+    redirect: redirectValues(client, redirectUri),
     connector: connectorValues(context.settings, connector),
     levels: levels.map(({ level, tools, needsSignIn }) => ({
       level,
@@ -766,6 +766,28 @@ function connectorValues(
 }
 
 /** Loopback and private-use schemes end on this computer, where any program may listen (RFC 8252 section 8). */
+function redirectValues(
+  client: ConsentRequest['client'],
+  redirectUri: string,
+): ViewValues['consent']['redirect'] {
+  const kind = redirectKind(redirectUri);
+  const asking = clientValues(client);
+  const isOtherHost =
+    kind === 'elsewhere' &&
+    asking.kind === 'metadata-document' &&
+    !isRelatedHost(new URL(redirectUri).hostname, new URL(`https://${asking.host}`).hostname);
+  return {
+    destination: redirectDestination(redirectUri),
+    kind,
+    ...(isOtherHost ? { isOtherHost: true } : {}),
+  };
+}
+
+/** Whether one is the other or a subdomain of it. */
+function isRelatedHost(first: string, second: string): boolean {
+  return first === second || first.endsWith(`.${second}`) || second.endsWith(`.${first}`);
+}
+
 function redirectKind(redirectUri: string): ViewValues['consent']['redirect']['kind'] {
   if (isLoopbackRedirect(redirectUri)) return 'this-computer';
   return /^https?:/.test(redirectUri) ? 'elsewhere' : 'app';
