@@ -208,7 +208,7 @@ describe('Connecting in Chromium', function () {
 
   it('CON-09 a hosted app receives the code at its https redirect URI, which redirects to loopback', async () => {
     const { link, redeem: redeemCode } = await openConsentPage(`${apps.hosted()}/callback`);
-    expect(await tab().locator('#local-warning').count()).to.equal(0);
+    expect(await tab().locator('#local-note').count()).to.equal(0);
     await press(tab(), 'Approve');
     await isBack(tab());
     const { body } = await redeemCode(apps.requireCallback());
@@ -227,9 +227,7 @@ describe('Connecting in Chromium', function () {
   it('CON-09 an app with a custom scheme receives the code, and the page left behind says that it was approved', async () => {
     const page = await newPage();
     const { page: consentPage } = await openConsentPage(SCHEME, page);
-    expect(await page.locator('#local-warning').innerText()).to.include(
-      'This opens an app on this computer',
-    );
+    expect(await page.locator('#local-note').innerText()).to.include('An app on this device');
     const arrived = await approveUntil(page, `${SCHEME}?`);
     expect(arrived.searchParams.get('code')).to.be.a('string');
     await page.goto(consentPage.url.href);

@@ -132,7 +132,7 @@ describe('Levels of the operator', () => {
       expect(html).to.contain('Tickets &amp; &lt;comments&gt;');
       expect(html).to.contain('Answer {all} of the customer&#39;s tickets');
       expect(html).to.contain('Addresses');
-      expect(html.match(/class="note condition"/g)).to.have.length(1);
+      expect(html.match(/class="condition"/g)).to.have.length(1);
       expect(html).to.match(/(Level|Stufe|Nivel|Niveau|レベル|Nível) full/);
       expect(html).to.not.match(SAMPLE_WORDS);
     });

@@ -32,7 +32,7 @@ describe('The language of the pages', () => {
     const consent = requirePage(await browser.submit(signIn, { person: 'ada' }));
     expect(isConsentPage(consent)).to.equal(true);
     expect(languageOf(consent.html)).to.equal('de');
-    expect(consent.html).to.include('Was darf sie sehen?').and.include('90\u00A0Tage');
+    expect(consent.html).to.include('Was darf die App sehen?').and.include('90\u00A0Tage');
     const [form] = consent.forms;
     if (!form) throw new Error('no form');
     const wrong = requirePage(

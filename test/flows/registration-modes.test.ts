@@ -112,7 +112,10 @@ onEachStore(
         );
         for (const { account } of recorded) expect(account).to.match(/^[\w-]{27}$/);
         const { items } = await manage(system(), 'GET', `/clients?id=${ids[0]}`);
-        expect(items[0]).to.have.property('waitingSince', recorded[0]?.time.replace(/\.\d+/, '.000'));
+        expect(items[0]).to.have.property(
+          'waitingSince',
+          recorded[0]?.time.replace(/\.\d+/, '.000'),
+        );
         const html = (await openConsole('/clients?state=waiting')).html;
         expect(html.indexOf(ids[1] ?? '')).to.be.within(1, html.indexOf(ids[0] ?? ''));
       } finally {

@@ -206,7 +206,7 @@ describe('A level that requires DPoP', () => {
 
   it('CON-22 the page says what an app without DPoP gets, unless the request names its key', async () => {
     const note =
-      /Only an app that protects its access with its own key \(DPoP\) gets this\. Any other app gets <strong>Names and contact details<\/strong> instead\./;
+      /Only for apps that bind access to a key \(DPoP\)\. Other apps get <strong>Names and contact details<\/strong>\./;
     const { page } = await openConsent(system, connector);
     expect(page.html.match(new RegExp(note, 'g'))).to.have.length(1);
     const { thumbprint } = await generateProofKey();
@@ -267,7 +267,7 @@ describe('DPoP required at every level', () => {
     expect(await metadata.json()).to.include({ dpop_bound_access_tokens_required: true });
     const { page } = await openConsent(system, connector);
     expect(page.html).to.match(
-      /Only an app that protects its access with its own key \(DPoP\) gets this\. Any other app cannot connect\./,
+      /Only for apps that bind access to a key \(DPoP\)\. Other apps cannot connect\./,
     );
   });
 });

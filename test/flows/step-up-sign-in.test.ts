@@ -231,8 +231,10 @@ describe('Levels that need a recent sign-in of a certain class', () => {
   it('the page is shown without the sign-in, says which level needs it, and approves other levels without it', async () => {
     const { browser, page, verifier } = await openPage();
     expect(page.status).to.equal(200);
-    expect(page.html.match(/To approve this, you sign in again/g)).to.have.length(1);
-    expect(page.html.indexOf('To approve this')).to.be.above(page.html.indexOf('value="full"'));
+    expect(page.html.match(/You sign in again to approve this/g)).to.have.length(1);
+    expect(page.html.indexOf('You sign in again to')).to.be.above(
+      page.html.indexOf('value="full"'),
+    );
     const answer = await browser.submit(page, { decision: 'approve', level: 'admin' });
     expect(await grantedScope(answer, verifier)).to.equal('admin offline_access');
   });

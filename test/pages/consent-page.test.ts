@@ -15,6 +15,10 @@ function consent(changes: Partial<ViewValues['consent']>): Sample {
 const CASES: Record<string, Sample> = {
   'self-registered': consent({}),
   document: consent({ client: { name: 'Claude', kind: 'metadata-document', host: 'claude.ai' } }),
+  'other-host': consent({
+    client: { name: 'Claude', kind: 'metadata-document', host: 'claude.ai' },
+    redirect: { destination: ADDRESS, kind: 'elsewhere', isOtherHost: true },
+  }),
   'pre-registered': consent({ client: { name: 'Reporting Bot', kind: 'pre-registered' } }),
   elsewhere: consent({ redirect: { destination: ADDRESS, kind: 'elsewhere' } }),
   'every-level': consent({ levels: levelChoices('full') }),
@@ -56,13 +60,12 @@ describe('the consent page in a browser', () => {
     it('a dynamically registered client is shown as not verified, and its name as a claim', async () => {
       await open('self-registered');
       expect(await text('#client')).to.match(/Claude Code\s+Registered itself, not verified/);
-      expect(await text('#client')).to.include('what the app calls itself');
+      expect(await text('#details')).to.include('chose its own name');
     });
 
     it('a client with a metadata document is identified by its host', async () => {
       await open('document');
-      expect(await text('#client')).to.match(/^App\s+claude\.ai/);
-      expect(await text('#client')).to.include('calls itself Claude');
+      expect(await text('#client')).to.match(/^App\s+claude\.ai\s+calls itself Claude/);
       expect(await text('h1')).to.equal('Connect Claude from claude.ai to Club numbers?');
     });
 
@@ -71,18 +74,61 @@ describe('the consent page in a browser', () => {
       expect(await text('#client')).to.match(/Reporting Bot\s+Added by an administrator/);
     });
 
-    it('the page shows the destination of the redirect, and warns if it is on this computer', async () => {
+    it('the page shows the destination of the redirect, with a note and no warning if it is on this computer', async () => {
       await open('self-registered');
-      expect(await text('#redirect')).to.include('localhost:53682');
-      expect(await text('#local-warning')).to.include(
-        'Any program on this computer can receive this',
-      );
+      expect(await text('#redirect')).to.include('An app on this computer, port 53682');
+      expect(await text('#local-note')).to.include('Approve only if you started this on this');
+      expect(await text('#details'))
+        .to.include('localhost:53682')
+        .and.include('Any program on this device could receive the access');
+      expect(await page().locator('.notice').count()).to.equal(0);
+    });
+
+    it('the page warns if the redirect leads to another host than that of the metadata document', async () => {
+      await open('other-host');
+      expect(await text('#other-host')).to.include('This is not claude.ai.');
+    });
+
+    it('Approve and Deny are on the second screen of a phone at the latest', async () => {
+      const size = page().viewportSize() ?? { width: 1280, height: 720 };
+      await page().setViewportSize({ width: 390, height: 844 });
+      for (const name of ['self-registered', 'every-level'])
+        for (const language of ['en', 'de']) {
+          await page().goto(`${samples().url}/${name}?ui_locales=${language}`);
+          for (const decision of ['approve', 'deny']) {
+            const box = await page().locator(`[value=${decision}]`).boundingBox();
+            const bottom = (box?.y ?? Infinity) + (box?.height ?? 0);
+            expect(bottom, `${name} in ${language}`).to.be.below(2 * 844);
+          }
+        }
+      await page().setViewportSize(size);
+      await openForShowing(page(), `${samples().url}/home`);
+    });
+
+    it('a screen reader gets the app, the destination, the account, the levels, the duration and the decision in this order', async () => {
+      await open('self-registered');
+      const tree = await page().locator('main').ariaSnapshot();
+      const told = [
+        'heading "Connect Claude Code to Club numbers?"',
+        'Registered itself, not verified',
+        'An app on this computer, port 53682',
+        'Ada Lovelace',
+        'group "What can it see?"',
+        'radio "Totals only"',
+        'radio "Totals and names" [checked]',
+        'checkbox "Stay connected" [checked]',
+        'button "Deny"',
+        'button "Approve"',
+      ];
+      const places = told.map((part) => tree.indexOf(part));
+      expect(places, tree).to.not.include(-1);
+      expect(places).to.deep.equal(places.toSorted((first, second) => first - second));
     });
 
     it('the page has no such warning for a destination elsewhere', async () => {
       await open('elsewhere');
       expect(await text('#redirect')).to.include(ADDRESS);
-      expect(await page().locator('#local-warning').count()).to.equal(0);
+      expect(await page().locator('#local-note').count()).to.equal(0);
     });
 
     it('the page shows the connector, its link, and the account', async () => {
@@ -99,15 +145,17 @@ describe('the consent page in a browser', () => {
       await open('every-level');
       const { t } = openPages({ productName: 'Gatehouse' }).translator(['en']);
       for (const { level } of levelChoices('full')) {
-        const [title = '', ...facts] = ['title', 'sees', 'hidden', 'example'].map((part) =>
-          t(`levels.${level}.${part}`),
+        const [title = '', sees = '', ...more] = ['title', 'sees', 'hidden', 'example'].map(
+          (part) => t(`levels.${level}.${part}`),
         );
         const choice = page().getByRole('radio', { name: title, exact: true });
         expect(await choice.getAttribute('value')).to.equal(level);
-        const shownFacts = await text(`#${await choice.getAttribute('aria-describedby')}`);
-        for (const fact of facts) expect(shownFacts).to.include(fact);
+        const id = await choice.getAttribute('aria-describedby');
+        expect(await text(`#${id}`)).to.include(sees);
+        const details = await text(`.level:has(#${id}) .more`);
+        for (const fact of more) expect(details).to.include(fact);
       }
-      const group = page().getByRole('group', { name: 'What may it see?' });
+      const group = page().getByRole('group', { name: 'What can it see?' });
       expect(await group.getByRole('radio').count()).to.equal(4);
     });
 
@@ -115,15 +163,17 @@ describe('the consent page in a browser', () => {
       await open('self-registered');
       expect(await text('#duration'))
         .to.include('up to 90 days')
-        .and.include('Off: disconnects after 1 hour')
-        .and.include(`You can disconnect at any time at ${CONSENT.accountPage}`);
+        .and.include('disconnects after 1 hour');
+      expect(await text('#details')).to.include(
+        `You can disconnect at any time at ${CONSENT.accountPage}`,
+      );
       await open('no-box');
       expect(await text('#duration'))
-        .to.include('ends after 1 hour')
+        .to.include('Disconnects after 1 hour')
         .and.not.include('90 days');
       await open('renewable');
       expect(await text('#duration'))
-        .to.include('Up to 90 days')
+        .to.include('up to 90 days')
         .and.not.include('1 hour');
       expect(await page().getByRole('checkbox').count()).to.equal(0);
     });
@@ -131,7 +181,7 @@ describe('the consent page in a browser', () => {
     it('the page has an alert only if its content changed', async () => {
       await open('changed');
       expect(await page().getByRole('alert').innerText()).to.include(
-        'Something changed since you looked',
+        'Something changed since you opened this page',
       );
       expect(await page().title()).to.include('Changed');
       await open('self-registered');
@@ -142,7 +192,7 @@ describe('the consent page in a browser', () => {
   describe('the page without access', () => {
     it('the page shows whom to ask for access, and the account', async () => {
       await open('no-access');
-      expect(await text('h1')).to.equal('You don’t have access to Club numbers');
+      expect(await text('h1')).to.equal('You may not use Club numbers');
       expect(await text('main')).to.include('ask it-desk@example.com for access');
       expect(await text('#account')).to.include('Alan Turing');
     });
@@ -168,7 +218,7 @@ describe('the consent page in a browser', () => {
     it('Approve posts the selected level, and no box if it is not ticked', async () => {
       await open('every-level');
       await page().getByRole('radio', { name: 'Totals only' }).check();
-      await page().getByRole('checkbox', { name: 'Stay connected until I disconnect' }).uncheck();
+      await page().getByRole('checkbox', { name: 'Stay connected' }).uncheck();
       await press('Approve');
       expect(posted()).to.deep.equal([
         { token: 'form-token', level: 'analytics', decision: 'approve' },

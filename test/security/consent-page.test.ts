@@ -45,7 +45,7 @@ describe('The consent page', () => {
       expect(text, kind)
         .to.match(/90\sdays/)
         .and.match(/use another account/i);
-      expect(page.html.includes('id="local-warning"'), kind).to.equal(host === '127.0.0.1:7070');
+      expect(page.html.includes('id="local-note"'), kind).to.equal(host === '127.0.0.1:7070');
     }
   });
 

@@ -111,7 +111,7 @@ describe('A metadata document', () => {
     const { html } = await browser.openConsent(
       authorizeUrl(server, client, { resource: connector.link }).url,
     );
-    expect(html).to.include(`app.${DOMAIN}`).and.not.include('id="local-warning"');
+    expect(html).to.include(`app.${DOMAIN}`).and.not.include('id="local-note"');
   });
 
   it('CIM-09 a redirect URI that was removed from a document is refused after the next fetch', async () => {
