@@ -192,7 +192,7 @@ describe('the consent page in a browser', () => {
   describe('the page without access', () => {
     it('the page shows whom to ask for access, and the account', async () => {
       await open('no-access');
-      expect(await text('h1')).to.equal('You may not use Club numbers');
+      expect(await text('h1')).to.equal('You don’t have access to Club numbers');
       expect(await text('main')).to.include('ask it-desk@example.com for access');
       expect(await text('#account')).to.include('Alan Turing');
     });
