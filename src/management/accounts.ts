@@ -1,4 +1,4 @@
-import { accountLifetime } from '../accounts/account.ts';
+import { accountLifetime, verifiedEmailOf } from '../accounts/account.ts';
 import {
   disableAccount as disableRecord,
   enableAccount as enableRecord,
@@ -11,14 +11,23 @@ import { recordAudit } from '../audit/audit.ts';
 import { endConnections } from '../connections/connections.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
 import type { AccountResource, ForgottenAccountResource, Page } from './api/resources.ts';
-import { accountResource, firstPage } from './representations.ts';
+import type { AccountsQuery } from './api/requests.ts';
+import { accountResource } from './representations.ts';
 import type { ManagementContext } from './context.ts';
+import { scanPage, searchFor } from './search.ts';
 
 export async function listAccounts(
   { services: { store } }: ManagementContext,
-  { limit, after }: { limit: number; after?: string | undefined },
+  { limit, after, q, state }: AccountsQuery,
 ): Promise<Page<AccountResource>> {
-  const { items, next } = firstPage(await listRecords(store, { after, limit: limit + 1 }), limit);
+  const found = searchFor(q);
+  const { items, next } = await scanPage(
+    (cursor, count) => listRecords(store, { ...(cursor ? { after: cursor } : {}), limit: count }),
+    (account) =>
+      found([account.name, verifiedEmailOf(account), account.id, account.issuer]) &&
+      (state === undefined || (state === 'disabled') === (account.disabledAt !== undefined)),
+    { limit, after },
+  );
   return { items: items.map(accountResource), next };
 }
 

@@ -2,7 +2,6 @@ import { recordAudit } from '../audit/audit.ts';
 import {
   allowClient as allowRecord,
   type Client,
-  type ClientState,
   findClient,
   revokeClient as revokeRecord,
   revokedClients,
@@ -15,16 +14,28 @@ import { HttpError, notFound } from '../http/errors.ts';
 import type { ClientsQuery } from './api/requests.ts';
 import type { ClientResource, Page, RevokedClientResource } from './api/resources.ts';
 import { addClientRule } from './client-rules.ts';
-import { clientResource, firstPage } from './representations.ts';
+import { clientResource } from './representations.ts';
 import type { ManagementContext } from './context.ts';
+import { scanPage, searchFor } from './search.ts';
 
 export async function listClients(
   management: ManagementContext,
-  { limit, after = '', id, state }: ClientsQuery,
+  { limit, after, id, state, q }: ClientsQuery,
 ): Promise<Page<ClientResource>> {
   const ids = id === undefined ? await knownIds(management) : [id];
-  const later = ids.filter((candidate) => candidate > after);
-  const { items, next } = firstPage(await findClients(management, later, limit + 1, state), limit);
+  const found = searchFor(q);
+  const { items, next } = await scanPage(
+    (cursor = '', count) =>
+      findClients(
+        management,
+        ids.filter((candidate) => candidate > cursor),
+        count,
+      ),
+    (client) =>
+      (state === undefined || client.state === state) &&
+      found([client.name, client.id, ...client.redirectUris]),
+    { limit, after },
+  );
   return { items: items.map(clientResource), next };
 }
 
@@ -114,20 +125,18 @@ async function knownIds({ settings, services }: ManagementContext): Promise<stri
   return [...new Set(ids.flat())].sort();
 }
 
-/** Skips ids whose registration or document has expired, and clients in another `state`. */
+/** Skips ids whose registration or document has expired. */
 async function findClients(
   { settings: { clients }, services: { store } }: ManagementContext,
   ids: string[],
   count: number,
-  state?: ClientState,
 ): Promise<Client[]> {
   const found: Client[] = [];
   const waiting = [...ids];
   while (waiting.length > 0 && found.length < count) {
     const batch = waiting.splice(0, count - found.length);
     const known = await Promise.all(batch.map((id) => findClient(store, id, clients)));
-    const matching = known.filter((client) => client && (!state || client.state === state));
-    found.push(...matching.filter((client) => client !== undefined));
+    found.push(...known.filter((client) => client !== undefined));
   }
   return found;
 }

@@ -1,7 +1,8 @@
 import type { ProviderSettings } from '../accounts/entitlement.ts';
 import { recordAudit } from '../audit/audit.ts';
 import { distinctRules, loggableAudienceText } from '../connectors/audience.ts';
-import { type Connector, isUsable } from '../connectors/connector.ts';
+import { connectLink } from '../connectors/connect-link.ts';
+import { type Connector, connectorState, isUsable } from '../connectors/connector.ts';
 import {
   createConnector as createRecord,
   deleteConnector as deleteRecord,
@@ -20,9 +21,11 @@ import {
   type AudienceRule,
   withProviderOfGroup,
 } from '../settings/entitlements.ts';
+import type { ConnectorsQuery } from './api/requests.ts';
 import type { ConnectorResource, Page } from './api/resources.ts';
 import { connectorResource, firstPage, isoTime } from './representations.ts';
 import type { ManagementContext } from './context.ts';
+import { searchFor } from './search.ts';
 import { requireUpstream } from './upstreams.ts';
 
 export async function createConnector(
@@ -64,14 +67,23 @@ export function audienceIssues(
   });
 }
 
-type PageQuery = { limit: number; after?: string | undefined };
-
 /** The cursor is a creation time and an id, so it stays valid if that connector is deleted. */
 export async function listConnectors(
   management: ManagementContext,
-  { limit, after }: PageQuery,
+  { limit, after, q, state }: ConnectorsQuery,
 ): Promise<Page<ConnectorResource>> {
-  const all = await listRecords(management.services.store);
+  const { settings, services } = management;
+  const found = searchFor(q);
+  // Each link has words such as "connect" in it.
+  const isLink = q?.includes('/') ?? false;
+  const all = (await listRecords(services.store)).filter(
+    (connector) =>
+      found([
+        connector.name,
+        isLink ? connectLink(settings.resourceUrl, connector.id) : connector.id,
+      ]) &&
+      (state === undefined || connectorState(connector, services.now(), settings) === state),
+  );
   const rest = after === undefined ? all : all.filter((connector) => isAfter(connector, after));
   const { items, next } = firstPage(rest, limit);
   const last = items.at(-1);

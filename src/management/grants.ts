@@ -5,17 +5,24 @@ import type { GrantsQuery } from './api/requests.ts';
 import type { GrantResource, Page } from './api/resources.ts';
 import { grantResource } from './representations.ts';
 import type { ManagementContext } from './context.ts';
+import { MAX_SCANNED, searchFor } from './search.ts';
 
 export async function listGrants(
   { settings, services }: ManagementContext,
-  { limit, after, ...filter }: GrantsQuery,
+  { limit, after, q, level, ...filter }: GrantsQuery,
 ): Promise<Page<GrantResource>> {
   const page: Page<GrantResource> = { items: [] };
+  const found = searchFor(q);
   let last: string | undefined;
+  let scanned = 0;
   for await (const { connection, cursor } of listConnections(settings, services, filter, after)) {
-    if (page.items.length === limit) return { ...page, next: last };
-    page.items.push(grantResource(connection));
+    const isWanted =
+      (level === undefined || connection.level === level) && found(textsOf(connection));
+    if ((isWanted && page.items.length === limit) || scanned === MAX_SCANNED)
+      return { ...page, next: last };
+    scanned += 1;
     last = cursor;
+    if (isWanted) page.items.push(grantResource(connection));
   }
   return page;
 }
@@ -45,6 +52,12 @@ export async function listRecentGrants(
       .map(grantResource);
   const isAll = read < MAX_RECENT_READ && Math.max(open.length, ended.length) <= MAX_RECENT;
   return { open: newest(open), ended: newest(ended), isAll };
+}
+
+function textsOf({ id, connector, account, client }: Connection): (string | undefined)[] {
+  const email = account.emailVerified ? account.email : undefined;
+  const person = [account.name, email, account.id];
+  return [id, client.name, client.id, client.redirectHost, connector.name, connector.id, ...person];
 }
 
 export async function showGrant(management: ManagementContext, id: string): Promise<GrantResource> {

@@ -10,9 +10,11 @@ import {
   revokeMintedToken,
 } from '../minted-tokens/minted-tokens.ts';
 import type { Store } from '../store/store.ts';
+import type { TokensQuery } from './api/requests.ts';
 import type { MintedTokenResource, NewTokenResource, Page } from './api/resources.ts';
 import { firstPage, isoTime, mintedTokenResource } from './representations.ts';
 import type { ManagementContext } from './context.ts';
+import { searchFor } from './search.ts';
 import { requireUpstream } from './upstreams.ts';
 
 export async function mintToken(
@@ -33,11 +35,17 @@ export async function mintToken(
 
 export async function listTokens(
   { services: { store, now } }: ManagementContext,
-  { limit, after = '' }: { limit: number; after?: string | undefined },
+  { limit, after = '', q, state }: TokensQuery,
 ): Promise<Page<MintedTokenResource>> {
-  const tokens = (await listMintedTokens(store, now())).filter(({ id }) => id > after);
-  const { items, next } = firstPage(tokens, limit);
   const keys = await publishedKeyIds(store, now());
+  const found = searchFor(q);
+  const tokens = (await listMintedTokens(store, now())).filter(
+    ({ id, name, lastFour, keyId }) =>
+      id > after &&
+      found([name, id, lastFour]) &&
+      (state === undefined || (state === 'active') === keys.includes(keyId)),
+  );
+  const { items, next } = firstPage(tokens, limit);
   return { items: items.map((item) => mintedTokenResource(item, keys)), next };
 }
 

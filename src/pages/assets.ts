@@ -4,19 +4,27 @@ import { join } from 'node:path';
 import type Koa from 'koa';
 
 /** Paths with a version. */
-export type AssetPaths = { style: string; icon: string; logo?: string; darkLogo?: string };
+export type AssetPaths = {
+  style: string;
+  icon: string;
+  script: string;
+  logo?: string;
+  darkLogo?: string;
+};
 
 export type Assets = { paths: AssetPaths; middleware: Koa.Middleware };
 
 type Asset = { name: string; body: Buffer; etag: string };
 
-/** Reads stylesheet, icon and logo. Appends `colours.css` of a theme to the stylesheet. Throws an error with the name of a missing or invalid file. */
+/** Reads stylesheet, icon, the script of the console and logo. Appends `colours.css` of a theme to the stylesheet. Throws an error with the name of a missing or invalid file. */
 export function openAssets(directories: readonly string[]): Assets {
   const colours = findFile(directories, 'colours.css');
   if (colours && /@import|url\(/i.test(colours.toString()))
     throw new Error('colours.css loads another file: pages load only their stylesheet and logo');
   const sheets = [requireFile(directories, 'assets/style.css'), ...(colours ? [colours] : [])];
   const style = asset('style.css', Buffer.concat(sheets));
+  // A theme cannot replace it: it runs in the browsers of administrators.
+  const script = asset('copy.js', requireFile(directories.slice(0, 1), 'assets/copy.js'));
   const icon = asset('icon.svg', requireFile(directories, 'assets/icon.svg'));
   const logo = findLogo(directories, 'logo');
   const darkLogo = findLogo(directories, 'logo-dark');
@@ -24,10 +32,16 @@ export function openAssets(directories: readonly string[]): Assets {
     paths: {
       style: pathOf(style),
       icon: pathOf(icon),
+      script: pathOf(script),
       ...(logo ? { logo: pathOf(logo) } : {}),
       ...(darkLogo ? { darkLogo: pathOf(darkLogo) } : {}),
     },
-    middleware: serveAssets([style, icon, ...[logo, darkLogo].filter((one) => one !== undefined)]),
+    middleware: serveAssets([
+      style,
+      icon,
+      script,
+      ...[logo, darkLogo].filter((one) => one !== undefined),
+    ]),
   };
 }
 

@@ -6,6 +6,7 @@ import type {
   ConsoleItem,
   ConsoleLayout,
   ConsoleRecordAction,
+  ConsoleSearch,
   ConsoleValues,
 } from './console-values.ts';
 import { INSTRUCTIONS } from './instruction-samples.ts';
@@ -39,13 +40,29 @@ function layout(section: string, more: Partial<ConsoleLayout> = {}): ConsoleLayo
   };
 }
 
+const SEARCH: Omit<ConsoleSearch, 'action'> = {
+  q: '',
+  filters: [
+    {
+      name: 'state',
+      value: '',
+      choiceTexts: 'console.states',
+      choices: ['active', 'used-up', 'expired', 'revoked', 'unconfigured'],
+    },
+  ],
+};
+
 const ITEM: ConsoleItem = {
   title: 'Claude Code',
+  href: '/console/grants/Wm1xQ0p7Zr8kT2mQp1VxWm1x',
   state: 'active',
   isOk: true,
-  fields: [
-    { label: 'person', text: 'ada@example.com' },
+  facts: [
+    { label: 'person', text: 'ada@example.com', href: '/console/accounts/abc' },
     { label: 'granted', level: 'operations' },
+    { label: 'lastActive', time: NOON },
+  ],
+  fields: [
     { label: 'since', time: NOON },
     { label: 'id', code: 'Wm1xQ0p7Zr8kT2mQp1VxWm1xQ0p7Zr8k' },
   ],
@@ -68,14 +85,18 @@ function list(section: string, items: ConsoleItem[], more: object = {}): ListSam
 const LIST_SAMPLES: Record<string, ListSample> = {
   'console-grants': list('grants', [ITEM, ENDED], {
     next: '/console/grants?after=place',
+    q: 'Claude',
     filters: [
       {
         name: 'state',
         value: 'active',
-        choiceTexts: 'console.choices',
+        choiceTexts: 'console.states',
         choices: ['pending', 'active', 'refused', 'ended'],
       },
+      { name: 'level', value: '', choiceTexts: '', choices: ['analytics', 'full'] },
     ],
+    kept: [{ name: 'connector', value: '4qR8sT1vWxYz2aBcD3eFgH', text: LONG }],
+    found: { count: 2, isAll: false },
   }),
   'console-clients': list('clients', [
     {
@@ -165,7 +186,7 @@ const LIST_SAMPLES: Record<string, ListSample> = {
       title: 'Ada Lovelace',
       state: 'disabled',
       isOk: false,
-      fields: [{ label: 'emailUnverified', text: `${LONG}@example.com` }, ...ITEM.fields.slice(2)],
+      fields: [{ label: 'emailUnverified', text: `${LONG}@example.com` }, ...ITEM.fields],
       actions: [
         { name: 'enable', action: '/console/accounts/enable', id: 'abc' },
         { name: 'forget', action: '/console/accounts/forget', id: 'abc' },
@@ -313,9 +334,18 @@ const EVERY_CONNECTION: ConsoleConnection = {
   actions: CONNECTION.actions,
 };
 
-const EVERY_FIELD = { label: 'id', text: '', code: '', textKey: '', name: '', time: 0, level: '' };
+const EVERY_FIELD = {
+  label: 'id',
+  text: '',
+  code: '',
+  textKey: '',
+  name: '',
+  time: 0,
+  level: '',
+  href: '',
+};
 
-/** Every optional member of the layout and of list items. */
+/** Every optional member of the layout, of list items and of what partials take. */
 export const CONSOLE_SHARED = {
   connections: [EVERY_CONNECTION],
   ended: [EVERY_CONNECTION],
@@ -325,8 +355,13 @@ export const CONSOLE_SHARED = {
   reason: ENDED_CONNECTION.reason,
   allConnections: '',
   console: layout('connectors', { done: 'created', problem: 'other' }),
-  items: [{ ...ITEM, textKey: '', fields: [EVERY_FIELD] }],
+  items: [{ ...ITEM, textKey: '', facts: [EVERY_FIELD], fields: [EVERY_FIELD] }],
   next: '',
+  create: '',
+  field: EVERY_FIELD,
+  ...SEARCH,
+  kept: [{ name: '', value: '', text: '' }],
+  found: { count: 0, isAll: true },
 };
 
 export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
@@ -341,14 +376,33 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         { ...ACTIVE, state: 'used-up', left: 0, href: '/console/connectors/fourth' },
       ],
       next: '/console/connectors?after=4qR8sT1vWxYz2aBcD3eFgH',
+      create: '/console/connectors/new',
+      ...SEARCH,
+      action: '/console/connectors',
+    },
+  },
+  'console-connectors-none': {
+    view: 'console/connectors',
+    values: {
+      console: layout('connectors'),
+      items: [],
+      ...SEARCH,
+      action: '/console/connectors',
+      q: LONG,
+      found: { count: 0, isAll: true },
+    },
+  },
+  'console-new-connector': {
+    view: 'console/new-connector',
+    values: {
+      console: layout('connectors'),
       form: { ...FORM, suggestedLevel: '', audience: '', maxUses: '' },
     },
   },
-  'console-connectors-wrong': {
-    view: 'console/connectors',
+  'console-new-connector-wrong': {
+    view: 'console/new-connector',
     values: {
       console: layout('connectors', { problem: 'uses' }),
-      items: [],
       form: {
         ...FORM,
         name: 'Club numbers',
@@ -514,7 +568,9 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           actions: [{ name: 'revokeToken', action: '/console/tokens/revoke', id: 'abc' }],
         },
       ],
-      form: { ...FORM, action: '/console/tokens' },
+      create: '/console/tokens/new',
+      ...SEARCH,
+      action: '/console/tokens',
       minted: {
         name: 'Editor',
         token: `eyJhbGciOiJFUzI1NiJ9.${'eyJpc3MiOiJodHRwczovL2F1dGgu'.repeat(8)}.c2lnbmF0dXJl`,
@@ -522,6 +578,10 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         example: '{\n  "mcpServers": {}\n}',
       },
     },
+  },
+  'console-new-token': {
+    view: 'console/new-token',
+    values: { console: layout('tokens'), form: { ...FORM, action: '/console/tokens' } },
   },
   'console-health': {
     view: 'console/health',

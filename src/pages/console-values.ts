@@ -62,6 +62,8 @@ export type ConsoleField = {
   name?: string;
   time?: number;
   level?: string;
+  /** The page of the record that it names. */
+  href?: string;
 };
 
 /** `name` is the key below `console.actions`. `id` is posted as `id`. `rule` is what the action adds to the rules, and is shown beside it. */
@@ -76,8 +78,12 @@ export type ConsoleAction = {
 export type ConsoleItem = {
   title: string;
   textKey?: string;
+  /** The page of the record. */
+  href?: string;
   state?: string;
   isOk?: boolean;
+  /** What the row says beside the title. */
+  facts?: ConsoleField[];
   fields: ConsoleField[];
   actions: ConsoleAction[];
 };
@@ -121,6 +127,19 @@ export type ConsoleEvent = {
   by?: string;
 };
 
+/** The search of a list: a GET form. */
+export type ConsoleSearch = {
+  /** The path that the form is submitted to. */
+  action: string;
+  filters: ConsoleFilter[];
+  /** The submitted words. Absent if the list has no search by text. */
+  q?: string;
+  /** Ids in the address that narrow the list. `name` is the form field and the key below `console.fields`. */
+  kept?: { name: string; value: string; text: string }[];
+  /** If the list is narrowed: the number of items on this page, and whether these are all. */
+  found?: { count: number; isAll: boolean };
+};
+
 /** What to copy into an app. `client` is the key of its texts below `apps`. */
 export type Instruction = { client: string; text: string };
 
@@ -130,21 +149,19 @@ export type ConsoleValues = {
     console: ConsoleLayout;
     items: ConsoleItem[];
     next?: string;
-    filters: ConsoleFilter[];
-    /** The path that the filters are submitted to. */
-    action: string;
     /** Shows a form that blocks apps. */
     canBlock?: boolean;
-  };
+  } & ConsoleSearch;
   'console/tokens': {
     console: ConsoleLayout;
     items: ConsoleItem[];
     next?: string;
-    /** Absent if the person may not mint tokens. */
-    form?: CreateForm;
+    /** The page to create a token. Absent if the person may not. */
+    create?: string;
     /** The token that was just minted, shown only once. `url` is the only address that accepts it. */
     minted?: { name: string; token: string; url: string; example: string };
-  };
+  } & ConsoleSearch;
+  'console/new-token': { console: ConsoleLayout; form: CreateForm };
   'console/health': {
     console: ConsoleLayout;
     version: string;
@@ -158,11 +175,16 @@ export type ConsoleValues = {
     items: ConsoleConnector[];
     /** The path of the next page of the list. */
     next?: string;
+    /** The page to create a connector. Absent if the person may not. */
+    create?: string;
+  } & ConsoleSearch;
+  'console/new-connector': {
+    console: ConsoleLayout;
     /**
      * `suggestedLevel` is empty for the level itself, and `audience` (lines) for everybody. `providers`: the ids of the sign-in providers, if
-     * there are several. Absent if the person may not create connectors.
+     * there are several.
      */
-    form?: CreateForm & {
+    form: CreateForm & {
       suggestedLevel: string;
       audience: string;
       maxUses: string;

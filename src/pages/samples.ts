@@ -324,7 +324,7 @@ export const SHARED_SAMPLES: readonly object[] = [
     productName: 'Gatehouse',
     supportContact: 'it-desk@example.com',
     links: [{ label: 'Privacy', href: 'https://example.com/privacy' }],
-    assets: { style: '', icon: '', logo: '', darkLogo: '' },
+    assets: { style: '', icon: '', script: '', logo: '', darkLogo: '' },
     ...CONSOLE_SHARED,
   },
 ];

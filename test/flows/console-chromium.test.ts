@@ -20,9 +20,10 @@ describe('The console in Chromium', function () {
     page.on('pageerror', (error) => said.push(String(error)));
     await page.goto(`${system().management}/console`);
     await page.getByRole('button', { name: 'Ada Lovelace' }).click();
+    await page.getByRole('link', { name: 'New connector' }).click();
     await page.getByLabel('Name').fill('Front desk');
-    await page.getByLabel('May see at most').selectOption('operations');
-    await press(page, 'Create');
+    await page.getByLabel('Maximum access').selectOption('operations');
+    await press(page, 'Create connector');
     await page.getByRole('heading', { name: 'Front desk' }).waitFor();
     const link = await page.locator('#connect-link').innerText();
     await page.getByText('Claude Code', { exact: true }).click();
@@ -64,8 +65,8 @@ describe('The console in Chromium', function () {
     }
     await page.getByRole('link', { name: 'Front desk' }).click();
     await page.getByText('Revoke…').click();
-    await press(page, 'Revoke for good');
-    await page.getByText('The link does not work any more').first().waitFor();
+    await press(page, 'Revoke connector');
+    await page.getByText('The link no longer works').first().waitFor();
     await press(page, 'Sign out');
     await page.getByRole('heading', { name: 'You are signed out' }).waitFor();
     expect(said).to.deep.equal([]);

@@ -10,12 +10,12 @@ describe('the console', function () {
   describe('connectors', () => {
     /** The text of each <pre> sample. */
     function samplesIn({ html }: Page): string[] {
-      const samples = [...html.matchAll(/<pre [^>]*><bdi>([^<]*)<\/bdi>/g)];
+      const samples = [...html.matchAll(/<pre [^>]*><bdi[^>]*>([^<]*)<\/bdi>/g)];
       return samples.map(([, text = '']) => text.replaceAll('&#34;', '"'));
     }
 
     it('CSL-10 the form creates a connector and the page says how to connect with it', async () => {
-      const { browser, page } = await signIn();
+      const { browser, page } = await signIn('/connectors/new');
       const made = requirePage(
         await browser.submit(page, { name: 'Ops team', level: 'admin', maxUses: '5', days: '30' }),
       );
@@ -41,7 +41,7 @@ describe('the console', function () {
     });
 
     it('the form creates a connector that suggests a lower level, and its page shows it', async () => {
-      const { browser, page } = await signIn();
+      const { browser, page } = await signIn('/connectors/new');
       const fields = { name: 'Desk', level: 'admin', suggestedLevel: 'analytics' };
       const made = requirePage(await browser.submit(page, fields));
       const connector = await showConnector(system(), made.url.pathname.slice(-22));
@@ -50,7 +50,7 @@ describe('the console', function () {
     });
 
     it('the form creates a connector for some people, and its page and the list show them', async () => {
-      const { browser, page } = await signIn();
+      const { browser, page } = await signIn('/connectors/new');
       const audience = ' email:Ada@example.com\r\n\r\ngroup:analysts \r\n';
       const fields = { name: 'For some', level: 'admin', audience };
       const made = requirePage(await browser.submit(page, fields));
@@ -81,33 +81,33 @@ describe('the console', function () {
     });
 
     it('CSL-07 a form that is sent twice creates one connector', async () => {
-      const { browser, page } = await signIn();
+      const { browser, page } = await signIn('/connectors/new');
       const before = (await audited('connector_created')).length;
       for (const _ of [1, 2]) await browser.submit(page, { name: 'Once', level: 'analytics' });
       expect((await audited('connector_created')).length).to.equal(before + 1);
     });
 
     it('an invalid form is shown again with its values and the problem', async () => {
-      const { browser, page } = await signIn();
+      const { browser, page } = await signIn('/connectors/new');
       const wrong = [
-        [{ name: ' ', level: 'full' }, 'The name has to have'],
-        [{ name: 'Kept', level: 'full', maxUses: '0' }, 'The number of uses'],
-        [{ name: 'Kept', level: 'full', maxUses: 'x' }, 'The number of uses'],
-        [
-          { name: 'Kept', level: 'full', days: '-1' },
-          'The number of days has to be a whole number from 1',
-        ],
+        [{ name: ' ', level: 'full' }, 'Enter a name of 1 to 80'],
+        [{ name: 'Kept', level: 'full', maxUses: '0' }, 'Enter a maximum of 1 to 10,000 uses'],
+        [{ name: 'Kept', level: 'full', maxUses: 'x' }, 'Enter a maximum of 1 to 10,000 uses'],
+        [{ name: 'Kept', level: 'full', days: '-1' }, 'Enter a whole number of days'],
         [
           { name: 'Kept', level: 'admin', suggestedLevel: 'full' },
           'The suggested access cannot be higher',
         ],
         [
           { name: 'Kept', level: 'full', audience: 'ada@example.com' },
-          'Under “Only for”, each line',
+          'Under “Only for”, start each line',
         ],
-        [{ name: 'Kept', level: 'full', audience: 'email:ada' }, 'Under “Only for”, each line'],
+        [
+          { name: 'Kept', level: 'full', audience: 'email:ada' },
+          'Under “Only for”, start each line',
+        ],
         [{ name: 'Kept', level: 'full', audience: 'group:x@okta' }, '>group:x@okta</textarea>'],
-        [{ name: 'Kept', level: 'root' }, 'Please check'],
+        [{ name: 'Kept', level: 'root' }, 'Check the values'],
       ] as const;
       for (const [fields, text] of wrong) {
         const answer = requirePage(await browser.submit(page, fields));

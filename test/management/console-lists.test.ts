@@ -50,16 +50,16 @@ describe('the lists of the console', function () {
   }
 
   it('CSL-08 a token is minted, shown once, used, and revoked', async () => {
-    const before = await open('/tokens');
+    const before = await open('/tokens/new');
     const minted = requirePage(
       await browser.submit(before, { name: 'Nightly', level: 'analytics', days: '7' }),
     );
-    const token = /id="token">([^<]+)</.exec(minted.html)?.[1] ?? '';
+    const token = /id="token"[^>]*>([^<]+)</.exec(minted.html)?.[1] ?? '';
     expect(minted.html)
       .to.include(`${system().resource}/mcp`)
       .and.include('Copy it now')
-      .and.match(/The token\s*<bdi class="claim">Nightly</);
-    const [, example = ''] = /<pre [^>]*><bdi>([^<]*)</.exec(minted.html) ?? [];
+      .and.match(/Token\s*<bdi class="claim">Nightly</);
+    const [, example = ''] = /<pre [^>]*><bdi[^>]*>([^<]*)</.exec(minted.html) ?? [];
     expect(JSON.parse(example.replaceAll('&#34;', '"'))).to.have.nested.property(
       'mcpServers.gatehouse.headers.Authorization',
       `Bearer ${token}`,
@@ -75,19 +75,19 @@ describe('the lists of the console', function () {
     };
     expect(items).to.have.length(1);
     const revoked = await press(list, '/tokens/revoke', String(items[0]?.id));
-    expect(revoked.html).to.include('does not work any more').and.not.include('Nightly');
+    expect(revoked.html).to.include('no longer has access').and.not.include('Nightly');
     expect(await isAccepted(`${system().resource}/mcp`, token)).to.equal(false);
     for (const event of ['token_minted', 'token_revoked'])
       expect((await lastAudited(event))?.['by']).to.match(/^account:[\w-]{27}$/);
   });
 
   it('a token for more than a year is refused and the form keeps its values', async () => {
-    const page = await open('/tokens');
+    const page = await open('/tokens/new');
     const answer = requirePage(
       await browser.submit(page, { name: 'Too long', level: 'full', days: '367' }),
     );
     expect(answer.status).to.equal(400);
-    expect(answer.html).to.include('for a token 366 at most').and.include('value="Too long"');
+    expect(answer.html).to.include('at most 366 for a token').and.include('value="Too long"');
   });
 
   it('CSL-10 a connection is found by its state and ended, and the list shows the reason', async () => {
@@ -115,7 +115,7 @@ describe('the lists of the console', function () {
     expect(revoked.html).to.include('Revoked');
     expect(await lastAudited('client_revoked')).to.include({ clientId: id });
     const allowed = await press(revoked, '/clients/allow', id);
-    expect(allowed.html).to.include('People can connect this app again');
+    expect(allowed.html).to.include('People can connect this app.');
     expect((await lastAudited('client_allowed'))?.['by']).to.match(/^account:[\w-]{27}$/);
   });
 
@@ -125,10 +125,10 @@ describe('the lists of the console', function () {
     const { items } = (await requestManagement(system(), 'GET', '/accounts')) as Accounts;
     const id = String(items.find(({ name }) => name === 'Grace Hopper')?.id);
     const disabled = await press(await open('/accounts'), '/accounts/disable', id);
-    expect(disabled.html).to.include('Nothing that this person connected works any more.');
+    expect(disabled.html).to.include('This person’s apps no longer work');
     expect(await lastAudited('account_disabled')).to.include({ account: id });
     const enabled = await press(disabled, '/accounts/enable', id);
-    expect(enabled.html).to.include('This person can sign in and connect again.');
+    expect(enabled.html).to.include('This person can sign in and connect apps again.');
     expect((await lastAudited('account_enabled'))?.['by']).to.match(/^account:[\w-]{27}$/);
   });
 
@@ -149,7 +149,7 @@ describe('the lists of the console', function () {
     expect(list.html).to.match(/disconnected at once.+new\. This cannot be undone\./);
     const forgotten = await press(list, '/accounts/forget', id);
     expect(forgotten.html)
-      .to.include('nothing says who they were')
+      .to.include('their personal data is gone')
       .and.not.include(id)
       .and.not.match(/\bgrace\b/i);
     expect(await isConnected()).to.equal(false);
@@ -170,7 +170,7 @@ describe('the lists of the console', function () {
     const [, item = ''] = forgotten.html.split(`<bdi class="claim">${id}</bdi>`);
     expect(item.split('</li>')[0])
       .to.include('Disabled')
-      .and.include('<dt>Forgotten</dt>')
+      .and.include('<dt>Deleted</dt>')
       .and.include('/accounts/enable')
       .and.not.include('/accounts/forget')
       .and.not.include('Identity provider');
@@ -260,14 +260,14 @@ describe('the lists of the console', function () {
       .and.include(named('Named in the log', id));
     await requestManagement(system(), 'POST', `/connectors/${id}/delete`);
     expect((await open('/audit?event=connector_revoked')).html)
-      .to.include(`<bdi>${id}</bdi>`)
+      .to.include(`>${id}</bdi>`)
       .and.not.include(named('Named in the log', id));
   });
 
   it('the health page shows which servers respond and the signing keys', async () => {
     const { html } = await open('/health');
-    expect(html.match(/>Answers</g)).to.have.length(3);
-    expect(html).to.include('>Signs<').and.not.include('Does not answer');
+    expect(html.match(/>Available</g)).to.have.length(3);
+    expect(html).to.include('>Active<').and.not.include('Unavailable');
   });
 
   it('an invalid cursor is refused with an explanation on every list', async () => {

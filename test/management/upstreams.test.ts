@@ -169,10 +169,10 @@ describe('The upstreams in the management API, commands and console', () => {
     expect(html)
       .to.include('Orders')
       .and.include('Search &lt;orders&gt;')
-      .and.include('It cannot be reached.')
+      .and.include('Cannot be reached.')
       .and.include('absent')
       .and.not.include(CANARY);
-    const connectors = requirePage(await browser.visit(at('/connectors')));
+    const connectors = requirePage(await browser.visit(at('/connectors/new')));
     const created = requirePage(
       await browser.submit(connectors, {
         name: 'From the form',
@@ -181,7 +181,7 @@ describe('The upstreams in the management API, commands and console', () => {
       }),
     );
     expect(created.html).to.include('From the form').and.include('>broken<');
-    const tokens = requirePage(await browser.visit(at('/tokens')));
+    const tokens = requirePage(await browser.visit(at('/tokens/new')));
     const minted = requirePage(
       await browser.submit(tokens, { name: 'Minted', level: 'admin', upstream: 'broken' }),
     );

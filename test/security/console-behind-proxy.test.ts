@@ -7,6 +7,7 @@ import {
 } from '../support/openid-provider.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { startSystem, type System } from '../support/system.ts';
+import { withoutOwnScript } from '../support/own-script.ts';
 
 describe('The console behind a proxy that terminates TLS', () => {
   let provider: OpenIdProvider;
@@ -74,7 +75,7 @@ describe('The console behind a proxy that terminates TLS', () => {
     for (const path of ['/console/connectors', '/console/accounts', '/console/audit']) {
       const { status, body } = await visit(path, { cookie: pairOf(session) });
       expect(status, path).to.equal(200);
-      expect(body, path).not.to.match(/<script|<b>Ada|"<i>"/);
+      expect(withoutOwnScript(body), path).not.to.match(/<script|<b>Ada|"<i>"/);
       if (path !== '/console/audit') expect(body).to.include('&lt;script&gt;');
     }
   });

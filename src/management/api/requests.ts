@@ -5,6 +5,7 @@ import { CLIENT_STATES } from '../../clients/clients.ts';
 import { blockableHost, comparableName } from '../../clients/rules.ts';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { MAX_AUDIENCE_RULES } from '../../connectors/audience.ts';
+import { CONNECTOR_STATES } from '../../connectors/connector.ts';
 import type { NewConnector } from '../../connectors/connectors.ts';
 import type { NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
 import { auditEvents } from '../../observability/labels.ts';
@@ -19,6 +20,11 @@ const DEFAULT_TOKEN_SECONDS = 90 * DAY_SECONDS;
 const MAX_TOKEN_SECONDS = 366 * DAY_SECONDS;
 const MAX_PAGE_ITEMS = 1000;
 const DEFAULT_PAGE_ITEMS = 100;
+
+/** Disabled people keep their account. */
+export const ACCOUNT_STATES = ['active', 'disabled'] as const;
+/** `keyReplaced`: the key that signed it is no longer published, so it is refused. */
+export const TOKEN_STATES = ['active', 'keyReplaced'] as const;
 
 const VISIBLE_CHARACTERS = '1 to 80 visible characters';
 /** Excludes control, invisible and text-direction characters: names appear on the consent page and in terminals. */
@@ -40,17 +46,32 @@ const limit = z
 
 const cursor = 'the value of `next` in an earlier page';
 
+const MAX_SEARCH_CHARACTERS = 200;
+const SEARCH = `at most ${MAX_SEARCH_CHARACTERS} characters`;
+
+/** Each word has to be in one of the fields that `fields` names. */
+const search = (fields: string) =>
+  z
+    .string(SEARCH)
+    .max(MAX_SEARCH_CHARACTERS, SEARCH)
+    .optional()
+    .describe(`Lists only those with each of these words in ${fields}, in any case.`);
+
 export const connectorsQuery = z.strictObject({
   limit,
   after: z
     .string(cursor)
     .regex(/^\d{1,12}(\.\d{1,9})?-[A-Za-z0-9]{22}$/, cursor)
     .optional(),
+  q: search('its name, id or link'),
+  state: z.enum(CONNECTOR_STATES, `one of ${CONNECTOR_STATES.join(', ')}`).optional(),
 });
 
 export const accountsQuery = z.strictObject({
   limit,
   after: z.string(cursor).regex(ACCOUNT_ID, cursor).optional(),
+  q: search('the name, verified e-mail address, id or identity provider'),
+  state: z.enum(ACCOUNT_STATES, `one of ${ACCOUNT_STATES.join(', ')}`).optional(),
 });
 
 export const tokensQuery = z.strictObject({
@@ -59,6 +80,8 @@ export const tokensQuery = z.strictObject({
     .string(cursor)
     .regex(/^[0-9a-f]{32}$/, cursor)
     .optional(),
+  q: search('its name, id or last four characters'),
+  state: z.enum(TOKEN_STATES, `one of ${TOKEN_STATES.join(', ')}`).optional(),
 });
 
 const idSchema = (what: string) => z.string(what).min(1, what).max(500, what);
@@ -87,6 +110,14 @@ export const grantsQuery = z.strictObject({
   account: idSchema('the id of an account').optional(),
   client: idSchema('the id of a client').optional(),
   state: z.enum(CONNECTION_STATES, `one of ${CONNECTION_STATES.join(', ')}`).optional(),
+  level: z
+    .string('the id of a level')
+    .max(100, 'the id of a level')
+    .optional()
+    .describe('Lists only those with this access.'),
+  q: search(
+    'the name, id or redirect host of the app, or the name, verified e-mail address or id of the person, or the name or id of the connector',
+  ),
 });
 
 export const clientsQuery = z.strictObject({
@@ -94,10 +125,14 @@ export const clientsQuery = z.strictObject({
   after: idSchema(cursor).optional(),
   id: idSchema('the id of a client').optional(),
   state: z.enum(CLIENT_STATES, `one of ${CLIENT_STATES.join(', ')}`).optional(),
+  q: search('its name, id or redirect URIs'),
 });
 
 export type GrantsQuery = z.output<typeof grantsQuery>;
 export type ClientsQuery = z.output<typeof clientsQuery>;
+export type ConnectorsQuery = z.output<typeof connectorsQuery>;
+export type AccountsQuery = z.output<typeof accountsQuery>;
+export type TokensQuery = z.output<typeof tokensQuery>;
 
 const OBJECT = 'the body must be a JSON object';
 

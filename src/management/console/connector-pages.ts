@@ -1,5 +1,6 @@
 import { instructionsFor } from '../../connectors/app-instructions.ts';
 import { audienceText, parseAudienceRule } from '../../connectors/audience.ts';
+import { CONNECTOR_STATES } from '../../connectors/connector.ts';
 import type { NewConnector } from '../../connectors/connectors.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { includesRole } from '../../settings/management-roles.ts';
@@ -13,7 +14,7 @@ import {
   revokeConnector,
   showConnector,
 } from '../connectors.ts';
-import type { ManagementContext } from '../context.ts';
+import { type ManagementContext, requireRole } from '../context.ts';
 import type { ConnectorResource } from '../api/resources.ts';
 import { connectorsQuery, newConnectorBody } from '../api/requests.ts';
 import { ROUTES } from '../api/routes.ts';
@@ -22,7 +23,15 @@ import { CONSOLE_PATH } from './address.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { connectionValues } from './connections.ts';
 import { claimIdempotencyKey, createIdempotencyKey, type Form, optionalValue } from './forms.ts';
-import { cursorIn, epochSeconds, type FormProblem, layout, nextPage } from './layout.ts';
+import {
+  cursorIn,
+  epochSeconds,
+  type FormProblem,
+  layout,
+  listValues,
+  searchIn,
+  stateFilter,
+} from './layout.ts';
 
 type Item = ViewValues['console/connectors']['items'][number];
 
@@ -30,7 +39,8 @@ const PATH = `${CONSOLE_PATH}/connectors`;
 const PAGE_ITEMS = 100;
 
 export function connectorPages({ page, form }: ConsoleRoutes): void {
-  page('/connectors', (context) => showList(context));
+  page('/connectors', showList);
+  page('/connectors/new', (context) => showForm(context));
   form('/connectors', ROUTES.createConnector.role, create);
   page('/connectors/:id', showOne);
   form('/connectors/:id/revoke', ROUTES.revokeConnector.role, async ({ management, ctx }) => {
@@ -43,14 +53,28 @@ export function connectorPages({ page, form }: ConsoleRoutes): void {
   });
 }
 
+async function showList(context: ConsoleContext): Promise<void> {
+  const { management, ctx } = context;
+  const after = cursorIn(ctx, connectorsQuery);
+  const q = searchIn(ctx, connectorsQuery);
+  const { filter, state } = stateFilter(ctx, CONNECTOR_STATES);
+  const found = await listConnectors(management, { limit: PAGE_ITEMS, after, q, state });
+  const mayCreate = includesRole(management.role, ROUTES.createConnector.role);
+  await management.services.pages.render(ctx, 'console/connectors', {
+    console: layout(context, 'connectors'),
+    items: found.items.map(itemOf),
+    ...listValues(ctx, PATH, found, { q, filters: [filter] }),
+    ...(mayCreate ? { create: `${PATH}/new` } : {}),
+  });
+}
+
 /** `rejected` is a form with a problem, whose values are shown again. */
-async function showList(
+async function showForm(
   context: ConsoleContext,
   rejected?: { problem: FormProblem; form: Form },
 ): Promise<void> {
   const { management, ctx } = context;
-  const after = cursorIn(ctx, connectorsQuery);
-  const { items, next } = await listConnectors(management, { limit: PAGE_ITEMS, after });
+  requireRole(management, ROUTES.createConnector.role);
   const entries = rejected?.form ?? {};
   const { levels } = management.settings;
   const {
@@ -79,17 +103,16 @@ async function showList(
   };
   const values = {
     console: layout(context, 'connectors', rejected?.problem),
-    items: items.map(itemOf),
-    ...nextPage(PATH, next),
-    ...(includesRole(management.role, ROUTES.createConnector.role) ? { form } : {}),
+    form,
   };
-  await management.services.pages.render(ctx, 'console/connectors', values, rejected ? 400 : 200);
+  const status = rejected ? 400 : 200;
+  await management.services.pages.render(ctx, 'console/new-connector', values, status);
 }
 
 async function create(context: ConsoleContext, form: Form): Promise<void> {
   const { management, ctx } = context;
   const parsed = parseForm(management, form);
-  if ('problem' in parsed) return showList(context, { ...parsed, form });
+  if ('problem' in parsed) return showForm(context, { ...parsed, form });
   if (!(await claimIdempotencyKey(management.services.store, form))) return seeOther(ctx, PATH);
   const { id } = await createConnector(management, parsed);
   seeOther(ctx, `${PATH}/${id}?done=created`);

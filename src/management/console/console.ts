@@ -86,7 +86,10 @@ function pageMiddleware(
   return (ctx) =>
     withRefusalPage(ctx, async () => {
       const session = await findSession(management, ctx);
-      if (session) return show({ management: managementOf(management, session), ctx, session });
+      if (session) {
+        allowScript(ctx);
+        return show({ management: managementOf(management, session), ctx, session });
+      }
       await requirePage(ctx, () => limitSignIns(ctx, () => signIn.start(ctx)));
     });
 }
@@ -103,6 +106,7 @@ function formMiddleware(
     const form = await requireForm(ctx, session);
     const context = managementOf(management, session);
     requireRole(context, role);
+    allowScript(ctx);
     await handle({ management: context, ctx, session }, form);
   };
 }
@@ -122,6 +126,12 @@ function renderNotAdministrator(pages: Pages): Koa.Middleware {
       await pages.render(ctx, 'console/signed-out', values, error.status);
     }
   };
+}
+
+/** Pages of a session load a script of their own origin, which adds buttons that copy. */
+function allowScript(ctx: Koa.Context): void {
+  const policy = ctx.response.get('Content-Security-Policy');
+  ctx.set('Content-Security-Policy', `${policy};script-src 'self'`);
 }
 
 /** Stricter than the consent page: forms never redirect to another site, and no other page opens the console in a window. */

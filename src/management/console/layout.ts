@@ -53,7 +53,52 @@ export function layout(
 }
 
 /** The query schema of the API's route for the same list. */
-export type ListQuery = { shape: { after: z.ZodType<string | undefined> } };
+export type ListQuery = {
+  shape: { after: z.ZodType<string | undefined>; q?: z.ZodType<string | undefined> };
+};
+
+/** Returns the first value of each query parameter, without those that are not part of a search. */
+export function queryIn(ctx: Koa.Context): Record<string, string> {
+  const first = Object.entries(ctx.query).map(([name, value]) => [name, [value].flat()[0] ?? '']);
+  const { after: _after, done: _done, ...query } = Object.fromEntries(first);
+  return query;
+}
+
+/** Returns the words that a list is searched for. Throws HttpError 400 if there are too many. */
+export function searchIn(ctx: Koa.Context, { shape }: ListQuery): string {
+  return parseInput(shape.q ?? shape.after, queryIn(ctx).q?.trim() || undefined) ?? '';
+}
+
+type Search = ViewValues['console/list'];
+
+/** Returns the values of a list with a search. `query` narrows it, `kept` by the ids in it. */
+export function listValues<Item>(
+  ctx: Koa.Context,
+  path: string,
+  { items, next }: { items: readonly Item[]; next?: string | undefined },
+  { filters, q, kept = [] }: Pick<Search, 'filters' | 'q' | 'kept'>,
+): Omit<Search, 'console' | 'items' | 'canBlock'> {
+  const isNarrowed = Boolean(q) || kept.length > 0 || filters.some(({ value }) => value !== '');
+  const isAll = next === undefined && !ctx.query.after;
+  return {
+    ...nextPage(path, next, queryIn(ctx)),
+    action: path,
+    filters,
+    kept,
+    ...(q === undefined ? {} : { q }),
+    ...(isNarrowed ? { found: { count: items.length, isAll } } : {}),
+  };
+}
+
+/** A filter by state. Another value in the address has no effect. */
+export function stateFilter<State extends string>(
+  ctx: Koa.Context,
+  states: readonly State[],
+): { filter: Search['filters'][number]; state: State | undefined } {
+  const state = states.find((known) => known === ctx.query.state);
+  const choices = { choiceTexts: 'console.states', choices: [...states] };
+  return { filter: { name: 'state', value: state ?? '', ...choices }, state };
+}
 
 /** Returns the cursor in the query. Throws HttpError 400 if it is malformed. */
 export function cursorIn(ctx: Koa.Context, { shape }: ListQuery): string | undefined {
@@ -71,8 +116,9 @@ export function nextPage(
 
 type Field = ViewValues['console/list']['items'][number]['fields'][number];
 
-export function textField(label: string, text: string): Field {
-  return { label, text };
+/** `href` is the page of the record that `text` names. */
+export function textField(label: string, text: string, href?: string): Field {
+  return { label, text, ...(href === undefined ? {} : { href }) };
 }
 
 /** For an id, an address, or a code as it appears in logs. */

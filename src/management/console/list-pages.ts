@@ -2,17 +2,19 @@
 import { findAccount } from '../../accounts/accounts.ts';
 import { verifiedEmailOf } from '../../accounts/account.ts';
 import type { AuditItem } from '../../audit/audit.ts';
-import { CLIENT_STATES } from '../../clients/clients.ts';
+import { CLIENT_STATES, findClient } from '../../clients/clients.ts';
 import { destinationsOf } from '../../clients/rules.ts';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { findConnector } from '../../connectors/connectors.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { auditEvents } from '../../observability/labels.ts';
+import { levelIds } from '../../permission-levels.ts';
 import { includesRole, type ManagementRole } from '../../settings/management-roles.ts';
 import type { Store } from '../../store/store.ts';
 import { changeAccount, forgetAccount, listAccounts } from '../accounts.ts';
 import {
+  ACCOUNT_STATES,
   accountsQuery,
   auditQuery,
   blockBody,
@@ -34,7 +36,7 @@ import { blockClients, listClientRules, removeClientRule } from '../client-rules
 import { allowClient, listClients, revokeClient } from '../clients.ts';
 import { listGrants, revokeGrant } from '../grants.ts';
 import type { ManagementContext } from '../context.ts';
-import { CONSOLE_PATH, returnPath } from './address.ts';
+import { CONSOLE_PATH, recordPath, returnPath } from './address.ts';
 import { parseInput } from '../api/router.ts';
 import { optionalValue } from './forms.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
@@ -46,7 +48,9 @@ import {
   layout,
   levelField,
   type ListQuery,
-  nextPage,
+  listValues,
+  queryIn,
+  searchIn,
   type Section,
   textField,
   translatedField,
@@ -64,7 +68,11 @@ type Query = Record<string, string>;
 type List<T> = {
   section: Section;
   query: ListQuery;
-  filters?: (query: Query) => Values['filters'];
+  /** Whether it has a search by text, for `q`. */
+  isSearchable?: true;
+  filters?: (query: Query, management: ManagementContext) => Values['filters'];
+  /** The ids in the query that narrow the list, with names. */
+  kept?: (management: ManagementContext, query: Query) => Promise<Values['kept']>;
   read: (management: ManagementContext, query: Query, after?: string) => Promise<Page<T>>;
   item: (resource: T) => Values['items'][number];
   /** What the buttons do. `done` is the key of the message shown afterwards. */
@@ -105,21 +113,26 @@ function addList<T>({ page, form }: ConsoleRoutes, list: List<T>): void {
 
 async function showList<T>(context: ConsoleContext, list: List<T>, path: string): Promise<void> {
   const { management, ctx } = context;
-  const first = Object.entries(ctx.query).map(([name, value]) => [name, [value].flat()[0] ?? '']);
-  const { after: _after, done: _done, ...query }: Query = Object.fromEntries(first);
-  const { items, next } = await list.read(management, query, cursorIn(ctx, list.query));
+  const query = {
+    ...queryIn(ctx),
+    ...(list.isSearchable ? { q: searchIn(ctx, list.query) } : {}),
+  };
+  const found = await list.read(management, query, cursorIn(ctx, list.query));
+  const search = {
+    filters: list.filters?.(query, management) ?? [],
+    kept: await list.kept?.(management, query),
+    ...(list.isSearchable ? { q: query.q ?? '' } : {}),
+  };
   const allowed = Object.entries(list.actions ?? {})
     .filter(([, { role }]) => includesRole(management.role, role))
     .map(([name]) => `${path}/${name}`);
   await management.services.pages.render(ctx, 'console/list', {
     console: layout(context, list.section),
-    items: items.map(list.item).map((item) => ({
+    items: found.items.map(list.item).map((item) => ({
       ...item,
       actions: item.actions.filter(({ action }) => allowed.includes(action)),
     })),
-    ...nextPage(path, next, query),
-    filters: list.filters?.(query) ?? [],
-    action: path,
+    ...listValues(ctx, path, found, search),
     ...(list.section === 'rules' && includesRole(management.role, ROUTES.blockClients.role)
       ? { canBlock: true }
       : {}),
@@ -136,29 +149,32 @@ const CLIENT_KIND_TEXTS: Record<ClientResource['kind'], string> = {
 const clients: List<ClientResource> = {
   section: 'clients',
   query: clientsQuery,
-  filters: ({ state = '' }) => [
-    { name: 'state', value: state, choiceTexts: 'console.states', choices: [...CLIENT_STATES] },
-  ],
-  read: async (management, { state }, after) => {
+  isSearchable: true,
+  filters: (query) => [choiceFilter(query, 'state', CLIENT_STATES)],
+  read: async (management, { state, q }, after) => {
     const found = await listClients(management, {
       limit: PAGE_ITEMS,
       after,
+      q,
       state: CLIENT_STATES.find((known) => known === state),
     });
     return { ...found, items: lastWaitingFirst(found.items) };
   },
   item: ({ id, name, state, kind, redirectUris, lastUsedAt, revokedAt, waitingSince }) => ({
     title: name ?? id,
+    href: recordPath('clients', id),
     state,
     isOk: state === 'allowed',
+    facts: [
+      { label: 'kind', code: kind, textKey: CLIENT_KIND_TEXTS[kind] },
+      ...dateFields('lastConnected', lastUsedAt),
+      ...dateFields('requested', waitingSince),
+      ...dateFields('revoked', revokedAt),
+    ],
     fields: [
       codeField('id', id),
-      { label: 'kind', code: kind, textKey: CLIENT_KIND_TEXTS[kind] },
       // All of them: an administrator must see what is allowed. An app cannot register more than 20.
       ...redirectUris.map((uri) => codeField('redirect', uri)),
-      ...dateFields('since', waitingSince),
-      ...dateFields('lastUsed', lastUsedAt),
-      ...dateFields('ended', revokedAt),
     ],
     actions: clientActions(state, kind).map((action) => ({
       name: CLIENT_ACTIONS[action],
@@ -209,10 +225,10 @@ const rules: List<ClientRuleResource> = {
     title: host ?? name,
     state: effect === 'block' ? 'blocked' : 'allowed',
     isOk: effect === 'allow',
+    facts: dateFields('since', createdAt),
     fields: [
       codeField('id', id),
       ...destinations.map((destination) => codeField('redirect', destination)),
-      ...dateFields('since', createdAt),
       ...(by === undefined ? [] : [codeField('by', by)]),
     ],
     actions: [{ name: 'removeRule', action: `${CONSOLE_PATH}/rules/remove`, id }],
@@ -225,18 +241,18 @@ const rules: List<ClientRuleResource> = {
 const grants: List<GrantResource> = {
   section: 'grants',
   query: grantsQuery,
-  filters: ({ state = '' }) => [
-    {
-      name: 'state',
-      value: state,
-      choiceTexts: 'console.choices',
-      choices: [...CONNECTION_STATES],
-    },
+  isSearchable: true,
+  filters: (query, { settings }) => [
+    choiceFilter(query, 'state', CONNECTION_STATES),
+    choiceFilter(query, 'level', levelIds(settings.levels)),
   ],
-  read: (management, { state, connector, account, client }, after) =>
+  kept: keptOwners,
+  read: (management, { state, level, q, connector, account, client }, after) =>
     listGrants(management, {
       limit: PAGE_ITEMS,
       after,
+      q,
+      level: levelIds(management.settings.levels).find((known) => known === level),
       state: CONNECTION_STATES.find((known) => known === state),
       connector: connector || undefined,
       account: account || undefined,
@@ -244,16 +260,24 @@ const grants: List<GrantResource> = {
     }),
   item: (grant) => ({
     title: grant.clientName,
+    href: recordPath('grants', grant.id),
     state: grant.state,
     isOk: grant.state === 'active',
-    fields: [
-      textField('person', personName(grant)),
-      textField('connector', grant.connectorName ?? grant.connector),
+    facts: [
+      textField('person', personName(grant), recordPath('accounts', grant.account)),
+      textField(
+        'connector',
+        grant.connectorName ?? grant.connector,
+        grant.connectorName && recordPath('connectors', grant.connector),
+      ),
       ...(grant.level ? [levelField(grant.level, 'granted')] : []),
+      ...(grant.endedAt === undefined
+        ? dateFields('lastActive', grant.lastUsedAt)
+        : dateFields('ended', grant.endedAt)),
       ...(grant.reason ? [translatedField('reason', grant.reason, REASONS)] : []),
+    ],
+    fields: [
       ...dateFields('since', grant.createdAt),
-      ...dateFields('lastUsed', grant.lastUsedAt),
-      ...dateFields('ended', grant.endedAt),
       codeField('redirect', grant.redirectHost),
       codeField('id', grant.id),
     ],
@@ -268,7 +292,15 @@ const grants: List<GrantResource> = {
 const accounts: List<AccountResource> = {
   section: 'accounts',
   query: accountsQuery,
-  read: (management, _query, after) => listAccounts(management, { limit: PAGE_ITEMS, after }),
+  isSearchable: true,
+  filters: (query) => [choiceFilter(query, 'state', ACCOUNT_STATES)],
+  read: (management, { q, state }, after) =>
+    listAccounts(management, {
+      limit: PAGE_ITEMS,
+      after,
+      q,
+      state: ACCOUNT_STATES.find((known) => known === state),
+    }),
   item: ({
     id,
     name,
@@ -280,14 +312,16 @@ const accounts: List<AccountResource> = {
     forgottenAt,
   }) => ({
     title: name,
-    state: disabledAt === undefined ? 'allowed' : 'disabled',
+    href: recordPath('accounts', id),
+    state: disabledAt === undefined ? 'active' : 'disabled',
     isOk: disabledAt === undefined,
-    fields: [
-      ...(email === undefined
-        ? []
-        : [textField(emailVerified ? 'email' : 'emailUnverified', email)]),
+    facts: [
+      ...(email !== undefined && emailVerified ? [textField('email', email)] : []),
       ...dateFields('signedIn', signedInAt),
-      ...dateFields('ended', disabledAt),
+    ],
+    fields: [
+      ...(email === undefined || emailVerified ? [] : [textField('emailUnverified', email)]),
+      ...dateFields('disabled', disabledAt),
       ...dateFields('forgotten', forgottenAt),
       ...(identityProvider === '' ? [] : [codeField('provider', identityProvider)]),
       codeField('id', id),
@@ -311,6 +345,31 @@ const accounts: List<AccountResource> = {
     forget: { role: ROUTES.forgetAccount.role, done: 'forgotten', act: forgetAccount },
   },
 };
+
+/** A filter. Another value in the address has no effect. */
+function choiceFilter(query: Query, name: string, choices: readonly string[]) {
+  const value = choices.find((known) => known === query[name]) ?? '';
+  return { name, value, choiceTexts: 'console.states', choices: [...choices] };
+}
+
+async function keptOwners(
+  { settings, services: { store } }: ManagementContext,
+  { connector, account, client }: Query,
+): Promise<Values['kept']> {
+  const owners = [
+    { name: 'connector', value: connector, find: (id: string) => findConnector(store, id) },
+    { name: 'account', value: account, find: (id: string) => findAccount(store, id) },
+    {
+      name: 'client',
+      value: client,
+      find: (id: string) => findClient(store, id, settings.clients),
+    },
+  ];
+  const found = owners.map(async ({ name, value, find }) =>
+    value ? [{ name, value, text: (await find(value))?.name || value }] : [],
+  );
+  return (await Promise.all(found)).flat();
+}
 
 function accountAction(name: 'disable' | 'enable' | 'forget', id: string) {
   return { name, action: `${CONSOLE_PATH}/accounts/${name}`, id };

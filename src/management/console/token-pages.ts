@@ -4,9 +4,9 @@ import { includesRole } from '../../settings/management-roles.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { mintedAudience, type NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
 import { levelIds, lowestLevel } from '../../permission-levels.ts';
-import type { ManagementContext } from '../context.ts';
+import { type ManagementContext, requireRole } from '../context.ts';
 import type { MintedTokenResource } from '../api/resources.ts';
-import { newTokenBody, tokensQuery } from '../api/requests.ts';
+import { newTokenBody, TOKEN_STATES, tokensQuery } from '../api/requests.ts';
 import { ROUTES } from '../api/routes.ts';
 import { listTokens, mintToken, revokeToken } from '../minted-tokens.ts';
 import { upstreamChoice } from '../upstreams.ts';
@@ -20,7 +20,9 @@ import {
   type FormProblem,
   layout,
   levelField,
-  nextPage,
+  listValues,
+  searchIn,
+  stateFilter,
   textField,
 } from './layout.ts';
 
@@ -31,6 +33,7 @@ const PAGE_ITEMS = 50;
 
 export function tokenPages({ page, form }: ConsoleRoutes): void {
   page('/tokens', (context) => show(context));
+  page('/tokens/new', (context) => showForm(context));
   form('/tokens', ROUTES.mintToken.role, mint);
   form('/tokens/revoke', ROUTES.revokeToken.role, async ({ management, ctx }, { id = '' }) => {
     await revokeToken(management, id);
@@ -38,18 +41,33 @@ export function tokenPages({ page, form }: ConsoleRoutes): void {
   });
 }
 
-type Outcome = { problem?: FormProblem; form?: Form; minted?: Values['minted'] };
-
-async function show(
-  context: ConsoleContext,
-  { problem, form = {}, minted }: Outcome = {},
-): Promise<void> {
+async function show(context: ConsoleContext, minted?: Values['minted']): Promise<void> {
   const { management, ctx } = context;
   const after = cursorIn(ctx, tokensQuery);
-  const { items, next } = await listTokens(management, { limit: PAGE_ITEMS, after });
+  const q = searchIn(ctx, tokensQuery);
+  const { filter, state } = stateFilter(ctx, TOKEN_STATES);
+  const found = await listTokens(management, { limit: PAGE_ITEMS, after, q, state });
+  const mayRevoke = includesRole(management.role, ROUTES.revokeToken.role);
+  const mayMint = includesRole(management.role, ROUTES.mintToken.role);
+  await management.services.pages.render(ctx, 'console/tokens', {
+    console: layout(context, 'tokens'),
+    items: found.items.map((item) => itemOf(item, mayRevoke)),
+    ...listValues(ctx, PATH, found, { q, filters: [filter] }),
+    ...(mayMint ? { create: `${PATH}/new` } : {}),
+    ...(minted ? { minted } : {}),
+  });
+}
+
+/** `rejected` is a form with a problem, whose values are shown again. */
+async function showForm(
+  context: ConsoleContext,
+  rejected?: { problem: FormProblem; form: Form },
+): Promise<void> {
+  const { management, ctx } = context;
+  requireRole(management, ROUTES.mintToken.role);
   const { levels } = management.settings;
-  const { name = '', level = lowestLevel(levels), days = '', upstream = '' } = form;
-  const create = {
+  const { name = '', level = lowestLevel(levels), days = '', upstream = '' } = rejected?.form ?? {};
+  const form = {
     action: PATH,
     idempotencyKey: createIdempotencyKey(),
     levels: levelIds(levels),
@@ -60,26 +78,22 @@ async function show(
     upstream,
   };
   const values = {
-    console: layout(context, 'tokens', problem),
-    items: items.map((item) =>
-      itemOf(item, includesRole(management.role, ROUTES.revokeToken.role)),
-    ),
-    ...nextPage(PATH, next),
-    ...(includesRole(management.role, ROUTES.mintToken.role) ? { form: create } : {}),
-    ...(minted ? { minted } : {}),
+    console: layout(context, 'tokens', rejected?.problem),
+    form,
   };
-  await management.services.pages.render(ctx, 'console/tokens', values, problem ? 400 : 200);
+  const status = rejected ? 400 : 200;
+  await management.services.pages.render(ctx, 'console/new-token', values, status);
 }
 
 /** Responds with the page instead of a redirect: the token is not stored, so it cannot be shown later. */
 async function mint(context: ConsoleContext, form: Form): Promise<void> {
   const { management, ctx } = context;
   const parsed = parseForm(management, form);
-  if ('problem' in parsed) return show(context, { ...parsed, form });
+  if ('problem' in parsed) return showForm(context, { ...parsed, form });
   if (!(await claimIdempotencyKey(management.services.store, form))) return seeOther(ctx, PATH);
   const { name, token } = await mintToken(management, parsed);
   const url = mintedAudience(management.settings.resourceUrl);
-  await show(context, { minted: { name, token, url, example: tokenExample(url, token) } });
+  await show(context, { name, token, url, example: tokenExample(url, token) });
 }
 
 /** Applies the same rules as the API. */
@@ -110,12 +124,14 @@ function itemOf(token: MintedTokenResource, mayRevoke: boolean): Values['items']
     title: name,
     state: keyReplaced ? 'keyReplaced' : 'active',
     isOk: !keyReplaced,
-    fields: [
+    facts: [
       levelField(token.level),
+      ...dateFields('lastUsed', token.lastUsedAt),
+      ...dateFields('expires', token.expiresAt),
+    ],
+    fields: [
       ...(token.upstream === undefined ? [] : [codeField('upstream', token.upstream)]),
       ...dateFields('created', token.createdAt),
-      ...dateFields('expires', token.expiresAt),
-      ...dateFields('lastUsed', token.lastUsedAt),
       textField('endsIn', `…${lastFour}`),
       codeField('id', id),
     ],

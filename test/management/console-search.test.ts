@@ -1,0 +1,79 @@
+import { expect } from 'chai';
+import { connect } from '../support/connection.ts';
+import { useConsole } from '../support/console.ts';
+import { createConnector, requestManagement } from '../support/management-api.ts';
+
+describe('the search of the lists in the console and the API', function () {
+  this.timeout(30_000);
+  const { system, signIn, open } = useConsole();
+  const titles = (html: string) =>
+    [...html.matchAll(/<h3[^>]*>(?:<a [^>]*>)?<bdi class="claim">([^<]*)</g)].map(([, t]) => t);
+
+  before(async () => {
+    const numbers = await createConnector(system(), { name: 'Search numbers' });
+    await createConnector(system(), { name: 'Search orders' });
+    await connect(system(), numbers, { person: 'grace' });
+  });
+
+  it('words in any case find connectors, people, apps and connections, and each row links to its page', async () => {
+    const { browser } = await signIn();
+    const found = async (path: string) => (await open(browser, path)).html;
+    expect(titles(await found('/connectors?q=NUMBERS+search'))).to.deep.equal(['Search numbers']);
+    const people = await found('/accounts?q=GRACE%40EXAMPLE');
+    expect(titles(people)).to.deep.equal(['Grace Hopper']);
+    expect(people).to.match(/<h3[^>]*><a href="\/console\/accounts\//);
+    const connections = await found('/grants?q=hopper+numbers&state=active');
+    expect(titles(connections)).to.have.length(1);
+    expect(connections)
+      .to.match(/1 result\s+for\s*<bdi class="claim">hopper numbers</)
+      .and.match(/href="\/console\/connectors\/\w{22}"/);
+    expect(titles(await found('/clients?q=no-such-app'))).to.deep.equal([]);
+    expect(titles(await found('/grants?q=hopper&state=ended'))).to.deep.equal([]);
+  });
+
+  it('a search without results says how to widen it, and shows the words escaped', async () => {
+    const { browser } = await signIn();
+    const q = `"><script>alert(1)</script>`;
+    for (const list of ['connectors', 'tokens', 'clients', 'accounts', 'grants']) {
+      const { html, status } = await open(browser, `/${list}?q=${encodeURIComponent(q)}`);
+      expect(status, list).to.equal(200);
+      expect(html, list)
+        .to.include('Try fewer or shorter words')
+        .and.include(`<a href="/console/${list}">Clear</a>`)
+        .and.include('value="&#34;&gt;&lt;script&gt;')
+        .and.not.include('<script>');
+      const long = await open(browser, `/${list}?q=${'x'.repeat(201)}`);
+      expect(long.status, list).to.equal(400);
+    }
+  });
+
+  it('the next page keeps the search, and the API pages through the same results', async () => {
+    for (let n = 0; n < 101; n += 1) await createConnector(system(), { name: `Paged ${n}` });
+    const { browser } = await signIn();
+    const { html } = await open(browser, '/connectors?q=paged&state=active');
+    const [, next = ''] = /href="\/console([^"]*after=[^"]*)"/.exec(html) ?? [];
+    expect(next).to.include('q=paged').and.include('state=active');
+    const second = await open(browser, next.replaceAll('&amp;', '&'));
+    expect(titles(second.html)).to.deep.equal(['Paged 100']);
+    type Found = { items: { name: string }[]; next?: string };
+    const read = async (query: string) =>
+      (await requestManagement(system(), 'GET', `/connectors?${query}`)) as Found;
+    expect((await read('q=PAGED+100')).items.map(({ name }) => name)).to.deep.equal(['Paged 100']);
+    expect((await read('q=paged&state=revoked')).items).to.deep.equal([]);
+    const first = await read('q=paged&limit=100');
+    expect(first.items).to.have.length(100);
+    expect((await read(`q=paged&limit=100&after=${first.next}`)).items).to.have.length(1);
+  });
+
+  it('the script of the console is one file of its own origin, and other pages have none', async () => {
+    const { page } = await signIn();
+    const [, path = ''] = /<script src="([^"]+)" defer><\/script>/.exec(page.html) ?? [];
+    expect(path).to.match(/^\/assets\/copy\.js\?v=[\w-]{22}$/);
+    const script = await fetch(system().management + path);
+    expect(script.status).to.equal(200);
+    expect(script.headers.get('content-type')).to.match(/^(text|application)\/javascript/);
+    const home = await fetch(`${system().auth}/`, { headers: { accept: 'text/html' } });
+    expect(await home.text()).not.to.include('<script');
+    expect(home.headers.get('content-security-policy')).not.to.include('script-src');
+  });
+});

@@ -1,0 +1,22 @@
+// Adds a button that copies to each text marked with `data-copied-text`. The layout of the console has the texts of the button.
+const texts = document.querySelector('[data-copy]')?.dataset;
+const marked = document.querySelectorAll('[data-copied-text]');
+const SHOWN_MS = 2000;
+
+// Browsers offer the clipboard only over HTTPS and on this computer.
+for (const source of navigator.clipboard && texts ? marked : []) {
+  const button = document.createElement('button');
+  button.type = 'button';
+  button.className = 'copy';
+  button.textContent = texts.copy;
+  button.setAttribute('aria-live', 'polite');
+  button.addEventListener('click', async () => {
+    await navigator.clipboard.writeText(source.textContent);
+    button.textContent = texts.copied;
+    setTimeout(() => {
+      button.textContent = texts.copy;
+    }, SHOWN_MS);
+  });
+  // A sample is selected as a whole by a click: the button stays outside.
+  (source.closest('.copied') ?? source).after(button);
+}
