@@ -55,7 +55,8 @@ describe('the pages of one person, app and connection in the console', function 
     expect(ended)
       .to.include('The connect link was revoked.')
       .and.include('Create a connector and give its connect link');
-    const [, path = ''] = /href="\/console(\/grants\/[^"]+)"/.exec(ended) ?? [];
+    const [, path = ''] =
+      /link was revoked\.[^]*?href="\/console(\/grants\/[^"]+)"/.exec(ended) ?? [];
     expect((await open(browser, path)).html).to.include('The connect link was revoked.');
   });
 
@@ -65,7 +66,7 @@ describe('the pages of one person, app and connection in the console', function 
     expect(page.html)
       .to.include('Its name is not verified.')
       .and.include(`href="/console${person}"`)
-      .and.include('Return address');
+      .and.include('Redirects to');
     const blocked = await send(browser, page, '/rules/block', fieldsOf(page, '/rules/block'));
     expect(blocked.url.pathname).to.equal(`/console${app}`);
     expect(blocked.html).to.include('A rule blocks this app.');
