@@ -47,6 +47,7 @@ export async function listRecentGrants(
   }
   const newest = (connections: Connection[]) =>
     connections
+      .toReversed()
       .toSorted((a, b) => (b.endedAt ?? b.createdAt) - (a.endedAt ?? a.createdAt))
       .slice(0, MAX_RECENT)
       .map(grantResource);

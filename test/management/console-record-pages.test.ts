@@ -93,6 +93,16 @@ describe('the pages of one person, app and connection in the console', function 
     expect(html).to.include('grace@example.com').and.not.include('>connector_created<');
   });
 
+  it('a name with markup is shown as text', async () => {
+    const connector = await createConnector(system(), { name: '<img src=x onerror=alert(1)>' });
+    const { person, app } = await graceConnected(connector);
+    const { browser } = await signIn();
+    for (const path of [person, app]) {
+      const { html } = await open(browser, path);
+      expect(html, path).to.include('&lt;img src=x').and.not.include('<img src=x');
+    }
+  });
+
   it('a viewer sees the pages without any form that changes something', async () => {
     const { person, app } = await graceConnected();
     const { browser } = await signIn('/connectors', 'alan');
