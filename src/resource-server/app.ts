@@ -160,7 +160,7 @@ async function openMcpHandlers(
       productName,
       levels,
       version,
-      audit: callAuditor(services, services.store.openCounter),
+      audit: callAuditor(services),
       logger,
     });
     return { ...sample, serving: () => sample, discover: async () => undefined };

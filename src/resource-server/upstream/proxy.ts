@@ -90,7 +90,7 @@ export function openUpstreamProxy(
     productName: settings.productName,
     services,
     send: senderTo(url, pool),
-    audit: callAuditor(services, store.openCounter),
+    audit: callAuditor(services),
     activeRequests,
     concurrency: concurrencyLimiter(upstream.openCalls),
     rules: currentRules(levels, upstream, () => usableTools(discovery.catalog(), now())),

@@ -19,7 +19,7 @@ export async function measureOtherSizes(
 ): Promise<OtherSizes> {
   const now = () => Date.now() / 1000;
   const wanted = { name: 'Club figures', level: 'operations' } as const;
-  const record = callAuditor(auditServices(store, now()), store.openCounter);
+  const record = callAuditor(auditServices(store, now()));
   const caller = {
     accountId: account.id,
     clientId: grant.grant.clientId,
