@@ -127,7 +127,7 @@ describe('The setting consent.stayConnected: on-request', () => {
       expect(body.refresh_token !== undefined).to.equal(stays);
       expect(body.scope).to.equal(stays ? 'operations offline_access' : 'operations');
       expect(controls(page, 'stay')).to.have.length(0);
-      const length = stays ? /Up to 90\sdays/ : /It ends after 1\shour/;
+      const length = stays ? /up to 90\sdays/ : /Disconnects after 1\shour/;
       expect(page.html).to.match(length).and.not.include('Stay connected');
     });
   }

@@ -96,7 +96,7 @@ describe('Lifetimes in the settings', () => {
     const { html } = await browser.openConsent(url);
     expect(html)
       .to.match(/up to 5\shours/)
-      .and.match(/ends after 10\sminutes/);
+      .and.match(/disconnects after 10\sminutes/);
   });
 
   it('a session ends after the configured time, however often it is used', async () => {

@@ -86,7 +86,7 @@ describe('A deleted connector', () => {
     const { accessToken } = await connect(system(), connector);
     const { status, body } = await manage('POST', `/${connector.id}/delete`);
     expect([status, body.error]).to.deep.equal([409, 'still_in_use']);
-    expect(body.error_description).to.include('revoke it first');
+    expect(body.error_description).to.include('revoke it before you delete it');
     expect(await isAccepted(connector.link, accessToken)).to.equal(true);
   });
 

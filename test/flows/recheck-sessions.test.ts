@@ -99,7 +99,7 @@ describe('Sessions of people whom the identity provider rechecks', () => {
     leave(person);
     advanceClock(11 * MINUTE);
     const answer = await browser.submit(page, { decision: 'approve' });
-    expect(requirePage(answer).html).to.include('You are not signed in');
+    expect(requirePage(answer).html).to.include('You’re not signed in');
     expect(await isAsked(browser, () => browser.visit(`${system.auth}/account`))).to.equal(true);
     expect(await countApprovals()).to.equal(before);
   });

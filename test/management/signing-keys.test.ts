@@ -82,7 +82,7 @@ describe('signing keys over the management API', () => {
     expect(status).to.equal(409);
     expect(body).to.include({ error: 'rotation_pending' });
     expect(body['error_description'])
-      .to.include(`signs from ${keys[0]?.signsFrom}`)
+      .to.include(`will sign from ${keys[0]?.signsFrom}`)
       .and.include('at once');
     expect(await list()).to.deep.equal(keys);
     expect(await recorded()).to.have.length(1);

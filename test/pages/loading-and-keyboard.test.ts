@@ -89,24 +89,27 @@ type Walk = { controls: string[]; keys: string[] };
 type Focused = { html: string; outlined: boolean };
 
 /**
- * Opens all `<details>` and records what gets the focus. Returns the visible controls, and the keys that visit them: Tab, and arrow
- * keys inside a group of radio buttons.
+ * Opens all `<details>` and records what gets the focus. Returns the visible controls, and the keys that visit them: Tab, and inside
+ * a group of radio buttons, where Tab stops once, arrow keys until the first one has the focus again.
  */
 const PREPARE_WALK = `(() => {
   for (const details of document.querySelectorAll('details')) details.open = true;
   globalThis.focused = [];
+  const seen = new Set();
   document.body.addEventListener('focusin', ({ target }) => {
-    const shown = target.closest('.level') ?? target;
+    if (seen.has(target)) return;
+    seen.add(target);
+    const shown = target.type === 'radio' ? target.closest('.level') ?? target : target;
     const outlined = getComputedStyle(shown).outlineStyle === 'solid';
     focused.push({ html: target.outerHTML, outlined });
   });
   const controls = [...document.querySelectorAll('a[href], button:not([aria-hidden]), input:not([type=hidden]), select, textarea, summary, [tabindex="0"]')]
     .filter((element) => element.checkVisibility());
-  const groups = new Set();
-  const keys = controls.map(({ type, name }) => {
-    const isFurther = type === 'radio' && groups.has(name);
-    groups.add(name);
-    return isFurther ? 'ArrowDown' : 'Tab';
+  const keys = controls.flatMap((element) => {
+    if (element.type !== 'radio') return ['Tab'];
+    const group = controls.filter(({ type, name }) => type === 'radio' && name === element.name);
+    const stop = group.find(({ checked }) => checked) ?? group[0];
+    return element === stop ? ['Tab', ...group.map(() => 'ArrowDown')] : [];
   });
   return { controls: controls.map((element) => element.outerHTML), keys };
 })()`;

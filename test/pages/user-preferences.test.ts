@@ -36,7 +36,7 @@ const FIND = `(() => {
   };
   const hasOutline = (element) => {
     element.focus({ focusVisible: true });
-    const { outlineStyle, outlineWidth } = getComputedStyle(element.closest('.level') ?? element);
+    const { outlineStyle, outlineWidth } = getComputedStyle(element.type === 'radio' ? element.closest('.level') : element);
     return outlineStyle !== 'none' && parseFloat(outlineWidth) > 0;
   };
   const moves = (element) => {

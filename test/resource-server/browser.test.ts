@@ -79,7 +79,7 @@ function unescape(html: string): string {
 
 /** The texts to copy, in the order of the page. */
 function samplesIn({ body }: RawResponse): string[] {
-  return [...body.matchAll(/<pre [^>]*><bdi>([^<]*)<\/bdi>/g)].map(([, text = '']) =>
+  return [...body.matchAll(/<pre [^>]*><bdi[^>]*>([^<]*)<\/bdi>/g)].map(([, text = '']) =>
     unescape(text),
   );
 }

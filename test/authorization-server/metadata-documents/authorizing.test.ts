@@ -21,7 +21,7 @@ function expectSignIn(step: Step): void {
 function expectUnreadable(step: Step): void {
   const page = requirePage(step);
   expect(page.status, describePage(page)).to.equal(400);
-  expect(page.html).to.include('description cannot be read');
+  expect(page.html).to.include('Can’t verify this app');
 }
 
 describe('a new authorization with a metadata document', () => {
