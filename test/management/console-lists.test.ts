@@ -239,9 +239,9 @@ describe('the lists of the console', function () {
     await createConnector(system());
     const { html } = await open('/audit?event=connector_created&ui_locales=de');
     expect(html)
-      .to.match(/Ein Konnektor wurde angelegt\s*<span class="code scope">connector_created</)
+      .to.match(/Ein Konnektor wurde erstellt\s*<span class="code scope">connector_created</)
       .and.match(/<dd>Erledigt\s*<span class="code scope">done</)
-      .and.match(/<option value="connector_created" selected>Ein Konnektor wurde angelegt</)
+      .and.match(/<option value="connector_created" selected>Ein Konnektor wurde erstellt</)
       .and.match(/<option value="token_minted">Ein Token wurde ausgestellt</);
   });
 
