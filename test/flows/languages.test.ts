@@ -47,7 +47,7 @@ describe('The language of the pages', () => {
     url.searchParams.set('client_id', 'nobody');
     const page = requirePage(await openBrowser(system().origins).visit(url));
     expect([page.status, languageOf(page.html)]).to.deep.equal([400, 'ja']);
-    expect(page.html).to.include('このアプリは登録されていません');
+    expect(page.html).to.include('アプリを認識できません');
   });
 
   it('without ui_locales the pages use the best match of Accept-Language', async () => {
