@@ -39,7 +39,7 @@ async function dpopFindings({ settings, listRecords }: ConfiguredDeployment): Pr
     ...everyLevel,
     finding.note({
       what: `${exempt.length} minted token${exempt.length === 1 ? ' has' : 's have'} a level that requires DPoP: ${names}`,
-      why: 'minted tokens are exempt: whoever copies one can use it',
+      why: 'minted tokens are exempt: anybody who copies one can use it',
       remedy: `where a lower level is enough, revoke the token and mint one below ${requireDpop}`,
     }),
   ];
