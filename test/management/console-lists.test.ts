@@ -242,7 +242,7 @@ describe('the lists of the console', function () {
       .to.match(/Ein Konnektor wurde erstellt\s*<span class="code scope">connector_created</)
       .and.match(/<dd>Erledigt\s*<span class="code scope">done</)
       .and.match(/<option value="connector_created" selected>Ein Konnektor wurde erstellt</)
-      .and.match(/<option value="token_minted">Ein Token wurde ausgestellt</);
+      .and.match(/<option value="token_minted">Ein Token wurde erstellt</);
   });
 
   it('audit items name known people and connectors beside their ids', async () => {
