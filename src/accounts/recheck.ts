@@ -3,8 +3,8 @@ import type { Settings } from '../settings/settings.ts';
 import { isSameIssuer } from '../settings/value-types.ts';
 import { type Account, type Identity, type Recheck, withSignIn } from './account.ts';
 
-/** Longer than a recheck lasts. After this time, the process that asked is taken for killed. */
-export const LEASE_SECONDS = 120;
+/** After this time, the process that asked is taken for killed. Longer than a recheck lasts, also if its clock is minutes behind. */
+export const LEASE_SECONDS = 300;
 /** After a recheck without an answer, unless refreshes are refused until there is one. */
 export const RETRY_SECONDS = 10;
 
