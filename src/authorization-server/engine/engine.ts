@@ -28,7 +28,7 @@ import { type Clients, registeredClients } from './clients.ts';
 import { configuration } from './configuration.ts';
 import { INTERNET, requireAddressGuard } from './guarded-fetch.ts';
 import { grantEvents, logRefusals } from './events.ts';
-import { compareByDigest, presentJwtsAsOpaque } from './extensions.ts';
+import { compareByDigest, replaceParameters } from './extensions.ts';
 import { type AccessTokenClaims, type GrantModelOptions, grantModels } from './grant-models.ts';
 import { idJagGrantType } from './id-jag.ts';
 import { introspection } from './introspection.ts';
@@ -124,7 +124,7 @@ export async function openEngine(
       }),
     );
     addIdJag(provider, resources.getResourceServerInfo);
-    presentJwtsAsOpaque(provider);
+    replaceParameters(provider);
     compareByDigest(provider, guardSecrets);
     logRefusals(provider, logger);
     return { provider, middleware: compose(provider.middleware) as Koa.Middleware };

@@ -26,11 +26,14 @@ export function ttlThatSetsValue(
 }
 
 /**
- * The engine does not revoke or introspect JWTs. Its `findToken` asks each model for the presented value, so on these two routes we replace
- * the JWT by a value that looks opaque, which our AccessToken model resolves.
- * Test: flows/engine-extensions.test.ts.
+ * Changes two parameters before the engine reads them.
+ * - It does not revoke or introspect JWTs. Its `findToken` asks each model for the presented value, so on these two routes we replace the JWT by
+ *   a value that looks opaque, which our AccessToken model resolves.
+ * - It requires `redirect_uri` with a code. OAuth 2.1 (section 4.1.3) does not: see `comparedRedirectUri`.
+ *
+ * Tests: flows/engine-extensions.test.ts, grants/codes.test.ts.
  */
-export function presentJwtsAsOpaque(provider: Provider): void {
+export function replaceParameters(provider: Provider): void {
   const { prototype } = (provider as unknown as { OIDCContext: { prototype: object } }).OIDCContext;
   const assembled = Symbol('params');
   type Context = { route?: string; [assembled]?: Record<string, unknown> };
@@ -45,14 +48,24 @@ export function presentJwtsAsOpaque(provider: Provider): void {
       if (isAboutToken && typeof params.token === 'string' && params.token.includes('.')) {
         params.token = OPAQUE_PREFIX + params.token.replaceAll('.', '~');
       }
+      if (this.route === 'token' && params.grant_type === 'authorization_code')
+        params.redirect_uri ??= OF_THE_CODE;
       this[assembled] = params;
     },
   });
 }
 
+/** The engine treats empty parameters as missing, so no request has this value. */
+const OF_THE_CODE = '';
+
+/** The `redirect_uri` that the engine compares with the code's: the one of the token request or, without one, the code's. */
+export function comparedRedirectUri(requested: unknown, ofCode: unknown): unknown {
+  return requested === OF_THE_CODE ? ofCode : requested;
+}
+
 const OPAQUE_PREFIX = 'jwt~';
 
-/** The JWT behind a value made by `presentJwtsAsOpaque`. */
+/** The JWT behind a value made by `replaceParameters`. */
 export function presentedJwt(value: string): string | undefined {
   return value.startsWith(OPAQUE_PREFIX)
     ? value.slice(OPAQUE_PREFIX.length).replaceAll('~', '.')

@@ -39,7 +39,7 @@ import { JWT_BEARER } from '../metadata.ts';
 import type { Level } from '../../permission-levels.ts';
 import { levelOfProof, presentedProof, proofReused, requireBoundKey } from './dpop.ts';
 import { invalidGrant, reasonIn, temporarilyUnavailable } from './errors.ts';
-import { presentedJwt } from './extensions.ts';
+import { comparedRedirectUri, presentedJwt } from './extensions.ts';
 
 export type GrantModelOptions = {
   store: Store;
@@ -189,6 +189,9 @@ export function codeModel(options: GrantModelOptions, records: RequestGrants): P
       const code = hit && limitToProof(options, ctx, hit.record).code;
       if (!code) return undefined;
       await requireBoundKey(ctx, 'authorization code', code.payload.dpopJkt);
+      const { params } = ctx.oidc;
+      if (params)
+        params.redirect_uri = comparedRedirectUri(params.redirect_uri, code.payload.redirectUri);
       // Within the grace this is the same request sent twice: `consume` rejects it and nothing else happens.
       const replayed = code.usedAt !== undefined && now() - code.usedAt > lifetimes.codeGrace;
       const moment = Math.floor(now());
