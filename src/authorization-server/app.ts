@@ -102,6 +102,7 @@ export async function authorizationServer(
       acceptsAssertions: settings.authorization.trustedIssuers.length > 0,
       registers,
       acceptsDocuments: acceptsDocuments(settings),
+      languages: pages.languages,
     }),
     signingKeys.publicJwks,
   );

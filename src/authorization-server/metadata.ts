@@ -31,11 +31,20 @@ export type OptionalFeatures = {
   registers: boolean;
   /** Some metadata document is accepted. */
   acceptsDocuments: boolean;
+  /** Of the pages, as BCP 47 tags. */
+  languages: readonly string[];
 };
 
 export function authorizationServerMetadata(
   authUrl: string,
-  { levels, introspects, acceptsAssertions, registers, acceptsDocuments }: OptionalFeatures,
+  {
+    levels,
+    introspects,
+    acceptsAssertions,
+    registers,
+    acceptsDocuments,
+    languages,
+  }: OptionalFeatures,
 ): Record<string, unknown> {
   return {
     issuer: authUrl,
@@ -60,6 +69,7 @@ export function authorizationServerMetadata(
     scopes_supported: [...levelIds(levels), OFFLINE_ACCESS],
     authorization_response_iss_parameter_supported: true,
     client_id_metadata_document_supported: acceptsDocuments,
+    ui_locales_supported: [...languages],
   };
 }
 

@@ -22,6 +22,8 @@ export type Pages = {
     values: ViewValues[Name],
     status?: number,
   ): Promise<void>;
+  /** BCP 47 tags, sorted. */
+  languages: readonly string[];
   /** Whether the error page has texts about this error. */
   hasErrorTexts: (about: string) => boolean;
   /** Returns the translator for the first of these languages that is available, or for English. */
@@ -89,6 +91,7 @@ function open(
 
   return {
     middleware: assets.middleware,
+    languages: languages.names,
     translator: languages.translator,
     hasErrorTexts: (about) => languages.translator([]).has(`errors.${about}.title`),
     async render(ctx, view, values, status = 200) {

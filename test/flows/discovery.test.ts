@@ -73,6 +73,7 @@ describe('Discovery documents', () => {
       scopes_supported: ['analytics', 'operations', 'admin', 'full', 'offline_access'],
       client_id_metadata_document_supported: true,
       authorization_response_iss_parameter_supported: true,
+      ui_locales_supported: ['de', 'en', 'es', 'fr', 'ja', 'pt'],
     });
   });
 
@@ -168,8 +169,12 @@ describe('Other well-known addresses', () => {
   it('another well-known address is 404 in JSON', async () => {
     const { link } = await createConnector(system());
     const { pathname } = new URL(link);
-    const { auth, resource } = system();
+    const { auth, resource, management } = system();
     for (const url of [
+      ...[SERVER_METADATA, RESOURCE_METADATA, '/.well-known/openid-configuration'].map(
+        (path) => management + path,
+      ),
+      `${auth}/connect/x/.well-known/oauth-authorization-server`,
       `${auth}/.well-known/openid-configuration`,
       `${auth}${SERVER_METADATA}${pathname}`,
       `${auth}/.well-known/openid-configuration${pathname}`,
