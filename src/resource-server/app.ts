@@ -7,6 +7,7 @@ import { homeValues } from '../pages/home.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
 import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
+import { requestContext } from '../http/request-context.ts';
 import { keyRing } from '../keys/key-ring.ts';
 import { recordUse } from '../minted-tokens/minted-tokens.ts';
 import type { Services } from '../services.ts';
@@ -21,7 +22,8 @@ import {
 import { requireLevel } from './authorize.ts';
 import { callAuditor } from './call-audit.ts';
 import { dpopProofs } from './dpop.ts';
-import { readBody } from './json-rpc.ts';
+import { authorizationExtensions } from './extensions.ts';
+import { idOf, readBody } from './json-rpc.ts';
 import type { McpHandler } from './mcp-handler.ts';
 import { connectorMetadata, METADATA_PREFIX, rootMetadata } from './metadata.ts';
 import { isVisit, respondToError, showConnectLink } from './pages.ts';
@@ -66,6 +68,12 @@ export async function resourceServer(
     allowLoopback: !settings.production,
   });
   const readOptions = { limit: maxBodyBytes, keepBigIntegers: settings.upstreams.length > 0 };
+  const readPosted = async (ctx: Koa.Context) => {
+    if (ctx.method !== 'POST') return undefined;
+    const body = await readBody(ctx, readOptions);
+    requestContext(ctx).jsonRpc = { id: idOf(body) };
+    return body;
+  };
   const readConnector = async (id: string) =>
     requireUsableConnector(await records.readConnector(id), now(), settings);
 
@@ -84,7 +92,7 @@ export async function resourceServer(
     const caller = await authenticate(authentication, ctx, connector);
     const mcp = handlers.serving(connector);
     await requireDpopProof(ctx, connector, caller);
-    const body = ctx.method === 'POST' ? await readBody(ctx, readOptions) : undefined;
+    const body = await readPosted(ctx);
     requireLevel(settings.levels, settings, connector, caller, mcp.requiredLevel(body));
     const revalidate = async () =>
       authenticate(authentication, ctx, await readConnector(connector.id));
@@ -94,7 +102,7 @@ export async function resourceServer(
     const revalidate = () => authenticateMintedToken(authentication, ctx);
     const caller = await revalidate();
     const mcp = handlers.serving(caller.record);
-    const body = ctx.method === 'POST' ? await readBody(ctx, readOptions) : undefined;
+    const body = await readPosted(ctx);
     await mcp.handle(ctx, { caller, body, revalidate });
     void recordUse(store, caller.record, now()).catch(() => undefined);
   });
@@ -160,6 +168,7 @@ async function openMcpHandlers(
       productName,
       levels,
       version,
+      extensions: authorizationExtensions(settings),
       audit: callAuditor(services),
       logger,
     });

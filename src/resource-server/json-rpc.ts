@@ -224,8 +224,8 @@ export const MISSING_CLIENT_CAPABILITY = -32_021;
 
 const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId';
 
-export function errorResponse(id: unknown, error: RpcError): object {
-  return { jsonrpc: '2.0', id: id ?? null, error };
+export function errorResponse(id: unknown, error: object): object {
+  return { jsonrpc: '2.0', ...(id === undefined ? {} : { id }), error };
 }
 
 /** An assistant reads a tool error and can explain it to the person. */
@@ -247,20 +247,26 @@ const ERROR_CODES: Readonly<Record<string, number>> = {
   header_mismatch: -32_020,
 };
 
-/** Responds with the HTTP status and, on MCP endpoints, a JSON-RPC error with the error code in `data`. */
+/** The id of a single message, or undefined. The message may be invalid otherwise. */
+export function idOf(body: unknown): MessageId | undefined {
+  const { id } = membersOf(body);
+  return typeof id === 'string' || typeof id === 'number' ? id : undefined;
+}
+
+/**
+ * Responds with the HTTP status and, on MCP endpoints, a JSON-RPC error with the error code in `data`. It has the id of the request if that was
+ * read, and otherwise none: MCP does not allow `null`.
+ */
 export function respondWithJsonRpcError(ctx: Koa.Context, error: HttpError): void {
   respondWithJson(ctx, error);
   if (!/^(\/connect\/[^/]+)?\/mcp$/.test(ctx.path)) return;
-  const { id = null, error: upstreamError } = requestContext(ctx).jsonRpc ?? {};
-  ctx.body = {
-    jsonrpc: '2.0',
-    id,
-    error: upstreamError ?? {
-      code: ERROR_CODES[error.code] ?? SERVER_ERROR,
-      message: error.message,
-      data: { error: error.code },
-    },
+  const { id, error: upstreamError } = requestContext(ctx).jsonRpc ?? {};
+  const ownError = {
+    code: ERROR_CODES[error.code] ?? SERVER_ERROR,
+    message: error.message,
+    data: { error: error.code },
   };
+  ctx.body = errorResponse(id, upstreamError ?? ownError);
 }
 
 // Trace context in messages (MCP 2026-07-28, `_meta`; SEP-414)

@@ -24,6 +24,7 @@ const sample = openSample({
   productName: 'Open',
   levels: DEFAULT_LEVELS,
   version: '1',
+  extensions: {},
   audit: async () => {},
   logger,
 });

@@ -304,7 +304,6 @@ describe('Addresses that people open in a browser', () => {
     describe('in a program', () => {
       const BODY = {
         jsonrpc: '2.0',
-        id: null,
         error: {
           code: -32_000,
           message: 'an access token is needed: sign in first',

@@ -9,7 +9,8 @@ import type { Level, Levels } from '../../permission-levels.ts';
 import type { Caller } from '../authenticate.ts';
 import { authorize, highestRequired, type RequiredLevel } from '../authorize.ts';
 import type { AuditCall } from '../call-audit.ts';
-import { membersOf } from '../json-rpc.ts';
+import type { Extensions } from '../extensions.ts';
+import { membersOf, requireMessages } from '../json-rpc.ts';
 import type { McpHandler } from '../mcp-handler.ts';
 import { callTool, type CallOptions } from './call-tool.ts';
 import { sharedDataset } from './dataset.ts';
@@ -19,6 +20,7 @@ export type SampleOptions = {
   productName: string;
   levels: Levels;
   version: string;
+  extensions: Extensions;
   audit: AuditCall;
   logger: Logger;
 };
@@ -31,9 +33,11 @@ export function openSample({ logger, ...options }: SampleOptions): McpHandler {
   });
   return {
     requiredLevel: (body) => requiredLevel(options.levels, body, TOOL_LEVELS),
-    handle(ctx, { caller, body }) {
+    async handle(ctx, { caller, body }) {
+      // The SDK would respond with the id `null`.
+      if (ctx.method === 'POST') requireMessages(body);
       ctx.respond = false;
-      return mcp.handle(ctx.req, ctx.res, caller, body);
+      await mcp.handle(ctx.req, ctx.res, caller, body);
     },
     // Responses take milliseconds, and no stream stays open.
     end: () => undefined,
@@ -60,7 +64,7 @@ export function requiredLevel(
   });
 }
 
-export type McpServerOptions = CallOptions & { version: string };
+export type McpServerOptions = CallOptions & { version: string; extensions: Extensions };
 
 export type McpServer = {
   /** `body` is the parsed JSON; undefined if the request had none or it was invalid. */
@@ -86,7 +90,10 @@ export function openMcpServer(options: McpServerOptions): McpServer {
 function serverFor(options: McpServerOptions, caller: Caller): Server {
   const server = new Server(
     { name: 'gatehouse-analytics', title: options.productName, version: options.version },
-    { capabilities: { tools: {} }, instructions: instructions(caller) },
+    {
+      capabilities: { tools: {}, extensions: options.extensions },
+      instructions: instructions(caller),
+    },
   );
   server.setRequestHandler('tools/list', () => ({
     tools: TOOLS.filter(

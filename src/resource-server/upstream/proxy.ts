@@ -21,6 +21,7 @@ import {
 import type { Caller } from '../authenticate.ts';
 import { highestRequired } from '../authorize.ts';
 import { type AuditCall, AUDIT_FAILED, callAuditor } from '../call-audit.ts';
+import { authorizationExtensions, type Extensions } from '../extensions.ts';
 import {
   errorResponse,
   INTERNAL_ERROR,
@@ -97,6 +98,7 @@ export function openUpstreamProxy(
     ids: idBinder(keyRing(settings, 'handles of the upstream'), levels, url),
     tasks: taskOwnership(store, levels, url, now),
     parameterHeaders: parameterHeaders(),
+    extensions: authorizationExtensions(settings),
     onToolsChanged: discovery.refresh,
     callerJwt: callerHeader({ issuer: settings.authUrl, audience: url, signingKey, now }),
   };
@@ -144,6 +146,7 @@ type Proxy = {
   ids: ReturnType<typeof idBinder>;
   tasks: ReturnType<typeof taskOwnership>;
   parameterHeaders: ReturnType<typeof parameterHeaders>;
+  extensions: Extensions;
   callerJwt: ReturnType<typeof callerHeader>;
   /** Called when the upstream says that its list of tools changed. */
   onToolsChanged: () => void;
@@ -172,7 +175,6 @@ async function proxyRequest(
   const { version } = proxy.services;
   const method = requireMethod(ctx);
   const messages = method === 'POST' ? requirePosted(ctx, body) : [];
-  if (messages.length === 1) requestContext(ctx).jsonRpc = { id: messages[0]?.id };
   const headers = outboundHeaders(
     { headers: ctx.req.headers, messages },
     {
@@ -209,6 +211,7 @@ async function proxyRequest(
     ownTasks,
     ids,
     parameterHeaders,
+    extensions: proxy.extensions,
     onToolsChanged: proxy.onToolsChanged,
     isListening: method === 'GET' || messages.some(isSubscription),
   };

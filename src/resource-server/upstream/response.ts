@@ -8,6 +8,7 @@ import { HttpError } from '../../http/errors.ts';
 import { requestContext } from '../../http/request-context.ts';
 import type { Caller } from '../authenticate.ts';
 import { authorize } from '../authorize.ts';
+import { type Extensions, withAuthorizationExtensions } from '../extensions.ts';
 import {
   errorResponse,
   isObject,
@@ -214,6 +215,7 @@ export type FilterOptions = {
   ownTasks: ReadonlySet<string>;
   ids: IdBinder;
   parameterHeaders: ParameterHeaders;
+  extensions: Extensions;
   /** Called when the upstream says that its list of tools changed. */
   onToolsChanged: () => void;
   /** True for the stream of a session or a subscription, whose notifications do not belong to an authorized call. */
@@ -292,7 +294,9 @@ async function filterResult(
   if (isList(result, 'tools')) parameterHeaders.learn(result['tools']);
   const lists = filterLists(options, result, own);
   const isFiltered = Object.keys(lists).length > 0;
-  const filtered = isFiltered ? { ...result, ...lists, ...privateCacheScope(result) } : result;
+  const filtered = isFiltered
+    ? { ...result, ...lists, ...privateCacheScope(result) }
+    : withAuthorizationExtensions(options.extensions, result);
   return withBoundState(ids, caller, filtered);
 }
 

@@ -37,6 +37,7 @@ export function useMcp() {
       productName: 'Gatehouse',
       levels: DEFAULT_LEVELS,
       version: '1.0.0',
+      extensions: {},
       audit: async (entry) => void records.push(entry),
       onError: (error) => errors.push(error),
       ...options,

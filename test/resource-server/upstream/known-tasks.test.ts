@@ -34,6 +34,7 @@ describe('A message about a task', () => {
   const filter = (message: object) =>
     filterMessage(
       {
+        extensions: {},
         rules: levelRules(DEFAULT_LEVELS, {
           tools: [],
           defaultLevel: 'full',

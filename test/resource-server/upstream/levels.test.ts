@@ -22,6 +22,8 @@ const LISTS = {
   prompts: [{ name: 'brief' }],
 };
 
+const MACHINES = 'io.modelcontextprotocol/oauth-client-credentials';
+
 function ask(method: string, params: object = {}, id: unknown = 1) {
   return { jsonrpc: '2.0', id, method, params };
 }
@@ -115,6 +117,19 @@ describe('Levels in front of an upstream', () => {
     for (const message of free)
       expect((await attempt('analytics', 'full', message)).status).to.be.oneOf([200, 202]);
     expect(sent()).to.equal(before + free.length);
+  });
+
+  it('server/discover advertises the authorization extensions, besides those of the MCP server', async () => {
+    const extensions = { 'com.example/own': { a: 1 }, [MACHINES]: { upstream: true } };
+    const result = { supportedVersions: ['2026-07-28'], capabilities: { tools: {}, extensions } };
+    behind().upstream.respondWith((_req, res, body) =>
+      json(res, resultFor(body as Parameters<typeof resultFor>[0], result)),
+    );
+    const { rpc } = await attempt('analytics', 'analytics', ask('server/discover'));
+    expect(rpc?.result).to.deep.equal({
+      ...result,
+      capabilities: { tools: {}, extensions: { 'com.example/own': { a: 1 }, [MACHINES]: {} } },
+    });
   });
 
   it('a batch requires the highest level of its calls, in any order', async () => {
