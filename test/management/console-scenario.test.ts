@@ -1,94 +1,65 @@
 import { expect } from 'chai';
-import type { Browser, Page } from '../support/browser.ts';
-import { requirePage } from '../support/browser.ts';
+import type { Locator, Page } from 'playwright-core';
+import { addCookies, usePage } from '../support/chromium.ts';
 import { connect } from '../support/connection.ts';
 import { useConsole } from '../support/console.ts';
-import { parseForms, unescapeHtml } from '../support/html-forms.ts';
 import { createConnector, requestManagement } from '../support/management-api.ts';
 import { isAccepted } from '../support/mcp.ts';
 
-/** An administrator who knows only what the pages show. Each link, field, disclosure and button counts as one step. */
+/** An administrator in Chromium who knows only what the pages show. Each click and each field counts as one step. */
 class Visitor {
   steps = 0;
-  readonly #browser: Browser;
-  page: Page;
+  readonly #page: Page;
 
-  constructor(browser: Browser, page: Page) {
-    this.#browser = browser;
-    this.page = page;
+  constructor(page: Page) {
+    this.#page = page;
   }
 
-  /** Clicks the first link with this text after the text `after`. */
-  async follow(text: string, after = ''): Promise<void> {
-    const link = [...this.#rest(after).matchAll(/<a\b[^>]*href="([^"]*)"[^>]*>([\s\S]*?)<\/a>/g)];
-    const [, href] = link.find(([, , inner = '']) => visibleText(inner) === text) ?? [];
-    if (href === undefined) throw new Error(`no link ${text}`);
+  /** Clicks what has this visible name, within the smallest part of the page that also shows `beside`. */
+  async click(role: 'link' | 'button', name: string, beside?: string): Promise<void> {
+    const target = this.#within(beside).getByRole(role, { name, exact: true });
+    await target.first().click();
     this.steps += 1;
-    this.page = requirePage(
-      await this.#browser.visit(new URL(unescapeHtml(href), this.page.url).href),
-    );
   }
 
-  /** Fills in the fields with these labels and presses the button. A button below a closed disclosure costs two steps. */
-  async press(text: string, fields: Record<string, string> = {}, after = ''): Promise<void> {
-    const rest = this.#rest(after);
-    const forms = [...rest.matchAll(/<form\b[\s\S]*?<\/form>/g)];
-    const found = forms.find(([html]) =>
-      [...html.matchAll(/<button\b[^>]*>([\s\S]*?)<\/button>/g)].some(
-        ([, inner = '']) => visibleText(inner) === text,
-      ),
-    );
-    const [form] = found ? parseForms(found[0], this.page.url) : [];
-    if (!found || !form) throw new Error(`no button ${text}`);
-    const before = rest.slice(0, found.index);
-    const isHidden = before.lastIndexOf('<details') > before.lastIndexOf('</details>');
-    const body = new URLSearchParams();
-    for (const { name, value, kind } of form.controls) if (kind !== 'button') body.set(name, value);
-    for (const [label, value] of Object.entries(fields)) body.set(nameOf(found[0], label), value);
-    this.steps += Object.keys(fields).length + (isHidden ? 2 : 1);
-    this.page = requirePage(await this.#browser.post(this.page, form.action, body));
+  /** Opens the disclosure with this visible text. */
+  async open(summary: string, beside?: string): Promise<void> {
+    await this.#within(beside).locator('summary', { hasText: summary }).first().click();
+    this.steps += 1;
   }
 
-  /** The visible text after the text `after`. */
-  text(after = ''): string {
-    return visibleText(this.#rest(after));
+  async fill(label: string, value: string): Promise<void> {
+    await this.#page.getByLabel(label, { exact: true }).fill(value);
+    this.steps += 1;
   }
 
-  #rest(after: string): string {
-    const { html } = this.page;
-    const index = html.indexOf(after);
-    if (index === -1) throw new Error(`the page does not show ${after}`);
-    return html.slice(index);
+  /** The visible text. */
+  text(): Promise<string> {
+    return this.#page.locator('main').innerText();
   }
-}
 
-function visibleText(html: string): string {
-  return unescapeHtml(html.replaceAll(/<[^>]*>/g, ' '))
-    .replaceAll(/\s+/g, ' ')
-    .trim();
-}
-
-function nameOf(form: string, label: string): string {
-  const labels = [...form.matchAll(/<label for="([^"]+)">([\s\S]*?)<\/label>/g)];
-  const [, id] = labels.find(([, , inner = '']) => visibleText(inner) === label) ?? [];
-  if (id === undefined) throw new Error(`no field ${label}`);
-  return id;
+  #within(text: string | undefined): Page | Locator {
+    return text === undefined ? this.#page : this.#page.locator('li, tr', { hasText: text }).last();
+  }
 }
 
 describe('an administrator who follows only the visible texts of the console', function () {
   this.timeout(30_000);
-  const { system, signIn } = useConsole();
+  const { system, signIn, consoleUrl } = useConsole();
+  const tab = usePage();
 
   async function visitor(): Promise<Visitor> {
-    const { browser, page } = await signIn();
-    return new Visitor(browser, page);
+    await addCookies(tab(), (await signIn()).browser.jar);
+    await tab().goto(consoleUrl(''));
+    return new Visitor(tab());
   }
 
   it('gets a connect link in three steps', async () => {
     const administrator = await visitor();
-    await administrator.follow('New connector');
-    await administrator.press('Create connector', { Name: 'Auditors' });
-    expect(administrator.text()).to.match(/https?:\/\/\S+\/connect\/\w{22}\/mcp/);
+    await administrator.click('link', 'New connector');
+    await administrator.fill('Name', 'Auditors');
+    await administrator.click('button', 'Create connector');
+    expect(await administrator.text()).to.match(/https?:\/\/\S+\/connect\/\w{22}\/mcp/);
     expect(administrator.steps).to.equal(3);
   });
 
@@ -97,9 +68,9 @@ describe('an administrator who follows only the visible texts of the console', f
     await connect(system(), connector, { person: 'grace' });
     await requestManagement(system(), 'DELETE', `/connectors/${connector.id}`);
     const administrator = await visitor();
-    await administrator.follow('People');
-    await administrator.follow('Grace Hopper');
-    expect(administrator.text('id="ended"'))
+    await administrator.click('link', 'People');
+    await administrator.click('link', 'Grace Hopper');
+    expect(await administrator.text())
       .to.include('The connect link was revoked.')
       .and.include('Create a connector and give its connect link to the person.');
     expect(administrator.steps).to.equal(2);
@@ -113,10 +84,11 @@ describe('an administrator who follows only the visible texts of the console', f
     const other = await connect(system(), kept, { person: 'grace' });
     const { accessToken } = await connect(system(), cut, { person: 'grace' });
     const administrator = await visitor();
-    await administrator.follow('People');
-    await administrator.follow('Grace Hopper');
-    await administrator.press('Disconnect now', {}, 'Cut link');
-    expect(administrator.text()).to.include('Grace Hopper');
+    await administrator.click('link', 'People');
+    await administrator.click('link', 'Grace Hopper');
+    await administrator.open('Disconnect', 'Cut link');
+    await administrator.click('button', 'Disconnect now', 'Cut link');
+    expect(await administrator.text()).to.include('Grace Hopper');
     expect(administrator.steps).to.equal(4);
     expect(await isAccepted(cut.link, accessToken)).to.equal(false);
     expect(await isAccepted(kept.link, other.accessToken)).to.equal(true);
