@@ -29,9 +29,10 @@ import { openIdentityProviders } from '../identity-providers/provider.ts';
 import { recordConsentResult } from './interactions/resubmission.ts';
 import { CALLBACK_PATH } from './interactions/callback-path.ts';
 import { type InteractionContext, requireResumeCookie } from './interactions/interaction.ts';
+import { devicePages } from './interactions/device.ts';
 import { accountPage } from './interactions/account-page.ts';
 import { interactions } from './interactions/router.ts';
-import { authorizationServerMetadata, ENDPOINTS, METADATA_PATH } from './metadata.ts';
+import { authorizationServerMetadata, DEVICE_PATH, ENDPOINTS, METADATA_PATH } from './metadata.ts';
 
 /** `close` resolves after pending writes have finished. */
 export type AuthorizationServer = { app: Koa; close: () => Promise<void> };
@@ -93,12 +94,14 @@ export async function authorizationServer(
     ctx.body = { issuer, metadata: issuer + METADATA_PATH };
   });
   const introspects = settings.authorization.introspectionClients.length > 0;
+  const acceptsDevices = settings.authorization.deviceGrant;
   const registers = settings.clients.registration !== 'closed';
   documents(
     router,
     authorizationServerMetadata(settings.authUrl, {
       levels: settings.levels,
       introspects,
+      acceptsDevices,
       acceptsAssertions: settings.authorization.trustedIssuers.length > 0,
       registers,
       acceptsDocuments: acceptsDocuments(settings),
@@ -107,11 +110,13 @@ export async function authorizationServer(
     signingKeys.publicJwks,
   );
   authorization(router, context);
+  if (acceptsDevices) devicePages(router, context);
   backchannelLogout(router, context);
   clientEndpoints(router, {
     engine: engine.middleware,
     introspects,
     registers,
+    deviceUrl: acceptsDevices ? settings.authUrl + DEVICE_PATH : undefined,
     levels: settings.levels,
     rateLimits,
     audit: services,

@@ -9,6 +9,7 @@ import { HttpError, RETRY_AFTER_SECONDS, tooManyRequests } from '../http/errors.
 import { limitRate, type RateLimit, type RateLimits } from '../http/rate-limits.ts';
 import { isLoopback } from '../settings/addresses.ts';
 import { highestLevelIn, type Levels, OFFLINE_ACCESS } from '../permission-levels.ts';
+import { POLL_INTERVAL_SECONDS } from './engine/device-codes.ts';
 import { registrationResponse } from './engine/registration.ts';
 import { redirectDestination } from './engine/redirect-uris.ts';
 import { ENDPOINTS } from './metadata.ts';
@@ -19,6 +20,8 @@ export type ClientEndpointOptions = {
   introspects: boolean;
   /** Without it, clients cannot register themselves. */
   registers: boolean;
+  /** Where people enter the code of a device. Undefined without the device grant. */
+  deviceUrl: string | undefined;
   levels: Levels;
   rateLimits: RateLimits;
   audit: AuditServices;
@@ -32,7 +35,7 @@ const MAX_ENGINE_BODY_BYTES = 56 * 1024;
 /** Responds with JSON regardless of `Accept`, never cached, with CORS for clients in a browser. */
 export function clientEndpoints(
   router: Router,
-  { engine, introspects, registers, levels, rateLimits, audit }: ClientEndpointOptions,
+  { engine, introspects, registers, deviceUrl, levels, rateLimits, audit }: ClientEndpointOptions,
 ): void {
   const limitTokens = limitInvalidTokens(rateLimits.wrongTokens);
   const endpoints: (readonly [path: string, ...steps: Koa.Middleware[]])[] = [
@@ -50,6 +53,17 @@ export function clientEndpoints(
     ...(introspects
       ? [[ENDPOINTS.introspection, limitBody(MAX_TOKEN_REQUEST_BYTES), limitTokens] as const]
       : []),
+    ...(deviceUrl === undefined
+      ? []
+      : [
+          [
+            ENDPOINTS.deviceAuthorization,
+            limitBody(MAX_TOKEN_REQUEST_BYTES),
+            limitRate(rateLimits.authorizations),
+            limitTokens,
+            formatDeviceResponse(deviceUrl),
+          ] as const,
+        ]),
   ];
   for (const [path, ...steps] of endpoints) {
     router.options(path, allowAnyOrigin('POST'));
@@ -142,6 +156,24 @@ function formatTokenResponse(levels: Levels): Koa.Middleware {
     ctx.body = {
       ...body,
       scope: [highestLevelIn(levels, body.scope), ...(stays ? [OFFLINE_ACCESS] : [])].join(' '),
+    };
+  };
+}
+
+/** RFC 8628 section 3.2. The engine knows our pages by the request's host, and sends no `interval`. */
+function formatDeviceResponse(url: string): Koa.Middleware {
+  return async function deviceResponseFormatted(ctx, next) {
+    await next();
+    const body = ctx.body as Record<string, unknown>;
+    if (ctx.status !== 200) return;
+    const { device_code, user_code, expires_in } = body;
+    ctx.body = {
+      device_code,
+      user_code,
+      verification_uri: url,
+      verification_uri_complete: `${url}?user_code=${String(user_code)}`,
+      expires_in,
+      interval: POLL_INTERVAL_SECONDS,
     };
   };
 }

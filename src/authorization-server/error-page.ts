@@ -48,6 +48,6 @@ function isAccountPath(path: string): boolean {
 
 function isForPeople(ctx: Koa.Context): boolean {
   if (isAccountPath(ctx.path)) return true;
-  if (/^\/interaction(\/|$)|^\/oauth\/authorize(\/|$)/.test(ctx.path)) return true;
+  if (/^\/(interaction|device)(\/|$)|^\/oauth\/authorize(\/|$)/.test(ctx.path)) return true;
   return !/^\/oauth(\/|$)/.test(ctx.path) && prefersPage(ctx);
 }

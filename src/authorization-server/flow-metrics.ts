@@ -8,7 +8,7 @@ import { requestContext } from '../http/request-context.ts';
 /** Records when the response is finished. Ignores other paths. */
 export function recordFlowMetrics(metrics: Metrics): Koa.Middleware {
   return function flowMetricsRecorded(ctx, next) {
-    if (/^\/(oauth|interaction)\//.test(ctx.path))
+    if (/^\/(oauth|interaction|device)\//.test(ctx.path))
       ctx.res.once('close', () => record(metrics, ctx));
     return next();
   };
@@ -39,6 +39,7 @@ function stepOf(ctx: Koa.Context): FlowStep | undefined {
 const POSTED: Record<string, FlowStep> = {
   [ENDPOINTS.registration]: 'register',
   [ENDPOINTS.revocation]: 'revoke',
+  [ENDPOINTS.deviceAuthorization]: 'device',
 };
 
 function tokenStep(ctx: Koa.Context): FlowStep {

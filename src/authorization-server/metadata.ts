@@ -1,4 +1,5 @@
 // Authorization server metadata (RFC 8414 section 2), built from the settings.
+import { DEVICE_CODE } from '../clients/clients.ts';
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
 import { levelIds, type Levels, OFFLINE_ACCESS } from '../permission-levels.ts';
 
@@ -10,7 +11,11 @@ export const ENDPOINTS = {
   revocation: '/oauth/revoke',
   introspection: '/oauth/introspect',
   jwks: '/oauth/jwks',
+  deviceAuthorization: '/oauth/device',
 } as const;
+
+/** Where people enter the code of a device (RFC 8628 section 3.3). */
+export const DEVICE_PATH = '/device';
 
 export const METADATA_PATH = '/.well-known/oauth-authorization-server';
 
@@ -27,6 +32,8 @@ export type OptionalFeatures = {
   introspects: boolean;
   /** Trusted issuers are configured. Their names are not published. */
   acceptsAssertions: boolean;
+  /** Devices without a browser may connect (RFC 8628). */
+  acceptsDevices: boolean;
   /** Clients may register themselves. */
   registers: boolean;
   /** Some metadata document is accepted. */
@@ -41,6 +48,7 @@ export function authorizationServerMetadata(
     levels,
     introspects,
     acceptsAssertions,
+    acceptsDevices,
     registers,
     acceptsDocuments,
     languages,
@@ -54,12 +62,16 @@ export function authorizationServerMetadata(
     revocation_endpoint: authUrl + ENDPOINTS.revocation,
     jwks_uri: authUrl + ENDPOINTS.jwks,
     ...(introspects ? introspection(authUrl) : {}),
+    ...(acceptsDevices
+      ? { device_authorization_endpoint: authUrl + ENDPOINTS.deviceAuthorization }
+      : {}),
     response_types_supported: ['code'],
     response_modes_supported: ['query'],
     grant_types_supported: [
       'authorization_code',
       'refresh_token',
       ...(acceptsAssertions ? [JWT_BEARER] : []),
+      ...(acceptsDevices ? [DEVICE_CODE] : []),
     ],
     ...(acceptsAssertions ? { authorization_grant_profiles_supported: [ID_JAG_PROFILE] } : {}),
     code_challenge_methods_supported: ['S256'],

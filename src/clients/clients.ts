@@ -14,7 +14,11 @@ export type LastUse = { usedAt?: number; allowedAt?: number; allowedAs?: string 
 export type ClientMetadata = {
   client_name?: string | undefined;
   redirect_uris?: readonly string[] | undefined;
+  grant_types?: readonly string[] | undefined;
 };
+
+/** The grant type of devices without a browser (RFC 8628 section 3.4). */
+export const DEVICE_CODE = 'urn:ietf:params:oauth:grant-type:device_code';
 
 export type StoredClient<Metadata extends ClientMetadata = ClientMetadata> = LastUse & {
   metadata: Metadata;
@@ -41,6 +45,8 @@ export type Client = {
   kind: ClientKind;
   name?: string;
   redirectUris: string[];
+  /** Whether it may use the device grant (RFC 8628). */
+  usesDevice: boolean;
   lastUsedAt?: number;
   revokedAt?: number;
   /** When a person first tried to connect it as it is. Absent if it does not wait. */
@@ -99,16 +105,25 @@ export async function findClient(
     listRules(store),
   ]);
   if (!known && revokedAt === undefined) return undefined;
-  const { client_name: name, redirect_uris: redirectUris } = known?.metadata ?? {};
+  const {
+    client_name: name,
+    redirect_uris: redirectUris,
+    grant_types: grantTypes,
+  } = known?.metadata ?? {};
   const lastUsedAt = known?.usedAt;
   const app = {
     id,
     ...(typeof name === 'string' ? { name } : {}),
     redirectUris: Array.isArray(redirectUris) ? redirectUris.map(String) : [],
+    usesDevice: Array.isArray(grantTypes) && grantTypes.includes(DEVICE_CODE),
   };
   const judged = stated ?? app;
+  // An app that was allowed for redirect URIs may also ask for devices. Only an authorization of a device needs a rule that names them.
+  const judgedApp = { ...app, usesDevice: stated?.usesDevice ?? app.redirectUris.length === 0 };
   const waits =
-    !isKnownVersion(known, judged) && needsApproval(id, settings) && !isAllowedApp(rules, app);
+    !isKnownVersion(known, judged) &&
+    needsApproval(id, settings) &&
+    !isAllowedApp(rules, judgedApp);
   const state = stateOf(revokedAt, isBlocked(rules, app) || isBlocked(rules, judged), waits);
   const waitingSince = state === 'waiting' ? await waitsSince(store, judged) : undefined;
   return {

@@ -16,8 +16,16 @@ export type RuleSubject =
 /** `createdAt` in seconds since the epoch. `by` as in the audit log. */
 export type ClientRule = RuleSubject & { createdAt: number; by?: string | undefined };
 
-/** What a client registered, or states in its metadata document. `id` is absent before it is registered. */
-export type App = { id?: string; name?: string; redirectUris: readonly string[] };
+/**
+ * What a client registered, or states in its metadata document. `id` is absent before it is registered. `usesDevice`: its access goes to a device,
+ * not to a redirect URI.
+ */
+export type App = {
+  id?: string;
+  name?: string;
+  redirectUris: readonly string[];
+  usesDevice?: boolean;
+};
 
 /** The stored name of an app that states none. */
 export const UNNAMED = 'An app without a name';
@@ -26,6 +34,7 @@ export const MAX_RULES = 1000;
 
 const RULES = 'client-rules:all';
 const LOOPBACK_DESTINATION = 'loopback';
+const DEVICE_DESTINATION = 'device';
 
 type StoredRules = { rules: ClientRule[] };
 
@@ -93,18 +102,19 @@ export function isAllowedApp(rules: readonly ClientRule[], app: App): boolean {
     (rule) =>
       rule.effect === 'allow' &&
       rule.name === app.name &&
+      destinations.length > 0 &&
       destinations.every((destination) => rule.destinations.includes(destination)),
   );
 }
 
-/** Hosts with ports of http(s) redirect URIs, `loopback`, and the schemes of others. */
-export function destinationsOf({ redirectUris }: App): string[] {
+/** Hosts with ports of http(s) redirect URIs, `loopback`, `device`, and the schemes of others. */
+export function destinationsOf({ redirectUris, usesDevice = false }: App): string[] {
   const destinations = redirectUris.map((uri) => {
     const url = URL.parse(uri);
     if (!url || !isHttp(url)) return url?.protocol ?? uri;
     return isLoopback(url.hostname) ? LOOPBACK_DESTINATION : url.host;
   });
-  return [...new Set(destinations)].sort();
+  return [...new Set([...destinations, ...(usesDevice ? [DEVICE_DESTINATION] : [])])].sort();
 }
 
 /** Accents and other marks, which can be almost invisible. In other alphabets they are part of the word. */

@@ -13,7 +13,7 @@ export type RateLimit = {
   consume(address: string, subject?: string): Promise<number | undefined>;
   /** The seconds until this process accepts the address again, without counting. Ignores the limit of all addresses together. */
   blockedFor(address: string, subject?: string): number | undefined;
-  /** Counts `times` more for the address alone. Never rejects. */
+  /** Counts `times` more for the address alone, or fewer if it is negative. Never rejects. */
   penalize(address: string, subject: string, times: number): Promise<void>;
 };
 
@@ -60,6 +60,7 @@ export function openRateLimits(
     // Counted by client, so that people in one network do not share a limit.
     wrongSecrets: open('wrongSecrets', limits.wrongSecrets, { isShared: () => false }),
     wrongTokens: open('wrongTokens', limits.wrongTokens),
+    userCodes: open('userCodes', limits.userCodes),
     documents: open('documents', limits.documents, { subjectOf: 'all' }),
   };
 }

@@ -23,6 +23,8 @@ export type RequestContext = {
   uiLocales?: unknown;
   /** Key of the error page's texts that the engine rendered. */
   errorPage?: string;
+  /** What a person decided about a device (RFC 8628). `failed`: its code had expired, or was used already. */
+  deviceOutcome?: 'approved' | 'denied' | 'failed';
   /** The request named another host: where the same page is. */
   rightAddress?: string;
   /** Set once the management host authenticated the request. */

@@ -74,10 +74,10 @@ export async function allowClient(
     lifetime: settings.lifetimes.usedClient,
   });
   if (changed) {
-    const { name, redirectUris } = client;
+    const { name } = client;
     await record(management, 'client_allowed', id, {
       ...(name === undefined ? {} : { name }),
-      destinations: destinationsOf({ redirectUris }),
+      destinations: destinationsOf(client),
     });
   }
   // A client whose registration has expired is known only while it is revoked.

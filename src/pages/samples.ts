@@ -68,6 +68,8 @@ export const DONE: ViewValues['done'] = {
   accountPage: 'https://auth.example.com/account',
 };
 
+const DEVICE: ViewValues['device'] = { action: '/device', token: 'form-token' };
+
 const CONNECTED_APPS: ViewValues['connected-apps'] = {
   action: '/account',
   token: 'form-token',
@@ -196,6 +198,38 @@ export const SAMPLES: Record<string, Sample> = {
     stay: undefined,
     renewableFor: 7_776_000,
   }),
+  'consent-device': consent({
+    redirect: {
+      kind: 'device',
+      destination: 'BCDF-GHJK',
+      startedAt: APRIL,
+      network: '203.0.113.9',
+    },
+  }),
+  'consent-device-elsewhere': consent({
+    client: { name: `Claude” ${LONG}`, kind: 'self-registered' },
+    redirect: {
+      kind: 'device',
+      destination: 'WXZB-CDFG',
+      startedAt: APRIL,
+      network: '2001:db8:aaaa:bbbb::/64',
+      isOtherNetwork: true,
+    },
+  }),
+  device: { view: 'device', values: DEVICE },
+  'device-code': { view: 'device', values: { ...DEVICE, code: 'BCDF-GHJK' } },
+  'device-unknown-code': { view: 'device', values: { ...DEVICE, trouble: 'unknown' }, status: 400 },
+  'device-approved': { view: 'done', values: { ...DONE, destination: '', level: 'operations' } },
+  'device-denied': { view: 'done', values: { ...DONE, destination: '', decision: 'denied' } },
+  'device-withdrawn': {
+    view: 'done',
+    values: { ...DONE, destination: '', decision: 'withdrawn' },
+  },
+  'device-expired': {
+    view: 'error',
+    values: { about: 'device_expired', reference: 'Zr8kT2mQp1Vx' },
+    status: 400,
+  },
   'no-access': { view: 'no-access', values: NO_ACCESS, status: 403 },
   'not-in-audience': {
     view: 'no-access',

@@ -20,12 +20,24 @@ export type AskingClient =
 export type ConnectedClient = { name: string; host?: string };
 
 /** `destination` is the host and port, or the private scheme, of the redirect URI. */
-export type Redirect = {
-  destination: string;
-  kind: 'elsewhere' | 'this-computer' | 'app';
-  /** The destination is on another host than the client's metadata document, and on no subdomain of it. */
-  isOtherHost?: true;
-};
+export type Redirect =
+  | {
+      destination: string;
+      kind: 'elsewhere' | 'this-computer' | 'app';
+      /** The destination is on another host than the client's metadata document, and on no subdomain of it. */
+      isOtherHost?: true;
+    }
+  | {
+      kind: 'device';
+      /** The code that the device shows, as `BCDF-GHJK`. */
+      destination: string;
+      /** When the device asked, in seconds since the epoch. */
+      startedAt: number;
+      /** The IPv4 address, or the IPv6 /64 network, from which the device asked. */
+      network: string;
+      /** The person's browser is in another network. */
+      isOtherNetwork?: true;
+    };
 
 /** `tools` are the titles of the tools that the level opens, those of the highest level first; absent if they are not known. */
 export type LevelChoice = {
@@ -79,9 +91,17 @@ export type ViewValues = ConsoleValues & {
     /** Path to try again. */
     again: string;
   };
+  /** Where a person enters the code of a device. `code` is the one in the address, as `BCDF-GHJK`; nobody has checked it. */
+  device: {
+    action: string;
+    token: string;
+    code?: string;
+    trouble?: 'unknown';
+  };
   done: {
     /** `withdrawn`: denied after the app got access. */
     decision: 'approved' | 'denied' | 'withdrawn';
+    /** Empty for a device. */
     destination: string;
     /** The approved level, if known. */
     level?: string;

@@ -32,9 +32,12 @@ const DEFAULTS = {
   signIns: { perAddress: '2000/10m', inAll: '100000/10m' },
   wrongSecrets: { perAddress: '20/10m', inAll: '2000/10m' },
   wrongTokens: { perAddress: '100/1m', inAll: '5000/1m' },
+  userCodes: { perAddress: '5/1m', inAll: '1000/1m' },
   documents: { perAddress: '60/10m', inAll: '30/1m' },
 };
 const DEVELOPMENT_FACTOR = 100;
+/** Guesses of user codes are as few in development. */
+const FIXED: readonly LimitName[] = ['userCodes'];
 
 type LimitName = keyof typeof DEFAULTS;
 
@@ -85,6 +88,10 @@ export const limitsSchema = z
       'wrongTokens',
       'Invalid codes, refresh tokens and access tokens. Requests with a valid one are never limited.',
     ),
+    userCodes: limit(
+      'userCodes',
+      'Wrong codes of devices, entered at `/device` (RFC 8628 section 5.1).',
+    ),
     documents: limit(
       'documents',
       'Fetches of client metadata documents that are not cached. An unusable document counts five times for the address. `inAll` applies to each host that documents are fetched from.',
@@ -101,9 +108,9 @@ export const limitsSchema = z
 export type Limits = Record<LimitName, Limit> & { sharedNetworks: string[] };
 
 export function resolveLimits(given: z.output<typeof limitsSchema>, production: boolean): Limits {
-  const factor = production ? 1 : DEVELOPMENT_FACTOR;
   const resolved = (name: LimitName): Limit => {
     const { perAddress, inAll } = DEFAULTS[name];
+    const factor = production || FIXED.includes(name) ? 1 : DEVELOPMENT_FACTOR;
     return {
       perAddress: given[name].perAddress ?? times(parseRate(perAddress), factor),
       inAll: given[name].inAll ?? times(parseRate(inAll), factor),
@@ -115,6 +122,7 @@ export function resolveLimits(given: z.output<typeof limitsSchema>, production: 
     signIns: resolved('signIns'),
     wrongSecrets: resolved('wrongSecrets'),
     wrongTokens: resolved('wrongTokens'),
+    userCodes: resolved('userCodes'),
     documents: resolved('documents'),
     sharedNetworks: given.sharedNetworks,
   };

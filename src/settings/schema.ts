@@ -564,6 +564,12 @@ export const settingsSchema = z.strictObject({
           'Tokens of this level and above must be bound to a key of the app (DPoP, RFC 9449). An app without DPoP gets the next lower level; if there is none, it cannot connect. Minted tokens are exempt.',
         defaultText: 'none; every app may use DPoP',
       }),
+      deviceGrant: z
+        .boolean(YES_OR_NO)
+        .default(true)
+        .describe(
+          'Accept apps on devices without a browser (RFC 8628): the device shows a code, and the person enters it at `/device`. With `false`, the endpoint and the page do not exist.',
+        ),
       introspectionClients: z
         .array(introspectionClient)
         .refine(haveOwnIds, 'a unique id for each')

@@ -61,7 +61,12 @@ describe('Discovery documents', () => {
       jwks_uri: `${auth}/oauth/jwks`,
       response_types_supported: ['code'],
       response_modes_supported: ['query'],
-      grant_types_supported: ['authorization_code', 'refresh_token'],
+      device_authorization_endpoint: `${auth}/oauth/device`,
+      grant_types_supported: [
+        'authorization_code',
+        'refresh_token',
+        'urn:ietf:params:oauth:grant-type:device_code',
+      ],
       code_challenge_methods_supported: ['S256'],
       token_endpoint_auth_methods_supported: ['none', 'client_secret_basic', 'client_secret_post'],
       revocation_endpoint_auth_methods_supported: [
@@ -86,6 +91,7 @@ describe('Discovery documents', () => {
       ['registration_endpoint', 'POST', 400],
       ['revocation_endpoint', 'POST', 400],
       ['jwks_uri', 'GET', 200],
+      ['device_authorization_endpoint', 'POST', 400],
     ];
     const advertised = Object.keys(metadata).filter((name) => /_(endpoint|uri)$/.test(name));
     expect(advertised).to.have.members(expected.map(([name]) => name));

@@ -54,7 +54,7 @@ export type AuthorizationRequestOptions = {
   store: Store;
   resourceUrl: string;
   /** Id or name of the connector for clients that send no `resource`. */
-  defaultConnector?: string;
+  defaultConnector?: string | undefined;
   /** `offered`: the consent page offers a refresh token even if the client did not ask for one. */
   stayConnected: 'offered' | 'on-request';
   settings: ConnectorSettings;
@@ -96,6 +96,38 @@ export function canonicalAuthorizationRequest(
   };
 }
 
+/** Like `canonicalAuthorizationRequest`, for the parameters of a device (RFC 8628 section 3.1), which are changed in place. */
+export function canonicalDeviceRequest(params: Record<string, unknown>): void {
+  for (const name of [...IGNORED, 'login_hint', 'ui_locales']) delete params[name];
+  if (params.resource !== undefined)
+    params.resource = distinctResource(params.resource as string | string[]);
+}
+
+/** Returns the scope that a device may be granted, as `canonicalAuthorizationRequest` does for apps. */
+export function deviceScope(
+  options: AuthorizationRequestOptions,
+  { scope, resource }: { scope?: string; resource: string },
+): Promise<string | undefined> {
+  return requestedScope(options, { scope, resource });
+}
+
+/** Returns the connect link of `defaultConnector`, if it is set and active. */
+export async function defaultResource({
+  store,
+  resourceUrl,
+  defaultConnector,
+  settings,
+  now,
+}: Omit<AuthorizationRequestOptions, 'stayConnected'>): Promise<string | undefined> {
+  if (defaultConnector === undefined) return undefined;
+  const connector = await findConnectorNamed(
+    store,
+    defaultConnector,
+    (each) => connectorState(each, now(), settings) === 'active',
+  );
+  return connector && connectLink(resourceUrl, connector.id);
+}
+
 const THUMBPRINT = /^[\w-]{43}$/;
 
 /** RFC 9449 section 10. A code that is bound to anything but a thumbprint (RFC 7638) could never be redeemed. */
@@ -109,16 +141,11 @@ async function requestedResource(
   options: AuthorizationRequestOptions,
   sent: Query[string],
 ): Promise<Query[string]> {
-  if (sent === undefined || sent === '') {
-    const { store, resourceUrl, defaultConnector, settings, now } = options;
-    if (defaultConnector === undefined) return undefined;
-    const connector = await findConnectorNamed(
-      store,
-      defaultConnector,
-      (each) => connectorState(each, now(), settings) === 'active',
-    );
-    return connector && connectLink(resourceUrl, connector.id);
-  }
+  return sent === undefined || sent === '' ? defaultResource(options) : distinctResource(sent);
+}
+
+/** Two equal values count as one. */
+function distinctResource(sent: string | string[]): string | string[] | undefined {
   const distinct = [...new Set([sent].flat().map((value) => canonicalResource(value) ?? value))];
   return distinct.length === 1 ? distinct[0] : distinct;
 }

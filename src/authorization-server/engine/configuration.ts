@@ -5,7 +5,9 @@ import { type Account, isSessionValid } from '../../accounts/account.ts';
 import { isSessionRecent } from '../../accounts/recheck.ts';
 import { highestLevelIn, levelIds, type Levels, OFFLINE_ACCESS } from '../../permission-levels.ts';
 import type { App } from '../../clients/rules.ts';
-import { CLIENT_AUTH_METHODS, ENDPOINTS, JWT_BEARER } from '../metadata.ts';
+import { DEVICE_CODE } from '../../clients/clients.ts';
+import { requestContext } from '../../http/request-context.ts';
+import { CLIENT_AUTH_METHODS, DEVICE_PATH, ENDPOINTS, JWT_BEARER } from '../metadata.ts';
 import type { ClientMetadataDocuments } from './client-metadata-documents.ts';
 import { secretDigest } from './clients.ts';
 import { ttlThatSetsValue } from './extensions.ts';
@@ -39,6 +41,8 @@ export type ConfigurationOptions = {
 
 /** Lifetime of the sign-in step and of the consent step. */
 const INTERACTION_SECONDS = 900;
+/** RFC 8628 section 3.2, `expires_in`. */
+const DEVICE_CODE_SECONDS = 600;
 const GRANT_TYPES = ['authorization_code', 'refresh_token'];
 
 export const COOKIE = { signed: true, httpOnly: true, sameSite: 'lax', overwrite: true } as const;
@@ -56,7 +60,10 @@ export function configuration(
     jwks: { keys: options.signingKeys as NonNullable<Configuration['jwks']>['keys'] },
     clients: [
       ...settings.clients.preRegistered.map((client) =>
-        preRegisteredClient(client, idJagClients.has(client.id)),
+        preRegisteredClient(client, [
+          ...(idJagClients.has(client.id) ? [JWT_BEARER] : []),
+          ...(authorization.deviceGrant ? [DEVICE_CODE] : []),
+        ]),
       ),
       ...authorization.introspectionClients.map(resourceServerClient),
     ],
@@ -74,7 +81,11 @@ export function configuration(
     allowOmittingSingleRegisteredRedirectUri: false,
     acceptQueryParamAccessTokens: false,
     clientBasedCORS: () => true,
-    routes: ENDPOINTS,
+    routes: {
+      ...ENDPOINTS,
+      device_authorization: ENDPOINTS.deviceAuthorization,
+      code_verification: DEVICE_PATH,
+    },
     cookies: {
       keys: options.cookieKeys,
       names: cookieNames(settings.authUrl.startsWith('https:')),
@@ -101,6 +112,7 @@ export function configuration(
       },
       introspection: options.introspection,
       dPoP: dpopFeature(keys.dpopNonces),
+      ...(authorization.deviceGrant ? { deviceFlow: deviceFlow() } : {}),
     } as Configuration['features'],
     interactions: {
       policy: interactionPrompts(lifetimes.session),
@@ -137,6 +149,7 @@ export function configuration(
         createTokenValue,
       ),
       RefreshToken: ttlThatSetsValue('RefreshToken', lifetimes.refreshTokenIdle, createTokenValue),
+      DeviceCode: DEVICE_CODE_SECONDS,
       Grant: lifetimes.refreshTokenAbsolute,
       Session: lifetimes.session,
       Interaction: INTERACTION_SECONDS,
@@ -167,10 +180,10 @@ function cookieNames(isHttps: boolean) {
 
 function preRegisteredClient(
   { id, name, redirectUris, secret }: Settings['clients']['preRegistered'][number],
-  allowsIdJag: boolean,
+  furtherGrantTypes: readonly string[],
 ) {
   return {
-    grant_types: allowsIdJag ? [...GRANT_TYPES, JWT_BEARER] : [...GRANT_TYPES],
+    grant_types: [...GRANT_TYPES, ...furtherGrantTypes],
     client_id: id,
     client_name: name,
     redirect_uris: redirectUris,
@@ -178,6 +191,23 @@ function preRegisteredClient(
     token_endpoint_auth_method:
       secret === undefined ? ('none' as const) : ('client_secret_basic' as const),
     ...(secret === undefined ? {} : { client_secret: secretDigest(secret) }),
+  };
+}
+
+/** Eight letters without vowels (RFC 8628 section 6.1). The pages are our own: `interactions/device.ts`. */
+function deviceFlow() {
+  const decided = (outcome: 'approved' | 'denied' | 'failed') => (ctx: KoaContextWithOIDC) => {
+    requestContext(ctx).deviceOutcome = outcome;
+    ctx.body = '';
+  };
+  return {
+    enabled: true,
+    charset: 'base-20',
+    mask: '****-****',
+    deviceInfo: (ctx: KoaContextWithOIDC) => ({ address: requestContext(ctx).address }),
+    successSource: decided('approved'),
+    userCodeInputSource: (ctx: KoaContextWithOIDC, _form: string, _out: unknown, error?: Error) =>
+      decided(error?.name === 'AbortedError' ? 'denied' : 'failed')(ctx),
   };
 }
 

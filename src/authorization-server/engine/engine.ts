@@ -17,6 +17,7 @@ import { OFFLINE_ACCESS } from '../../permission-levels.ts';
 import type { Services } from '../../services.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { cachedReader } from '../../store/cached-reader.ts';
+import { defaultResource } from './authorization-request.ts';
 import { createAdapter } from './adapter.ts';
 import {
   clientMetadataDocuments,
@@ -27,6 +28,7 @@ import {
 import { type Clients, registeredClients } from './clients.ts';
 import { configuration } from './configuration.ts';
 import { INTERNET, requireAddressGuard } from './guarded-fetch.ts';
+import { mapStoreErrors } from './errors.ts';
 import { grantEvents, logRefusals } from './events.ts';
 import { compareByDigest, replaceParameters } from './extensions.ts';
 import { type AccessTokenClaims, type GrantModelOptions, grantModels } from './grant-models.ts';
@@ -159,6 +161,15 @@ async function tokenPolicy(settings: Settings, { store, now }: Services): Promis
     refreshConnector: connectors.refresh,
     readAccount: accounts.read,
     refreshAccount: accounts.refresh,
+    defaultLink: mapStoreErrors(() =>
+      defaultResource({
+        store,
+        now,
+        settings,
+        resourceUrl: settings.resourceUrl,
+        defaultConnector: settings.authorization.defaultConnector,
+      }),
+    ),
     accessOf: (account, connector, via) => accessThrough(settings, connector, account, via),
   };
 }
@@ -169,8 +180,10 @@ function redirectPolicyOf({
   managementUrl,
   developmentIdp,
   clients,
+  authorization,
 }: Settings): RedirectPolicy {
   return {
+    acceptsDevices: authorization.deviceGrant,
     allowed: new Set([...clients.hostedCallbacks, ...clients.allowedRedirects]),
     ownOrigins: new Set([
       authUrl,

@@ -5,6 +5,7 @@ import { requestContext } from '../../http/request-context.ts';
 import type { AttemptLimiter } from '../../http/failed-attempts.ts';
 import { secretDigest } from './clients.ts';
 import { tooManyAttempts } from './errors.ts';
+import { canonicalDeviceRequest } from './authorization-request.ts';
 import type { GrantModels } from './grant-models.ts';
 
 type UnsavedToken = { jti?: string; grantId?: string };
@@ -26,12 +27,13 @@ export function ttlThatSetsValue(
 }
 
 /**
- * Changes two parameters before the engine reads them.
+ * Changes parameters before the engine reads them.
  * - It does not revoke or introspect JWTs. Its `findToken` asks each model for the presented value, so on these two routes we replace the JWT by
  *   a value that looks opaque, which our AccessToken model resolves.
  * - It requires `redirect_uri` with a code. OAuth 2.1 (section 4.1.3) does not: see `comparedRedirectUri`.
+ * - A device sends its `resource` as apps do in a browser: a non-canonical one, or twice. See `canonicalDeviceRequest`.
  *
- * Tests: flows/engine-extensions.test.ts, grants/codes.test.ts.
+ * Tests: flows/engine-extensions.test.ts, grants/codes.test.ts, flows/device-grant.test.ts.
  */
 export function replaceParameters(provider: Provider): void {
   const { prototype } = (provider as unknown as { OIDCContext: { prototype: object } }).OIDCContext;
@@ -50,6 +52,7 @@ export function replaceParameters(provider: Provider): void {
       }
       if (this.route === 'token' && params.grant_type === 'authorization_code')
         params.redirect_uri ??= OF_THE_CODE;
+      if (this.route === 'device_authorization') canonicalDeviceRequest(params);
       this[assembled] = params;
     },
   });

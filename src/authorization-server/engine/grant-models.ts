@@ -1,7 +1,13 @@
 // The engine's models that are stored in the grant record: grants, codes, refresh tokens, revoked access tokens. Redeems codes and refresh tokens
 // (RFC 6749 sections 4.1.3 and 6).
 import type { KeyObject } from 'node:crypto';
-import { type Adapter, errors, type KoaContextWithOIDC, Provider } from 'oidc-provider';
+import {
+  type Adapter,
+  type AdapterPayload,
+  errors,
+  type KoaContextWithOIDC,
+  Provider,
+} from 'oidc-provider';
 import { consumeProof } from '../../dpop/proof.ts';
 import type { DpopSettings } from '../../dpop/required-levels.ts';
 import { type Lifetimes, refreshExpiry } from '../../grants/grant-lifetime.ts';
@@ -13,6 +19,7 @@ import {
   type EnginePayload,
   grantedLevel,
   type GrantRecord,
+  isLive,
   narrowed,
   type PresentedToken,
   revokeAccessToken,
@@ -24,6 +31,7 @@ import {
   addGrant,
   endGrant,
   findGrant,
+  findStoredGrant,
   type FoundGrant,
   updateGrant,
 } from '../../grants/grants.ts';
@@ -35,8 +43,18 @@ import {
 } from '../../grants/opaque-token.ts';
 import type { Reason } from '../../grants/reasons.ts';
 import { KEEP, type Store } from '../../store/store.ts';
+import { DEVICE_CODE } from '../../clients/clients.ts';
 import { JWT_BEARER } from '../metadata.ts';
 import type { Level } from '../../permission-levels.ts';
+import {
+  addDevice,
+  decideDevice,
+  deviceIdOf,
+  findDevice,
+  isWaiting,
+  recordPoll,
+  type WaitingDevice,
+} from './device-codes.ts';
 import { levelOfProof, presentedProof, proofReused, requireBoundKey } from './dpop.ts';
 import { invalidGrant, reasonIn, temporarilyUnavailable } from './errors.ts';
 import { comparedRedirectUri, presentedJwt } from './extensions.ts';
@@ -94,6 +112,7 @@ export function grantModels(options: GrantModelOptions): GrantModels {
       Grant: grantModel(records),
       AuthorizationCode: codeModel(options, records),
       RefreshToken: refreshTokenModel(options, records),
+      DeviceCode: deviceCodeModel(options, records),
       AccessToken: accessTokenModel(options, records),
       ReplayDetection: usedProofModel(options, records),
     },
@@ -170,18 +189,10 @@ function grantModel({ load, end }: RequestGrants): Partial<Adapter> {
  * a failed exchange.
  */
 export function codeModel(options: GrantModelOptions, records: RequestGrants): Partial<Adapter> {
-  const { lifetimes, now, onApproved, validateTokenRequest } = options;
+  const { lifetimes, now } = options;
   return {
     async upsert(_id, { jti: _jti, ...payload }) {
-      const issued = payload as EnginePayload & { exp: number };
-      const grantId = String(payload.grantId);
-      let isFirst = false;
-      const after = await records.change(grantId, (record) => {
-        isFirst = !record.code;
-        return isFirst ? { ...record, code: { payload: withinGrant(record, issued) } } : KEEP;
-      });
-      if (!after) throw new errors.AccessDenied('the connection has just been ended');
-      if (isFirst) await onApproved(grantId, after.value);
+      await attachCode(options, records, payload as EnginePayload & { exp: number });
     },
     async find(id) {
       const ctx = requireRequest();
@@ -203,16 +214,128 @@ export function codeModel(options: GrantModelOptions, records: RequestGrants): P
       };
     },
     async consume(id) {
-      const ctx = requireRequest();
-      const grantId = grantIdOf(id);
-      const payload = (await records.load(grantId))?.value.code?.payload;
-      if (!payload) throw invalidGrant('the authorization code is unknown');
-      await validateTokenRequest(ctx, payload);
-      const lastHook = lastHookOf(options, ctx, payload);
-      requestState(ctx).redemption = { grantId, lastHook };
-      await completeRedemption(options, records, 'code consumed');
+      await startRedemption(options, records, grantIdOf(id));
     },
   };
+}
+
+/** Adds the code to the grant of an approval. Rejects with `access_denied` if that has ended. */
+async function attachCode(
+  { onApproved }: GrantModelOptions,
+  records: RequestGrants,
+  issued: EnginePayload & { exp: number },
+): Promise<void> {
+  const grantId = String(issued.grantId);
+  let isFirst = false;
+  const after = await records.change(grantId, (record) => {
+    isFirst = !record.code;
+    return isFirst ? { ...record, code: { payload: withinGrant(record, issued) } } : KEEP;
+  });
+  if (!after) throw new errors.AccessDenied('the connection has just been ended');
+  if (isFirst) await onApproved(grantId, after.value);
+}
+
+/** Validates the request, so that a refused one consumes nothing. */
+async function startRedemption(
+  options: GrantModelOptions,
+  records: RequestGrants,
+  grantId: string,
+): Promise<void> {
+  const ctx = requireRequest();
+  const payload = (await records.load(grantId))?.value.code?.payload;
+  if (!payload) throw invalidGrant('the authorization code is unknown');
+  await options.validateTokenRequest(ctx, payload);
+  const lastHook = lastHookOf(options, ctx, payload);
+  requestState(ctx).redemption = { grantId, lastHook };
+  await completeRedemption(options, records, 'code consumed');
+}
+
+const DENIED = { error: 'access_denied', errorDescription: 'the person refused the connection' };
+
+/**
+ * The engine's DeviceCode model (RFC 8628). Until the decision, the device has a record of its own, which `find` knows by the device code in
+ * token requests and by its name elsewhere. The approval adds a code to its grant, which is then redeemed as one of an app in a browser.
+ */
+function deviceCodeModel(options: GrantModelOptions, records: RequestGrants): Partial<Adapter> {
+  const { store, now } = options;
+  return {
+    async upsert(id, { jti: _jti, ...payload }) {
+      if (requireRequest().oidc.route === 'device_authorization') {
+        const isNew = await addDevice(
+          store,
+          deviceIdOf(id),
+          payload as WaitingDevice['payload'],
+          now(),
+        );
+        if (!isNew) throw temporarilyUnavailable(new Error('the user code is taken'));
+        return;
+      }
+      const { error, userCode: _code, params: _params, deviceInfo: _info, ...code } = payload;
+      // Other errors do not concern the device: the person may enter its code again.
+      if (error !== undefined) {
+        if (error === DENIED.error) await decideDevice(store, id, 'denied', now());
+        return;
+      }
+      const grantId = String(payload.grantId);
+      if (!(await decideDevice(store, id, { grantId }, now())))
+        throw new errors.AccessDenied('the code of the device was used or has expired');
+      await attachCode(options, records, {
+        ...code,
+        // The account counts from the approval, not from when the device asked.
+        iat: Math.floor(now()),
+        exp: Number(payload.exp),
+      });
+    },
+    async find(id) {
+      const ctx = requireRequest();
+      if (ctx.oidc.route !== 'token') {
+        const device = await findDevice(store, id);
+        return device && { ...device.payload, jti: id, ...(device.decision ? DENIED : {}) };
+      }
+      const deviceId = deviceIdOf(id);
+      const device = await findDevice(store, deviceId);
+      if (!device) return undefined;
+      const waiting = { ...device.payload, jti: id };
+      // The engine rejects another client and an expired code.
+      if (ctx.oidc.client?.clientId !== device.payload.clientId) return waiting;
+      if (device.decision === 'denied') return { ...waiting, ...DENIED };
+      if (device.decision) return approvedCode(options, records, id, waiting, device.decision);
+      if (isWaiting(device, now()) && !(await recordPoll(store, deviceId, now())))
+        throw new errors.SlowDown('wait five seconds longer between two requests');
+      return waiting;
+    },
+    async consume(id) {
+      const decision = (await findDevice(store, deviceIdOf(id)))?.decision;
+      if (decision === 'denied') return;
+      if (!decision) throw invalidGrant('the device code is unknown');
+      await startRedemption(options, records, decision.grantId);
+    },
+  };
+}
+
+/** The code in the grant of a device, or why there is none. */
+async function approvedCode(
+  options: GrantModelOptions,
+  records: RequestGrants,
+  id: string,
+  waiting: AdapterPayload,
+  { grantId }: { grantId: string },
+): Promise<AdapterPayload | undefined> {
+  const { store, now, lifetimes } = options;
+  const record = (await records.load(grantId))?.value;
+  if (!record) {
+    // The person denied or ended the connection before the device asked again.
+    const ended = await findStoredGrant(store, grantId);
+    const isUnused = ended && !isLive(ended) && ended.lastUsedAt === undefined;
+    return isUnused ? { ...waiting, ...DENIED } : undefined;
+  }
+  const { code, refresh } = limitToProof(options, requireRequest(), record);
+  // The approval is being written, or the grant was refreshed since the code was used.
+  if (!code) return refresh ? undefined : waiting;
+  const moment = now();
+  const replayed = code.usedAt !== undefined && moment - code.usedAt > lifetimes.codeGrace;
+  const used = { consumed: Math.floor(moment), exp: Math.floor(moment) + 1 };
+  return { ...code.payload, jti: id, ...(replayed ? used : {}) };
 }
 
 /**
@@ -491,7 +614,8 @@ function requestGrants({ store, tokenKeys, lifetimes, now, onEnded }: GrantModel
 function requestEndReason(): Reason {
   const { route, params } = Provider.ctx?.oidc ?? {};
   if (route === 'revocation') return 'revoked_by_client';
-  return params?.grant_type === 'authorization_code' ? 'code_replay' : 'refresh_replay';
+  const isCode = params?.grant_type === 'authorization_code' || params?.grant_type === DEVICE_CODE;
+  return isCode ? 'code_replay' : 'refresh_replay';
 }
 
 function grantIdOf(value: string): string {

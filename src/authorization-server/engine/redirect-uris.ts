@@ -11,6 +11,8 @@ export type RedirectPolicy = {
   allowed: ReadonlySet<string>;
   /** A redirect to one of our origins would write codes to our logs, or loop. */
   ownOrigins: ReadonlySet<string>;
+  /** Clients may ask for the device grant, and then need no redirect URI. */
+  acceptsDevices?: boolean;
 };
 
 /** Accepts any port and path, and the hosts of RFC 8252. */

@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
 import { type App, isBlocked, listRules, UNNAMED } from '../../clients/rules.ts';
 import type { Store } from '../../store/store.ts';
+import { DEVICE_CODE } from '../../clients/clients.ts';
 import { CLIENT_AUTH_METHODS } from '../metadata.ts';
 import { isAcceptedRedirect, type RedirectPolicy } from './redirect-uris.ts';
 
@@ -92,19 +93,30 @@ export type StoredMetadata = {
 /**
  * Returns the supported part of client metadata. `documentUrl` is set for a metadata document. Throws `invalid_redirect_uri` if no redirect
  * URI is accepted (the engine derives this code from the start of the description), and `invalid_client_metadata` for an unsupported
- * authentication method. With `native`, the engine matches loopback redirect URIs with any port.
+ * authentication method. A client that asks for the device grant alone needs no redirect URI (RFC 8628). With `native`, the engine matches loopback redirect URIs with any port.
  */
 export function acceptedMetadata(
   sent: Metadata,
   policy: RedirectPolicy,
   documentUrl?: string,
 ): StoredMetadata {
+  const asksForDevices =
+    policy.acceptsDevices === true &&
+    Array.isArray(sent.grant_types) &&
+    sent.grant_types.includes(DEVICE_CODE);
+  const hasNoRedirects = sent.redirect_uris == null || isEmptyArray(sent.redirect_uris);
+  const isDeviceOnly = asksForDevices && hasNoRedirects;
+  const redirects = isDeviceOnly ? [] : acceptedRedirects(sent.redirect_uris, policy, documentUrl);
   return {
     client_name: cleanName(sent.client_name),
-    redirect_uris: acceptedRedirects(sent.redirect_uris, policy, documentUrl),
+    redirect_uris: redirects,
     token_endpoint_auth_method: documentUrl ? documentAuthMethod(sent) : registeredAuthMethod(sent),
-    grant_types: ['authorization_code', 'refresh_token'],
-    response_types: ['code'],
+    grant_types: [
+      ...(isDeviceOnly ? [] : ['authorization_code']),
+      'refresh_token',
+      ...(asksForDevices ? [DEVICE_CODE] : []),
+    ],
+    response_types: isDeviceOnly ? [] : ['code'],
     application_type: 'native',
     ...optional('client_uri', sent.client_uri, isHttpsUrl),
     ...optional('software_id', sent.software_id, isShortText),
@@ -112,6 +124,10 @@ export function acceptedMetadata(
     // RFC 9449 section 5.2.
     ...(sent.dpop_bound_access_tokens === true ? { dpop_bound_access_tokens: true } : {}),
   };
+}
+
+function isEmptyArray(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0;
 }
 
 function acceptedRedirects(sent: unknown, policy: RedirectPolicy, documentUrl?: string): string[] {

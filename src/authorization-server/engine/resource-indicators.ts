@@ -36,6 +36,8 @@ export type TokenPolicy = {
   refreshConnector: (id: string) => Promise<Connector | undefined>;
   readAccount: (id: string) => Promise<Account | undefined>;
   refreshAccount: (id: string) => Promise<Account | undefined>;
+  /** The connect link for requests that name none. */
+  defaultLink: () => Promise<string | undefined>;
   accessOf: (account: Account, connector: Connector, via: Via) => Access;
 };
 
@@ -46,8 +48,14 @@ const UNKNOWN_RESOURCE = 'this connect link is unknown, revoked or expired; ask 
 export function resourceIndicators(policy: TokenPolicy, signingKid: () => string) {
   return {
     enabled: true,
-    /** `canonicalAuthorizationRequest` has already added the default connector, if there is one. */
-    defaultResource(_ctx: KoaContextWithOIDC, _client: unknown, oneOf?: string[]): string {
+    /** In a browser, `canonicalAuthorizationRequest` has already added the default connector, if there is one. */
+    async defaultResource(
+      ctx: KoaContextWithOIDC,
+      _client: unknown,
+      oneOf?: string[],
+    ): Promise<string> {
+      const link = ctx.oidc.route === 'device_authorization' && (await policy.defaultLink());
+      if (link) return link;
       if (oneOf) throw new errors.InvalidTarget('request one resource at a time');
       throw new errors.InvalidTarget(NO_RESOURCE);
     },

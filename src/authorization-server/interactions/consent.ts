@@ -17,6 +17,7 @@ import { recordAudit } from '../../audit/audit.ts';
 import {
   appVersion,
   type ClientState,
+  DEVICE_CODE,
   findClientRefusal,
   listWaiting,
 } from '../../clients/clients.ts';
@@ -36,7 +37,9 @@ import type { ClientSnapshot } from '../../grants/grant-record.ts';
 import { endGrant, isGrantActive } from '../../grants/grants.ts';
 import { constantTimeEqual } from '../../constant-time.ts';
 import { levelWithoutDpop, requiresDpop } from '../../dpop/required-levels.ts';
+import { clientSubnet } from '../../http/client-subnet.ts';
 import { HttpError } from '../../http/errors.ts';
+import { requestContext } from '../../http/request-context.ts';
 import { createFormToken, type FormKeys, requireFormToken } from '../../http/form-tokens.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
@@ -58,6 +61,12 @@ import {
 import { findUpstream } from '../../settings/upstreams.ts';
 import { openedTools } from '../../upstreams/opened-tools.ts';
 import { findCatalog } from '../../upstreams/tool-catalog.ts';
+import {
+  findDevice,
+  formattedUserCode,
+  isWaiting,
+  type WaitingDevice,
+} from '../engine/device-codes.ts';
 import { isIdentifiedByHost } from '../engine/client-metadata-documents.ts';
 import { createGrant } from '../engine/grant-models.ts';
 import { isLoopbackRedirect, isOwnOrigin, redirectDestination } from '../engine/redirect-uris.ts';
@@ -78,6 +87,8 @@ const SHOWN_TOOLS = 6;
 /** Per level, because an upstream may have thousands, and the page has up to eight levels. */
 const LISTED_TOOLS = 200;
 const MAX_LOGGED_ACR = 200;
+/** Between the expiry of a device's code and the end of its reserved use. */
+const CODE_MARGIN_SECONDS = 10;
 
 export const DENIED_DESCRIPTION = 'the person refused the connection';
 const USED_UP_DESCRIPTION = 'this connect link was used up; ask for a fresh connect link';
@@ -106,7 +117,8 @@ export async function showConsent(
     });
     return context.services.pages.render(ctx, 'no-access', values, 403);
   }
-  const values = consentValues(context, request, { action, token, failure });
+  const { address } = requestContext(ctx);
+  const values = consentValues(context, request, { action, token, failure, address });
   const status = failure === undefined ? 200 : failure === 'changed' ? 409 : 403;
   return context.services.pages.render(ctx, 'consent', values, status);
 }
@@ -351,7 +363,10 @@ async function approve(
   const reservation = {
     grantId,
     holder: holderOfRequest(request),
-    reservedUntil: now() + redemptionDeadline(engine.grantLifetimes),
+    reservedUntil: Math.max(
+      now() + redemptionDeadline(engine.grantLifetimes),
+      (request.device?.payload.exp ?? 0) + CODE_MARGIN_SECONDS,
+    ),
   };
   const uses = { now: now(), isActive: activeGrantCheck(context) };
   if (!(await acquireUse(store, request.connector.id, reservation, uses))) {
@@ -396,8 +411,10 @@ async function approve(
   await finishInteraction(engine.provider(), ctx, { ...signIn, consent: { grantId } });
 }
 
+/** A device has no redirect URI. */
 function snapshotOf({ client, redirectUri }: ConsentRequest): ClientSnapshot {
-  return { name: client.name, redirectHost: redirectDestination(redirectUri) };
+  const redirectHost = redirectUri === undefined ? '' : redirectDestination(redirectUri);
+  return { name: client.name, redirectHost };
 }
 
 function activeGrantCheck({ services, engine }: InteractionContext): IsGrantActive {
@@ -421,7 +438,9 @@ type ConsentRequest = {
   };
   /** What this request knows of the client; a metadata document may change meanwhile. */
   stated: App;
-  redirectUri: string;
+  /** Undefined for a device. */
+  redirectUri: string | undefined;
+  device: WaitingDevice | undefined;
   resource: string;
   connector: Connector;
   account: Account;
@@ -450,8 +469,10 @@ async function requireConsentRequest(
     scope,
     dpop_jkt: dpopKey,
   } = interaction.params as Record<string, string>;
+  const device = await requireWaitingDevice(context, interaction);
+  const redirect = device ? undefined : String(redirectUri);
   const [{ client, stated }, connector, account] = await Promise.all([
-    requireClient(context, interaction, String(clientId), String(redirectUri)),
+    requireClient(context, interaction, String(clientId), redirect),
     requireConnector(context, String(resource)),
     requireAccount(context, interaction),
   ]);
@@ -465,7 +486,8 @@ async function requireConsentRequest(
   return {
     client,
     stated,
-    redirectUri: String(redirectUri),
+    redirectUri: redirect,
+    device,
     resource: String(resource),
     connector,
     account,
@@ -479,6 +501,17 @@ async function requireConsentRequest(
     requestsOfflineAccess: String(scope).split(' ').includes(OFFLINE_ACCESS),
     namesKey: dpopKey !== undefined,
   };
+}
+
+/** Undefined if the interaction is of an app in a browser. */
+async function requireWaitingDevice(
+  { services: { store, now } }: InteractionContext,
+  { deviceCode }: Interaction,
+): Promise<WaitingDevice | undefined> {
+  if (deviceCode === undefined) return undefined;
+  const device = await findDevice(store, deviceCode);
+  if (device && isWaiting(device, now())) return device;
+  throw new HttpError(400, 'device_expired', 'the code of the device has expired or was used');
 }
 
 /** A sign-in counts only in the authorization for which it was made, and only for the same account. */
@@ -510,7 +543,7 @@ async function requireClient(
   { settings, services, engine }: InteractionContext,
   { session }: Interaction,
   id: string,
-  redirectUri: string,
+  redirectUri: string | undefined,
 ): Promise<Pick<ConsentRequest, 'client' | 'stated'>> {
   const client = await engine.provider().Client.find(id).catch(rethrowAsInvalidClient);
   if (!client) {
@@ -518,9 +551,16 @@ async function requireClient(
     throw new HttpError(400, 'invalid_client', 'the app is no longer registered');
   }
   const { clientName: name, redirectUris = [] } = client;
-  const stated = { id, ...(name === undefined ? {} : { name }), redirectUris };
+  const usesDevice = redirectUri === undefined;
+  const stated = { id, ...(name === undefined ? {} : { name }), redirectUris, usesDevice };
   await requireAllowedClient({ settings, services }, stated, session?.accountId);
-  if (!client.redirectUriAllowed(redirectUri) || isOwnOrigin(engine.redirectPolicy, redirectUri)) {
+  if (redirectUri === undefined) {
+    if (!client.grantTypeAllowed(DEVICE_CODE))
+      throw new HttpError(400, 'invalid_client', 'the app no longer uses devices');
+  } else if (
+    !client.redirectUriAllowed(redirectUri) ||
+    isOwnOrigin(engine.redirectPolicy, redirectUri)
+  ) {
     throw new HttpError(400, 'invalid_redirect_uri', 'the app no longer has this redirect URI');
   }
   const isPreRegistered = settings.clients.preRegistered.some((known) => known.id === id);
@@ -609,6 +649,7 @@ async function requireAccount(
 function displayedContent({
   client,
   redirectUri,
+  device,
   connector,
   account,
   levels,
@@ -616,7 +657,7 @@ function displayedContent({
 }: ConsentRequest): PageContent {
   const text = JSON.stringify([
     client,
-    redirectUri,
+    redirectUri ?? device?.payload.userCode,
     connector.id,
     connector.name,
     account.id,
@@ -677,9 +718,15 @@ type Form = { action: string; token: string };
 function consentValues(
   context: InteractionContext,
   request: ConsentRequest,
-  { action, token, failure }: Form & { failure: StepUpFailure | undefined },
+  {
+    action,
+    token,
+    failure,
+    address,
+  }: Form & { failure: StepUpFailure | undefined; address: string },
 ): ViewValues['consent'] {
-  const { client, redirectUri, connector, levels, requestsOfflineAccess, namesKey } = request;
+  const { client, redirectUri, device, connector, levels, requestsOfflineAccess, namesKey } =
+    request;
   const selected = selectedLevel(context.settings, request, failure);
   const offered = context.settings.consent.stayConnected === 'offered';
   const describesSample = context.settings.upstreams.length === 0;
@@ -689,7 +736,10 @@ function consentValues(
     action,
     token,
     client: clientValues(client),
-    redirect: redirectValues(client, redirectUri),
+    redirect:
+      redirectUri === undefined
+        ? deviceValues(device, address)
+        : redirectValues(client, redirectUri),
     connector: connectorValues(context.settings, connector),
     levels: levels.map(({ level, tools, needsSignIn }) => ({
       level,
@@ -783,12 +833,29 @@ function redirectValues(
   };
 }
 
+/** What the person compares with the device in front of them (RFC 8628 section 5.4). `address` is that of the person's browser. */
+function deviceValues(
+  device: WaitingDevice | undefined,
+  address: string,
+): ViewValues['consent']['redirect'] {
+  if (!device) throw new Error('the consent page needs a redirect URI or a device');
+  const { userCode, iat, deviceInfo } = device.payload;
+  const network = clientSubnet(deviceInfo.address);
+  return {
+    kind: 'device',
+    destination: formattedUserCode(userCode),
+    startedAt: iat,
+    network,
+    ...(network === clientSubnet(address) ? {} : { isOtherNetwork: true }),
+  };
+}
+
 /** Whether one is the other or a subdomain of it. */
 function isRelatedHost(first: string, second: string): boolean {
   return first === second || first.endsWith(`.${second}`) || second.endsWith(`.${first}`);
 }
 
-function redirectKind(redirectUri: string): ViewValues['consent']['redirect']['kind'] {
+function redirectKind(redirectUri: string): 'elsewhere' | 'this-computer' | 'app' {
   if (isLoopbackRedirect(redirectUri)) return 'this-computer';
   return /^https?:/.test(redirectUri) ? 'elsewhere' : 'app';
 }

@@ -85,6 +85,37 @@ function decisionIn(location: string): 'approved' | 'denied' | undefined {
   return /[?&]error=access_denied(&|$)/.test(location) ? 'denied' : undefined;
 }
 
+/** Shows the decision about a device, which no redirect reports, and stores it. Replaces the response of the engine. */
+export async function saveDeviceResult(
+  context: InteractionContext,
+  ctx: Koa.Context,
+  uid: string,
+  outcome: ConsentOutcome,
+): Promise<void> {
+  ctx.cookies.set(context.engine.provider().cookieName('resume'), uid, {
+    ...COOKIE,
+    path: ctx.path,
+    maxAge: OUTCOME_SECONDS * 1000,
+  });
+  await saveConsentResult(context.services.store, uid, { outcome }).catch(() => undefined);
+  await showOutcome(context, ctx, outcome, 200);
+}
+
+/** Shows the stored result of an interaction that this browser has resumed before. False if there is none. */
+export async function showResultOf(
+  context: InteractionContext,
+  ctx: Koa.Context,
+  uid: string,
+): Promise<boolean> {
+  const result = await waitForResult(context.services.store, uid);
+  if (!result) return false;
+  // The engine cleared the session cookie, but the other request has rotated it.
+  ctx.remove('Set-Cookie');
+  delete requestContext(ctx).failure;
+  await showOutcome(context, ctx, result.outcome, 200);
+  return true;
+}
+
 /** Without `location`, the redirect is not repeated again. */
 async function saveConsentResult(
   store: Store,

@@ -1,0 +1,140 @@
+// The pages where a person enters the code of a device (RFC 8628 section 3.3). The code starts an ordinary interaction: the same sign-in and the
+// same consent page, whose decision goes to the device that polls.
+import { randomBytes } from 'node:crypto';
+import type { Router } from '@koa/router';
+import type Koa from 'koa';
+import { findGrant } from '../../grants/grants.ts';
+import { grantedLevel } from '../../grants/grant-record.ts';
+import { readForm } from '../../http/body.ts';
+import { COOKIE, hostCookieName } from '../../http/cookies.ts';
+import { HttpError, tooManyRequests } from '../../http/errors.ts';
+import { requireNavigation } from '../../http/fetch-metadata.ts';
+import { createFormToken, requireFormToken } from '../../http/form-tokens.ts';
+import { limitRate } from '../../http/rate-limits.ts';
+import { requestContext } from '../../http/request-context.ts';
+import { deviceScope } from '../engine/authorization-request.ts';
+import {
+  findWaitingDevice,
+  formattedUserCode,
+  normalizedUserCode,
+  type WaitingDevice,
+} from '../engine/device-codes.ts';
+import { startDeviceInteraction } from '../engine/device-interaction.ts';
+import { DEVICE_PATH } from '../metadata.ts';
+import { grantIdOf } from './consent.ts';
+import { type InteractionContext, requireResumeCookie, requireSameOrigin } from './interaction.ts';
+import { saveDeviceResult, showResultOf } from './resubmission.ts';
+
+/** Routes of `/device`, and the engine's resume endpoint below it. */
+export function devicePages(router: Router, context: InteractionContext): void {
+  const { services, settings, engine } = context;
+  const refuseUnseen = requireNavigation('GET, POST');
+  const limit = limitRate(services.rateLimits.signIns);
+  router.get(DEVICE_PATH, refuseUnseen, limit, (ctx) => {
+    const { user_code: sent } = ctx.query;
+    const code = typeof sent === 'string' ? normalizedUserCode(sent) : undefined;
+    return showDevicePage(context, ctx, { code });
+  });
+  router.post(DEVICE_PATH, refuseUnseen, limit, async (ctx) => {
+    requireSameOrigin(ctx, settings.authUrl);
+    const form = await readForm(ctx);
+    const { forms } = services.keys;
+    requireFormToken(forms, formContext(ctx.cookies.get(cookieName(context))), form.token);
+    const found = await guess(context, ctx, form.user_code ?? '');
+    if (!found) return showDevicePage(context, ctx, { trouble: 'unknown' });
+    const params = await interactionParams(context, found.device);
+    await startDeviceInteraction(engine.provider(), ctx, found.id, params);
+  });
+  router.get(
+    `${DEVICE_PATH}/:uid`,
+    requireNavigation('GET'),
+    requireResumeCookie(engine.provider),
+    recordDecision(context),
+    engine.middleware,
+  );
+}
+
+function cookieName({ site }: InteractionContext): string {
+  return hostCookieName('gatehouse-device', site);
+}
+
+function formContext(browser: string | undefined): string {
+  if (browser === undefined) throw new HttpError(400, 'expired', 'open the page again');
+  return `device\n${browser}`;
+}
+
+/** The cookie binds the form to this browser. */
+function showDevicePage(
+  context: InteractionContext,
+  ctx: Koa.Context,
+  { code, trouble }: { code?: string | undefined; trouble?: 'unknown' },
+): Promise<void> {
+  const name = cookieName(context);
+  const browser = ctx.cookies.get(name) ?? randomBytes(16).toString('base64url');
+  ctx.cookies.set(name, browser, { ...COOKIE, signed: false });
+  const values = {
+    action: DEVICE_PATH,
+    token: createFormToken(context.services.keys.forms, formContext(browser)),
+    ...(code === undefined ? {} : { code: formattedUserCode(code) }),
+    ...(trouble === undefined ? {} : { trouble }),
+  };
+  return context.services.pages.render(ctx, 'device', values, trouble ? 400 : 200);
+}
+
+/** Counts every guess before it is checked, so that concurrent ones cannot exceed the limit, and takes a correct one back. */
+async function guess(
+  { services: { store, rateLimits, now } }: InteractionContext,
+  ctx: Koa.Context,
+  typed: string,
+): ReturnType<typeof findWaitingDevice> {
+  const { address } = requestContext(ctx);
+  const wait = await rateLimits.userCodes.consume(address);
+  if (wait !== undefined) throw tooManyRequests(wait);
+  const code = normalizedUserCode(typed);
+  const found = code === undefined ? undefined : await findWaitingDevice(store, code, now());
+  if (found) await rateLimits.userCodes.penalize(address, '', -1);
+  return found;
+}
+
+/** What the engine would keep of an authorization request. */
+async function interactionParams(
+  { settings, services: { store, now } }: InteractionContext,
+  { payload }: WaitingDevice,
+) {
+  const { clientId, params } = payload;
+  const options = {
+    store,
+    now,
+    settings,
+    resourceUrl: settings.resourceUrl,
+    stayConnected: settings.consent.stayConnected,
+  };
+  return {
+    client_id: clientId,
+    resource: params.resource,
+    scope: await deviceScope(options, params),
+  };
+}
+
+/** Shows the decision when the engine resumes an interaction, and stores it for a form that is submitted again. */
+function recordDecision(context: InteractionContext): Koa.Middleware {
+  const { store, keys, now } = context.services;
+  return async function deviceDecisionRecorded(ctx, next) {
+    const uid = String(ctx.params.uid);
+    await next();
+    const decision = requestContext(ctx).deviceOutcome;
+    if (decision === undefined) return;
+    if (decision === 'failed') {
+      if (!(await showResultOf(context, ctx, uid))) throw expired();
+      return;
+    }
+    const found = decision === 'approved' && (await findGrant(store, grantIdOf(keys.forms, uid)));
+    const level = found ? grantedLevel(found.value) : undefined;
+    const outcome = { decision, destination: '', at: now(), ...(level ? { level } : {}) };
+    await saveDeviceResult(context, ctx, uid, outcome);
+  };
+}
+
+function expired(): HttpError {
+  return new HttpError(400, 'device_expired', 'the code of the device has expired or was used');
+}
