@@ -204,7 +204,12 @@ describe('environment variables', () => {
       resourceUrl: 'http://localhost:5001',
       managementUrl: 'http://127.0.0.1:5002',
       store: { kind: 'redis', url: 'redis://127.0.0.1:6379/3' },
-      authorization: { defaultConnector: 'first', introspectionClients: [], trustedIssuers: [] },
+      authorization: {
+        defaultConnector: 'first',
+        deviceGrant: true,
+        introspectionClients: [],
+        trustedIssuers: [],
+      },
       logLevel: 'debug',
       listen: {
         auth: { host: '127.0.0.1', port: 6000 },
