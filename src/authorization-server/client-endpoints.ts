@@ -119,6 +119,7 @@ const jsonOnly: Koa.Middleware = async (ctx, next) => {
   ctx.set('Cache-Control', 'no-store');
   if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER_SECONDS);
   improveDescription(ctx.body);
+  nameGrantTypeRefusal(ctx.body);
   removeUnneededNonce(ctx);
 };
 
@@ -144,6 +145,13 @@ function improveDescription(body: unknown): void {
   const refusal = body as { error_description?: string } | undefined;
   const better = DESCRIPTIONS[refusal?.error_description ?? ''];
   if (refusal && better) refusal.error_description = better;
+}
+
+/** The engine's error for a grant type that the client may not use is `invalid_request`. RFC 6749 section 5.2 has its own. */
+function nameGrantTypeRefusal(body: unknown): void {
+  const refusal = body as { error?: string; error_description?: string } | undefined;
+  if (refusal?.error_description === 'requested grant type is not allowed for this client')
+    refusal.error = 'unauthorized_client';
 }
 
 /** The scope of a response (RFC 6749 section 5.1) is the one level, and `offline_access` if it was granted. */

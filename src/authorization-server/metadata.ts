@@ -21,6 +21,9 @@ export const METADATA_PATH = '/.well-known/oauth-authorization-server';
 
 export const CLIENT_AUTH_METHODS = ['none', 'client_secret_basic', 'client_secret_post'] as const;
 
+/** RFC 6749 section 4.4. For machines. */
+export const CLIENT_CREDENTIALS = 'client_credentials';
+
 /** RFC 7523 section 2.1. Only assertions of the profile below are accepted. */
 export const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
 const ID_JAG_PROFILE = 'urn:ietf:params:oauth:grant-profile:id-jag';
@@ -70,6 +73,7 @@ export function authorizationServerMetadata(
     grant_types_supported: [
       'authorization_code',
       'refresh_token',
+      CLIENT_CREDENTIALS,
       ...(acceptsAssertions ? [JWT_BEARER] : []),
       ...(acceptsDevices ? [DEVICE_CODE] : []),
     ],

@@ -36,7 +36,12 @@ export const CLIENT_ID = /^[\w-]{16,64}$/;
 export const clientKey = (id: string) => `client:${id}`;
 export const documentKey = (url: string) => `metadata-document:${url}`;
 
-export const CLIENT_KINDS = ['self-registered', 'metadata-document', 'pre-registered'] as const;
+export const CLIENT_KINDS = [
+  'self-registered',
+  'metadata-document',
+  'pre-registered',
+  'machine',
+] as const;
 export type ClientKind = (typeof CLIENT_KINDS)[number];
 
 /** Times are seconds since the epoch. The name and redirect URIs are missing if the registration or the copy of the document has expired. */
@@ -71,7 +76,10 @@ type Revocation = { revokedAt: number };
 const REVOKED = 'revoked-clients:all';
 const revocationKey = (id: string) => `revoked-client:${id}`;
 
-export function clientKind(id: string, { preRegistered }: ClientSettings): ClientKind {
+export function clientKind(
+  id: string,
+  { preRegistered }: ClientSettings,
+): Exclude<ClientKind, 'machine'> {
   if (preRegistered.some((client) => client.id === id)) return 'pre-registered';
   return id.startsWith('https://') ? 'metadata-document' : 'self-registered';
 }
@@ -120,7 +128,9 @@ export async function findClient(
   const judged = stated ?? app;
   // An app that was allowed for redirect URIs may also ask for devices. Only an authorization of a device needs a rule that names them.
   const judgedApp = { ...app, usesDevice: stated?.usesDevice ?? app.redirectUris.length === 0 };
+  const isMachine = known?.machine !== undefined;
   const waits =
+    !isMachine &&
     !isKnownVersion(known, judged) &&
     needsApproval(id, settings) &&
     !isAllowedApp(rules, judgedApp);
@@ -128,7 +138,7 @@ export async function findClient(
   const waitingSince = state === 'waiting' ? await waitsSince(store, judged) : undefined;
   return {
     ...app,
-    kind: clientKind(id, settings),
+    kind: isMachine ? 'machine' : clientKind(id, settings),
     state,
     ...(waitingSince === undefined ? {} : { waitingSince }),
     ...(lastUsedAt === undefined ? {} : { lastUsedAt }),
@@ -172,7 +182,7 @@ function needsApproval(
   return !isListed && !isListedDocument(metadataDocumentHosts, id);
 }
 
-type Known = LastUse & { metadata: ClientMetadata };
+type Known = LastUse & { metadata: ClientMetadata; machine?: unknown };
 
 async function findMetadata(
   store: Store,

@@ -8,6 +8,7 @@ import {
   recordedState,
 } from '../connectors/connector.ts';
 import { type Lifetimes, endReason, validUntil, wasExchanged } from '../grants/grant-lifetime.ts';
+import { isMachineSubject } from '../grants/machine-subject.ts';
 import {
   type Tombstone,
   grantedLevel,
@@ -33,6 +34,7 @@ export type Connection = {
   state: ConnectionState;
   level?: Level;
   connector: { id: string; name?: string };
+  /** A machine has its own name here. */
   account: { id: string; name?: string; email?: string; emailVerified?: boolean };
   client: { id: string; name: string; redirectHost: string };
   createdAt: number;
@@ -69,6 +71,7 @@ export function describeConnection(
     connector: { id: stored.connector, ...(connector ? { name: connector.name } : {}) },
     account: {
       id: details.accountId,
+      ...(isMachineSubject(details.accountId) ? { name: stored.client.name } : {}),
       ...(name ? { name } : {}),
       ...(email === undefined ? {} : { email, emailVerified }),
     },
@@ -149,6 +152,6 @@ function refusalReason(
 ): Reason | undefined {
   if (connector && connectorState(connector, now, settings) === 'unconfigured')
     return 'connector_unconfigured';
-  if (!account) return 'account_deleted';
+  if (!account && !record.machine) return 'account_deleted';
   return isLevel(settings.levels, grantedLevel(record) ?? '') ? refusal : 'level_removed';
 }

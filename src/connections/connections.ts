@@ -10,6 +10,7 @@ import {
 } from '../connectors/connectors.ts';
 import { grantLifetimes, wasExchanged } from '../grants/grant-lifetime.ts';
 import { findListed, type ListedGrant, listedGrants, type Owner } from '../grants/grant-lists.ts';
+import { isMachineSubject } from '../grants/machine-subject.ts';
 import {
   type Tombstone,
   grantedLevel,
@@ -249,7 +250,7 @@ function connectionReader(settings: ConnectionSettings, { store, now }: Reading)
     const accountId = 'ended' in stored ? stored.accountId : stored.grant.accountId;
     const [connector, account] = await Promise.all([
       connectorOf(stored.connector),
-      accountOf(accountId),
+      isMachineSubject(accountId) ? undefined : accountOf(accountId),
     ]);
     const via = isAsserted(stored) ? 'id-jag' : 'sign-in';
     const access = account && accessThrough(settings, connector ?? {}, account, via);

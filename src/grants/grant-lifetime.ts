@@ -51,15 +51,16 @@ export function validUntil(
   record: GrantRecord,
   { refreshIdle, pending, accessToken }: Lifetimes,
 ): number {
-  const { code, grant, createdAt } = record;
+  const { code, grant, createdAt, machine } = record;
+  if (machine) return grant.exp;
   if (isRenewable(record)) return refreshExpiry(record, refreshIdle);
   if (code?.usedAt !== undefined) return Math.min(code.usedAt + accessToken, grant.exp);
   return code ? code.payload.exp + CODE_MARGIN_SECONDS : createdAt + pending + 1;
 }
 
-/** By a refresh token or an assertion. */
-function isRenewable({ refresh, vouchedAt }: GrantRecord): boolean {
-  return refresh !== undefined || vouchedAt !== undefined;
+/** By a refresh token, an assertion or a machine's credentials. */
+function isRenewable({ refresh, vouchedAt, machine }: GrantRecord): boolean {
+  return refresh !== undefined || vouchedAt !== undefined || machine !== undefined;
 }
 
 export function wasExchanged(record: GrantRecord): boolean {

@@ -48,6 +48,8 @@ export type GrantRecord = {
   refresh?: RefreshState;
   /** When the last ID-JAG renewed the grant. Such a grant has no code and no refresh token. */
   vouchedAt?: number;
+  /** Set for a machine, which gets access tokens until `grant.exp`. `usedAt`: when it last got one, within a minute. */
+  machine?: { usedAt?: number };
   /** Revoked access tokens that have not expired: jti to exp. */
   revoked?: Record<string, number>;
   /** The last few refused refreshes that did not end the grant. */
@@ -94,8 +96,14 @@ export function isAsserted(stored: StoredGrant): boolean {
 }
 
 /** When the client last got tokens, in seconds. Undefined before the code is exchanged. */
-export function lastUseOf({ code, refresh, vouchedAt }: GrantRecord): number | undefined {
-  return refresh?.turns.at(-1)?.[2] ?? refresh?.payload.iat ?? code?.usedAt ?? vouchedAt;
+export function lastUseOf({ code, refresh, vouchedAt, machine }: GrantRecord): number | undefined {
+  return (
+    refresh?.turns.at(-1)?.[2] ??
+    refresh?.payload.iat ??
+    code?.usedAt ??
+    vouchedAt ??
+    machine?.usedAt
+  );
 }
 
 export function tombstoneOf(record: GrantRecord, reason: Reason, now: number): Tombstone {

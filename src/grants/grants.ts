@@ -21,7 +21,10 @@ const grantKey = (id: string) => `grant:${id}`;
 
 export type FoundGrant = Found<GrantRecord>;
 
-export type NewGrant = Pick<GrantRecord, 'connector' | 'client' | 'grant' | 'vouchedAt'>;
+export type NewGrant = Pick<
+  GrantRecord,
+  'connector' | 'client' | 'grant' | 'vouchedAt' | 'machine'
+>;
 
 /** Writes nothing if a grant or tombstone with this id exists. True for the one call that created it. */
 export async function addGrant(

@@ -13,6 +13,7 @@ export const REASONS = {
   revoked_by_administrator: 'An administrator ended the connection.',
   client_blocked: 'An administrator blocked this app.',
   client_revoked: 'An administrator revoked this app.',
+  key_replaced: 'An administrator replaced the secret or key of the machine.',
   client_gone: 'The app is no longer registered.',
   connector_revoked: 'The connect link was revoked.',
   connector_expired: 'The connect link has expired.',

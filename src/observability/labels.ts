@@ -8,10 +8,12 @@ export const refusalReasons = [
   'app_without_name',
   'authorization_pending',
   'bad_gateway',
+  'changed_meanwhile',
   'client_blocked',
   'client_gone',
   'client_revoked',
   'client_waiting',
+  'connector_ended',
   'consent_required',
   'device_expired',
   'expired',
@@ -37,6 +39,7 @@ export const refusalReasons = [
   'invalid_target',
   'invalid_token',
   'login_required',
+  'machine_ended',
   'method_not_allowed',
   'method_not_found',
   'misdirected_request',
@@ -63,6 +66,7 @@ export const refusalReasons = [
   'unsupported_response_type',
   'unsupported_token_type',
   'use_dpop_nonce',
+  'used_up',
 ] as const;
 
 /** Of asking an identity provider about a person again. `failed`: it gave no valid answer. */
@@ -71,6 +75,7 @@ export const recheckOutcomes = ['answered', 'ended', 'sign_in_again', 'failed'] 
 export const grantTypes = [
   'authorization_code',
   'refresh_token',
+  'client_credentials',
   'urn:ietf:params:oauth:grant-type:jwt-bearer',
   'urn:ietf:params:oauth:grant-type:device_code',
 ] as const;
@@ -135,6 +140,8 @@ export const auditEvents = [
   'grant_ended',
   'grant_vouched',
   'level_lowered',
+  'machine_created',
+  'machine_key_replaced',
   'refresh_replay',
   'signed_in',
   'signing_key_rotated',

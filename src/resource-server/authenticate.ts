@@ -8,13 +8,14 @@ import {
   jwtVerify,
 } from 'jose';
 import type Koa from 'koa';
-import { isValidSince } from '../accounts/account.ts';
+import { type Account, isValidSince } from '../accounts/account.ts';
 import { type AccessSettings, accessThrough } from '../accounts/entitlement.ts';
 import { connectLink } from '../connectors/connect-link.ts';
 import type { Connector } from '../connectors/connector.ts';
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
 import { type DpopSettings, levelWithoutDpop, requiresDpop } from '../dpop/required-levels.ts';
-import { allowsLevel, isAsserted } from '../grants/grant-record.ts';
+import { isMachineSubject } from '../grants/machine-subject.ts';
+import { allowsLevel, grantedLevel, type GrantRecord, isAsserted } from '../grants/grant-record.ts';
 import { HttpError, tooManyRequests, unavailable } from '../http/errors.ts';
 import type { RateLimit } from '../http/rate-limits.ts';
 import { requestContext } from '../http/request-context.ts';
@@ -186,9 +187,10 @@ async function callerOf(
   if (scheme === 'Bearer' && keyThumbprint !== undefined) return 'bound';
   if (scheme === 'DPoP' && keyThumbprint === undefined) return 'unbound';
   if (keyThumbprint === undefined && requiresDpop(settings, scope)) return 'key-required';
+  const isMachine = isMachineSubject(sub);
   const [grant, account] = await Promise.all([
     records.readGrant(grantId),
-    records.readAccount(sub),
+    isMachine ? undefined : records.readAccount(sub),
   ]);
   const isActive =
     grant !== undefined &&
@@ -196,16 +198,16 @@ async function callerOf(
     grant.connector === connector.id &&
     grant.grant.accountId === sub &&
     grant.grant.clientId === clientId;
-  if (!isActive || !account || !isValidSince(account, grant.createdAt)) return 'ended';
-  const via = isAsserted(grant) ? 'id-jag' : 'sign-in';
+  if (!isActive) return 'ended';
   const { levels } = settings;
   const level = lowest(levels, scope, connector.level);
-  const access = accessThrough(settings, connector, account, via);
-  // The person lost or lowered the level after the token was issued. The client refreshes it.
-  if (access.refusal || !isAtLeast(levels, access.level, level)) return 'ended';
+  if (!isMachine && !mayStillHave(settings, connector, { grant, account, level })) return 'ended';
   if (!allowsLevel(levels, grant, scope)) return 'ended';
-  const ceiling =
-    keyThumbprint === undefined ? levelWithoutDpop(settings, connector.level) : connector.level;
+  // A machine can get no higher level than it was created with.
+  const highest = isMachine
+    ? lowest(levels, connector.level, grantedLevel(grant) ?? level)
+    : connector.level;
+  const ceiling = keyThumbprint === undefined ? levelWithoutDpop(settings, highest) : highest;
   return {
     accountId: sub,
     clientId,
@@ -214,10 +216,22 @@ async function callerOf(
     tokenId: jti,
     level,
     ceiling: ceiling ?? level,
-    ...(ceiling === connector.level ? {} : { ceilingWithDpop: connector.level }),
+    ...(ceiling === highest ? {} : { ceilingWithDpop: highest }),
     minted: false,
     ...(keyThumbprint === undefined ? {} : { keyThumbprint }),
   };
+}
+
+/** False if the person was disabled, or lost or lowered the level, after the token was issued. The client refreshes it. */
+function mayStillHave(
+  settings: Authentication['settings'],
+  connector: Connector,
+  { grant, account, level }: { grant: GrantRecord; account: Account | undefined; level: Level },
+): boolean {
+  if (!account || !isValidSince(account, grant.createdAt)) return false;
+  const via = isAsserted(grant) ? 'id-jag' : 'sign-in';
+  const access = accessThrough(settings, connector, account, via);
+  return !access.refusal && isAtLeast(settings.levels, access.level, level);
 }
 
 /** The thumbprint of the key that a token is bound to (RFC 9449 section 6.1); `unsupported` for other confirmation methods. */

@@ -65,6 +65,7 @@ describe('Discovery documents', () => {
       grant_types_supported: [
         'authorization_code',
         'refresh_token',
+        'client_credentials',
         'urn:ietf:params:oauth:grant-type:device_code',
       ],
       code_challenge_methods_supported: ['S256'],

@@ -40,7 +40,7 @@ describe('Access tokens for ID-JAGs', () => {
   it('EMA-07 the metadata advertises the grant type, and does not name the trusted issuers', async () => {
     const { server } = await discover(connector.link);
     expect(server).to.deep.include({
-      grant_types_supported: ['authorization_code', 'refresh_token', GRANT_TYPE],
+      grant_types_supported: ['authorization_code', 'refresh_token', 'client_credentials', GRANT_TYPE],
       authorization_grant_profiles_supported: ['urn:ietf:params:oauth:grant-profile:id-jag'],
     });
     expect(JSON.stringify(server)).to.not.include(idp.issuer);
@@ -173,7 +173,7 @@ describe('Access tokens for ID-JAGs', () => {
       client_secret: string;
     };
     const refused = await presentAssertion(assertion, { ...APP, id, secret });
-    expect([refused.status, refused.body.error]).to.deep.equal([400, 'invalid_request']);
+    expect([refused.status, refused.body.error]).to.deep.equal([400, 'unauthorized_client']);
     const wrong = await presentAssertion(assertion, { ...APP, secret: `${APP.secret}x` });
     expect([wrong.status, wrong.body.error]).to.deep.equal([401, 'invalid_client']);
     const missing = await requestToken(server, APP, { grant_type: GRANT_TYPE });

@@ -1,6 +1,6 @@
 // The engine's Client model. A client expires soon unless a person approves it, and later once it is no longer used.
-import { createHash } from 'node:crypto';
 import type { Adapter, AdapterPayload } from 'oidc-provider';
+import { secretDigest } from '../../clients/client-secrets.ts';
 import { CLIENT_ID, clientKey, type StoredClient, type LastUse } from '../../clients/clients.ts';
 import { cachedReader, type CachedReader, type CacheLifetimes } from '../../store/cached-reader.ts';
 import { KEEP, type Store } from '../../store/store.ts';
@@ -61,11 +61,6 @@ export function registeredClients(
       await (CLIENT_ID.test(id) ? records.touch(id) : touchDocument(id, version));
     },
   };
-}
-
-/** Only the digest of a client secret is stored. A plain hash suffices for 256 random bits (RFC 6819 section 5.1.4.1.3). */
-export function secretDigest(secret: string): string {
-  return createHash('sha256').update(secret).digest('base64url');
 }
 
 export type ClientRecords<T extends LastUse> = CachedReader<T> & {

@@ -9,7 +9,7 @@ import { DEVICE_CODE } from '../../clients/clients.ts';
 import { requestContext } from '../../http/request-context.ts';
 import { CLIENT_AUTH_METHODS, DEVICE_PATH, ENDPOINTS, JWT_BEARER } from '../metadata.ts';
 import type { ClientMetadataDocuments } from './client-metadata-documents.ts';
-import { secretDigest } from './clients.ts';
+import { secretDigest } from '../../clients/client-secrets.ts';
 import { ttlThatSetsValue } from './extensions.ts';
 import type { GrantModels } from './grant-models.ts';
 import { approvedGrantId, interactionPrompts } from './authorization-request.ts';

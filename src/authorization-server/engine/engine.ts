@@ -25,6 +25,7 @@ import {
   type DocumentFetching,
   FETCH_LIMITS,
 } from './client-metadata-documents.ts';
+import { clientCredentialsGrantType } from './client-credentials.ts';
 import { type Clients, registeredClients } from './clients.ts';
 import { configuration } from './configuration.ts';
 import { INTERNET, requireAddressGuard } from './guarded-fetch.ts';
@@ -107,6 +108,7 @@ export async function openEngine(
     now,
   });
   const addIdJag = idJagGrantType({ settings, services, policy, uses });
+  const addClientCredentials = clientCredentialsGrantType({ settings, services, policy });
   const resources = resourceIndicators(policy, () => signingKeys.current().jwk.kid);
   const guardSecrets = limitFailedAttempts(rateLimits.wrongSecrets);
   const adapter = createAdapter(store, grants.models, clients);
@@ -126,6 +128,7 @@ export async function openEngine(
       }),
     );
     addIdJag(provider, resources.getResourceServerInfo);
+    addClientCredentials(provider, resources.getResourceServerInfo);
     replaceParameters(provider);
     compareByDigest(provider, guardSecrets);
     logRefusals(provider, logger);

@@ -3,7 +3,7 @@ import { Provider } from 'oidc-provider';
 import { constantTimeEqual } from '../../constant-time.ts';
 import { requestContext } from '../../http/request-context.ts';
 import type { AttemptLimiter } from '../../http/failed-attempts.ts';
-import { secretDigest } from './clients.ts';
+import { secretDigest } from '../../clients/client-secrets.ts';
 import { tooManyAttempts } from './errors.ts';
 import { canonicalDeviceRequest } from './authorization-request.ts';
 import type { GrantModels } from './grant-models.ts';

@@ -11,11 +11,9 @@ import {
 import { consumeProof } from '../../dpop/proof.ts';
 import type { DpopSettings } from '../../dpop/required-levels.ts';
 import { type Lifetimes, refreshExpiry } from '../../grants/grant-lifetime.ts';
-import { listGrant } from '../../grants/grant-lists.ts';
 import {
   allowsLevel,
   classifyRefreshToken,
-  type ClientSnapshot,
   type EnginePayload,
   grantedLevel,
   type GrantRecord,
@@ -28,7 +26,6 @@ import {
 } from '../../grants/grant-record.ts';
 import {
   announceGrant,
-  addGrant,
   endGrant,
   findGrant,
   findStoredGrant,
@@ -123,53 +120,6 @@ export function grantModels(options: GrantModelOptions): GrantModels {
       return createOpaqueToken(options.tokenKeys, grantId, part, record.seed);
     },
   };
-}
-
-export type NewGrantOptions = {
-  store: Store;
-  lifetimes: Lifetimes;
-  /** In seconds. */
-  grantLifetime: number;
-  now: () => number;
-};
-
-export type RequestedGrant = {
-  account: { id: string };
-  client: ClientSnapshot & { id: string };
-  connector: { id: string };
-  resource: string;
-  scopes: string[];
-  /** Set for ID-JAG: no code follows. */
-  vouchedAt?: number;
-};
-
-/**
- * Creates the grant record with the engine's Grant, whose scope is stored twice because the engine checks its own scopes and those of the
- * resource. Idempotent: if the grant exists (a form was sent twice), nothing changes. True for the one call that created it.
- */
-export async function createGrant(
-  { store, lifetimes, grantLifetime, now }: NewGrantOptions,
-  grantId: string,
-  { account, client, connector, resource, scopes, vouchedAt }: RequestedGrant,
-): Promise<boolean> {
-  const scope = scopes.join(' ');
-  const iat = Math.floor(now());
-  const grant = {
-    kind: 'Grant',
-    jti: grantId,
-    iat,
-    exp: iat + grantLifetime,
-    accountId: account.id,
-    clientId: client.id,
-    openid: { scope },
-    resources: { [resource]: scope },
-  };
-  const snapshot = { name: client.name, redirectHost: client.redirectHost };
-  const owners = { account: account.id, client: client.id, connector: connector.id };
-  await listGrant(store, grantId, owners, { lifetime: grantLifetime, now: now() });
-  const record = { connector: connector.id, client: snapshot, grant };
-  const vouched = vouchedAt === undefined ? {} : { vouchedAt };
-  return addGrant(store, grantId, { ...record, ...vouched }, lifetimes, now());
 }
 
 /** The consent step writes the grant, so the engine never saves one. */

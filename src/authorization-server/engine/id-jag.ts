@@ -10,12 +10,7 @@ import {
   type JSONWebKeySet,
   type JWTVerifyGetKey,
 } from 'jose';
-import {
-  errors,
-  type Provider,
-  type ResourceServer,
-  type TokenEndpointGrantContext,
-} from 'oidc-provider';
+import { errors, type Provider, type TokenEndpointGrantContext } from 'oidc-provider';
 import {
   type Account,
   accountIdOf,
@@ -31,6 +26,7 @@ import { findClientRefusal } from '../../clients/clients.ts';
 import { type Connector, isUsable, redeemerOf } from '../../connectors/connector.ts';
 import { acquireUse } from '../../connectors/connectors.ts';
 import type { UseRecorder } from '../../connectors/use-recorder.ts';
+import { createGrant } from '../../grants/create-grant.ts';
 import {
   grantLifetimes,
   isActive,
@@ -46,7 +42,7 @@ import { KEEP, type Store } from '../../store/store.ts';
 import type { Services } from '../../services.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { ENDPOINTS, JWT_BEARER } from '../metadata.ts';
-import { dpopVerifier, requireLevelOfProof, type VerifiedProof } from './dpop.ts';
+import { dpopVerifier, requireLevelOfProof } from './dpop.ts';
 import { mapStoreErrors, temporarilyUnavailable } from './errors.ts';
 import {
   ALGORITHMS,
@@ -55,7 +51,7 @@ import {
   idJagError,
   validateClaims,
 } from './id-jag-validation.ts';
-import { createGrant } from './grant-models.ts';
+import { type DescribeResource, issueAccessToken, type IssuedToken } from './issue-token.ts';
 import { fetchFromProvider } from '../../identity-providers/fetch.ts';
 import { redirectDestination } from './redirect-uris.ts';
 import type { TokenPolicy } from './resource-indicators.ts';
@@ -69,7 +65,6 @@ export type IdJagContext = {
 
 type Parameters = { assertion?: string; scope?: string; resource?: string | string[] };
 type Context = TokenEndpointGrantContext<Parameters>;
-type DescribeResource = (ctx: Context, resource: string) => Promise<ResourceServer>;
 type IssuerWithKeys = { issuer: TrustedIssuer; isSigned: SignatureCheck };
 
 /** Limits the fetches that made-up key ids cause. */
@@ -96,7 +91,10 @@ export function idJagGrantType(context: IdJagContext) {
       const proof = await verifyProof(ctx);
       const jag = await validateAssertion(context, issuers, ctx, assertion);
       await proof?.consume();
-      await issueToken(context, ctx, describeResource, await authorize(context, ctx, jag), proof);
+      const authorized = await authorize(context, ctx, jag);
+      // No refresh token: the next assertion takes its place (draft section 4.4.3).
+      const isIssued = await issueAccessToken(ctx, { ...authorized, describeResource, proof });
+      if (!isIssued) throw idJagError('grant_over');
     });
     provider.registerGrantType<Parameters>(
       JWT_BEARER,
@@ -162,7 +160,7 @@ function decode(assertion: string) {
   }
 }
 
-type Authorized = { grantId: string; resource: string; level: Level };
+type Authorized = Pick<IssuedToken, 'grantId' | 'resource' | 'scopes' | 'gty'>;
 
 /**
  * Checks everything before the first write, except that a person who lost a level loses it even if the request is refused. The assertion is
@@ -213,7 +211,8 @@ async function authorize(context: IdJagContext, ctx: Context, jag: IdJag): Promi
   return {
     grantId,
     resource: jag.resource,
-    level: requested ? lowest(levels, level, requested) : level,
+    scopes: levelsUpTo(levels, requested ? lowest(levels, level, requested) : level),
+    gty: JWT_BEARER,
   };
 }
 
@@ -377,35 +376,4 @@ async function renewIdJagGrant(
 function idJagGrantId(key: IdJagGrantKey, assertion: readonly (string | number)[]): string {
   const digest = createHash('sha256').update(JSON.stringify([currentGrantKey(key), ...assertion]));
   return digest.digest('base64url').slice(0, 27);
-}
-
-/** Issues no refresh token: the next assertion takes its place (draft section 4.4.3). */
-async function issueToken(
-  { settings: { levels } }: IdJagContext,
-  ctx: Context,
-  describeResource: DescribeResource,
-  { grantId, resource, level }: Authorized,
-  proof: VerifiedProof | undefined,
-): Promise<void> {
-  const { provider, client } = ctx.oidc;
-  const grant = await provider.Grant.find(grantId);
-  if (!grant?.accountId) throw idJagError('grant_over');
-  ctx.oidc.entity('Grant', grant);
-  const { accountId } = grant;
-  const token = new provider.AccessToken({ client, accountId, grantId, gty: JWT_BEARER });
-  token.resourceServer = new provider.ResourceServer(
-    resource,
-    await describeResource(ctx, resource),
-  );
-  const { scopes } = token.resourceServer;
-  const allowed = levelsUpTo(levels, level).filter((scope) => scopes.has(scope));
-  token.scope = grant.getResourceScopeFiltered(resource, allowed);
-  if (proof) token.setThumbprint('jkt', proof.thumbprint);
-  ctx.oidc.entity('AccessToken', token);
-  ctx.body = {
-    access_token: await token.save(),
-    expires_in: token.expiration,
-    token_type: token.tokenType,
-    scope: token.scope,
-  };
 }

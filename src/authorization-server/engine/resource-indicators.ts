@@ -10,6 +10,7 @@ import {
   isUsable,
 } from '../../connectors/connector.ts';
 import type { DpopSettings } from '../../dpop/required-levels.ts';
+import { isMachineSubject } from '../../grants/machine-subject.ts';
 import type { EnginePayload } from '../../grants/grant-record.ts';
 import type { Reason } from '../../grants/reasons.ts';
 import { SIGNING_ALGORITHM } from '../../keys/signing-keys.ts';
@@ -146,9 +147,11 @@ function narrowedScope(levels: Levels, asked: unknown, granted: string): string 
 /** Returns the highest level that the account may have now through the connector. Reads through caches. */
 export async function requireLevel(policy: TokenPolicy, granted: EnginePayload): Promise<Level> {
   const id = connectorIdOf(policy.resourceUrl, String(granted.resource));
+  const accountId = String(granted.accountId);
+  const isMachine = isMachineSubject(accountId);
   const [connector, account] = await Promise.all([
     id === undefined ? undefined : policy.readConnector(id),
-    policy.readAccount(String(granted.accountId)),
+    isMachine ? undefined : policy.readAccount(accountId),
   ]);
   const ended = connectorEndReason(policy, connector);
   if (!connector || ended)
@@ -159,15 +162,16 @@ export async function requireLevel(policy: TokenPolicy, granted: EnginePayload):
       accountEndReason(account),
     );
   }
+  const level = levelOfScope(granted.scope as string | undefined);
+  if (level === undefined || !isLevel(policy.settings.levels, level))
+    throw invalidGrant('the level of this connection no longer exists', 'level_removed');
+  if (isMachine) return lowest(policy.settings.levels, connector.level, level);
   const via = granted.gty === JWT_BEARER ? 'id-jag' : 'sign-in';
   const access = account
     ? policy.accessOf(account, connector, via)
     : { refusal: 'account_deleted' as const };
   if (access.refusal)
     throw invalidGrant('the account may not use this connect link', access.refusal);
-  const level = levelOfScope(granted.scope as string | undefined);
-  if (level === undefined || !isLevel(policy.settings.levels, level))
-    throw invalidGrant('the level of this connection no longer exists', 'level_removed');
   return lowest(policy.settings.levels, connector.level, access.level, level);
 }
 

@@ -3,6 +3,7 @@ import { createHmac } from 'node:crypto';
 import type Koa from 'koa';
 import { errors } from 'oidc-provider';
 import type { Account } from '../../accounts/account.ts';
+import { createGrant } from '../../grants/create-grant.ts';
 import { findAccount } from '../../accounts/accounts.ts';
 import { isSessionRecent } from '../../accounts/recheck.ts';
 import { type Access, accessThrough } from '../../accounts/entitlement.ts';
@@ -68,7 +69,6 @@ import {
   type WaitingDevice,
 } from '../engine/device-codes.ts';
 import { isIdentifiedByHost } from '../engine/client-metadata-documents.ts';
-import { createGrant } from '../engine/grant-models.ts';
 import { isLoopbackRedirect, isOwnOrigin, redirectDestination } from '../engine/redirect-uris.ts';
 import { ClientWaiting } from '../error-page.ts';
 import { ACCOUNT_PATH } from './account-session.ts';

@@ -138,6 +138,43 @@ const OBJECT = 'the body must be a JSON object';
 
 export const clientIdBody = z.strictObject({ id: idSchema('the id of a client') }, OBJECT);
 
+const PUBLIC_KEYS = 'a JSON Web Key Set with 1 to 10 public keys';
+const KEY_TYPES = ['EC', 'OKP', 'RSA'] as const;
+const MAX_KEYS = 10;
+const MAX_URL_LENGTH = 2000;
+
+/** Members of private keys (RFC 7518 section 6). */
+const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
+
+const publicKey = z
+  .looseObject({ kty: z.enum(KEY_TYPES, PUBLIC_KEYS) }, PUBLIC_KEYS)
+  .refine((key) => !PRIVATE_MEMBERS.some((member) => member in key), 'public keys only');
+
+const machineKey = {
+  jwks: z
+    .strictObject(
+      { keys: z.array(publicKey, PUBLIC_KEYS).min(1, PUBLIC_KEYS).max(MAX_KEYS, PUBLIC_KEYS) },
+      PUBLIC_KEYS,
+    )
+    .optional()
+    .describe(
+      'Public keys with which the machine signs (`private_key_jwt`). Without a key it gets a secret.',
+    ),
+  jwksUri: z
+    .url({ protocol: /^https$/, error: 'an https URL' })
+    .max(MAX_URL_LENGTH, 'an https URL')
+    .optional()
+    .describe('Address of the public keys.'),
+};
+
+const ONE_KEY = 'either jwks or jwksUri, not both';
+const hasOneKey = ({ jwks, jwksUri }: { jwks?: unknown; jwksUri?: unknown }) =>
+  jwks === undefined || jwksUri === undefined;
+
+export const machineKeyBody = z
+  .strictObject({ id: idSchema('the id of a client'), ...machineKey }, OBJECT)
+  .refine(hasOneKey, ONE_KEY);
+
 export const allowClientBody = z.strictObject(
   {
     id: idSchema('the id of a client'),
@@ -328,5 +365,25 @@ export function newTokenBody(now: number, levels: Levels) {
     .refine(hasOneExpiry, ONE_EXPIRY)
     .transform(({ expiresIn = DEFAULT_TOKEN_SECONDS, ...token }): NewMintedToken => {
       return { expiresAt: now + expiresIn, ...token };
+    });
+}
+
+/** Creates the body schema for a new machine, which always expires. */
+export function newMachineBody(now: number, levels: Levels) {
+  return z
+    .strictObject(
+      {
+        name: nameAndUpstream.name,
+        connector: idSchema('the id of a connector'),
+        level: levelIn(levels),
+        ...machineKey,
+        ...expiryFields(now, MAX_TOKEN_SECONDS),
+      },
+      OBJECT,
+    )
+    .refine(hasOneExpiry, ONE_EXPIRY)
+    .refine(hasOneKey, ONE_KEY)
+    .transform(({ expiresIn = DEFAULT_TOKEN_SECONDS, ...machine }) => {
+      return { expiresAt: now + expiresIn, ...machine };
     });
 }

@@ -9,6 +9,7 @@ import { TOOL_LEVELS } from '../../settings/schema.ts';
 import { DISCOVERY_FAULTS } from '../../upstreams/tool-catalog.ts';
 
 const CLIENT_KINDS = [
+  'machine',
   'self-registered',
   'metadata-document',
   'pre-registered',
@@ -242,6 +243,19 @@ export const newTokenSchema = z
   })
   .meta({ id: 'NewToken', description: 'The only response that contains the token itself.' });
 
+export const machineSchema = z
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    connector: z.string(),
+    link: z.string().describe('The `resource` of its token requests.'),
+    level,
+    expiresAt: time,
+    authentication: z.enum(['client_secret_basic', 'private_key_jwt']),
+    secret: z.string().optional().describe('The only response that contains it.'),
+  })
+  .meta({ id: 'Machine' });
+
 export const auditItemSchema = z
   .strictObject({
     time,
@@ -290,6 +304,7 @@ export type RevokedClientResource = z.output<typeof revokedClientSchema>;
 export type SigningKeyResource = z.output<typeof signingKeySchema>;
 export type MintedTokenResource = z.output<typeof mintedTokenSchema>;
 export type UpstreamResource = z.output<typeof upstreamSchema>;
+export type MachineResource = z.output<typeof machineSchema>;
 export type NewTokenResource = z.output<typeof newTokenSchema>;
 
 export type Page<Item> = { items: Item[]; next?: string | undefined };

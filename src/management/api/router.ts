@@ -17,6 +17,7 @@ import {
   showConnector,
 } from '../connectors.ts';
 import { listGrants, revokeGrant, showGrant } from '../grants.ts';
+import { createMachine, replaceMachineCredentials } from '../machines.ts';
 import { listTokens, mintToken, revokeToken } from '../minted-tokens.ts';
 import { listKeys, rotateKeys } from '../signing-keys.ts';
 import { listUpstreams, showUpstream } from '../upstreams.ts';
@@ -49,6 +50,9 @@ const HANDLERS: Omit<Handlers, 'showOpenApi'> = {
   listClients: (management, { query }) => listClients(management, query),
   revokeClient: (management, { body }) => revokeClient(management, body.id),
   allowClient: (management, { body }) => allowClient(management, body.id, body.app),
+  createMachine: (management, { body }) => createMachine(management, body),
+  replaceMachineKey: (management, { body: { id, ...key } }) =>
+    replaceMachineCredentials(management, id, key),
   listClientRules: (management) => listClientRules(management),
   blockClients: (management, { body }) => blockClients(management, body),
   removeClientRule: (management, { id }) => removeClientRule(management, id),

@@ -144,6 +144,7 @@ const CLIENT_KIND_TEXTS: Record<ClientResource['kind'], string> = {
   'self-registered': 'consent.appUnverified',
   'metadata-document': 'consent.appAddress',
   'pre-registered': 'consent.appKnown',
+  machine: 'consent.machine',
 };
 
 const clients: List<ClientResource> = {

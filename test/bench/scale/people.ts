@@ -6,7 +6,7 @@ import type { Account } from '../../../src/accounts/account.ts';
 import { findAccount, saveAccount } from '../../../src/accounts/accounts.ts';
 import { registeredClients } from '../../../src/authorization-server/engine/clients.ts';
 import { documentCopies } from '../../../src/authorization-server/engine/client-metadata-documents.ts';
-import { createGrant } from '../../../src/authorization-server/engine/grant-models.ts';
+import { createGrant } from '../../../src/grants/create-grant.ts';
 import { clientKey, type StoredClient } from '../../../src/clients/clients.ts';
 import { connectLink } from '../../../src/connectors/connect-link.ts';
 import { createConnector } from '../../../src/connectors/connectors.ts';

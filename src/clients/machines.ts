@@ -1,0 +1,94 @@
+// Machines: clients that an administrator creates for one connector, and that get access tokens without a person (RFC 6749 section 4.4).
+import { randomBytes } from 'node:crypto';
+import type { JWK } from 'jose';
+import type { Level } from '../permission-levels.ts';
+import { KEEP, type Store } from '../store/store.ts';
+import { CLIENT_ID, clientKey, type ClientMetadata, type StoredClient } from './clients.ts';
+
+/** Times are seconds since the epoch. */
+export type Machine = {
+  connector: string;
+  level: Level;
+  /** The grant of its tokens. A new secret or key has a new one. */
+  grantId: string;
+  createdAt: number;
+  expiresAt: number;
+};
+
+/** How the machine authenticates: with a secret, of which the digest is given, or with a key (RFC 7523 section 2.2). */
+export type Credentials =
+  { secretDigest: string } | { jwks: { keys: JWK[] } } | { jwksUri: string };
+
+type MachineMetadata = ClientMetadata & Record<string, unknown>;
+type MachineClient = StoredClient<MachineMetadata> & { machine?: Machine };
+
+export function newMachineId(): string {
+  return randomBytes(16).toString('base64url');
+}
+
+/** The client metadata that the engine reads (RFC 7591 section 2). */
+function metadataOf(id: string, name: string, credentials: Credentials): MachineMetadata {
+  const shared = {
+    client_id: id,
+    client_name: name,
+    redirect_uris: [],
+    grant_types: ['client_credentials'],
+    response_types: [],
+  };
+  if ('secretDigest' in credentials)
+    return {
+      ...shared,
+      token_endpoint_auth_method: 'client_secret_basic',
+      client_secret: credentials.secretDigest,
+    };
+  const keys =
+    'jwks' in credentials ? { jwks: credentials.jwks } : { jwks_uri: credentials.jwksUri };
+  return { ...shared, token_endpoint_auth_method: 'private_key_jwt', ...keys };
+}
+
+/** Stores the client until the machine expires. */
+export async function addMachine(
+  store: Store,
+  { id, name, credentials, machine }: NewMachine,
+  now: number,
+): Promise<void> {
+  const value = { metadata: metadataOf(id, name, credentials), machine };
+  await store.set<MachineClient>(clientKey(id), value, machine.expiresAt - now);
+}
+
+export type NewMachine = { id: string; name: string; credentials: Credentials; machine: Machine };
+
+/** Undefined if there is no such client or it is not a machine. */
+export async function findMachine(
+  store: Store,
+  id: string,
+): Promise<(Machine & { name: string }) | undefined> {
+  if (!CLIENT_ID.test(id)) return undefined;
+  const stored = (await store.get<MachineClient>(clientKey(id)))?.value;
+  return stored?.machine && { ...stored.machine, name: String(stored.metadata.client_name) };
+}
+
+/** Replaces the credentials and the grant. Resolves to the machine as it was, for exactly one of concurrent callers with the same `grantId`. */
+export async function replaceCredentials(
+  store: Store,
+  id: string,
+  { from, to, credentials }: { from: string; to: string; credentials: Credentials },
+  now: number,
+): Promise<boolean> {
+  let replaced = false;
+  await store.update<MachineClient>(clientKey(id), (stored) => {
+    const { machine, metadata } = stored ?? {};
+    replaced = machine?.grantId === from;
+    if (!replaced || !stored || !machine || !metadata) return KEEP;
+    const name = String(metadata.client_name);
+    return {
+      value: {
+        ...stored,
+        metadata: metadataOf(id, name, credentials),
+        machine: { ...machine, grantId: to },
+      },
+      ttl: machine.expiresAt - now,
+    };
+  });
+  return replaced;
+}
