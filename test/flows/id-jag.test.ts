@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { DEVICE_CODE } from '../../src/clients/clients.ts';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { ID_JAG_ERRORS } from '../../src/authorization-server/engine/id-jag-validation.ts';
 import { type Connector, createConnector } from '../support/management-api.ts';
@@ -40,7 +41,12 @@ describe('Access tokens for ID-JAGs', () => {
   it('EMA-07 the metadata advertises the grant type, and does not name the trusted issuers', async () => {
     const { server } = await discover(connector.link);
     expect(server).to.deep.include({
-      grant_types_supported: ['authorization_code', 'refresh_token', 'client_credentials', GRANT_TYPE],
+      grant_types_supported: [
+        'authorization_code',
+        'refresh_token',
+        'client_credentials',
+        GRANT_TYPE,
+      ],
       authorization_grant_profiles_supported: ['urn:ietf:params:oauth:grant-profile:id-jag'],
     });
     expect(JSON.stringify(server)).to.not.include(idp.issuer);
