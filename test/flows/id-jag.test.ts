@@ -46,6 +46,7 @@ describe('Access tokens for ID-JAGs', () => {
         'refresh_token',
         'client_credentials',
         GRANT_TYPE,
+        DEVICE_CODE,
       ],
       authorization_grant_profiles_supported: ['urn:ietf:params:oauth:grant-profile:id-jag'],
     });
