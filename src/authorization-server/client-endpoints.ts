@@ -173,6 +173,9 @@ function formatDeviceResponse(url: string): Koa.Middleware {
   return async function deviceResponseFormatted(ctx, next) {
     await next();
     const body = ctx.body as Record<string, unknown>;
+    // RFC 6749 section 5.2 has a code of its own for it.
+    if (String(body.error_description).endsWith('is not allowed for this client'))
+      ctx.body = { ...body, error: 'unauthorized_client' };
     if (ctx.status !== 200) return;
     const { device_code, user_code, expires_in } = body;
     ctx.body = {

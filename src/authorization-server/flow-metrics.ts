@@ -2,7 +2,7 @@
 import type Koa from 'koa';
 import type { FlowOutcome, FlowStep } from '../observability/labels.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import { ENDPOINTS } from './metadata.ts';
+import { DEVICE_PATH, ENDPOINTS } from './metadata.ts';
 import { requestContext } from '../http/request-context.ts';
 
 /** Records when the response is finished. Ignores other paths. */
@@ -32,6 +32,7 @@ function stepOf(ctx: Koa.Context): FlowStep | undefined {
   if (/^\/interaction\/[^/]+\/callback(\/[^/]+)?$/.test(path)) return 'sign-in';
   // The redirect to the identity provider failed.
   if (status >= 500 && path.startsWith('/interaction/')) return 'sign-in';
+  if (path.startsWith(`${DEVICE_PATH}/`) && requestContext(ctx).deviceOutcome) return 'consent';
   const isDecided = status >= 400 || responseIn(response.get('Location')) !== undefined;
   return isDecided && path.startsWith(`${ENDPOINTS.authorization}/`) ? 'consent' : undefined;
 }
@@ -46,11 +47,13 @@ function tokenStep(ctx: Koa.Context): FlowStep {
   return requestContext(ctx).grantType === 'refresh_token' ? 'refresh' : 'exchange';
 }
 
-function outcomeOf({ status, response }: Koa.Context): FlowOutcome {
+function outcomeOf(ctx: Koa.Context): FlowOutcome {
+  const { status, response } = ctx;
   if (status >= 500) return 'failed';
   if (status === 429) return 'limited';
   if (status >= 400) return 'refused';
   const result = responseIn(response.get('Location'));
+  if (requestContext(ctx).deviceOutcome === 'denied') return 'denied';
   if (result === 'access_denied') return 'denied';
   return result === undefined || result === 'code' ? 'done' : 'refused';
 }

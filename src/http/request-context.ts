@@ -5,6 +5,9 @@ import type { ManagementRole } from '../settings/management-roles.ts';
 /** Who uses management: `by` is `key:<name>` or `account:<id>`, as in the audit log. */
 export type Manager = { by: string; role: ManagementRole };
 
+/** A person's decision, or the code of the error that prevented it. */
+export type DeviceOutcome = 'approved' | 'denied' | { error: string };
+
 /** What a request leaves for its log line, its metrics, its rate limits and its error response. */
 export type RequestContext = {
   /** Twelve characters; also sent as `X-Request-Id` and shown on error pages. */
@@ -23,8 +26,8 @@ export type RequestContext = {
   uiLocales?: unknown;
   /** Key of the error page's texts that the engine rendered. */
   errorPage?: string;
-  /** What a person decided about a device (RFC 8628). `failed`: its code had expired, or was used already. */
-  deviceOutcome?: 'approved' | 'denied' | 'failed';
+  /** What the engine's endpoint for decisions about devices (RFC 8628) resulted in. */
+  deviceOutcome?: DeviceOutcome;
   /** The request named another host: where the same page is. */
   rightAddress?: string;
   /** Set once the management host authenticated the request. */

@@ -2,6 +2,7 @@
 // (RFC 6749 section 3.3) and prompt. Then the interaction policy decides whether the person must sign in and consent.
 import type Koa from 'koa';
 import {
+  errors,
   type interactionPolicy as Policy,
   interactionPolicy,
   type KoaContextWithOIDC,
@@ -26,6 +27,7 @@ const MAX_PARAMETERS = 100;
 const MAX_STATE_LENGTH = 2048;
 const MAX_RESOURCES = 5;
 const MAX_SCOPES = 30;
+const MAX_DEVICE_SCOPE_LENGTH = 1000;
 
 /** Throws 400 or 414, because the engine stores the whole request before anyone has authenticated. */
 export const limitAuthorizationRequest: Koa.Middleware = function authorizationRequestLimited(
@@ -96,8 +98,13 @@ export function canonicalAuthorizationRequest(
   };
 }
 
-/** Like `canonicalAuthorizationRequest`, for the parameters of a device (RFC 8628 section 3.1), which are changed in place. */
+/**
+ * Like `canonicalAuthorizationRequest`, for the parameters of a device (RFC 8628 section 3.1), which are changed in place. Throws
+ * `invalid_scope` if there are too many scopes, because they are stored.
+ */
 export function canonicalDeviceRequest(params: Record<string, unknown>): void {
+  if (String(params.scope ?? '').length > MAX_DEVICE_SCOPE_LENGTH)
+    throw new errors.InvalidScope('the scope is too long', '');
   for (const name of [...IGNORED, 'login_hint', 'ui_locales']) delete params[name];
   if (params.resource !== undefined)
     params.resource = distinctResource(params.resource as string | string[]);

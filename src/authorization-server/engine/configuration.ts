@@ -1,12 +1,12 @@
 // The configuration of oidc-provider: OAuth 2.1 for MCP clients, with every unused feature disabled.
 import type { JWK } from 'jose';
-import type { Adapter, Configuration, KoaContextWithOIDC } from 'oidc-provider';
+import type { Adapter, Configuration, ErrorOut, KoaContextWithOIDC } from 'oidc-provider';
 import { type Account, isSessionValid } from '../../accounts/account.ts';
 import { isSessionRecent } from '../../accounts/recheck.ts';
 import { highestLevelIn, levelIds, type Levels, OFFLINE_ACCESS } from '../../permission-levels.ts';
 import type { App } from '../../clients/rules.ts';
 import { DEVICE_CODE } from '../../clients/clients.ts';
-import { requestContext } from '../../http/request-context.ts';
+import { type DeviceOutcome, requestContext } from '../../http/request-context.ts';
 import { CLIENT_AUTH_METHODS, DEVICE_PATH, ENDPOINTS, JWT_BEARER } from '../metadata.ts';
 import type { ClientMetadataDocuments } from './client-metadata-documents.ts';
 import { secretDigest } from '../../clients/client-secrets.ts';
@@ -196,7 +196,7 @@ function preRegisteredClient(
 
 /** Eight letters without vowels (RFC 8628 section 6.1). The pages are our own: `interactions/device.ts`. */
 function deviceFlow() {
-  const decided = (outcome: 'approved' | 'denied' | 'failed') => (ctx: KoaContextWithOIDC) => {
+  const leave = (ctx: KoaContextWithOIDC, outcome: DeviceOutcome) => {
     requestContext(ctx).deviceOutcome = outcome;
     ctx.body = '';
   };
@@ -205,9 +205,9 @@ function deviceFlow() {
     charset: 'base-20',
     mask: '****-****',
     deviceInfo: (ctx: KoaContextWithOIDC) => ({ address: requestContext(ctx).address }),
-    successSource: decided('approved'),
-    userCodeInputSource: (ctx: KoaContextWithOIDC, _form: string, _out: unknown, error?: Error) =>
-      decided(error?.name === 'AbortedError' ? 'denied' : 'failed')(ctx),
+    successSource: (ctx: KoaContextWithOIDC) => leave(ctx, 'approved'),
+    userCodeInputSource: (ctx: KoaContextWithOIDC, _form: string, out?: ErrorOut, error?: Error) =>
+      leave(ctx, error?.name === 'AbortedError' ? 'denied' : { error: out?.error ?? 'expired' }),
   };
 }
 

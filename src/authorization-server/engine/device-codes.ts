@@ -16,6 +16,7 @@ export type WaitingDevice = {
   };
   /** Seconds between two polls. Grows by 5 with each `slow_down` (section 3.5). */
   interval: number;
+  /** The last poll in time. */
   polledAt?: number;
   /** The grant of the person's approval. */
   decision?: 'denied' | { grantId: string };
@@ -62,7 +63,12 @@ export async function addDevice(
 ): Promise<boolean> {
   const left = Math.max(1, Math.ceil(payload.exp - now));
   if (!(await store.add(userCodeKey(payload.userCode), id, left))) return false;
-  const device: WaitingDevice = { payload, interval: POLL_INTERVAL_SECONDS };
+  const { scope, resource } = payload.params;
+  const params = { ...(scope === undefined ? {} : { scope }), resource };
+  const device: WaitingDevice = {
+    payload: { ...payload, params },
+    interval: POLL_INTERVAL_SECONDS,
+  };
   await store.set(deviceKey(id), device, left + KEPT_SECONDS);
   return true;
 }
@@ -86,15 +92,20 @@ export function isWaiting({ decision, payload }: WaitingDevice, now: number): bo
   return decision === undefined && now < payload.exp;
 }
 
-/** Counts a poll. False if the device has to slow down (section 3.5). */
+/**
+ * False if the device has to slow down (section 3.5). Polls that come too early are written only while the interval grows, so that they cost
+ * no writes in the end.
+ */
 export async function recordPoll(store: Store, id: string, now: number): Promise<boolean> {
   let isInTime = true;
   await store.update<WaitingDevice>(deviceKey(id), (device) => {
     if (!device) return KEEP;
     const { interval, polledAt = -Infinity } = device;
     isInTime = now - polledAt >= interval - POLL_TOLERANCE_SECONDS;
-    const slower = Math.min(interval + POLL_INTERVAL_SECONDS, MAX_INTERVAL_SECONDS);
-    const value = { ...device, polledAt: now, interval: isInTime ? interval : slower };
+    if (!isInTime && interval >= MAX_INTERVAL_SECONDS) return KEEP;
+    const value = isInTime
+      ? { ...device, polledAt: now }
+      : { ...device, interval: interval + POLL_INTERVAL_SECONDS };
     return { value, ttl: timeToLive(device, now) };
   });
   return isInTime;

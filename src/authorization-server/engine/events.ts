@@ -8,8 +8,9 @@ import type { UseRecorder } from '../../connectors/use-recorder.ts';
 import { wasExchanged } from '../../grants/grant-lifetime.ts';
 import type { Clients } from './clients.ts';
 import type { GrantModelOptions } from './grant-models.ts';
-import { grantedLevel } from '../../grants/grant-record.ts';
+import { grantedLevel, type GrantRecord } from '../../grants/grant-record.ts';
 import { auditMembers } from '../../connections/connections.ts';
+import { clientSubnet } from '../../http/client-subnet.ts';
 import { requestContext } from '../../http/request-context.ts';
 
 export type GrantEventOptions = AuditServices & {
@@ -42,7 +43,7 @@ export function grantEvents({
       await recordAudit(services, {
         event: 'consent_approved',
         ...auditMembers(grantId, record),
-        arguments: { level: grantedLevel(record), client: name, redirectHost },
+        arguments: { level: grantedLevel(record), client: name, redirectHost, ...deviceOf(record) },
         outcome: 'granted',
       });
     },
@@ -75,8 +76,16 @@ export function grantEvents({
   };
 }
 
+/** The network of the device that asked (RFC 8628), which may be another than the person's. */
+function deviceOf({ code }: GrantRecord): { network?: string } {
+  const info = code?.payload.deviceInfo as { address?: string } | undefined;
+  return info?.address === undefined ? {} : { network: clientSubnet(info.address) };
+}
+
 const REFUSALS = [
   'authorization.error',
+  'device_authorization.error',
+  'device_resume.error',
   'grant.error',
   'registration_create.error',
   'revocation.error',

@@ -220,7 +220,7 @@ function deviceCodeModel(options: GrantModelOptions, records: RequestGrants): Pa
         if (!isNew) throw temporarilyUnavailable(new Error('the user code is taken'));
         return;
       }
-      const { error, userCode: _code, params: _params, deviceInfo: _info, ...code } = payload;
+      const { error, userCode: _code, params: _params, ...code } = payload;
       // Other errors do not concern the device: the person may enter its code again.
       if (error !== undefined) {
         if (error === DENIED.error) await decideDevice(store, id, 'denied', now());
@@ -256,7 +256,8 @@ function deviceCodeModel(options: GrantModelOptions, records: RequestGrants): Pa
     },
     async consume(id) {
       const decision = (await findDevice(store, deviceIdOf(id)))?.decision;
-      if (decision === 'denied') return;
+      // After a denial, `find` has returned the error that the engine responds with.
+      if (decision === 'denied' || (decision && !(await records.load(decision.grantId)))) return;
       if (!decision) throw invalidGrant('the device code is unknown');
       await startRedemption(options, records, decision.grantId);
     },

@@ -7,7 +7,7 @@ import { findGrant } from '../../grants/grants.ts';
 import { grantedLevel } from '../../grants/grant-record.ts';
 import { readForm } from '../../http/body.ts';
 import { COOKIE, hostCookieName } from '../../http/cookies.ts';
-import { HttpError, tooManyRequests } from '../../http/errors.ts';
+import { HttpError, tooManyRequests, unavailable } from '../../http/errors.ts';
 import { requireNavigation } from '../../http/fetch-metadata.ts';
 import { createFormToken, requireFormToken } from '../../http/form-tokens.ts';
 import { limitRate } from '../../http/rate-limits.ts';
@@ -124,9 +124,9 @@ function recordDecision(context: InteractionContext): Koa.Middleware {
     await next();
     const decision = requestContext(ctx).deviceOutcome;
     if (decision === undefined) return;
-    if (decision === 'failed') {
-      if (!(await showResultOf(context, ctx, uid))) throw expired();
-      return;
+    if (typeof decision === 'object') {
+      if (await showResultOf(context, ctx, uid)) return;
+      throw failure(decision.error);
     }
     const found = decision === 'approved' && (await findGrant(store, grantIdOf(keys.forms, uid)));
     const level = found ? grantedLevel(found.value) : undefined;
@@ -135,6 +135,17 @@ function recordDecision(context: InteractionContext): Koa.Middleware {
   };
 }
 
-function expired(): HttpError {
-  return new HttpError(400, 'device_expired', 'the code of the device has expired or was used');
+/** Errors that have a page of their own. All others mean that the interaction, or the code, has ended. */
+function failure(error: string): HttpError {
+  switch (error) {
+    case 'temporarily_unavailable':
+      return unavailable(new Error('the decision about a device could not be stored'));
+    case 'server_error':
+      return new HttpError(500, 'server_error', 'the decision about a device failed');
+    case 'invalid_client':
+    case 'invalid_target':
+      return new HttpError(400, error, 'the app or the connect link has ended meanwhile');
+    default:
+      return new HttpError(400, 'device_expired', 'the code of the device has expired or was used');
+  }
 }

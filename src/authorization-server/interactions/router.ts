@@ -144,5 +144,7 @@ function showOutcomeIfFinished(context: InteractionContext): Koa.Middleware {
 }
 
 function isExpired(error: unknown): error is HttpError {
-  return error instanceof HttpError && error.code === 'expired';
+  return (
+    error instanceof HttpError && (error.code === 'expired' || error.code === 'device_expired')
+  );
 }
