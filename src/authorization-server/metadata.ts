@@ -1,6 +1,7 @@
 // Authorization server metadata (RFC 8414 section 2), built from the settings.
 import { DEVICE_CODE } from '../clients/clients.ts';
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
+import { ASSERTION_ALGORITHMS } from '../settings/key-set.ts';
 import { levelIds, type Levels, OFFLINE_ACCESS } from '../permission-levels.ts';
 
 /** Paths of the endpoints, also in the engine's configuration. */
@@ -19,7 +20,15 @@ export const DEVICE_PATH = '/device';
 
 export const METADATA_PATH = '/.well-known/oauth-authorization-server';
 
-export const CLIENT_AUTH_METHODS = ['none', 'client_secret_basic', 'client_secret_post'] as const;
+/** Clients that register themselves have no other methods. */
+export const REGISTERED_AUTH_METHODS = [
+  'none',
+  'client_secret_basic',
+  'client_secret_post',
+] as const;
+
+/** `private_key_jwt` (RFC 7523 section 2.2): clients of the settings, of metadata documents, and machines. */
+export const CLIENT_AUTH_METHODS = [...REGISTERED_AUTH_METHODS, 'private_key_jwt'] as const;
 
 /** RFC 6749 section 4.4. For machines. */
 export const CLIENT_CREDENTIALS = 'client_credentials';
@@ -80,7 +89,9 @@ export function authorizationServerMetadata(
     ...(acceptsAssertions ? { authorization_grant_profiles_supported: [ID_JAG_PROFILE] } : {}),
     code_challenge_methods_supported: ['S256'],
     token_endpoint_auth_methods_supported: [...CLIENT_AUTH_METHODS],
+    token_endpoint_auth_signing_alg_values_supported: [...ASSERTION_ALGORITHMS],
     revocation_endpoint_auth_methods_supported: [...CLIENT_AUTH_METHODS],
+    revocation_endpoint_auth_signing_alg_values_supported: [...ASSERTION_ALGORITHMS],
     dpop_signing_alg_values_supported: [...DPOP_ALGORITHMS],
     scopes_supported: [...levelIds(levels), OFFLINE_ACCESS],
     authorization_response_iss_parameter_supported: true,
@@ -95,5 +106,6 @@ function introspection(authUrl: string): Record<string, unknown> {
     introspection_endpoint_auth_methods_supported: CLIENT_AUTH_METHODS.filter(
       (method) => method !== 'none',
     ),
+    introspection_endpoint_auth_signing_alg_values_supported: [...ASSERTION_ALGORITHMS],
   };
 }

@@ -59,7 +59,8 @@ export async function traced<T>(
 }
 
 export type OutgoingRequest = {
-  peer: 'authorization-server' | 'identity-provider' | 'metadata-document' | 'upstream';
+  peer:
+    'authorization-server' | 'client-keys' | 'identity-provider' | 'metadata-document' | 'upstream';
   method: string;
   /** Its origin becomes an attribute. Left out if a client chose it. */
   url?: string;

@@ -140,21 +140,23 @@ export function checkClientIds(source: Source, file: Partial<SettingsFile>): Set
 
 /** Only a confidential, pre-registered client may present an assertion (ID-JAG). */
 export function checkTrustedIssuers(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
-  const withSecret = new Set(
-    file.clients?.preRegistered.flatMap(({ id, secret }) => (secret === undefined ? [] : [id])),
+  const confidential = new Set(
+    file.clients?.preRegistered.flatMap(({ id, secret, jwks, jwksUri }) =>
+      (secret ?? jwks ?? jwksUri) === undefined ? [] : [id],
+    ),
   );
   const issuers = file.authorization?.trustedIssuers ?? [];
   return issuers.flatMap(({ issuer, clients }, n) => {
     const path = ['authorization', 'trustedIssuers', n];
     const own = issueAt(source, [...path, 'issuer'], 'an identity provider, not Gatehouse itself');
     const unknown = clients.flatMap((id, index) =>
-      withSecret.has(id) ? [] : [issueAt(source, [...path, 'clients', index], KNOWN_CLIENT)],
+      confidential.has(id) ? [] : [issueAt(source, [...path, 'clients', index], KNOWN_CLIENT)],
     );
     return issuer === file.authUrl ? [own, ...unknown] : unknown;
   });
 }
 
-const KNOWN_CLIENT = 'the id of a client in clients.preRegistered that has a secret';
+const KNOWN_CLIENT = 'the id of a client in clients.preRegistered that has a secret or keys';
 
 /** Checks only the form. The authorization server decides which redirect URIs a document may have. */
 export function checkMetadataDocuments(

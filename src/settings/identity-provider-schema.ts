@@ -270,7 +270,7 @@ export const trustedIssuerSchema = z
       .array(z.string().min(1))
       .min(1)
       .describe(
-        'Clients that may present its assertions: ids from `clients.preRegistered` that have a secret.',
+        'Clients that may present its assertions: ids from `clients.preRegistered` that have a secret or keys.',
       ),
     tenant: z.string().min(1).optional().meta({
       description:

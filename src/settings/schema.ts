@@ -10,6 +10,7 @@ import {
 } from './identity-provider-schema.ts';
 import { limitsSchema } from './limits.ts';
 import { DEFAULT_KEY, MANAGEMENT_ROLES } from './management-roles.ts';
+import { isKeySetAddress, isPublicKeySet } from './key-set.ts';
 import { isRedirectUri, REDIRECT_URI } from './redirect-uri.ts';
 import { parseStoreAddress } from './addresses.ts';
 import {
@@ -215,15 +216,41 @@ const clientId = z
   .regex(/^[\w.-]{3,64}$/, '3 to 64 letters, digits, dots, dashes or underscores')
   .meta({ valueType: 'id' });
 
-const preRegisteredClient = z.strictObject({
-  id: clientId.describe('Client id.'),
-  name: z.string().min(1).max(80).describe('Name on the consent page.'),
-  redirectUris: z.array(redirectUri).min(1).describe('Redirect URIs.'),
-  secret: z.string().min(32).optional().meta({
-    description: 'Client secret, at least 32 characters.',
-    defaultText: 'none: a public client',
-  }),
-});
+const KEY_SET =
+  'a JSON Web Key Set with only public keys, one of them for ES256, EdDSA, RS256 or PS256: {keys: […]}';
+const KEY_SET_ADDRESS = 'an https address with a host name and without a port';
+
+const preRegisteredClient = z
+  .strictObject({
+    id: clientId.describe('Client id.'),
+    name: z.string().min(1).max(80).describe('Name on the consent page.'),
+    redirectUris: z.array(redirectUri).min(1).describe('Redirect URIs.'),
+    secret: z.string().min(32).optional().meta({
+      description: 'Client secret, at least 32 characters.',
+      defaultText: 'none: a public client',
+    }),
+    jwks: z
+      .record(z.string(), z.unknown(), KEY_SET)
+      .refine(isPublicKeySet, KEY_SET)
+      .optional()
+      .meta({
+        description:
+          'In place of `secret`: the client authenticates with `private_key_jwt` and one of these public keys, a JSON Web Key Set.',
+        valueType: 'object',
+        defaultText: 'none',
+      }),
+    jwksUri: z.string().refine(isKeySetAddress, KEY_SET_ADDRESS).optional().meta({
+      description:
+        'In place of `jwks`: the address of the set, https on a public host. It is fetched when the client first authenticates, hourly at least, and for an unknown key at most once a minute.',
+      valueType: 'https address',
+      defaultText: 'none',
+    }),
+  })
+  .refine(
+    ({ secret, jwks, jwksUri }) =>
+      [secret, jwks, jwksUri].filter((credential) => credential !== undefined).length <= 1,
+    'only one of secret, jwks, jwksUri',
+  );
 
 const introspectionClient = z.strictObject({
   id: clientId.describe('Client id.'),

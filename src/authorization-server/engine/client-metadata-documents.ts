@@ -117,7 +117,11 @@ async function findDocument(
 /** A failed fetch counts this many times, so that requests for made-up URLs soon reach the limit and leave the host to others. */
 const FAILURE_WEIGHT = 5;
 
-function addressQuota({ rateLimit }: DocumentOptions, address: string): FetchQuota {
+/** Of a client address that makes Gatehouse fetch something for the first time. */
+export function addressQuota(
+  { rateLimit }: Pick<DocumentOptions, 'rateLimit'>,
+  address: string,
+): FetchQuota {
   return {
     take: (host) => rateLimit.consume(address, host),
     chargeFailure: (host) => rateLimit.penalize(address, host, FAILURE_WEIGHT - 1),
@@ -179,7 +183,7 @@ function parse(text: string): Record<string, unknown> {
 }
 
 /** In seconds (RFC 9111 section 5.2.2.1). 0 without a max-age. */
-function maxAge(cacheControl = ''): number {
+export function maxAge(cacheControl = ''): number {
   const [, seconds] = /\bmax-age=(\d{1,8})\b/.exec(cacheControl) ?? [];
   return Number(seconds ?? 0);
 }

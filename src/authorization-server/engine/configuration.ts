@@ -10,6 +10,7 @@ import { type DeviceOutcome, requestContext } from '../../http/request-context.t
 import { CLIENT_AUTH_METHODS, DEVICE_PATH, ENDPOINTS, JWT_BEARER } from '../metadata.ts';
 import type { ClientMetadataDocuments } from './client-metadata-documents.ts';
 import { secretDigest } from '../../clients/client-secrets.ts';
+import { CLOCK_TOLERANCE_SECONDS, requireShortLived } from './client-keys.ts';
 import { ttlThatSetsValue } from './extensions.ts';
 import type { GrantModels } from './grant-models.ts';
 import { approvedGrantId, interactionPrompts } from './authorization-request.ts';
@@ -26,6 +27,7 @@ import type { Settings } from '../../settings/settings.ts';
 import { renderErrorPage } from './authorization-errors.ts';
 import type { CookieSignatures } from '../../keys/cookie-signatures.ts';
 import { SIGNING_ALGORITHM } from '../../keys/signing-keys.ts';
+import { ASSERTION_ALGORITHMS, publicKeys } from '../../settings/key-set.ts';
 
 export type ConfigurationOptions = {
   documents: ClientMetadataDocuments;
@@ -74,7 +76,12 @@ export function configuration(
       response_modes: ['query'],
     },
     clientAuthMethods: [...CLIENT_AUTH_METHODS],
-    enabledJWA: { dPoPSigningAlgValues: [...DPOP_ALGORITHMS] },
+    enabledJWA: {
+      dPoPSigningAlgValues: [...DPOP_ALGORITHMS],
+      clientAuthSigningAlgValues: [...ASSERTION_ALGORITHMS],
+    },
+    assertJwtClientAuthClaimsAndHeader: requireShortLived,
+    clockTolerance: CLOCK_TOLERANCE_SECONDS,
     responseTypes: ['code'],
     scopes: [...levelIds(settings.levels), OFFLINE_ACCESS],
     pkce: { required: () => true },
@@ -179,7 +186,7 @@ function cookieNames(isHttps: boolean) {
 }
 
 function preRegisteredClient(
-  { id, name, redirectUris, secret }: Settings['clients']['preRegistered'][number],
+  { id, name, redirectUris, secret, jwks, jwksUri }: Settings['clients']['preRegistered'][number],
   furtherGrantTypes: readonly string[],
 ) {
   return {
@@ -188,9 +195,23 @@ function preRegisteredClient(
     client_name: name,
     redirect_uris: redirectUris,
     application_type: 'native' as const,
-    token_endpoint_auth_method:
-      secret === undefined ? ('none' as const) : ('client_secret_basic' as const),
-    ...(secret === undefined ? {} : { client_secret: secretDigest(secret) }),
+    ...clientAuthentication({ secret, jwks, jwksUri }),
+  };
+}
+
+type Credentials = Pick<
+  Settings['clients']['preRegistered'][number],
+  'secret' | 'jwks' | 'jwksUri'
+>;
+
+function clientAuthentication({ secret, jwks, jwksUri }: Credentials) {
+  const byKey = { token_endpoint_auth_method: 'private_key_jwt' as const };
+  if (jwksUri !== undefined) return { ...byKey, jwks_uri: jwksUri };
+  if (jwks !== undefined) return { ...byKey, jwks: { keys: publicKeys(jwks) } };
+  if (secret === undefined) return { token_endpoint_auth_method: 'none' as const };
+  return {
+    token_endpoint_auth_method: 'client_secret_basic' as const,
+    client_secret: secretDigest(secret),
   };
 }
 

@@ -17,6 +17,7 @@ import { OFFLINE_ACCESS } from '../../permission-levels.ts';
 import type { Services } from '../../services.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { cachedReader } from '../../store/cached-reader.ts';
+import { ENDPOINTS } from '../metadata.ts';
 import { defaultResource } from './authorization-request.ts';
 import { createAdapter } from './adapter.ts';
 import {
@@ -27,6 +28,7 @@ import {
 } from './client-metadata-documents.ts';
 import { clientCredentialsGrantType } from './client-credentials.ts';
 import { type Clients, registeredClients } from './clients.ts';
+import { authenticationByKeys } from './client-keys.ts';
 import { configuration } from './configuration.ts';
 import { INTERNET, requireAddressGuard } from './guarded-fetch.ts';
 import { mapStoreErrors } from './errors.ts';
@@ -107,6 +109,14 @@ export async function openEngine(
     rateLimit: rateLimits.documents,
     now,
   });
+  const authenticateByKeys = authenticationByKeys({
+    issuer: settings.authUrl,
+    tokenEndpoint: settings.authUrl + ENDPOINTS.token,
+    network,
+    limits: { ...FETCH_LIMITS, ...documentFetching?.limits },
+    rateLimit: rateLimits.documents,
+    now,
+  });
   const addIdJag = idJagGrantType({ settings, services, policy, uses });
   const addClientCredentials = clientCredentialsGrantType({ settings, services, policy });
   const resources = resourceIndicators(policy, () => signingKeys.current().jwk.kid);
@@ -131,6 +141,7 @@ export async function openEngine(
     addClientCredentials(provider, resources.getResourceServerInfo);
     replaceParameters(provider);
     compareByDigest(provider, guardSecrets);
+    authenticateByKeys(provider);
     logRefusals(provider, logger);
     return { provider, middleware: compose(provider.middleware) as Koa.Middleware };
   };

@@ -10,6 +10,12 @@ export function invalidGrant(description: string, reason?: Reason): Error {
   return Object.assign(error, { error_description: description, ...(reason ? { reason } : {}) });
 }
 
+/** 401 (RFC 6749 section 5.2, RFC 7521 section 4.2.1). */
+export function invalidClientAuth(description: string, cause?: Error): Error {
+  const error = new errors.InvalidClientAuth(description);
+  return Object.assign(error, { error_description: description, ...(cause ? { cause } : {}) });
+}
+
 /** The reason of a refusal; undefined for any other error. */
 export function reasonIn(error: unknown): Reason | undefined {
   return error instanceof errors.OIDCProviderError && 'reason' in error

@@ -52,6 +52,7 @@ import {
   recordPoll,
   type WaitingDevice,
 } from './device-codes.ts';
+import { consumeAssertion } from './client-keys.ts';
 import { levelOfProof, presentedProof, proofReused, requireBoundKey } from './dpop.ts';
 import { invalidGrant, reasonIn, temporarilyUnavailable } from './errors.ts';
 import { comparedRedirectUri, presentedJwt } from './extensions.ts';
@@ -111,7 +112,7 @@ export function grantModels(options: GrantModelOptions): GrantModels {
       RefreshToken: refreshTokenModel(options, records),
       DeviceCode: deviceCodeModel(options, records),
       AccessToken: accessTokenModel(options, records),
-      ReplayDetection: usedProofModel(options, records),
+      ReplayDetection: replayModel(options, records),
     },
     createTokenValue(kind, grantId) {
       const record = records.seen(grantId)?.value;
@@ -354,15 +355,22 @@ async function completeRedemption(
 }
 
 /**
- * The engine's `ReplayDetection` model. Exactly one of concurrent requests with a proof passes. `find` returns nothing, so that the engine
- * always calls `upsert`. The engine's id depends on the client; ours is the same for every grant type.
+ * The engine's `ReplayDetection` model. Exactly one of concurrent requests with an assertion or a proof passes. `find` returns nothing, so that
+ * the engine always calls `upsert`: first for the assertion of the client, as the last step of its authentication, later for the DPoP proof. The
+ * engine's id of a proof depends on the client; ours is the same for every grant type.
  */
-function usedProofModel(options: GrantModelOptions, records: RequestGrants): Partial<Adapter> {
+function replayModel(options: GrantModelOptions, records: RequestGrants): Partial<Adapter> {
   return {
-    async upsert() {
-      const proof = await presentedProof(requireRequest());
-      if (!proof)
-        throw new Error('the engine used ReplayDetection for something other than a DPoP proof');
+    async upsert(_id, _payload, expiresIn = 0) {
+      const ctx = requireRequest();
+      const state = requestState(ctx);
+      if (ctx.oidc.client?.clientAuthMethod === 'private_key_jwt' && !state.assertionUsed) {
+        await consumeAssertion(options.store, ctx, expiresIn);
+        state.assertionUsed = true;
+        return;
+      }
+      const proof = await presentedProof(ctx);
+      if (!proof) throw new Error('the engine used ReplayDetection for something unknown');
       if (!(await consumeProof(options.store, proof))) throw proofReused();
       await completeRedemption(options, records, 'proof consumed');
     },
@@ -500,6 +508,7 @@ type RequestState = {
   /** The grant that was last read or written. */
   grant?: { id: string; found: FoundGrant | undefined };
   redemption?: Redemption;
+  assertionUsed?: true;
 };
 
 /** The redemption of a code. `lastHook`: the engine hook after which nothing can fail, so it writes. */

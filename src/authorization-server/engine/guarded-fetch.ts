@@ -1,4 +1,4 @@
-// Fetches a client ID metadata document from public addresses only (SSRF protection), with limits of size and time.
+// Fetches metadata documents and keys of clients from public addresses only (SSRF protection), with limits of size and time.
 import { Resolver } from 'node:dns/promises';
 import type { IncomingMessage } from 'node:http';
 import { get } from 'node:https';
@@ -40,23 +40,45 @@ export class AddressRefused extends DocumentRefused {}
 
 /** From name resolution to the last byte. */
 export const TIMEOUT_SECONDS = 2.5;
-const MAX_BYTES = 5 * 1024;
 const MAX_HEADER_BYTES = 8 * 1024;
 const JSON_TYPE = /^application\/([\w.+-]+\+)?json\s*(;|$)/i;
 
 export const INTERNET: Network = { resolve: resolveName, isAllowed: isPublicAddress, port: 443 };
 
+/** What is fetched, as errors and traces name it. */
+export type DocumentKind = {
+  name: string;
+  peer: 'metadata-document' | 'client-keys';
+  maxKb: number;
+};
+
+const METADATA_DOCUMENT: DocumentKind = {
+  name: 'metadata document',
+  peer: 'metadata-document',
+  maxKb: 5,
+};
+/** A set of RSA keys with certificates is larger than a metadata document. */
+export const KEY_SET: DocumentKind = { name: 'key set', peer: 'client-keys', maxKb: 32 };
+
 /** Throws DocumentUnreachable, DocumentRefused or AddressRefused. `url` is https, with a host name. */
-export function fetchDocument(url: string, network: Network): Promise<FetchedDocument> {
-  const outgoing = { peer: 'metadata-document', method: 'GET' } as const;
-  return tracedRequest(outgoing, () => fetchInTime(url, network));
+export function fetchDocument(
+  url: string,
+  network: Network,
+  kind = METADATA_DOCUMENT,
+): Promise<FetchedDocument> {
+  const outgoing = { peer: kind.peer, method: 'GET' } as const;
+  return tracedRequest(outgoing, () => fetchInTime(url, network, kind));
 }
 
-async function fetchInTime(url: string, network: Network): Promise<FetchedDocument> {
+async function fetchInTime(
+  url: string,
+  network: Network,
+  kind: DocumentKind,
+): Promise<FetchedDocument> {
   const signal = AbortSignal.timeout(TIMEOUT_SECONDS * 1000);
   try {
     const addresses = await allowedAddresses(new URL(url).hostname, network, signal);
-    return await readDocument(await open(url, addresses, network, signal));
+    return await readDocument(await open(url, addresses, network, signal), kind);
   } catch (error) {
     if (error instanceof DocumentRefused || error instanceof DocumentUnreachable) throw error;
     throw new DocumentUnreachable('the document cannot be reached', { cause: error });
@@ -114,24 +136,27 @@ function open(
   });
 }
 
-async function readDocument(response: IncomingMessage): Promise<FetchedDocument> {
+async function readDocument(
+  response: IncomingMessage,
+  { name, maxKb }: DocumentKind,
+): Promise<FetchedDocument> {
   try {
-    requireJson(response);
-    const tooLarge = () => new DocumentRefused('the metadata document is larger than 5 kB');
-    const bytes = await readBytes(response, MAX_BYTES, tooLarge);
+    requireJson(response, name);
+    const tooLarge = () => new DocumentRefused(`the ${name} is larger than ${maxKb} kB`);
+    const bytes = await readBytes(response, maxKb * 1024, tooLarge);
     return { text: bytes.toString('utf8'), cacheControl: response.headers['cache-control'] };
   } finally {
     response.destroy();
   }
 }
 
-function requireJson({ statusCode = 0, headers }: IncomingMessage): void {
+function requireJson({ statusCode = 0, headers }: IncomingMessage, name: string): void {
   if (statusCode === 429 || statusCode >= 500)
-    throw new DocumentUnreachable(`the host of the document returned status ${statusCode}`);
+    throw new DocumentUnreachable(`the host of the ${name} returned status ${statusCode}`);
   if (statusCode !== 200)
-    throw new DocumentRefused(`the host of the document returned status ${statusCode}`);
+    throw new DocumentRefused(`the host of the ${name} returned status ${statusCode}`);
   if (!JSON_TYPE.test(headers['content-type'] ?? ''))
-    throw new DocumentRefused('the metadata document is not JSON');
+    throw new DocumentRefused(`the ${name} is not JSON`);
 }
 
 /**

@@ -5,7 +5,14 @@ import { errors, type KoaContextWithOIDC } from 'oidc-provider';
 import { type App, isBlocked, listRules, UNNAMED } from '../../clients/rules.ts';
 import type { Store } from '../../store/store.ts';
 import { DEVICE_CODE } from '../../clients/clients.ts';
-import { CLIENT_AUTH_METHODS } from '../metadata.ts';
+import {
+  ASSERTION_ALGORITHMS,
+  isKeySetAddress,
+  KeySetRefused,
+  type PublicKey,
+  publicKeys,
+} from '../../settings/key-set.ts';
+import { REGISTERED_AUTH_METHODS } from '../metadata.ts';
 import { isAcceptedRedirect, type RedirectPolicy } from './redirect-uris.ts';
 
 /**
@@ -88,7 +95,11 @@ export type StoredMetadata = {
   software_id?: string;
   software_version?: string;
   dpop_bound_access_tokens?: true;
-};
+  token_endpoint_auth_signing_alg?: string;
+} & KeySource;
+
+/** Public keys of a metadata document, or where they are. */
+type KeySource = { jwks?: { keys: PublicKey[] }; jwks_uri?: string };
 
 /**
  * Returns the supported part of client metadata. `documentUrl` is set for a metadata document. Throws `invalid_redirect_uri` if no redirect
@@ -110,7 +121,9 @@ export function acceptedMetadata(
   return {
     client_name: cleanName(sent.client_name),
     redirect_uris: redirects,
-    token_endpoint_auth_method: documentUrl ? documentAuthMethod(sent) : registeredAuthMethod(sent),
+    ...(documentUrl
+      ? documentAuthentication(sent)
+      : { token_endpoint_auth_method: registeredAuthMethod(sent) }),
     grant_types: [
       ...(isDeviceOnly ? [] : ['authorization_code']),
       'refresh_token',
@@ -154,22 +167,77 @@ function acceptedRedirects(sent: unknown, policy: RedirectPolicy, documentUrl?: 
 /** RFC 7591 section 2: absent means client_secret_basic. */
 function registeredAuthMethod({ token_endpoint_auth_method: sent }: Metadata): string {
   if (sent === undefined || sent === null || sent === '') return 'client_secret_basic';
-  const method = CLIENT_AUTH_METHODS.find((supported) => supported === sent);
+  const method = REGISTERED_AUTH_METHODS.find((supported) => supported === sent);
   if (method) return method;
   throw new errors.InvalidClientMetadata(
     'token_endpoint_auth_method must be none, client_secret_basic or client_secret_post',
   );
 }
 
-/** A document cannot contain a secret. A document that asks for another method is accepted only if it also supports `none`. */
-function documentAuthMethod(sent: Metadata): string {
+type Authentication = Pick<
+  StoredMetadata,
+  'token_endpoint_auth_method' | 'token_endpoint_auth_signing_alg'
+> &
+  KeySource;
+
+/**
+ * A document cannot contain a secret. A client that supports `none` and also has keys may use either: the engine's method is then `none`, and
+ * `authenticateByKeys` changes it for requests with an assertion.
+ */
+function documentAuthentication(sent: Metadata): Authentication {
   const { token_endpoint_auth_method: method, token_endpoint_auth_methods_supported: methods } =
     sent;
-  const offered = Array.isArray(methods) ? methods : [];
-  if (method === undefined || method === null || method === 'none' || offered.includes('none'))
-    return 'none';
+  const offered: unknown[] = [method, methods].flat();
+  const hasKeys = offered.includes('private_key_jwt');
+  const isPublic = offered.includes('none') || ((method ?? undefined) === undefined && !hasKeys);
+  if (isPublic) return { token_endpoint_auth_method: 'none', ...(hasKeys ? usableKeys(sent) : {}) };
+  if (!hasKeys)
+    throw new errors.InvalidClientMetadata(
+      'token_endpoint_auth_method of a metadata document must be none or private_key_jwt',
+    );
+  return {
+    token_endpoint_auth_method: 'private_key_jwt',
+    ...keySource(sent),
+    ...signingAlgorithm(sent),
+  };
+}
+
+function usableKeys(sent: Metadata): KeySource {
+  try {
+    return keySource(sent);
+  } catch {
+    return {};
+  }
+}
+
+/** RFC 7591 section 2: `jwks` or `jwks_uri`, never both. */
+function keySource({ jwks: set, jwks_uri: address }: Metadata): KeySource {
+  const jwks = set ?? undefined;
+  const uri = address ?? undefined;
+  if ((jwks === undefined) === (uri === undefined))
+    throw new errors.InvalidClientMetadata(
+      'private_key_jwt requires either jwks or jwks_uri in the metadata document',
+    );
+  if (uri !== undefined) {
+    if (isKeySetAddress(uri)) return { jwks_uri: uri };
+    throw new errors.InvalidClientMetadata('jwks_uri must be an https address without a port');
+  }
+  try {
+    return { jwks: { keys: publicKeys(jwks) } };
+  } catch (error) {
+    if (error instanceof KeySetRefused) throw new errors.InvalidClientMetadata(error.message);
+    throw error;
+  }
+}
+
+function signingAlgorithm({ token_endpoint_auth_signing_alg: sent }: Metadata): {
+  token_endpoint_auth_signing_alg?: string;
+} {
+  if (sent === undefined || sent === null) return {};
+  const algorithm = ASSERTION_ALGORITHMS.find((supported) => supported === sent);
+  if (algorithm) return { token_endpoint_auth_signing_alg: algorithm };
   throw new errors.InvalidClientMetadata(
-    'token_endpoint_auth_method of a metadata document must be none',
+    `token_endpoint_auth_signing_alg must be one of ${ASSERTION_ALGORITHMS.join(', ')}`,
   );
 }
 

@@ -1,0 +1,212 @@
+// Clients that authenticate with a key: private_key_jwt (RFC 7523 section 2.2).
+import { decodeJwt, decodeProtectedHeader } from 'jose';
+import { type Client, type KoaContextWithOIDC, Provider } from 'oidc-provider';
+import type { RateLimit } from '../../http/rate-limits.ts';
+import { requestContext } from '../../http/request-context.ts';
+import { lruCache } from '../../lru-cache.ts';
+import {
+  ASSERTION_ALGORITHMS,
+  fits,
+  KeySetRefused,
+  type PublicKey,
+  publicKeys,
+} from '../../settings/key-set.ts';
+import type { Store } from '../../store/store.ts';
+import {
+  addressQuota,
+  type FetchLimits,
+  type FetchQuota,
+  limitFetches,
+  maxAge,
+  TooManyFetches,
+} from './client-metadata-documents.ts';
+import { invalidClientAuth, temporarilyUnavailable, tooManyAttempts } from './errors.ts';
+import {
+  DocumentRefused,
+  DocumentUnreachable,
+  fetchDocument,
+  KEY_SET,
+  type Network,
+} from './guarded-fetch.ts';
+
+/** How far ahead the `exp` of an assertion may be. */
+const MAX_ASSERTION_SECONDS = 300;
+/** How far the clocks of clients may differ from ours. The engine's `clockTolerance`. */
+export const CLOCK_TOLERANCE_SECONDS = 15;
+
+/**
+ * The engine's `assertJwtClientAuthClaimsAndHeader`, called after it has verified the signature, `iss`, `sub`, `exp`, `nbf`, `jti`, and that
+ * `aud` has one of `acceptedAudience`. Rejects an assertion that is also for somebody else, who could present it here, and one that is valid for
+ * long.
+ */
+export async function requireShortLived(
+  _ctx: unknown,
+  { aud, exp, jti }: Record<string, unknown>,
+): Promise<void> {
+  if (Array.isArray(aud) && aud.length !== 1)
+    throw invalidClientAuth('aud of the client assertion must name this server only');
+  if (typeof jti !== 'string') throw invalidClientAuth('jti of the client assertion must be text');
+  const latest = Date.now() / 1000 + MAX_ASSERTION_SECONDS + CLOCK_TOLERANCE_SECONDS;
+  if (typeof exp !== 'number' || exp > latest)
+    throw invalidClientAuth('exp of the client assertion must be at most five minutes ahead');
+}
+
+/**
+ * Marks the verified assertion of a request as used until it expires, `expiresIn` in seconds. Rejects with `invalid_client` for all but one
+ * request across all processes.
+ */
+export async function consumeAssertion(
+  store: Store,
+  { oidc: { params, client } }: KoaContextWithOIDC,
+  expiresIn: number,
+): Promise<void> {
+  const { jti } = decodeJwt(String(params?.client_assertion));
+  const key = `client-assertion:${client?.clientId}\n${jti}`;
+  if (await store.add(key, true, Math.max(1, Math.ceil(expiresIn) + 1))) return;
+  throw invalidClientAuth('the client assertion was used before: make one for each request');
+}
+
+export type ClientKeyOptions = {
+  network: Network;
+  limits: FetchLimits;
+  /** Limits how often an address causes the first fetch of keys of a metadata-document client. */
+  rateLimit: RateLimit;
+  now: () => number;
+};
+
+type Header = { alg?: unknown; kid?: unknown };
+
+type FetchedKeys = { keys: PublicKey[]; fetchedAt: number; freshUntil: number };
+
+/** Finds the keys at an address that are current enough for an assertion with this header. */
+export type ClientKeys = (url: string, header: Header, quota?: FetchQuota) => Promise<PublicKey[]>;
+
+const MAX_CACHED = 1000;
+const MIN_FRESH_SECONDS = 300;
+const MAX_FRESH_SECONDS = 3600;
+/** A set is fetched at most this often because a key is missing from it. */
+const REFETCH_SECONDS = 60;
+/** For how long known keys are used while their host is down. */
+const MAX_STALE_SECONDS = 86_400;
+
+/**
+ * Fetches and caches key sets. A set is fetched again when it is no longer fresh, and at most once a minute when it lacks the key of an
+ * assertion (or when an assertion names no key, because the wanted one may have been replaced). Rejects with the errors of `fetchDocument` and
+ * `limitFetches`, and with KeySetRefused.
+ */
+function clientKeys({ network, limits, now }: ClientKeyOptions): ClientKeys {
+  const cache = lruCache<FetchedKeys>(MAX_CACHED);
+  const fetchCurrent = limitFetches(
+    async (url) => {
+      const { text, cacheControl } = await fetchDocument(url, network, KEY_SET);
+      const keys = publicKeys(parse(text));
+      const freshFor = Math.min(
+        MAX_FRESH_SECONDS,
+        Math.max(MIN_FRESH_SECONDS, maxAge(cacheControl)),
+      );
+      cache.set(url, { keys, fetchedAt: now(), freshUntil: now() + freshFor });
+      return keys;
+    },
+    limits,
+    now,
+  );
+  return async (url, header, quota) => {
+    const cached = cache.get(url);
+    if (!cached) return fetchCurrent(url, quota);
+    const { keys, fetchedAt, freshUntil } = cached;
+    const isKnown = keys.some((key) => fits(key, header));
+    const isNamed = isKnown && header.kid !== undefined;
+    if (now() < (isNamed ? freshUntil : fetchedAt + REFETCH_SECONDS)) return keys;
+    return fetchCurrent(url).catch((error: unknown) => {
+      const isUsable = isKnown && now() - fetchedAt < MAX_STALE_SECONDS;
+      if (isUsable && error instanceof DocumentUnreachable) return keys;
+      throw error;
+    });
+  };
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new KeySetRefused('the key set is not JSON');
+  }
+}
+
+/** The engine's key store of one client. It fetches keys itself unless it is fresh. */
+type KeyStore = { clear: () => void; add: (key: PublicKey) => void; freshUntil?: number };
+type KeyClient = Pick<Client, 'clientId' | 'clientAuthMethod'> & {
+  tokenEndpointAuthMethod: string;
+  asymmetricKeyStore: KeyStore;
+  jwksUri?: string;
+  jwks?: unknown;
+};
+
+/**
+ * Returns a function that changes how a provider finds clients: for a request with a client assertion, the client comes with its keys. The
+ * engine would fetch `jwks_uri` itself, anew for each request of a metadata-document client, and would report every failure as the client's.
+ *
+ * - A failure of the host is 503 `temporarily_unavailable`, so that clients try again.
+ * - A metadata document that supports `none` and keys: an assertion is verified, not ignored.
+ * - `aud` of an assertion is the issuer or the token endpoint of the settings, whatever the address of the request.
+ *
+ * Test: authorization-server/client-keys.test.ts.
+ */
+export function authenticationByKeys(
+  options: ClientKeyOptions & { issuer: string; tokenEndpoint: string },
+): (provider: Provider) => void {
+  const findKeys = clientKeys(options);
+  const load = async (client: KeyClient, ctx: KoaContextWithOIDC): Promise<void> => {
+    const assertion = ctx.oidc.params?.client_assertion;
+    if (typeof assertion !== 'string') return;
+    const hasDocument = client.clientId.startsWith('https://');
+    const hasKeys = client.jwks !== undefined || client.jwksUri !== undefined;
+    if (hasDocument && hasKeys && client.clientAuthMethod === 'none')
+      client.tokenEndpointAuthMethod = 'private_key_jwt';
+    if (client.clientAuthMethod !== 'private_key_jwt' || client.jwksUri === undefined) return;
+    const header = headerOf(assertion);
+    // The engine refuses other algorithms, without keys.
+    if (!ASSERTION_ALGORITHMS.some((supported) => supported === header.alg)) return;
+    const quota = hasDocument ? addressQuota(options, requestContext(ctx).address) : undefined;
+    const keys = await findKeys(client.jwksUri, header, quota).catch((error: unknown) => {
+      throw toEngineError(error, ctx);
+    });
+    const { asymmetricKeyStore } = client;
+    asymmetricKeyStore.clear();
+    for (const key of keys) asymmetricKeyStore.add(key);
+    asymmetricKeyStore.freshUntil = Infinity;
+  };
+  return (provider) => {
+    const clients = provider.Client;
+    const find = clients.find.bind(clients);
+    clients.find = async (id) => {
+      const client = await find(id);
+      if (client && Provider.ctx) await load(client as unknown as KeyClient, Provider.ctx);
+      return client;
+    };
+    const { prototype } = (
+      provider as unknown as {
+        OIDCContext: { prototype: { clientJwtAuthExpectedAudience: () => Set<string> } };
+      }
+    ).OIDCContext;
+    prototype.clientJwtAuthExpectedAudience = () =>
+      new Set([options.issuer, options.tokenEndpoint]);
+  };
+}
+
+function headerOf(assertion: string): Header {
+  try {
+    return decodeProtectedHeader(assertion);
+  } catch {
+    return {};
+  }
+}
+
+function toEngineError(error: unknown, ctx: KoaContextWithOIDC): unknown {
+  if (error instanceof TooManyFetches && error.seconds !== undefined)
+    return tooManyAttempts(ctx, error.seconds);
+  if (error instanceof DocumentUnreachable) return temporarilyUnavailable(error);
+  if (error instanceof DocumentRefused || error instanceof KeySetRefused)
+    return invalidClientAuth(`jwks_uri of the client cannot be used: ${error.message}`, error);
+  return error;
+}
