@@ -100,12 +100,12 @@ export function authorizationServerMetadata(
   };
 }
 
+/** Resource servers have secrets. */
 function introspection(authUrl: string): Record<string, unknown> {
   return {
     introspection_endpoint: authUrl + ENDPOINTS.introspection,
-    introspection_endpoint_auth_methods_supported: CLIENT_AUTH_METHODS.filter(
+    introspection_endpoint_auth_methods_supported: REGISTERED_AUTH_METHODS.filter(
       (method) => method !== 'none',
     ),
-    introspection_endpoint_auth_signing_alg_values_supported: [...ASSERTION_ALGORITHMS],
   };
 }

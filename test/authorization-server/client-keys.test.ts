@@ -1,28 +1,24 @@
 // RFC 7523 section 2.2: clients that authenticate with private_key_jwt.
 import type { RequestListener } from 'node:http';
 import { expect } from 'chai';
-import { SignJWT } from 'jose';
-import { connect, type IssuedCode, obtainCode } from '../support/connection.ts';
-import { advanceClock } from '../support/clock.ts';
+import { type IssuedCode, obtainCode } from '../support/connection.ts';
 import {
   type AssertionKey,
   assertionParameters,
   createAssertion,
   generateAssertionKey,
 } from '../support/client-assertion.ts';
-import { createProof, generateProofKey, statusAndError } from '../support/dpop.ts';
+import { statusAndError } from '../support/dpop.ts';
 import { isAccepted } from '../support/mcp.ts';
 import {
   type Client,
   exchange,
   type Parameters,
   refresh,
-  register,
-  requestToken,
   type Server,
   type TokenResponse,
 } from '../support/oauth.ts';
-import { answerWith, hangUp, publish } from './metadata-documents/document-host.ts';
+import { answerWith, publish } from './metadata-documents/document-host.ts';
 import { usePublishing } from './metadata-documents/publishing.ts';
 
 const REFUSED = [401, 'invalid_client'];
@@ -30,7 +26,6 @@ const CALLBACK = 'https://reports.example.com/callback';
 const KEYS = 'https://keys.documents.example/keys';
 
 const key = await generateAssertionKey('ES256', 'first');
-const other = await generateAssertionKey('ES256', 'second');
 const inline = await Promise.all(
   ['EdDSA', 'RS256', 'PS256', 'ES256', 'ES256'].map((alg) => generateAssertionKey(alg)),
 );

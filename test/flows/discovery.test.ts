@@ -14,6 +14,9 @@ async function load(url: string, options: RequestInit = {}) {
   return { status: response.status, headers: response.headers, text };
 }
 
+const AUTH_METHODS = ['none', 'client_secret_basic', 'client_secret_post', 'private_key_jwt'];
+const ASSERTION_ALGORITHMS = ['ES256', 'EdDSA', 'Ed25519', 'RS256', 'PS256'];
+
 describe('Discovery documents', () => {
   const system = useSystem();
 
@@ -69,12 +72,10 @@ describe('Discovery documents', () => {
         'urn:ietf:params:oauth:grant-type:device_code',
       ],
       code_challenge_methods_supported: ['S256'],
-      token_endpoint_auth_methods_supported: ['none', 'client_secret_basic', 'client_secret_post'],
-      revocation_endpoint_auth_methods_supported: [
-        'none',
-        'client_secret_basic',
-        'client_secret_post',
-      ],
+      token_endpoint_auth_methods_supported: AUTH_METHODS,
+      token_endpoint_auth_signing_alg_values_supported: ASSERTION_ALGORITHMS,
+      revocation_endpoint_auth_methods_supported: AUTH_METHODS,
+      revocation_endpoint_auth_signing_alg_values_supported: ASSERTION_ALGORITHMS,
       dpop_signing_alg_values_supported: ['ES256', 'Ed25519', 'EdDSA'],
       scopes_supported: ['analytics', 'operations', 'admin', 'full', 'offline_access'],
       client_id_metadata_document_supported: true,

@@ -1,6 +1,6 @@
 // Clients that authenticate with a key: private_key_jwt (RFC 7523 section 2.2).
 import { decodeJwt, decodeProtectedHeader } from 'jose';
-import { type Client, type KoaContextWithOIDC, Provider } from 'oidc-provider';
+import type { KoaContextWithOIDC } from 'oidc-provider';
 import type { RateLimit } from '../../http/rate-limits.ts';
 import { requestContext } from '../../http/request-context.ts';
 import { lruCache } from '../../lru-cache.ts';
@@ -20,6 +20,7 @@ import {
   maxAge,
   TooManyFetches,
 } from './client-metadata-documents.ts';
+import { type KeyClient, useKeys } from './extensions.ts';
 import { invalidClientAuth, temporarilyUnavailable, tooManyAttempts } from './errors.ts';
 import {
   DocumentRefused,
@@ -133,30 +134,17 @@ function parse(text: string): unknown {
   }
 }
 
-/** The engine's key store of one client. It fetches keys itself unless it is fresh. */
-type KeyStore = { clear: () => void; add: (key: PublicKey) => void; freshUntil?: number };
-type KeyClient = Pick<Client, 'clientId' | 'clientAuthMethod'> & {
-  tokenEndpointAuthMethod: string;
-  asymmetricKeyStore: KeyStore;
-  jwksUri?: string;
-  jwks?: unknown;
-};
+export type KeyLoader = (client: KeyClient, ctx: KoaContextWithOIDC) => Promise<void>;
 
 /**
- * Returns a function that changes how a provider finds clients: for a request with a client assertion, the client comes with its keys. The
- * engine would fetch `jwks_uri` itself, anew for each request of a metadata-document client, and would report every failure as the client's.
+ * Returns a function that gives a client the keys that verify the assertion of a request, if it has one. A failure of their host is 503
+ * `temporarily_unavailable`, so that clients try again; keys that cannot be used are `invalid_client`.
  *
- * - A failure of the host is 503 `temporarily_unavailable`, so that clients try again.
- * - A metadata document that supports `none` and keys: an assertion is verified, not ignored.
- * - `aud` of an assertion is the issuer or the token endpoint of the settings, whatever the address of the request.
- *
- * Test: authorization-server/client-keys.test.ts.
+ * A metadata document may support `none` and keys. Its assertions are verified, not ignored.
  */
-export function authenticationByKeys(
-  options: ClientKeyOptions & { issuer: string; tokenEndpoint: string },
-): (provider: Provider) => void {
+export function keyLoader(options: ClientKeyOptions): KeyLoader {
   const findKeys = clientKeys(options);
-  const load = async (client: KeyClient, ctx: KoaContextWithOIDC): Promise<void> => {
+  return async (client, ctx) => {
     const assertion = ctx.oidc.params?.client_assertion;
     if (typeof assertion !== 'string') return;
     const hasDocument = client.clientId.startsWith('https://');
@@ -171,26 +159,7 @@ export function authenticationByKeys(
     const keys = await findKeys(client.jwksUri, header, quota).catch((error: unknown) => {
       throw toEngineError(error, ctx);
     });
-    const { asymmetricKeyStore } = client;
-    asymmetricKeyStore.clear();
-    for (const key of keys) asymmetricKeyStore.add(key);
-    asymmetricKeyStore.freshUntil = Infinity;
-  };
-  return (provider) => {
-    const clients = provider.Client;
-    const find = clients.find.bind(clients);
-    clients.find = async (id) => {
-      const client = await find(id);
-      if (client && Provider.ctx) await load(client as unknown as KeyClient, Provider.ctx);
-      return client;
-    };
-    const { prototype } = (
-      provider as unknown as {
-        OIDCContext: { prototype: { clientJwtAuthExpectedAudience: () => Set<string> } };
-      }
-    ).OIDCContext;
-    prototype.clientJwtAuthExpectedAudience = () =>
-      new Set([options.issuer, options.tokenEndpoint]);
+    useKeys(client, keys);
   };
 }
 

@@ -28,12 +28,12 @@ import {
 } from './client-metadata-documents.ts';
 import { clientCredentialsGrantType } from './client-credentials.ts';
 import { type Clients, registeredClients } from './clients.ts';
-import { authenticationByKeys } from './client-keys.ts';
+import { keyLoader } from './client-keys.ts';
 import { configuration } from './configuration.ts';
 import { INTERNET, requireAddressGuard } from './guarded-fetch.ts';
 import { mapStoreErrors } from './errors.ts';
 import { grantEvents, logRefusals } from './events.ts';
-import { compareByDigest, replaceParameters } from './extensions.ts';
+import { authenticateByKeys, compareByDigest, replaceParameters } from './extensions.ts';
 import { type AccessTokenClaims, type GrantModelOptions, grantModels } from './grant-models.ts';
 import { idJagGrantType } from './id-jag.ts';
 import { introspection } from './introspection.ts';
@@ -109,9 +109,7 @@ export async function openEngine(
     rateLimit: rateLimits.documents,
     now,
   });
-  const authenticateByKeys = authenticationByKeys({
-    issuer: settings.authUrl,
-    tokenEndpoint: settings.authUrl + ENDPOINTS.token,
+  const loadKeys = keyLoader({
     network,
     limits: { ...FETCH_LIMITS, ...documentFetching?.limits },
     rateLimit: rateLimits.documents,
@@ -141,7 +139,7 @@ export async function openEngine(
     addClientCredentials(provider, resources.getResourceServerInfo);
     replaceParameters(provider);
     compareByDigest(provider, guardSecrets);
-    authenticateByKeys(provider);
+    authenticateByKeys(provider, loadKeys, [settings.authUrl, settings.authUrl + ENDPOINTS.token]);
     logRefusals(provider, logger);
     return { provider, middleware: compose(provider.middleware) as Koa.Middleware };
   };

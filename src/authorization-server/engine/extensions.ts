@@ -1,5 +1,7 @@
 // Extensions for which the engine has no documented hook. The tests named here fail if the engine changes.
-import { Provider } from 'oidc-provider';
+import { type Client, Provider } from 'oidc-provider';
+import type { PublicKey } from '../../settings/key-set.ts';
+import type { KeyLoader } from './client-keys.ts';
 import { constantTimeEqual } from '../../constant-time.ts';
 import { requestContext } from '../../http/request-context.ts';
 import type { AttemptLimiter } from '../../http/failed-attempts.ts';
@@ -100,4 +102,46 @@ export function compareByDigest(provider: Provider, limiter: AttemptLimiter): vo
 
 function isSecret(digest: string, given: string): boolean {
   return constantTimeEqual(digest, secretDigest(given));
+}
+
+/** The engine's key store of one client. It fetches keys itself unless it is fresh. */
+type KeyStore = { clear: () => void; add: (key: PublicKey) => void; freshUntil?: number };
+
+/** What the engine's clients have besides what its types name. */
+export type KeyClient = Pick<Client, 'clientId' | 'clientAuthMethod'> & {
+  tokenEndpointAuthMethod: string;
+  asymmetricKeyStore: KeyStore;
+  jwksUri?: string;
+  jwks?: unknown;
+};
+
+/**
+ * Gives clients that authenticate with a key their keys when the engine finds them. It would fetch `jwks_uri` itself, anew for each request of
+ * a metadata-document client, and report every failure as the fault of the client. The audiences that it would accept depend on the address of
+ * the request; ours are fixed.
+ * Test: authorization-server/client-keys.test.ts.
+ */
+export function authenticateByKeys(
+  provider: Provider,
+  loadKeys: KeyLoader,
+  audiences: readonly string[],
+): void {
+  const clients = provider.Client;
+  const find = clients.find.bind(clients);
+  clients.find = async (id) => {
+    const client = await find(id);
+    if (client && Provider.ctx) await loadKeys(client as unknown as KeyClient, Provider.ctx);
+    return client;
+  };
+  type Prototype = { clientJwtAuthExpectedAudience: () => Set<string> };
+  const { prototype } = (provider as unknown as { OIDCContext: { prototype: Prototype } })
+    .OIDCContext;
+  prototype.clientJwtAuthExpectedAudience = () => new Set(audiences);
+}
+
+/** Replaces the keys of a client. */
+export function useKeys({ asymmetricKeyStore: store }: KeyClient, keys: PublicKey[]): void {
+  store.clear();
+  for (const key of keys) store.add(key);
+  store.freshUntil = Infinity;
 }
