@@ -139,48 +139,6 @@ const LIST_SAMPLES: Record<string, ListSample> = {
     ],
     { canBlock: true },
   ),
-  'console-audit': list(
-    'audit',
-    [
-      {
-        title: 'connector_created',
-        textKey: 'console.events.connector_created',
-        fields: [
-          { label: 'time', code: '2030-01-01T12:00:00.000Z' },
-          { label: 'outcome', code: 'done', textKey: 'console.outcomes.done' },
-          { label: 'by', code: 'Ikh5AnYxuNnXX_7k2joIiz_pE1R', name: 'ada@example.com' },
-        ],
-        actions: [],
-      },
-      {
-        title: 'refresh_replay',
-        textKey: 'console.events.refresh_replay',
-        fields: [
-          { label: 'time', code: '2030-01-01T12:00:00.000Z' },
-          { label: 'outcome', code: 'grant_ended', textKey: 'console.outcomes.grant_ended' },
-          { label: 'reason', code: 'refresh_replay', textKey: 'console.reasons.refresh_replay' },
-        ],
-        actions: [],
-      },
-      { title: 'unheard_of', textKey: 'console.events.unheard_of', fields: [], actions: [] },
-    ],
-    {
-      filters: [
-        {
-          name: 'since',
-          value: 'day',
-          choiceTexts: 'console.choices',
-          choices: ['hour', 'day', 'week'],
-        },
-        {
-          name: 'event',
-          value: 'unheard_of',
-          choiceTexts: 'console.events',
-          choices: ['connector_created', 'grant_vouched', 'unheard_of'],
-        },
-      ],
-    },
-  ),
   'console-accounts': list('accounts', [
     {
       title: 'Ada Lovelace',
@@ -306,22 +264,55 @@ const ENDED_CONNECTION: ConsoleConnection = {
   actions: [],
 };
 
-/** Of another version. */
-const UNKNOWN_EVENT = 'unheard_of';
+const NAMES_IN_EVENTS: ConsoleEvent['values'] = {
+  person: { tag: 'name', text: 'Grace Hopper', href: PERSON_PATH },
+  app: { tag: 'claim', text: 'Claude Code', href: '/console/clients/abc' },
+  connector: { tag: 'name', text: 'Club numbers', href: '/console/connectors/abc' },
+  program: { tag: 'name', text: 'Nightly report', href: '/console/tokens' },
+  token: { tag: 'name', text: 'Nightly report' },
+  tool: { tag: 'code', text: 'export_members' },
+  host: { tag: 'code', text: 'evil.example' },
+  caller: 'person',
+  effect: 'block',
+  reason: 'none',
+  outcome: 'done',
+};
+
+/** Fields and values as the audit log has them. */
+function sampleEvent(event: string, more: Partial<ConsoleEvent> = {}): ConsoleEvent {
+  return {
+    time: NOON,
+    event,
+    textKey: `console.sentences.${event}`,
+    by: { kind: 'key', text: 'ops' },
+    fields: [
+      { label: 'event', code: event },
+      { label: 'time', code: '2030-01-01T12:00:00.000Z' },
+      { label: 'by', code: PERSON, name: 'ada@example.com', href: PERSON_PATH },
+    ],
+    ...more,
+    values: { ...NAMES_IN_EVENTS, ...more.values },
+  };
+}
 
 const HISTORY: ConsoleEvent[] = [
-  {
-    time: NOON,
-    event: 'grant_ended',
-    textKey: 'console.events.grant_ended',
-    reason: {
-      code: 'revoked_by_administrator',
-      textKey: 'console.reasons.revoked_by_administrator',
-    },
-    by: 'ada@example.com',
-  },
-  { time: NOON, event: 'signed_in', textKey: 'console.events.signed_in' },
-  { time: NOON, event: UNKNOWN_EVENT, textKey: 'console.events.unheard_of' },
+  sampleEvent('grant_ended', {
+    by: { kind: 'person', text: 'Ada Lovelace', href: PERSON_PATH },
+    values: { reason: 'revoked_by_administrator' },
+    causeKey: 'console.causes.revoked_by_administrator',
+  }),
+  sampleEvent('grant_ended', { values: { reason: 'idle' }, causeKey: 'console.causes.idle' }),
+  sampleEvent('consent_approved', {
+    level: 'operations',
+    values: { app: { tag: 'claim', text: LONG }, person: 'deleted', connector: 'deleted' },
+  }),
+  sampleEvent('call', {
+    outcome: { label: 'outcome', code: 'refused', textKey: 'console.outcomes.refused' },
+    fields: [{ label: 'arguments', code: JSON.stringify({ bytes: 12, sha256: LONG }) }],
+  }),
+  sampleEvent('connector_created', { by: { kind: 'unnamed' } }),
+  // Of another version.
+  sampleEvent('unheard_of', { by: { kind: 'deleted' }, fields: [] }),
 ];
 
 const LINK = { name: '', href: '' };
@@ -345,6 +336,14 @@ const EVERY_FIELD = {
   href: '',
 };
 
+const EVERY_EVENT = sampleEvent('', {
+  by: { kind: 'person', text: '', href: '' },
+  level: '',
+  causeKey: '',
+  outcome: EVERY_FIELD,
+  fields: [EVERY_FIELD],
+});
+
 /** Every optional member of the layout, of list items and of what partials take. */
 export const CONSOLE_SHARED = {
   connections: [EVERY_CONNECTION],
@@ -356,6 +355,8 @@ export const CONSOLE_SHARED = {
   allConnections: '',
   console: layout('connectors', { done: 'created', problem: 'other' }),
   items: [{ ...ITEM, textKey: '', facts: [EVERY_FIELD], fields: [EVERY_FIELD] }],
+  events: [EVERY_EVENT],
+  history: [EVERY_EVENT],
   next: '',
   create: '',
   field: EVERY_FIELD,
@@ -442,6 +443,29 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     },
   },
   ...LIST_SAMPLES,
+  'console-audit': {
+    view: 'console/audit',
+    values: {
+      console: layout('audit'),
+      events: [sampleEvent('client_blocked'), ...HISTORY],
+      action: '/console/audit',
+      filters: [
+        {
+          name: 'since',
+          value: 'day',
+          choiceTexts: 'console.choices',
+          choices: ['hour', 'day', 'week'],
+        },
+        {
+          name: 'event',
+          value: 'unheard_of',
+          choiceTexts: 'console.events',
+          choices: ['connector_created', 'grant_vouched', 'unheard_of'],
+        },
+      ],
+      found: { count: 7, isAll: true },
+    },
+  },
   'console-person': {
     view: 'console/record',
     values: {

@@ -118,13 +118,25 @@ export type ConsoleReason = { code: string; textKey: string; advice?: string };
 /** The form posts `id` as `field`, and returns to the page `returnTo`. */
 export type ConsoleRecordAction = ConsoleAction & { field: 'id' | 'name'; returnTo?: string };
 
-/** An item of the audit log. `by` is who did it. */
+/** A name in a sentence. `tag` says whose it is, as in texts. `href` is the page of what it names. */
+export type ConsoleName = { tag: 'claim' | 'name' | 'code'; text: string; href?: string };
+
+/** An item of the audit log: a sentence, and everything recorded in `fields`. */
 export type ConsoleEvent = {
   time: number;
   event: string;
+  /** The key of the sentence. An event of another version may have none. */
   textKey: string;
-  reason?: ConsoleReason;
-  by?: string;
+  /** Who did it. The text of other kinds than `person` is below `console.managers`. */
+  by: { kind: 'person' | 'key' | 'deleted' | 'unnamed'; text?: string; href?: string };
+  /** What else the sentence names. `none` and `deleted` stand for a missing name. */
+  values: Record<string, ConsoleName | string>;
+  level?: string;
+  /** The key of why it happened, as the end of a sentence. */
+  causeKey?: string;
+  /** If the sentence does not say it. */
+  outcome?: ConsoleField;
+  fields: ConsoleField[];
 };
 
 /** The search of a list: a GET form. */
@@ -144,13 +156,18 @@ export type ConsoleSearch = {
 export type Instruction = { client: string; text: string };
 
 export type ConsoleValues = {
-  /** Clients, grants, accounts and the audit log, with the texts of the section. */
+  /** Clients, rules, grants and accounts, with the texts of the section. */
   'console/list': {
     console: ConsoleLayout;
     items: ConsoleItem[];
     next?: string;
     /** Shows a form that blocks apps. */
     canBlock?: boolean;
+  } & ConsoleSearch;
+  'console/audit': {
+    console: ConsoleLayout;
+    events: ConsoleEvent[];
+    next?: string;
   } & ConsoleSearch;
   'console/tokens': {
     console: ConsoleLayout;

@@ -4,10 +4,12 @@ import { requestContext } from '../http/request-context.ts';
 import { lruCache } from '../lru-cache.ts';
 import { FALLBACK_LANGUAGE, type MessageFiles, TAGS, titleKey } from './messages.ts';
 
-/** A part of a text; `tag` is one of `TAGS`. */
-export type Part = string | { tag: string; text: string };
+/** A part of a text that is set apart. `tag` is one of `TAGS`; `href` makes it a link. */
+export type MarkedPart = { tag: string; text: string; href?: string };
+export type Part = string | MarkedPart;
 
-export type MessageValues = Record<string, string | number>;
+/** A marked part as a value stays marked, and selects `other`. */
+export type MessageValues = Record<string, string | number | MarkedPart>;
 
 type Translate = (key: string, values?: MessageValues) => string;
 type TranslateMarked = (key: string, values?: MessageValues) => Part[];

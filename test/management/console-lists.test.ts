@@ -215,8 +215,12 @@ describe('the lists of the console', function () {
       expect(html)
         .to.include('<option value="hour" selected>')
         .and.include('>connector_created<')
-        .and.not.include('<span class="code scope">console_sign_in<');
-    const named = [...`${first.html}${second.html}`.matchAll(/<bdi>Made ([^<]+)</g)];
+        .and.not.include('>console_sign_in<');
+    const named = [
+      ...`${first.html}${second.html}`.matchAll(
+        /connector <a [^>]*><bdi class="name">Made ([^<]+)</g,
+      ),
+    ];
     const downwards = Array.from({ length: 55 }, (_, index) => String(55 - index));
     expect(named.map(([, name]) => name)).to.deep.equal(downwards);
   });
@@ -230,38 +234,8 @@ describe('the lists of the console', function () {
     expect((await open('/audit?since=week')).html).not.to.include('Of two weeks ago');
   });
 
-  it('the audit log says if nothing matches, and names the administrator', async () => {
+  it('the audit log says if nothing matches', async () => {
     expect((await open('/audit?event=code_replay')).html).to.include('Nothing of the kind');
-    expect((await open('/audit?since=hour&event=console_sign_in')).html).to.include('Done by');
-  });
-
-  it('audit items are translated to the language of the administrator, with the code beside the text', async () => {
-    await createConnector(system());
-    const { html } = await open('/audit?event=connector_created&ui_locales=de');
-    expect(html)
-      .to.match(/Ein Konnektor wurde erstellt\s*<span class="code scope">connector_created</)
-      .and.match(/<dd>Erledigt\s*<span class="code scope">done</)
-      .and.match(/<option value="connector_created" selected>Ein Konnektor wurde erstellt</)
-      .and.match(/<option value="token_minted">Ein Token wurde erstellt</);
-  });
-
-  it('audit items name known people and connectors beside their ids', async () => {
-    const { id } = await createConnector(system(), { name: 'Named in the log' });
-    const page = await open(`/connectors/${id}`);
-    const revoke = page.forms.find(({ action }) => action.pathname.endsWith('/revoke'));
-    if (!revoke) throw new Error('no form to revoke it');
-    const fields = revoke.controls.map(({ name, value }) => [name, value] as [string, string]);
-    await browser.post(page, revoke.action, new URLSearchParams(fields));
-    const by = String((await lastAudited('connector_revoked'))?.['by']);
-    const named = (name: string, code: string) =>
-      `<bdi>${name}</bdi> <bdi class="code scope">${code}</bdi>`;
-    expect((await open('/audit?event=connector_revoked')).html)
-      .to.include(named('ada@example.com', by))
-      .and.include(named('Named in the log', id));
-    await requestManagement(system(), 'POST', `/connectors/${id}/delete`);
-    expect((await open('/audit?event=connector_revoked')).html)
-      .to.include(`>${id}</bdi>`)
-      .and.not.include(named('Named in the log', id));
   });
 
   it('the health page shows which servers respond and the signing keys', async () => {

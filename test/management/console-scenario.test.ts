@@ -17,14 +17,13 @@ class Visitor {
 
   /** Clicks what has this visible name, within the smallest part of the page that also shows `beside`. */
   async click(role: 'link' | 'button', name: string, beside?: string): Promise<void> {
-    const target = this.#within(beside).getByRole(role, { name, exact: true });
-    await target.first().click();
+    await this.#find(this.#page.getByRole(role, { name, exact: true }), beside).click();
     this.steps += 1;
   }
 
   /** Opens the disclosure with this visible text. */
   async open(summary: string, beside?: string): Promise<void> {
-    await this.#within(beside).locator('summary', { hasText: summary }).first().click();
+    await this.#find(this.#page.locator('summary', { hasText: summary }), beside).click();
     this.steps += 1;
   }
 
@@ -38,8 +37,10 @@ class Visitor {
     return this.#page.locator('main').innerText();
   }
 
-  #within(text: string | undefined): Page | Locator {
-    return text === undefined ? this.#page : this.#page.locator('li, tr', { hasText: text }).last();
+  #find(target: Locator, beside: string | undefined): Locator {
+    if (beside === undefined) return target.first();
+    const parts = this.#page.locator('li, tr', { hasText: beside }).filter({ has: target });
+    return parts.last().locator(target).first();
   }
 }
 

@@ -97,6 +97,17 @@ describe('the messages', () => {
     expect(keys.filter((key) => !ENGLISH.has(key))).to.deep.equal([]);
   });
 
+  it('every event in the audit log has a sentence for the console in every language, and every reason a clause', () => {
+    const keys = [
+      ...auditEvents.map((event) => `console.sentences.${event}`),
+      ...Object.keys(REASONS).map((reason) => `console.causes.${reason}`),
+    ];
+    const missing = LANGUAGES.flatMap((language) =>
+      keys.filter((key) => !FILES.get(language)?.has(key)).map((key) => `${language}: ${key}`),
+    );
+    expect(missing).to.deep.equal([]);
+  });
+
   it('the console and the command line explain in the same words why a connection ended', () => {
     for (const [reason, words] of Object.entries(REASONS))
       expect(ENGLISH.get(`console.reasons.${reason}`)?.text, reason).to.equal(words);

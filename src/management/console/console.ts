@@ -8,6 +8,7 @@ import { requireNavigation } from '../../http/fetch-metadata.ts';
 import type { Pages } from '../../pages/pages.ts';
 import type { ManagementRole } from '../../settings/management-roles.ts';
 import { type ManagementContext, type ManagementHost, requireRole } from '../context.ts';
+import { auditPage } from './audit-page.ts';
 import { connectorPages } from './connector-pages.ts';
 import { CONSOLE_CALLBACK_PATH, CONSOLE_PATH } from './address.ts';
 import { accountManager, type ConsoleRoutes, type FormHandler, type Page } from './context.ts';
@@ -42,6 +43,7 @@ export function adminConsole(management: ManagementHost): Koa.Middleware {
   serverPages(routes);
   tokenPages(routes);
   listPages(routes);
+  auditPage(routes);
   recordPages(routes);
   healthPage(routes);
   routes.form('/sign-out', 'viewer', async ({ ctx }) => {

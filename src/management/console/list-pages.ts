@@ -1,22 +1,17 @@
-// The lists of clients, grants, accounts and audit items, with the actions of an administrator.
+// The lists of clients, grants and accounts, with the actions of an administrator.
 import { findAccount } from '../../accounts/accounts.ts';
-import { verifiedEmailOf } from '../../accounts/account.ts';
-import type { AuditItem } from '../../audit/audit.ts';
 import { CLIENT_STATES, findClient } from '../../clients/clients.ts';
 import { destinationsOf } from '../../clients/rules.ts';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { findConnector } from '../../connectors/connectors.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
-import { auditEvents } from '../../observability/labels.ts';
 import { levelIds } from '../../permission-levels.ts';
 import { includesRole, type ManagementRole } from '../../settings/management-roles.ts';
-import type { Store } from '../../store/store.ts';
 import { changeAccount, forgetAccount, listAccounts } from '../accounts.ts';
 import {
   ACCOUNT_STATES,
   accountsQuery,
-  auditQuery,
   blockBody,
   clientsQuery,
   grantsQuery,
@@ -31,7 +26,6 @@ import {
   personName,
 } from '../api/resources.ts';
 import { ROUTES } from '../api/routes.ts';
-import { searchAudit } from '../audit-log.ts';
 import { blockClients, listClientRules, removeClientRule } from '../client-rules.ts';
 import { allowClient, listClients, revokeClient } from '../clients.ts';
 import { listGrants, revokeGrant } from '../grants.ts';
@@ -44,7 +38,6 @@ import {
   codeField,
   cursorIn,
   dateFields,
-  idField,
   layout,
   levelField,
   type ListQuery,
@@ -57,9 +50,6 @@ import {
 } from './layout.ts';
 
 const PAGE_ITEMS = 50;
-const HOUR_SECONDS = 3600;
-const EVENTS = 'console.events';
-const OUTCOMES = 'console.outcomes';
 const REASONS = 'console.reasons';
 
 type Values = ViewValues['console/list'];
@@ -97,7 +87,6 @@ export function listPages(routes: ConsoleRoutes): void {
   });
   addList(routes, grants);
   addList(routes, accounts);
-  addList(routes, audit);
 }
 
 /** Adds the page, and a form for each action. */
@@ -353,7 +342,8 @@ function choiceFilter(query: Query, name: string, choices: readonly string[]) {
   return { name, value, choiceTexts: 'console.states', choices: [...choices] };
 }
 
-async function keptOwners(
+/** Returns the owners whose ids are in the query, with their names. */
+export async function keptOwners(
   { settings, services: { store } }: ManagementContext,
   { connector, account, client }: Query,
 ): Promise<Values['kept']> {
@@ -374,94 +364,4 @@ async function keptOwners(
 
 function accountAction(name: 'disable' | 'enable' | 'forget', id: string) {
   return { name, action: `${CONSOLE_PATH}/accounts/${name}`, id };
-}
-
-const PERIOD_SECONDS: Record<string, number> = {
-  hour: HOUR_SECONDS,
-  day: 24 * HOUR_SECONDS,
-  week: 7 * 24 * HOUR_SECONDS,
-};
-
-/** `names` maps the ids of people and connectors to their names. */
-type NamedAuditItem = AuditItem & { names: Map<string, string> };
-
-const audit: List<NamedAuditItem> = {
-  section: 'audit',
-  query: auditQuery,
-  filters: ({ since = '', event = '' }) => [
-    {
-      name: 'since',
-      value: since,
-      choiceTexts: 'console.choices',
-      choices: Object.keys(PERIOD_SECONDS),
-    },
-    { name: 'event', value: event, choiceTexts: EVENTS, choices: [...auditEvents] },
-  ],
-  read: async (management, { since = '', event, account, client, grant }, after) => {
-    const age = PERIOD_SECONDS[since];
-    const filter = {
-      limit: PAGE_ITEMS,
-      newestFirst: true,
-      after,
-      event: event || undefined,
-      account: account || undefined,
-      client: client || undefined,
-      grant: grant || undefined,
-      ...(age === undefined ? {} : { since: management.services.now() - age }),
-    };
-    const found = await searchAudit(management, filter);
-    const names = await findNames(management.services.store, found.items);
-    return { ...found, items: found.items.map((item) => ({ ...item, names })) };
-  },
-  item: (item) => ({
-    title: item.event,
-    textKey: `${EVENTS}.${item.event}`,
-    fields: [
-      codeField('time', item.time),
-      ...outcomeFields(item),
-      ...idFields(item),
-      ...(item.tool === undefined ? [] : [codeField('tool', item.tool)]),
-      ...(item.arguments === undefined
-        ? []
-        : [codeField('arguments', JSON.stringify(item.arguments))]),
-    ],
-    actions: [],
-  }),
-};
-
-function outcomeFields({ event, outcome, reason }: AuditItem) {
-  return [
-    ...(outcome === event ? [] : [translatedField('outcome', outcome, OUTCOMES)]),
-    ...(reason === undefined ? [] : [translatedField('reason', reason, REASONS)]),
-  ];
-}
-
-function idFields({ by, account, clientId, connector, grantId, names }: NamedAuditItem) {
-  const ids = { by, person: account, client: clientId, connector, grant: grantId };
-  return Object.entries(ids).flatMap(([label, id]) =>
-    id === undefined ? [] : [idField(label, id, names.get(accountIdIn(id)))],
-  );
-}
-
-/** Looks up each id once. */
-async function findNames(store: Store, items: readonly AuditItem[]): Promise<Map<string, string>> {
-  const people = new Set(items.flatMap(({ by, account }) => [by && accountIdIn(by), account]));
-  const connectors = new Set(items.map(({ connector }) => connector));
-  const found = await Promise.all([
-    ...[...people].map(async (id = '') => [id, await findPersonName(store, id)] as const),
-    ...[...connectors].map(
-      async (id = '') => [id, (await findConnector(store, id))?.name] as const,
-    ),
-  ]);
-  return new Map(found.flatMap(([id, name]) => (name === undefined ? [] : [[id, name] as const])));
-}
-
-/** Earlier items have the id alone in `by`. */
-function accountIdIn(id: string): string {
-  return id.replace(/^account:/, '');
-}
-
-async function findPersonName(store: Store, id: string): Promise<string | undefined> {
-  const account = await findAccount(store, id);
-  return account && (verifiedEmailOf(account) ?? account.name);
 }

@@ -1,11 +1,7 @@
 // The pages of one person, one app and one connection: what each is, why something does not work, what happened, and what can be done.
-import { findAccount } from '../../accounts/accounts.ts';
-import { verifiedEmailOf } from '../../accounts/account.ts';
-import type { AuditItem } from '../../audit/audit.ts';
 import { UNNAMED } from '../../clients/rules.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { includesRole, type ManagementRole } from '../../settings/management-roles.ts';
-import type { Store } from '../../store/store.ts';
 import { showAccount } from '../accounts.ts';
 import { blockBody } from '../api/requests.ts';
 import type { ClientResource } from '../api/resources.ts';
@@ -15,6 +11,7 @@ import { showClient } from '../clients.ts';
 import type { ManagementContext } from '../context.ts';
 import { showGrant } from '../grants.ts';
 import { CONSOLE_PATH, recordPath, type RecordSection } from './address.ts';
+import { describeAudit } from './audit-events.ts';
 import { connectionOf, connectionValues, reasonOf } from './connections.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { codeField, dateFields, epochSeconds, layout, textField } from './layout.ts';
@@ -202,37 +199,10 @@ function withoutReturn(offered: OfferedAction): OfferedAction {
 }
 
 async function readHistory(
-  { services }: ManagementContext,
+  management: ManagementContext,
   about: Pick<AuditFilter, 'account' | 'client' | 'grant'>,
 ): Promise<Values['history']> {
   const filter = { ...about, limit: HISTORY_ITEMS, newestFirst: true };
-  const { items } = await searchAudit({ services }, filter);
-  const names = new Map<string, Promise<string | undefined>>();
-  return Promise.all(
-    items.map(async ({ time, event, reason, by }) => {
-      const name = by === undefined ? undefined : await managerName(services.store, by, names);
-      return {
-        time: epochSeconds(time),
-        event,
-        textKey: `console.events.${event}`,
-        ...(reason === undefined ? {} : { reason: reasonOf(reason) }),
-        ...(name === undefined ? {} : { by: name }),
-      };
-    }),
-  );
-}
-
-/** The name of a person or a management key. Looks up each person once. */
-async function managerName(
-  store: Store,
-  by: NonNullable<AuditItem['by']>,
-  names: Map<string, Promise<string | undefined>>,
-): Promise<string> {
-  if (by.startsWith('key:')) return by.slice('key:'.length);
-  const id = by.replace(/^account:/, '');
-  const found =
-    names.get(id) ??
-    findAccount(store, id).then((account) => account && (verifiedEmailOf(account) ?? account.name));
-  names.set(id, found);
-  return (await found) || id;
+  const { items } = await searchAudit(management, filter);
+  return describeAudit(management, items);
 }

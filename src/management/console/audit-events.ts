@@ -1,0 +1,240 @@
+// Items of the audit log as sentences that name people, apps and connectors, each with a link to its page.
+import { ACCOUNT_ID, verifiedEmailOf } from '../../accounts/account.ts';
+import { findAccount } from '../../accounts/accounts.ts';
+import type { AuditItem } from '../../audit/audit.ts';
+import { findClient } from '../../clients/clients.ts';
+import { findConnector } from '../../connectors/connectors.ts';
+import { findMintedToken, mintedSubject } from '../../minted-tokens/minted-tokens.ts';
+import { isMachineSubject } from '../../grants/machine-subject.ts';
+import type { ViewValues } from '../../pages/pages.ts';
+import type { ManagementContext } from '../context.ts';
+import { CONSOLE_PATH, recordPath } from './address.ts';
+import { codeField, epochSeconds, idField, translatedField } from './layout.ts';
+
+export type ConsoleEvent = ViewValues['console/record']['history'][number];
+type Field = ConsoleEvent['fields'][number];
+type Name = Exclude<ConsoleEvent['values'][string], string>;
+
+/** Names by id. `detail` also identifies people with the same name: the verified e-mail address. */
+type Names = Map<string, { text: string; detail?: string; href?: string }>;
+type AllNames = Record<'people' | 'apps' | 'connectors' | 'tokens', Names>;
+
+/** Ended connections are kept for 30 days, so that all with a later event have a page. */
+const CONNECTION_PAGE_SECONDS = 29 * 86_400;
+const MINTED = mintedSubject('');
+const KEY = 'key:';
+
+/** Looks up each person, app, connector and token in the items once. */
+export async function describeAudit(
+  management: ManagementContext,
+  items: readonly AuditItem[],
+): Promise<ConsoleEvent[]> {
+  const names = await findNames(management, items);
+  const pagesSince = management.services.now() - CONNECTION_PAGE_SECONDS;
+  return items.map((item) => {
+    const details = detailsOf(item);
+    const { level } = details;
+    const said = saidOutcome(item);
+    return {
+      time: epochSeconds(item.time),
+      event: item.event,
+      textKey: `console.sentences.${sentenceOf(item)}`,
+      by: manager(item, names),
+      values: {
+        ...owners(item, names),
+        ...program(item, names),
+        tool: code(item.tool),
+        token: named(details.name),
+        host: code(details.host),
+        effect: details.effect ?? 'none',
+        reason: item.reason ?? 'none',
+        outcome: item.outcome,
+      },
+      ...(level === undefined ? {} : { level }),
+      ...(item.reason === undefined ? {} : { causeKey: `console.causes.${item.reason}` }),
+      ...(said ? {} : { outcome: translatedField('outcome', item.outcome, OUTCOMES) }),
+      fields: fieldsOf(item, names, pagesSince),
+    };
+  });
+}
+
+const OUTCOMES = 'console.outcomes';
+const REASONS = 'console.reasons';
+
+/** The sentence of each event says that it succeeded, and of these also that it was refused. */
+const SAID = ['allowed', 'denied', 'done', 'granted', 'grant_ended'];
+const SAID_REFUSALS = ['console_sign_in', 'signed_in', 'step_up_failed'];
+
+function saidOutcome({ event, outcome }: AuditItem): boolean {
+  return SAID.includes(outcome) || (outcome === 'refused' && SAID_REFUSALS.includes(event));
+}
+
+/** Sentences about the connection of a machine name no person. */
+function sentenceOf({ event, account }: AuditItem): string {
+  return event === 'grant_ended' && isMachineSubject(account ?? '') ? 'machine_ended' : event;
+}
+
+type Details = Partial<Record<'level' | 'name' | 'client' | 'host' | 'effect', string>>;
+
+/** The arguments that sentences use. Those of a call are what an app sent. */
+function detailsOf({ event, arguments: given }: AuditItem): Details {
+  if (event === 'call' || typeof given !== 'object' || given === null) return {};
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => typeof value === 'string'));
+}
+
+function owners(item: AuditItem, names: AllNames): ConsoleEvent['values'] {
+  const { account, clientId, connector } = item;
+  const { name, client = name } = detailsOf(item);
+  const app = link(names.apps.get(clientId ?? ''), 'claim');
+  const missing = item.event === 'call' && connector === undefined ? 'none' : 'deleted';
+  return {
+    person: link(names.people.get(account ?? ''), 'name') ?? 'deleted',
+    app: app ? { ...app, text: client ?? app.text } : named(client, 'claim', 'deleted'),
+    connector: link(names.connectors.get(connector ?? ''), 'name') ?? missing,
+  };
+}
+
+/** Who called a tool: an app for a person, or a program with a token or a client of its own. */
+function program({ account = '', clientId = '' }: AuditItem, names: AllNames) {
+  const own = names.tokens.get(account) ?? names.apps.get(clientId);
+  return {
+    caller: ACCOUNT_ID.test(account) ? 'person' : 'program',
+    program: link(own, 'name') ?? 'deleted',
+  };
+}
+
+/** Earlier items have the account id alone, or nothing for the key. */
+function manager({ by }: AuditItem, { people }: AllNames): ConsoleEvent['by'] {
+  if (by === undefined) return { kind: 'unnamed' };
+  if (by.startsWith(KEY)) return { kind: 'key', text: by.slice(KEY.length) };
+  const person = people.get(accountIdIn(by));
+  if (!person) return { kind: 'deleted' };
+  const { text, href } = person;
+  return { kind: 'person', text, ...(href === undefined ? {} : { href }) };
+}
+
+function link(found: ReturnType<Names['get']>, tag: Name['tag']): Name | undefined {
+  if (!found) return undefined;
+  const { text, href } = found;
+  return { tag, text, ...(href === undefined ? {} : { href }) };
+}
+
+function named(text: string | undefined, tag: Name['tag'] = 'name', missing = 'none') {
+  return text === undefined ? missing : { tag, text };
+}
+
+function code(text: string | undefined) {
+  return named(text, 'code');
+}
+
+function fieldsOf(item: AuditItem, names: AllNames, pagesSince: number): Field[] {
+  const { event, time, outcome, reason, tool, by, account, clientId, connector, grantId } = item;
+  const { people, apps, connectors, tokens } = names;
+  // A connection that was denied at once has no page.
+  const hasPage = epochSeconds(time) > pagesSince && event !== 'consent_denied';
+  const grant = hasPage && grantId !== undefined ? { href: recordPath('grants', grantId) } : {};
+  return [
+    codeField('event', event),
+    codeField('time', time),
+    ...(outcome === event ? [] : [translatedField('outcome', outcome, OUTCOMES)]),
+    ...(reason === undefined ? [] : [translatedField('reason', reason, REASONS)]),
+    ...namedField('by', by, people.get(accountIdIn(by ?? ''))),
+    ...(isAccount(account) ? namedField('person', account, people.get(account)) : []),
+    ...namedField('client', clientId, apps.get(clientId ?? '') ?? tokens.get(clientId ?? '')),
+    ...namedField('connector', connector, connectors.get(connector ?? '')),
+    ...(grantId === undefined ? [] : [{ ...codeField('grant', grantId), ...grant }]),
+    ...(tool === undefined ? [] : [codeField('tool', tool)]),
+    ...(item.arguments === undefined
+      ? []
+      : [codeField('arguments', JSON.stringify(item.arguments))]),
+  ];
+}
+
+function namedField(
+  label: string,
+  id: string | undefined,
+  found: ReturnType<Names['get']>,
+): Field[] {
+  if (id === undefined) return [];
+  const href = found?.href === undefined ? {} : { href: found.href };
+  return [{ ...idField(label, id, found?.detail ?? found?.text), ...href }];
+}
+
+async function findNames(
+  { settings, services: { store } }: ManagementContext,
+  items: readonly AuditItem[],
+): Promise<AllNames> {
+  const subjects = items.flatMap(({ account, by }) => [account, by && accountIdIn(by)]);
+  const recorded = new Map(items.flatMap(recordedApp));
+  const clients = items.map(({ clientId }) => clientId);
+  const [people, apps, connectors, tokens] = await Promise.all([
+    lookUp(subjects.filter(isAccount), async (id) => {
+      const account = await findAccount(store, id);
+      if (!account || account.forgottenAt !== undefined) return undefined;
+      const email = verifiedEmailOf(account);
+      const text = account.name || (email ?? id);
+      return { text, detail: email ?? text, href: recordPath('accounts', id) };
+    }),
+    lookUp(clients.filter(isClient), async (id) => {
+      const client = await findClient(store, id, settings.clients);
+      const text = recorded.get(id) ?? client?.name ?? (client && id);
+      if (text === undefined) return undefined;
+      return { text, ...(client ? { href: recordPath('clients', id) } : {}) };
+    }),
+    lookUp(
+      items.map(({ connector }) => connector),
+      async (id) => {
+        const connector = await findConnector(store, id);
+        return connector && { text: connector.name, href: recordPath('connectors', id) };
+      },
+    ),
+    lookUp(clients.filter(isMinted), async (subject) => {
+      const token = await findMintedToken(store, subject.slice(MINTED.length));
+      return token && { text: token.name, href: `${CONSOLE_PATH}/tokens` };
+    }),
+  ]);
+  return { people, apps, connectors: withRecorded(connectors, items), tokens };
+}
+
+async function lookUp(
+  ids: readonly (string | undefined)[],
+  find: (id: string) => Promise<ReturnType<Names['get']>>,
+): Promise<Names> {
+  const known = new Set(ids.flatMap((id) => (id ? [id] : [])));
+  const found = await Promise.all([...known].map(async (id) => [id, await find(id)] as const));
+  return new Map(found.flatMap(([id, name]) => (name ? [[id, name] as const] : [])));
+}
+
+/** The name that an app had when the item was recorded. */
+function recordedApp(item: AuditItem): [string, string][] {
+  const { client, name } = detailsOf(item);
+  const text = client ?? name;
+  return item.clientId === undefined || text === undefined ? [] : [[item.clientId, text]];
+}
+
+/** A deleted connector keeps its name in the items about it. */
+function withRecorded(connectors: Names, items: readonly AuditItem[]): Names {
+  const recorded = items.flatMap((item): [string, { text: string }][] => {
+    const { name } = detailsOf(item);
+    const isAbout = item.connector !== undefined && item.event.startsWith('connector_');
+    return isAbout && name !== undefined ? [[item.connector ?? '', { text: name }]] : [];
+  });
+  return new Map([...recorded, ...connectors]);
+}
+
+/** Earlier items have the id alone in `by`. */
+function accountIdIn(by: string): string {
+  return by.replace(/^account:/, '');
+}
+
+function isAccount(id: string | undefined): id is string {
+  return id !== undefined && ACCOUNT_ID.test(id);
+}
+
+function isMinted(id: string | undefined): id is string {
+  return id?.startsWith(MINTED) ?? false;
+}
+
+function isClient(id: string | undefined): boolean {
+  return id !== undefined && !isMinted(id);
+}

@@ -1,0 +1,151 @@
+import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { type AuditItem, recordAudit } from '../../src/audit/audit.ts';
+import { auditServices } from '../support/audit-services.ts';
+import { connect, REDIRECT_URI } from '../support/connection.ts';
+import { useConsole } from '../support/console.ts';
+import { unescapeHtml } from '../support/html-forms.ts';
+import { createConnector, listGrants, requestManagement } from '../support/management-api.ts';
+import { discover, register } from '../support/oauth.ts';
+import { openSystemStore } from '../support/system-store.ts';
+
+describe('the sentences of the audit log in the console', function () {
+  this.timeout(30_000);
+  const ADMINISTRATORS = [{ subject: 'ada' }];
+  const { system, signIn, open } = useConsole({
+    file: { management: { administrators: ADMINISTRATORS } },
+  });
+
+  async function connected(names: { app: string; connector: string }) {
+    const connector = await createConnector(system(), { name: names.connector });
+    const { server } = await discover(connector.link);
+    const { body } = await register(server, {
+      client_name: names.app,
+      redirect_uris: [REDIRECT_URI],
+      token_endpoint_auth_method: 'none',
+    });
+    const client = {
+      id: String(body.client_id),
+      method: 'none',
+      redirectUri: REDIRECT_URI,
+    } as const;
+    const { accessToken } = await connect(system(), connector, { person: 'grace', as: { client } });
+    return { connector, app: client.id, person: String(decodeJwt(accessToken).sub) };
+  }
+
+  async function openAs(path: string) {
+    const { browser } = await signIn();
+    return { browser, page: await open(browser, path) };
+  }
+
+  /** The sentences of a page without markup, the newest first. */
+  function sentencesIn(html: string): string[] {
+    return [...html.matchAll(/<p id="event-\d+">([^]*?)<\/p>/g)].map(([, text = '']) =>
+      unescapeHtml(text.replaceAll(/<[^>]+>/g, '')),
+    );
+  }
+
+  async function record(...items: Omit<AuditItem, 'time'>[]): Promise<void> {
+    const { store } = await openSystemStore(system());
+    try {
+      for (const item of items) await recordAudit(auditServices(store, Date.now() / 1000), item);
+    } finally {
+      await store.close();
+    }
+  }
+
+  it('an approval links the person, the app and the connector, and names the access', async () => {
+    const { connector, app, person } = await connected({ app: 'Claude', connector: 'Numbers' });
+    const { page } = await openAs(`/audit?event=consent_approved&client=${app}`);
+    expect(sentencesIn(page.html)).to.deep.equal([
+      'Grace Hopper approved Claude for Numbers at Totals and names',
+    ]);
+    for (const path of [`accounts/${person}`, `clients/${app}`, `connectors/${connector.id}`])
+      expect(page.html).to.include(`<a href="/console/${path}"><bdi class="`);
+    expect(page.html).to.match(/<time datetime="[^"]+" title="[^"]+">/);
+  });
+
+  it('the history of a connection says in one sentence each who ended it and why', async () => {
+    const { app } = await connected({ app: 'Cursor', connector: 'Reports' });
+    const { app: other, connector } = await connected({ app: 'Codex', connector: 'Revoked' });
+    const [grant] = (await listGrants(system(), { client: app })).items;
+    await requestManagement(system(), 'DELETE', `/grants/${String(grant?.id)}`);
+    await requestManagement(system(), 'DELETE', `/connectors/${connector.id}`);
+    await requestManagement(system(), 'POST', '/clients/revoke', { id: other });
+    const { page, browser } = await signIn(`/clients/${app}`);
+    expect(sentencesIn(page.html)[0]).to.equal(
+      'Key default ended Grace Hopper’s connection of Cursor to Reports',
+    );
+    expect(sentencesIn((await open(browser, '/audit')).html))
+      .to.include('Key default revoked the connector Revoked')
+      .and.include('Key default revoked Codex');
+  });
+
+  it('names with markup and bidirectional controls are shown as text', async () => {
+    const hostile = '<img src=x onerror=alert(1)>';
+    const { person } = await connected({ app: `"${hostile}\u202E`, connector: `${hostile}'` });
+    const { page } = await openAs(`/audit?account=${person}`);
+    expect(page.html)
+      .to.include('<bdi class="claim">&#34;&lt;img src=x')
+      .and.not.include('<img src=x')
+      .and.not.include('\u202E');
+    await record({
+      event: 'token_minted',
+      arguments: { name: hostile },
+      by: hostile,
+      outcome: 'done',
+    });
+    await record({ event: hostile, reason: hostile, outcome: hostile, tool: hostile });
+    const { page: all } = await openAs('/audit?since=hour');
+    expect(all.html).to.include('&lt;img').and.not.include('<img src=x');
+  });
+
+  it('deleted people, apps and connectors are said to be deleted', async () => {
+    const gone = { account: 'A'.repeat(27), clientId: 'gone'.repeat(8), connector: 'gone' };
+    await record({
+      event: 'refresh_replay',
+      ...gone,
+      outcome: 'grant_ended',
+      reason: 'refresh_replay',
+    });
+    const { page } = await openAs('/audit?event=refresh_replay');
+    expect(sentencesIn(page.html)).to.deep.equal([
+      'A deleted person’s connection of a deleted app to a deleted connector ended: its refresh token was used twice',
+    ]);
+  });
+
+  it('items of earlier versions, with the id alone or nothing in `by`, are readable', async () => {
+    const { person } = await connected({ app: 'Old', connector: 'Older' });
+    const item = { event: 'token_revoked', arguments: { name: 'Nightly' }, outcome: 'done' };
+    await record(item, { ...item, by: person }, { ...item, by: `account:${person}` });
+    await record({ ...item, by: 'key:ops' });
+    const { page } = await openAs('/audit?event=token_revoked');
+    expect(sentencesIn(page.html)).to.deep.equal([
+      'Key ops revoked the token Nightly',
+      'Grace Hopper revoked the token Nightly',
+      'Grace Hopper revoked the token Nightly',
+      'An administrator revoked the token Nightly',
+    ]);
+  });
+
+  it('a refused call says that it was refused, and its arguments are among the details', async () => {
+    const call = { event: 'call', tool: 'export_members', arguments: { month: 'May' } };
+    const program = { account: 'minted:0', clientId: 'minted:0' };
+    await record({ ...call, ...program, outcome: 'refused' });
+    const { page } = await openAs('/audit?event=call&ui_locales=de');
+    expect(sentencesIn(page.html)).to.deep.equal([
+      'Ein gelöschtes Token hat export_members aufgerufen',
+    ]);
+    const [, details = ''] = page.html.split('<details class="more">');
+    expect(page.html).to.match(/<\/time> · Verweigert/);
+    expect(details).to.include('{&#34;month&#34;:&#34;May&#34;}').and.include('>minted:0<');
+  });
+
+  it('the log of one person says whose it is, and keeps the person when it is filtered', async () => {
+    const { person } = await connected({ app: 'Kept', connector: 'Kept' });
+    const { page } = await openAs(`/audit?account=${person}&event=consent_approved`);
+    expect(page.html)
+      .to.include(`<input type="hidden" name="account" value="${person}">`)
+      .and.match(/Person: <bdi class="claim">Grace Hopper</);
+  });
+});
