@@ -111,7 +111,7 @@ describe('The device grant', () => {
     expect(again.status).to.equal(200);
   });
 
-  it('the consent page shows the code, the network and the time of the device, and warns about another network', async () => {
+  it('DEV-01 the consent page shows the code, the network and the time of the device, and warns about another network', async () => {
     const device = await ask();
     const page = await enter(device.user_code);
     const [, about = ''] = /id="redirect">([\s\S]*?)id="account"/.exec(page.html) ?? [];
@@ -135,7 +135,7 @@ describe('The device grant', () => {
     }
   });
 
-  it('an address with the code shows the code, and a signed-in person still has to confirm and to approve', async () => {
+  it('DEV-02 an address with the code shows the code, and a signed-in person still has to confirm and to approve', async () => {
     const { browser } = await approved();
     const device = await ask();
     const form = requirePage(await browser.visit(device.verification_uri_complete));
@@ -162,7 +162,7 @@ describe('The device grant', () => {
     expect(await errorOf(code)).to.equal('authorization_pending');
   });
 
-  it('a code expires after ten minutes, for the device and for the person', async () => {
+  it('DEV-04 a code expires after ten minutes, for the device and for the person', async () => {
     const device = await ask();
     const browser = newBrowser();
     const page = await enter(device.user_code, browser);
@@ -174,7 +174,7 @@ describe('The device grant', () => {
     expect((await enter(device.user_code)).html).to.contain('This code isn’t valid');
   });
 
-  it('a denial is final for the device and for its code', async () => {
+  it('DEV-05 a denial is final for the device and for its code', async () => {
     const device = await ask();
     const browser = newBrowser();
     const page = await enter(device.user_code, browser);
@@ -210,7 +210,7 @@ describe('The device grant', () => {
     expect((await poll(server, client, device.device_code)).status).to.equal(200);
   });
 
-  it('of two people who enter one code, the first decision counts', async () => {
+  it('DEV-05 of two people who enter one code, the first decision counts', async () => {
     const device = await ask();
     const [first, second] = [newBrowser(), newBrowser()];
     const pages = [await enter(device.user_code, first), await enter(device.user_code, second)];
@@ -220,7 +220,7 @@ describe('The device grant', () => {
     expect(await errorOf(device.device_code)).to.equal('access_denied');
   });
 
-  it('a request with another client, resource or key is refused and consumes nothing', async () => {
+  it('DEV-06 a request with another client, resource or key is refused and consumes nothing', async () => {
     const { device_code: code } = await approved();
     const other = await createConnector(system());
     expect(await errorOf(code, {}, await registered())).to.equal('invalid_grant');
@@ -230,7 +230,7 @@ describe('The device grant', () => {
     expect([status, body.scope]).to.deep.equal([200, 'operations offline_access']);
   });
 
-  it('a device code works once: a second use ends the connection', async () => {
+  it('DEV-04 a device code works once: a second use ends the connection', async () => {
     const { device_code: code } = await approved();
     const both = await Promise.all([poll(server, client, code), poll(server, client, code)]);
     expect(both.map(({ status }) => status).sort()).to.deep.equal([200, 400]);
@@ -294,7 +294,7 @@ describe('The device grant', () => {
     expect((await ask({ scope: 'a '.repeat(600) })).error).to.equal('invalid_scope');
   });
 
-  it('five wrong codes a minute block an address, also for a correct code, and no other address', async () => {
+  it('DEV-03 five wrong codes a minute block an address, also for a correct code, and no other address', async () => {
     const device = await ask();
     const browser = newBrowser();
     for (let n = 0; n < 5; n += 1)
@@ -305,7 +305,7 @@ describe('The device grant', () => {
     expect(isConsentPage(await enter(device.user_code, browser))).to.equal(true);
   });
 
-  it('concurrent guesses do not exceed the limit', async () => {
+  it('DEV-03 concurrent guesses do not exceed the limit', async () => {
     const browser = newBrowser();
     const form = requirePage(await browser.visit(`${system().auth}/device`));
     const guesses = Array.from({ length: 12 }, () =>
@@ -315,7 +315,7 @@ describe('The device grant', () => {
     expect(statuses.filter((status) => status === 400)).to.have.length(5);
   });
 
-  it('the form is refused from another site, and without the cookie of its browser', async () => {
+  it('DEV-07 the form is refused from another site, and without the cookie of its browser', async () => {
     const { user_code: code } = await ask();
     const browser = newBrowser();
     const form = requirePage(await browser.visit(`${system().auth}/device`));
@@ -342,7 +342,7 @@ describe('The device grant', () => {
     expect((await refresh(server, client, body.refresh_token)).status).to.equal(400);
   });
 
-  it('a blocked app gets no consent, and its waiting device no tokens', async () => {
+  it('DEV-08 a blocked app gets no consent, and its waiting device no tokens', async () => {
     const app = await registered({ client_name: 'Evil terminal' });
     const device = await ask({}, app);
     await requestManagement(system(), 'POST', '/client-rules', { name: 'Evil terminal' });
@@ -352,7 +352,7 @@ describe('The device grant', () => {
     expect(await errorOf(device.device_code, {}, app)).to.equal('authorization_pending');
   });
 
-  it('a used-up connect link admits no device', async () => {
+  it('DEV-08 a used-up connect link admits no device', async () => {
     const single = await createConnector(system(), { maxUses: 1 });
     const tokens = [];
     for (const person of ['ada', 'grace'] as const) {
