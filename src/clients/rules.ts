@@ -24,7 +24,7 @@ export type App = {
   id?: string;
   name?: string;
   redirectUris: readonly string[];
-  usesDevice?: boolean;
+  usesDevice?: boolean | undefined;
 };
 
 /** The stored name of an app that states none. */

@@ -86,13 +86,15 @@ export function grantResource(connection: Connection): GrantResource {
 }
 
 export function clientResource(client: Client): ClientResource {
-  const { id, kind, state, name, redirectUris, lastUsedAt, revokedAt, waitingSince } = client;
+  const { id, kind, state, name, redirectUris, usesDevice, lastUsedAt, revokedAt, waitingSince } =
+    client;
   return {
     id,
     kind,
     state,
     name,
     redirectUris,
+    ...(usesDevice ? { usesDevice } : {}),
     lastUsedAt: optionalSecond(lastUsedAt),
     revokedAt: optionalSecond(revokedAt),
     waitingSince: optionalSecond(waitingSince),

@@ -121,6 +121,10 @@ export const clientSchema = z
       .describe('`waiting` for an administrator to allow it; `blocked` by a rule.'),
     name: z.string().optional(),
     redirectUris: z.array(z.string()),
+    usesDevice: z
+      .literal(true)
+      .optional()
+      .describe('It may also connect devices without a browser (RFC 8628).'),
     lastUsedAt: time.optional(),
     revokedAt: time.optional().describe('The client is refused from then on until it is allowed.'),
     waitingSince: time

@@ -174,7 +174,7 @@ function listText({ items }: { items: ClientResource[] }, state?: ClientState): 
     client.kind,
     client.lastUsedAt ? minute(client.lastUsedAt) : '-',
     client.waitingSince ? `${client.state} since ${minute(client.waitingSince)}` : client.state,
-    hostsText(client.redirectUris),
+    hostsText(client),
   ]);
   return table(['ID', 'NAME', 'KIND', 'LAST USED', 'STATE', 'REDIRECT HOSTS'], rows);
 }
@@ -197,13 +197,14 @@ function revokedText({ id, name, endedGrants }: RevokedClientResource): string {
   gatehouse client allow ${quoted(id)}`;
 }
 
-function allowedText({ id, name, kind, redirectUris }: ClientResource, app?: true): string {
-  const hosts = hostsText(redirectUris);
+function allowedText(client: ClientResource, app?: true): string {
+  const { id, name, kind } = client;
+  const hosts = hostsText(client);
   const rule = `\nEach app that registers with the name ${quoted(name ?? id)} and no other redirect hosts is allowed too.`;
   return `Allowed ${plain(name ?? id)} (${plain(id)}) with the redirect hosts ${plain(hosts)}. People can connect it. Earlier grants are not restored.${app && kind === 'self-registered' ? rule : ''}`;
 }
 
 /** All of them: the last one may be the one that matters. */
-function hostsText(redirectUris: string[]): string {
-  return destinationsOf({ redirectUris }).join(', ') || '-';
+function hostsText({ redirectUris, usesDevice }: ClientResource): string {
+  return destinationsOf({ redirectUris, usesDevice }).join(', ') || '-';
 }

@@ -95,7 +95,7 @@ function detailsText(grant: GrantResource): string {
     id: grant.id,
     state: grant.state,
     client: `${grant.clientName} (${grant.clientId})`,
-    'redirect host': grant.redirectHost,
+    'redirect host': grant.redirectHost || '-',
     person: `${personName(grant)} (${grant.account})`,
     connector: `${grant.connectorName ?? 'unknown'} (${grant.connector})`,
     level: grant.level ?? '-',

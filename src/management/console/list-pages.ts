@@ -150,7 +150,17 @@ const clients: List<ClientResource> = {
     });
     return { ...found, items: lastWaitingFirst(found.items) };
   },
-  item: ({ id, name, state, kind, redirectUris, lastUsedAt, revokedAt, waitingSince }) => ({
+  item: ({
+    id,
+    name,
+    state,
+    kind,
+    redirectUris,
+    usesDevice,
+    lastUsedAt,
+    revokedAt,
+    waitingSince,
+  }) => ({
     title: name ?? id,
     href: recordPath('clients', id),
     state,
@@ -165,13 +175,14 @@ const clients: List<ClientResource> = {
       codeField('id', id),
       // All of them: an administrator must see what is allowed. An app cannot register more than 20.
       ...redirectUris.map((uri) => codeField('redirect', uri)),
+      ...(usesDevice ? [codeField('redirect', 'device')] : []),
     ],
     actions: clientActions(state, kind).map((action) => ({
       name: CLIENT_ACTIONS[action],
       action: `${CONSOLE_PATH}/clients/${action}`,
       id,
       ...(action === 'allow-app'
-        ? { rule: { name: name ?? id, destinations: destinationsOf({ redirectUris }) } }
+        ? { rule: { name: name ?? id, destinations: destinationsOf({ redirectUris, usesDevice }) } }
         : {}),
     })),
   }),
@@ -268,7 +279,7 @@ const grants: List<GrantResource> = {
     ],
     fields: [
       ...dateFields('since', grant.createdAt),
-      codeField('redirect', grant.redirectHost),
+      ...(grant.redirectHost ? [codeField('redirect', grant.redirectHost)] : []),
       codeField('id', grant.id),
     ],
     actions:

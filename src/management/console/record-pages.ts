@@ -102,7 +102,7 @@ const CLIENT_MEANINGS: Record<ClientResource['state'], string> = {
 
 async function clientValues(context: ConsoleContext, id: string): Promise<RecordValues> {
   const client = await showClient(context.management, id);
-  const { name, kind, state, redirectUris, lastUsedAt, revokedAt } = client;
+  const { name, kind, state, redirectUris, usesDevice, lastUsedAt, revokedAt } = client;
   return {
     title: name ?? id,
     state,
@@ -113,6 +113,7 @@ async function clientValues(context: ConsoleContext, id: string): Promise<Record
       { label: 'kind', code: kind, textKey: `console.appKinds.${kind}` },
       ...(kind === 'metadata-document' ? [codeField('host', new URL(id).host)] : []),
       ...redirectUris.map((uri) => codeField('redirect', uri)),
+      ...(usesDevice ? [codeField('redirect', 'device')] : []),
       ...dateFields('lastUsed', lastUsedAt),
       codeField('id', id),
     ],
@@ -121,12 +122,13 @@ async function clientValues(context: ConsoleContext, id: string): Promise<Record
   };
 }
 
-function changesOf({ id, kind, state, redirectUris }: ClientResource): OfferedAction[] {
+function changesOf({ id, kind, state, redirectUris, usesDevice }: ClientResource): OfferedAction[] {
   return clientActions(state, kind).map((path) => {
     const { role } = path === 'revoke' ? ROUTES.revokeClient : ROUTES.allowClient;
     const offered = action('clients', path, id, role, CLIENT_ACTIONS[path]);
     // A client whose registration has expired is known only while it is revoked.
-    return redirectUris.length === 0 ? withoutReturn(offered) : offered;
+    const isForgotten = redirectUris.length === 0 && !usesDevice;
+    return isForgotten ? withoutReturn(offered) : offered;
   });
 }
 
@@ -164,7 +166,7 @@ async function connectionPageValues(context: ConsoleContext, id: string): Promis
     ...(connection.endedAt === undefined ? {} : { stateSince: connection.endedAt }),
     fields: [
       ...dateFields('expires', grant.expiresAt),
-      codeField('redirect', grant.redirectHost),
+      ...(grant.redirectHost ? [codeField('redirect', grant.redirectHost)] : []),
       codeField('id', id),
     ],
     connections: [connection],
