@@ -360,6 +360,7 @@ export const CONSOLE_SHARED = {
   next: '',
   create: '',
   field: EVERY_FIELD,
+  owner: '',
   ...SEARCH,
   kept: [{ name: '', value: '', text: '' }],
   found: { count: 0, isAll: true },

@@ -90,7 +90,7 @@ const NONE = {
  * only the rules of `LABELS` read. A sentence may have its marked words in any order.
  */
 const outlinesOf = (pages: string[]) => `(() => {
-  const isWords = (name) => ['alt', 'title', 'placeholder', 'aria-label', 'data-copy', 'data-copied'].includes(name);
+  const isWords = (name) => ['alt', 'title', 'placeholder', 'aria-label', 'data-copy', 'data-copied', 'data-copied-text'].includes(name);
   const hasWords = (text) => text.trim() !== '';
   const outline = (element) => {
     const attributes = [...element.attributes].map(({ name, value }) =>

@@ -1,4 +1,4 @@
-// Adds a button that copies to each text marked with `data-copied-text`. The layout of the console has the texts of the button.
+// Adds a button that copies to each text marked with `data-copied-text`, which is the name of the button. The layout of the console has its texts.
 const texts = document.querySelector('[data-copy]')?.dataset;
 const marked = document.querySelectorAll('[data-copied-text]');
 const SHOWN_MS = 2000;
@@ -8,13 +8,17 @@ for (const source of navigator.clipboard && texts ? marked : []) {
   const button = document.createElement('button');
   button.type = 'button';
   button.className = 'copy';
+  const name = source.dataset.copiedText || texts.copy;
   button.textContent = texts.copy;
+  button.setAttribute('aria-label', name);
   button.setAttribute('aria-live', 'polite');
   button.addEventListener('click', async () => {
     await navigator.clipboard.writeText(source.textContent);
     button.textContent = texts.copied;
+    button.setAttribute('aria-label', texts.copied);
     setTimeout(() => {
       button.textContent = texts.copy;
+      button.setAttribute('aria-label', name);
     }, SHOWN_MS);
   });
   // A sample is selected as a whole by a click: the button stays outside.
