@@ -1,6 +1,7 @@
 // The device grant (RFC 8628): the device, its code, and the person who enters it.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
+import { submitAccountForm } from '../support/account-page.ts';
 import {
   type Browser,
   isConsentPage,
@@ -338,7 +339,7 @@ describe('The device grant', () => {
     expect(item?.arguments).to.include({ client: 'Terminal', network: DEVICE_ADDRESS });
     const account = requirePage(await browser.visit(`${system().auth}/account`));
     expect(account.html).to.contain('Terminal').and.not.to.contain('<bdi></bdi>');
-    await browser.submit(account, { decision: 'disconnect', grant: String(id) });
+    await submitAccountForm(browser, account, { decision: 'disconnect', grant: String(id) });
     expect((await refresh(server, client, body.refresh_token)).status).to.equal(400);
   });
 
