@@ -1,32 +1,49 @@
-// Chromium. All test files of a process share one, because its start takes longer than most tests.
+// Chromium. All test files of a run share one, because its start takes longer than most tests.
 import type { Context, Suite } from 'mocha';
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import {
+  type Browser,
+  type BrowserContext,
+  type BrowserServer,
+  chromium,
+  type Page,
+} from 'playwright-core';
 import type { CookieJar } from './cookie-jar.ts';
 import { CHROMIUM, requireProgram } from './programs.ts';
 
 /** The shared browser finds this host on the loopback interface. */
 export const HOSTED_APP = 'app.example.com';
 
-/** The caller closes the browser. */
-export function launchChromium(more: readonly string[] = []): Promise<Browser> {
-  return chromium.launch({
-    executablePath: requireProgram(CHROMIUM),
-    args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', ...more],
-  });
-}
+/** The environment variable with the address of a Chromium that the processes of a run share. */
+export const SHARED_CHROMIUM = 'TEST_CHROMIUM';
 
 /** Without this, Chromium starts a process for each site that a page visits. */
 const ONE_PROCESS_FOR_ALL_SITES = '--disable-site-isolation-trials';
+const RESOLVE_HOSTED_APP = `--host-resolver-rules=MAP ${HOSTED_APP} 127.0.0.1`;
+
+/** The caller closes the browser. */
+export function launchChromium(more: readonly string[] = []): Promise<Browser> {
+  return chromium.launch(withArguments(more));
+}
+
+/** Starts a Chromium for several processes. They find it if its `wsEndpoint()` is in `SHARED_CHROMIUM`. The caller closes it. */
+export function serveChromium(): Promise<BrowserServer> {
+  const args = [RESOLVE_HOSTED_APP, ONE_PROCESS_FOR_ALL_SITES];
+  return chromium.launchServer({ ...withArguments(args), host: '127.0.0.1' });
+}
+
+function withArguments(more: readonly string[]) {
+  return {
+    executablePath: requireProgram(CHROMIUM),
+    args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', ...more],
+  };
+}
 
 const shared = new Map<boolean, Promise<Browser>>();
 
 function openShared(current: Suite, siteIsolation: boolean): Promise<Browser> {
   const known = shared.get(siteIsolation);
   if (known) return known;
-  const opening = launchChromium([
-    `--host-resolver-rules=MAP ${HOSTED_APP} 127.0.0.1`,
-    ...(siteIsolation ? [] : [ONE_PROCESS_FOR_ALL_SITES]),
-  ]);
+  const opening = openBrowser(siteIsolation);
   shared.set(siteIsolation, opening);
   // A worker of a parallel run has more files to come; Playwright ends the browser with the process.
   if (process.env.MOCHA_WORKER_ID === undefined)
@@ -35,6 +52,14 @@ function openShared(current: Suite, siteIsolation: boolean): Promise<Browser> {
       shared.delete(siteIsolation);
     });
   return opening;
+}
+
+function openBrowser(siteIsolation: boolean): Promise<Browser> {
+  if (siteIsolation) return launchChromium([RESOLVE_HOSTED_APP]);
+  const address = process.env[SHARED_CHROMIUM];
+  return address === undefined
+    ? launchChromium([RESOLVE_HOSTED_APP, ONE_PROCESS_FOR_ALL_SITES])
+    : chromium.connect(address);
 }
 
 function rootOf(suite: Suite): Suite {

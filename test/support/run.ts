@@ -75,7 +75,10 @@ try {
   const outcomes: Outcome[] = [];
   if (together.length > 0) {
     console.log(`${counted(together)}, ${jobs} at a time`);
-    outcomes.push(await runMocha(together, ['--parallel', `--jobs=${jobs}`]));
+    const run = () => runMocha(together, ['--parallel', `--jobs=${jobs}`]);
+    outcomes.push(
+      await (together.some((file) => imports(file, 'chromium.ts')) ? withChromium(run) : run()),
+    );
   }
   if (alone.length > 0) {
     console.log(`${counted(alone)}, one at a time${soak ? '' : ', because they measure time'}`);
@@ -91,6 +94,19 @@ try {
 
 function counted({ length }: string[]): string {
   return `${length} ${length === 1 ? 'file' : 'files'}`;
+}
+
+/** Runs with one Chromium for all processes. Its module is loaded only here, because it takes as long as a short run. */
+async function withChromium(run: () => Promise<Outcome>): Promise<Outcome> {
+  const { serveChromium, SHARED_CHROMIUM } = await import('./chromium.ts');
+  const chromium = await serveChromium();
+  environment[SHARED_CHROMIUM] = chromium.wsEndpoint();
+  try {
+    return await run();
+  } finally {
+    await chromium.close();
+    delete environment[SHARED_CHROMIUM];
+  }
 }
 
 /** In memory where Linux offers enough of it, because databases wait for the disk at every commit. */
