@@ -3,11 +3,13 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { spawn } from 'node:child_process';
 import { type AddressInfo } from 'node:net';
-import { readFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
 import { z } from 'zod';
+import manifest from '../../package.json' with { type: 'json' };
 import { run } from '../support/package.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -55,9 +57,8 @@ describe('What a release consists of', () => {
         const digest = Buffer.from(integrity.replace('sha512-', ''), 'base64').toString('hex');
         return `${name ?? path.replace(/^.*node_modules\//, '')}@${version} ${digest}`;
       });
-    const { components, metadata } = sbom.parse(
-      JSON.parse(await run('npm', ['run', '--silent', 'sbom'], ROOT)),
-    );
+    const [program = '', ...words] = manifest.scripts.sbom.split(' ');
+    const { components, metadata } = sbom.parse(JSON.parse(await run(program, words, ROOT)));
     const listed = components.map(
       ({ purl, hashes: [{ content }] }) =>
         `${decodeURIComponent(purl.replace('pkg:npm/', ''))} ${content}`,
@@ -71,7 +72,9 @@ describe('What a release consists of', () => {
     /** A registry that answers requests for advisories with `advisories`, and all others with 405. */
     let registry: Server;
     let advisories: object | undefined;
+    let project: string;
     before(async () => {
+      project = await createProject();
       registry = createServer((request, response) => {
         if (advisories && request.url?.endsWith('/advisories/bulk')) {
           response.setHeader('Content-Type', 'application/json');
@@ -80,7 +83,27 @@ describe('What a release consists of', () => {
       });
       await once(registry.listen(0, '127.0.0.1'), 'listening');
     });
-    after(() => registry.close());
+    after(async () => {
+      registry.close();
+      await rm(project, { recursive: true, force: true });
+    });
+
+    /** A project that has installed only Koa, because npm reads the manifest of every package. */
+    async function createProject(): Promise<string> {
+      const folder = await mkdtemp(join(tmpdir(), 'release-'));
+      const text = await readFile(join(ROOT, 'package-lock.json'), 'utf8');
+      const { dependencies: _, ...koa } = JSON.parse(text).packages['node_modules/koa'];
+      const { version } = manifest;
+      const root = { name: 'project', version, dependencies: { koa: koa.version } };
+      const packages = { '': root, 'node_modules/koa': koa };
+      const lock = { name: root.name, version, lockfileVersion: 3, requires: true, packages };
+      await writeFile(join(folder, 'package.json'), JSON.stringify(root));
+      await writeFile(join(folder, 'package-lock.json'), JSON.stringify(lock));
+      await mkdir(join(folder, 'node_modules/koa'), { recursive: true });
+      const installed = 'node_modules/koa/package.json';
+      await cp(join(ROOT, installed), join(folder, installed));
+      return folder;
+    }
 
     async function check(...args: string[]) {
       const { port } = registry.address() as AddressInfo;
@@ -89,7 +112,10 @@ describe('What a release consists of', () => {
         npm_config_registry: `http://127.0.0.1:${port}/`,
         npm_config_fetch_retries: '0',
       };
-      const child = spawn(process.execPath, ['.ci/audit.ts', ...args], { cwd: ROOT, env });
+      const child = spawn(process.execPath, [join(ROOT, '.ci/audit.ts'), ...args], {
+        cwd: project,
+        env,
+      });
       const closed = once(child, 'close');
       const output = await text(child.stdout);
       await closed;
