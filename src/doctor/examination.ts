@@ -3,7 +3,7 @@ import { checkCookies, checkPreflights } from './browsers.ts';
 import type { ConfiguredDeployment, Deployment } from './deployment.ts';
 import { checkDiscovery } from './discovery.ts';
 import { checkIdentityProviders } from './identity-providers.ts';
-import { checkDocumentGuard, checkTraceCollector } from './outbound.ts';
+import { checkClientKeys, checkDocumentGuard, checkTraceCollector } from './outbound.ts';
 import {
   checkCertificates,
   checkManagementExposure,
@@ -46,6 +46,7 @@ const OUTSIDE_CHECKS: readonly Check[] = [
 const INSIDE_CHECKS: readonly Check<ConfiguredDeployment>[] = [
   { name: 'store', title: 'the store', run: checkStore },
   { name: 'identity-provider', title: 'the identity provider', run: checkIdentityProviders },
+  { name: 'client-keys', title: 'keys of apps', run: checkClientKeys },
   { name: 'upstream', title: 'the MCP server', run: checkUpstreams },
   { name: 'traces', title: 'the trace collector', run: checkTraceCollector },
   { name: 'settings', title: 'settings', run: checkSettings },

@@ -1,4 +1,10 @@
-import { requireAddressGuard } from '../authorization-server/engine/guarded-fetch.ts';
+import {
+  fetchDocument,
+  KEY_SET,
+  type Network,
+  requireAddressGuard,
+} from '../authorization-server/engine/guarded-fetch.ts';
+import { publicKeys } from '../settings/key-set.ts';
 import type { ConfiguredDeployment, Deployment } from './deployment.ts';
 import { NoResponseError } from './http-client.ts';
 import { type Finding, findingAbout } from './report.ts';
@@ -18,6 +24,34 @@ export async function checkDocumentGuard({ network }: Deployment): Promise<Findi
           'run an unmodified release; until then, accept no documents (clients.metadataDocumentHosts: [])',
       }),
     ];
+  }
+}
+
+/** Fetches the keys of each pre-registered client that has `jwksUri`, as the authorization server does. */
+export async function checkClientKeys({
+  settings,
+  network,
+}: ConfiguredDeployment): Promise<Finding[]> {
+  const checks = settings.clients.preRegistered.flatMap(({ id, jwksUri }) =>
+    jwksUri === undefined ? [] : [checkKeysOf(id, jwksUri, network)],
+  );
+  return Promise.all(checks);
+}
+
+async function checkKeysOf(id: string, jwksUri: string, network: Network): Promise<Finding> {
+  const finding = findingAbout('client-keys', id);
+  try {
+    const { text } = await fetchDocument(jwksUri, network, KEY_SET);
+    const { length } = publicKeys(JSON.parse(text));
+    return finding.ok(`the keys of the app can be fetched (${length})`);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    return finding.problem({
+      what: `the keys at ${jwksUri} cannot be used: ${reason}`,
+      why: 'the app cannot authenticate, so nobody can connect it',
+      remedy:
+        'check clients.preRegistered[].jwksUri and its host, which needs a public address; or set jwks instead',
+    });
   }
 }
 

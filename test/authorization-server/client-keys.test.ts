@@ -41,11 +41,13 @@ const successor = await generateAssertionKey('ES256', 'second');
 const stranger = await generateAssertionKey('ES256', 'first');
 const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 });
 const rsaJwk = await exportJWK(rsa.publicKey);
+const rsaKey = (alg: string): AssertionKey => ({ alg, jwk: rsaJwk, privateKey: rsa.privateKey });
 const inline: AssertionKey[] = [
   await generateAssertionKey('ES256'),
   await generateAssertionKey('ES256'),
   await generateAssertionKey('EdDSA'),
-  ...['RS256', 'PS256'].map((alg) => ({ alg, jwk: rsaJwk, privateKey: rsa.privateKey })),
+  rsaKey('RS256'),
+  rsaKey('PS256'),
 ];
 
 const keySet = (...keys: { jwk: unknown }[]) =>
@@ -68,7 +70,11 @@ describe('A client that authenticates with a key', () => {
     ({ network }) => ({
       network: {
         ...network,
-        resolve: async (host) => [host.startsWith('private.') ? '10.0.0.7' : ALLOWED_ADDRESS],
+        resolve: async (host) => {
+          if (host.startsWith('unknown.'))
+            throw Object.assign(new Error('no such name'), { code: 'ENOTFOUND' });
+          return [host.startsWith('private.') ? '10.0.0.7' : ALLOWED_ADDRESS];
+        },
       },
       limits: { minFailureSeconds: 0, maxPerMinutePerHost: Infinity, failureCacheSeconds: 0 },
     }),
@@ -240,9 +246,8 @@ describe('A client that authenticates with a key', () => {
       token_endpoint_auth_signing_alg: 'PS256',
     });
     const code = await codeOf();
-    const [rs256, ps256] = inline.slice(-2);
-    expect(statusAndError(await redeemed(code, rs256))).to.deep.equal(REFUSED);
-    expect((await redeemed(code, ps256)).status).to.equal(200);
+    expect(statusAndError(await redeemed(code, rsaKey('RS256')))).to.deep.equal(REFUSED);
+    expect((await redeemed(code, rsaKey('PS256'))).status).to.equal(200);
   });
 
   it('a document that supports none and keys may use either, and a wrong assertion is refused', async () => {
@@ -313,18 +318,23 @@ describe('A client that authenticates with a key', () => {
     expect((await redeemed(code)).status).to.equal(200);
   });
 
-  it('KEY-03 keys of a private address are not fetched', async () => {
+  it('KEY-03 keys of a private address are not fetched, and look like those of an unknown name', async () => {
     const { host } = publishing();
-    host.answer = withKeys(keySet(key), {
-      token_endpoint_auth_method: 'private_key_jwt',
-      jwks_uri: 'https://private.documents.example/keys',
-    });
-    const code = await codeOf();
-    const connections = host.connections();
-    const refused = await redeemed(code);
-    expect(statusAndError(refused)).to.deep.equal(REFUSED);
-    expect(refused.body.error_description).to.match(/special-use address/);
-    expect(host.connections()).to.equal(connections);
+    const refusalOf = async (name: string) => {
+      host.answer = withKeys(keySet(key), {
+        token_endpoint_auth_method: 'private_key_jwt',
+        jwks_uri: `https://${name}.documents.example/keys`,
+      });
+      const code = await codeOf();
+      const connections = host.connections();
+      const { status, body } = await redeemed(code);
+      expect([status, body.error]).to.deep.equal(REFUSED);
+      expect(host.connections()).to.equal(connections);
+      return body;
+    };
+    const refusal = await refusalOf('private');
+    expect(refusal.error_description).to.match(/no public address/);
+    expect(await refusalOf('unknown')).to.deep.equal(refusal);
   });
 
   it('KEY-04 while the host of the keys is down, new keys get 503, and the code stays valid', async () => {

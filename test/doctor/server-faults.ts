@@ -166,6 +166,20 @@ export const SERVER_FAULTS: Fault[] = [
     says: /fetched from this machine itself/,
   },
   {
+    fault: 'an app in the settings whose keys cannot be fetched',
+    inject: noChange,
+    changed: ({ settings, ...rest }) => {
+      const jwksUri = 'https://keys.example.com/keys';
+      const app = { id: 'batch', name: 'Reports', redirectUris: ['https://a.example/cb'], jwksUri };
+      const clients = { ...settings.clients, preRegistered: [app] };
+      const network = { ...INTERNET, resolve: async () => ['10.0.0.7'] };
+      return { ...rest, network, settings: { ...settings, clients } };
+    },
+    found: ['client-keys'],
+    hides: ['document-guard', 'settings'],
+    says: /keys\.example\.com\/keys cannot be used: the name has a special-use address/,
+  },
+  {
     fault: 'closed registration without apps in the settings',
     inject: noChange,
     changed: ({ settings, ...rest }) => ({

@@ -24,6 +24,62 @@ describe('A client in the settings', () => {
   });
 });
 
+describe('The key of a client in the settings', () => {
+  const key = { kty: 'EC', crv: 'P-256', x: 'AQ', y: 'AQ' };
+  const jwks = { keys: [key] };
+  const jwksUri = 'https://keys.example.com/keys';
+  const withClient = (credentials: object) => ({
+    ...DEVELOPMENT,
+    clients: {
+      preRegistered: [
+        { id: 'reporting', name: 'R', redirectUris: ['https://a.example/cb'], ...credentials },
+      ],
+    },
+  });
+  const place = 'clients.preRegistered[0]';
+
+  it('a client has a secret, keys, or the address of keys', () => {
+    for (const credentials of [{}, { secret: SECRET }, { jwks }, { jwksUri }])
+      expect(load(withClient(credentials)).clients.preRegistered).to.have.lengthOf(1);
+  });
+
+  it('two credentials of one client are an issue', () => {
+    for (const credentials of [
+      { secret: SECRET, jwks },
+      { secret: SECRET, jwksUri },
+      { jwks, jwksUri },
+    ])
+      expect(wrongSettings(withClient(credentials))).to.deep.equal([place]);
+  });
+
+  it('private, symmetric, unusable and missing keys are an issue, and the issue does not show them', () => {
+    for (const wrong of [
+      [],
+      [{ ...key, d: 'AQ' }],
+      [key, { kty: 'oct', k: 'AQ' }],
+      [{ ...key, crv: 'P-384' }],
+      [{ kty: 'RSA', n: 'AQ', e: 'AQAB' }],
+      'keys',
+    ]) {
+      const file = withClient({ jwks: { keys: wrong } });
+      expect(wrongSettings(file)).to.deep.equal([`${place}.jwks`]);
+      expect(JSON.stringify(issuesIn(file))).to.not.include('"d"');
+    }
+  });
+
+  it('an address of keys is https, with a host name and without a port', () => {
+    for (const wrong of [
+      'http://keys.example.com/keys',
+      'https://10.0.0.7/keys',
+      'https://localhost/keys',
+      'https://keys.example.com:8443/keys',
+      'https://user@keys.example.com/keys',
+      'keys',
+    ])
+      expect(wrongSettings(withClient({ jwksUri: wrong }))).to.deep.equal([`${place}.jwksUri`]);
+  });
+});
+
 describe('A metadata document in the settings', () => {
   const withDocument = (document: object) => ({
     ...DEVELOPMENT,

@@ -1,9 +1,9 @@
 // A client that authenticates with a key (RFC 7523 section 2.2) and whose assertions can be wrong in any way.
-import { randomBytes } from 'node:crypto';
+import { type KeyObject, randomBytes } from 'node:crypto';
 import { type CryptoKey, exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose';
 import type { Client, Parameters, Server } from './oauth.ts';
 
-export type AssertionKey = { alg: string; jwk: JWK; privateKey: CryptoKey };
+export type AssertionKey = { alg: string; jwk: JWK; privateKey: CryptoKey | KeyObject };
 
 /** Replaces members of the assertion; undefined removes one. */
 export type AssertionOverrides = {

@@ -7,6 +7,7 @@ import { lruCache } from '../../lru-cache.ts';
 import {
   ASSERTION_ALGORITHMS,
   fits,
+  isKeySetAddress,
   KeySetRefused,
   type PublicKey,
   publicKeys,
@@ -23,6 +24,7 @@ import {
 import { type KeyClient, useKeys } from './extensions.ts';
 import { invalidClientAuth, temporarilyUnavailable, tooManyAttempts } from './errors.ts';
 import {
+  AddressRefused,
   DocumentRefused,
   DocumentUnreachable,
   fetchDocument,
@@ -112,6 +114,7 @@ function clientKeys({ network, limits, now }: ClientKeyOptions): ClientKeys {
     now,
   );
   return async (url, header, quota) => {
+    if (!isKeySetAddress(url)) throw new KeySetRefused('it is not https, or has a port');
     const cached = cache.get(url);
     if (!cached) return fetchCurrent(url, quota);
     const { keys, fetchedAt, freshUntil } = cached;
@@ -174,8 +177,18 @@ function headerOf(assertion: string): Header {
 function toEngineError(error: unknown, ctx: KoaContextWithOIDC): unknown {
   if (error instanceof TooManyFetches && error.seconds !== undefined)
     return tooManyAttempts(ctx, error.seconds);
+  // The same, so that nobody learns which names exist in our network.
+  if (error instanceof AddressRefused || hasNoAddress(error))
+    return invalidClientAuth('the host of jwks_uri has no public address', error);
   if (error instanceof DocumentUnreachable) return temporarilyUnavailable(error);
   if (error instanceof DocumentRefused || error instanceof KeySetRefused)
     return invalidClientAuth(`jwks_uri of the client cannot be used: ${error.message}`, error);
   return error;
+}
+
+function hasNoAddress(error: unknown): error is Error {
+  const { code } = (error instanceof DocumentUnreachable ? (error.cause ?? {}) : {}) as {
+    code?: unknown;
+  };
+  return code === 'ENOTFOUND' || code === 'ENODATA';
 }

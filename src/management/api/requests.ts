@@ -11,6 +11,7 @@ import type { NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
 import { auditEvents } from '../../observability/labels.ts';
 import { isAtLeast, type Level, levelIds, type Levels } from '../../permission-levels.ts';
 import { emailDomain } from '../../settings/identity-provider-schema.ts';
+import { isKeySetAddress, isPublicKeySet } from '../../settings/key-set.ts';
 import { duration } from '../../settings/value-types.ts';
 
 /** The record of a connector, which every call reads, holds an entry for each use. */
@@ -156,6 +157,7 @@ const machineKey = {
       { keys: z.array(publicKey, PUBLIC_KEYS).min(1, PUBLIC_KEYS).max(MAX_KEYS, PUBLIC_KEYS) },
       PUBLIC_KEYS,
     )
+    .refine(isPublicKeySet, PUBLIC_KEYS)
     .optional()
     .describe(
       'Public keys with which the machine signs (`private_key_jwt`). Without a key it gets a secret.',
@@ -163,8 +165,9 @@ const machineKey = {
   jwksUri: z
     .url({ protocol: /^https$/, error: 'an https URL' })
     .max(MAX_URL_LENGTH, 'an https URL')
+    .refine(isKeySetAddress, 'an https URL with a host name and without a port')
     .optional()
-    .describe('Address of the public keys.'),
+    .describe('Address of the public keys, on a public host.'),
 };
 
 const ONE_KEY = 'either jwks or jwksUri, not both';
