@@ -1,12 +1,13 @@
 import type { Command } from 'commander';
 import { allItems } from '../api/client.ts';
 import type { AccountResource, ForgottenAccountResource } from '../api/resources.ts';
+import { SEARCH_FLAG, searchHelp, type SearchOptions } from './option-values.ts';
 import { ACCOUNT, resolveAccount } from './resolve.ts';
-import { details, minute, plain, table, type Terminal } from './terminal.ts';
+import { details, foundText, minute, plain, table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `
 Examples:
-  $ gatehouse account list
+  $ gatehouse account list --search example.com
   $ gatehouse account disable ada@example.com`;
 
 const DISABLE_HELP = `
@@ -28,10 +29,13 @@ export function addAccountCommands(program: Command, { openClient, print }: Term
   account
     .command('list')
     .description('list everybody who has signed in, by name')
-    .action(async () => {
+    .option(SEARCH_FLAG, searchHelp('the name, verified e-mail address, id or identity provider'))
+    .action(async ({ search }: SearchOptions) => {
       const client = openClient();
-      const items = await Array.fromAsync(allItems((query) => client.listAccounts({ query })));
-      print({ items: items.toSorted((a, b) => a.name.localeCompare(b.name)) }, listText);
+      const read = (query: object) => client.listAccounts({ query: { ...query, q: search } });
+      const items = await Array.fromAsync(allItems(read));
+      const byName = items.toSorted((a, b) => a.name.localeCompare(b.name));
+      print({ items: byName }, foundText(search, listText));
     });
   account
     .command('show')

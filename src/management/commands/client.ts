@@ -9,8 +9,9 @@ import {
   lastWaitingFirst,
   type RevokedClientResource,
 } from '../api/resources.ts';
+import { SEARCH_FLAG, searchHelp, type SearchOptions } from './option-values.ts';
 import { CLIENT, resolveClient } from './resolve.ts';
-import { details, minute, plain, quoted, table, type Terminal } from './terminal.ts';
+import { details, foundText, minute, plain, quoted, table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `
 Examples:
@@ -49,10 +50,12 @@ export function addClientCommands(program: Command, { openClient, print }: Termi
     .command('list')
     .description('list apps that are connected, waiting to be allowed or revoked')
     .addOption(new Option('--state <state>', 'only apps in this state').choices(CLIENT_STATES))
-    .action(async ({ state }: { state?: ClientState }) => {
+    .option(SEARCH_FLAG, searchHelp('its name, id or redirect URIs'))
+    .action(async ({ state, search }: { state?: ClientState } & SearchOptions) => {
       const api = openClient();
-      const read = (query: object) => api.listClients({ query: { ...query, state } });
-      print({ items: await Array.fromAsync(allItems(read)) }, (list) => listText(list, state));
+      const read = (query: object) => api.listClients({ query: { ...query, state, q: search } });
+      const text = (list: { items: ClientResource[] }) => listText(list, state);
+      print({ items: await Array.fromAsync(allItems(read)) }, foundText(search, text));
     });
   client
     .command('show')

@@ -10,6 +10,9 @@ import {
   parseCount,
   parseTime,
   type RelativeOrAbsoluteTime,
+  SEARCH_FLAG,
+  searchHelp,
+  type SearchOptions,
 } from './option-values.ts';
 import {
   CONNECTOR,
@@ -18,7 +21,15 @@ import {
   UPSTREAM_OPTION,
   upstreamMember,
 } from './resolve.ts';
-import { details, minute, plain, table, type Terminal, upstreamColumn } from './terminal.ts';
+import {
+  details,
+  foundText,
+  minute,
+  plain,
+  table,
+  type Terminal,
+  upstreamColumn,
+} from './terminal.ts';
 
 const EXAMPLES = `
 Examples:
@@ -78,10 +89,12 @@ export function addConnectorCommands(program: Command, { openClient, print }: Te
   connector
     .command('list')
     .description('list all connectors, oldest first')
-    .action(async () => {
+    .option(SEARCH_FLAG, searchHelp('its name, id or link'))
+    .action(async ({ search }: SearchOptions) => {
       const client = openClient();
-      const items = await Array.fromAsync(allItems((query) => client.listConnectors({ query })));
-      print({ items }, listText);
+      const read = (query: object) => client.listConnectors({ query: { ...query, q: search } });
+      const items = await Array.fromAsync(allItems(read));
+      print({ items }, foundText(search, listText));
     });
   connector
     .command('show')

@@ -2,8 +2,9 @@ import { type Command, Option } from 'commander';
 import { CONNECTION_STATES, type ConnectionState } from '../../connections/connection.ts';
 import { allItems, type ManagementClient } from '../api/client.ts';
 import { type GrantResource, personName } from '../api/resources.ts';
+import { SEARCH_FLAG, searchHelp, type SearchOptions } from './option-values.ts';
 import { resolveAccount, resolveClient, resolveConnector } from './resolve.ts';
-import { details, minute, plain, quoted, table, type Terminal } from './terminal.ts';
+import { details, foundText, minute, plain, quoted, table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `
 Examples:
@@ -32,12 +33,13 @@ export function addGrantCommands(program: Command, { openClient, print }: Termin
     .addOption(
       new Option('--state <state>', 'only grants in this state').choices(CONNECTION_STATES),
     )
+    .option(SEARCH_FLAG, searchHelp('the names and ids of app, person and connector'))
     .addHelpText('after', EXAMPLES)
-    .action(async (given: Filter) => {
+    .action(async ({ search, ...given }: Filter & SearchOptions) => {
       const client = openClient();
-      const filter = await resolveFilter(client, given);
+      const filter = { ...(await resolveFilter(client, given)), q: search };
       const grants = allItems((page) => client.listGrants({ query: { ...filter, ...page } }));
-      print({ items: await Array.fromAsync(grants) }, listText);
+      print({ items: await Array.fromAsync(grants) }, foundText(search, listText));
     });
   grant
     .command('show')

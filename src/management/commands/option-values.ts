@@ -38,3 +38,11 @@ export function parseAudience(text: string, earlier: AudienceRule[] = []): Audie
   if (rule) return [...earlier, rule];
   throw new InvalidArgumentError(`Use ${AUDIENCE_FORMS}.`);
 }
+
+export type SearchOptions = { search?: string };
+
+/** An option of lists: words that must all be in one of the `fields`. */
+export const SEARCH_FLAG = '--search <words>';
+export function searchHelp(fields: string): string {
+  return `only those with each of these words in ${fields}`;
+}

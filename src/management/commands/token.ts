@@ -2,9 +2,16 @@ import type { Command } from 'commander';
 import { tokenExample } from '../../connectors/app-instructions.ts';
 import { allItems } from '../api/client.ts';
 import type { MintedTokenResource, NewTokenResource } from '../api/resources.ts';
-import { expiryMembers, parseTime, type RelativeOrAbsoluteTime } from './option-values.ts';
+import {
+  expiryMembers,
+  parseTime,
+  type RelativeOrAbsoluteTime,
+  SEARCH_FLAG,
+  searchHelp,
+  type SearchOptions,
+} from './option-values.ts';
 import { resolveToken, TOKEN, UPSTREAM_FLAG, UPSTREAM_OPTION, upstreamMember } from './resolve.ts';
-import { minute, plain, table, type Terminal, upstreamColumn } from './terminal.ts';
+import { foundText, minute, plain, table, type Terminal, upstreamColumn } from './terminal.ts';
 
 const EXAMPLES = `
 Examples:
@@ -52,10 +59,12 @@ export function addTokenCommands(program: Command, { openClient, print }: Termin
   token
     .command('list')
     .description('list all minted tokens that have not expired, oldest first')
-    .action(async () => {
+    .option(SEARCH_FLAG, searchHelp('its name, id or last four characters'))
+    .action(async ({ search }: SearchOptions) => {
       const client = openClient();
-      const items = await Array.fromAsync(allItems((query) => client.listTokens({ query })));
-      print({ items }, listText);
+      const read = (query: object) => client.listTokens({ query: { ...query, q: search } });
+      const items = await Array.fromAsync(allItems(read));
+      print({ items }, foundText(search, listText));
     });
   token
     .command('revoke')

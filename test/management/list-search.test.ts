@@ -1,0 +1,64 @@
+import { createSecretKey, randomBytes } from 'node:crypto';
+import { expect } from 'chai';
+import { saveAccount } from '../../src/accounts/accounts.ts';
+import { addGrant } from '../../src/grants/grants.ts';
+import { listGrant } from '../../src/grants/grant-lists.ts';
+import { clientKey } from '../../src/clients/clients.ts';
+import { createConnector } from '../../src/connectors/connectors.ts';
+import { accessTo, gatehouse } from './command-line.ts';
+import {
+  ACCOUNT_LIFETIME,
+  LIFETIMES,
+  type ManagementHost,
+  openManagementHost,
+  request,
+} from './management-host.ts';
+
+const KEY = createSecretKey(randomBytes(32));
+const NOUNS = ['connector', 'token', 'account', 'grant', 'client'];
+
+describe('the option --search of the list commands', () => {
+  let host: ManagementHost;
+  before(async () => {
+    host = await openManagementHost();
+    for (const name of ['Front desk', 'Back office']) await fill(name);
+  });
+  after(() => host.close());
+
+  const run = (...args: string[]) => gatehouse(args, accessTo(host));
+
+  /** Stores one record of each kind with this name. */
+  async function fill(name: string): Promise<void> {
+    const { store } = host;
+    const now = host.now();
+    const client = name.toLowerCase().replace(' ', '-').repeat(3);
+    const identity = { subject: name, name, groups: [], emailVerified: true };
+    const issuer = 'https://login.example.com';
+    const times = { now, ttl: ACCOUNT_LIFETIME };
+    const { id: accountId } = await saveAccount(store, KEY, { issuer, ...identity }, times);
+    const { id: connector } = await createConnector(store, { name, level: 'admin' }, now);
+    await request(host, 'POST', '/api/v1/tokens', { body: { name, level: 'analytics' } });
+    const metadata = { client_name: name, redirect_uris: ['https://app.example.com/cb'] };
+    await store.set(clientKey(client), { metadata, usedAt: now }, 3600);
+    const grantId = client.slice(0, 30);
+    const owners = { account: accountId, client, connector };
+    await listGrant(store, grantId, owners, { lifetime: 3600, now });
+    const grant = { accountId, clientId: client, exp: now + 3600, openid: { scope: 'analytics' } };
+    const shown = { name, redirectHost: 'app.example.com' };
+    await addGrant(store, grantId, { connector, client: shown, grant }, LIFETIMES, now);
+  }
+
+  for (const noun of NOUNS)
+    it(`${noun} list --search prints the records with all of its words, and says if there are none`, async () => {
+      const all = await run(noun, 'list');
+      expect(all.stdout).to.include('Front desk').and.include('Back office');
+      const found = await run(noun, 'list', '--search', 'DESK front');
+      expect([found.code, found.stderr]).to.deep.equal([0, '']);
+      expect(found.stdout).to.include('Front desk').and.not.include('Back office');
+      const none = await run(noun, 'list', '--search', 'desk office');
+      expect(none.stdout).to.equal('Nothing matches the search.\n');
+      const json = await run(noun, 'list', '--search', 'desk office', '--json');
+      expect(JSON.parse(json.stdout)).to.deep.equal({ items: [] });
+      expect((await run(noun, 'list', '--help')).stdout).to.include('--search <words>');
+    });
+});
