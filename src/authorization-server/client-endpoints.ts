@@ -59,7 +59,7 @@ export function clientEndpoints(
           [
             ENDPOINTS.deviceAuthorization,
             limitBody(MAX_TOKEN_REQUEST_BYTES),
-            limitRate(rateLimits.authorizations),
+            limitRate(rateLimits.deviceAuthorizations),
             limitTokens,
             formatDeviceResponse(deviceUrl),
           ] as const,

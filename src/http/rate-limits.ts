@@ -24,7 +24,7 @@ type Name = Exclude<keyof Limits, 'sharedNetworks'>;
  * limits those in the audit log, which keeps them for more than a year, and `registrationGaps` its items about registrations that it lacks.
  */
 export type RateLimits = Record<
-  Name | 'pageRegistrations' | 'recordedRegistrations' | 'registrationGaps',
+  Name | 'deviceAuthorizations' | 'pageRegistrations' | 'recordedRegistrations' | 'registrationGaps',
   RateLimit
 >;
 
@@ -56,6 +56,8 @@ export function openRateLimits(
     recordedRegistrations: open('recordedRegistrations', RECORDED_REGISTRATIONS),
     registrationGaps: open('registrationGaps', REGISTRATION_GAPS),
     authorizations: open('authorizations', limits.authorizations),
+    // Web pages can send them, and must not use up the limit of the sign-ins of their visitors.
+    deviceAuthorizations: open('deviceAuthorizations', limits.authorizations),
     signIns: open('signIns', limits.signIns),
     // Counted by client, so that people in one network do not share a limit.
     wrongSecrets: open('wrongSecrets', limits.wrongSecrets, { isShared: () => false }),

@@ -74,7 +74,7 @@ export const limitsSchema = z
     ),
     authorizations: limit(
       'authorizations',
-      'Requests that start a sign-in. Each uses 1 kB of the store (6 kB at most) for 15 minutes.',
+      'Requests that start a sign-in, and separately those of devices. Each uses 1 kB of the store (6 kB at most) for 15 minutes.',
     ),
     signIns: limit(
       'signIns',

@@ -24,6 +24,7 @@ import { useSystem } from '../support/system.ts';
 
 const DOCUMENT = 'https://app.example/client.json';
 const DEVICE_ADDRESS = '203.0.113.9';
+const FORWARDED = { 'x-forwarded-for': DEVICE_ADDRESS };
 const HOSTILE = '<script>alert(1)</script>” is verified';
 
 describe('The device grant', () => {
@@ -75,7 +76,7 @@ describe('The device grant', () => {
   }
 
   const ask = async (more = {}, as = client) =>
-    (await askForDevice(server, as, { resource: connector.link, ...more }, DEVICE_ADDRESS)).body;
+    (await askForDevice(server, as, { resource: connector.link, ...more }, FORWARDED)).body;
   /** A person in a network of their own, so that tests do not share the limit of guesses. */
   let people = 0;
   const newBrowser = () => openBrowser(system().origins, `198.51.100.${(people += 1)}`);

@@ -25,17 +25,17 @@ const deviceBody = z.looseObject({
 
 export type DeviceResponse = { status: number; body: z.output<typeof deviceBody> };
 
-/** `address` is the device's in the forwarding header of a proxy. */
+/** `more` are headers. */
 export async function askForDevice(
   server: Server,
   client: Client,
   parameters: Parameters,
-  address?: string,
+  more: Record<string, string> = {},
 ): Promise<DeviceResponse> {
   const { headers, body } = authenticated(client, parameters);
   const response = await fetch(String(server.device_authorization_endpoint), {
     method: 'POST',
-    headers: { ...headers, ...(address === undefined ? {} : { 'x-forwarded-for': address }) },
+    headers: { ...headers, ...more },
     body,
   });
   return { status: response.status, body: deviceBody.parse(await response.json()) };

@@ -64,7 +64,7 @@ export function clientMetadataDocuments(options: DocumentOptions) {
       ack: 'draft-02',
       async allowFetch(ctx: KoaContextWithOIDC | undefined, url: string): Promise<boolean> {
         if (!CLIENT_ID_URL.test(url) || url.length > MAX_URL_LENGTH) return false;
-        const isNew = ctx?.oidc.route === 'authorization';
+        const isNew = ctx !== undefined && startsAuthorization(ctx);
         if (!isAcceptedUrl(options, url, isNew)) return false;
         const quota = addressQuota(options, ctx ? requestContext(ctx).address : '');
         const current = (isKnown: boolean) => fetchCurrent(url, isKnown ? undefined : quota);
@@ -86,6 +86,14 @@ export function clientMetadataDocuments(options: DocumentOptions) {
       return Response.json(document);
     },
   };
+}
+
+/** Web pages cannot make us fetch for a device: they would use up the limit of their visitors' addresses. */
+function startsAuthorization(ctx: KoaContextWithOIDC): boolean {
+  const { route } = ctx.oidc;
+  return (
+    route === 'authorization' || (route === 'device_authorization' && ctx.get('origin') === '')
+  );
 }
 
 function isAcceptedUrl(

@@ -5,6 +5,7 @@ import { loadSettings } from '../../../src/settings/load.ts';
 import { isSignInPage, describePage, requirePage, type Step } from '../../support/browser.ts';
 import { advanceClock } from '../../support/clock.ts';
 import { connect } from '../../support/connection.ts';
+import { askForDevice, DEVICE_CODE, poll } from '../../support/device.ts';
 import { refresh } from '../../support/oauth.ts';
 import { createDeployment } from '../../support/system.ts';
 import { answerWith, DOMAIN, hangUp, publish, startDocumentHost } from './document-host.ts';
@@ -39,6 +40,25 @@ describe('a new authorization with a metadata document', () => {
     advanceClock(200);
     expectSignIn(await visit(client));
     expect(host.requests).to.have.length(asked + 2);
+  });
+
+  it('a device is identified by its document, which its polls and web pages never fetch', async () => {
+    const { host, newClient, server, connector } = publishing();
+    const grant_types = ['authorization_code', DEVICE_CODE];
+    host.answer = publish({ grant_types });
+    const asked = host.requests.length;
+    const client = newClient();
+    const resource = connector.link;
+    const origin = { origin: 'https://page.example' };
+    const refused = await askForDevice(server, client, { resource }, origin);
+    expect(refused.body.error).to.equal('invalid_client');
+    expect(host.requests).to.have.length(asked);
+    const { body } = await askForDevice(server, client, { resource });
+    expect(host.requests).to.have.length(asked + 1);
+    advanceClock(30);
+    host.answer = hangUp;
+    const answer = await poll(server, client, body.device_code);
+    expect(answer.body.error).to.equal('authorization_pending');
   });
 
   it('a document of 5 kB is accepted', async () => {
