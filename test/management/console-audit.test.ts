@@ -62,7 +62,9 @@ describe('the sentences of the audit log in the console', function () {
     ]);
     for (const path of [`accounts/${person}`, `clients/${app}`, `connectors/${connector.id}`])
       expect(page.html).to.include(`<a href="/console/${path}"><bdi class="`);
-    expect(page.html).to.match(/<time datetime="[^"]+" title="[^"]+">/);
+    const [, title = '', read] =
+      /<time [^>]*title="([^"]+)">now<span class="unseen">([^<]+)</.exec(page.html) ?? [];
+    expect(read).to.equal(` (${title})`);
   });
 
   it('the history of a connection says in one sentence each who ended it and why', async () => {
