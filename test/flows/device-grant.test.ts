@@ -16,6 +16,7 @@ import {
   createConnector,
   readAudit,
   requestManagement,
+  revokeConnector,
   showGrant,
 } from '../support/management-api.ts';
 import { isAccepted } from '../support/mcp.ts';
@@ -200,6 +201,33 @@ describe('The device grant', () => {
     }
   });
 
+  it('the person may approve with another account', async () => {
+    const device = await ask();
+    const browser = newBrowser();
+    const page = await enter(device.user_code, browser);
+    const signIn = requirePage(await browser.submit(page, { decision: 'switch' }));
+    const other = requirePage(await browser.submit(signIn, { person: 'grace' }));
+    expect(other.html).to.contain('Grace Hopper').and.to.contain(device.user_code);
+    await decide('approve', browser, other);
+    expect((await poll(server, client, device.device_code)).status).to.equal(200);
+  });
+
+  it('DEV-08 a connect link that is revoked meanwhile admits no device, before and after the approval', async () => {
+    const links = [await createConnector(system()), await createConnector(system())] as const;
+    const devices = [];
+    for (const { link } of links) devices.push(await ask({ resource: link }));
+    const [before, after] = devices.map(({ user_code: code }) => code) as [string, string];
+    const browser = newBrowser();
+    await decide('approve', browser, await enter(after, browser));
+    for (const { id } of links) await revokeConnector(system(), id);
+    const page = await enter(before, browser);
+    expect(page.status).to.equal(400);
+    expect(page.html).to.contain('This connect link doesn’t work');
+    const errors = [];
+    for (const { device_code: code } of devices) errors.push(await errorOf(code));
+    expect(errors).to.deep.equal(['authorization_pending', 'invalid_grant']);
+  });
+
   it('two clicks on Approve connect the device once', async () => {
     const device = await ask();
     const browser = newBrowser();
@@ -296,11 +324,13 @@ describe('The device grant', () => {
     expect((await ask({ scope: 'a '.repeat(600) })).error).to.equal('invalid_scope');
   });
 
-  it('DEV-03 five wrong codes a minute block an address, also for a correct code, and no other address', async () => {
+  it('DEV-03 five wrong codes a minute, among correct ones, block an address, also for a correct code, and no other address', async () => {
     const device = await ask();
     const browser = newBrowser();
-    for (let n = 0; n < 5; n += 1)
+    for (let n = 0; n < 5; n += 1) {
       expect((await enter('BCDF-GHJK', browser)).html).to.contain('This code isn’t valid');
+      if (n < 4) expect(isConsentPage(await enter(device.user_code, browser))).to.equal(true);
+    }
     expect((await enter(device.user_code, browser)).status).to.equal(429);
     expect(isConsentPage(await enter(device.user_code))).to.equal(true);
     advanceClock(61);

@@ -99,7 +99,9 @@ export const grantSchema = z
       .describe('Whether the identity provider verified that the address belongs to the person.'),
     clientId: z.string(),
     clientName: z.string(),
-    redirectHost: z.string().describe('Empty if the access went to no redirect URI, as on a device.'),
+    redirectHost: z
+      .string()
+      .describe('Empty if the access went to no redirect URI, as on a device.'),
     createdAt: time,
     lastUsedAt: time.optional().describe('When the client last fetched tokens.'),
     expiresAt: time.optional().describe('When the grant expires if it is not used.'),
