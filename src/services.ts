@@ -1,5 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import type { Logger } from 'pino';
+import { type Activity, countActivity, openActivity } from './audit/activity.ts';
 import { type AuditServices, auditLogger } from './audit/audit.ts';
 import { REASONS } from './grants/reasons.ts';
 import { openPages, type Pages } from './pages/pages.ts';
@@ -22,6 +23,7 @@ export type Services = {
   now: () => number;
   logger: Logger;
   metrics: Metrics;
+  activity: Activity;
   auditLog: AuditServices['auditLog'];
   /** Undefined if traces are off. */
   traces: Traces | undefined;
@@ -80,15 +82,23 @@ export async function openServices(
   resources: Resources,
 ): Promise<Services> {
   const pages = openPages({ ...pageSettings(settings), now }, settings.theme);
-  const metrics = createMetrics(Object.keys(REASONS));
+  const processMetrics = createMetrics(Object.keys(REASONS));
   const traces = await openTraces(settings, version, { logger, now });
   resources.defer(() => traces?.close());
   const { secret, previousSecret, dataDir } = settings;
   const store = instrumentedStore(
     await openStore(settings.store, { secret, previousSecret, dataDir, logger, now }),
-    { metrics, tracedSystem: traces && databaseOf(settings), now },
+    { metrics: processMetrics, tracedSystem: traces && databaseOf(settings), now },
   );
   resources.defer(() => store.close());
+  const activity = openActivity({
+    store,
+    levels: settings.levels,
+    now,
+    onError: (error) => logger.warn({ err: error }, 'counting for the overview is delayed'),
+  });
+  resources.defer(() => activity.close());
+  const metrics = countActivity(processMetrics, activity);
   const keys = await openKeys(settings, { store, now, logger });
   resources.defer(() => keys.signing?.close());
   return {
@@ -97,6 +107,7 @@ export async function openServices(
     now,
     logger,
     metrics,
+    activity,
     auditLog: settings.audit.log ? auditLogger(logger) : () => undefined,
     traces,
     pages,

@@ -1,6 +1,7 @@
 // Sample values for the console's views.
 import type {
   ConsoleConnection,
+  ConsoleChart,
   ConsoleConnector,
   ConsoleEvent,
   ConsoleItem,
@@ -14,6 +15,7 @@ import { INSTRUCTIONS } from './instruction-samples.ts';
 type ListSample = { view: 'console/list'; values: ConsoleValues['console/list'] };
 
 const NAMES = [
+  'overview',
   'connectors',
   'servers',
   'tokens',
@@ -49,6 +51,23 @@ const SEARCH: Omit<ConsoleSearch, 'action'> = {
       choiceTexts: 'console.states',
       choices: ['active', 'used-up', 'expired', 'revoked', 'unconfigured'],
     },
+  ],
+};
+
+const CHART: ConsoleChart = {
+  width: 600,
+  height: 120,
+  highest: 9,
+  total: 12,
+  series: ['approved', 'ended'],
+  bars: [
+    { x: 0, y: 80, width: 270, height: 40, series: 0 },
+    { x: 300, y: 40, width: 270, height: 80, series: 0 },
+    { x: 300, y: 0, width: 270, height: 40, series: 1 },
+  ],
+  rows: [
+    { at: NOON - 86_400, values: [3, 0, 0] },
+    { at: NOON, values: [6, 3, 0] },
   ],
 };
 
@@ -607,6 +626,28 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   'console-new-token': {
     view: 'console/new-token',
     values: { console: layout('tokens'), form: { ...FORM, action: '/console/tokens' } },
+  },
+  'console-overview': {
+    view: 'console/overview',
+    values: {
+      console: layout('overview'),
+      attention: [
+        { name: 'waiting', count: 1, href: '/console/clients?state=waiting' },
+        { name: 'servers', count: 2, href: '/console/servers' },
+        { name: 'tokens', count: 3, href: '/console/tokens' },
+      ],
+      create: '/console/connectors/new',
+      connections: CHART,
+      calls: { ...CHART, series: ['done', 'refused', 'failed'] },
+      levels: [
+        { level: 'analytics', counts: [1200, 3, 0] },
+        { level: 'other', counts: [1, 0, 0] },
+      ],
+      reasons: [
+        { reason: 'invalid_token', count: 40, width: 100 },
+        { reason: 'insufficient_scope', count: 10, width: 25 },
+      ],
+    },
   },
   'console-health': {
     view: 'console/health',

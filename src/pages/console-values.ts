@@ -1,6 +1,20 @@
 // The values of the console's views. Times are seconds since the epoch. Each `href` and `action` is a path on the same host.
 
 /** The layout around every page of the console. */
+/** A stacked column chart. Sizes in units of the drawing; `at` in seconds since the epoch. */
+export type ConsoleChart = {
+  width: number;
+  height: number;
+  /** The sum of the highest column. */
+  highest: number;
+  total: number;
+  /** Names below `console.overview.series`. */
+  series: string[];
+  /** `series` is an index. */
+  bars: { x: number; y: number; width: number; height: number; series: number }[];
+  rows: { at: number; values: number[] }[];
+};
+
 export type ConsoleLayout = {
   /** The key of the current page below `console.sections`. */
   section: string;
@@ -179,6 +193,21 @@ export type ConsoleValues = {
     minted?: { name: string; token: string; url: string; example: string };
   } & ConsoleSearch;
   'console/new-token': { console: ConsoleLayout; form: CreateForm };
+  'console/overview': {
+    console: ConsoleLayout;
+    /** What to look at: `name` is the key below `console.overview.attentions`. */
+    attention: { name: 'waiting' | 'servers' | 'tokens'; count: number; href: string }[];
+    /** The page to create a connector. Absent if the person may not. */
+    create?: string;
+    /** By day. */
+    connections: ConsoleChart;
+    /** By hour. */
+    calls: ConsoleChart;
+    /** Calls of the last 7 days; `counts` in the order of `calls.series`. `other`: a level that the settings no longer have. */
+    levels: { level: string; counts: number[] }[];
+    /** The most frequent error codes of the last 7 days. `width` in percent of the first. */
+    reasons: { reason: string; count: number; width: number }[];
+  };
   'console/health': {
     console: ConsoleLayout;
     version: string;

@@ -1,6 +1,7 @@
 import { Router } from '@koa/router';
 import type { JWTVerifyGetKey } from 'jose';
 import type Koa from 'koa';
+import type { CallOutcome } from '../audit/activity.ts';
 import { type Connector, type ConnectorSettings, connectorState } from '../connectors/connector.ts';
 import { allowAnyOrigin, requireAllowedOrigin } from '../http/cors.ts';
 import { homeValues } from '../pages/home.ts';
@@ -15,6 +16,7 @@ import type { Settings } from '../settings/settings.ts';
 import { findUpstream, type LeadsToUpstream } from '../settings/upstreams.ts';
 import {
   authenticate,
+  type Caller,
   authenticateMintedToken,
   tokenRequired,
   tokenVerifier,
@@ -23,7 +25,7 @@ import { requireLevel } from './authorize.ts';
 import { callAuditor } from './call-audit.ts';
 import { dpopProofs } from './dpop.ts';
 import { authorizationExtensions } from './extensions.ts';
-import { idOf, readBody } from './json-rpc.ts';
+import { idOf, membersOf, readBody } from './json-rpc.ts';
 import type { McpHandler } from './mcp-handler.ts';
 import { connectorMetadata, METADATA_PREFIX, rootMetadata } from './metadata.ts';
 import { isVisit, respondToError, showConnectLink } from './pages.ts';
@@ -74,6 +76,11 @@ export async function resourceServer(
     requestContext(ctx).jsonRpc = { id: idOf(body) };
     return body;
   };
+  const countCalls = (ctx: Koa.Context, { level }: Caller, body: unknown) => {
+    const calls = [body].flat().filter((message) => membersOf(message).method === 'tools/call');
+    if (calls.length === 0) return;
+    ctx.res.once('close', () => services.activity.calls(level, outcomeOf(ctx), calls.length));
+  };
   const readConnector = async (id: string) =>
     requireUsableConnector(await records.readConnector(id), now(), settings);
 
@@ -93,6 +100,7 @@ export async function resourceServer(
     const mcp = handlers.serving(connector);
     await requireDpopProof(ctx, connector, caller);
     const body = await readPosted(ctx);
+    countCalls(ctx, caller, body);
     requireLevel(settings.levels, settings, connector, caller, mcp.requiredLevel(body));
     const revalidate = async () =>
       authenticate(authentication, ctx, await readConnector(connector.id));
@@ -103,6 +111,7 @@ export async function resourceServer(
     const caller = await revalidate();
     const mcp = handlers.serving(caller.record);
     const body = await readPosted(ctx);
+    countCalls(ctx, caller, body);
     await mcp.handle(ctx, { caller, body, revalidate });
     void recordUse(store, caller.record, now()).catch(() => undefined);
   });
@@ -145,6 +154,11 @@ function requireUsableConnector(
 /** `about` is the key of the texts of the page. */
 function gone(message: string, about: string): HttpError {
   return new HttpError(410, 'gone', message, { about });
+}
+
+function outcomeOf({ res: { statusCode: status } }: Koa.Context): CallOutcome {
+  if (status < 400) return 'done';
+  return status < 500 ? 'refused' : 'failed';
 }
 
 type McpHandlers = {

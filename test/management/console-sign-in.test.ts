@@ -75,7 +75,7 @@ describe('the console', function () {
       const browser = openBrowser(origins());
       const people = requirePage(await browser.visit(system().management));
       const page = requirePage(await browser.submit(people, { person: 'ada' }));
-      expect(page.url.href).to.equal(consoleUrl('/connectors'));
+      expect(page.url.href).to.equal(consoleUrl('/overview'));
     });
 
     it('CSL-01 a person who is not an administrator is refused with a page', async () => {

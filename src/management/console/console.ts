@@ -15,6 +15,7 @@ import { accountManager, type ConsoleRoutes, type FormHandler, type Page } from 
 import { requireForm } from './forms.ts';
 import { healthPage } from './health-page.ts';
 import { listPages } from './list-pages.ts';
+import { overviewPage } from './overview-page.ts';
 import { recordPages } from './record-pages.ts';
 import { closeSession, findSession, type Session } from './sessions.ts';
 import { serverPages } from './server-pages.ts';
@@ -38,7 +39,8 @@ export function adminConsole(management: ManagementHost): Koa.Middleware {
     form: (path, role, handle) =>
       router.post(CONSOLE_PATH + path, formMiddleware(management, role, handle)),
   };
-  routes.page('', async ({ ctx }) => seeOther(ctx, `${CONSOLE_PATH}/connectors`));
+  routes.page('', async ({ ctx }) => seeOther(ctx, `${CONSOLE_PATH}/overview`));
+  overviewPage(routes);
   connectorPages(routes);
   serverPages(routes);
   tokenPages(routes);

@@ -11,6 +11,7 @@ export type Layout = ViewValues['console/connectors']['console'];
 export type FormProblem = NonNullable<Layout['problem']>;
 
 const SECTIONS = [
+  'overview',
   'connectors',
   'servers',
   'tokens',

@@ -1,0 +1,166 @@
+// The overview: what needs attention, and charts of connections, calls and refusals.
+import { CALL_OUTCOMES, type Counts, type Period, readActivity } from '../../audit/activity.ts';
+import type { ViewValues } from '../../pages/pages.ts';
+import { levelIds } from '../../permission-levels.ts';
+import type { ManagementContext } from '../context.ts';
+import { listClients } from '../clients.ts';
+import { listTokens } from '../minted-tokens.ts';
+import { listUpstreams } from '../upstreams.ts';
+import { CONSOLE_PATH } from './address.ts';
+import type { ConsoleContext, ConsoleRoutes } from './context.ts';
+import { epochSeconds, layout } from './layout.ts';
+import { includesRole } from '../../settings/management-roles.ts';
+import { ROUTES } from '../api/routes.ts';
+
+type Values = ViewValues['console/overview'];
+type Chart = Values['connections'];
+
+const DAY_SECONDS = 86_400;
+const CHART_DAYS = 30;
+const WEEK_DAYS = 7;
+const MAX_REASONS = 8;
+const MAX_LISTED = 100;
+
+export function overviewPage({ page }: ConsoleRoutes): void {
+  page('/overview', show);
+}
+
+async function show(context: ConsoleContext): Promise<void> {
+  const { management, ctx } = context;
+  const { settings, services } = management;
+  const [attention, { hours, days }] = await Promise.all([
+    findAttention(management),
+    readActivity(services.store, CHART_DAYS, services.now()),
+  ]);
+  const week = total(days.slice(-WEEK_DAYS));
+  const mayCreate = includesRole(management.role, ROUTES.createConnector.role);
+  await services.pages.render(ctx, 'console/overview', {
+    console: layout(context, 'overview'),
+    attention,
+    ...(mayCreate ? { create: `${CONSOLE_PATH}/connectors/new` } : {}),
+    connections: columnChart(days, [
+      ['approved', (counts) => countOf(counts, 'event consent_approved', 'event grant_vouched')],
+      ['ended', (counts) => countOf(counts, 'event grant_ended')],
+    ]),
+    calls: columnChart(
+      hours,
+      CALL_OUTCOMES.map((outcome) => [outcome, (counts) => callsOf(counts, outcome)]),
+    ),
+    levels: [...levelIds(settings.levels), 'other']
+      .map((level) => ({
+        level,
+        counts: CALL_OUTCOMES.map((outcome) => countOf(week, `call ${level} ${outcome}`)),
+      }))
+      .filter(({ counts, level }) => level !== 'other' || counts.some((count) => count > 0)),
+    reasons: withShares(reasonsIn(week)),
+  });
+}
+
+/** Only what is quick to find. */
+async function findAttention(management: ManagementContext): Promise<Values['attention']> {
+  const soon = management.services.now() + WEEK_DAYS * DAY_SECONDS;
+  const first = { limit: MAX_LISTED, after: undefined, q: undefined };
+  const [waiting, servers, tokens] = await Promise.all([
+    management.settings.clients.registration === 'approval'
+      ? listClients(management, { ...first, state: 'waiting' })
+      : { items: [] },
+    listUpstreams(management),
+    listTokens(management, { ...first, state: 'active' }),
+  ]);
+  const found = [
+    {
+      name: 'waiting' as const,
+      count: waiting.items.length,
+      href: `${CONSOLE_PATH}/clients?state=waiting`,
+    },
+    {
+      name: 'servers' as const,
+      count: servers.items.filter(({ error }) => error).length,
+      href: `${CONSOLE_PATH}/servers`,
+    },
+    {
+      name: 'tokens' as const,
+      count: tokens.items.filter(({ expiresAt }) => epochSeconds(expiresAt) < soon).length,
+      href: `${CONSOLE_PATH}/tokens`,
+    },
+  ];
+  return found.filter(({ count }) => count > 0);
+}
+
+function countOf(counts: Counts, ...names: string[]): number {
+  return names.reduce((sum, name) => sum + (counts[name] ?? 0), 0);
+}
+
+function callsOf(counts: Counts, outcome: string): number {
+  return Object.entries(counts)
+    .filter(([name]) => name.startsWith('call ') && name.endsWith(` ${outcome}`))
+    .reduce((sum, [, count]) => sum + count, 0);
+}
+
+function total(periods: readonly Period[]): Counts {
+  const all: Counts = {};
+  for (const { counts } of periods)
+    for (const [name, count] of Object.entries(counts)) all[name] = (all[name] ?? 0) + count;
+  return all;
+}
+
+function reasonsIn(counts: Counts): { reason: string; count: number }[] {
+  const found = Object.entries(counts).flatMap(([name, count]) =>
+    name.startsWith('refused ') ? [{ reason: name.slice('refused '.length), count }] : [],
+  );
+  return found.toSorted((one, other) => other.count - one.count).slice(0, MAX_REASONS);
+}
+
+/** `width` in percent of the longest. */
+function withShares(reasons: { reason: string; count: number }[]): Values['reasons'] {
+  const longest = Math.max(1, ...reasons.map(({ count }) => count));
+  return reasons.map(({ reason, count }) => ({
+    reason,
+    count,
+    width: Math.max(1, Math.round((100 * count) / longest)),
+  }));
+}
+
+const WIDTH = 600;
+const HEIGHT = 120;
+
+/** Stacks the series of each period. Sizes in units of the drawing. */
+export function columnChart(
+  periods: readonly Period[],
+  series: readonly (readonly [name: string, count: (counts: Counts) => number])[],
+): Chart {
+  const rows = periods.map(({ at, counts }) => ({
+    at,
+    values: series.map(([, count]) => count(counts)),
+  }));
+  const sums = rows.map(({ values }) => values.reduce((sum, value) => sum + value, 0));
+  const highest = Math.max(0, ...sums);
+  const step = WIDTH / Math.max(1, periods.length);
+  const bars = rows.flatMap(({ values }, column) => {
+    let top = HEIGHT;
+    return values.flatMap((value, n) => {
+      if (value === 0) return [];
+      const height = (value / highest) * HEIGHT;
+      top -= height;
+      const bar = { x: column * step + step * 0.1, y: top, width: step * 0.8, height, series: n };
+      return [mapValues(bar)];
+    });
+  });
+  return {
+    width: WIDTH,
+    height: HEIGHT,
+    highest,
+    total: sums.reduce((sum, value) => sum + value, 0),
+    series: series.map(([name]) => name),
+    bars,
+    rows,
+  };
+}
+
+function mapValues<T extends Record<string, number>>(numbers: T): T {
+  const rounded = Object.entries(numbers).map(([name, value]) => [
+    name,
+    Math.round(value * 10) / 10,
+  ]);
+  return Object.fromEntries(rounded) as T;
+}

@@ -1,0 +1,44 @@
+import { expect } from 'chai';
+import { connect } from '../support/connection.ts';
+import { useConsole } from '../support/console.ts';
+import { createConnector } from '../support/management-api.ts';
+import { call, callTool } from '../support/mcp.ts';
+import { until } from '../support/until.ts';
+
+/** The rows of the tables of a page: their cells, without markup. */
+function rowsOf(html: string): string[] {
+  return [...html.matchAll(/<tr>([\s\S]*?)<\/tr>/g)].map(([, row = '']) =>
+    row
+      .replaceAll(/<[^>]*>/g, ' ')
+      .replaceAll(/\s+/g, ' ')
+      .trim(),
+  );
+}
+
+describe('the overview of the console', () => {
+  const { system, signIn } = useConsole();
+
+  it('shows connections, calls by access and outcome, and refusals by reason', async () => {
+    const connector = await createConnector(system(), { level: 'operations' });
+    const { link, accessToken } = await connect(system(), connector, { level: 'analytics' });
+    expect((await callTool(link, accessToken, 'club_overview', {})).status).to.equal(200);
+    expect((await callTool(link, accessToken, 'club_overview', {})).status).to.equal(200);
+    expect((await callTool(link, accessToken, 'find_members', { name: 'a' })).status).to.equal(403);
+    await call(link, 'wrong', { jsonrpc: '2.0', id: 1, method: 'ping' });
+    const html = await until('the counts are written', async () => {
+      const { page } = await signIn('');
+      return page.html.includes('invalid_token') ? page.html : undefined;
+    });
+    const rows = rowsOf(html);
+    expect(rows).to.include.members([
+      'Totals and names 0 0 0',
+      'Totals only 2 1 0',
+      'insufficient_scope 1',
+      'invalid_token 1',
+    ]);
+    // Today's approval, and this hour's calls.
+    expect(rows).to.include('today 1 0');
+    expect(rows.some((row) => /^\d\d:00 UTC 2 1 0$/.test(row))).to.equal(true);
+    expect(html).to.match(/<rect class="series-0" x="[\d.]+" y="[\d.]+" width="\d+/);
+  });
+});
