@@ -21,7 +21,7 @@ const DOCUMENTS = [...glob('**/*.md'), ...glob('.github/*.md')].toSorted();
 const GROWING = ['CHANGELOG.md', 'test/security/README.md', 'test/security/assertions.md'];
 const GENERATED = ['config/settings.md'];
 const MAX_BYTES = 25_000;
-const MAX_BYTES_OF: Record<string, number> = { 'README.md': 12_500, 'src/README.md': 14_500 };
+const MAX_BYTES_OF: Record<string, number> = { 'README.md': 12_500, 'src/README.md': 16_000 };
 const MAX_SCREENSHOT_BYTES = 100_000;
 /** Languages of blocks that are not checked. */
 const UNCHECKED = ['text', 'mermaid', 'nginx'];
