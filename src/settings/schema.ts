@@ -230,13 +230,16 @@ const preRegisteredClient = z
       defaultText: 'none: a public client',
     }),
     jwks: z
-      .record(z.string(), z.unknown(), KEY_SET)
+      .strictObject({
+        keys: z
+          .array(z.record(z.string(), z.unknown()).meta({ valueType: 'JWK' }), KEY_SET)
+          .describe('Public keys, as in its JWK set.'),
+      })
       .refine(isPublicKeySet, KEY_SET)
       .optional()
       .meta({
         description:
-          'In place of `secret`: the client authenticates with `private_key_jwt` and one of these public keys, a JSON Web Key Set.',
-        valueType: 'object',
+          'In place of `secret`: the client authenticates with `private_key_jwt` and one of these public keys.',
         defaultText: 'none',
       }),
     jwksUri: z.string().refine(isKeySetAddress, KEY_SET_ADDRESS).optional().meta({

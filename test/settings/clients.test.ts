@@ -59,7 +59,6 @@ describe('The key of a client in the settings', () => {
       [key, { kty: 'oct', k: 'AQ' }],
       [{ ...key, crv: 'P-384' }],
       [{ kty: 'RSA', n: 'AQ', e: 'AQAB' }],
-      'keys',
     ]) {
       const file = withClient({ jwks: { keys: wrong } });
       expect(wrongSettings(file)).to.deep.equal([`${place}.jwks`]);

@@ -187,7 +187,7 @@ type Authentication = Pick<
 function documentAuthentication(sent: Metadata): Authentication {
   const { token_endpoint_auth_method: method, token_endpoint_auth_methods_supported: methods } =
     sent;
-  const offered: unknown[] = [method, methods].flat();
+  const offered: unknown[] = [method, ...(Array.isArray(methods) ? methods : [])];
   const hasKeys = offered.includes('private_key_jwt');
   const isPublic = offered.includes('none') || ((method ?? undefined) === undefined && !hasKeys);
   if (isPublic) return { token_endpoint_auth_method: 'none', ...(hasKeys ? usableKeys(sent) : {}) };
