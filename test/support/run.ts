@@ -17,7 +17,9 @@ const JOBS_PER_CORE = 2;
 /** Each takes up to 500 MB. */
 const MAX_JOBS = 16;
 /** Folders with the longest files start first, so that no core is idle at the end. */
-const FIRST = ['pages', 'scale-out', 'faults', 'store', 'flows'];
+const FIRST = ['pages', 'packaging', 'flows', 'interoperability'];
+/** Folders whose files wait for databases and processes most of the time. They run beside others, which use the cores meanwhile. */
+const WAITING = ['scale-out', 'faults', 'store'];
 const SLOWEST = 10;
 const MEMORY = '/dev/shm';
 /** Bytes. */
@@ -46,8 +48,8 @@ const importsByFile = new Map<string, string[]>();
 
 const { jobs, grep, soak, color } = program.opts<Options>();
 const patterns = program.args.length > 0 ? program.args : ['test/**/*.test.ts'];
-const matching = patterns.flatMap((pattern) => globSync(pattern, { cwd: ROOT })).toSorted(byFolder);
-const files = soak ? matching.filter((file) => imports(file, 'soak.ts')) : matching;
+const matching = patterns.flatMap((pattern) => globSync(pattern, { cwd: ROOT }));
+const files = inOrder(soak ? matching.filter((file) => imports(file, 'soak.ts')) : matching);
 if (files.length === 0) program.error(`no test file matches ${patterns.join(' ')}`);
 try {
   const installed = installPrograms();
@@ -191,13 +193,25 @@ function printSoakTable(): void {
   for (const { what, held } of rows) console.log(`  ${what.padEnd(width)}  ${held}`);
 }
 
-function byFolder(a: string, b: string): number {
-  return rankOf(a) - rankOf(b) || (a < b ? -1 : 1);
+/** Alternates between files that wait and others, each in the order of the folders. */
+function inOrder(unordered: readonly string[]): string[] {
+  const isWaiting = (file: string) => WAITING.includes(folderOf(file));
+  const others = unordered.filter((file) => !isWaiting(file)).toSorted(byRank(FIRST));
+  const waiting = unordered.filter(isWaiting).toSorted(byRank(WAITING));
+  const pairs = others.map((file, index) => [file, ...waiting.slice(index, index + 1)]);
+  return [...pairs.flat(), ...waiting.slice(others.length)];
 }
 
-function rankOf(file: string): number {
-  const rank = FIRST.indexOf(file.split(sep)[1] ?? '');
-  return rank === -1 ? FIRST.length : rank;
+function byRank(folders: readonly string[]): (a: string, b: string) => number {
+  const rankOf = (file: string) => {
+    const rank = folders.indexOf(folderOf(file));
+    return rank === -1 ? folders.length : rank;
+  };
+  return (a, b) => rankOf(a) - rankOf(b) || (a < b ? -1 : 1);
+}
+
+function folderOf(file: string): string {
+  return file.split(sep)[1] ?? '';
 }
 
 function wholeNumber(text: string): number {
