@@ -53,6 +53,9 @@ const inline: AssertionKey[] = [
 const keySet = (...keys: { jwk: unknown }[]) =>
   answerWith(200, {}, JSON.stringify({ keys: keys.map(({ jwk }) => jwk) }));
 
+/** Answers nothing, so that the fetch times out. */
+const silence: RequestListener = () => undefined;
+
 /** Documents of clients that have only a key. The keys of each have an address of their own. */
 function withKeys(
   answerKeys: RequestListener,
@@ -292,6 +295,36 @@ describe('A client that authenticates with a key', () => {
     expect(statusAndError(replayed)).to.deep.equal(REFUSED);
   });
 
+  it('a machine signs with a listed key, or with one that is fetched', async () => {
+    const { system, connector, server, host } = publishing();
+    host.answer = withKeys(keySet(key));
+    for (const keys of [{ jwks: { keys: [key.jwk] } }, { jwksUri: `${KEYS}/machine` }]) {
+      const given = { name: 'CI', connector: connector.id, level: connector.level, ...keys };
+      const created = await fetch(`${system.management}/api/v1/clients`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${system.managementKey}`,
+          'content-type': 'application/json',
+        },
+        body: JSON.stringify(given),
+      });
+      const { id } = (await created.json()) as { id: string };
+      const client: Client = { ...BATCH, id };
+      const grant = { grant_type: 'client_credentials', resource: connector.link };
+      const parameters = { ...grant, ...(await signed({ server, client })) };
+      const token = await requestToken(server, client, parameters);
+      expect(token.status).to.equal(200);
+      expect(await isAccepted(connector.link, token.body.access_token)).to.equal(true);
+      const wrong = [
+        parameters,
+        grant,
+        { ...grant, ...(await signed({ server, client }, stranger)) },
+      ];
+      for (const each of wrong)
+        expect(statusAndError(await requestToken(server, client, each))).to.deep.equal(REFUSED);
+    }
+  });
+
   const secret = { jwk: { ...key.jwk, d: 'AQ' } };
   const symmetric = { jwk: { kty: 'oct', k: 'AQ', kid: 'other' } };
   const unusable: Record<string, [RequestListener, RegExp]> = {
@@ -337,9 +370,9 @@ describe('A client that authenticates with a key', () => {
     expect(await refusalOf('unknown')).to.deep.equal(refusal);
   });
 
-  it('KEY-04 while the host of the keys is down, new keys get 503, and the code stays valid', async () => {
+  it('KEY-04 while the host of the keys is down or silent, new keys get 503, and the code stays valid', async () => {
     const code = await codeOf();
-    for (const answer of [hangUp, answerWith(500), answerWith(429)]) {
+    for (const answer of [hangUp, answerWith(500), answerWith(429), silence]) {
       publishing().host.answer = withKeys(answer);
       const { status, headers, body } = await redeemed(code);
       expect([status, body.error]).to.deep.equal([503, 'temporarily_unavailable']);

@@ -38,7 +38,7 @@ describe('The token endpoint', () => {
       [{ body: 'grant_type=authorization_code' }, 400, 'invalid_request'],
       [{ body: `client_id=${id}` }, 400, 'invalid_request'],
       [{ body: `client_id=${id}&grant_type=password` }, 400, 'unsupported_grant_type'],
-      [{ body: `client_id=${id}&grant_type=client_credentials` }, 400, 'unsupported_grant_type'],
+      [{ body: `client_id=${id}&grant_type=client_credentials` }, 400, 'unauthorized_client'],
       [{ body: `client_id=${id}&grant_type=refresh_token` }, 400, 'invalid_request'],
       [{ body: `client_id=${id}&grant_type=authorization_code&code=x` }, 400, undefined],
       [{ body: `client_id=${id}&grant_type=refresh_token&refresh_token=x` }, 400, 'invalid_grant'],
