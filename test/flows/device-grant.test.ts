@@ -10,6 +10,11 @@ import {
   requirePage,
 } from '../support/browser.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
+import {
+  assertionParameters,
+  createAssertion,
+  generateAssertionKey,
+} from '../support/client-assertion.ts';
 import { askForDevice, DEVICE_CODE, enterCode, poll } from '../support/device.ts';
 import {
   type Connector,
@@ -26,6 +31,7 @@ import { useSystem } from '../support/system.ts';
 const DOCUMENT = 'https://app.example/client.json';
 const DEVICE_ADDRESS = '203.0.113.9';
 const FORWARDED = { 'x-forwarded-for': DEVICE_ADDRESS };
+const KEY = await generateAssertionKey('ES256');
 const HOSTILE = '<script>alert(1)</script>” is verified';
 
 describe('The device grant', () => {
@@ -34,6 +40,12 @@ describe('The device grant', () => {
       proxies: 1,
       clients: {
         preRegistered: [
+          {
+            id: 'keyed',
+            name: 'Keyed terminal',
+            redirectUris: ['https://reports.example/cb'],
+            jwks: { keys: [KEY.jwk] },
+          },
           {
             id: 'reports',
             name: 'Monthly reports',
@@ -288,6 +300,19 @@ describe('The device grant', () => {
     }
     const withoutSecret = { ...secret, method: 'none' } as const;
     expect((await ask({}, withoutSecret)).error).to.equal('invalid_client');
+  });
+
+  it('a client with a key authenticates with a new assertion in each request, and is refused without', async () => {
+    const keyed: Client = { id: 'keyed', method: 'none', redirectUri: '' };
+    const assertion = async () =>
+      assertionParameters(await createAssertion(KEY, { server, client: keyed }));
+    expect((await ask({}, keyed)).error).to.equal('invalid_client');
+    const device = await ask(await assertion(), keyed);
+    const browser = newBrowser();
+    await decide('approve', browser, await enter(device.user_code, browser));
+    expect(await errorOf(device.device_code, {}, keyed)).to.equal('invalid_client');
+    const { status } = await poll(server, keyed, device.device_code, await assertion());
+    expect(status).to.equal(200);
   });
 
   it('a registration gets the grant type only if it asks, and needs no redirect URI if it asks for nothing else', async () => {
