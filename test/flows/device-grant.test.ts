@@ -315,6 +315,16 @@ describe('The device grant', () => {
     expect(status).to.equal(200);
   });
 
+  it('a machine may not ask for devices', async () => {
+    const wanted = { name: 'CI', connector: connector.id, level: 'operations' };
+    const { id, secret } = (await requestManagement(system(), 'POST', '/clients', wanted)) as {
+      id: string;
+      secret: string;
+    };
+    const machine = { id, secret, method: 'client_secret_basic', redirectUri: '' } as const;
+    expect((await ask({}, machine)).error).to.equal('unauthorized_client');
+  });
+
   it('a registration gets the grant type only if it asks, and needs no redirect URI if it asks for nothing else', async () => {
     const loopback = ['http://127.0.0.1:7070/callback'];
     const both = await register(server, {
