@@ -159,11 +159,11 @@ describe('A client that authenticates with a key', () => {
     }
   });
 
-  it('aud may be the token endpoint, or a list of one', async () => {
+  it('aud may be the token endpoint, the issuer as a parsed address, or a list of these', async () => {
     const code = await codeOf(BATCH);
     const { issuer, token_endpoint: endpoint } = code.server;
     let { body } = await redeemed(code, inline[0], { aud: [issuer] });
-    for (const aud of [endpoint, [endpoint]]) {
+    for (const aud of [endpoint, [endpoint], [issuer, endpoint], `${issuer}/`]) {
       const parameters = await signed(code, inline[0], { aud });
       const next = await refresh(code.server, BATCH, body.refresh_token, parameters);
       expect(next.status, String(aud)).to.equal(200);
@@ -202,7 +202,7 @@ describe('A client that authenticates with a key', () => {
       'for another server': { aud: 'https://elsewhere.example' },
       'for two servers': { aud: [issuer, 'https://elsewhere.example'] },
       'for the revocation endpoint': { aud: `${issuer}/oauth/revoke` },
-      'for the issuer with a slash': { aud: `${issuer}/` },
+      'for an address below the issuer': { aud: `${issuer}/oauth` },
       'for nobody': { aud: undefined },
       'that never expires': { exp: undefined },
       'valid for six minutes': { exp: now + 360 },

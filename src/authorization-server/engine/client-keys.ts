@@ -13,6 +13,7 @@ import {
   publicKeys,
 } from '../../settings/key-set.ts';
 import type { Store } from '../../store/store.ts';
+import { ENDPOINTS } from '../metadata.ts';
 import {
   addressQuota,
   type FetchLimits,
@@ -38,21 +39,28 @@ const MAX_ASSERTION_SECONDS = 300;
 export const CLOCK_TOLERANCE_SECONDS = 15;
 
 /**
- * The engine's `assertJwtClientAuthClaimsAndHeader`, called after it has verified the signature, `iss`, `sub`, `exp`, `nbf`, `jti`, and that
- * `aud` has one of `acceptedAudience`. Rejects an assertion that is also for somebody else, who could present it here, and one that is valid for
- * long.
+ * What `aud` of an assertion may be: the issuer or the token endpoint. Python's SDK parses the issuer, which adds the slash of the empty path (RFC
+ * 3986 section 6.2.3).
  */
-export async function requireShortLived(
-  _ctx: unknown,
-  { aud, exp, jti }: Record<string, unknown>,
-): Promise<void> {
-  if (Array.isArray(aud) && aud.length !== 1)
-    throw invalidClientAuth('aud of the client assertion must name this server only');
-  if (typeof jti !== 'string') throw invalidClientAuth('jti of the client assertion must be text');
-  const latest = Date.now() / 1000 + MAX_ASSERTION_SECONDS + CLOCK_TOLERANCE_SECONDS;
-  if (typeof exp !== 'number' || exp > latest)
-    throw invalidClientAuth('exp of the client assertion must be at most five minutes ahead');
+export function assertionAudiences(authUrl: string): string[] {
+  return [authUrl, new URL(authUrl).href, authUrl + ENDPOINTS.token];
 }
+
+/**
+ * The engine's `assertJwtClientAuthClaimsAndHeader`, called after it has verified the signature, `iss`, `sub`, `exp`, `nbf`, `jti`, and that
+ * `aud` has one of `audiences`. Rejects an assertion that is also for somebody else, who could present it here, and one that is valid for long.
+ */
+export const requireShortLived =
+  (audiences: readonly unknown[]) =>
+  async (_ctx: unknown, { aud, exp, jti }: Record<string, unknown>): Promise<void> => {
+    if (![aud].flat().every((each) => audiences.includes(each)))
+      throw invalidClientAuth('aud of the client assertion must name this server only');
+    if (typeof jti !== 'string')
+      throw invalidClientAuth('jti of the client assertion must be text');
+    const latest = Date.now() / 1000 + MAX_ASSERTION_SECONDS + CLOCK_TOLERANCE_SECONDS;
+    if (typeof exp !== 'number' || exp > latest)
+      throw invalidClientAuth('exp of the client assertion must be at most five minutes ahead');
+  };
 
 /**
  * Marks the verified assertion of a request as used until it expires, `expiresIn` in seconds. Rejects with `invalid_client` for all but one

@@ -10,7 +10,7 @@ import { type DeviceOutcome, requestContext } from '../../http/request-context.t
 import { CLIENT_AUTH_METHODS, DEVICE_PATH, ENDPOINTS, JWT_BEARER } from '../metadata.ts';
 import type { ClientMetadataDocuments } from './client-metadata-documents.ts';
 import { secretDigest } from '../../clients/client-secrets.ts';
-import { CLOCK_TOLERANCE_SECONDS, requireShortLived } from './client-keys.ts';
+import { CLOCK_TOLERANCE_SECONDS, assertionAudiences, requireShortLived } from './client-keys.ts';
 import { ttlThatSetsValue } from './extensions.ts';
 import type { GrantModels } from './grant-models.ts';
 import { approvedGrantId, interactionPrompts } from './authorization-request.ts';
@@ -80,7 +80,7 @@ export function configuration(
       dPoPSigningAlgValues: [...DPOP_ALGORITHMS],
       clientAuthSigningAlgValues: [...ASSERTION_ALGORITHMS],
     },
-    assertJwtClientAuthClaimsAndHeader: requireShortLived,
+    assertJwtClientAuthClaimsAndHeader: requireShortLived(assertionAudiences(settings.authUrl)),
     clockTolerance: CLOCK_TOLERANCE_SECONDS,
     responseTypes: ['code'],
     scopes: [...levelIds(settings.levels), OFFLINE_ACCESS],

@@ -17,7 +17,6 @@ import { OFFLINE_ACCESS } from '../../permission-levels.ts';
 import type { Services } from '../../services.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { cachedReader } from '../../store/cached-reader.ts';
-import { ENDPOINTS } from '../metadata.ts';
 import { defaultResource } from './authorization-request.ts';
 import { createAdapter } from './adapter.ts';
 import {
@@ -28,7 +27,7 @@ import {
 } from './client-metadata-documents.ts';
 import { clientCredentialsGrantType } from './client-credentials.ts';
 import { type Clients, registeredClients } from './clients.ts';
-import { keyLoader } from './client-keys.ts';
+import { assertionAudiences, keyLoader } from './client-keys.ts';
 import { configuration } from './configuration.ts';
 import { INTERNET, requireAddressGuard } from './guarded-fetch.ts';
 import { mapStoreErrors } from './errors.ts';
@@ -139,7 +138,7 @@ export async function openEngine(
     addClientCredentials(provider, resources.getResourceServerInfo);
     replaceParameters(provider);
     compareByDigest(provider, guardSecrets);
-    authenticateByKeys(provider, loadKeys, [settings.authUrl, settings.authUrl + ENDPOINTS.token]);
+    authenticateByKeys(provider, loadKeys, assertionAudiences(settings.authUrl));
     logRefusals(provider, logger);
     return { provider, middleware: compose(provider.middleware) as Koa.Middleware };
   };
