@@ -84,3 +84,12 @@ function shellWord(link: string): string {
 function json(value: object): string {
   return JSON.stringify(value, null, 2);
 }
+
+/** Shell commands with which a machine connects. The secret is in the environment, not in the command. */
+export function machineCommands({ id, link }: { id: string; link: string }): string[] {
+  const credentials = JSON.stringify({ client_id: id, client_secret: '${MCP_CLIENT_SECRET}' });
+  return [
+    'export MCP_CLIENT_SECRET=<the secret>',
+    `npx -y mcp-remote ${link} --client-credentials --static-oauth-client-info '${credentials}'`,
+  ];
+}

@@ -68,6 +68,12 @@ export async function allowClient(
   const client = await requireClient(management, id);
   if (client.state === 'blocked')
     throw new HttpError(409, 'client_blocked', 'a rule blocks this app: remove the rule first');
+  if (client.kind === 'machine')
+    throw new HttpError(
+      409,
+      'machine_ended',
+      'a machine needs no permission, and one that was revoked stays so: create a new one',
+    );
   if (app && client.kind === 'self-registered') await allowApp(management, client);
   const changed = await allowRecord(services.store, client, {
     now: services.now(),

@@ -10,6 +10,7 @@ import {
   type RevokedClientResource,
 } from '../api/resources.ts';
 import { SEARCH_FLAG, searchHelp, type SearchOptions } from './option-values.ts';
+import { addMachineCommands } from './machine.ts';
 import { CLIENT, resolveClient } from './resolve.ts';
 import { details, foundText, minute, plain, quoted, table, type Terminal } from './terminal.ts';
 
@@ -41,10 +42,11 @@ Examples:
   $ gatehouse client block --name "Evil App"
   $ gatehouse client unblock --host evil.example`;
 
-export function addClientCommands(program: Command, { openClient, print }: Terminal): void {
+export function addClientCommands(program: Command, terminal: Terminal): void {
+  const { openClient, print } = terminal;
   const client = program
     .command('client')
-    .description('list, allow, revoke and block apps (clients)')
+    .description('list, allow, revoke and block apps (clients), and create machines')
     .addHelpText('after', EXAMPLES);
   client
     .command('list')
@@ -90,6 +92,7 @@ export function addClientCommands(program: Command, { openClient, print }: Termi
       const id = await resolveClient(api, text);
       print(await api.allowClient({ body: { id, app } }), (allowed) => allowedText(allowed, app));
     });
+  addMachineCommands(client, terminal);
   addRuleCommands(client, openClient, print);
 }
 
@@ -195,8 +198,11 @@ function detailsText(client: ClientResource): string {
   });
 }
 
-function revokedText({ id, name, endedGrants }: RevokedClientResource): string {
-  return `Revoked ${plain(name ?? id)} (${plain(id)}) and ended ${grants(endedGrants)}. Nobody can connect it. To allow it again:
+function revokedText({ id, name, kind, endedGrants }: RevokedClientResource): string {
+  const did = `Revoked ${plain(name ?? id)} (${plain(id)}) and ended ${grants(endedGrants)}.`;
+  if (kind === 'machine')
+    return `${did} It gets no more tokens. To replace it, create a new machine.`;
+  return `${did} Nobody can connect it. To allow it again:
   gatehouse client allow ${quoted(id)}`;
 }
 
