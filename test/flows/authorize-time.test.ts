@@ -72,7 +72,6 @@ describe('Lifetimes during authorization', () => {
       { code_verifier: 'x'.repeat(43) },
       { code_verifier: undefined },
       { redirect_uri: 'http://127.0.0.1:7071/callback' },
-      { redirect_uri: undefined },
       { code: 'x' },
     ];
     for (const parameters of wrong) {

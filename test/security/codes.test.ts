@@ -93,7 +93,6 @@ describe('An authorization code', () => {
     for (const more of [
       { redirect_uri: 'http://127.0.0.1:7071/callback' },
       { redirect_uri: 'http://localhost:7070/callback' },
-      { redirect_uri: undefined },
       { resource: other.link },
       { client_id: 'nobody' },
     ])

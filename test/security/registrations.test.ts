@@ -98,9 +98,14 @@ describe('A registration', () => {
     expect(body).to.not.have.property('scope');
     const server = await metadata(system());
     const client = { id: body.client_id, method: 'none', redirectUri: REDIRECT_URI } as const;
-    for (const grant_type of ['client_credentials', 'password', 'implicit', 'urn:x']) {
+    for (const [grant_type, error] of [
+      ['client_credentials', 'unauthorized_client'],
+      ['password', 'unsupported_grant_type'],
+      ['implicit', 'unsupported_grant_type'],
+      ['urn:x', 'unsupported_grant_type'],
+    ]) {
       const refused = await requestToken(server, client, { grant_type });
-      expect([refused.status, refused.body.error]).to.deep.equal([400, 'unsupported_grant_type']);
+      expect([refused.status, refused.body.error]).to.deep.equal([400, error]);
     }
   });
 
