@@ -24,7 +24,11 @@ type Name = Exclude<keyof Limits, 'sharedNetworks'>;
  * limits those in the audit log, which keeps them for more than a year, and `registrationGaps` its items about registrations that it lacks.
  */
 export type RateLimits = Record<
-  Name | 'deviceAuthorizations' | 'pageRegistrations' | 'recordedRegistrations' | 'registrationGaps',
+  | Name
+  | 'deviceAuthorizations'
+  | 'pageRegistrations'
+  | 'recordedRegistrations'
+  | 'registrationGaps',
   RateLimit
 >;
 

@@ -34,6 +34,8 @@ export type RequestContext = {
   manager?: Manager;
   /** JSON-RPC: id of the only request in the body, and the error that the upstream returned. */
   jsonRpc?: { id?: string | number | undefined; error?: object };
+  /** Called when the response has ended. */
+  onEnd?: () => void;
 };
 
 /** The only access to `ctx.state`, which Koa leaves untyped. Host middleware sets `requestId` and `address`. */

@@ -15,7 +15,9 @@ export function countRequests(host: string, metrics: Metrics): Koa.Middleware {
       open.delete(ctx.res);
       const seconds = isStream(ctx.res) ? undefined : (performance.now() - started) / 1000;
       metrics.request(host, ctx.res.statusCode, seconds);
-      countRefusal(host, metrics, requestContext(ctx).failure?.code);
+      const { failure, onEnd } = requestContext(ctx);
+      countRefusal(host, metrics, failure?.code);
+      onEnd?.();
     });
     await next();
   };

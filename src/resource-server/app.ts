@@ -79,7 +79,7 @@ export async function resourceServer(
   const countCalls = (ctx: Koa.Context, { level }: Caller, body: unknown) => {
     const calls = [body].flat().filter((message) => membersOf(message).method === 'tools/call');
     if (calls.length === 0) return;
-    ctx.res.once('close', () => services.activity.calls(level, outcomeOf(ctx), calls.length));
+    requestContext(ctx).onEnd = () => services.activity.calls(level, outcomeOf(ctx), calls.length);
   };
   const readConnector = async (id: string) =>
     requireUsableConnector(await records.readConnector(id), now(), settings);
