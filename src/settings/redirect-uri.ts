@@ -35,3 +35,19 @@ export function isRedirectUri(text: string): boolean {
   if (!/^https?:\/\/[^/]/i.test(text)) return false;
   return url.protocol === 'https:' || isLoopback(url.hostname);
 }
+
+export const REDIRECT_PATTERN = `${REDIRECT_URI}, or an https address that ends in /* for one more path segment`;
+
+/** An https redirect URI whose last path segment is `*`. */
+export function isRedirectPattern(text: string): boolean {
+  return /^https:\/\/[^?]+\/\*$/.test(text) && isRedirectUri(text.slice(0, -1));
+}
+
+/** One path segment of unreserved characters (RFC 3986 section 2.3). URL parsers remove `.` and `..`. */
+const SEGMENT = /^(?!\.{1,2}$)[A-Za-z0-9._~-]+$/;
+
+/** Whether a redirect URI matches a pattern. */
+export function matchesPattern(pattern: string, uri: string): boolean {
+  const prefix = pattern.slice(0, -1);
+  return uri.startsWith(prefix) && SEGMENT.test(uri.slice(prefix.length));
+}

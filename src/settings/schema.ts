@@ -8,10 +8,16 @@ import {
   stepUpSchema,
   trustedIssuerSchema,
 } from './identity-provider-schema.ts';
+import { appCatalog } from './apps.ts';
 import { limitsSchema } from './limits.ts';
 import { DEFAULT_KEY, MANAGEMENT_ROLES } from './management-roles.ts';
 import { isKeySetAddress, isPublicKeySet } from './key-set.ts';
-import { isRedirectUri, REDIRECT_URI } from './redirect-uri.ts';
+import {
+  isRedirectPattern,
+  isRedirectUri,
+  REDIRECT_PATTERN,
+  REDIRECT_URI,
+} from './redirect-uri.ts';
 import { parseStoreAddress } from './addresses.ts';
 import {
   address,
@@ -219,6 +225,15 @@ const clientId = z
 const KEY_SET =
   'a JSON Web Key Set with only public keys, one of them for ES256, EdDSA, RS256 or PS256: {keys: […]}';
 const KEY_SET_ADDRESS = 'an https address with a host name and without a port';
+
+const allowedRedirect = z
+  .string()
+  .refine((text) => isRedirectUri(text) || isRedirectPattern(text), REDIRECT_PATTERN)
+  .meta({ valueType: 'redirect URI' });
+
+function isAppId(id: string): boolean {
+  return appCatalog().some((app) => app.id === id);
+}
 
 const preRegisteredClient = z
   .strictObject({
@@ -628,18 +643,28 @@ export const settingsSchema = z.strictObject({
         .describe(
           'Which apps may connect besides those in these settings. `open`: every app that registers itself or has a metadata document. `approval`: these, once an administrator allows them. `closed`: none; metadata documents need an entry in `metadataDocuments` or `metadataDocumentHosts`. Apps that are already connected go on.',
         ),
+      apps: z
+        .array(
+          z.string().refine(isAppId, {
+            error: () =>
+              `one of ${appCatalog()
+                .map(({ id }) => id)
+                .join(', ')}`,
+          }),
+        )
+        .default(['claude'])
+        .describe(
+          'Apps of the [catalogue](clients.md#apps-of-the-catalogue) whose redirect URIs are accepted. This is the whole list. Apps on a person’s own computer need no entry.',
+        ),
       hostedCallbacks: z
-        .array(httpsUrl.refine(isRedirectUri, REDIRECT_URI))
-        .default([
-          'https://claude.ai/api/mcp/auth_callback',
-          'https://claude.com/api/mcp/auth_callback',
-        ])
-        .describe('Redirect URIs of the hosted assistant.'),
+        .array(allowedRedirect)
+        .default([])
+        .describe('Another name for entries of `allowedRedirects`.'),
       allowedRedirects: z
-        .array(redirectUri)
+        .array(allowedRedirect)
         .default([])
         .describe(
-          'Other redirect URIs, compared exactly, without wildcards. [clients.md](clients.md) lists those of known apps.',
+          'Other redirect URIs, compared exactly. An https address that ends in `/*` accepts one more path segment in its place.',
         ),
       preRegistered: z
         .array(preRegisteredClient)

@@ -1,9 +1,10 @@
 import { expect } from 'chai';
 import { errors } from 'oidc-provider';
+import { isAcceptedRedirect } from '../../src/authorization-server/engine/redirect-uris.ts';
 import { acceptedMetadata, cleanName } from '../../src/authorization-server/engine/registration.ts';
 
 const UNNAMED = 'An app without a name';
-const POLICY = { allowed: new Set<string>(), ownOrigins: new Set<string>() };
+const POLICY = { allowed: new Set<string>(), patterns: [], ownOrigins: new Set<string>() };
 
 describe('client names', () => {
   const INVISIBLE: Record<string, string> = {
@@ -76,6 +77,51 @@ describe('dpop_bound_access_tokens (RFC 9449 section 5.2)', () => {
       expect(
         acceptedMetadata({ ...redirects, dpop_bound_access_tokens: sent }, POLICY),
       ).to.not.have.property('dpop_bound_access_tokens');
+  });
+});
+
+describe('a redirect URI with a wildcard', () => {
+  const policy = {
+    ...POLICY,
+    patterns: ['https://chat.example.com/connector/oauth/*', 'https://example.com/*'],
+  };
+  const isAccepted = (uri: string) => isAcceptedRedirect(policy, uri);
+
+  it('stands for one more path segment of unreserved characters', () => {
+    for (const segment of ['OUbdUMlL15Ct', 'a', '.a', '...', 'a.b_c~d-e', '%41'.slice(1)])
+      expect(isAccepted(`https://chat.example.com/connector/oauth/${segment}`), segment).to.equal(
+        true,
+      );
+  });
+
+  it('stands for nothing else', () => {
+    for (const uri of [
+      'https://chat.example.com/connector/oauth/',
+      'https://chat.example.com/connector/oauth',
+      'https://chat.example.com/connector/oauth/a/b',
+      'https://chat.example.com/connector/oauth/.',
+      'https://chat.example.com/connector/oauth/..',
+      'https://chat.example.com/connector/oauth/%2e%2e',
+      'https://chat.example.com/connector/oauth/a%2Fb',
+      'https://chat.example.com/connector/oauth/a?x=1',
+      'https://chat.example.com/connector/oauth/a#x',
+      'https://chat.example.com/connector/oauth/a;b',
+      'https://chat.example.com/connector/oauth/a\\b',
+      'https://chat.example.com/connector/oauth/*',
+      'https://chat.example.com/connector/other/a',
+      'https://chat.example.com:443/connector/oauth/a',
+      'https://chat.example.com@evil.example/connector/oauth/a',
+      'http://chat.example.com/connector/oauth/a',
+      'https://example.com.evil.example/a',
+      'https://evil.example/a',
+    ])
+      expect(isAccepted(uri), uri).to.equal(false);
+  });
+
+  it('a registered redirect URI is stored and compared exactly', () => {
+    const uri = 'https://chat.example.com/connector/oauth/one';
+    const { redirect_uris: stored } = acceptedMetadata({ redirect_uris: [uri] }, policy);
+    expect(stored).to.deep.equal([uri]);
   });
 });
 

@@ -36,6 +36,8 @@ export const recordedClient = z.strictObject({
       metadata,
       redirectUri: z.string(),
       method: z.enum(['none', 'client_secret_basic', 'client_secret_post']).default('none'),
+      /** The app of the catalogue that the operator must allow, by its id. */
+      app: z.string().optional(),
       /** Redirect addresses that the operator must allow. */
       allowedRedirects: z.array(z.string()).default([]),
     }),
@@ -88,4 +90,9 @@ export function registrationOf({ registration }: RecordedClient): Registration |
 /** Undefined if it publishes none. */
 export function documentOf({ document }: RecordedClient): PublishedDocument | undefined {
   return 'notOffered' in document ? undefined : document;
+}
+
+/** Whether the operator must allow its redirect address. */
+export function needsPermission({ app, allowedRedirects }: Registration): boolean {
+  return app !== undefined || allowedRedirects.length > 0;
 }

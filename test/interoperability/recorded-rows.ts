@@ -2,7 +2,12 @@
 import { advanceClock } from '../support/clock.ts';
 import type { System } from '../support/system.ts';
 import { callStep, refreshStep, revokeStep, stepUpStep } from './recorded-connection.ts';
-import { documentOf, type RecordedClient, registrationOf } from './recorded-clients.ts';
+import {
+  documentOf,
+  needsPermission,
+  type RecordedClient,
+  registrationOf,
+} from './recorded-clients.ts';
 import {
   authorizeStep,
   discoverStep,
@@ -17,6 +22,7 @@ const ACCESS_TOKEN_SECONDS = 3600;
 const REVOKES = 'it also ends its own connection when the person disconnects it (RFC 7009)';
 
 const ALLOWED = 'after the operator allows its redirect address (`clients.allowedRedirects`)';
+const ALLOWED_APP = 'after the operator allows it (`clients.apps`)';
 const PINNED =
   'after the operator puts its document, with the redirect address that it really uses, into `clients.metadataDocuments`';
 
@@ -64,7 +70,7 @@ async function discoverBoth(
 ): Promise<void> {
   const registration = registrationOf(recorded);
   const document = documentOf(recorded);
-  const own: System = registration?.allowedRedirects.length ? configured : system;
+  const own: System = registration && needsPermission(registration) ? configured : system;
   if (registration) runs.register = await discoverStep(own, recorded, { registration });
   const pinning: System = document?.pinned ? configured : system;
   if (document) runs.document = await discoverStep(pinning, recorded, { document });
@@ -72,10 +78,9 @@ async function discoverBoth(
 
 function registering({ registration }: RecordedClient, runs: ClientRuns): Proof {
   if ('notOffered' in registration) return { notOffered: registration.notOffered };
-  const { allowedRedirects } = registration;
   const prove = () => identifyStep(required(runs.register));
-  if (allowedRedirects.length === 0) return { prove };
-  return { prove, note: ALLOWED };
+  if (!needsPermission(registration)) return { prove };
+  return { prove, note: registration.app === undefined ? ALLOWED : ALLOWED_APP };
 }
 
 function publishing({ document }: RecordedClient, runs: ClientRuns): Proof {

@@ -1,7 +1,12 @@
 import { expect } from 'chai';
 import { isConsentPage, describePage } from '../support/browser.ts';
 import { register } from '../support/oauth.ts';
-import { documentOf, RECORDED_CLIENTS, registrationOf } from './recorded-clients.ts';
+import {
+  documentOf,
+  needsPermission,
+  RECORDED_CLIENTS,
+  registrationOf,
+} from './recorded-clients.ts';
 import { discoverStep, openConsentPage } from './recorded-steps.ts';
 import { useTestSystems } from './systems.ts';
 
@@ -10,7 +15,7 @@ describe('Clients without the settings that the table requires', () => {
 
   for (const recorded of RECORDED_CLIENTS) {
     const registration = registrationOf(recorded);
-    if (registration?.allowedRedirects.length)
+    if (registration && needsPermission(registration))
       it(`a registration is refused the redirect address: ${recorded.name}`, async () => {
         const { found } = await discoverStep(systems().system, recorded, { registration });
         const { status, body } = await register(found.server, registration.metadata);

@@ -52,6 +52,10 @@ export function useTestSystems(store: StoreKind): () => TestSystems {
     systems = {
       system: await open(store, hosts, {}),
       configured: await open(store, hosts, {
+        apps: [
+          'claude',
+          ...RECORDED_CLIENTS.flatMap((client) => registrationOf(client)?.app ?? []),
+        ],
         allowedRedirects: RECORDED_CLIENTS.flatMap(neededAddresses),
         metadataDocuments: RECORDED_CLIENTS.flatMap(neededDocuments),
       }),

@@ -1,5 +1,8 @@
 // RFC 8252 section 7, RFC 9700 section 2.1.
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { expect } from 'chai';
+import { appCatalog } from '../../src/settings/apps.ts';
 import { DEVELOPMENT, load, issuesIn, wrongSettings } from './settings-file.ts';
 
 const withClients = (clients: object) => ({ ...DEVELOPMENT, clients });
@@ -14,6 +17,8 @@ describe('an allowed redirect address', () => {
     'http://[::1]:1/callback',
     'cursor://anysphere.cursor-mcp/oauth/callback',
     'com.example.app:/callback',
+    'https://example.com/*',
+    'https://example.com/connector/oauth/*',
   ];
   it('an allowed redirect address is https, loopback or has a private-use scheme', () => {
     const { allowedRedirects } = load(withClients({ allowedRedirects: ACCEPTED })).clients;
@@ -29,7 +34,14 @@ describe('an allowed redirect address', () => {
     'https://@example.com/callback',
     'cursor://ada:x@anysphere/callback',
     'https://*.example.com/callback',
-    'https://example.com/*',
+    'https://example.com/a*',
+    'https://example.com/*/cb',
+    'https://example.com/**',
+    'https://example.com/?a=/*',
+    'https://*/*',
+    'http://localhost/*',
+    'cursor://anysphere/*',
+    'https://example.com/*?x=1',
     'https://example.com\\@evil.example/callback',
     'https:example.com/callback',
     'https://example.com/callback?code=x',
@@ -69,10 +81,43 @@ describe('a redirect address', () => {
     ]);
   });
 
-  it('the redirect address of the hosted assistant is https and follows the same rule', () => {
-    const hostedCallbacks = ['http://localhost:1/cb', 'https://claude.ai/cb#x', 'cursor://x/cb'];
-    expect(new Set(wrongSettings(withClients({ hostedCallbacks })))).to.deep.equal(
-      new Set([0, 1, 2].map((n) => `clients.hostedCallbacks[${n}]`)),
+  it('hostedCallbacks is another name for allowed redirect addresses', () => {
+    const hostedCallbacks = ['https://claude.ai/cb/*', 'https://claude.ai/cb#x', 'cursor://x/cb'];
+    expect(wrongSettings(withClients({ hostedCallbacks }))).to.deep.equal([
+      'clients.hostedCallbacks[1]',
+    ]);
+  });
+
+  it('an unknown app is refused with the names of the known ones', () => {
+    const [issue] = issuesIn(withClients({ apps: ['claude', 'clod'] }));
+    expect(issue).to.include({ setting: 'clients.apps[1]', given: '"clod"' });
+    expect(issue?.expected).to.match(/^one of claude, .*chatgpt.*vscode$/);
+  });
+
+  it('every callback of the catalogue is an address or a pattern that may be allowed', () => {
+    const callbacks = appCatalog().flatMap((app) => app.callbacks);
+    const { allowedRedirects } = load(withClients({ allowedRedirects: callbacks })).clients;
+    expect(allowedRedirects).to.deep.equal(callbacks);
+    const ids = appCatalog().map(({ id }) => id);
+    expect(new Set(ids).size).to.equal(ids.length);
+    expect(load(withClients({ apps: ids })).clients.apps).to.deep.equal(ids);
+    expect(load(withClients({})).clients.apps).to.deep.equal(['claude']);
+    for (const { id, source, date } of appCatalog()) {
+      expect(source.length, id).to.be.above(10);
+      expect(date, id).to.match(/^20\d\d-\d\d-\d\d$/);
+    }
+  });
+
+  it('config/clients.md lists every app of the catalogue', async () => {
+    const text = await readFile(join(import.meta.dirname, '../../config/clients.md'), 'utf8');
+    const rows = [...text.matchAll(/^\| `([a-z0-9-]+)` +\| (.*?) +\| (.*?) +\|$/gm)];
+    const listed = rows.map(([, id, name, callbacks = '']) => ({
+      id,
+      name,
+      callbacks: [...callbacks.matchAll(/`([^`]+)`/g)].map(([, uri]) => uri),
+    }));
+    expect(listed).to.deep.equal(
+      appCatalog().map(({ id, name, callbacks }) => ({ id, name, callbacks })),
     );
   });
 

@@ -15,6 +15,8 @@ import { keyRing } from '../../keys/key-ring.ts';
 import { SIGNING_ALGORITHM, type SigningKeyRing } from '../../keys/signing-keys.ts';
 import { OFFLINE_ACCESS } from '../../permission-levels.ts';
 import type { Services } from '../../services.ts';
+import { callbacksOf } from '../../settings/apps.ts';
+import { isRedirectPattern } from '../../settings/redirect-uri.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { cachedReader } from '../../store/cached-reader.ts';
 import { defaultResource } from './authorization-request.ts';
@@ -193,9 +195,12 @@ function redirectPolicyOf({
   clients,
   authorization,
 }: Settings): RedirectPolicy {
+  const { apps, hostedCallbacks, allowedRedirects } = clients;
+  const listed = [...callbacksOf(apps), ...hostedCallbacks, ...allowedRedirects];
   return {
     acceptsDevices: authorization.deviceGrant,
-    allowed: new Set([...clients.hostedCallbacks, ...clients.allowedRedirects]),
+    allowed: new Set(listed.filter((uri) => !isRedirectPattern(uri))),
+    patterns: listed.filter(isRedirectPattern),
     ownOrigins: new Set([
       authUrl,
       resourceUrl,

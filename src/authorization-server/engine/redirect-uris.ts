@@ -1,5 +1,5 @@
 // Accepted redirect URIs (RFC 6749 section 3.1.2, RFC 8252 section 7.3): an allow-list of exact strings, and loopback.
-import { hasResponseParameter } from '../../settings/redirect-uri.ts';
+import { hasResponseParameter, matchesPattern } from '../../settings/redirect-uri.ts';
 
 const LOOPBACK = /^http:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?([/?][!-~]*)?$/;
 /** Fragments (RFC 6749 section 3.1.2), and backslashes, which URL parsers read differently. */
@@ -7,8 +7,10 @@ const FORBIDDEN = /[#\\]/;
 const MAX_LENGTH = 2000;
 
 export type RedirectPolicy = {
-  /** Hosted callbacks and the operator's additions, compared as strings. */
+  /** The callbacks of apps and the operator's additions, compared as strings. */
   allowed: ReadonlySet<string>;
+  /** Those that end in `/*`. */
+  patterns: readonly string[];
   /** A redirect to one of our origins would write codes to our logs, or loop. */
   ownOrigins: ReadonlySet<string>;
   /** Clients may ask for the device grant, and then need no redirect URI. */
@@ -28,7 +30,11 @@ export function isAcceptedRedirect(
 ): uri is string {
   if (typeof uri !== 'string' || uri.length > MAX_LENGTH) return false;
   if (isOwnOrigin(policy, uri) || hasResponseParameter(uri)) return false;
-  return policy.allowed.has(uri) || isLoopbackRedirect(uri) || isOnOrigin(uri, documentUrl);
+  return isListed(policy, uri) || isLoopbackRedirect(uri) || isOnOrigin(uri, documentUrl);
+}
+
+function isListed({ allowed, patterns }: RedirectPolicy, uri: string): boolean {
+  return allowed.has(uri) || patterns.some((pattern) => matchesPattern(pattern, uri));
 }
 
 export function isOwnOrigin({ ownOrigins }: RedirectPolicy, uri: string): boolean {
