@@ -1,21 +1,16 @@
 // mcp-remote bridges clients without OAuth over stdio.
-import { spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { expect } from 'chai';
-import { openBrowser, requirePage } from '../support/browser.ts';
 import { createConnector } from '../support/management-api.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { useSystem } from '../support/system.ts';
-import { until } from '../support/until.ts';
 import { startUrlOpener, type UrlOpener } from '../support/url-opener.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
-const INSTRUCTIONS = readFileSync(join(ROOT, 'test/interoperability/README.md'), 'utf8');
 
 describe('mcp-remote', function () {
   this.timeout(60_000);
@@ -53,34 +48,6 @@ describe('mcp-remote', function () {
     await client.close();
     return structuredContent;
   }
-
-  it('a terminal without a browser connects with the documented command, once a person has compared its code', async () => {
-    const { link } = await createConnector(system());
-    const [, command = ''] = /^npx -y -p mcp-remote (.+ --device-code)$/m.exec(INSTRUCTIONS) ?? [];
-    const [program = '', ...options] = command.replace(/https:\S+/, link).split(' ');
-    const terminal = spawn(process.execPath, [`node_modules/.bin/${program}`, ...options], {
-      cwd: ROOT,
-      env: { ...environment(), BROWSER: 'false' },
-      stdio: 'pipe',
-    });
-    let output = '';
-    for (const stream of [terminal.stdout, terminal.stderr])
-      stream.on('data', (part: Buffer) => (output += part.toString()));
-    try {
-      const url = await until(
-        'the address with the code',
-        () => /http\S+user_code=\S+/.exec(output)?.[0],
-      );
-      const browser = openBrowser(system().origins);
-      const form = requirePage(await browser.visit(url));
-      const signIn = requirePage(await browser.submit(form, {}));
-      const consent = requirePage(await browser.submit(signIn, { person: 'ada' }));
-      await browser.submit(consent, { decision: 'approve' });
-      await until('the tools', () => output.includes('club_overview') || undefined);
-    } finally {
-      terminal.kill();
-    }
-  });
 
   it('mcp-remote reaches a tool result, and a later run needs no sign-in', async () => {
     const { link } = await createConnector(system());

@@ -50,6 +50,9 @@ function conformanceRow(revision: string, suite: Suite, system: () => System): R
       refresh: NO_SCENARIO,
       'step-up': NO_SCENARIO,
       revoke: NO_SCENARIO,
+      key: NO_SCENARIO,
+      machine: NO_SCENARIO,
+      device: NO_SCENARIO,
     },
   };
 }

@@ -1,15 +1,18 @@
 // The row of mcp-remote, which runs as a child process.
-import { mkdtemp, rm } from 'node:fs/promises';
+import { spawn } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { expect } from 'chai';
+import { openBrowser, requirePage } from '../support/browser.ts';
 import { createConnector, listGrants, requestManagement } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
 import { freePorts } from '../support/free-ports.ts';
 import type { System } from '../support/system.ts';
 import { startUrlOpener, type UrlOpener } from '../support/url-opener.ts';
+import { until } from '../support/until.ts';
 import {
   expectAuthorization,
   expectDiscovery,
@@ -17,9 +20,10 @@ import {
   expectRegistration,
   expectToken,
 } from './expected-traffic.ts';
+import { createMachine } from './machine-steps.ts';
 import { CONTACT, OVERVIEW } from './messages.ts';
 import { OWN_DOCUMENT, type TestSystems } from './systems.ts';
-import type { Row } from './table.ts';
+import { DOCUMENT, type Row } from './table.ts';
 import { type Traffic, watchTraffic } from './traffic.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -66,6 +70,9 @@ export function mcpRemoteRow(systems: () => TestSystems): Row {
       },
       'step-up': onBoth(stepUp),
       revoke: onBoth((bridge) => endAndReturn(system(), bridge)),
+      key: { notOffered: 'it authenticates with a secret or as a public client' },
+      machine: { prove: () => connectMachine(system()) },
+      device: { prove: () => connectDevice(system()) },
     },
     close: async () => {
       for (const { desktop, traffic, folder, opener } of bridges) {
@@ -132,4 +139,64 @@ async function endAndReturn(system: System, bridge: Bridge): Promise<void> {
 function required(bridge: Bridge | undefined): Bridge {
   if (!bridge) throw new Error('it is not connected');
   return bridge;
+}
+
+/** Runs a command of the document, and ends it when it has printed the tools. */
+async function listTools(
+  command: string,
+  more: Record<string, string>,
+  onOutput: (output: () => string) => Promise<void> = async () => undefined,
+): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'mcp-remote-'));
+  const program = spawn('sh', ['-c', `exec "$NODE" node_modules/.bin/${command}`], {
+    cwd: ROOT,
+    env: {
+      PATH: process.env.PATH ?? '',
+      HOME: folder,
+      MCP_REMOTE_CONFIG_DIR: folder,
+      NODE: process.execPath,
+      BROWSER: 'false',
+      ...more,
+    },
+    stdio: 'pipe',
+  });
+  let output = '';
+  for (const stream of [program.stdout, program.stderr])
+    stream.on('data', (part: Buffer) => (output += part.toString()));
+  try {
+    await onOutput(() => output);
+    await until('the tools', () => output.includes('club_overview') || undefined);
+  } finally {
+    program.kill();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** The command of the document with these words, with another link. */
+async function documented(words: string, link: string): Promise<string> {
+  const text = await readFile(DOCUMENT, 'utf8');
+  const command = new RegExp(`^npx -y -p mcp-remote (.+ ${words}.*)$`, 'm').exec(text)?.[1];
+  if (command === undefined) throw new Error(`the document has no command with ${words}`);
+  return command.replace(/https:\S+/, link);
+}
+
+async function connectMachine(system: System): Promise<void> {
+  const { id, secret, link } = await createMachine(system);
+  const command = (await documented('--client-credentials', link)).replace('<client id>', id);
+  await listTools(command, { MCP_CLIENT_SECRET: secret });
+}
+
+async function connectDevice(system: System): Promise<void> {
+  const { link } = await createConnector(system);
+  await listTools(await documented('--device-code', link), {}, async (output) => {
+    const url = await until(
+      'the address with the code',
+      () => /http\S+user_code=\S+/.exec(output())?.[0],
+    );
+    const browser = openBrowser(system.origins);
+    const form = requirePage(await browser.visit(url));
+    const signIn = requirePage(await browser.submit(form, {}));
+    const consent = requirePage(await browser.submit(signIn, { person: 'ada' }));
+    await browser.submit(consent, { decision: 'approve' });
+  });
 }

@@ -10,6 +10,9 @@ import { OWN_DOCUMENT, type TestSystems } from './systems.ts';
 import type { Row } from './table.ts';
 
 const REDIRECT_URI = 'http://127.0.0.1:7272/callback';
+const PUBLIC_APPLICATION = {
+  notOffered: 'the application of this row is public and has a browser',
+};
 const METADATA = {
   client_name: 'openid-client application',
   redirect_uris: [REDIRECT_URI],
@@ -70,6 +73,9 @@ export function openidClientRow(systems: () => TestSystems): Row {
       },
       'step-up': onBoth(stepUp),
       revoke: onBoth(revoke),
+      key: PUBLIC_APPLICATION,
+      machine: PUBLIC_APPLICATION,
+      device: PUBLIC_APPLICATION,
     },
   };
 }

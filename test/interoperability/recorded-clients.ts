@@ -42,6 +42,10 @@ export const recordedClient = z.strictObject({
       allowedRedirects: z.array(z.string()).default([]),
     }),
   ]),
+  /** The client that an administrator adds to the settings. */
+  preRegistered: z
+    .strictObject({ id: z.string(), redirectUri: z.string(), secret: z.boolean() })
+    .optional(),
   document: z.union([
     notOffered,
     z.strictObject({
@@ -95,4 +99,11 @@ export function documentOf({ document }: RecordedClient): PublishedDocument | un
 /** Whether the operator must allow its redirect address. */
 export function needsPermission({ app, allowedRedirects }: Registration): boolean {
   return app !== undefined || allowedRedirects.length > 0;
+}
+
+/** Whether its metadata document offers only a key. */
+export function isKeyed(client: RecordedClient): boolean {
+  const { token_endpoint_auth_method: method, token_endpoint_auth_methods_supported: offered } =
+    documentOf(client)?.published ?? {};
+  return method === 'private_key_jwt' && !(Array.isArray(offered) && offered.includes('none'));
 }

@@ -7,12 +7,14 @@ import {
   needsPermission,
   type RecordedClient,
   registrationOf,
+  isKeyed,
 } from './recorded-clients.ts';
 import {
   authorizeStep,
   discoverStep,
   identifyStep,
   type ClientRun,
+  expectKeyNeeded,
   tokenStep,
 } from './recorded-steps.ts';
 import type { TestSystems } from './systems.ts';
@@ -26,7 +28,11 @@ const ALLOWED_APP = 'after the operator allows it (`clients.apps`)';
 const PINNED =
   'after the operator puts its document, with the redirect address that it really uses, into `clients.metadataDocuments`';
 
-type ClientRuns = { register?: ClientRun; document?: ClientRun };
+type ClientRuns = { register?: ClientRun; document?: ClientRun; fixed?: ClientRun };
+
+const NO_KEY = { notOffered: 'it is not known to authenticate with a key' };
+const FOR_PEOPLE = { notOffered: 'it connects for a person' };
+const NO_DEVICE = { notOffered: 'it opens a browser; it is not known to ask for a code' };
 
 export function recordedRow(recorded: RecordedClient, systems: () => TestSystems): Row {
   const runs: ClientRuns = {};
@@ -59,6 +65,9 @@ export function recordedRow(recorded: RecordedClient, systems: () => TestSystems
         ...onEach(revokeStep),
         ...(recorded.revokes.length > 0 ? { note: REVOKES } : {}),
       } as Proof,
+      key: isKeyed(recorded) ? { prove: () => expectKeyNeeded(required(runs.document)) } : NO_KEY,
+      machine: FOR_PEOPLE,
+      device: NO_DEVICE,
     },
   };
 }
@@ -73,6 +82,11 @@ async function discoverBoth(
   const own: System = registration && needsPermission(registration) ? configured : system;
   if (registration) runs.register = await discoverStep(own, recorded, { registration });
   const pinning: System = document?.pinned ? configured : system;
+  const { preRegistered: fixed } = recorded;
+  if (fixed) {
+    runs.fixed = await discoverStep(configured, recorded, { fixed });
+    runs.fixed.client = await runs.fixed.identify();
+  }
   if (document) runs.document = await discoverStep(pinning, recorded, { document });
 }
 
@@ -89,8 +103,8 @@ function publishing({ document }: RecordedClient, runs: ClientRuns): Proof {
   return { prove, ...(document.pinned ? { note: PINNED } : {}) };
 }
 
-function allOf({ register, document }: ClientRuns): ClientRun[] {
-  const all = [register, document].filter((run) => run !== undefined);
+function allOf({ register, document, fixed }: ClientRuns): ClientRun[] {
+  const all = [register, document, fixed].filter((run) => run !== undefined);
   if (all.length === 0) throw new Error('it found nothing');
   return all;
 }

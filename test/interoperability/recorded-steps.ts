@@ -1,9 +1,11 @@
 // Plays a recorded client over HTTP, step by step, with a person in a scripted browser. A failing step throws.
+import { randomUUID } from 'node:crypto';
 import {
   OAuthClientInformationFullSchema,
   OAuthTokensSchema,
 } from '@modelcontextprotocol/sdk/shared/auth.js';
 import { expect } from 'chai';
+import { SignJWT } from 'jose';
 import { createConnector } from '../support/management-api.ts';
 import {
   isConsentPage,
@@ -22,8 +24,10 @@ import {
 } from '../support/oauth.ts';
 import type { System, SystemInfo } from '../support/system.ts';
 import { discoverAs, type Found } from './recorded-discovery.ts';
+import { CLIENT_KEY, FIXED_SECRET, KEY_ID } from './client-keys.ts';
 import {
   documentOf,
+  isKeyed,
   type PublishedDocument,
   type RecordedClient,
   type Registration,
@@ -52,7 +56,10 @@ export type ClientRun = {
   tokens?: Tokens;
 };
 
-type Way = { registration: Registration } | { document: PublishedDocument };
+type Way =
+  | { registration: Registration }
+  | { document: PublishedDocument }
+  | { fixed: NonNullable<RecordedClient['preRegistered']> };
 
 export async function discoverStep(
   system: System,
@@ -74,6 +81,12 @@ export async function discoverLink(
   const found = await discoverAs(recorded, send, link);
   const identify = async (): Promise<Client> => {
     if ('registration' in way) return registerAs(send, found.server, way.registration);
+    if ('fixed' in way) {
+      const { id, redirectUri, secret } = way.fixed;
+      return secret
+        ? { id, redirectUri, method: 'client_secret_post', secret: FIXED_SECRET }
+        : { id, redirectUri, method: 'none' };
+    }
     const { url: id, redirectUri } = way.document;
     return { id, method: 'none', redirectUri };
   };
@@ -134,7 +147,8 @@ export async function authorizeStep(
   const client = requireClient(run);
   const { url, verifier, state } = authorizeUrl(found.server, client, parameters);
   const callback = await browser.authorize(url, options);
-  expect(callback.href.startsWith(`${client.redirectUri}?`), callback.href).to.equal(true);
+  const separator = client.redirectUri.includes('?') ? '&' : '?';
+  expect(callback.href.startsWith(client.redirectUri + separator), callback.href).to.equal(true);
   expect(callback.searchParams.get('state')).to.equal(state);
   expect(callback.searchParams.get('iss')).to.equal(found.server.issuer);
   expect(callback.searchParams.get('code'), callback.search).to.be.a('string');
@@ -173,9 +187,10 @@ export async function requestTokens(run: ClientRun, parameters: Parameters): Pro
   };
 }
 
-export function askForTokens(run: ClientRun, parameters: Parameters) {
+export async function askForTokens(run: ClientRun, parameters: Parameters) {
   const { send, found } = run;
-  const request = authenticated(requireClient(run), parameters);
+  const assertion = isKeyed(run.recorded) ? await assertionOf(run) : {};
+  const request = authenticated(requireClient(run), { ...parameters, ...assertion });
   return send(found.server.token_endpoint, { method: 'POST', ...request });
 }
 
@@ -224,4 +239,31 @@ export function requireClient({ client }: ClientRun): Client {
 export function requireTokens({ tokens }: ClientRun): Tokens {
   if (!tokens) throw new Error('it has no tokens');
   return tokens;
+}
+
+const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
+
+/** RFC 7523 section 2.2. */
+async function assertionOf(run: ClientRun): Promise<Parameters> {
+  const { id } = requireClient(run);
+  const { privateKey } = await CLIENT_KEY;
+  const assertion = await new SignJWT({ jti: randomUUID() })
+    .setProtectedHeader({ alg: 'RS256', kid: KEY_ID })
+    .setIssuer(id)
+    .setSubject(id)
+    .setAudience(run.found.server.issuer)
+    .setIssuedAt()
+    .setExpirationTime('2m')
+    .sign(privateKey);
+  return { client_assertion: assertion, client_assertion_type: ASSERTION_TYPE };
+}
+
+/** Without an assertion, the refresh token is refused and stays valid. */
+export async function expectKeyNeeded(run: ClientRun): Promise<void> {
+  const { send, found, tokens } = run;
+  const parameters = { grant_type: 'refresh_token', refresh_token: tokens?.refreshToken };
+  const request = authenticated(requireClient(run), parameters);
+  const { status, text } = await send(found.server.token_endpoint, { method: 'POST', ...request });
+  expect([status, JSON.parse(text).error]).to.deep.equal([401, 'invalid_client']);
+  expect((await askForTokens(run, parameters)).status).to.equal(200);
 }

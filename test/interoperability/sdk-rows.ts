@@ -1,4 +1,8 @@
 // The rows of the official TypeScript SDKs, registered and with a metadata document.
+import * as v2 from '@modelcontextprotocol/client';
+import * as v1 from '@modelcontextprotocol/sdk/client/auth-extensions.js';
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, requestManagement } from '../support/management-api.ts';
@@ -13,6 +17,7 @@ import {
   expectRegistration,
   expectToken,
 } from './expected-traffic.ts';
+import { createKeyedMachine, createMachine, expectCall } from './machine-steps.ts';
 import { OWN_DOCUMENT, type TestSystems } from './systems.ts';
 import type { Row } from './table.ts';
 import { type Traffic, watchTraffic } from './traffic.ts';
@@ -93,6 +98,9 @@ function sdkRow(client: string, sdk: Sdk, system: () => System): Row {
             }
           : onBoth(stepUp),
       revoke: onBoth(endAndReturn),
+      key: { prove: async () => expectCall(await connectWithKey(sdk, system())) },
+      machine: { prove: async () => expectCall(await connectWithSecret(sdk, system())) },
+      device: { notOffered: 'it has no device grant' },
     },
     close: async () => {
       for (const { sdk: connected, traffic } of made) {
@@ -158,4 +166,43 @@ async function expectSignIn(call: () => Promise<unknown>): Promise<void> {
 function required(connected: Connected | undefined): Connected {
   if (!connected) throw new Error('it is not connected');
   return connected;
+}
+
+async function connectWithKey(sdk: Sdk, system: System) {
+  const { id: clientId, link, privateKey, algorithm } = await createKeyedMachine(system);
+  const options = { clientId, privateKey, algorithm, expectedIssuer: system.auth };
+  return sdk.name === 'SDK v1'
+    ? connectV1(link, new v1.PrivateKeyJwtProvider(options))
+    : connectV2(sdk, link, new v2.PrivateKeyJwtProvider(options));
+}
+
+async function connectWithSecret(sdk: Sdk, system: System) {
+  const { id: clientId, secret: clientSecret, link } = await createMachine(system);
+  const options = { clientId, clientSecret, expectedIssuer: system.auth };
+  return sdk.name === 'SDK v1'
+    ? connectV1(link, new v1.ClientCredentialsProvider(options))
+    : connectV2(sdk, link, new v2.ClientCredentialsProvider(options));
+}
+
+async function connectV1(
+  link: string,
+  authProvider: v1.ClientCredentialsProvider | v1.PrivateKeyJwtProvider,
+) {
+  const client = new ClientV1({ name: 'machine', version: '1.0.0' });
+  await client.connect(new TransportV1(new URL(link), { authProvider }));
+  return client;
+}
+
+async function connectV2(
+  sdk: Sdk,
+  link: string,
+  authProvider: v2.ClientCredentialsProvider | v2.PrivateKeyJwtProvider,
+) {
+  const mode = sdk.version.test('2026-07-28') ? ({ pin: '2026-07-28' } as const) : 'legacy';
+  const client = new v2.Client(
+    { name: 'machine', version: '1.0.0' },
+    { versionNegotiation: { mode } },
+  );
+  await client.connect(new v2.StreamableHTTPClientTransport(new URL(link), { authProvider }));
+  return client;
 }

@@ -4,8 +4,10 @@ import { limitsSchema, type Rate, resolveLimits } from '../../src/settings/limit
 import { loadSettings } from '../../src/settings/load.ts';
 import { createDeployment, type StoreKind, type System } from '../support/system.ts';
 import { type DocumentHosts, openDocumentHosts } from './document-hosts.ts';
+import { FIXED_SECRET, publishedKeys } from './client-keys.ts';
 import {
   documentOf,
+  isKeyed,
   type RecordedClient,
   RECORDED_CLIENTS,
   registrationOf,
@@ -48,7 +50,7 @@ export function useTestSystems(store: StoreKind): () => TestSystems {
   let systems: TestSystems | undefined;
   let hosts: DocumentHosts | undefined;
   before(async () => {
-    hosts = await openDocumentHosts(publishedDocuments());
+    hosts = await openDocumentHosts(await publishedDocuments());
     systems = {
       system: await open(store, hosts, {}),
       configured: await open(store, hosts, {
@@ -57,6 +59,7 @@ export function useTestSystems(store: StoreKind): () => TestSystems {
           ...RECORDED_CLIENTS.flatMap((client) => registrationOf(client)?.app ?? []),
         ],
         allowedRedirects: RECORDED_CLIENTS.flatMap(neededAddresses),
+        preRegistered: RECORDED_CLIENTS.flatMap(fixedClients),
         metadataDocuments: RECORDED_CLIENTS.flatMap(neededDocuments),
       }),
     };
@@ -81,12 +84,26 @@ function neededDocuments(client: RecordedClient): object[] {
   return pinned ? [{ url, document: pinned }] : [];
 }
 
-function publishedDocuments(): Map<string, object> {
+async function publishedDocuments(): Promise<Map<string, object>> {
   const documents = RECORDED_CLIENTS.map(documentOf).filter((document) => document !== undefined);
   return new Map([
     [OWN_DOCUMENT, OWN_METADATA],
     ...documents.map(({ url, published }) => [url, published] as const),
+    ...(await keySets()),
   ]);
+}
+
+/** The key sets of clients that offer only a key, by address. */
+async function keySets(): Promise<[string, object][]> {
+  const keyed = RECORDED_CLIENTS.filter(isKeyed).map(documentOf);
+  const keys = await publishedKeys();
+  return keyed.map((document) => [String(document?.published.jwks_uri), keys]);
+}
+
+function fixedClients({ name, preRegistered }: RecordedClient): object[] {
+  if (!preRegistered) return [];
+  const { id, redirectUri, secret } = preRegistered;
+  return [{ id, name, redirectUris: [redirectUri], ...(secret ? { secret: FIXED_SECRET } : {}) }];
 }
 
 async function open(

@@ -15,6 +15,9 @@ export const STEPS = [
   'refresh',
   'step-up',
   'revoke',
+  'key',
+  'machine',
+  'device',
 ] as const;
 export type Step = (typeof STEPS)[number];
 
@@ -45,6 +48,9 @@ const HEADINGS: Record<Step, string> = {
   refresh: 'refresh',
   'step-up': 'step-up',
   revoke: 'revoke',
+  key: 'key',
+  machine: 'machine',
+  device: 'device',
 };
 
 const CLAIMS: Record<Step, string> = {
@@ -57,6 +63,9 @@ const CLAIMS: Record<Step, string> = {
   refresh: 'refreshes its tokens',
   'step-up': 'gets a higher level with the consent of the person',
   revoke: 'connects again after its connection was ended',
+  key: 'authenticates with a key',
+  machine: 'connects as a machine, without a person',
+  device: 'connects a device without a browser',
 };
 
 /** `proven` has the results of `claimOf`. */

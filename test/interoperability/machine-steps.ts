@@ -1,0 +1,41 @@
+// Machines: clients that an administrator creates, and that connect without a person.
+import { expect } from 'chai';
+import { exportJWK, exportPKCS8, generateKeyPair } from 'jose';
+import { createConnector, requestManagement } from '../support/management-api.ts';
+import type { System } from '../support/system.ts';
+
+export type Machine = { id: string; secret: string; link: string };
+export type KeyedMachine = { id: string; link: string; privateKey: string; algorithm: 'ES256' };
+
+async function create(system: System, key: object): Promise<Machine> {
+  const { id: connector } = await createConnector(system, { level: 'operations' });
+  const body = { name: 'Nightly job', connector, level: 'operations', ...key };
+  return (await requestManagement(system, 'POST', '/clients', body)) as Machine;
+}
+
+export function createMachine(system: System): Promise<Machine> {
+  return create(system, {});
+}
+
+/** `privateKey` is PKCS #8 in PEM. */
+export async function createKeyedMachine(system: System): Promise<KeyedMachine> {
+  const { privateKey, publicKey } = await generateKeyPair('ES256', { extractable: true });
+  const { id, link } = await create(system, { jwks: { keys: [await exportJWK(publicKey)] } });
+  return { id, link, privateKey: await exportPKCS8(privateKey), algorithm: 'ES256' };
+}
+
+/** The client of an SDK, which the caller closes. */
+type McpClient = {
+  callTool: (call: { name: string; arguments: Record<string, unknown> }) => Promise<unknown>;
+  close: () => Promise<void>;
+};
+
+/** Calls a tool as the machine, which needs a token for it. */
+export async function expectCall(client: McpClient): Promise<void> {
+  try {
+    const result = await client.callTool({ name: 'club_overview', arguments: {} });
+    expect(result).to.have.property('structuredContent').that.has.property('members');
+  } finally {
+    await client.close();
+  }
+}
