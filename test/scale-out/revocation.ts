@@ -1,9 +1,9 @@
 // Tests of revocation across processes, for every kind of Redis.
 import { expect } from 'chai';
 import { until } from '../support/until.ts';
-import { createConnector, revokeConnector } from '../support/management-api.ts';
+import { createConnector, requestManagement, revokeConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
-import { refresh } from '../support/oauth.ts';
+import { discover, refresh, requestToken } from '../support/oauth.ts';
 import { statusesAt } from '../support/scale-out/direct-call.ts';
 import type { Processes } from '../support/scale-out/processes.ts';
 import { postToken } from '../support/token-endpoints.ts';
@@ -43,5 +43,49 @@ export function testRevocation(processes: () => Processes): void {
       for (const { body } of await Promise.all(answers))
         expect(body.error).to.equal('invalid_grant');
     });
+
+    it('all instances refuse the token of a machine at once, when its client, connector or key was revoked', async () => {
+      const ends: Record<string, (machine: Machine, connector: string) => Promise<unknown>> = {
+        client: ({ id }) => requestManagement(processes(), 'POST', '/clients/revoke', { id }),
+        connector: (_machine, connector) => revokeConnector(processes(), connector),
+        key: ({ id }) => requestManagement(processes(), 'POST', '/clients/key', { id }),
+      };
+      for (const [what, end] of Object.entries(ends)) {
+        const { machine, connector } = await newMachine(processes());
+        const accessToken = await machineToken(processes(), machine);
+        const statuses = async () =>
+          new Set(await statusesAt(processes().running(), machine.link, accessToken));
+        expect(await statuses(), what).to.deep.equal(new Set([200]));
+        await end(machine, connector);
+        const refused = new Set([what === 'connector' ? 410 : 401]);
+        await until(`every process to refuse the token: ${what}`, async () =>
+          (await statuses()).isSubsetOf(refused),
+        );
+      }
+    });
   });
+}
+
+type Machine = { id: string; secret: string; link: string };
+
+async function newMachine(processes: Processes) {
+  const { id: connector } = await createConnector(processes);
+  const body = { name: 'Nightly job', connector, level: 'analytics' };
+  const machine = (await requestManagement(processes, 'POST', '/clients', body)) as Machine;
+  return { machine, connector };
+}
+
+/** RFC 6749 section 4.4. */
+async function machineToken(processes: Processes, machine: Machine): Promise<string> {
+  const { server } = await discover(machine.link);
+  const client = {
+    id: machine.id,
+    secret: machine.secret,
+    method: 'client_secret_basic',
+    redirectUri: '',
+  } as const;
+  const parameters = { grant_type: 'client_credentials', resource: machine.link };
+  const { status, body } = await requestToken(server, client, parameters);
+  expect(status, processes.origins.join()).to.equal(200);
+  return String(body.access_token);
 }
