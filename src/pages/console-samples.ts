@@ -448,6 +448,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       ended: [],
       allConnections: '/console/grants?connector=4qR8sT1vWxYz2aBcD3eFgH',
       revoke: `${ACTIVE.href}/revoke`,
+      newMachine: `${ACTIVE.href}/machine`,
     },
   },
   'console-connector-revoked': {
@@ -626,6 +627,32 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   'console-new-token': {
     view: 'console/new-token',
     values: { console: layout('tokens'), form: { ...FORM, action: '/console/tokens' } },
+  },
+  'console-new-machine': {
+    view: 'console/new-machine',
+    values: {
+      console: layout('connectors', { problem: 'keys' }),
+      connector: { name: 'Club numbers', href: '/console/connectors/x' },
+      form: { ...FORM, action: '/console/connectors/x/machine', upstreams: [], keys: 'http://x' },
+    },
+  },
+  'console-machine': {
+    view: 'console/machine',
+    values: {
+      console: layout('clients'),
+      event: 'created',
+      machine: {
+        id: 'QmZ8cT2mQp1VxWm1xQ0p7Z',
+        name: LONG,
+        link: 'https://mcp.example.com/connect/x/mcp',
+        level: 'operations',
+        expiresAt: NOON,
+        href: '/console/clients/x',
+        secret: 'Ue7R0m4Yc1pQ9x2Zt6Vb3Ns8Lw5Kd0HjUe7R0m4Yc1p',
+      },
+      example: 'npx -y mcp-remote https://mcp.example.com/connect/x/mcp --client-credentials',
+      list: '/console/clients',
+    },
   },
   'console-overview': {
     view: 'console/overview',

@@ -28,7 +28,7 @@ export type ConsoleLayout = {
   /** The key, below `console.done`, of the action that succeeded. */
   done?: string;
   /** The key, below `console.problems`, of what is wrong with the submitted form. */
-  problem?: 'name' | 'suggested' | 'audience' | 'uses' | 'days' | 'other';
+  problem?: 'name' | 'suggested' | 'audience' | 'uses' | 'usedUp' | 'keys' | 'days' | 'other';
 };
 
 /** `left` and `maxUses` are present if the uses are limited. */
@@ -237,6 +237,31 @@ export type ConsoleValues = {
       providers?: string;
     };
   };
+  'console/new-machine': {
+    console: ConsoleLayout;
+    /** `href` is the page of the connector. */
+    connector: { name: string; href: string };
+    /** `keys` is the address of the public keys, or empty. */
+    form: CreateForm & { keys: string };
+  };
+  'console/machine': {
+    console: ConsoleLayout;
+    event: 'created' | 'replaced';
+    /** The secret is shown only once, and absent if the machine has a key. `href` is its page. */
+    machine: {
+      id: string;
+      name: string;
+      link: string;
+      level: string;
+      expiresAt: number;
+      href: string;
+      secret?: string;
+    };
+    /** Commands that connect it. */
+    example: string;
+    /** The path of the list of apps. */
+    list: string;
+  };
   'console/connector': {
     console: ConsoleLayout;
     connector: ConsoleConnector & { link: string };
@@ -251,6 +276,8 @@ export type ConsoleValues = {
     /** The path to post to: `revoke` for a working connector, `delete` for any other. Neither if the person may not do it. */
     revoke?: string;
     delete?: string;
+    /** The page to create a machine for it. Absent if the person may not, or the link no longer works. */
+    newMachine?: string;
   };
   /** One person, app or connection: `console.section` says which. */
   'console/record': {

@@ -1,4 +1,5 @@
 // The connections on the page of a connector, app or person, each with why it does not work, what to do, and the form to disconnect it.
+import { isMachineSubject } from '../../grants/machine-subject.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { includesRole } from '../../settings/management-roles.ts';
 import type { GrantResource } from '../api/resources.ts';
@@ -51,7 +52,12 @@ export function connectionOf(
           person:
             person === undefined
               ? {}
-              : { name: person, href: recordPath('accounts', grant.account) },
+              : {
+                  name: person,
+                  ...(isMachineSubject(grant.account)
+                    ? {}
+                    : { href: recordPath('accounts', grant.account) }),
+                },
         }),
     ...(section === 'connectors'
       ? {}

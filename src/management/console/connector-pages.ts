@@ -170,6 +170,9 @@ async function showOne(context: ConsoleContext): Promise<void> {
     account: `${management.settings.authUrl}/account`,
     ...(await connectionValues(context, { section: 'connectors', id })),
     ...ending(management, id, isUnusable),
+    ...(!isUnusable && includesRole(management.role, ROUTES.createMachine.role)
+      ? { newMachine: `${PATH}/${id}/machine` }
+      : {}),
   });
 }
 

@@ -15,6 +15,7 @@ import { accountManager, type ConsoleRoutes, type FormHandler, type Page } from 
 import { requireForm } from './forms.ts';
 import { healthPage } from './health-page.ts';
 import { listPages } from './list-pages.ts';
+import { machinePages } from './machine-pages.ts';
 import { overviewPage } from './overview-page.ts';
 import { recordPages } from './record-pages.ts';
 import { closeSession, findSession, type Session } from './sessions.ts';
@@ -42,6 +43,7 @@ export function adminConsole(management: ManagementHost): Koa.Middleware {
   routes.page('', async ({ ctx }) => seeOther(ctx, `${CONSOLE_PATH}/overview`));
   overviewPage(routes);
   connectorPages(routes);
+  machinePages(routes);
   serverPages(routes);
   tokenPages(routes);
   listPages(routes);

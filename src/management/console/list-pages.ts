@@ -6,6 +6,7 @@ import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { findConnector } from '../../connectors/connectors.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { seeOther } from '../../http/see-other.ts';
+import { isMachineSubject } from '../../grants/machine-subject.ts';
 import { levelIds } from '../../permission-levels.ts';
 import { includesRole, type ManagementRole } from '../../settings/management-roles.ts';
 import { changeAccount, forgetAccount, listAccounts } from '../accounts.ts';
@@ -214,7 +215,7 @@ export function clientActions(
 ): (keyof typeof CLIENT_ACTIONS)[] {
   if (state === 'waiting')
     return kind === 'self-registered' ? ['allow', 'allow-app', 'revoke'] : ['allow', 'revoke'];
-  if (state === 'revoked') return ['allow'];
+  if (state === 'revoked') return kind === 'machine' ? [] : ['allow'];
   return state === 'allowed' ? ['revoke'] : [];
 }
 
@@ -265,7 +266,9 @@ const grants: List<GrantResource> = {
     state: grant.state,
     isOk: grant.state === 'active',
     facts: [
-      textField('person', personName(grant), recordPath('accounts', grant.account)),
+      isMachineSubject(grant.account)
+        ? textField('machine', personName(grant))
+        : textField('person', personName(grant), recordPath('accounts', grant.account)),
       textField(
         'connector',
         grant.connectorName ?? grant.connector,

@@ -118,8 +118,15 @@ async function clientValues(context: ConsoleContext, id: string): Promise<Record
       codeField('id', id),
     ],
     ...(await connectionValues(context, { section: 'clients', id })),
-    actions: [...changesOf(client), ...blockOf(client)],
+    actions: [...keyOf(client), ...changesOf(client), ...blockOf(client)],
   };
+}
+
+/** The response shows the new secret. */
+function keyOf({ id, kind, state }: ClientResource): OfferedAction[] {
+  if (kind !== 'machine' || state !== 'allowed') return [];
+  const { role } = ROUTES.replaceMachineKey;
+  return [withoutReturn(action('clients', 'machine-key', id, role, 'replaceKey'))];
 }
 
 function changesOf({ id, kind, state, redirectUris, usesDevice }: ClientResource): OfferedAction[] {

@@ -1,0 +1,76 @@
+import { expect } from 'chai';
+import { unescapeHtml } from '../support/html-forms.ts';
+import { formTokenIn, useConsole } from '../support/console.ts';
+import { createConnector, listGrants } from '../support/management-api.ts';
+import { discover, requestToken } from '../support/oauth.ts';
+
+describe('machines in the console', () => {
+  const { system, signIn, send, audited } = useConsole();
+
+  async function token(link: string, id: string, secret: string): Promise<number> {
+    const { server } = await discover(link);
+    const client = { id, secret, method: 'client_secret_basic', redirectUri: '' } as const;
+    const parameters = { grant_type: 'client_credentials', resource: link };
+    return (await requestToken(server, client, parameters)).status;
+  }
+
+  /** The client id and the secret of a page that shows them. */
+  function credentialsIn(html: string) {
+    const [, id = ''] = /data-copied-text="Copy Client id of [^"]*">([^<]+)</.exec(html) ?? [];
+    const [, secret = ''] = /id="secret"[^>]*>([^<]+)</.exec(html) ?? [];
+    return { id, secret: unescapeHtml(secret) };
+  }
+
+  it('an administrator creates a machine, sees its secret once, replaces it and revokes the machine', async () => {
+    const connector = await createConnector(system(), { level: 'operations', name: 'Numbers' });
+    const { browser, page } = await signIn(`/connectors/${connector.id}`);
+    expect(page.html).to.include(`/console/connectors/${connector.id}/machine`);
+    const form = await browser.visit(
+      `${system().management}/console/connectors/${connector.id}/machine`,
+    );
+    if (!('html' in form)) throw new Error('no page');
+    expect(form.html).to.include('value="operations"').and.not.include('value="admin"');
+    const key = form.forms
+      .flatMap(({ controls }) => controls)
+      .find(({ name }) => name === 'idempotencyKey');
+    const fields = {
+      token: formTokenIn(form),
+      idempotencyKey: String(key?.value),
+      name: 'Nightly job',
+      level: 'analytics',
+      days: '',
+      keys: '',
+    };
+    const path = `/connectors/${connector.id}/machine`;
+    const wrong = await send(browser, form, path, { ...fields, keys: 'http://keys.example.com' });
+    expect(wrong.status).to.equal(400);
+    expect(wrong.html).to.include('The address of the keys must start with https://');
+    const made = await send(browser, form, path, fields);
+    const { id, secret } = credentialsIn(made.html);
+    expect(await token(connector.link, id, secret)).to.equal(200);
+    const again = await send(browser, form, path, fields);
+    expect(again.html).not.to.include(secret);
+    expect((await listGrants(system(), { connector: connector.id })).items).to.have.length(1);
+
+    const app = await browser.visit(`${system().management}/console/clients/${id}`);
+    if (!('html' in app)) throw new Error('no page');
+    expect(app.html).to.include('An administrator created this machine').and.not.include(secret);
+    expect(app.html).not.to.include('/console/accounts/machine');
+    const list = await browser.visit(`${system().management}/console/grants`);
+    expect('html' in list && list.html)
+      .to.include('Nightly job')
+      .and.not.include('/console/accounts/machine');
+    const replaced = await send(browser, app, '/clients/machine-key', {
+      token: formTokenIn(app),
+      id,
+    });
+    const renewed = credentialsIn(replaced.html);
+    expect(await token(connector.link, id, renewed.secret)).to.be.oneOf([200, 401]);
+    expect(renewed.secret).not.to.equal(secret);
+    await send(browser, app, '/clients/revoke', { token: formTokenIn(app), id });
+    const ended = await browser.visit(`${system().management}/console/clients/${id}`);
+    expect('html' in ended && ended.html).not.to.include('/console/clients/allow');
+    const [created] = await audited('machine_created');
+    expect(created).to.include({ clientId: id, connector: connector.id });
+  });
+});
