@@ -18,7 +18,12 @@ import {
 const ROOT = join(import.meta.dirname, '..');
 const exclude = (path: string) => /(^|\/)(node_modules|results)$/.test(path);
 const DOCUMENTS = [...glob('**/*.md'), ...glob('.github/*.md')].toSorted();
-const GROWING = ['CHANGELOG.md', 'test/security/README.md', 'test/security/assertions.md'];
+const GROWING = [
+  'CHANGELOG.md',
+  'test/security/README.md',
+  'test/security/assertions.md',
+  'test/security/clauses.md',
+];
 const GENERATED = ['config/settings.md'];
 const MAX_BYTES = 25_000;
 const MAX_BYTES_OF: Record<string, number> = { 'README.md': 12_500, 'src/README.md': 16_000 };
