@@ -640,7 +640,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     view: 'console/machine',
     values: {
       console: layout('clients'),
-      event: 'created',
+      done: 'created',
       machine: {
         id: 'QmZ8cT2mQp1VxWm1xQ0p7Z',
         name: LONG,

@@ -246,7 +246,7 @@ export type ConsoleValues = {
   };
   'console/machine': {
     console: ConsoleLayout;
-    event: 'created' | 'replaced';
+    done: 'created' | 'replaced';
     /** The secret is shown only once, and absent if the machine has a key. `href` is its page. */
     machine: {
       id: string;

@@ -57,7 +57,7 @@ describe('A stalled store', () => {
       expect(html).to.include('Support reference');
     }
     const console = requirePage(await browser.submit(people, { person: 'ada' }));
-    expect(console.html).to.include('Ada Lovelace').and.include('All connectors');
+    expect(console.html).to.include('Ada Lovelace').and.include('New connector');
   });
 
   it('metadata and keys are served during the stall, and the readiness check fails', async () => {

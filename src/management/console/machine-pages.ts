@@ -94,12 +94,12 @@ async function replaceKey(context: ConsoleContext, form: Form): Promise<void> {
 async function showMachine(
   context: ConsoleContext,
   { id, name, link, level, expiresAt, secret }: MachineResource,
-  event: 'created' | 'replaced',
+  done: 'created' | 'replaced',
 ): Promise<void> {
   const { management, ctx } = context;
   await management.services.pages.render(ctx, 'console/machine', {
     console: layout(context, 'clients'),
-    event,
+    done,
     machine: {
       id,
       name,
