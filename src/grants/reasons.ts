@@ -18,15 +18,14 @@ export const REASONS = {
   connector_revoked: 'The connect link was revoked.',
   connector_expired: 'The connect link has expired.',
   connector_deleted: 'The connect link was deleted.',
-  connector_unconfigured:
-    'The settings no longer have the level or the MCP server of the connect link.',
+  connector_unconfigured: 'The connector’s level or MCP server is no longer in the settings.',
   level_removed: 'The permission level no longer exists in the settings.',
   account_disabled: 'The person’s account was disabled.',
   identity_provider_ended: 'The identity provider ended the person’s session or account.',
   identity_provider_unavailable:
     'Access is paused because the identity provider does not respond. It resumes when the provider responds.',
   sign_in_again:
-    'Gatehouse can no longer ask the identity provider about the person, who has to sign in again.',
+    'Gatehouse can no longer check the person with the identity provider. They have to sign in again.',
   account_deleted: 'The person’s account no longer exists.',
   not_entitled: 'The person may no longer use this connect link.',
   not_in_audience:

@@ -231,7 +231,7 @@ describe('Connecting in Chromium', function () {
     const arrived = await approveUntil(page, `${SCHEME}?`);
     expect(arrived.searchParams.get('code')).to.be.a('string');
     await page.goto(consentPage.url.href);
-    expect(await page.textContent('h1')).to.equal('You have approved this already');
+    expect(await page.textContent('h1')).to.equal('You already approved this');
     expect(await page.locator('main').innerText()).to.include('cursor');
   });
 });

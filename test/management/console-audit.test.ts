@@ -76,7 +76,7 @@ describe('the sentences of the audit log in the console', function () {
     await requestManagement(system(), 'POST', '/clients/revoke', { id: other });
     const { page, browser } = await signIn(`/clients/${app}`);
     expect(sentencesIn(page.html)[0]).to.equal(
-      'Key default ended Grace Hopper’s connection of Cursor to Reports',
+      'Key default ended Grace Hopper’s connection from Cursor to Reports',
     );
     expect(sentencesIn((await open(browser, '/audit')).html))
       .to.include('Key default revoked the connector Revoked')
@@ -112,7 +112,7 @@ describe('the sentences of the audit log in the console', function () {
     });
     const { page } = await openAs('/audit?event=refresh_replay');
     expect(sentencesIn(page.html)).to.deep.equal([
-      'A deleted person’s connection of a deleted app to a deleted connector ended: its refresh token was used twice',
+      'A deleted person’s connection from a deleted app to a deleted connector ended: its refresh token was used twice',
     ]);
   });
 

@@ -75,7 +75,7 @@ describe('the lists of the console', function () {
     };
     expect(items).to.have.length(1);
     const revoked = await press(list, '/tokens/revoke', String(items[0]?.id));
-    expect(revoked.html).to.include('no longer has access').and.not.include('Nightly');
+    expect(revoked.html).to.include('Access ended.').and.not.include('Nightly');
     expect(await isAccepted(`${system().resource}/mcp`, token)).to.equal(false);
     for (const event of ['token_minted', 'token_revoked'])
       expect((await lastAudited(event))?.['by']).to.match(/^account:[\w-]{27}$/);
@@ -146,7 +146,7 @@ describe('the lists of the console', function () {
   it('LOG-05 a person is forgotten after an explanation of the effect', async () => {
     const { id, isConnected } = await graceConnected();
     const list = await open('/accounts');
-    expect(list.html).to.match(/disconnected at once.+new\. This cannot be undone\./);
+    expect(list.html).to.match(/Disconnects all.+as a new person\. You can’t undo this\./);
     const forgotten = await press(list, '/accounts/forget', id);
     expect(forgotten.html)
       .to.include('their personal data is gone')
@@ -235,7 +235,7 @@ describe('the lists of the console', function () {
   });
 
   it('the audit log says if nothing matches', async () => {
-    expect((await open('/audit?event=code_replay')).html).to.include('Nothing of the kind');
+    expect((await open('/audit?event=code_replay')).html).to.include('No matching entries.');
   });
 
   it('the health page shows which servers respond and the signing keys', async () => {

@@ -165,7 +165,7 @@ describe('the consent page in a browser', () => {
         .to.include('up to 90 days')
         .and.include('disconnects after 1 hour');
       expect(await text('#details')).to.include(
-        `You can disconnect at any time at ${CONSENT.accountPage}`,
+        `You can disconnect the app at any time at ${CONSENT.accountPage}`,
       );
       await open('no-box');
       expect(await text('#duration'))

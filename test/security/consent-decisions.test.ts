@@ -71,7 +71,7 @@ function expectDenied(step: Step, state?: string): void {
 /** Expects a page that shows the decision, not a redirect to the app. */
 function expectApproved(step: Step, level: string): void {
   const page = requirePage(step);
-  expect(page.html, describePage(page)).to.include('You have approved this already');
+  expect(page.html, describePage(page)).to.include('You already approved this');
   expect(page.html).to.include(`>${level}<`);
 }
 
