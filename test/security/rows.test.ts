@@ -57,7 +57,7 @@ describe('The threat table', () => {
 });
 
 /** Tables whose last column names tests by file and title, and the least number of rows. */
-const TABLES_OF_TITLES = { 'assertions.md': 51, 'clauses.md': 70 };
+const TABLES_OF_TITLES = { 'assertions.md': 51, 'clauses.md': 70, 'checklists.md': 70 };
 
 /** A title as the tables write it: without threat ids, and with `…` for values. */
 function titleInTables(title: string): string {
