@@ -10,6 +10,7 @@ import {
 import { advanceClock } from '../support/clock.ts';
 import { call, callTool, isAccepted } from '../support/mcp.ts';
 import { registerClient } from '../support/connection.ts';
+import { createProof, generateProofKey } from '../support/dpop.ts';
 import { discover } from '../support/oauth.ts';
 import { type System, useSystem } from '../support/system.ts';
 
@@ -37,6 +38,7 @@ async function requestToken(
   system: System,
   { id, secret, link }: Machine,
   parameters: Record<string, string | undefined> = {},
+  more: Record<string, string> = {},
 ) {
   const all = { grant_type: 'client_credentials', resource: link, ...parameters };
   const given = Object.entries(all).filter(
@@ -44,7 +46,10 @@ async function requestToken(
   );
   const response = await fetch(`${system.auth}/oauth/token`, {
     method: 'POST',
-    headers: { authorization: `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}` },
+    headers: {
+      authorization: `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}`,
+      ...more,
+    },
     body: new URLSearchParams(given),
   });
   const body = (await response.json()) as Record<string, string>;
@@ -225,5 +230,52 @@ describe('A machine', () => {
     });
     const { status } = await call(machine.link, 'x', { jsonrpc: '2.0', id: 1, method: 'ping' });
     expect(status).to.equal(401);
+  });
+});
+
+describe('A machine where tokens are introspected and must be bound', () => {
+  const READER = { id: 'reader', secret: 'a-secret-of-a-resource-server-that-is-long' };
+  const system = useSystem({
+    file: { authorization: { introspectionClients: [READER], requireDpop: 'operations' } },
+  });
+
+  async function introspect(token: string | undefined): Promise<Record<string, unknown>> {
+    const response = await fetch(`${system().auth}/oauth/introspect`, {
+      method: 'POST',
+      headers: {
+        authorization: `Basic ${Buffer.from(`${READER.id}:${READER.secret}`).toString('base64')}`,
+      },
+      body: new URLSearchParams({ token: String(token) }),
+    });
+    return (await response.json()) as Record<string, unknown>;
+  }
+
+  it('gets the level below without a proof, and introspection follows the machine', async () => {
+    const connector = await createConnector(system(), { level: 'admin' });
+    const wanted = { name: 'CI', connector: connector.id, level: 'admin' };
+    const machine = await createMachine(system(), wanted);
+    const { body } = await requestToken(system(), machine);
+    expect(body.scope).to.equal('analytics');
+    expect(await introspect(body.access_token)).to.include({
+      active: true,
+      sub: `machine:${machine.id}`,
+      client_id: machine.id,
+      scope: 'analytics',
+    });
+    await manage(system(), 'POST', '/clients/revoke', { id: machine.id });
+    expect(await introspect(body.access_token)).to.deep.equal({ active: false });
+  });
+
+  it('gets a bound token of its level with a proof, and the proof counts once', async () => {
+    const connector = await createConnector(system(), { level: 'admin' });
+    const wanted = { name: 'CI', connector: connector.id, level: 'admin' };
+    const machine = await createMachine(system(), wanted);
+    const url = `${system().auth}/oauth/token`;
+    const dpop = await createProof(await generateProofKey(), { url });
+    const { status, body } = await requestToken(system(), machine, {}, { dpop });
+    expect([status, body.scope, body.token_type]).to.deep.equal([200, 'admin', 'DPoP']);
+    expect(await isAccepted(connector.link, body.access_token)).to.equal(false);
+    const again = await requestToken(system(), machine, {}, { dpop });
+    expect([again.status, again.body.error]).to.deep.equal([400, 'invalid_dpop_proof']);
   });
 });
