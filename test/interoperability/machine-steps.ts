@@ -7,14 +7,15 @@ import type { System } from '../support/system.ts';
 export type Machine = { id: string; secret: string; link: string };
 export type KeyedMachine = { id: string; link: string; privateKey: string; algorithm: 'ES256' };
 
-async function create(system: System, key: object): Promise<Machine> {
-  const { id: connector } = await createConnector(system, { level: 'operations' });
+async function create(system: System, key: object, existing?: string): Promise<Machine> {
+  const connector = existing ?? (await createConnector(system, { level: 'operations' })).id;
   const body = { name: 'Nightly job', connector, level: 'operations', ...key };
   return (await requestManagement(system, 'POST', '/clients', body)) as Machine;
 }
 
-export function createMachine(system: System): Promise<Machine> {
-  return create(system, {});
+/** `connector` is the id of an existing one. */
+export function createMachine(system: System, connector?: string): Promise<Machine> {
+  return create(system, {}, connector);
 }
 
 /** `privateKey` is PKCS #8 in PEM. */

@@ -71,8 +71,9 @@ export function mcpRemoteRow(systems: () => TestSystems): Row {
       'step-up': onBoth(stepUp),
       revoke: onBoth((bridge) => endAndReturn(system(), bridge)),
       key: { notOffered: 'it authenticates with a secret or as a public client' },
-      machine: { prove: () => connectMachine(system()) },
-      device: { prove: () => connectDevice(system()) },
+      // The same link in its three ways.
+      machine: { prove: () => connectMachine(system(), required(bridges[0])) },
+      device: { prove: () => connectDevice(system(), required(bridges[0])) },
     },
     close: async () => {
       for (const { desktop, traffic, folder, opener } of bridges) {
@@ -180,14 +181,13 @@ async function documented(words: string, link: string): Promise<string> {
   return command.replace(/https:\S+/, link);
 }
 
-async function connectMachine(system: System): Promise<void> {
-  const { id, secret, link } = await createMachine(system);
+async function connectMachine(system: System, { connector, link }: Bridge): Promise<void> {
+  const { id, secret } = await createMachine(system, connector);
   const command = (await documented('--client-credentials', link)).replace('<client id>', id);
   await listTools(command, { MCP_CLIENT_SECRET: secret });
 }
 
-async function connectDevice(system: System): Promise<void> {
-  const { link } = await createConnector(system);
+async function connectDevice(system: System, { link }: Bridge): Promise<void> {
   await listTools(await documented('--device-code', link), {}, async (output) => {
     const url = await until(
       'the address with the code',
