@@ -1,4 +1,5 @@
 // Checks across settings: what must be consistent, and what production refuses.
+import { isClientIdUrl } from './client-id-url.ts';
 import { type Host, hosts, isLoopback, isLoopbackUrl } from './addresses.ts';
 import type { Environment } from './environment.ts';
 import { providersIn } from './identity-provider.ts';
@@ -138,7 +139,7 @@ export function checkClientIds(source: Source, file: Partial<SettingsFile>): Set
   );
 }
 
-/** Only a confidential, pre-registered client may present an assertion (ID-JAG). */
+/** Only a confidential client may present an assertion (ID-JAG). The document of a client is read when it presents one. */
 export function checkTrustedIssuers(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const confidential = new Set(
     file.clients?.preRegistered.flatMap(({ id, secret, jwks, jwksUri }) =>
@@ -150,13 +151,16 @@ export function checkTrustedIssuers(source: Source, file: Partial<SettingsFile>)
     const path = ['authorization', 'trustedIssuers', n];
     const own = issueAt(source, [...path, 'issuer'], 'an identity provider, not Gatehouse itself');
     const unknown = clients.flatMap((id, index) =>
-      confidential.has(id) ? [] : [issueAt(source, [...path, 'clients', index], KNOWN_CLIENT)],
+      confidential.has(id) || isClientIdUrl(id)
+        ? []
+        : [issueAt(source, [...path, 'clients', index], KNOWN_CLIENT)],
     );
     return issuer === file.authUrl ? [own, ...unknown] : unknown;
   });
 }
 
-const KNOWN_CLIENT = 'the id of a client in clients.preRegistered that has a secret or keys';
+const KNOWN_CLIENT =
+  'the id of a client in clients.preRegistered that has a secret or keys, or the https address of a metadata document';
 
 /** Checks only the form. The authorization server decides which redirect URIs a document may have. */
 export function checkMetadataDocuments(

@@ -270,7 +270,7 @@ export const trustedIssuerSchema = z
       .array(z.string().min(1))
       .min(1)
       .describe(
-        'Clients that may present its assertions: ids from `clients.preRegistered` that have a secret or keys.',
+        'Clients that may present its assertions: ids from `clients.preRegistered` that have a secret or keys, or addresses of metadata documents.',
       ),
     tenant: z.string().min(1).optional().meta({
       description:

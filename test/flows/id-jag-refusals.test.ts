@@ -85,6 +85,11 @@ describe('EMA-01 EMA-02 EMA-03 EMA-05 A refused ID-JAG', () => {
     unsupported_restriction: refusedFor({ cnf: { jkt: 'x' } }),
     unknown_resource: async () =>
       refusedFor({ resource: `${system.resource}/connect/${'a'.repeat(22)}/mcp` })(),
+    unknown_parameter: async () =>
+      refusedFor({ resource: undefined }, APP, {
+        resource: `${system.resource}/connect/${'a'.repeat(22)}/mcp`,
+      })(),
+    no_resource: refusedFor({ resource: undefined }),
     several_resources: async () => {
       const { link } = await createConnector(system);
       return refusedFor({ resource: [connector.link, link] })();

@@ -5,6 +5,8 @@ import { documentKey, documentVersion, type StoredDocument } from '../../clients
 import { isListedDocument } from '../../clients/document-hosts.ts';
 import type { RateLimit } from '../../http/rate-limits.ts';
 import { requestContext } from '../../http/request-context.ts';
+import { isClientIdUrl } from '../../settings/client-id-url.ts';
+import { JWT_BEARER } from '../metadata.ts';
 import { lruCache } from '../../lru-cache.ts';
 import { type Store, StoreUnavailable } from '../../store/store.ts';
 import { type ClientLifetimes, clientRecords } from './clients.ts';
@@ -19,9 +21,6 @@ import {
 import type { RedirectPolicy } from './redirect-uris.ts';
 import { acceptedMetadata, type StoredMetadata } from './registration.ts';
 
-/** A host name with a dot, no port, no query. */
-const CLIENT_ID_URL = /^https:\/\/([a-z0-9-]+\.)+[a-z][a-z0-9-]*\/[^\s?#@\\]+$/;
-const MAX_URL_LENGTH = 500;
 const MAX_FOUND = 1000;
 
 export type ClientDocument = StoredMetadata & { client_id: string };
@@ -33,6 +32,8 @@ export type DocumentOptions = {
   pinned: readonly { url: string; document: Record<string, unknown> }[];
   /** Accepts only documents on these hosts, or on a host below a path. Undefined accepts all. */
   hosts: readonly string[] | undefined;
+  /** Documents of clients that may present assertions of trusted issuers. */
+  trusted: ReadonlySet<string>;
   /** Accepts no unlisted document for new authorizations. Connected clients go on. */
   isClosed: boolean;
   network: Network;
@@ -52,6 +53,7 @@ export type ClientMetadataDocuments = ReturnType<typeof clientMetadataDocuments>
  * passes on errors of `allowFetch`. So `allowFetch` finds the document, and `fetch` only returns what was found.
  */
 export function clientMetadataDocuments(options: DocumentOptions) {
+  const { trusted } = options;
   const found = lruCache<ClientDocument>(MAX_FOUND);
   const fetchCurrent = limitFetches(
     (url) => fetchAndSave(options, url),
@@ -63,8 +65,9 @@ export function clientMetadataDocuments(options: DocumentOptions) {
       enabled: true,
       ack: 'draft-02',
       async allowFetch(ctx: KoaContextWithOIDC | undefined, url: string): Promise<boolean> {
-        if (!CLIENT_ID_URL.test(url) || url.length > MAX_URL_LENGTH) return false;
-        const isNew = ctx !== undefined && startsAuthorization(ctx);
+        if (!isClientIdUrl(url)) return false;
+        const isNew =
+          ctx !== undefined && (startsAuthorization(ctx) || presentsAssertion(ctx, trusted, url));
         if (!isAcceptedUrl(options, url, isNew)) return false;
         const quota = addressQuota(options, ctx ? requestContext(ctx).address : '');
         const current = (isKnown: boolean) => fetchCurrent(url, isKnown ? undefined : quota);
@@ -88,6 +91,15 @@ export function clientMetadataDocuments(options: DocumentOptions) {
   };
 }
 
+/** The token endpoint fetches only the documents of clients that present assertions of trusted issuers. */
+function presentsAssertion(
+  { oidc }: KoaContextWithOIDC,
+  trusted: ReadonlySet<string>,
+  url: string,
+): boolean {
+  return oidc.route === 'token' && oidc.params?.grant_type === JWT_BEARER && trusted.has(url);
+}
+
 /** Web pages cannot make us fetch for a device: they would use up the limit of their visitors' addresses. */
 function startsAuthorization(ctx: KoaContextWithOIDC): boolean {
   const { route } = ctx.oidc;
@@ -97,12 +109,12 @@ function startsAuthorization(ctx: KoaContextWithOIDC): boolean {
 }
 
 function isAcceptedUrl(
-  { hosts, pinned, isClosed }: DocumentOptions,
+  { hosts, pinned, isClosed, trusted }: DocumentOptions,
   url: string,
   isNew: boolean,
 ): boolean {
   if (!hosts && !(isClosed && isNew)) return true;
-  if (pinned.some((candidate) => candidate.url === url)) return true;
+  if (trusted.has(url) || pinned.some((candidate) => candidate.url === url)) return true;
   return isListedDocument(hosts ?? [], url);
 }
 
@@ -173,7 +185,11 @@ function validDocument(
   if ('client_secret' in document) {
     throw new errors.InvalidClientMetadata('a metadata document must not carry a client_secret');
   }
-  return { client_id: url, ...acceptedMetadata(document, options.redirectPolicy, url) };
+  const accepted = acceptedMetadata(document, options.redirectPolicy, url);
+  const grantTypes = options.trusted.has(url)
+    ? [...accepted.grant_types, JWT_BEARER]
+    : accepted.grant_types;
+  return { client_id: url, ...accepted, grant_types: grantTypes };
 }
 
 function parse(text: string): Record<string, unknown> {

@@ -105,6 +105,7 @@ export async function openEngine(
     pinned: settings.clients.metadataDocuments,
     hosts: settings.clients.metadataDocumentHosts,
     isClosed: settings.clients.registration === 'closed',
+    trusted: new Set(settings.authorization.trustedIssuers.flatMap((issuer) => issuer.clients)),
     network,
     limits: { ...FETCH_LIMITS, ...documentFetching?.limits },
     rateLimit: rateLimits.documents,

@@ -40,6 +40,8 @@ export type IdJag = {
   expiresAt: number;
   resource: string;
   connectorId: string;
+  /** The request named the resource, because the assertion does not. */
+  isParameter: boolean;
   /** The highest level that the issuer allows. Undefined without a limit. */
   level?: Level;
   person: AssertedIdentity;
@@ -88,7 +90,6 @@ function checkForm(claims: Claims, issuer: TrustedIssuer): IdJagErrorCode | unde
     ids.every(isId) &&
     times.every(Number.isFinite) &&
     claims.aud !== undefined &&
-    claims.resource !== undefined &&
     ['string', 'undefined'].includes(typeof claims.scope);
   return isFormed ? undefined : 'missing_claim';
 }
@@ -117,20 +118,23 @@ function checkTimes({ exp, iat, nbf = 0 }: Claims, now: number): IdJagErrorCode 
   return Number(exp) - Number(iat) > MAX_LIFETIME_SECONDS ? 'too_long_lived' : undefined;
 }
 
-/** The parameter selects one of the granted resources (RFC 8707 section 2.2). */
+/** The parameter selects one of the granted resources (RFC 8707 section 2.2). An assertion without resources takes the parameter. */
 function chosenResource(
   { resource: granted }: Claims,
   { resource: sent, resourceUrl }: Expected,
-): Pick<IdJag, 'resource' | 'connectorId'> | IdJagErrorCode {
-  const named = canonicalResources(granted);
+): Pick<IdJag, 'resource' | 'connectorId' | 'isParameter'> | IdJagErrorCode {
   const asked = sent === undefined ? undefined : canonicalResources(sent);
+  const named = granted === undefined ? (asked ?? []) : canonicalResources(granted);
   if (asked && (asked.length !== 1 || !named.includes(asked[0]))) return 'other_resource';
   const candidates = asked ?? named;
   if (candidates.length > 1) return 'several_resources';
+  if (candidates.length === 0) return 'no_resource';
   const [resource] = candidates;
   const connectorId = resource === undefined ? undefined : connectorIdOf(resourceUrl, resource);
-  if (resource === undefined || connectorId === undefined) return 'unknown_resource';
-  return { resource, connectorId };
+  const isParameter = granted === undefined;
+  if (resource === undefined || connectorId === undefined)
+    return isParameter ? 'unknown_parameter' : 'unknown_resource';
+  return { resource, connectorId, isParameter };
 }
 
 function canonicalResources(resource: unknown): (string | undefined)[] {
@@ -165,7 +169,7 @@ function identityIn(
 }
 
 type ErrorEntry = {
-  error: 'invalid_grant' | 'invalid_target' | 'invalid_scope';
+  error: 'invalid_grant' | 'invalid_target';
   description: string;
 };
 
@@ -181,7 +185,7 @@ export const ID_JAG_ERRORS = {
     'the signature of the assertion is not by a published key of its issuer',
   ),
   missing_claim: invalidGrant(
-    'the assertion needs iss, sub, aud, client_id, resource, jti, exp and iat, each in its proper form',
+    'the assertion needs iss, sub, aud, client_id, jti, exp and iat, each in its proper form',
   ),
   wrong_audience: invalidGrant(
     'the assertion is not for this authorization server: aud must be its issuer',
@@ -199,18 +203,21 @@ export const ID_JAG_ERRORS = {
   unsupported_restriction: invalidGrant(
     'the assertion has a restriction that is not supported here (cnf or authorization_details)',
   ),
-  unknown_resource: invalidTarget(
+  unknown_resource: invalidGrant(
     'the resource of the assertion is not a connect link of this server',
+  ),
+  unknown_parameter: invalidTarget('the parameter resource is not a connect link of this server'),
+  no_resource: invalidTarget(
+    'neither the assertion nor the parameter resource names a connect link of this server',
   ),
   several_resources: invalidTarget(
     'the assertion names several resources: choose one of them with the parameter resource',
   ),
   other_resource: invalidTarget('the parameter resource is not a resource of the assertion'),
   connector_over: invalidGrant('the connect link was revoked or has expired; ask for a fresh one'),
-  scope_without_level: {
-    error: 'invalid_scope',
-    description: 'the scope of the assertion names no permission level of this server',
-  },
+  scope_without_level: invalidGrant(
+    'the scope of the assertion names no permission level of this server',
+  ),
   account_disabled: invalidGrant(
     'the account of the person was disabled after the assertion was made',
   ),
@@ -228,7 +235,6 @@ export type IdJagErrorCode = keyof typeof ID_JAG_ERRORS;
 const ERRORS = {
   invalid_grant: (description: string) => new errors.InvalidGrant(description),
   invalid_target: (description: string) => new errors.InvalidTarget(description),
-  invalid_scope: (description: string) => new errors.InvalidScope(description, ''),
 };
 
 export function idJagError(reason: IdJagErrorCode): Error {

@@ -43,7 +43,7 @@ import type { Services } from '../../services.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { ENDPOINTS, JWT_BEARER } from '../metadata.ts';
 import { dpopVerifier, requireLevelOfProof } from './dpop.ts';
-import { mapStoreErrors, temporarilyUnavailable } from './errors.ts';
+import { invalidClientAuth, mapStoreErrors, temporarilyUnavailable } from './errors.ts';
 import {
   ALGORITHMS,
   checkHeader,
@@ -88,6 +88,7 @@ export function idJagGrantType(context: IdJagContext) {
     const exchange = mapStoreErrors(async (ctx: Context) => {
       const { assertion } = ctx.oidc.params;
       if (!assertion) throw new errors.InvalidRequest('missing required parameter: assertion');
+      requireAuthentication(ctx);
       const proof = await verifyProof(ctx);
       const jag = await validateAssertion(context, issuers, ctx, assertion);
       await proof?.consume();
@@ -103,6 +104,12 @@ export function idJagGrantType(context: IdJagContext) {
       ['resource'],
     );
   };
+}
+
+/** A metadata document may offer no authentication, but whoever presents an assertion about a person has to authenticate. */
+function requireAuthentication({ oidc: { client } }: Context): void {
+  if (client.clientAuthMethod !== 'none') return;
+  throw invalidClientAuth('a client that presents an assertion has to authenticate');
 }
 
 /** True if the issuer signed the assertion. Rejects with `temporarily_unavailable` if its keys cannot be fetched. */
@@ -174,12 +181,12 @@ async function authorize(context: IdJagContext, ctx: Context, jag: IdJag): Promi
   const usedKey = `assertion:${jag.person.issuer}\n${jag.id}`;
   const [connector, refusal, usedBefore] = await Promise.all([
     policy.refreshConnector(jag.connectorId),
-    findClientRefusal(store, client.clientId, settings.clients),
+    findRefusal(store, client.clientId, settings.clients),
     store.get(usedKey),
   ]);
   if (usedBefore) throw idJagError('replayed');
   if (refusal) throw idJagError(clientError(refusal));
-  if (!connector) throw idJagError('unknown_resource');
+  if (!connector) throw idJagError(jag.isParameter ? 'unknown_parameter' : 'unknown_resource');
   if (!isUsable(connector, now(), context.settings)) throw idJagError('connector_over');
   const identity = {
     ...jag.person,
@@ -217,6 +224,11 @@ async function authorize(context: IdJagContext, ctx: Context, jag: IdJag): Promi
 }
 
 /** Clients of assertions are in the settings, so they never wait. */
+async function findRefusal(store: Store, id: string, settings: Settings['clients']) {
+  const refusal = await findClientRefusal(store, id, settings);
+  return refusal?.state === 'waiting' ? undefined : refusal;
+}
+
 function clientError({ state }: { state: string }): 'client_blocked' | 'client_revoked' {
   return state === 'blocked' ? 'client_blocked' : 'client_revoked';
 }
@@ -314,7 +326,7 @@ async function createIdJagGrant(
   const grant = { account, client, connector, resource, scopes, vouchedAt: now() };
   const isNew = await createGrant({ store, now, lifetimes, grantLifetime }, grantId, grant);
   // A concurrent revocation or block of the client may have listed its grants before this grant existed.
-  const refusal = await findClientRefusal(store, client.id, settings.clients);
+  const refusal = await findRefusal(store, client.id, settings.clients);
   if (refusal) {
     await endGrant(store, grantId, clientError(refusal), now());
     throw idJagError(clientError(refusal));

@@ -1,0 +1,108 @@
+// MCP enterprise-managed authorization: clients that are identified by a metadata document.
+import { randomUUID } from 'node:crypto';
+import { expect } from 'chai';
+import { exportJWK, generateKeyPair, SignJWT } from 'jose';
+import {
+  answerWith,
+  DOMAIN,
+  publish,
+} from '../authorization-server/metadata-documents/document-host.ts';
+import { usePublishing } from '../authorization-server/metadata-documents/publishing.ts';
+import { type IdJagIssuer, startIdJagIssuer, validClaims } from '../support/id-jag-issuer.ts';
+import { GRANT_TYPE } from '../support/id-jag-system.ts';
+import { isAccepted } from '../support/mcp.ts';
+import { type Client, discover, requestToken } from '../support/oauth.ts';
+
+const URL_OF_APP = `https://app.${DOMAIN}/vouched.json`;
+const URL_OF_OTHER = `https://app.${DOMAIN}/other.json`;
+const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
+
+describe('An assertion that a client with a metadata document presents', () => {
+  let idp: IdJagIssuer;
+  const file: Record<string, unknown> = {};
+  before(async () => {
+    idp = await startIdJagIssuer();
+    Object.assign(file, {
+      clients: { registration: 'closed' },
+      authorization: {
+        trustedIssuers: [
+          { id: 'company', issuer: idp.issuer, jwksUri: idp.jwksUri, clients: [URL_OF_APP] },
+        ],
+      },
+      entitlements: [{ match: { group: 'staff', provider: 'company' }, level: 'operations' }],
+    });
+  });
+  after(() => idp.stop());
+  const publishing = usePublishing('sqlite', undefined, file);
+  const keys = generateKeyPair('ES256');
+
+  async function clientAssertion(id: string): Promise<Record<string, string>> {
+    const { privateKey } = await keys;
+    const assertion = await new SignJWT({ jti: randomUUID() })
+      .setProtectedHeader({ alg: 'ES256' })
+      .setIssuer(id)
+      .setSubject(id)
+      .setAudience(publishing().system.auth)
+      .setExpirationTime('1m')
+      .sign(privateKey);
+    return { client_assertion: assertion, client_assertion_type: ASSERTION_TYPE };
+  }
+
+  async function present(id: string, more: Record<string, string> = {}, claims: object = {}) {
+    const { system, connector } = publishing();
+    const { server } = await discover(connector.link);
+    const parties = { aud: system.auth, client_id: id, resource: connector.link };
+    const assertion = await idp.sign({
+      ...validClaims(idp.issuer),
+      ...parties,
+      sub: 'ada',
+      groups: ['staff'],
+      ...claims,
+    });
+    const client: Client = { id, method: 'none', redirectUri: '' };
+    return requestToken(server, client, { grant_type: GRANT_TYPE, assertion, ...more });
+  }
+
+  async function publishKeyed(changes: object = {}): Promise<void> {
+    const jwks = { keys: [await exportJWK((await keys).publicKey)] };
+    const keyed = { token_endpoint_auth_method: 'private_key_jwt', jwks, ...changes };
+    publishing().host.answer = publish(keyed);
+  }
+
+  it('EMA-02 is accepted if an issuer may vouch for the document and the client signs with its key, also where registration is closed', async () => {
+    await publishKeyed();
+    const { status, body } = await present(URL_OF_APP, await clientAssertion(URL_OF_APP));
+    expect([status, body.scope], JSON.stringify(body)).to.deep.equal([200, 'operations']);
+    expect(body).not.to.have.property('refresh_token');
+    expect(await isAccepted(publishing().connector.link, body.access_token)).to.equal(true);
+  });
+
+  it('an assertion without a resource takes the parameter', async () => {
+    await publishKeyed();
+    const { link } = publishing().connector;
+    const authentication = await clientAssertion(URL_OF_APP);
+    const { status } = await present(
+      URL_OF_APP,
+      { ...authentication, resource: link },
+      { resource: undefined },
+    );
+    expect(status).to.equal(200);
+  });
+
+  it('EMA-02 is refused without authentication, and for a document that no issuer may vouch for, which is not fetched', async () => {
+    await publishKeyed();
+    const refused = await present(URL_OF_APP);
+    expect([refused.status, refused.body.error]).to.deep.equal([401, 'invalid_client']);
+    const before = publishing().host.requests.length;
+    const other = await present(URL_OF_OTHER, await clientAssertion(URL_OF_OTHER));
+    expect(other.body.error).to.equal('invalid_client');
+    expect(publishing().host.requests.length).to.equal(before);
+  });
+
+  it('the token endpoint fetches the document for no other grant type', async () => {
+    publishing().host.answer = answerWith(500);
+    const before = publishing().host.requests.length;
+    await present(URL_OF_OTHER, { grant_type: 'refresh_token', refresh_token: 'x' });
+    expect(publishing().host.requests.length).to.equal(before);
+  });
+});
