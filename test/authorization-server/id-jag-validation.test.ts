@@ -49,6 +49,7 @@ describe('ID-JAG validation', () => {
       expiresAt: NOW + 360,
       resource: FIRST,
       connectorId: 'a'.repeat(22),
+      isParameter: false,
       person: { issuer: ISSUER.issuer, subject: 'person-1' },
       authentication: {},
     });
@@ -69,9 +70,11 @@ describe('ID-JAG validation', () => {
   }
 
   const wrong: [object, string][] = [
-    ...['sub', 'aud', 'client_id', 'resource', 'jti', 'iat', 'exp'].map(
+    ...['sub', 'aud', 'client_id', 'jti', 'iat', 'exp'].map(
       (name): [object, string] => [{ [name]: undefined }, 'missing_claim'],
     ),
+    [{ resource: undefined }, 'no_resource'],
+    [{ resource: null }, 'missing_claim'],
     [{ sub: '' }, 'missing_claim'],
     [{ sub: 7 }, 'missing_claim'],
     [{ jti: 'x'.repeat(513) }, 'missing_claim'],

@@ -90,6 +90,7 @@ function checkForm(claims: Claims, issuer: TrustedIssuer): IdJagErrorCode | unde
     ids.every(isId) &&
     times.every(Number.isFinite) &&
     claims.aud !== undefined &&
+    claims.resource !== null &&
     ['string', 'undefined'].includes(typeof claims.scope);
   return isFormed ? undefined : 'missing_claim';
 }
@@ -128,7 +129,7 @@ function chosenResource(
   if (asked && (asked.length !== 1 || !named.includes(asked[0]))) return 'other_resource';
   const candidates = asked ?? named;
   if (candidates.length > 1) return 'several_resources';
-  if (candidates.length === 0) return 'no_resource';
+  if (candidates.length === 0) return granted === undefined ? 'no_resource' : 'unknown_resource';
   const [resource] = candidates;
   const connectorId = resource === undefined ? undefined : connectorIdOf(resourceUrl, resource);
   const isParameter = granted === undefined;
