@@ -70,9 +70,10 @@ describe('ID-JAG validation', () => {
   }
 
   const wrong: [object, string][] = [
-    ...['sub', 'aud', 'client_id', 'jti', 'iat', 'exp'].map(
-      (name): [object, string] => [{ [name]: undefined }, 'missing_claim'],
-    ),
+    ...['sub', 'aud', 'client_id', 'jti', 'iat', 'exp'].map((name): [object, string] => [
+      { [name]: undefined },
+      'missing_claim',
+    ]),
     [{ resource: undefined }, 'no_resource'],
     [{ resource: null }, 'missing_claim'],
     [{ sub: '' }, 'missing_claim'],
