@@ -62,10 +62,22 @@ export type NewMachine = { id: string; name: string; credentials: Credentials; m
 export async function findMachine(
   store: Store,
   id: string,
-): Promise<(Machine & { name: string }) | undefined> {
+): Promise<(Machine & { name: string; credentials: string }) | undefined> {
   if (!CLIENT_ID.test(id)) return undefined;
   const stored = (await store.get<MachineClient>(clientKey(id)))?.value;
-  return stored?.machine && { ...stored.machine, name: String(stored.metadata.client_name) };
+  if (!stored?.machine) return undefined;
+  const { client_name: name, client_secret: secret, jwks, jwks_uri: jwksUri } = stored.metadata;
+  const credentials = credentialsText({ secret, jwks, jwksUri });
+  return { ...stored.machine, name: String(name), credentials };
+}
+
+/** Compares the stored credentials with those of a cached client, which may have been replaced meanwhile. */
+export function credentialsText({
+  secret,
+  jwks,
+  jwksUri,
+}: Record<'secret' | 'jwks' | 'jwksUri', unknown>): string {
+  return JSON.stringify([secret ?? null, jwks ?? null, jwksUri ?? null]);
 }
 
 /** Replaces the credentials and the grant. Resolves to the machine as it was, for exactly one of concurrent callers with the same `grantId`. */

@@ -1,7 +1,7 @@
 // Access tokens for machines (RFC 6749 section 4.4; MCP extension oauth-client-credentials).
 import { errors, type Provider, type TokenEndpointGrantContext } from 'oidc-provider';
 import { findClientRefusal } from '../../clients/clients.ts';
-import { findMachine } from '../../clients/machines.ts';
+import { credentialsText, findMachine } from '../../clients/machines.ts';
 import { canonicalResource, connectLink } from '../../connectors/connect-link.ts';
 import { isUsable } from '../../connectors/connector.ts';
 import { grantLifetimes, isActive } from '../../grants/grant-lifetime.ts';
@@ -13,7 +13,7 @@ import type { Settings } from '../../settings/settings.ts';
 import { KEEP } from '../../store/store.ts';
 import { CLIENT_CREDENTIALS, ENDPOINTS } from '../metadata.ts';
 import { dpopVerifier, requireLevelOfProof } from './dpop.ts';
-import { mapStoreErrors } from './errors.ts';
+import { invalidClientAuth, mapStoreErrors } from './errors.ts';
 import { type DescribeResource, issueAccessToken, type IssuedToken } from './issue-token.ts';
 import type { TokenPolicy } from './resource-indicators.ts';
 
@@ -68,8 +68,12 @@ async function authorize(
     findClientRefusal(store, client.clientId, settings.clients),
   ]);
   if (!machine) throw unauthorized('this client is not a machine');
+  if (machine.credentials !== credentialsOf(client))
+    throw invalidClientAuth('the secret or key of this machine was replaced');
   if (refusal || machine.expiresAt <= now())
-    throw new errors.InvalidClientAuth(`the client was ${refusal?.state ?? 'created to expire'}`);
+    throw invalidClientAuth(
+      refusal ? `the machine was ${refusal.state}` : 'the machine has expired',
+    );
   const resource = connectLink(resourceUrl, machine.connector);
   requireResource(params.resource, resource);
   const [connector, grant] = await Promise.all([
@@ -87,6 +91,11 @@ async function authorize(
   const level = requested ? lowest(levels, highest, requested) : highest;
   const scopes = levelsUpTo(levels, level);
   return { grantId: machine.grantId, resource, scopes, gty: CLIENT_CREDENTIALS };
+}
+
+/** Those with which the client authenticated: the engine caches clients for some seconds. */
+function credentialsOf({ clientSecret: secret, jwks, jwksUri }: Context['oidc']['client']): string {
+  return credentialsText({ secret, jwks, jwksUri });
 }
 
 /** RFC 8707 section 2. The parameter is required, so that a machine says what it connects to. */
