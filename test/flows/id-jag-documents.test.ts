@@ -8,6 +8,7 @@ import {
   publish,
 } from '../authorization-server/metadata-documents/document-host.ts';
 import { usePublishing } from '../authorization-server/metadata-documents/publishing.ts';
+import { requirePage } from '../support/browser.ts';
 import { type IdJagIssuer, startIdJagIssuer, validClaims } from '../support/id-jag-issuer.ts';
 import { GRANT_TYPE } from '../support/id-jag-system.ts';
 import { isAccepted } from '../support/mcp.ts';
@@ -97,6 +98,17 @@ describe('An assertion that a client with a metadata document presents', () => {
     const other = await present(URL_OF_OTHER, await clientAssertion(URL_OF_OTHER));
     expect(other.body.error).to.equal('invalid_client');
     expect(publishing().host.requests.length).to.equal(before);
+  });
+
+  it('a document that an issuer may vouch for is not open to people where registration is closed', async () => {
+    await publishKeyed();
+    const client: Client = {
+      id: URL_OF_APP,
+      method: 'none',
+      redirectUri: 'http://127.0.0.1/callback',
+    };
+    const page = requirePage(await publishing().visit(client));
+    expect(page.status).to.equal(400);
   });
 
   it('the token endpoint fetches the document for no other grant type', async () => {

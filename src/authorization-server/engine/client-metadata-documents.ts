@@ -66,9 +66,11 @@ export function clientMetadataDocuments(options: DocumentOptions) {
       ack: 'draft-02',
       async allowFetch(ctx: KoaContextWithOIDC | undefined, url: string): Promise<boolean> {
         if (!isClientIdUrl(url)) return false;
-        const isNew =
-          ctx !== undefined && (startsAuthorization(ctx) || presentsAssertion(ctx, trusted, url));
-        if (!isAcceptedUrl(options, url, isNew)) return false;
+        const startsNew = ctx !== undefined && startsAuthorization(ctx);
+        // A document that only vouches for assertions may still not be connected by people.
+        const isAccepted = trusted.has(url) && !startsNew;
+        if (!isAccepted && !isAcceptedUrl(options, url, startsNew)) return false;
+        const isNew = startsNew || (ctx !== undefined && presentsAssertion(ctx, trusted, url));
         const quota = addressQuota(options, ctx ? requestContext(ctx).address : '');
         const current = (isKnown: boolean) => fetchCurrent(url, isKnown ? undefined : quota);
         const document = await findDocument(options, url, isNew ? current : undefined).catch(
@@ -109,12 +111,12 @@ function startsAuthorization(ctx: KoaContextWithOIDC): boolean {
 }
 
 function isAcceptedUrl(
-  { hosts, pinned, isClosed, trusted }: DocumentOptions,
+  { hosts, pinned, isClosed }: DocumentOptions,
   url: string,
   isNew: boolean,
 ): boolean {
   if (!hosts && !(isClosed && isNew)) return true;
-  if (trusted.has(url) || pinned.some((candidate) => candidate.url === url)) return true;
+  if (pinned.some((candidate) => candidate.url === url)) return true;
   return isListedDocument(hosts ?? [], url);
 }
 
