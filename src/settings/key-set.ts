@@ -30,7 +30,7 @@ const MAX_EXPONENT_CHARACTERS = 6;
 
 /**
  * Returns the keys of a set that can sign client assertions; others are ignored. Throws KeySetRefused if the value is not a set, has a private
- * or symmetric key (whoever can read the set could sign), more than 50 keys, or none that can be used.
+ * or symmetric key (each reader of the set could sign), more than 50 keys, or none that can be used.
  */
 export function publicKeys(set: unknown): PublicKey[] {
   const keys = isObject(set) ? set.keys : undefined;

@@ -106,7 +106,7 @@ export function idJagGrantType(context: IdJagContext) {
   };
 }
 
-/** A metadata document may offer no authentication, but whoever presents an assertion about a person has to authenticate. */
+/** A metadata document may offer no authentication, but a client that presents an assertion about a person has to authenticate. */
 function requireAuthentication({ oidc: { client } }: Context): void {
   if (client.clientAuthMethod !== 'none') return;
   throw invalidClientAuth('a client that presents an assertion has to authenticate');
