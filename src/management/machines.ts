@@ -57,7 +57,13 @@ export async function createMachine(
     expiresAt,
   };
   await connectMachine(management, { id, name, machine });
-  await addMachine(store, { id, name, credentials, machine }, now());
+  try {
+    await addMachine(store, { id, name, credentials, machine }, now());
+  } catch (error) {
+    // Without its client, the connection would take a use for nothing.
+    await endConnection(services, { id: grantId, state: 'active' }, 'client_gone').catch(() => {});
+    throw error;
+  }
   await record(management, 'machine_created', { id, name, machine });
   return resource(settings.resourceUrl, { id, name, machine, credentials, secret });
 }
@@ -72,26 +78,38 @@ export async function replaceMachineCredentials(
   const { store, now } = services;
   const found = await findMachine(store, id);
   if (!found || found.expiresAt <= now()) throw notFound('there is no machine with this id');
-  const { name, ...machine } = found;
+  const { name, credentials: _earlier, ...machine } = found;
   const before = (await findGrant(store, machine.grantId))?.value;
   const client = await findClient(store, id, settings.clients);
-  if (!before || client?.state !== 'allowed')
-    throw new HttpError(409, 'machine_ended', 'the machine was revoked: create a new one');
-  await requireConnector(management, machine.connector, machine.level);
-  const { credentials, secret } = newCredentials(key);
-  const next = { ...machine, grantId: newGrantId() };
+  if (!before || client?.state !== 'allowed') throw machineEnded();
   // An administrator may have lowered the level of the connection.
   const level = grantedLevel(before) ?? machine.level;
-  await connectMachine(management, { id, name, machine: { ...next, level } });
+  await requireConnector(management, machine.connector, level);
+  const { credentials, secret } = newCredentials(key);
+  const next = { ...machine, level, grantId: newGrantId() };
+  await connectMachine(management, { id, name, machine: next });
   const change = { from: machine.grantId, to: next.grantId, credentials };
   if (!(await replaceCredentials(store, id, change, now()))) {
     await endConnection(services, { id: next.grantId, state: 'active' }, 'key_replaced');
     throw new HttpError(409, 'changed_meanwhile', 'somebody else has just replaced the key');
   }
   const { by } = management;
-  await endConnection(services, { id: machine.grantId, state: 'active' }, 'key_replaced', by);
+  const earlier = { id: machine.grantId, state: 'active' } as const;
+  if (!(await endConnection(services, earlier, 'key_replaced', by))) {
+    // Somebody ended the connection meanwhile, and it must not come back with another grant.
+    await endConnection(
+      services,
+      { id: next.grantId, state: 'active' },
+      'revoked_by_administrator',
+    );
+    throw machineEnded();
+  }
   await record(management, 'machine_key_replaced', { id, name, machine: next });
   return resource(settings.resourceUrl, { id, name, machine: next, credentials, secret });
+}
+
+function machineEnded(): HttpError {
+  return new HttpError(409, 'machine_ended', 'the machine was revoked: create a new one');
 }
 
 function newGrantId(): string {

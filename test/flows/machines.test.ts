@@ -195,6 +195,17 @@ describe('A machine', () => {
     await expectRefused(second.machine, 'invalid_client');
   });
 
+  it('ends when its connector expires', async () => {
+    const inADay = new Date(Date.now() + 86_400_000).toISOString();
+    const connector = await createConnector(system(), { expiresAt: inADay });
+    const wanted = { name: 'CI', connector: connector.id, level: 'analytics' };
+    const machine = await createMachine(system(), wanted);
+    expect((await requestToken(system(), machine)).status).to.equal(200);
+    advanceClock(86_401);
+    const { status } = await requestToken(system(), machine);
+    expect(status).to.be.oneOf([400, 401]);
+  });
+
   it('gets a new secret, after which the old one and its tokens are refused', async () => {
     const { connector, machine } = await newMachine({ maxUses: 1 });
     const before = await requestToken(system(), machine);

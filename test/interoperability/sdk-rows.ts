@@ -1,10 +1,11 @@
 // The rows of the official TypeScript SDKs, registered and with a metadata document.
+import { randomUUID } from 'node:crypto';
 import * as v2 from '@modelcontextprotocol/client';
 import * as v1 from '@modelcontextprotocol/sdk/client/auth-extensions.js';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { expect } from 'chai';
-import { decodeJwt } from 'jose';
+import { decodeJwt, importPKCS8, SignJWT } from 'jose';
 import { createConnector, requestManagement } from '../support/management-api.ts';
 import { openBrowser, type AuthorizeOptions } from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
@@ -98,7 +99,12 @@ function sdkRow(client: string, sdk: Sdk, system: () => System): Row {
             }
           : onBoth(stepUp),
       revoke: onBoth(endAndReturn),
-      key: { prove: async () => expectCall(await connectWithKey(sdk, system())) },
+      key: {
+        prove: async () => {
+          await expectCall(await connectWithKey(sdk, system()));
+          if (sdk.name !== 'SDK v1') await expectCall(await connectWithAssertion(sdk, system()));
+        },
+      },
       machine: { prove: async () => expectCall(await connectWithSecret(sdk, system())) },
       device: { notOffered: 'it has no device grant' },
     },
@@ -176,6 +182,20 @@ async function connectWithKey(sdk: Sdk, system: System) {
     : connectV2(sdk, link, new v2.PrivateKeyJwtProvider(options));
 }
 
+/** With an assertion that was signed elsewhere. */
+async function connectWithAssertion(sdk: Sdk, system: System) {
+  const { id: clientId, link, privateKey, algorithm } = await createKeyedMachine(system);
+  const jwtBearerAssertion = await new SignJWT({ jti: randomUUID() })
+    .setProtectedHeader({ alg: algorithm })
+    .setIssuer(clientId)
+    .setSubject(clientId)
+    .setAudience(system.auth)
+    .setExpirationTime('2m')
+    .sign(await importPKCS8(privateKey, algorithm));
+  const options = { clientId, jwtBearerAssertion, expectedIssuer: system.auth };
+  return connectV2(sdk, link, new v2.StaticPrivateKeyJwtProvider(options));
+}
+
 async function connectWithSecret(sdk: Sdk, system: System) {
   const { id: clientId, secret: clientSecret, link } = await createMachine(system);
   const options = { clientId, clientSecret, expectedIssuer: system.auth };
@@ -196,7 +216,8 @@ async function connectV1(
 async function connectV2(
   sdk: Sdk,
   link: string,
-  authProvider: v2.ClientCredentialsProvider | v2.PrivateKeyJwtProvider,
+  authProvider:
+    v2.ClientCredentialsProvider | v2.PrivateKeyJwtProvider | v2.StaticPrivateKeyJwtProvider,
 ) {
   const mode = sdk.version.test('2026-07-28') ? ({ pin: '2026-07-28' } as const) : 'legacy';
   const client = new v2.Client(
