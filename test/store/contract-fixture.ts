@@ -39,7 +39,7 @@ export const rejection = (promise: Promise<unknown>): Promise<unknown> =>
     (error: unknown) => error,
   );
 
-const MEMBERS_AT_A_TIME = 200;
+const MEMBERS_AT_A_TIME = 50;
 
 /** Adds this many members and returns them. In portions, because all at once would take longer than a command may on a slow machine. */
 export async function addMembers(
