@@ -6,6 +6,7 @@ import { alternate, ratioLine } from './alternate.ts';
 import { HELP, readOptions } from './options.ts';
 import { IMPLEMENTATIONS } from './peers/implementations.ts';
 import { helpOn, readOptions as readPeerOptions } from './peers/options.ts';
+import { describe as describeProcesses } from './processes/report.ts';
 import type { Measurement } from './rates.ts';
 import {
   describeMemory,
@@ -154,6 +155,15 @@ describe('the reports of the benchmarks', () => {
     expect(targetLine(false, 'what', '1')).to.equal('  MISSED  what: 1');
   });
 
+  it('processes do as many times more as there are, until one core of Redis is busy', () => {
+    const cost = { perSecond: 700, gatehouse: 0.5, redis: 0.2, balancer: 0.1, load: 0.4 };
+    const text = describeProcesses([
+      { operation: 'refresh', count: 2, ...cost },
+      { operation: 'refresh', count: 4, ...cost },
+    ]);
+    expect(text).to.match(/Calculated[^]*\n {2}refresh +2 +4000 +80%\n {2}refresh +4 +5000 +100%$/);
+  });
+
   it('a comparison without a target shows the ratio and both rates', () => {
     const rates = [{ ours: 90, bare: 100 }];
     expect(ratioLine('calls', rates)).to.equal('          calls: 0.90 (90 and 100)');
@@ -204,6 +214,7 @@ if (SOAK)
         ['scale/scale.ts'],
         ['Memory of Redis', 'Times of one at a time', 'A million connected people'],
       ],
+      ['bench:processes', ['processes/processes.ts'], ['Measured', 'Calculated']],
     ];
     for (const [command, args, parts] of benchmarks)
       it(`npm run ${command} succeeds and reports every part`, async () => {

@@ -34,7 +34,7 @@ export const serverMetadata = z.looseObject({
 });
 
 export async function openClient(
-  { issuer, origins, resource }: Subject,
+  { issuer, origins, resource }: Pick<Subject, 'issuer' | 'origins' | 'resource'>,
   person: Person = 'ada',
 ): Promise<BenchClient> {
   const server = serverMetadata.parse(await (await fetch(issuer + METADATA_PATH)).json());

@@ -113,3 +113,17 @@ export async function residentMemory({ pid }: { pid: number }): Promise<number> 
   const kilobytes = found?.stdout.trim().split('\n').map(Number) ?? [NaN];
   return kilobytes.reduce((sum, each) => sum + each, 0) * 1024;
 }
+
+/** Linux counts processor time in hundredths of a second. */
+const TICK_MS = 10;
+
+/** The processor time of a process since its start, in milliseconds: user and system (proc(5), utime and stime). */
+export function cpuTime(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  // After the name, which may have spaces.
+  const [user, system] = stat
+    .slice(stat.lastIndexOf(')') + 2)
+    .split(' ')
+    .slice(11, 13);
+  return (Number(user) + Number(system)) * TICK_MS;
+}

@@ -1,5 +1,5 @@
 // CPU time of Gatehouse and of Redis for one refresh, one call and one connection, which hardly depends on other load.
-import { readFile } from 'node:fs/promises';
+import { cpuTime } from '../server-process.ts';
 import { callOne, connectNew, type Population, refreshOne, work } from './measurement.ts';
 import type { Deployment } from './deployment.ts';
 import type { Effort } from './options.ts';
@@ -7,9 +7,6 @@ import type { Effort } from './options.ts';
 /** Milliseconds for one operation. */
 export type Cost = { gatehouse: number; redis: number };
 export type Costs = Record<'refresh' | 'call' | 'connection', Cost>;
-
-/** Linux counts CPU time in hundredths of a second. */
-const TICK_MS = 10;
 
 export async function measureCosts(
   deployment: Deployment,
@@ -38,17 +35,11 @@ async function costOf(deployment: Deployment, act: () => Promise<{ done: number 
 
 /** CPU time since the start, in milliseconds. */
 async function spentBy({ subject, redis }: Deployment): Promise<Cost> {
-  const stat = await readFile(`/proc/${subject.server.pid}/stat`, 'utf8');
-  // After the name, which may have spaces: proc(5), utime and stime.
-  const [user, system] = stat
-    .slice(stat.lastIndexOf(')') + 2)
-    .split(' ')
-    .slice(11, 13);
   const about = await redis.info('cpu');
   const secondsOf = (what: string) =>
     Number(new RegExp(`^used_cpu_${what}:([\\d.]+)`, 'm').exec(about)?.[1]);
   return {
-    gatehouse: (Number(user) + Number(system)) * TICK_MS,
+    gatehouse: cpuTime(subject.server.pid),
     redis: (secondsOf('user') + secondsOf('sys')) * 1000,
   };
 }

@@ -1,0 +1,155 @@
+// Measures what one, two and four processes do behind one load balancer, and what each request costs every part (npm run bench:processes).
+import { rmSync } from 'node:fs';
+import { mkdtemp } from 'node:fs/promises';
+import { Agent } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { openClient } from '../client.ts';
+import { forSeconds, refreshWhile } from '../load.ts';
+import { writeBlock } from '../result-block.ts';
+import { median } from '../timing.ts';
+import { call } from '../tool-calls.ts';
+import { describe, type Measured, type Operation, type Turn } from './report.ts';
+import { openSystem, type Spent, type System } from './system.ts';
+
+const HELP = `npm run bench:processes -- [flags]
+
+  --quick  one short turn of one and two processes: shows that all of it runs; the numbers mean little
+  --write  puts the result into config/scale.md as well
+
+Takes about two minutes on two idle cores. Needs redis-server and 2 GB of memory. How it measures: test/bench/README.md.
+`;
+
+const FULL = { counts: [1, 2, 4], rounds: 5, turnSeconds: 2 };
+const QUICK = { counts: [1, 2], rounds: 1, turnSeconds: 0.3 };
+type Effort = typeof FULL;
+
+const CONNECTIONS = 16;
+/** Sign-ins in progress at a time. */
+const PEOPLE = 8;
+const DOCUMENT = join(import.meta.dirname, '../../../config/scale.md');
+
+/** Each does as many as it can, and resolves to their number. */
+const OPERATIONS: Record<Operation, (system: System, mayStart: () => boolean) => Promise<number>> =
+  {
+    refresh: async ({ client, families }, mayStart) => {
+      // New connections, so that the balancer shares them out.
+      const agent = new Agent({ keepAlive: true });
+      const { refreshes, failures } = await refreshWhile(
+        { ...client, agent },
+        families,
+        CONNECTIONS,
+        mayStart,
+      );
+      agent.destroy();
+      if (failures.length > 0) throw new Error(failures[0]);
+      return refreshes;
+    },
+    call: async ({ client, families }, mayStart) => {
+      const agent = new Agent({ keepAlive: true });
+      const done = await inParallel(CONNECTIONS, mayStart, (n) => {
+        const token = families[n % families.length]?.accessToken ?? '';
+        return call({ url: client.resource, agent, token });
+      });
+      agent.destroy();
+      return done;
+    },
+    connection: ({ subject }, mayStart) =>
+      inParallel(PEOPLE, mayStart, async () => {
+        await (await openClient(subject)).openFamily();
+      }),
+  };
+
+async function main({ counts, rounds, turnSeconds }: Effort, write: boolean): Promise<void> {
+  const root = await mkdtemp(join(tmpdir(), 'gatehouse-processes-'));
+  process.once('exit', () => rmSync(root, { recursive: true, force: true }));
+  const systems: System[] = [];
+  try {
+    for (const count of counts) {
+      logProgress(`starting ${count} of Gatehouse behind a balancer`);
+      systems.push(await openSystem(root, count));
+    }
+    const turns: Turn[] = [];
+    for (const operation of Object.keys(OPERATIONS) as Operation[]) {
+      logProgress(`${operation}: warm-up`);
+      // Every process must compile its code, and each gets its share of the requests only.
+      for (const system of systems) await take(system, operation, turnSeconds * system.count);
+      for (let round = 1; round <= rounds; round += 1) {
+        logProgress(`${operation}: round ${round} of ${rounds}`);
+        // They take turns, so that other load slows them alike.
+        for (const system of systems) turns.push(await take(system, operation, turnSeconds));
+      }
+    }
+    const text = describe(summarize(turns));
+    console.log(text);
+    if (write) await writeBlock(DOCUMENT, 'bench:processes', text);
+  } finally {
+    await Promise.all(systems.map((system) => system.stop()));
+  }
+}
+
+async function take(system: System, operation: Operation, seconds: number): Promise<Turn> {
+  const [before, load] = [await system.spent(), process.cpuUsage()];
+  const begun = performance.now();
+  const done = await OPERATIONS[operation](system, forSeconds(seconds));
+  const elapsed = (performance.now() - begun) / 1000;
+  const [after, own] = [await system.spent(), process.cpuUsage(load)];
+  const each = (part: keyof Spent) => (after[part] - before[part]) / done;
+  return {
+    operation,
+    count: system.count,
+    perSecond: done / elapsed,
+    gatehouse: each('gatehouse'),
+    redis: each('redis'),
+    balancer: each('balancer'),
+    load: (own.user + own.system) / 1000 / done,
+  };
+}
+
+/** Medians over the turns. */
+function summarize(turns: readonly Turn[]): Measured[] {
+  const groups = Map.groupBy(turns, ({ operation, count }) => `${operation} ${count}`);
+  return [...groups.values()].map((group) => {
+    const of = (part: Exclude<keyof Turn, 'operation' | 'count'>) =>
+      median(group.map((turn) => turn[part]));
+    const [{ operation, count }] = group as [Turn];
+    return {
+      operation,
+      count,
+      perSecond: of('perSecond'),
+      gatehouse: of('gatehouse'),
+      redis: of('redis'),
+      balancer: of('balancer'),
+      load: of('load'),
+    };
+  });
+}
+
+async function inParallel(
+  connections: number,
+  mayStart: () => boolean,
+  act: (n: number) => Promise<void>,
+): Promise<number> {
+  let done = 0;
+  const one = async () => {
+    while (mayStart()) await act(done++);
+  };
+  await Promise.all(Array.from({ length: connections }, one));
+  return done;
+}
+
+function logProgress(what: string): void {
+  console.error(`${(performance.now() / 1000).toFixed(0).padStart(4)} s  ${what}`);
+}
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
+const { values: flags } = parseArgs({
+  options: {
+    help: { type: 'boolean', default: false },
+    quick: { type: 'boolean', default: false },
+    write: { type: 'boolean', default: false },
+  },
+});
+if (flags.help) console.log(HELP);
+else await main(flags.quick ? QUICK : FULL, flags.write);
