@@ -190,12 +190,14 @@ async function openMcpHandlers(
   }
   const { openToolDiscovery } = await import('./upstream/tool-discovery.ts');
   const { openUpstreamProxy } = await import('./upstream/proxy.ts');
+  const { openOpenCalls } = await import('./upstream/open-calls.ts');
+  const openCalls = await openOpenCalls(services.store);
   const proxies = new Map<string, UpstreamProxy>();
   for (const upstream of upstreams) {
     const discovery = await openToolDiscovery(settings, services, upstream);
     proxies.set(
       upstream.id,
-      openUpstreamProxy(settings, services, { upstream, discovery, onChange }),
+      openUpstreamProxy(settings, services, { upstream, discovery, onChange, openCalls }),
     );
   }
   const all = [...proxies.values()];
@@ -208,7 +210,8 @@ async function openMcpHandlers(
     discover: async (signal) =>
       void (await Promise.all(all.map((proxy) => proxy.discover(signal)))),
     end: (kind) => all.forEach((proxy) => proxy.end(kind)),
-    close: async () => void (await Promise.all(all.map((proxy) => proxy.close()))),
+    close: async () =>
+      void (await Promise.all([openCalls, ...all].map((opened) => opened.close()))),
   };
 }
 

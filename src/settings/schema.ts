@@ -386,14 +386,16 @@ export const upstreamSchema = z.strictObject({
     .strictObject({
       perCaller: wholeNumber(1, 100_000)
         .default(100)
-        .describe('For one person or one minted token. Above it, calls get 429.'),
+        .describe(
+          'For one person or one minted token, in all processes together. Above it, calls get 429.',
+        ),
       inAll: wholeNumber(1, 100_000)
         .default(5000)
-        .describe('For all callers together. Above it, calls get 503.'),
+        .describe('For all callers together, in each process. Above it, calls get 503.'),
     })
     .prefault({})
     .describe(
-      'Maximum number of concurrent calls and streams in each process. Streams that only wait for notifications may use four fifths of it.',
+      'Maximum number of concurrent calls and streams. Streams that only wait for notifications may use four fifths of it.',
     ),
   defaultLevel: levelId.optional().meta({
     description:

@@ -1,7 +1,8 @@
-// Limits the requests that are open at the upstream at the same time: for each caller, and in all.
+// Limits the requests that are open at the upstream at the same time: for each caller in all processes, and in all in this one.
 import { HttpError, tooManyRequests, unavailable } from '../../http/errors.ts';
 import type { RequestKind } from '../active-requests.ts';
 import type { Caller } from '../authenticate.ts';
+import type { OpenCalls } from './open-calls.ts';
 
 export type ConcurrencyLimits = { perCaller: number; inAll: number };
 
@@ -12,26 +13,30 @@ export type ConcurrencyLimiter = {
 
 /** Listening requests may use this share of the slots, so that tool calls always find some. */
 const LISTENING_SHARE = 0.8;
+/** The other processes learn at once of a caller who uses more than this share of the slots. */
+const UNUSUAL_SHARE = 0.1;
 const RETRY_AFTER_SECONDS = 5;
 
-export function concurrencyLimiter({ perCaller, inAll }: ConcurrencyLimits): ConcurrencyLimiter {
-  const counts = new Map<string, number>();
+/** Each upstream has limits of its own. */
+export function concurrencyLimiter(
+  upstream: string,
+  { perCaller, inAll }: ConcurrencyLimits,
+  openCalls: OpenCalls,
+): ConcurrencyLimiter {
   let total = 0;
   return {
     acquire(caller, kind) {
-      const owner = ownerOf(caller);
-      const count = counts.get(owner) ?? 0;
+      const owner = `${upstream} ${ownerOf(caller)}`;
+      const count = openCalls.count(owner);
       const share = kind === 'listening' ? LISTENING_SHARE : 1;
       if (count >= Math.max(1, Math.floor(perCaller * share))) throw tooManyOfCaller();
       if (total >= Math.max(1, Math.floor(inAll * share)))
         throw unavailable(new Error('the maximum number of calls and streams is open'));
       total += 1;
-      counts.set(owner, count + 1);
+      const end = openCalls.open(owner, count >= perCaller * UNUSUAL_SHARE);
       return once(() => {
         total -= 1;
-        const left = (counts.get(owner) ?? 1) - 1;
-        if (left > 0) counts.set(owner, left);
-        else counts.delete(owner);
+        end();
       });
     },
   };

@@ -51,6 +51,7 @@ import {
 import { callerHeader } from './caller-header.ts';
 import { concurrencyLimiter, type ConcurrencyLimiter } from './concurrency-limit.ts';
 import { outboundHeaders, parameterHeaders } from './headers.ts';
+import type { OpenCalls } from './open-calls.ts';
 import type { ToolDiscovery } from './tool-discovery.ts';
 import { refuseMessages, requiredBy } from './levels.ts';
 import {
@@ -72,12 +73,14 @@ export type UpstreamProxyOptions = {
   discovery: ToolDiscovery;
   /** Reports the ids of changed records. */
   onChange: RecordCache['onChange'];
+  /** Shared by all upstreams. */
+  openCalls: OpenCalls;
 };
 
 export function openUpstreamProxy(
   settings: Settings,
   services: Services,
-  { upstream, discovery, onChange }: UpstreamProxyOptions,
+  { upstream, discovery, onChange, openCalls }: UpstreamProxyOptions,
 ): UpstreamProxy {
   const { store, keys, now } = services;
   const { levels } = settings;
@@ -93,7 +96,7 @@ export function openUpstreamProxy(
     send: senderTo(url, pool),
     audit: callAuditor(services),
     activeRequests,
-    concurrency: concurrencyLimiter(upstream.openCalls),
+    concurrency: concurrencyLimiter(upstream.id, upstream.openCalls, openCalls),
     rules: currentRules(levels, upstream, () => usableTools(discovery.catalog(), now())),
     ids: idBinder(keyRing(settings, 'handles of the upstream'), levels, url),
     tasks: taskOwnership(store, levels, url, now),
