@@ -9,12 +9,16 @@ import {
 } from '../authorization-server/metadata-documents/document-host.ts';
 import { usePublishing } from '../authorization-server/metadata-documents/publishing.ts';
 import { requirePage } from '../support/browser.ts';
+import { askForDevice, DEVICE_CODE } from '../support/device.ts';
 import { type IdJagIssuer, startIdJagIssuer, validClaims } from '../support/id-jag-issuer.ts';
 import { GRANT_TYPE } from '../support/id-jag-system.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { type Client, discover, requestToken } from '../support/oauth.ts';
 
 const URL_OF_APP = `https://app.${DOMAIN}/vouched.json`;
+const URL_OF_PUBLIC = `https://app.${DOMAIN}/public.json`;
+const URL_OF_DEVICE = `https://app.${DOMAIN}/device.json`;
+const URL_OF_UNUSED = `https://app.${DOMAIN}/unused.json`;
 const URL_OF_OTHER = `https://app.${DOMAIN}/other.json`;
 const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
 
@@ -27,7 +31,12 @@ describe('An assertion that a client with a metadata document presents', () => {
       clients: { registration: 'closed' },
       authorization: {
         trustedIssuers: [
-          { id: 'company', issuer: idp.issuer, jwksUri: idp.jwksUri, clients: [URL_OF_APP] },
+          {
+            id: 'company',
+            issuer: idp.issuer,
+            jwksUri: idp.jwksUri,
+            clients: [URL_OF_APP, URL_OF_PUBLIC, URL_OF_DEVICE, URL_OF_UNUSED],
+          },
         ],
       },
       entitlements: [{ match: { group: 'staff', provider: 'company' }, level: 'operations' }],
@@ -100,6 +109,13 @@ describe('An assertion that a client with a metadata document presents', () => {
     expect(publishing().host.requests.length).to.equal(before);
   });
 
+  it('EMA-02 is refused for a document of a public client', async () => {
+    await publishKeyed({ token_endpoint_auth_method: 'none' });
+    const { status, body } = await present(URL_OF_PUBLIC);
+    expect([status, body.error]).to.deep.equal([401, 'invalid_client']);
+    expect(body.error_description).to.include('has to authenticate');
+  });
+
   it('a document that an issuer may vouch for is not open to people where registration is closed', async () => {
     await publishKeyed();
     const client: Client = {
@@ -111,10 +127,24 @@ describe('An assertion that a client with a metadata document presents', () => {
     expect(page.status).to.equal(400);
   });
 
+  it('a document that an issuer may vouch for is not open to devices where registration is closed, also not to pages', async () => {
+    const grants = { grant_types: ['authorization_code', DEVICE_CODE] };
+    await publishKeyed({ ...grants, token_endpoint_auth_methods_supported: ['none'] });
+    const { link } = publishing().connector;
+    const { status } = await present(URL_OF_DEVICE, await clientAssertion(URL_OF_DEVICE));
+    expect(status).to.equal(200);
+    const { server } = await discover(link);
+    const client: Client = { id: URL_OF_DEVICE, method: 'none', redirectUri: '' };
+    for (const headers of [{}, { origin: 'https://page.example' }] as Record<string, string>[]) {
+      const { body } = await askForDevice(server, client, { resource: link }, headers);
+      expect(body.error, JSON.stringify(headers)).to.equal('invalid_client');
+    }
+  });
+
   it('the token endpoint fetches the document for no other grant type', async () => {
     publishing().host.answer = answerWith(500);
     const before = publishing().host.requests.length;
-    await present(URL_OF_OTHER, { grant_type: 'refresh_token', refresh_token: 'x' });
+    await present(URL_OF_UNUSED, { grant_type: 'refresh_token', refresh_token: 'x' });
     expect(publishing().host.requests.length).to.equal(before);
   });
 });

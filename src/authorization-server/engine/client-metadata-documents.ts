@@ -70,10 +70,12 @@ export function clientMetadataDocuments(options: DocumentOptions) {
         // A document that only vouches for assertions may still not be connected by people.
         const isAccepted = trusted.has(url) && !startsNew;
         if (!isAccepted && !isAcceptedUrl(options, url, startsNew)) return false;
-        const isNew = startsNew || (ctx !== undefined && presentsAssertion(ctx, trusted, url));
+        const mayFetch =
+          ctx !== undefined &&
+          (startsNew ? !isSentByPage(ctx) : presentsAssertion(ctx, trusted, url));
         const quota = addressQuota(options, ctx ? requestContext(ctx).address : '');
         const current = (isKnown: boolean) => fetchCurrent(url, isKnown ? undefined : quota);
-        const document = await findDocument(options, url, isNew ? current : undefined).catch(
+        const document = await findDocument(options, url, mayFetch ? current : undefined).catch(
           (error: unknown) => {
             throw toEngineError(error, ctx);
           },
@@ -102,12 +104,13 @@ function presentsAssertion(
   return oidc.route === 'token' && oidc.params?.grant_type === JWT_BEARER && trusted.has(url);
 }
 
+function startsAuthorization({ oidc: { route } }: KoaContextWithOIDC): boolean {
+  return route === 'authorization' || route === 'device_authorization';
+}
+
 /** Web pages cannot make us fetch for a device: they would use up the limit of their visitors' addresses. */
-function startsAuthorization(ctx: KoaContextWithOIDC): boolean {
-  const { route } = ctx.oidc;
-  return (
-    route === 'authorization' || (route === 'device_authorization' && ctx.get('origin') === '')
-  );
+function isSentByPage(ctx: KoaContextWithOIDC): boolean {
+  return ctx.oidc.route === 'device_authorization' && ctx.get('origin') !== '';
 }
 
 function isAcceptedUrl(
