@@ -2,6 +2,7 @@
 import type { Router } from '@koa/router';
 import type Koa from 'koa';
 import { type AuditServices, recordAudit } from '../audit/audit.ts';
+import { DEVICE_CODE } from '../clients/clients.ts';
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
 import { limitBody, readJson } from '../http/body.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
@@ -147,10 +148,14 @@ function improveDescription(body: unknown): void {
   if (refusal && better) refusal.error_description = better;
 }
 
+const GRANT_TYPE_REFUSALS = ['requested grant type', DEVICE_CODE].map(
+  (what) => `${what} is not allowed for this client`,
+);
+
 /** The engine's error for a grant type that the client may not use is `invalid_request`. RFC 6749 section 5.2 has its own. */
 function nameGrantTypeRefusal(body: unknown): void {
   const refusal = body as { error?: string; error_description?: string } | undefined;
-  if (refusal?.error_description === 'requested grant type is not allowed for this client')
+  if (refusal && GRANT_TYPE_REFUSALS.includes(refusal.error_description ?? ''))
     refusal.error = 'unauthorized_client';
 }
 
@@ -172,12 +177,8 @@ function formatTokenResponse(levels: Levels): Koa.Middleware {
 function formatDeviceResponse(url: string): Koa.Middleware {
   return async function deviceResponseFormatted(ctx, next) {
     await next();
-    const body = ctx.body as Record<string, unknown>;
-    // RFC 6749 section 5.2 has a code of its own for it.
-    if (String(body.error_description).endsWith('is not allowed for this client'))
-      ctx.body = { ...body, error: 'unauthorized_client' };
     if (ctx.status !== 200) return;
-    const { device_code, user_code, expires_in } = body;
+    const { device_code, user_code, expires_in } = ctx.body as Record<string, unknown>;
     ctx.body = {
       device_code,
       user_code,
