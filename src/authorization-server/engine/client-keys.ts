@@ -52,11 +52,9 @@ export function assertionAudiences(authUrl: string): string[] {
  */
 export const requireShortLived =
   (audiences: readonly unknown[]) =>
-  async (_ctx: unknown, { aud, exp, jti }: Record<string, unknown>): Promise<void> => {
+  async (_ctx: unknown, { aud, exp }: Record<string, unknown>): Promise<void> => {
     if (![aud].flat().every((each) => audiences.includes(each)))
       throw invalidClientAuth('aud of the client assertion must name this server only');
-    if (typeof jti !== 'string')
-      throw invalidClientAuth('jti of the client assertion must be text');
     const latest = Date.now() / 1000 + MAX_ASSERTION_SECONDS + CLOCK_TOLERANCE_SECONDS;
     if (typeof exp !== 'number' || exp > latest)
       throw invalidClientAuth('exp of the client assertion must be at most five minutes ahead');
