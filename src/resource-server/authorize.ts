@@ -1,5 +1,6 @@
 // Decides whether a caller's permission level is enough for a call (RFC 6750 section 3.1, MCP authorization).
 import type { Connector } from '../connectors/connector.ts';
+import { isMachineSubject } from '../grants/machine-subject.ts';
 import { HttpError } from '../http/errors.ts';
 import { isAtLeast, type Level, type Levels } from '../permission-levels.ts';
 import { type Caller, challenge } from './authenticate.ts';
@@ -58,8 +59,13 @@ export function denialText(
   if (decision === 'step-up') return `${needs} Call it by itself to be asked for that level.`;
   if (decision === 'dpop-required')
     return `${needs} Only an app that binds its access tokens to a key (DPoP, RFC 9449) can be given ${level} here.`;
-  const source = caller.minted ? 'token minted' : 'connect link';
+  const source = sourceOf(caller);
   return `${needs} A higher level cannot be granted here. Ask an administrator of ${productName} for a ${source} with the level ${level}.`;
+}
+
+function sourceOf({ minted, accountId }: Caller): string {
+  if (minted) return 'token minted';
+  return isMachineSubject(accountId) ? 'machine' : 'connect link';
 }
 
 /** The highest level that the messages of a JSON-RPC body need, be it one message or a batch. */
