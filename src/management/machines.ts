@@ -56,8 +56,8 @@ export async function createMachine(
     createdAt: Math.floor(now()),
     expiresAt,
   };
-  await connectMachine(management, { id, name, machine });
   try {
+    await connectMachine(management, { id, name, machine });
     await addMachine(store, { id, name, credentials, machine }, now());
   } catch (error) {
     // Without its client, the connection would take a use for nothing.
