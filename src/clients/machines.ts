@@ -80,7 +80,7 @@ export function credentialsText({
   return JSON.stringify([secret ?? null, jwks ?? null, jwksUri ?? null]);
 }
 
-/** Replaces the credentials and the grant. Resolves to the machine as it was, for exactly one of concurrent callers with the same `grantId`. */
+/** Replaces the credentials and the grant `from` by the grant `to`. True for exactly one of concurrent callers with the same `from`. */
 export async function replaceCredentials(
   store: Store,
   id: string,

@@ -7,12 +7,12 @@ import { isUsable } from '../../connectors/connector.ts';
 import { grantLifetimes, isActive } from '../../grants/grant-lifetime.ts';
 import { grantedLevel } from '../../grants/grant-record.ts';
 import { findGrant, updateGrant } from '../../grants/grants.ts';
-import { highestLevelIn, isLevel, levelsUpTo, lowest } from '../../permission-levels.ts';
+import { highestLevelIn, isLevel, levelsUpTo } from '../../permission-levels.ts';
 import type { Services } from '../../services.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { KEEP } from '../../store/store.ts';
 import { CLIENT_CREDENTIALS, ENDPOINTS } from '../metadata.ts';
-import { dpopVerifier, requireLevelOfProof } from './dpop.ts';
+import { dpopVerifier } from './dpop.ts';
 import { invalidClientAuth, mapStoreErrors } from './errors.ts';
 import { type DescribeResource, issueAccessToken, type IssuedToken } from './issue-token.ts';
 import type { TokenPolicy } from './resource-indicators.ts';
@@ -27,6 +27,7 @@ type Parameters = { scope?: string; resource?: string | string[] };
 type Context = TokenEndpointGrantContext<Parameters>;
 type Authorized = Pick<IssuedToken, 'grantId' | 'resource' | 'scopes' | 'gty'>;
 
+const ASK = 'ask an administrator for a new machine';
 /** The time of a machine's last token is accurate to this. */
 const USE_INTERVAL_SECONDS = 60;
 
@@ -56,7 +57,7 @@ export function clientCredentialsGrantType(context: ClientCredentialsContext) {
   };
 }
 
-/** Writes nothing. Rejects with `invalid_client`, `invalid_target` or `unauthorized_client`, and with `invalid_dpop_proof` if every level needs a proof. */
+/** Writes nothing. Rejects with `invalid_client`, `invalid_target` or `unauthorized_client`. */
 async function authorize(
   { settings, services: { store, now }, policy }: ClientCredentialsContext,
   ctx: Context,
@@ -67,13 +68,10 @@ async function authorize(
     findMachine(store, client.clientId),
     findClientRefusal(store, client.clientId, settings.clients),
   ]);
-  if (!machine) throw unauthorized('this client is not a machine');
+  if (!machine || refusal)
+    throw invalidClientAuth(`the machine was revoked or blocked, or has expired: ${ASK}`);
   if (machine.credentials !== credentialsOf(client))
-    throw invalidClientAuth('the secret or key of this machine was replaced');
-  if (refusal || machine.expiresAt <= now())
-    throw invalidClientAuth(
-      refusal ? `the machine was ${refusal.state}` : 'the machine has expired',
-    );
+    throw invalidClientAuth('the secret or key of this machine was replaced: use the new one');
   const resource = connectLink(resourceUrl, machine.connector);
   requireResource(params.resource, resource);
   const [connector, grant] = await Promise.all([
@@ -81,15 +79,13 @@ async function authorize(
     findGrant(store, machine.grantId),
   ]);
   if (!connector || !isUsable(connector, now(), settings))
-    throw unauthorized('the connect link was revoked, has expired or is not configured');
+    throw unauthorized(`the connect link was revoked, has expired or is not configured: ${ASK}`);
   if (!grant || !isActive(grant.value, grantLifetimes(lifetimes), now())) throw ended();
   const granted = grantedLevel(grant.value);
   if (granted === undefined || !isLevel(levels, granted))
-    throw unauthorized('the level of this machine no longer exists');
-  const highest = requireLevelOfProof(settings, ctx, lowest(levels, connector.level, granted));
-  const requested = highestLevelIn(levels, params.scope);
-  const level = requested ? lowest(levels, highest, requested) : highest;
-  const scopes = levelsUpTo(levels, level);
+    throw unauthorized(`the level of this machine no longer exists: ${ASK}`);
+  // `issueAccessToken` limits these to the grant, the connector and the proof.
+  const scopes = levelsUpTo(levels, highestLevelIn(levels, params.scope) ?? granted);
   return { grantId: machine.grantId, resource, scopes, gty: CLIENT_CREDENTIALS };
 }
 
@@ -113,7 +109,7 @@ function unauthorized(description: string): Error {
 }
 
 function ended(): Error {
-  return unauthorized('an administrator ended the connection of this machine: create a new one');
+  return unauthorized(`an administrator ended the connection of this machine: ${ASK}`);
 }
 
 async function recordToken(
