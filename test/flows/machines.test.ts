@@ -8,13 +8,13 @@ import {
   revokeConnector,
 } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
-import { call, callTool, isAccepted } from '../support/mcp.ts';
+import { callTool, isAccepted } from '../support/mcp.ts';
 import { registerClient } from '../support/connection.ts';
 import { createProof, generateProofKey } from '../support/dpop.ts';
 import { discover } from '../support/oauth.ts';
 import { type System, useSystem } from '../support/system.ts';
 
-type Machine = { id: string; secret: string; link: string; level: string };
+type Machine = { id: string; secret: string; link: string; level: string; expiresAt: string };
 
 async function createMachine(system: System, members: object): Promise<Machine> {
   const { status, body } = await manage(system, 'POST', '/clients', members);
@@ -88,6 +88,20 @@ describe('A machine', () => {
       name: 'a',
     });
     expect(rpc?.result).to.not.equal(undefined);
+  });
+
+  it('gets a tool error, not a challenge, for a tool above its level', async () => {
+    const { connector, machine } = await newMachine();
+    const { body } = await requestToken(system(), machine);
+    const contact = { memberId: 'M0001' };
+    const { status, rpc } = await callTool(
+      connector.link,
+      body.access_token,
+      'member_contact',
+      contact,
+    );
+    expect([status, rpc?.result?.isError]).to.deep.equal([200, true]);
+    expect(JSON.stringify(rpc)).to.include('for a machine with the level admin');
   });
 
   it('gets a lower level on request, and never a higher or unknown one', async () => {
@@ -200,6 +214,7 @@ describe('A machine', () => {
     const connector = await createConnector(system(), { expiresAt: inADay });
     const wanted = { name: 'CI', connector: connector.id, level: 'analytics' };
     const machine = await createMachine(system(), wanted);
+    expect(Date.parse(machine.expiresAt)).to.be.at.most(Date.parse(inADay));
     expect((await requestToken(system(), machine)).status).to.equal(200);
     advanceClock(86_401);
     const { status } = await requestToken(system(), machine);
@@ -222,6 +237,20 @@ describe('A machine', () => {
     expect(await isAccepted(connector.link, after.body.access_token)).to.equal(true);
   });
 
+  it('has one secret and one connection after concurrent replacements', async () => {
+    const { machine } = await newMachine({ maxUses: 1 });
+    const replace = () => manage(system(), 'POST', '/clients/key', { id: machine.id });
+    const answers = await Promise.all([replace(), replace(), replace(), replace(), replace()]);
+    expect(new Set(answers.map(({ status }) => status))).to.deep.equal(new Set([200, 409]));
+    advanceClock(10);
+    const statuses = [];
+    for (const { status, body } of answers)
+      if (status === 200) statuses.push((await requestToken(system(), body as Machine)).status);
+    expect(statuses.filter((status) => status === 200)).to.have.length(1);
+    const { items } = await listGrants(system(), { client: machine.id, state: 'active' });
+    expect(items).to.have.length(1);
+  });
+
   it('is recorded with the name, level and the key that created it', async () => {
     const { connector, machine } = await newMachine();
     const item = (await readAudit(system())).find(
@@ -231,24 +260,15 @@ describe('A machine', () => {
     expect(item?.arguments).to.include({ name: 'CI', level: 'operations' });
     expect(JSON.stringify(item)).not.to.include(machine.secret);
   });
-
-  it('waits for nobody where self-registered clients must be allowed, and is listed as a machine', async () => {
-    const { machine } = await newMachine();
-    const { body } = await manage(system(), 'GET', `/clients?id=${machine.id}`);
-    expect((body as { items: object[] }).items[0]).to.include({
-      kind: 'machine',
-      state: 'allowed',
-      name: 'CI',
-    });
-    const { status } = await call(machine.link, 'x', { jsonrpc: '2.0', id: 1, method: 'ping' });
-    expect(status).to.equal(401);
-  });
 });
 
-describe('A machine where tokens are introspected and must be bound', () => {
+describe('A machine where tokens are introspected and must be bound, and apps must be allowed', () => {
   const READER = { id: 'reader', secret: 'a-secret-of-a-resource-server-that-is-long' };
   const system = useSystem({
-    file: { authorization: { introspectionClients: [READER], requireDpop: 'operations' } },
+    file: {
+      authorization: { introspectionClients: [READER], requireDpop: 'operations' },
+      clients: { registration: 'approval' },
+    },
   });
 
   async function introspect(token: string | undefined): Promise<Record<string, unknown>> {
@@ -289,5 +309,18 @@ describe('A machine where tokens are introspected and must be bound', () => {
     expect(await isAccepted(connector.link, body.access_token)).to.equal(false);
     const again = await requestToken(system(), machine, {}, { dpop });
     expect([again.status, again.body.error]).to.deep.equal([400, 'invalid_dpop_proof']);
+  });
+
+  it('waits for nobody, and is listed as a machine', async () => {
+    const connector = await createConnector(system());
+    const wanted = { name: 'CI', connector: connector.id, level: 'analytics' };
+    const machine = await createMachine(system(), wanted);
+    expect((await requestToken(system(), machine)).status).to.equal(200);
+    const { body } = await manage(system(), 'GET', `/clients?id=${machine.id}`);
+    expect((body as { items: object[] }).items[0]).to.include({
+      kind: 'machine',
+      state: 'allowed',
+      name: 'CI',
+    });
   });
 });

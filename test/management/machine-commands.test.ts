@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { findGrant } from '../../src/grants/grants.ts';
-import { findMachine } from '../../src/clients/machines.ts';
+import { findMachine, replaceCredentials } from '../../src/clients/machines.ts';
 import { useCommandLine } from './command-line.ts';
 
 describe('the commands for machines', () => {
@@ -48,6 +48,15 @@ describe('the commands for machines', () => {
     expect(stdout.split(secret)).to.have.length(2);
     expect(await findMachine(host().store, id)).to.include({ connector, level: 'operations' });
     expect(await done('client', 'show', id)).to.match(/kind +machine/);
+  });
+
+  it('of two replacements of the same key, one counts', async () => {
+    const { id } = await json(...create(await newConnector()));
+    const { store, now } = host();
+    const from = String((await findMachine(store, id))?.grantId);
+    const replace = (to: string) =>
+      replaceCredentials(store, id, { from, to, credentials: { secretDigest: to } }, now());
+    expect(await Promise.all([replace('one'), replace('two')])).to.have.members([true, false]);
   });
 
   it('client create defaults to 90 days, and refuses a higher level and a later expiry', async () => {
