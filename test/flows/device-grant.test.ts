@@ -1,6 +1,7 @@
 // The device grant (RFC 8628): the device, its code, and the person who enters it.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
+import { decideDevice, deviceIdOf } from '../../src/authorization-server/engine/device-codes.ts';
 import { submitAccountForm } from '../support/account-page.ts';
 import {
   type Browser,
@@ -27,6 +28,7 @@ import {
 import { isAccepted } from '../support/mcp.ts';
 import { type Client, discover, refresh, register, type Server } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
+import { openSystemStore } from '../support/system-store.ts';
 
 const DOCUMENT = 'https://app.example/client.json';
 const DEVICE_ADDRESS = '203.0.113.9';
@@ -262,6 +264,25 @@ describe('The device grant', () => {
     expect(await errorOf(device.device_code)).to.equal('access_denied');
   });
 
+  it('DEV-05 of decisions that are stored at the same time, one counts', async () => {
+    const id = deviceIdOf((await ask()).device_code);
+    const { store } = await openSystemStore(system());
+    const now = Date.now() / 1000;
+    const outcomes = await Promise.all([
+      decideDevice(store, id, 'denied', now),
+      decideDevice(store, id, { grantId: 'of-another-person' }, now),
+    ]).finally(() => store.close());
+    expect(outcomes.filter(Boolean)).to.have.length(1);
+  });
+
+  it('DEV-06 polls with the code of another client do not slow down its device', async () => {
+    const { device_code: code } = await ask();
+    const stranger = await registered();
+    for (let polls = 0; polls < 3; polls += 1)
+      expect(await errorOf(code, {}, stranger)).to.equal('invalid_grant');
+    expect(await errorOf(code)).to.equal('authorization_pending');
+  });
+
   it('DEV-06 a request with another client, resource or key is refused and consumes nothing', async () => {
     const { device_code: code } = await approved();
     const other = await createConnector(system());
@@ -388,9 +409,14 @@ describe('The device grant', () => {
     const form = requirePage(await browser.visit(`${system().auth}/device`));
     const [{ action = new URL(form.url) } = {}] = form.forms;
     const stranger = { ...form, url: new URL('https://evil.example/') };
-    const body = new URLSearchParams({ user_code: code, token: 'x' });
-    expect(requirePage(await browser.post(stranger, action, body)).status).to.equal(403);
-    expect(requirePage(await browser.post(form, action, body)).status).to.equal(403);
+    const post = async (from: Page, token: string) => {
+      const body = new URLSearchParams({ user_code: code, token });
+      return requirePage(await browser.post(from, action, body)).status;
+    };
+    const token = form.forms[0]?.controls.find(({ name }) => name === 'token')?.value ?? '';
+    expect(await post(stranger, token)).to.equal(403);
+    expect(await post(form, 'x')).to.equal(403);
+    expect(await post(form, token)).to.equal(200);
     expect(requirePage(await newBrowser().submit(form, { user_code: code })).status).to.equal(400);
   });
 
