@@ -7,7 +7,12 @@ import type { System } from '../support/system.ts';
 export type Machine = { id: string; secret: string; link: string };
 export type KeyedMachine = { id: string; link: string; privateKey: string; algorithm: 'ES256' };
 
-async function create(system: System, key: object, existing?: string): Promise<Machine> {
+/** `key` has `jwks` or `jwksUri`; without them, the machine has a secret. `existing` is the id of a connector. */
+export async function createMachineWith(
+  system: System,
+  key: object,
+  existing?: string,
+): Promise<Machine> {
   const connector = existing ?? (await createConnector(system, { level: 'operations' })).id;
   const body = { name: 'Nightly job', connector, level: 'operations', ...key };
   return (await requestManagement(system, 'POST', '/clients', body)) as Machine;
@@ -15,13 +20,14 @@ async function create(system: System, key: object, existing?: string): Promise<M
 
 /** `connector` is the id of an existing one. */
 export function createMachine(system: System, connector?: string): Promise<Machine> {
-  return create(system, {}, connector);
+  return createMachineWith(system, {}, connector);
 }
 
 /** `privateKey` is PKCS #8 in PEM. */
 export async function createKeyedMachine(system: System): Promise<KeyedMachine> {
   const { privateKey, publicKey } = await generateKeyPair('ES256', { extractable: true });
-  const { id, link } = await create(system, { jwks: { keys: [await exportJWK(publicKey)] } });
+  const jwks = { keys: [await exportJWK(publicKey)] };
+  const { id, link } = await createMachineWith(system, { jwks });
   return { id, link, privateKey: await exportPKCS8(privateKey), algorithm: 'ES256' };
 }
 

@@ -74,6 +74,16 @@ export const recordedClient = z.strictObject({
     notOffered,
     z.strictObject({ scope, registersAnew: z.boolean().default(false) }),
   ]),
+  /** It also connects as a machine, with a secret or an assertion (RS256) of this lifetime and audience. */
+  machine: z
+    .strictObject({
+      assertion: z.strictObject({
+        seconds: z.int(),
+        /** `parsed issuer` has the slash of the empty path. */
+        audience: z.enum(['issuer', 'parsed issuer']),
+      }),
+    })
+    .optional(),
   /** The tokens that it sends to the revocation endpoint when its person disconnects. */
   revokes: z.array(z.enum(['refresh_token', 'access_token'])).default([]),
 });

@@ -9,6 +9,7 @@ import {
   registrationOf,
   isKeyed,
 } from './recorded-clients.ts';
+import { connectByKey, connectBySecret } from './recorded-machines.ts';
 import {
   authorizeStep,
   discoverStep,
@@ -65,11 +66,19 @@ export function recordedRow(recorded: RecordedClient, systems: () => TestSystems
         ...onEach(revokeStep),
         ...(recorded.revokes.length > 0 ? { note: REVOKES } : {}),
       } as Proof,
-      key: isKeyed(recorded) ? { prove: () => expectKeyNeeded(required(runs.document)) } : NO_KEY,
-      machine: FOR_PEOPLE,
+      key: keyed(recorded, systems, runs),
+      machine: recorded.machine
+        ? { prove: () => connectBySecret(systems().system, recorded) }
+        : FOR_PEOPLE,
       device: NO_DEVICE,
     },
   };
+}
+
+function keyed(recorded: RecordedClient, systems: () => TestSystems, runs: ClientRuns): Proof {
+  if (isKeyed(recorded)) return { prove: () => expectKeyNeeded(required(runs.document)) };
+  if (!recorded.machine) return NO_KEY;
+  return { prove: () => connectByKey(systems().system, recorded) };
 }
 
 async function discoverBoth(

@@ -241,7 +241,7 @@ export function requireTokens({ tokens }: ClientRun): Tokens {
   return tokens;
 }
 
-const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
+export const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
 
 /** RFC 7523 section 2.2. */
 async function assertionOf(run: ClientRun): Promise<Parameters> {
