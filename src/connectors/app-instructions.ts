@@ -52,7 +52,7 @@ export function instructionsFor(link: string, name: string): Instruction[] {
         mcpServers: { [server]: { command: 'npx', args: ['-y', 'mcp-remote', link] } },
       }),
     },
-    { client: 'terminal', text: `npx -y -p mcp-remote mcp-remote-client ${word}` },
+    { client: 'terminal', text: terminalCommand(link) },
     { client: 'other', text: link },
   ];
 }
@@ -61,6 +61,19 @@ const LOOPBACK = /^https?:\/\/(localhost|127\.[\d.]+|\[::1\])[:/]/;
 
 export function claudeCommand(link: string, name: string): string {
   return `claude mcp add --transport http ${serverName(name)} ${shellWord(link)}`;
+}
+
+/** Shell commands with which a machine connects and prints the tools. The secret is in the environment, not in the command. */
+export function machineCommands({ id, link }: { id: string; link: string }): string[] {
+  const credentials = JSON.stringify({ client_id: id, client_secret: '${MCP_CLIENT_SECRET}' });
+  return [
+    'export MCP_CLIENT_SECRET=<the secret>',
+    `${terminalCommand(link)} --client-credentials --static-oauth-client-info '${credentials}'`,
+  ];
+}
+
+function terminalCommand(link: string): string {
+  return `npx -y -p mcp-remote mcp-remote-client ${shellWord(link)}`;
 }
 
 /** Returns an mcp.json with a minted token. `url` is the only address that accepts the token. */
@@ -83,13 +96,4 @@ function shellWord(link: string): string {
 
 function json(value: object): string {
   return JSON.stringify(value, null, 2);
-}
-
-/** Shell commands with which a machine connects. The secret is in the environment, not in the command. */
-export function machineCommands({ id, link }: { id: string; link: string }): string[] {
-  const credentials = JSON.stringify({ client_id: id, client_secret: '${MCP_CLIENT_SECRET}' });
-  return [
-    'export MCP_CLIENT_SECRET=<the secret>',
-    `npx -y mcp-remote ${link} --client-credentials --static-oauth-client-info '${credentials}'`,
-  ];
 }

@@ -650,7 +650,8 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         href: '/console/clients/x',
         secret: 'Ue7R0m4Yc1pQ9x2Zt6Vb3Ns8Lw5Kd0HjUe7R0m4Yc1p',
       },
-      example: 'npx -y mcp-remote https://mcp.example.com/connect/x/mcp --client-credentials',
+      example:
+        'npx -y -p mcp-remote mcp-remote-client https://mcp.example.com/connect/x/mcp --client-credentials',
       list: '/console/clients',
     },
   },

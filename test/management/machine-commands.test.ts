@@ -1,10 +1,11 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { findGrant } from '../../src/grants/grants.ts';
 import { findMachine, replaceCredentials } from '../../src/clients/machines.ts';
+import { DOCUMENT } from '../interoperability/table.ts';
 import { useCommandLine } from './command-line.ts';
 
 describe('the commands for machines', () => {
@@ -44,7 +45,15 @@ describe('the commands for machines', () => {
     expect(stdout).to.match(/^Created the machine CI\. Its secret is shown only once\./);
     const [, id = ''] = /client id +(\S+)/.exec(stdout) ?? [];
     const [, secret = ''] = /secret +(\S{43})\n/.exec(stdout) ?? [];
-    expect(stdout).to.include(`gatehouse client revoke ${id}`).and.include('--client-credentials');
+    expect(stdout).to.include(`gatehouse client revoke ${id}`);
+    const { link } = await json('connector', 'show', connector);
+    const documented = (await readFile(DOCUMENT, 'utf8')).match(
+      /^npx .* --client-credentials .*$/m,
+    );
+    const command = String(documented)
+      .replace(/https:\S+/, link)
+      .replace('<client id>', id);
+    expect(stdout).to.include(command);
     expect(stdout.split(secret)).to.have.length(2);
     expect(await findMachine(host().store, id)).to.include({ connector, level: 'operations' });
     expect(await done('client', 'show', id)).to.match(/kind +machine/);
