@@ -3,8 +3,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Router } from '@koa/router';
 import type Koa from 'koa';
-import { findGrant } from '../../grants/grants.ts';
-import { grantedLevel } from '../../grants/grant-record.ts';
 import { readForm } from '../../http/body.ts';
 import { COOKIE, hostCookieName } from '../../http/cookies.ts';
 import { HttpError, tooManyRequests, unavailable } from '../../http/errors.ts';
@@ -21,7 +19,6 @@ import {
 } from '../engine/device-codes.ts';
 import { startDeviceInteraction } from '../engine/device-interaction.ts';
 import { DEVICE_PATH } from '../metadata.ts';
-import { grantIdOf } from './consent.ts';
 import { type InteractionContext, requireResumeCookie, requireSameOrigin } from './interaction.ts';
 import { saveDeviceResult, showResultOf } from './resubmission.ts';
 
@@ -118,7 +115,6 @@ async function interactionParams(
 
 /** Shows the decision when the engine resumes an interaction, and stores it for a form that is submitted again. */
 function recordDecision(context: InteractionContext): Koa.Middleware {
-  const { store, keys, now } = context.services;
   return async function deviceDecisionRecorded(ctx, next) {
     const uid = String(ctx.params.uid);
     await next();
@@ -130,10 +126,7 @@ function recordDecision(context: InteractionContext): Koa.Middleware {
       if (await showResultOf(context, ctx, uid)) return;
       throw failure(decision.error);
     }
-    const found = decision === 'approved' && (await findGrant(store, grantIdOf(keys.forms, uid)));
-    const level = found ? grantedLevel(found.value) : undefined;
-    const outcome = { decision, destination: '', at: now(), ...(level ? { level } : {}) };
-    await saveDeviceResult(context, ctx, uid, outcome);
+    await saveDeviceResult(context, ctx, uid, decision);
   };
 }
 

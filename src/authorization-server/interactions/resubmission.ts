@@ -43,30 +43,13 @@ export type ConsentResult = {
 
 /** Stores the redirect and the decision when the engine resumes an interaction. Repeats the redirect if another request resumed it first. */
 export function recordConsentResult(context: InteractionContext): Koa.Middleware {
-  const { store, keys, now } = context.services;
   return async function consentResultRecorded(ctx, next) {
     const uid = String(ctx.params.uid);
     await next();
     if (requestContext(ctx).errorPage === 'expired') return repeatRedirect(context, ctx, uid);
     const location = ctx.response.get('Location');
     const decision = decisionIn(location);
-    if (ctx.status !== 303 || !decision) return;
-    ctx.cookies.set(context.engine.provider().cookieName('resume'), uid, {
-      ...COOKIE,
-      path: ctx.path,
-      maxAge: OUTCOME_SECONDS * 1000,
-    });
-    const outcome = { decision, destination: redirectDestination(location), at: now() };
-    const save = async () => {
-      const found = decision === 'approved' && (await findGrant(store, grantIdOf(keys.forms, uid)));
-      const level = found ? grantedLevel(found.value) : undefined;
-      await saveConsentResult(store, uid, {
-        outcome: level ? { ...outcome, level } : outcome,
-        location,
-      });
-    };
-    // The redirect must not fail if this does; only resubmissions depend on it.
-    await save().catch(() => undefined);
+    if (ctx.status === 303 && decision) await saveDecision(context, ctx, uid, decision, location);
   };
 }
 
@@ -74,10 +57,14 @@ export function recordConsentResult(context: InteractionContext): Koa.Middleware
 async function repeatRedirect({ services }: InteractionContext, ctx: Koa.Context, uid: string) {
   const location = (await waitForResult(services.store, uid))?.location;
   if (location === undefined) return;
-  // The engine cleared the session cookie, but the other request has rotated it.
+  discardFailure(ctx);
+  seeOther(ctx, location);
+}
+
+/** The engine cleared the session cookie, but the other request has rotated it. */
+function discardFailure(ctx: Koa.Context): void {
   ctx.remove('Set-Cookie');
   delete requestContext(ctx).failure;
-  seeOther(ctx, location);
 }
 
 function decisionIn(location: string): 'approved' | 'denied' | undefined {
@@ -90,15 +77,9 @@ export async function saveDeviceResult(
   context: InteractionContext,
   ctx: Koa.Context,
   uid: string,
-  outcome: ConsentOutcome,
+  decision: 'approved' | 'denied',
 ): Promise<void> {
-  ctx.cookies.set(context.engine.provider().cookieName('resume'), uid, {
-    ...COOKIE,
-    path: ctx.path,
-    maxAge: OUTCOME_SECONDS * 1000,
-  });
-  await saveConsentResult(context.services.store, uid, { outcome }).catch(() => undefined);
-  await showOutcome(context, ctx, outcome, 200);
+  await showOutcome(context, ctx, await saveDecision(context, ctx, uid, decision), 200);
 }
 
 /** Shows the stored result of an interaction that this browser has resumed before. False if there is none. */
@@ -109,11 +90,40 @@ export async function showResultOf(
 ): Promise<boolean> {
   const result = await waitForResult(context.services.store, uid);
   if (!result) return false;
-  // The engine cleared the session cookie, but the other request has rotated it.
-  ctx.remove('Set-Cookie');
-  delete requestContext(ctx).failure;
+  discardFailure(ctx);
   await showOutcome(context, ctx, result.outcome, 200);
   return true;
+}
+
+/** Stores the first decision, and the redirect to the app if there is one. Never rejects, because only resubmissions depend on it. */
+async function saveDecision(
+  { services: { store, keys, now }, engine }: InteractionContext,
+  ctx: Koa.Context,
+  uid: string,
+  decision: 'approved' | 'denied',
+  location?: string,
+): Promise<ConsentOutcome> {
+  ctx.cookies.set(engine.provider().cookieName('resume'), uid, {
+    ...COOKIE,
+    path: ctx.path,
+    maxAge: OUTCOME_SECONDS * 1000,
+  });
+  const destination = location === undefined ? '' : redirectDestination(location);
+  const outcome: ConsentOutcome = { decision, destination, at: now() };
+  try {
+    const grant =
+      decision === 'approved' ? await findGrant(store, grantIdOf(keys.forms, uid)) : undefined;
+    const level = grant && grantedLevel(grant.value);
+    if (level) outcome.level = level;
+    await saveConsentResult(
+      store,
+      uid,
+      location === undefined ? { outcome } : { outcome, location },
+    );
+  } catch {
+    // The store is unavailable.
+  }
+  return outcome;
 }
 
 /** Without `location`, the redirect is not repeated again. */
