@@ -17,7 +17,6 @@ import { type Connector, isUsable, redeemerOf } from '../connectors/connector.ts
 import { acquireUse, commitUses, findConnector } from '../connectors/connectors.ts';
 import { createGrant } from '../grants/create-grant.ts';
 import { grantLifetimes, redemptionDeadline } from '../grants/grant-lifetime.ts';
-import { grantedLevel } from '../grants/grant-record.ts';
 import { findGrant, isGrantActive } from '../grants/grants.ts';
 import { machineSubject } from '../grants/machine-subject.ts';
 import { HttpError, notFound } from '../http/errors.ts';
@@ -79,14 +78,12 @@ export async function replaceMachineCredentials(
   const found = await findMachine(store, id);
   if (!found || found.expiresAt <= now()) throw notFound('there is no machine with this id');
   const { name, credentials: _earlier, ...machine } = found;
-  const before = (await findGrant(store, machine.grantId))?.value;
+  const grant = await findGrant(store, machine.grantId);
   const client = await findClient(store, id, settings.clients);
-  if (!before || client?.state !== 'allowed') throw machineEnded();
-  // An administrator may have lowered the level of the connection.
-  const level = grantedLevel(before) ?? machine.level;
-  await requireConnector(management, machine.connector, level);
+  if (!grant || client?.state !== 'allowed') throw machineEnded();
+  await requireConnector(management, machine.connector, machine.level);
   const { credentials, secret } = newCredentials(key);
-  const next = { ...machine, level, grantId: newGrantId() };
+  const next = { ...machine, grantId: newGrantId() };
   await connectMachine(management, { id, name, machine: next });
   const change = { from: machine.grantId, to: next.grantId, credentials };
   if (!(await replaceCredentials(store, id, change, now()))) {
