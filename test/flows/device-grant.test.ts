@@ -17,7 +17,9 @@ import {
   generateAssertionKey,
 } from '../support/client-assertion.ts';
 import { askForDevice, DEVICE_CODE, enterCode, poll } from '../support/device.ts';
+import { connect } from '../support/connection.ts';
 import {
+  changeAccount,
   type Connector,
   createConnector,
   readAudit,
@@ -377,7 +379,8 @@ describe('The device grant', () => {
   it('a scope above the connect link is limited, and an endless one refused', async () => {
     const { device_code: code } = await approved({ scope: 'full unknown' });
     expect((await poll(server, client, code)).body.scope).to.contain('operations');
-    expect((await ask({ scope: 'a '.repeat(600) })).error).to.equal('invalid_scope');
+    expect((await ask({ scope: 'a'.repeat(1000) })).error).to.equal(undefined);
+    expect((await ask({ scope: 'a'.repeat(1001) })).error).to.equal('invalid_scope');
   });
 
   it('DEV-03 five wrong codes a minute, among correct ones, block an address, also for a correct code, and no other address', async () => {
@@ -445,6 +448,17 @@ describe('The device grant', () => {
     expect(await errorOf(device.device_code, {}, app)).to.equal('authorization_pending');
   });
 
+  it('DEV-08 an approved device keeps the only use of its link until its code expires', async () => {
+    const single = await createConnector(system(), { maxUses: 1 });
+    const { device_code: code } = await approved({ resource: single.link });
+    advanceClock(300);
+    const other = await ask({ resource: single.link });
+    const browser = newBrowser();
+    const page = await enterCode(browser, `${system().auth}/device`, other.user_code, 'grace');
+    expect(page.html).to.contain('used up');
+    expect((await poll(server, client, code)).status).to.equal(200);
+  });
+
   it('DEV-08 a used-up connect link admits no device', async () => {
     const single = await createConnector(system(), { maxUses: 1 });
     const tokens = [];
@@ -457,5 +471,20 @@ describe('The device grant', () => {
       tokens.push((await poll(server, client, device.device_code)).body);
     }
     expect(tokens.map(({ error }) => error)).to.deep.equal([undefined, 'authorization_pending']);
+  });
+
+  // Last, because it enables the account in the future.
+  it('a person who was disabled and enabled after the device asked can connect it', async () => {
+    const { accessToken } = await connect(system(), connector, { person: 'grace' });
+    const device = await ask();
+    advanceClock(5);
+    const account = String(decodeJwt(accessToken).sub);
+    await changeAccount(system(), account, 'disable');
+    await changeAccount(system(), account, 'enable');
+    advanceClock(5);
+    const browser = newBrowser();
+    const url = `${system().auth}/device`;
+    await decide('approve', browser, await enterCode(browser, url, device.user_code, 'grace'));
+    expect((await poll(server, client, device.device_code)).status).to.equal(200);
   });
 });

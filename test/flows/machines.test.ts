@@ -237,6 +237,23 @@ describe('A machine', () => {
     expect(await isAccepted(connector.link, after.body.access_token)).to.equal(true);
   });
 
+  it('gets no new secret after its client was revoked or its connection ended', async () => {
+    for (const end of [
+      ({ id }: Machine) => manage(system(), 'POST', '/clients/revoke', { id }),
+      async ({ id }: Machine) => {
+        const { items } = await listGrants(system(), { client: id });
+        await manage(system(), 'DELETE', `/grants/${items[0]?.id}`);
+      },
+    ]) {
+      const { machine } = await newMachine();
+      await end(machine);
+      const { status, body } = await manage(system(), 'POST', '/clients/key', { id: machine.id });
+      expect([status, (body as { error: string }).error]).to.deep.equal([409, 'machine_ended']);
+      const { items } = await listGrants(system(), { client: machine.id, state: 'active' });
+      expect(items).to.deep.equal([]);
+    }
+  });
+
   it('has one secret and one connection after concurrent replacements', async () => {
     const { machine } = await newMachine({ maxUses: 1 });
     const replace = () => manage(system(), 'POST', '/clients/key', { id: machine.id });
