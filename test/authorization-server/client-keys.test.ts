@@ -405,6 +405,12 @@ describe('A client that authenticates with a key', () => {
     expect(body.error).to.equal(undefined);
     const unknown = await refreshed(code, body.refresh_token, await generateAssertionKey());
     expect(unknown.status).to.be.oneOf([401, 503]);
+    host.answer = withKeys(answerWith(404));
+    const without = await refreshed(code, body.refresh_token);
+    expect(statusAndError(without)).to.deep.equal(REFUSED);
+    host.answer = withKeys(hangUp);
+    advanceClock(86_400);
+    expect((await refreshed(code, body.refresh_token)).status).to.equal(503);
 
     host.answer = withKeys(keySet(successor));
     const removed = await refreshed(code, body.refresh_token);
