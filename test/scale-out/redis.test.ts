@@ -8,7 +8,7 @@ import { type Processes, useProcesses } from '../support/scale-out/processes.ts'
 import { recordSoak, SOAK } from '../support/soak.ts';
 import { startProxy } from '../store/tcp-proxy.ts';
 import { testResponses } from './responses.ts';
-import { connectEverywhere, testRevocation } from './revocation.ts';
+import { connectEverywhere, connectMachines, testRevocation } from './revocation.ts';
 import { testTokenRaces } from './token-races.ts';
 import { testAuthorizations, testBrowsers } from './authorizations.ts';
 
@@ -55,12 +55,16 @@ function testWithoutNotifications(processes: () => Processes): void {
     await processes().setClocks('restore');
   });
 
-  it('CNX-02 all processes refuse a revoked link within ten seconds without notifications', async () => {
+  it('CNX-02 all processes refuse a revoked link and ended machines within ten seconds without notifications', async () => {
     const { id, statuses } = await connectEverywhere(processes());
+    const machines = await connectMachines(processes());
     await revokeConnector(processes(), id);
+    for (const machine of machines) await machine.end();
     expect(await statuses()).to.deep.equal(new Set([200]));
     await processes().setClocks({ freezeAt: frozenAt + CACHE_SECONDS });
     expect(await statuses()).to.deep.equal(new Set([410]));
+    for (const { what, statuses: ofMachine, refused } of machines)
+      expect(await ofMachine(), what).to.deep.equal(refused);
   });
 
   it('notifications work again after they were interrupted', async () => {

@@ -45,25 +45,34 @@ export function testRevocation(processes: () => Processes): void {
     });
 
     it('all instances refuse the token of a machine at once, when its client, connector or key was revoked', async () => {
-      const ends: Record<string, (machine: Machine, connector: string) => Promise<unknown>> = {
-        client: ({ id }) => requestManagement(processes(), 'POST', '/clients/revoke', { id }),
-        connector: (_machine, connector) => revokeConnector(processes(), connector),
-        key: ({ id }) => requestManagement(processes(), 'POST', '/clients/key', { id }),
-      };
-      for (const [what, end] of Object.entries(ends)) {
-        const { machine, connector } = await newMachine(processes());
-        const accessToken = await machineToken(processes(), machine);
-        const statuses = async () =>
-          new Set(await statusesAt(processes().running(), machine.link, accessToken));
-        expect(await statuses(), what).to.deep.equal(new Set([200]));
-        await end(machine, connector);
-        const refused = new Set([what === 'connector' ? 410 : 401]);
+      for (const { what, end, statuses, refused } of await connectMachines(processes())) {
+        await end();
         await until(`every process to refuse the token: ${what}`, async () =>
           (await statuses()).isSubsetOf(refused),
         );
       }
     });
   });
+}
+
+/** Three machines whose tokens every process accepts, and three ways to end them, after which every process returns `refused`. */
+export async function connectMachines(processes: Processes) {
+  const ends: Record<string, (machine: Machine, connector: string) => Promise<unknown>> = {
+    client: ({ id }) => requestManagement(processes, 'POST', '/clients/revoke', { id }),
+    connector: (_machine, connector) => revokeConnector(processes, connector),
+    key: ({ id }) => requestManagement(processes, 'POST', '/clients/key', { id }),
+  };
+  const machines = [];
+  for (const [what, end] of Object.entries(ends)) {
+    const { machine, connector } = await newMachine(processes);
+    const accessToken = await machineToken(processes, machine);
+    const statuses = async () =>
+      new Set(await statusesAt(processes.running(), machine.link, accessToken));
+    expect(await statuses(), what).to.deep.equal(new Set([200]));
+    const refused = new Set([what === 'connector' ? 410 : 401]);
+    machines.push({ what, end: () => end(machine, connector), statuses, refused });
+  }
+  return machines;
 }
 
 type Machine = { id: string; secret: string; link: string };
