@@ -42,10 +42,39 @@ export async function connectRedis(
   timeouts = STORE_TIMEOUTS,
 ): Promise<RedisClient> {
   const client = createClient(address, timeouts);
+  joinWrites(client);
   reconnectWhenEnded(client);
   warnWhenLost(client, logger);
   await whenReady(client, timeouts.open);
   return client;
+}
+
+/**
+ * Sends the commands of one turn of the event loop in one system call per connection. A system call takes as long as everything else that
+ * a command needs. `enableAutoPipelining` would also delay commands until the pipeline before them is answered.
+ */
+function joinWrites(client: RedisClient): void {
+  const join = (connection: Redis) =>
+    connection.on('connect', () => corkUntilEndOfTurn(connection.stream));
+  if (client instanceof Cluster) client.on('+node', join);
+  else join(client);
+}
+
+function corkUntilEndOfTurn(socket: Redis['stream']): void {
+  const write = socket.write.bind(socket) as (...given: unknown[]) => boolean;
+  let isCorked = false;
+  const flush = () => {
+    isCorked = false;
+    socket.uncork();
+  };
+  socket.write = (...given: unknown[]) => {
+    if (!isCorked) {
+      isCorked = true;
+      socket.cork();
+      setImmediate(flush);
+    }
+    return write(...given);
+  };
 }
 
 /** Opens a second connection for subscriptions. A Cluster client has its own. */
