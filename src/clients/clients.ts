@@ -158,6 +158,17 @@ export async function findClientRefusal(
   return state === 'allowed' ? undefined : { state, client };
 }
 
+/** Returns the state of a client that an administrator has ended. `stated` is what the request knows of the client. */
+export async function findEndedState(
+  store: Store,
+  id: string,
+  stated: App,
+): Promise<'revoked' | 'blocked' | undefined> {
+  const [revokedAt, rules] = await Promise.all([revokedSince(store, id), listRules(store)]);
+  if (isBlocked(rules, { ...stated, id })) return 'blocked';
+  return revokedAt === undefined ? undefined : 'revoked';
+}
+
 /** Whether the client was allowed or approved before. A metadata document that has changed since then is not known. */
 function isKnownVersion(known: LastUse | undefined, judged: App): boolean {
   if (known?.usedAt === undefined && known?.allowedAt === undefined) return false;

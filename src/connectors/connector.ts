@@ -111,6 +111,11 @@ export function grantsToCheck({ uses }: Connector, holder: string, now: number):
     .flatMap(({ grantIds }) => grantIds);
 }
 
+/** Whether it has no uses to reserve, now and before. */
+export function isUnlimited({ maxUses, uses }: Connector): boolean {
+  return maxUses === undefined && uses.length === 0;
+}
+
 /** The grants of all reservations. */
 export function reservedGrants({ uses }: Connector): string[] {
   return uses.flatMap(({ reservedUntil, grantIds }) =>

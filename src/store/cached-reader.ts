@@ -15,6 +15,8 @@ export type CachedReader<T> = {
   read(id: string): Promise<T | undefined>;
   /** Loads the record even if it is cached or being loaded, and caches the result. */
   refresh(id: string): Promise<T | undefined>;
+  /** Caches what the caller has just written. */
+  put(id: string, value: T): void;
   /** Removes the record. The result of a load that is in progress is not cached. */
   drop(id: string): void;
 };
@@ -73,6 +75,7 @@ export function cachedReader<T extends object>(
       cache.delete(id);
       return fetch(id);
     },
+    put: (id, value) => void cache.set(id, { value, at: now() }),
     drop: (id) => void cache.delete(id),
   };
 }

@@ -3,7 +3,7 @@ import type { Adapter, AdapterPayload } from 'oidc-provider';
 import { secretDigest } from '../../clients/client-secrets.ts';
 import { CLIENT_ID, clientKey, type StoredClient, type LastUse } from '../../clients/clients.ts';
 import { cachedReader, type CachedReader, type CacheLifetimes } from '../../store/cached-reader.ts';
-import { KEEP, type Store } from '../../store/store.ts';
+import { type Found, KEEP, type Next, type Store } from '../../store/store.ts';
 
 /** In seconds. */
 export type ClientLifetimes = { unusedClient: number; usedClient: number };
@@ -75,11 +75,14 @@ export function clientRecords<T extends LastUse>(
   lifetimes: ClientLifetimes,
   { freshFor, staleIfErrorFor, now }: Required<CacheLifetimes>,
 ): ClientRecords<T> {
-  const reader = cachedReader<T>(async (id) => (await store.get<T>(keyOf(id)))?.value, {
-    freshFor,
-    staleIfErrorFor,
-    now,
-  });
+  /** The stored bytes of cached records. */
+  const stored = new WeakMap<T, Buffer>();
+  const opened = (found: Found<T> | undefined) => {
+    if (found) stored.set(found.value, found.raw);
+    return found?.value;
+  };
+  const load = async (id: string) => opened(await store.get<T>(keyOf(id)));
+  const reader = cachedReader<T>(load, { freshFor, staleIfErrorFor, now });
   const interval = Math.min(DAY_SECONDS, lifetimes.usedClient / 10);
   return {
     ...reader,
@@ -89,15 +92,18 @@ export function clientRecords<T extends LastUse>(
       const isRecent = known.usedAt !== undefined && now() - known.usedAt < interval;
       if (isRecent && (version === undefined || version === known.allowedAs)) return;
       const allowed = version === undefined ? {} : { allowedAs: version };
-      await store.update<T>(keyOf(id), (record) =>
+      const used = (record: T | undefined): Next<T> =>
         record
           ? {
               value: { ...record, ...allowed, usedAt: Math.floor(now()) },
               ttl: lifetimes.usedClient,
             }
-          : KEEP,
-      );
-      reader.drop(id);
+          : KEEP;
+      const raw = stored.get(known);
+      const seen = raw && { value: known, raw };
+      const after = opened(await store.update<T>(keyOf(id), used, seen));
+      if (after) reader.put(id, after);
+      else reader.drop(id);
     },
   };
 }
