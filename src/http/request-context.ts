@@ -1,5 +1,6 @@
 import type Koa from 'koa';
 import type { Span } from '../observability/tracing.ts';
+import type { Level } from '../permission-levels.ts';
 import type { ManagementRole } from '../settings/management-roles.ts';
 
 /** Who uses management: `by` is `key:<name>` or `account:<id>`, as in the audit log. */
@@ -26,6 +27,8 @@ export type RequestContext = {
   uiLocales?: unknown;
   /** Key of the error page's texts that the engine rendered. */
   errorPage?: string;
+  /** The level of the approval whose code this request stored. */
+  grantedLevel?: Level | undefined;
   /** What the engine's endpoint for decisions about devices (RFC 8628) resulted in. */
   deviceOutcome?: DeviceOutcome;
   /** The request named another host: where the same page is. */

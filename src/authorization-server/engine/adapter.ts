@@ -1,8 +1,9 @@
 // The engine's storage adapter: grants and their tokens in one record, clients with their own lifetime, other models as plain keys.
-import type { Adapter, AdapterPayload } from 'oidc-provider';
-import type { Store } from '../../store/store.ts';
+import { type Adapter, type AdapterPayload, Provider } from 'oidc-provider';
+import { KEEP, type Store } from '../../store/store.ts';
 import type { Clients } from './clients.ts';
 import { mapStoreErrors } from './errors.ts';
+import { finishBeforeResponse } from './pending-writes.ts';
 
 const nothing = async () => undefined;
 
@@ -15,7 +16,8 @@ export function createAdapter(
   const models: Record<string, Partial<Adapter>> = {
     ...grantModels,
     Client: clients.model,
-    Session: sessionModel(store),
+    Session: joined(sessionModel(store)),
+    Interaction: joined(plainModel(store, 'Interaction')),
   };
   return (model) => {
     const own = models[model] ?? plainModel(store, model);
@@ -46,19 +48,82 @@ export function plainModel(store: Store, kind: string): Partial<Adapter> {
   };
 }
 
-/** The cookie has a session id that changes; an interaction keeps the session's uid, which resolves to the current id. */
+/**
+ * Stores what an interaction resulted in, merged with the results of its earlier steps. False if it has ended. The engine's `interactionResult`
+ * reads interaction and session again, and restores an interaction that another request has just ended.
+ */
+export async function saveInteractionResult(
+  store: Store,
+  uid: string,
+  result: object,
+): Promise<boolean> {
+  const saved = await store.update<AdapterPayload>(`interaction:${uid}`, (current) => {
+    if (!current) return KEEP;
+    const merged = 'error' in result ? result : { ...current.lastSubmission, ...result };
+    return {
+      value: { ...current, result: merged },
+      ttl: Number(current.exp) - Date.now() / 1000,
+    };
+  });
+  return saved !== undefined;
+}
+
+/** The engine awaits each write of sessions and interactions, and reads none of them again. */
+function joined({ upsert, destroy, ...reads }: Partial<Adapter>): Partial<Adapter> {
+  return {
+    ...reads,
+    upsert: async (...args) => finishBeforeResponse(upsert?.(...args)),
+    destroy: async (...args) => finishBeforeResponse(destroy?.(...args)),
+  };
+}
+
+/** The session that a request of the engine has read. */
+const foundSessions = new WeakMap<object, { id: string; payload: AdapterPayload }>();
+
+/**
+ * The cookie has a session id that changes; an interaction keeps the session's uid, which resolves to the current id. The engine's list of the
+ * session's clients is not stored: it grows with every connected app, and we do not use what it is for, logout that is initiated by clients.
+ */
 function sessionModel(store: Store): Partial<Adapter> {
   const sessions = plainModel(store, 'session');
   const uidKey = (uid: string) => `session-uid:${uid}`;
   return {
     ...sessions,
-    async upsert(id, payload, expiresIn = Infinity) {
-      await sessions.upsert?.(id, payload, expiresIn);
-      if (payload.uid) await store.set(uidKey(payload.uid), id, expiresIn);
+    async find(id) {
+      const payload = await sessions.find?.(id);
+      if (payload && Provider.ctx) foundSessions.set(Provider.ctx, { id, payload });
+      return payload || undefined;
+    },
+    async upsert(id, { authorizations: _clients, ...payload }, expiresIn = Infinity) {
+      if (isUnchanged(id, payload)) return;
+      await Promise.all([
+        sessions.upsert?.(id, payload, expiresIn),
+        payload.uid && store.set(uidKey(payload.uid), id, expiresIn),
+      ]);
     },
     async findByUid(uid) {
       const id = (await store.get<string>(uidKey(uid)))?.value;
       return id === undefined ? undefined : sessions.find?.(id);
     },
   };
+}
+
+/** An interaction that begins now must find the session until it ends. */
+const MIN_SECONDS_LEFT = 1000;
+
+/**
+ * Whether the request has read this session, nothing in it has changed, and it does not expire soon. The engine saves it anyway, to extend its
+ * lifetime, but a session lasts a fixed time from the sign-in.
+ */
+function isUnchanged(id: string, payload: AdapterPayload): boolean {
+  const found = Provider.ctx && foundSessions.get(Provider.ctx);
+  if (found?.id !== id) return false;
+  const left = Number(found.payload.exp) - Date.now() / 1000;
+  return left > MIN_SECONDS_LEFT && contentOf(found.payload) === contentOf(payload);
+}
+
+function contentOf({ iat: _iat, exp: _exp, ...content }: AdapterPayload): string {
+  return JSON.stringify(
+    Object.entries(content).toSorted(([one], [other]) => (one < other ? -1 : 1)),
+  );
 }

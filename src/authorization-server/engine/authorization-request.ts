@@ -8,7 +8,11 @@ import {
   type KoaContextWithOIDC,
 } from 'oidc-provider';
 import { canonicalResource, connectorIdOf, connectLink } from '../../connectors/connect-link.ts';
-import { type ConnectorSettings, connectorState } from '../../connectors/connector.ts';
+import {
+  type Connector,
+  type ConnectorSettings,
+  connectorState,
+} from '../../connectors/connector.ts';
 import { findConnector, findConnectorNamed } from '../../connectors/connectors.ts';
 import { HttpError } from '../../http/errors.ts';
 import {
@@ -16,7 +20,6 @@ import {
   highestLevelIn,
   levelsUpTo,
   lowest,
-  type Level,
   OFFLINE_ACCESS,
 } from '../../permission-levels.ts';
 import type { Store } from '../../store/store.ts';
@@ -89,7 +92,7 @@ export function canonicalAuthorizationRequest(
     for (const name of IGNORED) delete query[name];
     requireThumbprint(query.dpop_jkt);
     query.resource = await requestedResource(options, query.resource);
-    query.scope = await requestedScope(options, query);
+    query.scope = await requestedScope(options, query, ctx);
     query.prompt = requestedPrompt(query.prompt);
     ctx.query = Object.fromEntries(
       Object.entries(query).filter(([, value]) => value !== undefined),
@@ -160,27 +163,38 @@ function distinctResource(sent: string | string[]): string | string[] | undefine
 async function requestedScope(
   options: AuthorizationRequestOptions,
   query: Query,
+  ctx?: Koa.Context,
 ): Promise<string | undefined> {
   const sent = typeof query.scope === 'string' ? query.scope : undefined;
   // The engine rejects repeated parameters (RFC 6749 section 3.1).
   if (Array.isArray(query.scope)) return query.scope as unknown as string;
-  const ceiling = await connectorLevel(options, query.resource);
+  const connector = await connectorOf(options, query.resource);
+  if (ctx && connector) connectors.set(ctx, connector);
   const {
     settings: { levels },
     stayConnected,
   } = options;
   const asked = highestLevelIn(levels, sent);
-  const level = lowest(levels, ceiling ?? highestLevel(levels), ...(asked ? [asked] : []));
+  const level = lowest(levels, connector?.level ?? highestLevel(levels), ...(asked ? [asked] : []));
   const offline = stayConnected === 'offered' || !sent || sent.split(' ').includes(OFFLINE_ACCESS);
   return [...levelsUpTo(levels, level), ...(offline ? [OFFLINE_ACCESS] : [])].join(' ');
 }
 
-async function connectorLevel(
+/** The connectors that authorization requests have read. */
+const connectors = new WeakMap<object, Connector>();
+
+/** Returns the connector `id` if this authorization request has read it. */
+export function connectorReadBy(ctx: object, id: string): Connector | undefined {
+  const connector = connectors.get(ctx);
+  return connector?.id === id ? connector : undefined;
+}
+
+async function connectorOf(
   { store, resourceUrl }: AuthorizationRequestOptions,
   resource: Query[string],
-): Promise<Level | undefined> {
+): Promise<Connector | undefined> {
   const id = typeof resource === 'string' ? connectorIdOf(resourceUrl, resource) : undefined;
-  return id === undefined ? undefined : (await findConnector(store, id))?.level;
+  return id === undefined ? undefined : findConnector(store, id);
 }
 
 /** Always includes `consent`. Without it the engine drops `offline_access`, and the consent page is shown every time anyway. */

@@ -38,6 +38,7 @@ import { authenticateByKeys, compareByDigest, replaceParameters } from './extens
 import { type AccessTokenClaims, type GrantModelOptions, grantModels } from './grant-models.ts';
 import { idJagGrantType } from './id-jag.ts';
 import { introspection } from './introspection.ts';
+import { finishWrites } from './pending-writes.ts';
 import { rechecks } from './recheck.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
 import {
@@ -152,7 +153,7 @@ export async function openEngine(
   });
   return {
     provider: () => current.provider,
-    middleware: (ctx, next) => current.middleware(ctx, next),
+    middleware: finishWrites((ctx, next) => current.middleware(ctx, next)),
     redirectPolicy,
     grantLifetimes: lifetimes,
     prolongClient: clients.touch,

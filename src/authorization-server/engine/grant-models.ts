@@ -42,6 +42,7 @@ import type { Reason } from '../../grants/reasons.ts';
 import { KEEP, type Store } from '../../store/store.ts';
 import { DEVICE_CODE } from '../../clients/clients.ts';
 import { JWT_BEARER } from '../metadata.ts';
+import { requestContext } from '../../http/request-context.ts';
 import type { Level } from '../../permission-levels.ts';
 import {
   addDevice,
@@ -56,6 +57,7 @@ import { consumeAssertion } from './client-keys.ts';
 import { levelOfProof, presentedProof, proofReused, requireBoundKey } from './dpop.ts';
 import { invalidGrant, reasonIn, temporarilyUnavailable } from './errors.ts';
 import { comparedRedirectUri, presentedJwt } from './extensions.ts';
+import { finishBeforeResponse } from './pending-writes.ts';
 
 export type GrantModelOptions = {
   store: Store;
@@ -170,7 +172,7 @@ export function codeModel(options: GrantModelOptions, records: RequestGrants): P
   };
 }
 
-/** Adds the code to the grant of an approval. Rejects with `access_denied` if that has ended. */
+/** Adds the code to the grant of an approval, and notes its level for the page that shows the decision. Rejects with `access_denied` if that has ended. */
 async function attachCode(
   { onApproved }: GrantModelOptions,
   records: RequestGrants,
@@ -183,7 +185,8 @@ async function attachCode(
     return isFirst ? { ...record, code: { payload: withinGrant(record, issued) } } : KEEP;
   });
   if (!after) throw new errors.AccessDenied('the connection has just been ended');
-  if (isFirst) await onApproved(grantId, after.value);
+  if (isFirst) await finishBeforeResponse(onApproved(grantId, after.value));
+  if (Provider.ctx) requestContext(Provider.ctx).grantedLevel = grantedLevel(after.value);
 }
 
 /** Validates the request, so that a refused one consumes nothing. */

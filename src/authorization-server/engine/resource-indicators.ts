@@ -26,6 +26,7 @@ import {
 } from '../../permission-levels.ts';
 import type { Via } from '../../settings/entitlements.ts';
 import { JWT_BEARER } from '../metadata.ts';
+import { connectorReadBy } from './authorization-request.ts';
 import { requireLevelOfProof } from './dpop.ts';
 import { invalidGrant, mapStoreErrors } from './errors.ts';
 
@@ -91,12 +92,15 @@ function grantedIn(ctx: KoaContextWithOIDC, resource: string) {
   return { resource, accountId, iat, scope, gty: ctx.oidc.params?.grant_type };
 }
 
-/** Refreshes the cached connector, which the code exchange reads again. Accepts a used-up link, because the person may have a use of it. */
+/** Unless the request has just read it, refreshes the cached connector, which the code exchange reads again. Accepts a used-up link, because the person may have a use of it. */
 async function requireConnector(policy: TokenPolicy, ctx: KoaContextWithOIDC, resource: string) {
   if (Array.isArray(ctx.oidc.params?.resource))
     throw new errors.InvalidTarget('request one resource at a time');
   const id = connectorIdOf(policy.resourceUrl, resource);
-  const connector = id === undefined ? undefined : await policy.refreshConnector(id);
+  const connector =
+    id === undefined
+      ? undefined
+      : (connectorReadBy(ctx, id) ?? (await policy.refreshConnector(id)));
   if (!connector || !isUsable(connector, policy.now(), policy.settings))
     throw new errors.InvalidTarget(UNKNOWN_RESOURCE);
   return connector;

@@ -20,11 +20,12 @@ import {
   type ClientState,
   DEVICE_CODE,
   findClientRefusal,
+  findEndedState,
   listWaiting,
 } from '../../clients/clients.ts';
 import { type App, destinationsOf } from '../../clients/rules.ts';
 import { connectLink, connectorIdOf } from '../../connectors/connect-link.ts';
-import { type Connector, isUsable, redeemerOf } from '../../connectors/connector.ts';
+import { type Connector, isUnlimited, isUsable, redeemerOf } from '../../connectors/connector.ts';
 import {
   hasUseLeft,
   releaseReservedUse,
@@ -268,7 +269,7 @@ export async function stopApproval(
   const request = await requireConsentRequest(context, interaction);
   await recordStepUpFailure(context, request, 'not_completed');
   const result: SignInResult = { stepUpFailure: 'not_completed' };
-  await finishInteraction(context.engine.provider(), ctx, result);
+  await finishInteraction(context, ctx, interaction, result);
 }
 
 async function recordStepUpFailure(
@@ -312,7 +313,7 @@ async function deny(
   const ttl = Math.ceil(interaction.exp - services.now());
   const isFirst = await denyConnection(services, grantId, facts, ttl);
   if (isFirst) await recordDenial(context, grantId, request);
-  await finishDenied(context, ctx, description);
+  await finishDenied(context, ctx, interaction, description);
 }
 
 /** Errors are logged and do not fail the request: the denial is already stored. */
@@ -338,11 +339,12 @@ async function recordDenial(
 }
 
 function finishDenied(
-  { engine }: InteractionContext,
+  context: InteractionContext,
   ctx: Koa.Context,
+  interaction: Interaction,
   description: string,
 ): Promise<void> {
-  return finishInteraction(engine.provider(), ctx, {
+  return finishInteraction(context, ctx, interaction, {
     error: 'access_denied',
     error_description: description,
   });
@@ -369,7 +371,10 @@ async function approve(
     ),
   };
   const uses = { now: now(), isActive: activeGrantCheck(context) };
-  if (!(await acquireUse(store, request.connector.id, reservation, uses))) {
+  const isAcquired =
+    isUnlimited(request.connector) ||
+    (await acquireUse(store, request.connector.id, reservation, uses));
+  if (!isAcquired) {
     return showConsent(context, ctx, interaction, true);
   }
   const stays =
@@ -397,18 +402,18 @@ async function approve(
     (await narrowConnection(settings, services, grantId, { level, stays })) === undefined
   ) {
     await releaseReservedUse(store, request.connector.id, grantId);
-    return finishDenied(context, ctx, DENIED_DESCRIPTION);
+    return finishDenied(context, ctx, interaction, DENIED_DESCRIPTION);
   }
   // A concurrent revocation or block of the client may have listed its grants before this grant existed.
   const { client: approved, stated } = request;
-  const clientRefusal = await findClientRefusal(store, approved.id, settings.clients, stated);
-  if (clientRefusal) {
-    const reason = clientRefusal.state === 'blocked' ? 'client_blocked' : 'client_revoked';
+  const clientState = await findEndedState(store, approved.id, stated);
+  if (clientState) {
+    const reason = clientState === 'blocked' ? 'client_blocked' : 'client_revoked';
     await endGrant(store, grantId, reason, now());
     await releaseReservedUse(store, request.connector.id, grantId);
     return showConsent(context, ctx, interaction, true);
   }
-  await finishInteraction(engine.provider(), ctx, { ...signIn, consent: { grantId } });
+  await finishInteraction(context, ctx, interaction, { ...signIn, consent: { grantId } });
 }
 
 /** A device has no redirect URI. */

@@ -9,6 +9,7 @@ import { seeOther } from '../../http/see-other.ts';
 import type { LoginRequest, SignInSite } from '../../identity-providers/sign-in.ts';
 import type { Services } from '../../services.ts';
 import type { Settings } from '../../settings/settings.ts';
+import { saveInteractionResult } from '../engine/adapter.ts';
 import type { Engine } from '../engine/engine.ts';
 import { requestContext } from '../../http/request-context.ts';
 
@@ -93,19 +94,15 @@ export function requireEnabledBefore(account: Account): void {
   );
 }
 
-/** Stores the result and redirects to the engine's resume endpoint. */
+/** Stores the result and redirects to the engine's resume endpoint. Throws 400 `expired` if another tab has finished it in the meantime. */
 export async function finishInteraction(
-  provider: Provider,
+  { services: { store } }: InteractionContext,
   ctx: Koa.Context,
+  { uid, returnTo }: Interaction,
   result: Parameters<Provider['interactionResult']>[2],
 ): Promise<void> {
-  const merged = { mergeWithLastSubmission: true };
-  const returnTo = await provider
-    .interactionResult(ctx.req, ctx.res, result, merged)
-    // Another tab may have finished it in the meantime; the engine then rotates the session id.
-    .catch((error: unknown) => {
-      throw toExpired(error);
-    });
+  if (!(await saveInteractionResult(store, uid, result)))
+    throw toExpired(new errors.SessionNotFound('another tab has finished it'));
   seeOther(ctx, returnTo);
 }
 

@@ -4,8 +4,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type Koa from 'koa';
 import { endConnection, narrowConnection } from '../../connections/connections.ts';
 import { wasExchanged } from '../../grants/grant-lifetime.ts';
-import { grantedLevel, isLive, type StoredGrant } from '../../grants/grant-record.ts';
-import { findGrant, findStoredGrant } from '../../grants/grants.ts';
+import { isLive, type StoredGrant } from '../../grants/grant-record.ts';
+import { findStoredGrant } from '../../grants/grants.ts';
 import { HttpError } from '../../http/errors.ts';
 import { requestContext } from '../../http/request-context.ts';
 import { seeOther } from '../../http/see-other.ts';
@@ -97,7 +97,7 @@ export async function showResultOf(
 
 /** Stores the first decision, and the redirect to the app if there is one. Never rejects, because only resubmissions depend on it. */
 async function saveDecision(
-  { services: { store, keys, now }, engine }: InteractionContext,
+  { services: { store, now }, engine }: InteractionContext,
   ctx: Koa.Context,
   uid: string,
   decision: 'approved' | 'denied',
@@ -109,20 +109,10 @@ async function saveDecision(
     maxAge: OUTCOME_SECONDS * 1000,
   });
   const destination = location === undefined ? '' : redirectDestination(location);
-  const outcome: ConsentOutcome = { decision, destination, at: now() };
-  try {
-    const grant =
-      decision === 'approved' ? await findGrant(store, grantIdOf(keys.forms, uid)) : undefined;
-    const level = grant && grantedLevel(grant.value);
-    if (level) outcome.level = level;
-    await saveConsentResult(
-      store,
-      uid,
-      location === undefined ? { outcome } : { outcome, location },
-    );
-  } catch {
-    // The store is unavailable.
-  }
+  const { grantedLevel: level } = requestContext(ctx);
+  const outcome = { decision, destination, at: now(), ...(level ? { level } : {}) };
+  const result = location === undefined ? { outcome } : { outcome, location };
+  await saveConsentResult(store, uid, result).catch(() => undefined);
   return outcome;
 }
 
@@ -132,11 +122,12 @@ async function saveConsentResult(
   uid: string,
   { outcome, location }: ConsentResult,
 ): Promise<void> {
-  await (location === undefined
-    ? store.delete(redirectKey(uid))
-    : store.set(redirectKey(uid), location, REDIRECT_SECONDS));
-  // Written last: a reader that finds the outcome also finds the location.
-  await store.set(outcomeKey(uid), outcome, OUTCOME_SECONDS);
+  await Promise.all([
+    location === undefined
+      ? store.delete(redirectKey(uid))
+      : store.set(redirectKey(uid), location, REDIRECT_SECONDS),
+    store.set(outcomeKey(uid), outcome, OUTCOME_SECONDS),
+  ]);
 }
 
 /** The engine deletes an interaction shortly before its result is stored. */
@@ -151,10 +142,18 @@ async function waitForResult(
     await delay(ms);
     const outcome = (await store.get<ConsentOutcome>(outcomeKey(uid)))?.value;
     if (!outcome) continue;
-    const location = (await store.get<string>(redirectKey(uid)))?.value;
+    const location = await findRedirect(store, uid);
     return location === undefined ? { outcome } : { outcome, location };
   }
   return undefined;
+}
+
+/** It may be stored a moment after the outcome, in another node of a Redis Cluster. */
+const SETTLING_MS = 25;
+
+async function findRedirect(store: Store, uid: string): Promise<string | undefined> {
+  const read = async () => (await store.get<string>(redirectKey(uid)))?.value;
+  return (await read()) ?? delay(SETTLING_MS).then(read);
 }
 
 type FoundConsentResult = ConsentResult & {

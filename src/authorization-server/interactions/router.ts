@@ -108,7 +108,7 @@ function completeSignIn(
     const stepUpFailure =
       approval && (await continueApproval(context, ctx, interaction, signIn, approval));
     if (approval && !stepUpFailure) return;
-    await finishInteraction(context.engine.provider(), ctx, { ...signIn, stepUpFailure });
+    await finishInteraction(context, ctx, interaction, { ...signIn, stepUpFailure });
     await switchAccount(context, ctx, account);
   };
   const stopped = () => stopApproval(context, ctx, interaction);
