@@ -201,17 +201,31 @@ describe('The package', () => {
     );
   });
 
-  it('the image uses a compile cache made at build time', async () => {
-    const own = join(program.folder, 'node_modules/gatehouse');
+  it('the image has the files that it reads, and uses a compile cache made at build time', async () => {
+    const own = join(program.folder, 'node_modules/image');
     const image = (await readFile(join(ROOT, 'Dockerfile'), 'utf8')).replaceAll('/app/', `${own}/`);
+    const copied =
+      image
+        .split(/^FROM /m)
+        .at(-1)
+        ?.matchAll(/^COPY (?!--from)(.+) \S+$/gm) ?? [];
+    for (const [, names = ''] of copied)
+      for (const name of names.split(' '))
+        cpSync(join(ROOT, name), join(own, name), { recursive: true });
+    const installed = join(program.folder, 'node_modules/gatehouse');
+    cpSync(join(installed, 'dist'), join(own, 'dist'), { recursive: true });
+    const settings = join(folder, 'image.yaml');
+    writeFileSync(settings, 'clients: {apps: [nobody]}');
     const [compile = [], start = []] = [...image.matchAll(/^(?:RUN|CMD) \["node", (.*)\]$/gm)].map(
       ([, args]): string[] => JSON.parse(`[${args}]`),
     );
     const node = programIn(own, process.execPath);
-    const environment = { NODE_COMPILE_CACHE: join(folder, 'cache'), GATEHOUSE_STORE: 'nowhere' };
+    const environment = { NODE_COMPILE_CACHE: join(folder, 'cache'), GATEHOUSE_CONFIG: settings };
     expect((await node.run(compile, environment)).code).to.equal(0);
     const started = await node.run(start, { ...environment, NODE_DEBUG_NATIVE: 'COMPILE_CACHE' });
-    expect(started.stderr + started.stdout).to.match(ACCEPTED);
+    expect(started.stderr + started.stdout)
+      .to.match(ACCEPTED)
+      .and.match(/one of claude, /);
   });
 
   it('the installed command prints its version', async () => {
