@@ -229,6 +229,9 @@ describe('A client that authenticates with a key', () => {
       'with its own key': await createAssertion(stranger, code, {
         header: { jwk: stranger.jwk, kid: undefined },
       }),
+      'with an extension that must be understood': await createAssertion(key, code, {
+        header: { crit: ['b64'], b64: true },
+      }),
     };
     for (const [what, changes] of Object.entries(claims))
       forged[what] = await createAssertion(key, code, { claims: changes });

@@ -48,11 +48,19 @@ export function assertionAudiences(authUrl: string): string[] {
 
 /**
  * The engine's `assertJwtClientAuthClaimsAndHeader`, called after it has verified the signature, `iss`, `sub`, `exp`, `nbf`, `jti`, and that
- * `aud` has one of `audiences`. Rejects an assertion that is also for somebody else, who could present it here, and one that is valid for long.
+ * `aud` has one of `audiences`. Rejects an assertion that is also for somebody else, who could present it here, one that is valid for long, and one
+ * with a critical extension.
  */
 export const requireShortLived =
   (audiences: readonly unknown[]) =>
-  async (_ctx: unknown, { aud, exp }: Record<string, unknown>): Promise<void> => {
+  async (
+    _ctx: unknown,
+    { aud, exp }: Record<string, unknown>,
+    header: Record<string, unknown>,
+  ): Promise<void> => {
+    // RFC 7515 section 4.1.11. The engine ignores it, and no extension is supported.
+    if (header.crit !== undefined)
+      throw invalidClientAuth('the client assertion must have no crit header');
     if (![aud].flat().every((each) => audiences.includes(each)))
       throw invalidClientAuth('aud of the client assertion must name this server only');
     const latest = Date.now() / 1000 + MAX_ASSERTION_SECONDS + CLOCK_TOLERANCE_SECONDS;
