@@ -149,6 +149,8 @@ const ENCODED = /^=\?base64\?(.*)\?=$/;
 const PLAIN = /^[\t\x20-\x7e]*$/;
 /** Without leading zeros, which some parsers read as octal. */
 const DECIMAL = /^-?(0|[1-9]\d*)(\.\d+)?$/;
+/** Different decimals of up to 15 digits are different doubles. Longer ones must be written as the body is. */
+const MAX_EXACT_LENGTH = 15;
 
 export function parameterHeaders(): ParameterHeaders {
   const declared = lruCache<Declaration[]>(MAX_TOOLS);
@@ -209,7 +211,10 @@ function valueAt(given: unknown, path: readonly string[]): unknown {
 function repeats(header: string, value: unknown): boolean {
   const text = decodedHeader(header);
   if (text === undefined) return false;
-  if (typeof value === 'number' && DECIMAL.test(text)) return Number(text) === value;
+  // `JSON.stringify` writes infinity as null.
+  if (typeof value === 'number' && !Number.isFinite(value)) return false;
+  if (typeof value === 'number' && DECIMAL.test(text) && text.length <= MAX_EXACT_LENGTH)
+    return Number(text) === value;
   const plain = isObject(value) ? plainValues(value) : value;
   return ['string', 'number', 'boolean'].includes(typeof plain) && String(plain) === text;
 }
