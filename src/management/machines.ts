@@ -57,6 +57,8 @@ export async function createMachine(
   };
   try {
     await connectMachine(management, { id, name, machine });
+    const holder = redeemerOf(machineSubject(id), id);
+    await commitUses(store, connector.id, [{ holder, grantId }]);
     await addMachine(store, { id, name, credentials, machine }, now());
   } catch (error) {
     // Without its client, the connection would take a use for nothing.
@@ -148,7 +150,7 @@ async function requireConnector(
 
 type Named = { id: string; name: string; machine: Machine };
 
-/** Creates the grant and takes a use. Throws HttpError 409 if none is left. */
+/** Creates the grant, which shares the use of the machine's earlier one or reserves one. Throws HttpError 409 if none is left. */
 async function connectMachine(
   { settings, services: { store, now } }: ManagementContext,
   { id, name, machine }: Named,
@@ -170,7 +172,6 @@ async function connectMachine(
     scopes: levelsUpTo(settings.levels, level),
     machine: {},
   });
-  await commitUses(store, connector, [{ holder, grantId }]);
 }
 
 async function record(

@@ -6,6 +6,7 @@ import {
   listGrants,
   readAudit,
   revokeConnector,
+  showConnector,
 } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
 import { callTool, isAccepted } from '../support/mcp.ts';
@@ -254,19 +255,21 @@ describe('A machine', () => {
     }
   });
 
-  it('has one secret and one connection after concurrent replacements', async () => {
-    const { machine } = await newMachine({ maxUses: 1 });
-    const replace = () => manage(system(), 'POST', '/clients/key', { id: machine.id });
-    const answers = await Promise.all([replace(), replace(), replace(), replace(), replace()]);
-    expect(new Set(answers.map(({ status }) => status))).to.deep.equal(new Set([200, 409]));
-    advanceClock(10);
-    const statuses = [];
-    for (const { status, body } of answers)
-      if (status === 200) statuses.push((await requestToken(system(), body as Machine)).status);
-    expect(statuses.filter((status) => status === 200)).to.have.length(1);
-    const { items } = await listGrants(system(), { client: machine.id, state: 'active' });
-    expect(items).to.have.length(1);
-  });
+  for (const limit of [{ maxUses: 1 }, {}])
+    it(`has one secret, connection and use after concurrent replacements, ${limit.maxUses ? 'with' : 'without'} a limit of uses`, async () => {
+      const { connector, machine } = await newMachine(limit);
+      const replace = () => manage(system(), 'POST', '/clients/key', { id: machine.id });
+      const answers = await Promise.all([replace(), replace(), replace(), replace(), replace()]);
+      expect(new Set(answers.map(({ status }) => status))).to.deep.equal(new Set([200, 409]));
+      advanceClock(10);
+      const statuses = [];
+      for (const { status, body } of answers)
+        if (status === 200) statuses.push((await requestToken(system(), body as Machine)).status);
+      expect(statuses.filter((status) => status === 200)).to.have.length(1);
+      const { items } = await listGrants(system(), { client: machine.id, state: 'active' });
+      expect(items).to.have.length(1);
+      expect((await showConnector(system(), connector.id)).uses).to.equal(1);
+    });
 
   it('is recorded with the name, level and the key that created it', async () => {
     const { connector, machine } = await newMachine();
