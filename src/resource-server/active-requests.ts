@@ -5,32 +5,25 @@ import { unavailable } from '../http/errors.ts';
 export type RequestKind = 'listening' | 'working';
 
 export type ActiveRequests = {
-  /** `ids` are the records that the request depends on. `revalidate` rejects when the request must end. */
-  start(
-    ids: readonly string[],
-    revalidate: () => Promise<unknown>,
-    kind: RequestKind,
-  ): ActiveRequest;
+  /** Returns the function that ends the tracking. May call `onRevoked` at once. */
+  start(request: ActiveRequest): () => void;
   /** Ends the requests of a kind, including those that start later. */
   end(kind: RequestKind): void;
   close(): void;
 };
 
 export type ActiveRequest = {
-  /** Aborted when the request must end. The reason is the error that a new request would get. */
-  signal: AbortSignal;
-  end(): void;
+  /** The records that the request depends on. */
+  ids: readonly string[];
+  /** Rejects when the request must end. */
+  revalidate: () => Promise<unknown>;
+  kind: RequestKind;
+  /** Called when the request must end, with the error that a new request would get. */
+  onRevoked: (reason: unknown) => void;
 };
 
 /** Messages about changes may be lost, and none announces an expiry. With the age of cached records, revocation takes at most 10 s. */
 const REVALIDATION_INTERVAL_MS = 1000;
-
-type Revalidated = {
-  ids: readonly string[];
-  revalidate: () => Promise<unknown>;
-  kind: RequestKind;
-  controller: AbortController;
-};
 
 /** A request can be repeated at another process. */
 export class ProcessStops extends Error {
@@ -41,16 +34,15 @@ export class ProcessStops extends Error {
 export function trackActiveRequests(
   onChange: (listener: (id: string) => void) => void,
 ): ActiveRequests {
-  const active = new Set<Revalidated>();
+  const active = new Set<ActiveRequest>();
   const endedKinds = new Set<RequestKind>();
-  const stop = (request: Revalidated) => {
+  const stop = (request: ActiveRequest) => {
     active.delete(request);
-    request.controller.abort(unavailable(new ProcessStops('the process is stopping')));
+    request.onRevoked(unavailable(new ProcessStops('the process is stopping')));
   };
-  const revalidate = (request: Revalidated) => {
+  const revalidate = (request: ActiveRequest) => {
     request.revalidate().catch((reason: unknown) => {
-      active.delete(request);
-      request.controller.abort(reason);
+      if (active.delete(request)) request.onRevoked(reason);
     });
   };
   onChange((id) => {
@@ -58,12 +50,10 @@ export function trackActiveRequests(
   });
   const timer = setInterval(() => active.forEach(revalidate), REVALIDATION_INTERVAL_MS).unref();
   return {
-    start(ids, revalidateOne, kind) {
-      const controller = new AbortController();
-      const request = { ids, revalidate: revalidateOne, kind, controller };
+    start(request) {
       active.add(request);
-      if (endedKinds.has(kind)) stop(request);
-      return { signal: controller.signal, end: () => void active.delete(request) };
+      if (endedKinds.has(request.kind)) stop(request);
+      return () => void active.delete(request);
     },
     end(kind) {
       endedKinds.add(kind);

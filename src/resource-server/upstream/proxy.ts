@@ -1,4 +1,5 @@
 // Proxies MCP requests to the operator's own MCP server. Replaces the access token by a signed header that says who calls.
+import type { ServerResponse } from 'node:http';
 import type Koa from 'koa';
 import { type Dispatcher, Pool } from 'undici';
 import { asHttpError, HttpError, methodNotAllowed, unavailable } from '../../http/errors.ts';
@@ -50,17 +51,20 @@ import {
 } from './bound-ids.ts';
 import { callerHeader } from './caller-header.ts';
 import { concurrencyLimiter, type ConcurrencyLimiter } from './concurrency-limit.ts';
+import { type ExchangeOptions, startExchange, type UpstreamResponse } from './exchange.ts';
 import { outboundHeaders, parameterHeaders } from './headers.ts';
 import type { OpenCalls } from './open-calls.ts';
 import type { ToolDiscovery } from './tool-discovery.ts';
 import { refuseMessages, requiredBy } from './levels.ts';
 import {
   badGateway,
-  filterEvents,
+  type EventStreamOptions,
   filterMessage,
   type FilterMessage,
   forwardResponse,
-  type UpstreamResponse,
+  isRefused,
+  isStream,
+  openStream,
 } from './response.ts';
 
 export type UpstreamProxy = McpHandler & {
@@ -139,7 +143,7 @@ type Proxy = {
   upstream: Upstream;
   productName: string;
   services: Services;
-  send: (request: OutboundRequest) => Promise<UpstreamResponse>;
+  send: Send;
   audit: AuditCall;
   activeRequests: ActiveRequests;
   concurrency: ConcurrencyLimiter;
@@ -162,8 +166,6 @@ type OutboundRequest = {
   body?: (traceparent: string | undefined) => string;
   /** The client's trace contexts. */
   links: readonly SpanLink[];
-  /** Aborted when the request must end. */
-  signal: AbortSignal;
 };
 
 const METHODS = ['GET', 'POST', 'DELETE'] as const;
@@ -218,21 +220,18 @@ async function proxyRequest(
     onToolsChanged: proxy.onToolsChanged,
     isListening: method === 'GET' || messages.some(isSubscription),
   };
-  const active = proxy.activeRequests.start(idsOf(caller), revalidate, kind);
-  await forward(ctx, proxy, {
+  const lifetime = new Lifetime(ctx.res, proxy.upstream.timeout, release);
+  const { onRevoked } = lifetime;
+  lifetime.track(proxy.activeRequests.start({ ids: idsOf(caller), revalidate, kind, onRevoked }));
+  await forward(ctx, proxy, lifetime, {
     method,
     headers,
     ...(method === 'POST' ? { body: serializer(body, sent) } : {}),
     links: traceLinksIn(messages),
     messages,
-    signal: active.signal,
     filter: (message) => filterMessage(filter, message),
     bindSession: (id) => ids.bind('session', caller, id),
     bindEvent: (id) => ids.bind('event', caller, id),
-    end() {
-      active.end();
-      release();
-    },
   });
 }
 
@@ -316,22 +315,34 @@ function serializer(
 
 // Forwarding
 
-/** Sends without following redirects or repeating a request. With traces on, in a span whose context the upstream gets. */
-function senderTo(url: string, pool: Pool): Proxy['send'] {
+type Send = (
+  request: OutboundRequest,
+  options: ExchangeOptions,
+  lifetime: Lifetime,
+) => Promise<UpstreamResponse>;
+
+/** With traces on, sends in a span whose context the upstream gets. */
+function senderTo(url: string, pool: Pool): Send {
   const { pathname, search } = new URL(url);
   const target = { headersTimeout: 0, bodyTimeout: 0, path: pathname + search };
-  return ({ method, headers, body, signal, links }) =>
+  return ({ method, headers, body, links }, options, lifetime) =>
     tracedRequest(
       { peer: 'upstream', method, url, links },
-      (span) =>
-        pool.request({
-          ...target,
-          method,
-          signal,
-          headers: span ? { ...headers, traceparent: span.traceparent } : headers,
-          ...(body ? { body: body(span?.traceparent) } : {}),
-        }),
-      ({ statusCode }) => statusCode,
+      (span) => {
+        const exchange = startExchange(
+          pool,
+          {
+            ...target,
+            method,
+            headers: span ? { ...headers, traceparent: span.traceparent } : headers,
+            ...(body ? { body: body(span?.traceparent) } : {}),
+          },
+          options,
+        );
+        lifetime.onAbort(exchange.abort);
+        return exchange.response;
+      },
+      ({ status }) => status,
     );
 }
 
@@ -340,70 +351,124 @@ type Forwarded = OutboundRequest & {
   filter: FilterMessage;
   bindSession: (id: string) => string;
   bindEvent: (id: string) => string;
-  /** Called when the request has ended; idempotent. */
-  end: () => void;
 };
 
 /** Resolves when the response is complete or its stream has begun. Throws HttpError. */
-async function forward(ctx: Koa.Context, proxy: Proxy, request: Forwarded): Promise<void> {
-  const lifetime = startLifetime(ctx, proxy.upstream.timeout, request);
+async function forward(
+  ctx: Koa.Context,
+  proxy: Proxy,
+  lifetime: Lifetime,
+  request: Forwarded,
+): Promise<void> {
   try {
-    const response = await proxy.send({ ...request, signal: lifetime.signal });
-    const isStreaming = await forwardResponse(ctx, response, {
-      ...request,
-      expectsResponse: request.messages.some(isRequest),
-      maxBytes: proxy.upstream.maxAnswerBytes,
-      stream: (source) => streamEvents(ctx, source, proxy, request, lifetime),
-    });
-    if (!isStreaming) lifetime.end();
+    lifetime.requireActive();
+    const { maxAnswerBytes: maxBytes } = proxy.upstream;
+    const response = await proxy.send(
+      request,
+      {
+        maxBytes,
+        tooLarge: () =>
+          badGateway(new Error(`the response of the upstream is larger than ${maxBytes} bytes`)),
+        isRefused,
+        isStream,
+        openStream: (headers, control) =>
+          openStream(ctx, headers, control, streamOptions(ctx, proxy, lifetime, request)),
+      },
+      lifetime,
+    );
+    if (response.isStream) return;
+    const expectsResponse = request.messages.some(isRequest);
+    await forwardResponse(ctx, response, { ...request, expectsResponse });
+    lifetime.requireActive();
+    lifetime.end();
   } catch (error) {
-    const cause = endReason(lifetime.signal, error);
+    const cause = lifetime.endReason(error);
     // An unread rest of the response would keep its connection.
-    lifetime.abort();
+    lifetime.abort(cause);
     throw cause;
   }
 }
 
-type Lifetime = ReturnType<typeof startLifetime>;
+/** Ends on the timeout, when the client disconnects, and when revalidation fails or the process stops. */
+class Lifetime {
+  readonly #res: ServerResponse;
+  #timer: NodeJS.Timeout;
+  #release: () => void;
+  #untrack: (() => void) | undefined;
+  #abortExchange: ((reason: unknown) => void) | undefined;
+  #isEnded = false;
+  #aborted: { reason: unknown } | undefined;
 
-/** `signal` aborts on the timeout, when the client disconnects, and when revalidation fails or the process stops. */
-function startLifetime(ctx: Koa.Context, timeout: number, { signal, end }: Forwarded) {
-  const timer = startTimeout(timeout);
-  const disconnected = new AbortController();
-  const abort = () => {
-    disconnected.abort(new HttpError(400, 'client_gone', 'the client disconnected'));
-    timer.clear();
-    end();
-  };
-  ctx.res.once('close', abort);
-  if (ctx.res.destroyed) abort();
-  return {
-    timer,
-    signal: AbortSignal.any([signal, timer.signal, disconnected.signal]),
-    abort,
-    end() {
-      ctx.res.off('close', abort);
-      timer.clear();
-      end();
-    },
-  };
-}
+  /** `release` is called when the request has ended. */
+  constructor(res: ServerResponse, timeout: number, release: () => void) {
+    this.#res = res;
+    this.#release = release;
+    this.#timer = this.#startTimer(timeout);
+    res.once('close', this.#onClose);
+    if (res.destroyed) this.#onClose();
+  }
 
-/** Aborts its signal with 504 after `timeout` seconds. */
-function startTimeout(timeout: number) {
-  const controller = new AbortController();
-  const start = (seconds: number) =>
-    setTimeout(() => controller.abort(gatewayTimeout(seconds)), seconds * 1000);
-  let timer = start(timeout);
-  return {
-    signal: controller.signal,
-    restart(seconds: number) {
-      clearTimeout(timer);
-      timer = start(seconds);
-    },
-    refresh: () => void timer.refresh(),
-    clear: () => clearTimeout(timer),
-  };
+  /** Calls `untrack` when the request has ended. */
+  track(untrack: () => void): void {
+    if (this.#isEnded) untrack();
+    else this.#untrack = untrack;
+  }
+
+  /** `abort` ends the exchange with the upstream. */
+  onAbort(abort: (reason: unknown) => void): void {
+    this.#abortExchange = abort;
+    if (this.#aborted) abort(this.#aborted.reason);
+  }
+
+  readonly onRevoked = (reason: unknown): void => this.abort(reason);
+
+  readonly #onClose = (): void =>
+    this.abort(new HttpError(400, 'client_gone', 'the client disconnected'));
+
+  abort(reason: unknown): void {
+    if (this.#isEnded) return;
+    this.#aborted = { reason };
+    this.end();
+    this.#abortExchange?.(reason);
+  }
+
+  end(): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    clearTimeout(this.#timer);
+    this.#res.off('close', this.#onClose);
+    this.#untrack?.();
+    this.#release();
+  }
+
+  get isAborted(): boolean {
+    return this.#aborted !== undefined;
+  }
+
+  requireActive(): void {
+    if (this.#aborted) throw this.#aborted.reason;
+  }
+
+  /** Why a request ended early: the reason of the abort, an unavailable store, or a fault of the upstream. */
+  endReason(error: unknown): unknown {
+    if (this.#aborted) return this.#aborted.reason;
+    if (error instanceof StoreUnavailable) return unavailable(error);
+    return error instanceof HttpError ? error : badGateway(error);
+  }
+
+  /** Aborts with 504 after so many seconds without `refreshTimer`. */
+  restartTimer(seconds: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = this.#startTimer(seconds);
+  }
+
+  refreshTimer(): void {
+    this.#timer.refresh();
+  }
+
+  #startTimer(seconds: number): NodeJS.Timeout {
+    return setTimeout(() => this.abort(gatewayTimeout(seconds)), seconds * 1000);
+  }
 }
 
 function gatewayTimeout(seconds: number): HttpError {
@@ -412,48 +477,38 @@ function gatewayTimeout(seconds: number): HttpError {
   return new HttpError(504, 'gateway_timeout', message, { cause });
 }
 
-/** Why a request ended early: the reason of the abort, an unavailable store, or a fault of the upstream. */
-function endReason(signal: AbortSignal, error: unknown): unknown {
-  if (signal.aborted) return signal.reason;
-  if (error instanceof StoreUnavailable) return unavailable(error);
-  return error instanceof HttpError ? error : badGateway(error);
-}
-
 /** How long an ended stream waits for the client to read its last events. */
 const FLUSH_MS = 1000;
 
-async function* streamEvents(
+function streamOptions(
   ctx: Koa.Context,
-  source: AsyncIterable<Buffer>,
   { upstream, services }: Proxy,
-  { messages, filter, bindEvent }: Forwarded,
-  { timer, signal, end }: Lifetime,
-): AsyncGenerator<string> {
-  timer.restart(upstream.silence);
-  const disconnect = () => void setTimeout(() => ctx.res.destroy(), FLUSH_MS).unref();
-  signal.addEventListener('abort', disconnect, { once: true });
-  try {
-    yield* filterEvents(source, {
-      maxEventLength: upstream.maxAnswerBytes,
-      filter,
-      bindEvent,
-      requestIds: messages.filter(isRequest).flatMap(({ id }) => (id === undefined ? [] : [id])),
-      onData: timer.refresh,
-      onBreak(error) {
-        const fault = asHttpError(endReason(signal, error));
-        if (fault.cause instanceof ProcessStops) return endSubscriptions(messages, fault);
-        if (fault.status >= 500) {
-          // The status is already sent, so only the log and the metrics show the fault.
-          requestContext(ctx).failure = { code: fault.code };
-          services.logger.warn({ err: fault.cause ?? fault }, 'a stream of the MCP server failed');
-        }
-        return (id) => errorResponse(id, { code: SERVER_ERROR, message: fault.message });
-      },
-    });
-  } finally {
-    signal.removeEventListener('abort', disconnect);
-    end();
-  }
+  lifetime: Lifetime,
+  { messages, filter, bindSession, bindEvent }: Forwarded,
+): EventStreamOptions {
+  lifetime.restartTimer(upstream.silence);
+  return {
+    maxEventLength: upstream.maxAnswerBytes,
+    filter,
+    bindSession,
+    bindEvent,
+    requestIds: messages.filter(isRequest).flatMap(({ id }) => (id === undefined ? [] : [id])),
+    onData: () => lifetime.refreshTimer(),
+    onEnd: () => lifetime.end(),
+    onBreak(error) {
+      const reason = lifetime.endReason(error);
+      lifetime.abort(reason);
+      setTimeout(() => ctx.res.destroy(), FLUSH_MS).unref();
+      const fault = asHttpError(reason);
+      if (fault.cause instanceof ProcessStops) return endSubscriptions(messages, fault);
+      if (fault.status >= 500) {
+        // The status is already sent, so only the log and the metrics show the fault.
+        requestContext(ctx).failure = { code: fault.code };
+        services.logger.warn({ err: fault.cause ?? fault }, 'a stream of the MCP server failed');
+      }
+      return (id) => errorResponse(id, { code: SERVER_ERROR, message: fault.message });
+    },
+  };
 }
 
 /** Ends subscriptions without an error, so that clients open new ones. */

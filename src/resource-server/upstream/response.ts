@@ -1,9 +1,7 @@
 // Validates and filters the responses and event streams of the upstream, and forwards them.
-import type { IncomingHttpHeaders } from 'node:http';
-import { Readable } from 'node:stream';
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import { createParser, type EventSourceMessage, type ParseError } from 'eventsource-parser';
 import type Koa from 'koa';
-import { readBytes } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
 import { requestContext } from '../../http/request-context.ts';
 import type { Caller } from '../authenticate.ts';
@@ -25,6 +23,7 @@ import {
   type TaskOwnership,
   withBoundState,
 } from './bound-ids.ts';
+import type { ChunkReader, StreamControl, UpstreamResponse } from './exchange.ts';
 import type { ParameterHeaders } from './headers.ts';
 import { isLookalike, type LevelRules, levelOfTool } from '../../upstreams/tool-levels.ts';
 import { TASK_NOT_FOUND } from './levels.ts';
@@ -32,65 +31,52 @@ import { TASK_NOT_FOUND } from './levels.ts';
 /** Returns undefined if the message is dropped. */
 export type FilterMessage = (message: unknown) => Promise<unknown>;
 
-export type UpstreamResponse = {
-  statusCode: number;
-  headers: IncomingHttpHeaders;
-  body: AsyncIterable<Buffer>;
-};
-
 export type ResponseOptions = {
   /** False if the client sent only notifications and responses. */
   expectsResponse: boolean;
-  maxBytes: number;
   filter: FilterMessage;
   bindSession: (id: string) => string;
-  /** Checks and filters the events of a stream. */
-  stream: (body: AsyncIterable<Buffer>) => AsyncIterable<string>;
 };
 
 const ALLOWED_METHODS = ['GET', 'POST', 'DELETE'];
 const SESSION_ID = /^[\x21-\x7e]{1,512}$/;
 const REVISION = /^[\w.-]{1,40}$/;
 
-/**
- * Validates and filters the upstream's response, and forwards it without the upstream's own headers. Resolves to true if a stream began, and to
- * false if the response is complete. Throws HttpError.
- */
+/** Validates and filters the upstream's response, and forwards it without the upstream's own headers. Throws HttpError. */
 export async function forwardResponse(
   ctx: Koa.Context,
-  response: UpstreamResponse,
-  options: ResponseOptions,
-): Promise<boolean> {
-  const { statusCode: status, headers, body } = response;
-  refuseStatus(response);
-  const kind = headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase();
-  if (status === 200 && kind === 'text/event-stream') {
-    forwardHeaders(ctx, headers, options);
-    sendStream(ctx, options.stream(body));
-    return true;
-  }
-  const text = await readText(body, options);
-  if (status >= 400) throw upstreamRefusal(ctx, status, headers, rpcError(kind, text));
-  forwardHeaders(ctx, headers, options);
-  const isEmpty = ctx.method === 'DELETE' || (ctx.method === 'POST' && !options.expectsResponse);
+  { status, headers, body }: UpstreamResponse,
+  { expectsResponse, filter, bindSession }: ResponseOptions,
+): Promise<void> {
+  if (isRefused(status)) throw badGateway(new Error(`the upstream answered ${status}`));
+  const kind = contentType(headers);
+  if (status >= 400) throw upstreamRefusal(ctx, status, headers, rpcError(kind, body));
+  forwardHeaders(ctx, headers, bindSession);
+  const isEmpty = ctx.method === 'DELETE' || (ctx.method === 'POST' && !expectsResponse);
   if (isEmpty) sendEmpty(ctx, status);
   else if (kind === 'application/json' && ctx.method === 'POST')
-    sendText(ctx, status, await filterText(text, options.filter));
+    sendText(ctx, status, await filterText(body.toString('utf8'), filter));
   else throw badGateway(new Error(`the upstream answered ${status} with ${kind ?? 'nothing'}`));
-  return false;
 }
 
 /** Redirects are not followed. A forwarded 401 would make the client sign in again, although its token is valid. */
-function refuseStatus({ statusCode: status }: UpstreamResponse): void {
-  const isRefused = status < 200 || (status >= 300 && status < 400) || status >= 500;
-  if (isRefused || status === 401 || status === 407)
-    throw badGateway(new Error(`the upstream answered ${status}`));
+export function isRefused(status: number): boolean {
+  const isForwarded = status >= 200 && status < 500 && (status < 300 || status >= 400);
+  return !isForwarded || status === 401 || status === 407;
+}
+
+export function isStream(status: number, headers: IncomingHttpHeaders): boolean {
+  return status === 200 && contentType(headers) === 'text/event-stream';
+}
+
+function contentType(headers: IncomingHttpHeaders): string | undefined {
+  return headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase();
 }
 
 function forwardHeaders(
   ctx: Koa.Context,
   headers: IncomingHttpHeaders,
-  { bindSession }: ResponseOptions,
+  bindSession: (id: string) => string,
 ): void {
   const { 'mcp-session-id': session, 'mcp-protocol-version': revision } = headers;
   if (session !== undefined) {
@@ -100,16 +86,6 @@ function forwardHeaders(
   }
   if (typeof revision === 'string' && REVISION.test(revision))
     ctx.set('MCP-Protocol-Version', revision);
-}
-
-function sendStream(ctx: Koa.Context, events: AsyncIterable<string>): void {
-  ctx.status = 200;
-  ctx.type = 'text/event-stream';
-  ctx.set('Cache-Control', 'no-cache, no-transform');
-  ctx.set('X-Accel-Buffering', 'no');
-  ctx.body = Readable.from(events);
-  // The first event may come late, and the client waits for the status.
-  ctx.flushHeaders();
 }
 
 function sendText(ctx: Koa.Context, status: number, text: string): void {
@@ -122,16 +98,6 @@ function sendText(ctx: Koa.Context, status: number, text: string): void {
 function sendEmpty(ctx: Koa.Context, status: number): void {
   ctx.body = null;
   ctx.status = status === 200 && ctx.method === 'POST' ? 202 : status;
-}
-
-async function readText(
-  body: AsyncIterable<Buffer>,
-  { maxBytes }: ResponseOptions,
-): Promise<string> {
-  const tooLarge = () =>
-    badGateway(new Error(`the response of the upstream is larger than ${maxBytes} bytes`));
-  const bytes = await readBytes(body, maxBytes, tooLarge);
-  return bytes.toString('utf8');
 }
 
 /** Serializes what was filtered, so that a member that occurs twice cannot hide another value from the filter. */
@@ -164,10 +130,10 @@ function isMessage(value: unknown): boolean {
 type ErrorObject = RpcError & { data?: unknown };
 
 /** The JSON-RPC error of a refused request, such as the supported revisions. */
-function rpcError(kind: string | undefined, text: string): ErrorObject | undefined {
+function rpcError(kind: string | undefined, body: Buffer): ErrorObject | undefined {
   if (kind !== 'application/json') return undefined;
   try {
-    const { error } = JSON.parse(text) as { error?: Partial<ErrorObject> };
+    const { error } = JSON.parse(body.toString('utf8')) as { error?: Partial<ErrorObject> };
     const { code, message, data } = error ?? {};
     if (typeof code !== 'number' || typeof message !== 'string') return undefined;
     return { code, message, ...(data === undefined ? {} : { data }) };
@@ -354,46 +320,142 @@ function privateCacheScope({ cacheScope }: Record<string, unknown>): Record<stri
   return cacheScope === 'public' ? { cacheScope: 'private' } : {};
 }
 
+// Streams
+
 export type EventStreamOptions = {
   /** Characters. */
   maxEventLength: number;
   filter: FilterMessage;
+  bindSession: (id: string) => string;
   bindEvent: (id: string) => string;
   /** The requests whose responses the stream must contain. */
   requestIds: readonly MessageId[];
   /** Called for each chunk. */
   onData: () => void;
+  /** Called when the stream has ended. */
+  onEnd: () => void;
   /** Called if the stream breaks. Returns the function that makes the response to each open request. */
   onBreak: (error: unknown) => (id: MessageId) => object;
 };
 
-/**
- * Never throws. If the stream breaks, yields an error response for each open request, unless the client can resume the stream by an event
- * id.
- */
-export async function* filterEvents(
-  source: AsyncIterable<Buffer>,
+/** Begins the response, and returns what filters and forwards the events. Throws HttpError if the upstream's headers are invalid. */
+export function openStream(
+  ctx: Koa.Context,
+  headers: IncomingHttpHeaders,
+  control: StreamControl,
   options: EventStreamOptions,
-): AsyncGenerator<string> {
-  const reader = openEventReader(options);
-  try {
-    for await (const chunk of source) {
-      options.onData();
-      for (const event of reader.read(chunk)) yield await reader.forward(event);
-    }
-    if (reader.unanswered().length === 0) return;
-    throw badGateway(new Error('the stream of the upstream ended before its responses'));
-  } catch (error) {
-    const responseTo = options.onBreak(error);
-    for (const id of reader.unanswered())
-      yield encodeEvent({ event: 'message', data: JSON.stringify(responseTo(id)) });
+): ChunkReader {
+  forwardHeaders(ctx, headers, options.bindSession);
+  ctx.respond = false;
+  ctx.status = 200;
+  ctx.type = 'text/event-stream';
+  ctx.set('Cache-Control', 'no-cache, no-transform');
+  ctx.set('X-Accel-Buffering', 'no');
+  // The first event may come late, and the client waits for the status.
+  ctx.flushHeaders();
+  return new EventForwarder(ctx.res, control, options);
+}
+
+/** Chunks that arrive while so many events wait stop the upstream. */
+const MAX_WAITING = 16;
+
+/** Ends the response when the stream ends. If it breaks, first sends an error response for each open request, unless the client can resume the stream by an event id. */
+class EventForwarder implements ChunkReader {
+  readonly #res: ServerResponse;
+  readonly #control: StreamControl;
+  readonly #options: EventStreamOptions;
+  readonly #reader: EventReader;
+  #waiting: (Received | Comment)[] = [];
+  #isForwarding = false;
+  #isDraining = false;
+  #isEnded = false;
+  /** Set when no more chunks come. */
+  #outcome: 'ended' | { error: unknown } | undefined;
+
+  constructor(res: ServerResponse, control: StreamControl, options: EventStreamOptions) {
+    this.#res = res;
+    this.#control = control;
+    this.#options = options;
+    this.#reader = openEventReader(options);
   }
+
+  read(chunk: Buffer): void {
+    if (this.#isEnded) return;
+    this.#options.onData();
+    try {
+      this.#waiting.push(...this.#reader.read(chunk));
+    } catch (error) {
+      return this.fail(error);
+    }
+    if (!this.#isForwarding) void this.#forward();
+    else if (this.#waiting.length > MAX_WAITING) this.#control.pause();
+  }
+
+  end(): void {
+    this.#outcome ??= 'ended';
+    if (!this.#isForwarding) this.#finish();
+  }
+
+  fail(error: unknown): void {
+    this.#outcome ??= { error };
+    if (!this.#isForwarding || this.#isDraining) this.#finish();
+  }
+
+  async #forward(): Promise<void> {
+    this.#isForwarding = true;
+    try {
+      for (let event = this.#waiting.shift(); event; event = this.#waiting.shift()) {
+        const text = await this.#reader.forward(event);
+        if (this.#isEnded) return;
+        if (!this.#res.write(text)) await this.#drain();
+      }
+    } catch (error) {
+      this.#outcome = { error };
+    }
+    this.#isForwarding = false;
+    if (this.#outcome === undefined) this.#control.resume();
+    else this.#finish();
+  }
+
+  /** The upstream waits until the client has read. */
+  async #drain(): Promise<void> {
+    this.#isDraining = true;
+    this.#control.pause();
+    await new Promise<void>((resolve) => {
+      const done = () => {
+        this.#res.off('drain', done).off('close', done);
+        resolve();
+      };
+      this.#res.on('drain', done).on('close', done);
+    });
+    this.#isDraining = false;
+  }
+
+  #finish(): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    const unanswered = this.#reader.unanswered();
+    if (this.#outcome !== 'ended' || unanswered.length > 0) {
+      const { error } = typeof this.#outcome === 'object' ? this.#outcome : { error: incomplete() };
+      const responseTo = this.#options.onBreak(error);
+      for (const id of unanswered)
+        this.#res.write(encodeEvent({ event: 'message', data: JSON.stringify(responseTo(id)) }));
+    }
+    this.#res.end();
+    this.#options.onEnd();
+  }
+}
+
+function incomplete(): Error {
+  return badGateway(new Error('the stream of the upstream ended before its responses'));
 }
 
 type Comment = 'comment';
 type Received = EventSourceMessage & { retry: number | undefined };
 
 const EMPTY_COMMENT = ':\n\n';
+
+type EventReader = ReturnType<typeof openEventReader>;
 
 function openEventReader({ maxEventLength, filter, bindEvent, requestIds }: EventStreamOptions) {
   const decoder = new TextDecoder('utf-8', { fatal: true });

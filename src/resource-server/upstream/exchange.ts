@@ -1,0 +1,135 @@
+// One request to the upstream and its response, without the streams and signals of `fetch` and `request`, which take most of a call's time.
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Dispatcher } from 'undici';
+
+export type UpstreamResponse = {
+  status: number;
+  headers: IncomingHttpHeaders;
+  /** Empty if the response is refused by its status, or read by a `ChunkReader`. */
+  body: Buffer;
+  isStream: boolean;
+};
+
+/** Reads the body of a stream. No function may throw. */
+export type ChunkReader = {
+  read(chunk: Buffer): void;
+  end(): void;
+  /** Called at most once, when the stream broke off or was aborted. */
+  fail(error: unknown): void;
+};
+
+export type StreamControl = Pick<Dispatcher.DispatchController, 'pause' | 'resume'>;
+
+export type ExchangeOptions = {
+  /** The maximum size of a body that is not a stream, in bytes. */
+  maxBytes: number;
+  tooLarge: () => Error;
+  /** Whether only the status matters. The body is not read. */
+  isRefused: (status: number) => boolean;
+  isStream: (status: number, headers: IncomingHttpHeaders) => boolean;
+  /** Called when a stream begins. If it throws, the exchange fails with that error. */
+  openStream: (headers: IncomingHttpHeaders, control: StreamControl) => ChunkReader;
+};
+
+export type Exchange = {
+  /** Resolves when the body is complete, the stream began or the response was refused. */
+  response: Promise<UpstreamResponse>;
+  /** Ends the exchange and its connection. `response` or the reader of the stream fails with the reason. */
+  abort: (reason: unknown) => void;
+};
+
+const NO_BYTES = Buffer.alloc(0);
+
+/** Never follows a redirect or repeats a request. */
+export function startExchange(
+  dispatcher: Dispatcher,
+  request: Dispatcher.DispatchOptions,
+  options: ExchangeOptions,
+): Exchange {
+  const handler = new ResponseHandler(options);
+  dispatcher.dispatch(request, handler);
+  return { response: handler.response, abort: (reason) => handler.abort(reason) };
+}
+
+class ResponseHandler implements Dispatcher.DispatchHandler {
+  readonly response: Promise<UpstreamResponse>;
+  readonly #options: ExchangeOptions;
+  #resolve!: (response: UpstreamResponse) => void;
+  #reject!: (error: unknown) => void;
+  #controller: Dispatcher.DispatchController | undefined;
+  #reader: ChunkReader | undefined;
+  #status = 0;
+  #headers: IncomingHttpHeaders = {};
+  #chunks: Buffer[] = [];
+  #size = 0;
+  #isAborted = false;
+
+  constructor(options: ExchangeOptions) {
+    this.#options = options;
+    this.response = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+  }
+
+  abort(reason: unknown): void {
+    if (this.#isAborted) return;
+    this.#isAborted = true;
+    this.#fail(reason);
+    // Without a controller, the request still waits for a connection: `onRequestStart` aborts it.
+    this.#controller?.abort(reason as Error);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#isAborted) controller.abort(new Error('the request was ended before it was sent'));
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+  ): void {
+    // An interim response (RFC 9110 section 15.2).
+    if (status < 200) return;
+    this.#status = status;
+    this.#headers = headers;
+    const { isRefused, isStream, openStream } = this.#options;
+    if (isRefused(status)) return this.#finish(false);
+    if (!isStream(status, headers)) return;
+    this.#reader = openStream(headers, controller);
+    this.#finish(true);
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#reader) return this.#reader.read(chunk);
+    this.#size += chunk.length;
+    if (this.#size > this.#options.maxBytes) throw this.#options.tooLarge();
+    this.#chunks.push(chunk);
+  }
+
+  onResponseEnd(): void {
+    const reader = this.#reader;
+    this.#reader = undefined;
+    if (reader) reader.end();
+    else this.#finish(false);
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#fail(error);
+  }
+
+  #finish(isStream: boolean): void {
+    const [first = NO_BYTES, ...more] = this.#chunks;
+    const body = more.length === 0 ? first : Buffer.concat(this.#chunks, this.#size);
+    this.#chunks = [];
+    this.#resolve({ status: this.#status, headers: this.#headers, body, isStream });
+  }
+
+  #fail(error: unknown): void {
+    const reader = this.#reader;
+    this.#reader = undefined;
+    if (reader) reader.fail(error);
+    else this.#reject(error);
+  }
+}
