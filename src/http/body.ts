@@ -54,8 +54,9 @@ function readRequest(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
     req.on('data', read);
     req.once('end', () => resolve(chunks[1] ? Buffer.concat(chunks) : (chunks[0] ?? NO_BYTES)));
     req.once('error', reject);
-    // Without effect after the other events.
-    req.once('close', () => reject(new Error('the request was aborted')));
+    req.once('close', () => {
+      if (!req.readableEnded) reject(new Error('the request was aborted'));
+    });
   });
 }
 
