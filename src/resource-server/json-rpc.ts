@@ -74,15 +74,20 @@ function isDeeperThan(text: string, max: number): boolean {
   let depth = 0;
   let isInString = false;
   for (let at = 0; at < text.length; at += 1) {
-    const character = text[at];
-    if (isInString && character === '\\') at += 1;
-    else if (character === '"') isInString = !isInString;
-    else if (!isInString && (character === '[' || character === '{')) depth += 1;
-    else if (!isInString && (character === ']' || character === '}')) depth -= 1;
-    if (depth > max) return true;
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) isInString = !isInString;
+    else if (isInString) {
+      if (code === BACKSLASH) at += 1;
+    } else if (code === OPENING_BRACKET || code === OPENING_BRACE) {
+      depth += 1;
+      if (depth > max) return true;
+    } else if (code === CLOSING_BRACKET || code === CLOSING_BRACE) depth -= 1;
   }
   return false;
 }
+
+const [QUOTE, BACKSLASH] = [0x22, 0x5c];
+const [OPENING_BRACKET, CLOSING_BRACKET, OPENING_BRACE, CLOSING_BRACE] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -156,18 +161,33 @@ function requireMessage(given: unknown): Message {
 
 /** Some parsers ignore the case of member names: they would call another tool, or use other arguments, than we checked and recorded. */
 function refuseAmbiguous(method: string, params: Record<string, unknown>): void {
-  const own = Object.hasOwn(CHECKED_BY_METHOD, method) ? CHECKED_BY_METHOD[method] : undefined;
-  const names = [...CHECKED_ALWAYS, subjectMember(method), own];
-  const checked = new Map(
-    names.filter((name) => name !== undefined).map((name) => [foldCase(name), name]),
-  );
-  const maxLength = Math.max(...Array.from(checked.keys(), ({ length }) => length));
+  const { checked, maxLength } = CHECKED.get(method) ?? CHECKED_OF_OTHERS;
   for (const name of Object.keys(params)) {
     const member = name.length > maxLength ? undefined : checked.get(foldCase(name));
     if (member !== undefined && name !== member)
       throw invalid(`params has a member whose name only looks like ${member}`);
   }
 }
+
+/** Members by folded name. */
+type CheckedMembers = { checked: ReadonlyMap<string, string>; maxLength: number };
+
+function checkedMembers(method: string): CheckedMembers {
+  const own = Object.hasOwn(CHECKED_BY_METHOD, method) ? CHECKED_BY_METHOD[method] : undefined;
+  const names = [...CHECKED_ALWAYS, subjectMember(method), own];
+  const checked = new Map(
+    names.filter((name) => name !== undefined).map((name) => [foldCase(name), name]),
+  );
+  return { checked, maxLength: Math.max(...Array.from(checked.keys(), ({ length }) => length)) };
+}
+
+const CHECKED: ReadonlyMap<string, CheckedMembers> = new Map(
+  [...Object.keys(SUBJECTS), ...Object.keys(CHECKED_BY_METHOD)].map((method) => [
+    method,
+    checkedMembers(method),
+  ]),
+);
+const CHECKED_OF_OTHERS = checkedMembers('');
 
 /** Upper case first: the long s (ſ) then becomes an s. */
 function foldCase(name: string): string {

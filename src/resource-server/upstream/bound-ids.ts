@@ -35,8 +35,12 @@ export function idBinder(keys: KeyRing, levels: Levels, upstream: string): IdBin
     unbind(kind, caller, bound) {
       const dot = bound.indexOf('.');
       const [mac, id] = [bound.slice(0, Math.max(dot, 0)), bound.slice(dot + 1)];
-      const isBound = levelsUpTo(levels, caller.level)
-        .flatMap((level) => macs(kind, ownerOf(kind, { ...caller, level }), id))
+      const owners =
+        kind === 'session'
+          ? [ownerOf(kind, caller)]
+          : levelsUpTo(levels, caller.level).map((level) => ownerOf(kind, { ...caller, level }));
+      const isBound = owners
+        .flatMap((owner) => macs(kind, owner, id))
         .some((own) => constantTimeEqual(own, mac));
       return isBound ? id : undefined;
     },

@@ -15,7 +15,7 @@ import {
 import type { IdBinder } from './bound-ids.ts';
 import { CALLER_HEADER } from './caller-header.ts';
 
-const FORWARDED = /^(accept|mcp-protocol-version|mcp-method|mcp-name)$/;
+const FORWARDED = ['accept', 'mcp-protocol-version', 'mcp-method', 'mcp-name'] as const;
 const REVISION = /^\d{4}-\d{2}-\d{2}$/;
 /** The first revision without sessions: each request states its revision and capabilities, and its headers repeat the body (SEP-2243). */
 const STATELESS_SINCE = '2026-07-28';
@@ -70,19 +70,23 @@ function forwardedHeaders(
 ): Record<string, string> {
   const { token = '' } = presentedToken(headers.authorization);
   const secrets = [token, String(headers.dpop ?? '')].filter((secret) => secret !== '');
-  const [message, ...more] = messages;
-  const isForwarded = ([name, value]: [string, unknown]) => {
-    if (!FORWARDED.test(name) || typeof value !== 'string') return false;
-    if (name === 'mcp-name')
-      return more.length === 0 && message !== undefined && hasSubject(message);
-    return more.length === 0 || name !== 'mcp-method';
+  const [message] = messages;
+  const isBatch = messages.length > 1;
+  const forwarded: Record<string, string> = {};
+  const forwardSafe = (name: string, value: unknown) => {
+    if (typeof value === 'string' && !secrets.some((secret) => value.includes(secret)))
+      forwarded[name] = value;
   };
-  const ofMessage = message && more.length === 0 ? parameterHeaders.verified(headers, message) : {};
-  const all = { ...Object.fromEntries(Object.entries(headers).filter(isForwarded)), ...ofMessage };
-  const isSecret = ([, value]: [string, unknown]) =>
-    secrets.some((secret) => String(value).includes(secret));
-  const safe = Object.entries(all).filter((header) => !isSecret(header));
-  return Object.fromEntries(safe) as Record<string, string>;
+  for (const name of FORWARDED) {
+    const isAboutMessage = name === 'mcp-method' || name === 'mcp-name';
+    if (isAboutMessage && isBatch) continue;
+    if (name === 'mcp-name' && !(message && hasSubject(message))) continue;
+    forwardSafe(name, headers[name]);
+  }
+  if (message && !isBatch)
+    for (const [name, value] of Object.entries(parameterHeaders.verified(headers, message)))
+      forwardSafe(name, value);
+  return forwarded;
 }
 
 /** A server that trusts the headers would do something else than we authorized (MCP 2026-07-28, header validation). */
@@ -160,10 +164,10 @@ export function parameterHeaders(): ParameterHeaders {
         if (typeof name === 'string') declared.set(name, declarationsIn(inputSchema));
     },
     verified(headers, { method, params }) {
-      const sent = Object.entries(headers).filter(([header]) =>
-        header.startsWith(PARAMETER_PREFIX),
-      );
-      if (method !== 'tools/call' || sent.length === 0) return {};
+      if (method !== 'tools/call') return {};
+      const names = Object.keys(headers).filter((header) => header.startsWith(PARAMETER_PREFIX));
+      if (names.length === 0) return {};
+      const sent = names.map((name) => [name, headers[name]] as const);
       const { name, arguments: given } = membersOf(params);
       const declarations =
         declared.get(String(name)) ??
