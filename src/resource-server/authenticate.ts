@@ -199,6 +199,9 @@ async function callerOf(
     grant.grant.accountId === sub &&
     grant.grant.clientId === clientId;
   if (!isActive) return 'ended';
+  const known = knownCallers.get(claims);
+  if (known?.connector === connector && known.grant === grant && known.account === account)
+    return known.caller;
   const { levels } = settings;
   const level = lowest(levels, scope, connector.level);
   if (!isMachine && !mayStillHave(settings, connector, { grant, account, level })) return 'ended';
@@ -208,7 +211,7 @@ async function callerOf(
     ? lowest(levels, connector.level, grantedLevel(grant) ?? level)
     : connector.level;
   const ceiling = keyThumbprint === undefined ? levelWithoutDpop(settings, highest) : highest;
-  return {
+  const caller: Caller = {
     accountId: sub,
     clientId,
     grantId,
@@ -220,7 +223,15 @@ async function callerOf(
     minted: false,
     ...(keyThumbprint === undefined ? {} : { keyThumbprint }),
   };
+  knownCallers.set(claims, { connector, grant, account, caller });
+  return caller;
 }
+
+/** What a token gave with these records. The claims of a verified token, and cached records, are the same objects until they change. */
+const knownCallers = new WeakMap<
+  JWTPayload,
+  { connector: Connector; grant: GrantRecord; account: Account | undefined; caller: Caller }
+>();
 
 /** False if the person was disabled, or lost or lowered the level, after the token was issued. The client refreshes it. */
 function mayStillHave(
