@@ -21,21 +21,39 @@ export function requireOriginForm(ctx: Koa.Context, next: Koa.Next): Promise<voi
  * (404). For an unknown host, the request context gets the right address. Then sets host and scheme to those of the settings, because the engine builds its URLs from them. Needs `app.proxy = true`.
  */
 export function requireCanonicalHost(baseUrl: string): Koa.Middleware {
-  const { host, protocol } = new URL(baseUrl);
+  const check = canonicalHostCheck(baseUrl);
   return function canonicalHost(ctx, next) {
-    const { headers, headersDistinct, url = '' } = ctx.req;
-    if ((headersDistinct.host ?? []).length > 1)
+    check(ctx);
+    return next();
+  };
+}
+
+export function canonicalHostCheck(baseUrl: string): (ctx: Koa.Context) => void {
+  const { host, protocol } = new URL(baseUrl);
+  const scheme = protocol.slice(0, -1);
+  return (ctx) => {
+    const { headers, rawHeaders, url = '' } = ctx.req;
+    if (countHosts(rawHeaders) > 1)
       throw new HttpError(400, 'invalid_request', 'send one Host header');
     if (headers.host?.toLowerCase() !== host || !url.startsWith('/')) {
       requestContext(ctx).rightAddress = rightAddress(baseUrl, url);
       throw new HttpError(421, 'misdirected_request', 'this server does not answer for that host');
     }
-    for (const name of FORWARDING_HEADERS) delete headers[name];
-    headers['x-forwarded-proto'] = protocol.slice(0, -1);
+    for (const name of FORWARDING_HEADERS) if (name in headers) delete headers[name];
+    headers['x-forwarded-proto'] = scheme;
     headers.host = host;
     if (!isCanonicalPath(pathOf(url))) throw notFound();
-    return next();
   };
+}
+
+/** `headers` has only the first one, and `headersDistinct` is slow. */
+function countHosts(rawHeaders: readonly string[]): number {
+  let count = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at];
+    if (name?.length === 4 && name.toLowerCase() === 'host') count += 1;
+  }
+  return count;
 }
 
 function pathOf(url: string): string {

@@ -24,14 +24,19 @@ export function allowAnyOrigin(methods: string): Koa.Middleware {
   };
 }
 
+/** The headers of responses to requests with or without `Origin`. */
+export const ANY_ORIGIN_HEADERS = {
+  Vary: 'Origin',
+  'Access-Control-Expose-Headers': EXPOSED_HEADERS,
+};
+
 export type OriginPolicy = { allowed: ReadonlySet<string>; allowLoopback: boolean };
 
 /** Rejects other web origins, against DNS rebinding (MCP, Streamable HTTP), and answers preflights. Clients that are not browsers send no `Origin`. */
 export function requireAllowedOrigin({ allowed, allowLoopback }: OriginPolicy): Koa.Middleware {
   return function allowedOrigin(ctx, next) {
     const { origin } = ctx.req.headers;
-    ctx.set('Vary', 'Origin');
-    ctx.set('Access-Control-Expose-Headers', EXPOSED_HEADERS);
+    ctx.set(ANY_ORIGIN_HEADERS);
     if (origin === undefined) return next();
     if (!allowed.has(origin) && !(allowLoopback && LOOPBACK_ORIGIN.test(origin))) {
       throw new HttpError(403, 'forbidden_origin', 'calls from this web origin are not allowed');

@@ -3,7 +3,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import helmet from 'helmet';
 import Koa from 'koa';
 import type { Logger } from 'pino';
-import { clientAddress, requireCanonicalHost, requireOriginForm } from './canonical-host.ts';
+import {
+  canonicalHostCheck,
+  clientAddress,
+  requireCanonicalHost,
+  requireOriginForm,
+} from './canonical-host.ts';
+import { deferHeaders, setDeferredHeaders } from './deferred-headers.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { Traces } from '../observability/tracing.ts';
 import {
@@ -14,7 +20,7 @@ import {
   type RespondToError,
   respondWithJson,
 } from './errors.ts';
-import { countRequests } from './request-metrics.ts';
+import { type CountRequest, countRequests, requestCounter } from './request-metrics.ts';
 import { isValidProbe, PROBE_HEADER, observedRequest } from './proxy-probe.ts';
 import { spanIds, traceRequests } from './request-spans.ts';
 import { requestContext } from './request-context.ts';
@@ -35,6 +41,15 @@ export type HostOptions = {
   assets?: Koa.Middleware;
   /** `/livez` describes the request to probes that are signed with one of these keys. */
   probeKeys?: readonly KeyObject[];
+  direct?: DirectRoute;
+};
+
+/** A route that skips the chain of middleware, which takes longer than a proxied call. Not used while traces are on. */
+export type DirectRoute = {
+  /** Returns what serves the request, if this route does. The path must be canonical, and may have no query. */
+  find(req: IncomingMessage): ((ctx: Koa.Context) => Promise<void>) | undefined;
+  /** Its own headers, on every response. */
+  headers: Record<string, string>;
 };
 
 /** Creates an app with the middleware that all hosts share. The caller adds its own. */
@@ -43,11 +58,13 @@ export function createHost(options: HostOptions): Koa {
   app.proxy = true;
   // handleErrors handles all errors except those of sockets that closed early.
   app.on('error', (error: Error) => options.logger.debug({ err: error }, 'response not delivered'));
+  const count = options.metrics && requestCounter(options.name, options.metrics);
+  if (options.direct && !options.traces) app.use(serveDirectly(options, options.direct, count));
   app.use(requireOriginForm);
   app.use(securityHeaders(options.url));
   app.use(serveHealth(options));
   if (options.traces) app.use(traceRequests(options.name, options.url, options.traces));
-  if (options.metrics) app.use(countRequests(options.name, options.metrics));
+  if (count) app.use(countRequests(count));
   app.use(logRequests(options));
   app.use(handleErrors(options));
   app.use(limitHeaders);
@@ -55,6 +72,35 @@ export function createHost(options: HostOptions): Koa {
   app.use(requireCanonicalHost(options.url));
   app.use(refuseNestedWellKnown);
   return app;
+}
+
+/** Does what the middleware of the other requests does. */
+function serveDirectly(
+  options: HostOptions,
+  route: DirectRoute,
+  count: CountRequest | undefined,
+): Koa.Middleware {
+  const headers = { ...securityHeadersFor(options.url), ...route.headers };
+  const common = Object.entries(headers).flat();
+  const watchForLog = requestLogger(options);
+  const requireHost = canonicalHostCheck(options.url);
+  const respond = errorResponder(options.respondToError);
+  return async function direct(ctx, next) {
+    const serve = route.find(ctx.req);
+    if (!serve) return next();
+    count?.(ctx);
+    watchForLog(ctx);
+    const { requestId } = requestContext(ctx);
+    deferHeaders(ctx, [...common, 'X-Request-Id', requestId]);
+    try {
+      requireFewHeaders(ctx);
+      requireHost(ctx);
+      await serve(ctx);
+    } catch (thrown) {
+      await respond(ctx, thrown);
+    }
+    setDeferredHeaders(ctx);
+  };
 }
 
 /** Serves `/livez` and `/readyz` for any `Host`, because probes use IP addresses. */
@@ -79,13 +125,22 @@ export function serveHealth({
   };
 }
 
-function logRequests({ name, logger, proxies }: HostOptions): Koa.Middleware {
-  return async function requestLog(ctx, next) {
+function logRequests(options: HostOptions): Koa.Middleware {
+  const watch = requestLogger(options);
+  return function requestLog(ctx, next) {
+    watch(ctx);
+    ctx.set('X-Request-Id', requestContext(ctx).requestId);
+    return next();
+  };
+}
+
+/** Returns a function that logs the request when it ends. */
+function requestLogger({ name, logger, proxies }: HostOptions): (ctx: Koa.Context) => void {
+  return (ctx) => {
     const started = performance.now();
     const request = requestContext(ctx);
     request.requestId = randomUUID().slice(-12);
     request.address = clientAddress(ctx, proxies);
-    ctx.set('X-Request-Id', request.requestId);
     const log = () => {
       const { requestId, address, failure } = request;
       const level = ctx.status >= 500 || failure?.cause ? 'error' : 'info';
@@ -107,7 +162,6 @@ function logRequests({ name, logger, proxies }: HostOptions): Koa.Middleware {
       );
     };
     ctx.res.once('close', log);
-    await next();
   };
 }
 
@@ -121,22 +175,29 @@ export function redactedPath(path: string): string {
 }
 
 export function handleErrors({
-  respondToError = respondWithJson,
+  respondToError,
 }: Pick<HostOptions, 'respondToError'>): Koa.Middleware {
+  const respond = errorResponder(respondToError);
   return async function errors(ctx, next) {
     try {
       await next();
       if (ctx.respond !== false && ctx.body === undefined) throwRoutingError(ctx);
     } catch (thrown) {
-      const error = asHttpError(thrown);
-      requestContext(ctx).failure = {
-        code: error.code,
-        detail: error.message,
-        ...(error.isLoggedAsError ? { cause: error.cause ?? error } : {}),
-      };
-      // Clients probe well-known addresses for JSON, whatever their `Accept` says.
-      await (isWellKnown(ctx.path) ? respondWithJson : respondToError)(ctx, error);
+      await respond(ctx, thrown);
     }
+  };
+}
+
+function errorResponder(respondToError: RespondToError = respondWithJson) {
+  return async (ctx: Koa.Context, thrown: unknown): Promise<void> => {
+    const error = asHttpError(thrown);
+    requestContext(ctx).failure = {
+      code: error.code,
+      detail: error.message,
+      ...(error.isLoggedAsError ? { cause: error.cause ?? error } : {}),
+    };
+    // Clients probe well-known addresses for JSON, whatever their `Accept` says.
+    await (isWellKnown(ctx.path) ? respondWithJson : respondToError)(ctx, error);
   };
 }
 
@@ -150,18 +211,30 @@ const MAX_HEADERS = 100;
 
 /** Rejects too many headers with 431 (RFC 6585 section 5). Node limits their size to 16 kB. */
 function limitHeaders(ctx: Koa.Context, next: Koa.Next): Promise<void> {
+  requireFewHeaders(ctx);
+  return next();
+}
+
+function requireFewHeaders(ctx: Koa.Context): void {
   if (ctx.req.rawHeaders.length / 2 > MAX_HEADERS) {
     const message = `the request has more than ${MAX_HEADERS} headers`;
     throw new HttpError(431, 'invalid_request', message);
   }
-  return next();
+}
+
+export function securityHeaders(url: string): Koa.Middleware {
+  const headers = securityHeadersFor(url);
+  return function securityHeaders(ctx, next) {
+    ctx.set(headers);
+    return next();
+  };
 }
 
 /**
  * No `form-action`: browsers apply it to the whole chain of redirects after consent, which ends at the client's own address or scheme.
  * No opener policy: clients that open sign-in in a popup would lose it.
  */
-export function securityHeaders(url: string): Koa.Middleware {
+function securityHeadersFor(url: string): Record<string, string> {
   const directives = {
     defaultSrc: ["'none'"],
     styleSrc: ["'self'"],
@@ -176,13 +249,9 @@ export function securityHeaders(url: string): Koa.Middleware {
     referrerPolicy: { policy: 'same-origin' },
     strictTransportSecurity: url.startsWith('https:') ? { maxAge: 31_536_000 } : false,
   });
-  const headers = {
+  return {
     ...headersOf(protect),
     'Permissions-Policy': 'camera=(), geolocation=(), microphone=(), payment=()',
-  };
-  return function securityHeaders(ctx, next) {
-    ctx.set(headers);
-    return next();
   };
 }
 

@@ -37,6 +37,8 @@ export type RequestContext = {
   manager?: Manager;
   /** JSON-RPC: id of the only request in the body, and the error that the upstream returned. */
   jsonRpc?: { id?: string | number | undefined; error?: object };
+  /** Names and values in turn, of headers that the response does not have yet. */
+  deferredHeaders?: string[] | undefined;
   /** Called when the response has ended. */
   onEnd?: () => void;
 };

@@ -4,11 +4,21 @@ import { upstreamFaults } from '../observability/labels.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { requestContext } from './request-context.ts';
 
-/** Counts the requests of a host when their responses end, and its open event streams. */
-export function countRequests(host: string, metrics: Metrics): Koa.Middleware {
+/** Counts a request when its response ends. */
+export type CountRequest = (ctx: Koa.Context) => void;
+
+export function countRequests(count: CountRequest): Koa.Middleware {
+  return function requestMetrics(ctx, next) {
+    count(ctx);
+    return next();
+  };
+}
+
+/** Counts the requests of a host when their responses end, and its open event streams. Open one for each host. */
+export function requestCounter(host: string, metrics: Metrics): CountRequest {
   const open = new Set<ServerResponse>();
   metrics.watchStreams(host, () => [...open].filter(isStream).length);
-  return async function requestMetrics(ctx, next) {
+  return (ctx) => {
     const started = performance.now();
     open.add(ctx.res);
     ctx.res.once('close', () => {
@@ -19,7 +29,6 @@ export function countRequests(host: string, metrics: Metrics): Koa.Middleware {
       countRefusal(host, metrics, failure?.code);
       onEnd?.();
     });
-    await next();
   };
 }
 

@@ -1,9 +1,10 @@
 import { Router } from '@koa/router';
 import type { JWTVerifyGetKey } from 'jose';
 import type Koa from 'koa';
+import type { IncomingMessage } from 'node:http';
 import type { CallOutcome } from '../audit/activity.ts';
 import { type Connector, type ConnectorSettings, connectorState } from '../connectors/connector.ts';
-import { allowAnyOrigin, requireAllowedOrigin } from '../http/cors.ts';
+import { allowAnyOrigin, ANY_ORIGIN_HEADERS, requireAllowedOrigin } from '../http/cors.ts';
 import { homeValues } from '../pages/home.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
@@ -46,6 +47,7 @@ export async function resourceServer(
   const { store, pages, rateLimits, now } = services;
   const records = await openRecordCache(store, now);
   const handlers = await openMcpHandlers(settings, services, records);
+  let serveCall: ServeCall = () => undefined;
   const app = createHost({
     ...services,
     name: 'resource-server',
@@ -54,6 +56,7 @@ export async function resourceServer(
     probeKeys: keyRing(settings, PROBE_PURPOSE),
     respondToError: respondToError(pages),
     assets: pages.middleware,
+    direct: { find: (req) => findCall(req, serveCall), headers: ANY_ORIGIN_HEADERS },
   });
   const authentication = {
     addresses: settings,
@@ -90,8 +93,8 @@ export async function resourceServer(
     if (!isVisit(ctx)) throw notFound();
     await pages.render(ctx, 'home', homeValues(settings));
   });
-  router.all('/connect/:connector/mcp', allowedOrigin, async (ctx) => {
-    const connector = await readConnector(String(ctx.params.connector));
+  const serveLink = async (ctx: Koa.Context, id: string) => {
+    const connector = await readConnector(id);
     if (isVisit(ctx)) {
       const refusal = tokenRequired(settings, connector);
       return showConnectLink(pages, ctx, { resourceUrl, connector, refusal });
@@ -105,8 +108,8 @@ export async function resourceServer(
     const revalidate = async () =>
       authenticate(authentication, ctx, await readConnector(connector.id));
     await mcp.handle(ctx, { caller, body, revalidate });
-  });
-  router.all('/mcp', allowedOrigin, async (ctx) => {
+  };
+  const serveMinted = async (ctx: Koa.Context) => {
     const revalidate = () => authenticateMintedToken(authentication, ctx);
     const caller = await revalidate();
     const mcp = handlers.serving(caller.record);
@@ -114,7 +117,12 @@ export async function resourceServer(
     countCalls(ctx, caller, body);
     await mcp.handle(ctx, { caller, body, revalidate });
     void recordUse(store, caller.record, now()).catch(() => undefined);
-  });
+  };
+  serveCall = (id) => (id === undefined ? serveMinted : (ctx) => serveLink(ctx, id));
+  router.all('/connect/:connector/mcp', allowedOrigin, (ctx) =>
+    serveLink(ctx, String(ctx.params.connector)),
+  );
+  router.all('/mcp', allowedOrigin, serveMinted);
   app.use(router.routes());
 
   return {
@@ -123,6 +131,18 @@ export async function resourceServer(
     end: handlers.end,
     close: handlers.close,
   };
+}
+
+/** `id` is the connector's; undefined for calls with minted tokens. */
+type ServeCall = (id: string | undefined) => ((ctx: Koa.Context) => Promise<void>) | undefined;
+
+const CALL_PATH = /^\/(?:connect\/([\w-]+)\/)?mcp$/;
+
+/** Requests with a token that no web page sent. */
+function findCall({ url = '', headers }: IncomingMessage, serve: ServeCall) {
+  if (headers.authorization === undefined || headers.origin !== undefined) return undefined;
+  const match = CALL_PATH.exec(url);
+  return match ? serve(match[1]) : undefined;
 }
 
 /** Throws 404 if the connector does not exist, and 410 if it ended. A connector without uses left still serves its connections. */

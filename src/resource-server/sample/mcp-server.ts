@@ -5,6 +5,7 @@ import { createMcpHandler, Server } from '@modelcontextprotocol/server';
 import type { AuthInfo, Tool as ListedTool } from '@modelcontextprotocol/server';
 import type { Logger } from 'pino';
 import { z } from 'zod';
+import { setDeferredHeaders } from '../../http/deferred-headers.ts';
 import type { Level, Levels } from '../../permission-levels.ts';
 import type { Caller } from '../authenticate.ts';
 import { authorize, highestRequired, type RequiredLevel } from '../authorize.ts';
@@ -36,6 +37,7 @@ export function openSample({ logger, ...options }: SampleOptions): McpHandler {
     async handle(ctx, { caller, body }) {
       // The SDK would respond with the id `null`.
       if (ctx.method === 'POST') requireMessages(body);
+      setDeferredHeaders(ctx);
       ctx.respond = false;
       await mcp.handle(ctx.req, ctx.res, caller, body);
     },

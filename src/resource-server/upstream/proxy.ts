@@ -243,7 +243,8 @@ function requireMethod(ctx: Koa.Context): (typeof METHODS)[number] {
 
 /** Requires the content type because browsers send forms of other origins without a preflight. */
 function requirePosted(ctx: Koa.Context, body: unknown): Message[] {
-  if (ctx.is('application/json')) return requireMessages(body);
+  if (ctx.req.headers['content-type'] === 'application/json' || ctx.is('application/json'))
+    return requireMessages(body);
   throw new HttpError(415, 'invalid_request', 'send JSON (application/json)');
 }
 

@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import { createParser, type EventSourceMessage, type ParseError } from 'eventsource-parser';
 import type Koa from 'koa';
+import { addHeader, sendText, setDeferredHeaders } from '../../http/deferred-headers.ts';
 import { HttpError } from '../../http/errors.ts';
 import { requestContext } from '../../http/request-context.ts';
 import type { Caller } from '../authenticate.ts';
@@ -55,7 +56,7 @@ export async function forwardResponse(
   const isEmpty = ctx.method === 'DELETE' || (ctx.method === 'POST' && !expectsResponse);
   if (isEmpty) sendEmpty(ctx, status);
   else if (kind === 'application/json' && ctx.method === 'POST')
-    sendText(ctx, status, await filterText(body.toString('utf8'), filter));
+    sendText(ctx, status, await filterText(body.toString('utf8'), filter), JSON_HEADERS);
   else throw badGateway(new Error(`the upstream answered ${status} with ${kind ?? 'nothing'}`));
 }
 
@@ -82,18 +83,16 @@ function forwardHeaders(
   if (session !== undefined) {
     if (typeof session !== 'string' || !SESSION_ID.test(session))
       throw badGateway(new Error('the upstream issued an invalid session id'));
-    ctx.set('Mcp-Session-Id', bindSession(session));
+    addHeader(ctx, 'Mcp-Session-Id', bindSession(session));
   }
   if (typeof revision === 'string' && REVISION.test(revision))
-    ctx.set('MCP-Protocol-Version', revision);
+    addHeader(ctx, 'MCP-Protocol-Version', revision);
 }
 
-function sendText(ctx: Koa.Context, status: number, text: string): void {
-  ctx.type = 'application/json';
-  ctx.status = status;
-  ctx.set('Cache-Control', 'no-store');
-  ctx.body = text;
-}
+const JSON_HEADERS = {
+  'Content-Type': 'application/json; charset=utf-8',
+  'Cache-Control': 'no-store',
+};
 
 function sendEmpty(ctx: Koa.Context, status: number): void {
   ctx.body = null;
@@ -346,6 +345,7 @@ export function openStream(
   options: EventStreamOptions,
 ): ChunkReader {
   forwardHeaders(ctx, headers, options.bindSession);
+  setDeferredHeaders(ctx);
   ctx.respond = false;
   ctx.status = 200;
   ctx.type = 'text/event-stream';
