@@ -1,0 +1,80 @@
+// What an authorization writes when it starts and when it resumes.
+import { expect } from 'chai';
+import { Redis } from 'ioredis';
+import { saveInteractionResult } from '../../src/authorization-server/engine/adapter.ts';
+import { openBrowser, requireExternalRedirect, requirePage } from '../support/browser.ts';
+import { registerClient } from '../support/connection.ts';
+import { useProxiedSystem } from '../support/faults/proxied-system.ts';
+import { createConnector } from '../support/management-api.ts';
+import { authorizeUrl, discover } from '../support/oauth.ts';
+import { openSystemStore } from '../support/system-store.ts';
+
+describe('The writes of an authorization', () => {
+  const proxied = useProxiedSystem();
+
+  async function startBrowsing() {
+    const { link } = await createConnector(proxied().system);
+    const { server } = await discover(link);
+    const browser = openBrowser(proxied().system.origins);
+    const openConsent = async () => {
+      const client = await registerClient(server);
+      return browser.openConsent(authorizeUrl(server, client, { resource: link }).url);
+    };
+    return { browser, openConsent };
+  }
+
+  it('an approval that cannot be recorded in the audit log gives the app no code', async () => {
+    const { proxy } = proxied();
+    const { browser, openConsent } = await startBrowsing();
+    const page = await openConsent();
+    proxy.setRule(({ kind }) => (kind === 'audit' ? 'cut' : 'pass'));
+    const answer = requirePage(await browser.submit(page, { decision: 'approve' }));
+    proxy.setRule();
+    expect(answer.status).to.equal(503);
+    expect(answer.headers.get('location')).to.equal(null);
+  });
+
+  it('an authorization of a signed-in person writes no session', async () => {
+    const { proxy } = proxied();
+    const { browser, openConsent } = await startBrowsing();
+    const page = await openConsent();
+    requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
+    const written: string[] = [];
+    proxy.setRule(({ name, kind }) => {
+      if (name === 'set') written.push(kind);
+      return 'pass';
+    });
+    await openConsent();
+    proxy.setRule();
+    expect(written).to.include('interaction').and.to.not.include('session');
+  });
+
+  it('connecting more apps does not enlarge the stored session', async () => {
+    const { redis } = proxied();
+    const { browser, openConsent } = await startBrowsing();
+    const connectApp = async () => {
+      const page = await openConsent();
+      requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
+      return sessionBytes(redis.url);
+    };
+    const before = await connectApp();
+    expect(before).to.be.above(100);
+    expect(await connectApp()).to.be.within(before - 10, before + 10);
+  });
+
+  it('a result is not stored for an interaction that has ended', async () => {
+    const { store } = await openSystemStore(proxied().system);
+    const isSaved = await saveInteractionResult(store, 'ended', { consent: {} });
+    expect([isSaved, await store.get('interaction:ended')]).to.deep.equal([false, undefined]);
+    await store.close();
+  });
+});
+
+/** Bytes of all stored sessions. */
+async function sessionBytes(url: string): Promise<number> {
+  const redis = new Redis(url);
+  const names = await redis.keys('session:*');
+  const lengths = await Promise.all(names.map((name) => redis.strlen(name)));
+  redis.disconnect();
+  return lengths.reduce((sum, length) => sum + length, 0);
+}
