@@ -7,7 +7,7 @@ import { HttpError } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
 import { prefersPage } from '../http/prefers-page.ts';
 import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
-import { limitRate } from '../http/rate-limits.ts';
+import { withinLimit } from '../http/rate-limits.ts';
 import { requireNavigation } from '../http/fetch-metadata.ts';
 import { cookieSignatures } from '../keys/cookie-signatures.ts';
 import { keyRing } from '../keys/key-ring.ts';
@@ -26,6 +26,7 @@ import { hasEmptyPort, isOwnOrigin } from './engine/redirect-uris.ts';
 import { respondToError } from './error-page.ts';
 import { recordFlowMetrics } from './flow-metrics.ts';
 import { openIdentityProviders } from '../identity-providers/provider.ts';
+import { grantIdOf } from './interactions/consent.ts';
 import { recordConsentResult } from './interactions/resubmission.ts';
 import { CALLBACK_PATH } from './interactions/callback-path.ts';
 import { type InteractionContext, requireResumeCookie } from './interactions/interaction.ts';
@@ -171,21 +172,34 @@ function authorization(router: Router, context: InteractionContext): void {
     stayConnected: settings.consent.stayConnected,
     ...settings.authorization,
   });
+  /** Reads the connector, the client and the session while the request is counted. */
+  const limitedWhilePreparing: Koa.Middleware = async (ctx, next) => {
+    await withinLimit(rateLimits.authorizations, ctx, async () => {
+      await refuseOwnRedirectUri(ctx, async () => {});
+      engine.readAhead(ctx, { client: ctx.query.client_id });
+      await canonicalRequest(ctx, async () => {});
+    });
+    return next();
+  };
   const errorsAsPages = pageInsteadOfRedirect(pages, preRegistered);
   router.get(
     ENDPOINTS.authorization,
     refuseUnseen,
     limitAuthorizationRequest,
-    limitRate(rateLimits.authorizations),
-    refuseOwnRedirectUri,
-    canonicalRequest,
+    limitedWhilePreparing,
     errorsAsPages,
     engine.middleware,
   );
+  const readResumedAhead: Koa.Middleware = (ctx, next) => {
+    const uid = String(ctx.params.uid);
+    engine.readAhead(ctx, { interaction: uid, grant: grantIdOf(services.keys.forms, uid) });
+    return next();
+  };
   router.get(
     `${ENDPOINTS.authorization}/:uid`,
     refuseUnseen,
     requireResumeCookie(engine.provider),
+    readResumedAhead,
     recordConsentResult(context),
     pageInsteadOfScript(pages),
     engine.middleware,

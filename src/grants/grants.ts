@@ -17,7 +17,7 @@ import type { Reason } from './reasons.ts';
 
 /** Carries the id of a grant that ended or whose scope changed. */
 export const GRANTS_CHANNEL = 'grants';
-const grantKey = (id: string) => `grant:${id}`;
+export const grantKey = (id: string) => `grant:${id}`;
 
 export type FoundGrant = Found<GrantRecord>;
 

@@ -176,8 +176,21 @@ function countBlocked(limit: RateLimit, name: string, metrics: Metrics): RateLim
 /** Rejects requests above the limit with 429. */
 export function limitRate(limit: RateLimit): Koa.Middleware {
   return async function rateLimited(ctx, next) {
-    const retryAfter = await limit.consume(requestContext(ctx).address);
-    if (retryAfter !== undefined) throw tooManyRequests(retryAfter);
+    await withinLimit(limit, ctx);
     return next();
   };
+}
+
+/** Counts the request while `read` runs, which must not write. Rejects with 429 above the limit, whatever `read` results in. */
+export async function withinLimit<T>(
+  limit: RateLimit,
+  ctx: Koa.Context,
+  read?: () => Promise<T>,
+): Promise<T | undefined> {
+  const { address } = requestContext(ctx);
+  const reading = limit.blockedFor(address) === undefined ? read?.() : undefined;
+  reading?.catch(() => undefined);
+  const retryAfter = await limit.consume(address);
+  if (retryAfter !== undefined) throw tooManyRequests(retryAfter);
+  return reading;
 }

@@ -1,9 +1,11 @@
 // The engine's storage adapter: grants and their tokens in one record, clients with their own lifetime, other models as plain keys.
 import { type Adapter, type AdapterPayload, Provider } from 'oidc-provider';
-import { KEEP, type Store } from '../../store/store.ts';
+import { lruCache } from '../../lru-cache.ts';
+import { type Found, KEEP, type Next, type Store } from '../../store/store.ts';
 import type { Clients } from './clients.ts';
 import { mapStoreErrors } from './errors.ts';
 import { finishBeforeResponse } from './pending-writes.ts';
+import { readAhead, startReading } from './read-ahead.ts';
 
 const nothing = async () => undefined;
 
@@ -17,7 +19,7 @@ export function createAdapter(
     ...grantModels,
     Client: clients.model,
     Session: joined(sessionModel(store)),
-    Interaction: joined(plainModel(store, 'Interaction')),
+    Interaction: joined(interactionModel(store)),
   };
   return (model) => {
     const own = models[model] ?? plainModel(store, model);
@@ -37,13 +39,32 @@ export function createAdapter(
   };
 }
 
+const interactionKey = (uid: string) => `interaction:${uid}`;
+const sessionKey = (id: string) => `session:${id}`;
+
+/** Starts to read what the engine reads first in an authorization: the session, and the interaction that it resumes. */
+export function readBrowserAhead(
+  store: Store,
+  ctx: object,
+  { session, interaction }: { session?: string | undefined; interaction?: string },
+): void {
+  const keys = [
+    ...(session === undefined ? [] : [sessionKey(session)]),
+    ...(interaction === undefined ? [] : [interactionKey(interaction)]),
+  ];
+  for (const key of keys) startReading(ctx, key, () => store.get<AdapterPayload>(key));
+}
+
 /** For models such as Interaction: one key each, with the engine's TTL in seconds. */
 export function plainModel(store: Store, kind: string): Partial<Adapter> {
   const key = (id: string) => `${kind.toLowerCase()}:${id}`;
   return {
     upsert: (id, payload, expiresIn = Infinity) =>
       store.set<AdapterPayload>(key(id), payload, expiresIn),
-    find: async (id) => (await store.get<AdapterPayload>(key(id)))?.value,
+    find: async (id) => {
+      const read = () => store.get<AdapterPayload>(key(id));
+      return (await readAhead(Provider.ctx, key(id), read))?.value;
+    },
     destroy: (id) => store.delete(key(id)),
   };
 }
@@ -57,15 +78,30 @@ export async function saveInteractionResult(
   uid: string,
   result: object,
 ): Promise<boolean> {
-  const saved = await store.update<AdapterPayload>(`interaction:${uid}`, (current) => {
+  const withResult = (current: AdapterPayload | undefined): Next<AdapterPayload> => {
     if (!current) return KEEP;
     const merged = 'error' in result ? result : { ...current.lastSubmission, ...result };
-    return {
-      value: { ...current, result: merged },
-      ttl: Number(current.exp) - Date.now() / 1000,
-    };
-  });
-  return saved !== undefined;
+    return { value: { ...current, result: merged }, ttl: Number(current.exp) - Date.now() / 1000 };
+  };
+  const seen = lastRead.get(uid);
+  lastRead.delete(uid);
+  return (await store.update(interactionKey(uid), withResult, seen)) !== undefined;
+}
+
+const MAX_LAST_READ = 500;
+/** Interactions as pages have read them. Their stored bytes save the next step a read, and show it whether another one was faster. */
+const lastRead = lruCache<Found<AdapterPayload>>(MAX_LAST_READ);
+
+function interactionModel(store: Store): Partial<Adapter> {
+  return {
+    ...plainModel(store, 'Interaction'),
+    async find(uid) {
+      const key = interactionKey(uid);
+      const found = await readAhead(Provider.ctx, key, () => store.get<AdapterPayload>(key));
+      if (found && !Provider.ctx) lastRead.set(uid, found);
+      return found?.value;
+    },
+  };
 }
 
 /** The engine awaits each write of sessions and interactions, and reads none of them again. */
@@ -77,6 +113,8 @@ function joined({ upsert, destroy, ...reads }: Partial<Adapter>): Partial<Adapte
   };
 }
 
+const MAX_LAST_IDS = 1000;
+
 /** The session that a request of the engine has read. */
 const foundSessions = new WeakMap<object, { id: string; payload: AdapterPayload }>();
 
@@ -87,6 +125,8 @@ const foundSessions = new WeakMap<object, { id: string; payload: AdapterPayload 
 function sessionModel(store: Store): Partial<Adapter> {
   const sessions = plainModel(store, 'session');
   const uidKey = (uid: string) => `session-uid:${uid}`;
+  /** The ids that this process has seen last. Another process may have changed them. */
+  const lastIds = lruCache<string>(MAX_LAST_IDS);
   return {
     ...sessions,
     async find(id) {
@@ -96,14 +136,22 @@ function sessionModel(store: Store): Partial<Adapter> {
     },
     async upsert(id, { authorizations: _clients, ...payload }, expiresIn = Infinity) {
       if (isUnchanged(id, payload)) return;
+      if (payload.uid) lastIds.set(payload.uid, id);
       await Promise.all([
         sessions.upsert?.(id, payload, expiresIn),
         payload.uid && store.set(uidKey(payload.uid), id, expiresIn),
       ]);
     },
     async findByUid(uid) {
-      const id = (await store.get<string>(uidKey(uid)))?.value;
-      return id === undefined ? undefined : sessions.find?.(id);
+      const lastId = lastIds.get(uid);
+      const [found, session] = await Promise.all([
+        store.get<string>(uidKey(uid)),
+        lastId === undefined ? undefined : sessions.find?.(lastId),
+      ]);
+      const id = found?.value;
+      if (id === undefined || id === lastId) return id && session ? session : undefined;
+      lastIds.set(uid, id);
+      return sessions.find?.(id);
     },
   };
 }

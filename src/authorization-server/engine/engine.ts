@@ -9,6 +9,7 @@ import { CONNECTORS_CHANNEL, findConnector } from '../../connectors/connectors.t
 import { openUseRecorder } from '../../connectors/use-recorder.ts';
 import type { IdentityProviders } from '../../identity-providers/provider.ts';
 import { grantLifetimes, type Lifetimes } from '../../grants/grant-lifetime.ts';
+import { findGrant, grantKey } from '../../grants/grants.ts';
 import { limitFailedAttempts } from '../../http/failed-attempts.ts';
 import type { CookieSignatures } from '../../keys/cookie-signatures.ts';
 import { keyRing } from '../../keys/key-ring.ts';
@@ -20,7 +21,7 @@ import { isRedirectPattern } from '../../settings/redirect-uri.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { cachedReader } from '../../store/cached-reader.ts';
 import { defaultResource } from './authorization-request.ts';
-import { createAdapter } from './adapter.ts';
+import { createAdapter, readBrowserAhead } from './adapter.ts';
 import {
   clientMetadataDocuments,
   documentCopies,
@@ -39,6 +40,7 @@ import { type AccessTokenClaims, type GrantModelOptions, grantModels } from './g
 import { idJagGrantType } from './id-jag.ts';
 import { introspection } from './introspection.ts';
 import { finishWrites } from './pending-writes.ts';
+import { startReading } from './read-ahead.ts';
 import { rechecks } from './recheck.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
 import {
@@ -58,12 +60,17 @@ export type Engine = {
   /** The current provider. Do not keep it: it is replaced when the signing keys change. */
   provider: () => Provider;
   middleware: Koa.Middleware;
+  /** Starts the reads of a request whose browser, client or grant is known, before `middleware` needs them one after the other. */
+  readAhead: (ctx: Koa.Context, known: KnownAhead) => void;
   redirectPolicy: RedirectPolicy;
   grantLifetimes: Lifetimes;
   prolongClient: Clients['touch'];
   /** Resolves when all pending writes are done. */
   close: () => Promise<void>;
 };
+
+/** Ids that the request has named so far. */
+export type KnownAhead = { client?: unknown; interaction?: string; grant?: string };
 
 const CACHE_SECONDS = 10;
 
@@ -154,6 +161,14 @@ export async function openEngine(
   return {
     provider: () => current.provider,
     middleware: finishWrites((ctx, next) => current.middleware(ctx, next)),
+    readAhead(ctx, { client, grant, ...known }) {
+      const session = ctx.cookies.get(current.provider.cookieName('session'), { signed: true });
+      readBrowserAhead(store, ctx, { session, ...known });
+      if (grant !== undefined) startReading(ctx, grantKey(grant), () => findGrant(store, grant));
+      // Its cache keeps it for the engine.
+      if (typeof client === 'string' && !preRegistered.has(client))
+        void clients.model.find?.(client).catch(() => undefined);
+    },
     redirectPolicy,
     grantLifetimes: lifetimes,
     prolongClient: clients.touch,

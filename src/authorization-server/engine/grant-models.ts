@@ -29,6 +29,7 @@ import {
   endGrant,
   findGrant,
   findStoredGrant,
+  grantKey,
   type FoundGrant,
   updateGrant,
 } from '../../grants/grants.ts';
@@ -58,6 +59,7 @@ import { levelOfProof, presentedProof, proofReused, requireBoundKey } from './dp
 import { invalidGrant, reasonIn, temporarilyUnavailable } from './errors.ts';
 import { comparedRedirectUri, presentedJwt } from './extensions.ts';
 import { finishBeforeResponse } from './pending-writes.ts';
+import { readAhead } from './read-ahead.ts';
 
 export type GrantModelOptions = {
   store: Store;
@@ -543,7 +545,8 @@ function requestGrants({ store, tokenKeys, lifetimes, now, onEnded }: GrantModel
     return last?.id === id ? last : undefined;
   };
   const seen = (id: string) => remembered(id)?.found;
-  const load = async (id: string) => seen(id) ?? remember(id, await findGrant(store, id));
+  const load = async (id: string) =>
+    seen(id) ?? remember(id, await readAhead(request(), grantKey(id), () => findGrant(store, id)));
 
   return {
     seen,

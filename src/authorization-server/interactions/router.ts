@@ -4,7 +4,7 @@ import type Koa from 'koa';
 import type { Account } from '../../accounts/account.ts';
 import { readForm } from '../../http/body.ts';
 import { HttpError, notFound } from '../../http/errors.ts';
-import { limitRate } from '../../http/rate-limits.ts';
+import { limitRate, withinLimit } from '../../http/rate-limits.ts';
 import { requireNavigation } from '../../http/fetch-metadata.ts';
 import {
   type CompletedSignIn,
@@ -37,8 +37,8 @@ import { findConsentResult, handleResubmission, showOutcome } from './resubmissi
 export function interactions(context: InteractionContext): Koa.Middleware {
   const router = new Router({ sensitive: true, strict: true });
   router.use(requireNavigation('GET, POST'));
-  router.use(limitRate(context.services.rateLimits.signIns));
-  router.get([CALLBACK_PATH, `${CALLBACK_PATH}/:provider`], (ctx) =>
+  const limitCallbacks = limitRate(context.services.rateLimits.signIns);
+  router.get([CALLBACK_PATH, `${CALLBACK_PATH}/:provider`], limitCallbacks, (ctx) =>
     forwardCallback(context.site, ctx, (uid) =>
       isAccountLogin(uid) ? ACCOUNT_PATH : `/interaction/${uid}`,
     ),
@@ -73,8 +73,15 @@ export function interactions(context: InteractionContext): Koa.Middleware {
   return (ctx, next) => (ctx.path.startsWith('/interaction/') ? routes(ctx, next) : next());
 }
 
-function interactionOf({ engine }: InteractionContext, ctx: Koa.Context): Promise<Interaction> {
-  return requireInteraction(engine.provider(), ctx, String(ctx.params.uid));
+/** Counts the request. Every route of an interaction calls it before anything else that costs something. */
+async function interactionOf(
+  { engine, services: { rateLimits } }: InteractionContext,
+  ctx: Koa.Context,
+): Promise<Interaction> {
+  const read = () => requireInteraction(engine.provider(), ctx, String(ctx.params.uid));
+  const interaction = await withinLimit(rateLimits.signIns, ctx, read);
+  if (!interaction) throw new Error('an interaction is found or rejected');
+  return interaction;
 }
 
 function providerChoiceRoutes(router: Router, context: InteractionContext): void {
