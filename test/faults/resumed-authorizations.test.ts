@@ -9,6 +9,9 @@ import { createConnector } from '../support/management-api.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { openSystemStore } from '../support/system-store.ts';
 
+/** From the registration of an app to its code; the seven commands of the registration included. */
+const MAX_COMMANDS = 55;
+
 describe('The writes of an authorization', () => {
   const proxied = useProxiedSystem();
 
@@ -60,6 +63,25 @@ describe('The writes of an authorization', () => {
     const before = await connectApp();
     expect(before).to.be.above(100);
     expect(await connectApp()).to.be.within(before - 10, before + 10);
+  });
+
+  it(`an authorization of a signed-in person sends at most ${MAX_COMMANDS} commands to Redis`, async () => {
+    const { proxy } = proxied();
+    const { browser, openConsent } = await startBrowsing();
+    const connectApp = async () => {
+      const page = await openConsent();
+      requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
+    };
+    await connectApp();
+    const sent: string[] = [];
+    proxy.setRule(({ name, kind }) => {
+      // The counts of the overview are written now and then.
+      if (kind !== '' && kind !== 'activity') sent.push(`${name} ${kind}`);
+      return 'pass';
+    });
+    await connectApp();
+    proxy.setRule();
+    expect(sent.length, sent.join(', ')).to.be.within(20, MAX_COMMANDS);
   });
 
   it('a result is not stored for an interaction that has ended', async () => {
