@@ -306,7 +306,12 @@ export const SAMPLES: Record<string, Sample> = {
   'connected-apps': { view: 'connected-apps', values: CONNECTED_APPS },
   'connected-apps-after-lowering': {
     view: 'connected-apps',
-    values: { ...CONNECTED_APPS, account: COMPANY_ACCOUNT, done: 'lowered' },
+    values: {
+      ...CONNECTED_APPS,
+      account: COMPANY_ACCOUNT,
+      done: 'lowered',
+      doneApp: { client: 'Claude', connector: 'Club numbers' },
+    },
   },
   'connected-apps-hostile': {
     view: 'connected-apps',

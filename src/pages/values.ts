@@ -166,6 +166,8 @@ export type ViewValues = ConsoleValues & {
     }[];
     /** The action that just succeeded. */
     done?: 'disconnected' | 'disconnected-all' | 'lowered';
+    /** What `done` is about, if it is one app. */
+    doneApp?: { client: string; connector: string };
   };
   /** `signIn` is a path on the same host. */
   'signed-out': { signIn: string };

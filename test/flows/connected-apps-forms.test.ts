@@ -125,7 +125,7 @@ describe('The forms of the connected apps page', () => {
       'accept-language': 'de-AT, en;q=0.5',
     };
     const html = await (await fetch(at(), { headers })).text();
-    expect(html).to.include('<html lang="de"').and.include('Abmelden');
+    expect(html).to.include('<html lang="de"').and.include('Von dieser Seite abmelden');
   });
 
   it('HEAD and prefetch start no sign-in, and other paths like /account are 404', async () => {

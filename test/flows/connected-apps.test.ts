@@ -55,7 +55,9 @@ describe('The connected apps page', () => {
     const choice = { decision: 'disconnect', grant: grantIdOf(family) };
     const page = await open(browser);
     const answer = await submitAccountForm(browser, page, choice);
-    expect(textOf(answer)).to.include('App disconnected.').and.include('You disconnected');
+    expect(textOf(answer))
+      .to.match(/was disconnected from/)
+      .and.include('You disconnected');
     expect(answer.html).to.not.include(grantIdOf(family));
     await until(
       'the token to be refused',
@@ -79,7 +81,7 @@ describe('The connected apps page', () => {
     const lower = { decision: 'lower', grant: grantIdOf(family), level: 'analytics' };
     const page = await open(browser);
     const answer = await submitAccountForm(browser, page, lower);
-    expect(textOf(answer)).to.include('Access reduced');
+    expect(textOf(answer)).to.include('now has less access to');
     await until(
       'the token to be refused',
       async () => !(await isAccepted(family.link, family.accessToken)),
@@ -114,7 +116,7 @@ describe('The connected apps page', () => {
     advanceClock(120);
     await present(family, family.refreshToken);
     const page = await open(openBrowser(system().origins));
-    expect(textOf(page)).to.include('refresh token was used twice');
+    expect(textOf(page)).to.include('access was used twice');
   });
 
   it('the account page and consent share a session, whose id is rotated at each sign-in', async () => {

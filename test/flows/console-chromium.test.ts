@@ -53,8 +53,9 @@ describe('The console in Chromium', function () {
     await addCookies(page, browser.jar);
     await page.goto(account);
     await page.getByText('Front desk').waitFor();
+    await page.getByText('Disconnect…', { exact: true }).click();
     await press(page, 'Disconnect');
-    await page.getByText('App disconnected.').waitFor();
+    await page.getByText('was disconnected from').waitFor();
     const refused = await client.callTool('club_overview').then(
       () => 'answered',
       () => 'refused',

@@ -126,7 +126,7 @@ describe('the console', function () {
       expect((await showConnector(system(), id)).state).to.equal('revoked');
       const gone = await send(browser, revoked, `/connectors/${id}/delete`, { token });
       expect(gone.url.pathname).to.equal('/console/connectors');
-      expect(gone.html).to.include('Deleted.').and.not.include('To be ended');
+      expect(gone.html).to.include('Connector deleted.').and.not.include('To be ended');
       for (const event of ['connector_revoked', 'connector_deleted']) {
         const [item] = (await audited(event)).slice(-1);
         expect(item).to.include({ connector: id });

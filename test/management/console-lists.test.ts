@@ -75,7 +75,7 @@ describe('the lists of the console', function () {
     };
     expect(items).to.have.length(1);
     const revoked = await press(list, '/tokens/revoke', String(items[0]?.id));
-    expect(revoked.html).to.include('Access ended.').and.not.include('Nightly');
+    expect(revoked.html).to.include('Token revoked.').and.not.include('Nightly');
     expect(await isAccepted(`${system().resource}/mcp`, token)).to.equal(false);
     for (const event of ['token_minted', 'token_revoked'])
       expect((await lastAudited(event))?.['by']).to.match(/^account:[\w-]{27}$/);

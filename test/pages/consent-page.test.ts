@@ -245,7 +245,7 @@ describe('the consent page in a browser', () => {
       await press('Deny');
       await press('Use another account');
       await open('no-access');
-      await press('Cancel and go back to the app');
+      await press('Go back to the app');
       await press('Use another account');
       const decisions = posted().map((post) => post.decision);
       expect(decisions).to.deep.equal(['deny', 'switch', 'deny', 'switch']);

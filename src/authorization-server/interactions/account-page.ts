@@ -70,6 +70,7 @@ async function showAccountPage(
     action: ACCOUNT_PATH,
     token: createFormToken(context.services.keys.forms, accountFormContext(session)),
     done: ctx.query.done,
+    changed: ctx.query.grant,
   });
   await context.services.pages.render(ctx, 'connected-apps', values);
 }
@@ -85,7 +86,9 @@ async function handleForm(context: InteractionContext, ctx: Koa.Context): Promis
   requireFormToken(context.services.keys.forms, accountFormContext(session), form.token);
   const outcome = await decide(context, ctx, session, form);
   if (outcome === 'signed-out') return seeOther(ctx, SIGNED_OUT_PATH);
-  seeOther(ctx, `${ACCOUNT_PATH}?done=${outcome}`);
+  const query = new URLSearchParams({ done: outcome });
+  if (outcome !== 'disconnected-all') query.set('grant', form.grant ?? '');
+  seeOther(ctx, `${ACCOUNT_PATH}?${query}`);
 }
 
 async function decide(
@@ -151,11 +154,17 @@ const MAX_ACTIVITY = 50;
 async function accountPageValues(
   { settings, services, site }: InteractionContext,
   account: Account,
-  { action, token, done }: { action: string; token: string; done: unknown },
+  {
+    action,
+    token,
+    done,
+    changed,
+  }: { action: string; token: string; done: unknown; changed: unknown },
 ): Promise<Values> {
   const found = await Array.fromAsync(listConnections(settings, services, { account: account.id }));
   const newestFirst = found.map(({ connection }) => connection).toReversed();
   const outcome = DONE.find((known) => known === done);
+  const about = newestFirst.find(({ id }) => id === changed);
   return {
     action,
     token,
@@ -169,6 +178,7 @@ async function accountPageValues(
       .slice(0, MAX_ACTIVITY)
       .map(activityValues),
     ...(outcome ? { done: outcome } : {}),
+    ...(outcome && outcome !== 'disconnected-all' && about ? { doneApp: namesOf(about) } : {}),
   };
 }
 
@@ -190,6 +200,10 @@ function appValues(levels: Levels, connection: Connection): Values['apps'][numbe
     until: expiresAt ?? createdAt,
     ...(reason ? { reason } : {}),
   };
+}
+
+function namesOf({ client, connector }: Connection): NonNullable<Values['doneApp']> {
+  return { client: client.name, connector: connector.name ?? connector.id };
 }
 
 function activityValues(connection: Connection): Values['activity'][number] {

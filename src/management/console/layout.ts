@@ -34,6 +34,10 @@ const DONE = [
   'disabled',
   'enabled',
   'forgotten',
+  'app-revoked',
+  'token-revoked',
+  'rule-created',
+  'rule-removed',
 ] as const;
 
 export function layout(

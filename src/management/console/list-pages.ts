@@ -84,7 +84,7 @@ export function listPages(routes: ConsoleRoutes): void {
     const subject = { host: optionalValue(form, 'host'), name: optionalValue(form, 'name') };
     await blockClients(management, parseInput(blockBody, subject));
     const from = returnPath(form);
-    seeOther(ctx, from ? `${from}?done=blocked` : `${CONSOLE_PATH}/rules?done=created`);
+    seeOther(ctx, from ? `${from}?done=blocked` : `${CONSOLE_PATH}/rules?done=rule-created`);
   });
   addList(routes, grants);
   addList(routes, accounts);
@@ -188,7 +188,7 @@ const clients: List<ClientResource> = {
     })),
   }),
   actions: {
-    revoke: { role: ROUTES.revokeClient.role, done: 'ended', act: revokeClient },
+    revoke: { role: ROUTES.revokeClient.role, done: 'app-revoked', act: revokeClient },
     allow: {
       role: ROUTES.allowClient.role,
       done: 'allowed',
@@ -236,7 +236,7 @@ const rules: List<ClientRuleResource> = {
     actions: [{ name: 'removeRule', action: `${CONSOLE_PATH}/rules/remove`, id }],
   }),
   actions: {
-    remove: { role: ROUTES.removeClientRule.role, done: 'deleted', act: removeClientRule },
+    remove: { role: ROUTES.removeClientRule.role, done: 'rule-removed', act: removeClientRule },
   },
 };
 

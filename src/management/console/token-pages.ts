@@ -37,7 +37,7 @@ export function tokenPages({ page, form }: ConsoleRoutes): void {
   form('/tokens', ROUTES.mintToken.role, mint);
   form('/tokens/revoke', ROUTES.revokeToken.role, async ({ management, ctx }, { id = '' }) => {
     await revokeToken(management, id);
-    seeOther(ctx, `${PATH}?done=ended`);
+    seeOther(ctx, `${PATH}?done=token-revoked`);
   });
 }
 
