@@ -160,9 +160,10 @@ const LIST_SAMPLES: Record<string, ListSample> = {
   ),
   'console-accounts': list('accounts', [
     {
-      title: 'Ada Lovelace',
+      title: 'Grace Hopper',
       state: 'disabled',
       isOk: false,
+      facts: [{ label: 'email', text: 'grace@example.com' }],
       fields: [{ label: 'emailUnverified', text: `${LONG}@example.com` }, ...ITEM.fields],
       actions: [
         { name: 'enable', action: '/console/accounts/enable', id: 'abc' },
@@ -283,6 +284,9 @@ const ENDED_CONNECTION: ConsoleConnection = {
   actions: [],
 };
 
+const { person: _somebody, ...ENDED_OF_PERSON } = ENDED_CONNECTION;
+const { app: _app, ...ENDED_OF_APP } = ENDED_CONNECTION;
+
 const NAMES_IN_EVENTS: ConsoleEvent['values'] = {
   person: { tag: 'name', text: 'Grace Hopper', href: PERSON_PATH },
   app: { tag: 'claim', text: 'Claude Code', href: '/console/clients/abc' },
@@ -320,14 +324,19 @@ const HISTORY: ConsoleEvent[] = [
     values: { reason: 'revoked_by_administrator' },
     causeKey: 'console.causes.revoked_by_administrator',
   }),
+  sampleEvent('consent_approved', { level: 'operations' }),
   sampleEvent('grant_ended', { values: { reason: 'idle' }, causeKey: 'console.causes.idle' }),
-  sampleEvent('consent_approved', {
-    level: 'operations',
-    values: { app: { tag: 'claim', text: LONG }, person: 'deleted', connector: 'deleted' },
-  }),
   sampleEvent('call', {
     outcome: { label: 'outcome', code: 'refused', textKey: 'console.outcomes.refused' },
     fields: [{ label: 'arguments', code: JSON.stringify({ bytes: 12, sha256: LONG }) }],
+  }),
+];
+const EVENTS: ConsoleEvent[] = [
+  sampleEvent('client_blocked'),
+  ...HISTORY,
+  sampleEvent('consent_approved', {
+    level: 'operations',
+    values: { app: { tag: 'claim', text: LONG }, person: 'deleted', connector: 'deleted' },
   }),
   sampleEvent('connector_created', { by: { kind: 'unnamed' } }),
   // Of another version.
@@ -440,7 +449,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   'console-connector': {
     view: 'console/connector',
     values: {
-      console: layout('connectors', { done: 'created' }),
+      console: layout('connectors'),
       connector: ACTIVE,
       instructions: INSTRUCTIONS,
       account: 'https://auth.example.com/account',
@@ -468,7 +477,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     view: 'console/audit',
     values: {
       console: layout('audit'),
-      events: [sampleEvent('client_blocked'), ...HISTORY],
+      events: EVENTS,
       action: '/console/audit',
       filters: [
         {
@@ -479,12 +488,12 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         },
         {
           name: 'event',
-          value: 'unheard_of',
+          value: '',
           choiceTexts: 'console.events',
           choices: ['connector_created', 'grant_vouched', 'unheard_of'],
         },
       ],
-      found: { count: 7, isAll: true },
+      found: { count: EVENTS.length, isAll: true },
     },
   },
   'console-person': {
@@ -517,7 +526,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           },
         },
       ],
-      ended: [ENDED_CONNECTION],
+      ended: [ENDED_OF_PERSON],
       allConnections: `/console/grants?account=${PERSON}`,
       actions: [personAction('disable', PERSON_PATH), personAction('forget')],
       history: HISTORY,
@@ -548,7 +557,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     view: 'console/record',
     values: {
       console: layout('clients'),
-      title: LONG,
+      title: 'Claude Code',
       back: '/console/clients',
       state: 'allowed',
       isOk: true,
@@ -559,19 +568,19 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           code: 'self-registered',
           textKey: 'console.appKinds.self-registered',
         },
-        { label: 'redirect', code: `https://${LONG}.example.com/callback` },
+        { label: 'redirect', code: 'http://localhost/callback' },
         { label: 'redirect', code: 'http://127.0.0.1/callback' },
         { label: 'lastUsed', time: NOON },
         { label: 'id', code: 'Wm1xQ0p7Zr8kT2mQp1VxWm1xQ0p7Zr8k' },
       ],
-      connections: [CONNECTION, { ...CONNECTION, person: {} }],
-      ended: [],
+      connections: [CONNECTION],
+      ended: [ENDED_OF_APP],
       actions: [
         {
           name: 'blockApp',
           action: '/console/rules/block',
           field: 'name',
-          id: LONG,
+          id: 'Claude Code',
           returnTo: '/console/clients/abc',
         },
       ],
@@ -651,7 +660,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         secret: 'Ue7R0m4Yc1pQ9x2Zt6Vb3Ns8Lw5Kd0HjUe7R0m4Yc1p',
       },
       example:
-        'npx -y -p mcp-remote mcp-remote-client https://mcp.example.com/connect/x/mcp --client-credentials',
+        "export MCP_CLIENT_SECRET=<the secret>\nnpx -y -p mcp-remote mcp-remote-client https://mcp.example.com/connect/x/mcp --client-credentials --static-oauth-client-info '{…}'",
       list: '/console/clients',
     },
   },
