@@ -109,6 +109,8 @@ export const storeVerbs = [
   'addMember',
   'removeMember',
   'members',
+  'includes',
+  'page',
   'append',
   'range',
   'ping',

@@ -18,13 +18,22 @@ export interface ByteStore {
   getAndDelete(name: string): Promise<Buffer | undefined>;
   delete(name: string): Promise<void>;
 
-  addMember(name: string, field: string, bytes: Buffer, ttl: number): Promise<void>;
-  removeMember(name: string, field: string): Promise<void>;
+  addMember(name: string, member: PlacedMember, ttl: number): Promise<void>;
+  removeMember(name: string, member: Omit<PlacedMember, 'bytes'>): Promise<void>;
   /**
    * Returns one page of a set. `cursor` is empty, or `next` of the previous page. A member may be returned twice. A member added and removed
    * between two pages may be missed.
    */
   members(name: string, cursor: string): Promise<MemberPage>;
+  /** Returns those of `fields` that are in the set. */
+  includes(name: string, fields: readonly string[]): Promise<Set<string>>;
+  /**
+   * Returns members by place, at most `limit` after the place `after`. Undefined if members have no place, because a process of an earlier
+   * version wrote them, unless `incomplete`: then these are left out.
+   */
+  page(name: string, range: PlaceRange): Promise<PlacedMember[] | undefined>;
+  /** Gives places to members that are in the set. */
+  setPlaces(name: string, members: readonly Omit<PlacedMember, 'bytes'>[]): Promise<void>;
 
   append(name: string, bytes: Buffer, ttl: number): Promise<void>;
   /** Ids have 32 digits, so that they sort by age as text. */
@@ -57,6 +66,17 @@ export type MemberPage = {
   next?: string;
   total?: number;
 };
+
+/** `place` sorts as text and ends in `field`, which has FIELD_LENGTH characters. */
+export type PlacedMember = { field: string; place: string; bytes: Buffer };
+export type PlaceRange = {
+  after?: string | undefined;
+  limit: number;
+  newestFirst?: boolean | undefined;
+  incomplete?: boolean;
+};
+/** Of an HMAC with SHA-256 in Base64url. */
+export const FIELD_LENGTH = 43;
 
 /** Bounded, because reading a page blocks the database. */
 export const MEMBERS_PER_PAGE = 1000;

@@ -1,4 +1,4 @@
-import type { ByteStore, MemberPage } from './byte-store.ts';
+import type { ByteStore, MemberPage, PlacedMember } from './byte-store.ts';
 import { createTimeout, STORE_TIMEOUTS, type WithTimeout } from './timeout.ts';
 import type { Encryption } from './encryption.ts';
 import {
@@ -127,19 +127,19 @@ export function memberPlace(name: string, field: string): string {
   return `${name} ${field}`;
 }
 
-type Sets = Pick<Store, 'addMember' | 'removeMember' | 'members'>;
+type Sets = Pick<Store, 'addMember' | 'removeMember' | 'members' | 'includes' | 'page'>;
 
 function sets(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout): Sets {
   return {
     async addMember(key, member, ttl) {
       const name = encryption.name(key);
-      const field = encryption.field(name, member);
-      const encrypted = encryption.encrypt(memberPlace(name, field), member);
-      await withTimeout(bytes.addMember(name, field, encrypted, validTtl(ttl)));
+      const placed = placedIn(encryption, name, member);
+      const encrypted = encryption.encrypt(memberPlace(name, placed.field), member);
+      await withTimeout(bytes.addMember(name, { ...placed, bytes: encrypted }, validTtl(ttl)));
     },
     async removeMember(key, member) {
       const name = encryption.name(key);
-      await withTimeout(bytes.removeMember(name, encryption.field(name, member)));
+      await withTimeout(bytes.removeMember(name, placedIn(encryption, name, member)));
     },
     async members(key) {
       const name = encryption.name(key);
@@ -154,7 +154,77 @@ function sets(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout
       if (found.size < total) await readMembers(bytes, withTimeout, name, add);
       return [...found.values()].filter((member) => member !== undefined);
     },
+    async includes(key, members) {
+      const name = encryption.name(key);
+      const fields = new Map(members.map((member) => [encryption.field(name, member), member]));
+      const found = await withTimeout(bytes.includes(name, [...fields.keys()]));
+      return new Set([...fields].flatMap(([field, member]) => (found.has(field) ? [member] : [])));
+    },
+    async page(key, { after, limit, newestFirst }) {
+      const name = encryption.name(key);
+      const parts = { bytes, encryption, withTimeout };
+      const found: string[] = [];
+      let last = after === undefined ? undefined : placedIn(encryption, name, after).place;
+      // More than one read only if this process cannot decrypt some of the members.
+      while (found.length < limit) {
+        const range = { after: last, limit: limit - found.length, newestFirst };
+        const page = await readPage(parts, name, range);
+        for (const { field, bytes: encrypted } of page) {
+          const member = encryption.decrypt<string>(memberPlace(name, field), encrypted);
+          if (member !== undefined) found.push(member);
+        }
+        if (page.length < range.limit) break;
+        last = page.at(-1)?.place;
+      }
+      return found;
+    },
   };
+}
+
+const NUMBER_DIGITS = 15;
+const NUMBERED = new RegExp(`^(\\d{1,${NUMBER_DIGITS}})\\.`);
+
+function placedIn(encryption: Encryption, name: string, member: string) {
+  const field = encryption.field(name, member);
+  return { field, place: placeOf(field, member) };
+}
+
+/** A member that cannot be decrypted has no number. */
+function placeOf(field: string, member = ''): string {
+  const [, number] = NUMBERED.exec(member) ?? [];
+  return `${number?.padStart(NUMBER_DIGITS, '0') ?? ''}${field}`;
+}
+
+const MAX_ORDERINGS = 2;
+
+/** Orders the set first if processes of an earlier version added to it. What they add meanwhile may be left out. */
+async function readPage(
+  parts: Pick<Parts, 'bytes' | 'encryption' | 'withTimeout'>,
+  name: string,
+  range: Parameters<ByteStore['page']>[1],
+): Promise<PlacedMember[]> {
+  const { bytes, withTimeout } = parts;
+  for (let orderings = 0; ; orderings += 1) {
+    const incomplete = orderings === MAX_ORDERINGS;
+    const page = await withTimeout(bytes.page(name, { ...range, incomplete }));
+    if (page || incomplete) return page ?? [];
+    await orderMembers(parts, name);
+  }
+}
+
+async function orderMembers(
+  { bytes, encryption, withTimeout }: Pick<Parts, 'bytes' | 'encryption' | 'withTimeout'>,
+  name: string,
+): Promise<void> {
+  for (let cursor: string | undefined = ''; cursor !== undefined;) {
+    const page: MemberPage = await withTimeout(bytes.members(name, cursor));
+    const placed = page.members.map(([field, encrypted]) => ({
+      field,
+      place: placeOf(field, encryption.decrypt<string>(memberPlace(name, field), encrypted)),
+    }));
+    await withTimeout(bytes.setPlaces(name, placed));
+    cursor = page.next;
+  }
 }
 
 type AddMember = (field: string, encrypted: Buffer) => unknown;

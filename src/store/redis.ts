@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Cluster, type Redis, type Result } from 'ioredis';
 import { RateLimiterRedis } from 'rate-limiter-flexible';
-import { type ByteStore, MEMBERS_PER_PAGE, type Transform } from './byte-store.ts';
+import { type ByteStore, FIELD_LENGTH, MEMBERS_PER_PAGE, type Transform } from './byte-store.ts';
 import {
   closeRedis,
   connectRedis,
@@ -26,8 +26,43 @@ return there`;
 
 const ADD_SET_MEMBER = `
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-if ARGV[3] == '' then redis.call('PERSIST', KEYS[1])
-else redis.call('PEXPIRE', KEYS[1], ARGV[3]) end`;
+redis.call('ZADD', KEYS[2], 0, ARGV[4])
+for _, key in ipairs(KEYS) do
+  if ARGV[3] == '' then redis.call('PERSIST', key)
+  else redis.call('PEXPIRE', key, ARGV[3]) end
+end`;
+
+const REMOVE_SET_MEMBER = `
+redis.call('HDEL', KEYS[1], ARGV[1])
+redis.call('ZREM', KEYS[2], ARGV[2])`;
+
+// A set whose counts differ was changed by a process that does not know the order.
+const READ_PAGE = `
+if ARGV[5] == '' and redis.call('HLEN', KEYS[1]) ~= redis.call('ZCARD', KEYS[2]) then return 0 end
+local places = redis.call(ARGV[1], KEYS[2], ARGV[2], ARGV[3], 'LIMIT', 0, ARGV[4])
+local found = {}
+for _, place in ipairs(places) do
+  local value = redis.call('HGET', KEYS[1], string.sub(place, -${FIELD_LENGTH}))
+  if value then
+    found[#found + 1] = place
+    found[#found + 1] = value
+  elseif ARGV[5] == '' then
+    redis.call('DEL', KEYS[2])
+    return 0
+  end
+end
+return found`;
+
+// More places than members: some are of members that were removed.
+const SET_PLACES = `
+if redis.call('ZCARD', KEYS[2]) > redis.call('HLEN', KEYS[1]) then redis.call('DEL', KEYS[2]) end
+for _, place in ipairs(ARGV) do
+  if redis.call('HEXISTS', KEYS[1], string.sub(place, -${FIELD_LENGTH})) == 1 then
+    redis.call('ZADD', KEYS[2], 0, place)
+  end
+end
+local left = redis.call('PTTL', KEYS[1])
+if left > 0 then redis.call('PEXPIRE', KEYS[2], left) end`;
 
 const APPEND_ENTRY = `
 if ARGV[2] == '' then
@@ -50,10 +85,28 @@ declare module 'ioredis' {
     ): Result<1 | Buffer, Context>;
     addSetMember(
       key: string,
+      order: string,
       field: string,
       value: Buffer,
       milliseconds: string,
+      place: string,
     ): Result<null, Context>;
+    removeSetMember(
+      key: string,
+      order: string,
+      field: string,
+      place: string,
+    ): Result<null, Context>;
+    readPageBuffer(
+      key: string,
+      order: string,
+      command: 'ZRANGEBYLEX' | 'ZREVRANGEBYLEX',
+      from: string,
+      to: string,
+      limit: number,
+      incomplete: '' | '1',
+    ): Result<0 | Buffer[], Context>;
+    setPlaces(key: string, order: string, ...places: string[]): Result<null, Context>;
     appendEntry(key: string, value: Buffer, milliseconds: string): Result<null, Context>;
     replaceValue(key: string, before: Buffer, next: Buffer): Result<0 | 1, Context>;
     replaceSetMember(
@@ -75,7 +128,10 @@ export async function openRedis(
 ): Promise<ByteStore> {
   const client = await connectRedis(address, logger, timeouts);
   client.defineCommand('compareAndSwap', { numberOfKeys: 1, lua: COMPARE_AND_SWAP });
-  client.defineCommand('addSetMember', { numberOfKeys: 1, lua: ADD_SET_MEMBER });
+  client.defineCommand('addSetMember', { numberOfKeys: 2, lua: ADD_SET_MEMBER });
+  client.defineCommand('removeSetMember', { numberOfKeys: 2, lua: REMOVE_SET_MEMBER });
+  client.defineCommand('readPage', { numberOfKeys: 2, lua: READ_PAGE });
+  client.defineCommand('setPlaces', { numberOfKeys: 2, lua: SET_PLACES });
   client.defineCommand('appendEntry', { numberOfKeys: 1, lua: APPEND_ENTRY });
   try {
     await rejectEviction(client);
@@ -120,20 +176,28 @@ function values(client: RedisClient): Values {
     },
     getAndDelete: async (name) => (await client.getdelBuffer(name)) ?? undefined,
     async delete(name) {
-      await client.del(name);
+      await client.del(name, orderOf(name));
     },
   };
 }
 
-type Sets = Pick<ByteStore, 'addMember' | 'removeMember' | 'members'>;
+/** The key of the order of a set, in the same slot of a Cluster. */
+function orderOf(name: string): string {
+  return `order:{${name}}`;
+}
+
+type Sets = Pick<
+  ByteStore,
+  'addMember' | 'removeMember' | 'members' | 'includes' | 'page' | 'setPlaces'
+>;
 
 function sets(client: RedisClient): Sets {
   return {
-    async addMember(name, field, bytes, ttl) {
-      await client.addSetMember(name, field, bytes, milliseconds(ttl));
+    async addMember(name, { field, place, bytes }, ttl) {
+      await client.addSetMember(name, orderOf(name), field, bytes, milliseconds(ttl), place);
     },
-    async removeMember(name, field) {
-      await client.hdel(name, field);
+    async removeMember(name, { field, place }) {
+      await client.removeSetMember(name, orderOf(name), field, place);
     },
     async members(name, from) {
       const [next, flat] = await client.hscanBuffer(name, from || '0', 'COUNT', MEMBERS_PER_PAGE);
@@ -141,6 +205,30 @@ function sets(client: RedisClient): Sets {
       const cursor = next.toString();
       if (cursor === '0') return { members };
       return { members, next: cursor, ...(from ? {} : { total: await client.hlen(name) }) };
+    },
+    async includes(name, fields) {
+      if (fields.length === 0) return new Set();
+      const values = await client.hmgetBuffer(name, ...fields);
+      return new Set(fields.filter((_field, index) => values[index] !== null));
+    },
+    async page(name, { after, limit, newestFirst, incomplete }) {
+      const [command, from, to] = newestFirst
+        ? (['ZREVRANGEBYLEX', '+', '-'] as const)
+        : (['ZRANGEBYLEX', '-', '+'] as const);
+      const first = after === undefined ? from : `(${after}`;
+      const left = incomplete ? '1' : '';
+      const order = orderOf(name);
+      const answer = await client.readPageBuffer(name, order, command, first, to, limit, left);
+      if (answer === 0) return undefined;
+      return pairs(answer).map(([place, bytes]) => ({
+        field: place.slice(-FIELD_LENGTH),
+        place,
+        bytes,
+      }));
+    },
+    async setPlaces(name, members) {
+      if (members.length > 0)
+        await client.setPlaces(name, orderOf(name), ...members.map(({ place }) => place));
     },
   };
 }

@@ -98,27 +98,68 @@ function values(db: DatabaseSync, commit: Commit, now: () => number): Values {
   };
 }
 
+/** Places consist of letters, digits, - and _. */
+const AFTER_ALL_PLACES = '~';
+
 type Member = [field: string, bytes: Buffer];
-type Sets = Pick<ByteStore, 'addMember' | 'removeMember' | 'members'>;
+type Sets = Pick<
+  ByteStore,
+  'addMember' | 'removeMember' | 'members' | 'includes' | 'page' | 'setPlaces'
+>;
 
 function sets(db: DatabaseSync, commit: Commit, now: () => number): Sets {
   const removeExpired = db.prepare('DELETE FROM member_set WHERE name = ? AND expires <= ?');
   const extend = db.prepare(`
     INSERT INTO member_set (name, expires) VALUES (?, ?)
     ON CONFLICT (name) DO UPDATE SET expires = excluded.expires`);
-  const add = db.prepare('INSERT OR REPLACE INTO member (name, field, value) VALUES (?, ?, ?)');
+  const add = db.prepare(
+    'INSERT OR REPLACE INTO member (name, field, value, place) VALUES (?, ?, ?, ?)',
+  );
   const remove = db.prepare('DELETE FROM member WHERE name = ? AND field = ?');
   const select = db.prepare(`
     SELECT field, value FROM member JOIN member_set USING (name)
     WHERE name = ? AND expires > ? AND field > ? ORDER BY field LIMIT ${MEMBERS_PER_PAGE}`);
+  const selectOne = db.prepare(`
+    SELECT 1 FROM member JOIN member_set USING (name)
+    WHERE name = ? AND field = ? AND expires > ?`);
+  // Earlier versions write members without a place.
+  const selectPlaceless = db.prepare(
+    'SELECT 1 FROM member WHERE name = ? AND place IS NULL LIMIT 1',
+  );
+  const setPlace = db.prepare(
+    'UPDATE member SET place = ? WHERE name = ? AND field = ? AND place IS NULL',
+  );
+  const selectPage = (which: string, order: string) =>
+    db.prepare(`
+      SELECT field, place, value FROM member JOIN member_set USING (name)
+      WHERE name = ? AND expires > ? AND place ${which} ? ORDER BY place ${order} LIMIT ?`);
+  const [oldest, newest] = [selectPage('>', 'ASC'), selectPage('<', 'DESC')];
   return {
-    addMember: (name, field, bytes, ttl) =>
+    addMember: (name, { field, place, bytes }, ttl) =>
       commit(() => {
         removeExpired.run(name, now());
         extend.run(name, now() + ttl);
-        add.run(name, field, bytes);
+        add.run(name, field, bytes, place);
       }),
-    removeMember: (name, field) => commit(() => void remove.run(name, field)),
+    removeMember: (name, { field }) => commit(() => void remove.run(name, field)),
+    includes: async (name, fields) =>
+      new Set(fields.filter((field) => selectOne.get(name, field, now()))),
+    async page(name, { after, limit, newestFirst, incomplete }) {
+      if (!incomplete && selectPlaceless.get(name)) return undefined;
+      // As in `members`.
+      if (after !== undefined) await nextTurn();
+      return (newestFirst ? newest : oldest)
+        .all(name, now(), after ?? (newestFirst ? AFTER_ALL_PLACES : ''), limit)
+        .map((row) => ({
+          field: String(row['field']),
+          place: String(row['place']),
+          bytes: bufferOf(row['value']),
+        }));
+    },
+    setPlaces: (name, members) =>
+      commit(() => {
+        for (const { field, place } of members) setPlace.run(place, name, field);
+      }),
     async members(name, cursor) {
       // node:sqlite is synchronous, so reading page after page would block the event loop.
       if (cursor !== '') await nextTurn();

@@ -16,6 +16,12 @@ export type Entry<T> = { id: string; value: T | undefined };
 export type Range = { after?: string; limit: number; newestFirst?: boolean };
 
 /**
+ * At most `limit` members that follow the member `after`, which need not be in the set any more. Members that begin with digits and a point
+ * are sorted by this number, which is readable in the database; the others have an order of no meaning that does not change.
+ */
+export type MemberRange = { after?: string | undefined; limit: number; newestFirst?: boolean };
+
+/**
  * One interface for single Redis, Sentinel, Cluster and SQLite. Each verb touches one key.
  *
  * Keys are `<kind>:<id>`. The kind is readable in the database, the id is hidden by an HMAC. Values are JSON, encrypted with AES-256-GCM.
@@ -48,6 +54,10 @@ export interface Store {
   addMember(key: string, member: string, ttl: number): Promise<void>;
   removeMember(key: string, member: string): Promise<void>;
   members(key: string): Promise<string[]>;
+  /** Returns those of `members` that are in the set. */
+  includes(key: string, members: readonly string[]): Promise<Set<string>>;
+  /** Returns fewer than `limit` members only at the end. The first page of a set that an earlier version wrote reads all of it. */
+  page(key: string, range: MemberRange): Promise<string[]>;
 
   /** Appends to a stream. Entries older than `ttl` seconds may be deleted. Appends twice if the command is sent twice after a lost connection. */
   append<T>(key: string, value: T, ttl: number): Promise<void>;

@@ -13,6 +13,8 @@ const EVERY_VERB: Record<string, (store: Store) => Promise<unknown>> = {
   addMember: (store) => store.addMember('set:1', 'ada', 60),
   removeMember: (store) => store.removeMember('set:1', 'ada'),
   members: (store) => store.members('set:1'),
+  includes: (store) => store.includes('set:1', ['ada']),
+  page: (store) => store.page('set:1', { limit: 1 }),
   append: (store) => store.append('stream:1', 1, 60),
   range: (store) => store.range('stream:1', { limit: 1 }),
   publish: (store) => store.publish('news', 'a'),

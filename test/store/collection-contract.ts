@@ -31,6 +31,8 @@ export function testCollections(fixture: ContractFixture): void {
       await second.removeMember(key, 'grace');
       await store.removeMember(key, 'nobody');
       assert.sameMembers(await store.members(key), ['ada', '門']);
+      assert.deepEqual(await second.includes(key, ['門', 'grace']), new Set(['門']));
+      assert.deepEqual(await store.includes(key, []), new Set());
     });
     it('a set to which nothing was added is empty', async () => {
       assert.deepEqual(await store.members(key), []);
@@ -66,6 +68,33 @@ export function testCollections(fixture: ContractFixture): void {
       await store.set(`${key} marker`, 1, BRIEF * 2);
       await untilExpired(`${key} marker`);
       assert.include(await store.members(key), 'lasting');
+    });
+    it('a set is read by page in an order that does not change, in both directions', async () => {
+      const sorted = ['5.a', '40.a', '40.b', '300.a'];
+      for (const member of sorted.toReversed()) await store.addMember(key, member, LONG);
+      const all = await second.page(key, { limit: 9 });
+      assert.sameMembers(all, sorted);
+      assert.deepEqual(
+        all.map((member) => Number.parseInt(member, 10)),
+        [5, 40, 40, 300],
+      );
+      const newestFirst = true;
+      assert.deepEqual(await store.page(key, { limit: 9, newestFirst }), all.toReversed());
+      assert.deepEqual(await store.page(key, { limit: 2 }), all.slice(0, 2));
+      assert.deepEqual(await store.page(key, { limit: 2, after: all[1] }), all.slice(2));
+      assert.deepEqual(await store.page(key, { limit: 1, after: all[2], newestFirst }), [all[1]]);
+      assert.deepEqual(await store.page(key, { limit: 2, after: all[3] }), []);
+    });
+    it('the next page follows a member that was removed or is added again', async () => {
+      for (const member of ['ada', 'grace', 'alan', 'mary'])
+        await store.addMember(key, member, LONG);
+      const [first = '', after = '', ...others] = await store.page(key, { limit: 9 });
+      await second.removeMember(key, after);
+      assert.deepEqual(await store.page(key, { after, limit: 9 }), others);
+      await second.addMember(key, after, LONG);
+      assert.deepEqual(await store.page(key, { after: first, limit: 1 }), [after]);
+      await second.delete(key);
+      assert.deepEqual(await store.page(key, { limit: 9 }), []);
     });
     it('a deleted set is empty', async () => {
       await store.addMember(key, 'ada', LONG);

@@ -16,6 +16,8 @@ async function contentOf(raw: Redis, key: Buffer): Promise<Buffer[]> {
         Buffer.from(field),
         value,
       ]);
+    case 'zset':
+      return raw.zrangeBuffer(key, '0', '-1');
     case 'stream':
       return (await raw.xrangeBuffer(key, '-', '+')).flatMap(([, fields]) => fields);
     default:

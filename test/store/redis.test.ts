@@ -1,7 +1,7 @@
 import { assert, expect } from 'chai';
 import { Redis } from 'ioredis';
 import type { StoreAddress } from '../../src/settings/addresses.ts';
-import { type ByteStore, MEMBERS_PER_PAGE } from '../../src/store/byte-store.ts';
+import { type ByteStore, FIELD_LENGTH, MEMBERS_PER_PAGE } from '../../src/store/byte-store.ts';
 import { deriveStoreKeys } from '../../src/store/key-derivation.ts';
 import { type Store, type StoreLogger, StoreUnavailable } from '../../src/store/store.ts';
 import { openStore, type StoreOptions } from '../../src/store/open.ts';
@@ -114,6 +114,23 @@ describe('The store on Redis', () => {
       ((pages += 1) <= 2 ? before : after).members(of, from);
     const moving = encryptedStore({ ...after, members }, encryption);
     assert.sameMembers(await moving.members('moved:members'), adding);
+  });
+
+  it('the order of a set is repaired after an earlier version added and removed members', async () => {
+    const store = await open(at(server.port));
+    const raw = connectRaw(server);
+    for (const second of [3, 1, 2]) await store.addMember('earlier:set', `${second}.x`, 60);
+    const [name = ''] = await raw.keys('earlier:*');
+    const order = `order:{${name}}`;
+    const [place = ''] = await raw.zrange(order, '0', '-1');
+    await raw.del(order);
+    assert.deepEqual(await store.page('earlier:set', { limit: 2 }), ['1.x', '2.x']);
+    expect(await raw.pttl(order)).to.be.within(1, 60_000);
+    await raw.zrem(order, place);
+    assert.deepEqual(await store.page('earlier:set', { limit: 9 }), ['1.x', '2.x', '3.x']);
+    await raw.hdel(name, place.slice(-FIELD_LENGTH));
+    assert.deepEqual(await store.page('earlier:set', { limit: 9 }), ['2.x', '3.x']);
+    assert.equal(await raw.zcard(order), 2);
   });
 
   it('every record has its TTL in Redis, and a record without expiry has none', async () => {

@@ -1,6 +1,6 @@
 // The contract of re-encryption after a root secret rotation, run on each database.
 import { assert, expect } from 'chai';
-import type { ByteStore } from '../../src/store/byte-store.ts';
+import { type ByteStore, FIELD_LENGTH } from '../../src/store/byte-store.ts';
 import type { OpenedStore } from '../../src/store/open.ts';
 import { addMembers } from './contract-fixture.ts';
 import { DONE, reencryptAll, watchReencryption } from './watch-reencryption.ts';
@@ -93,10 +93,14 @@ export function reencryptionContract(start: () => Promise<Database>): () => Data
     const [old, encrypted, newer] = ['old', 'old, re-encrypted', 'newer'].map((text) =>
       Buffer.from(text),
     ) as [Buffer, Buffer, Buffer];
+    const placed = (text: string) => {
+      const field = text.padStart(FIELD_LENGTH, '-');
+      return { field, place: field };
+    };
     for (const name of ['value:kept', 'value:written', 'value:removed'])
       await bytes.set(name, old, LONG);
     for (const field of ['kept', 'written', 'removed'])
-      await bytes.addMember('set:1', field, old, LONG);
+      await bytes.addMember('set:1', { ...placed(field), bytes: old }, LONG);
 
     const meanwhile: Promise<unknown>[] = [];
     let replaced = 0;
@@ -104,8 +108,9 @@ export function reencryptionContract(start: () => Promise<Database>): () => Data
       if (!before.equals(old)) return undefined;
       if (name === 'value:written') meanwhile.push(bytes.set(name, newer, LONG));
       if (name === 'value:removed') meanwhile.push(bytes.delete(name));
-      if (field === 'written') meanwhile.push(bytes.addMember(name, field, newer, LONG));
-      if (field === 'removed') meanwhile.push(bytes.removeMember(name, field));
+      if (field?.includes('written'))
+        meanwhile.push(bytes.addMember(name, { ...placed('written'), bytes: newer }, LONG));
+      if (field?.includes('removed')) meanwhile.push(bytes.removeMember(name, placed('removed')));
       return encrypted;
     }))
       replaced += count;
@@ -119,8 +124,8 @@ export function reencryptionContract(start: () => Promise<Database>): () => Data
     assert.deepEqual(
       new Map((await bytes.members('set:1', '')).members),
       new Map([
-        ['kept', encrypted],
-        ['written', newer],
+        [placed('kept').field, encrypted],
+        [placed('written').field, newer],
       ]),
     );
   });

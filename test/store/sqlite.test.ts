@@ -124,7 +124,7 @@ describe('The store on SQLite', () => {
     const value = Buffer.from('encrypted');
     for (const ttl of [10, 1000]) {
       await bytes.set(`thing:${ttl}`, value, ttl);
-      await bytes.addMember(`set:${ttl}`, 'field', value, ttl);
+      await bytes.addMember(`set:${ttl}`, { field: 'f', place: 'f', bytes: value }, ttl);
       await bytes.append(`stream:${ttl}`, value, ttl);
     }
     await bytes.publish('channel:1', value);
@@ -204,11 +204,29 @@ describe('The store on SQLite', () => {
     await store.close();
   });
 
+  it('a set of an earlier version is read in order, also while that version adds to it', async () => {
+    const dataDir = folder();
+    const opened = await openStore(address, { secret, dataDir });
+    for (const second of [3, 1, 2]) await opened.addMember('set:1', `${second}.x`, 60);
+    await opened.close();
+    withDatabase(dataDir, (db) => {
+      db.exec('DROP INDEX member_place');
+      db.exec('ALTER TABLE member DROP COLUMN place');
+    });
+    const store = await openStore(address, { secret, dataDir });
+    assert.deepEqual(await store.page('set:1', { limit: 2 }), ['1.x', '2.x']);
+    withDatabase(dataDir, (db) => db.exec("UPDATE member SET place = NULL WHERE place LIKE '%2%'"));
+    assert.deepEqual(await store.page('set:1', { limit: 9 }), ['1.x', '2.x', '3.x']);
+    await store.close();
+  });
+
   it('other work continues between two pages of a long list', async () => {
     const bytes = openSqlite(join(folder(), address.file));
     const fields = Array.from({ length: MEMBERS_PER_PAGE + 1 }, (_, i) => `field ${i}`);
     await Promise.all(
-      fields.map((field) => bytes.addMember('set:1', field, Buffer.from(field), 60)),
+      fields.map((field) =>
+        bytes.addMember('set:1', { field, place: field, bytes: Buffer.from(field) }, 60),
+      ),
     );
     await bytes.append('stream:1', Buffer.from('entry'), 60);
     const { next = '' } = await bytes.members('set:1', '');

@@ -54,6 +54,11 @@ async function readRedisKey(redis: Redis, name: string): Promise<StoredBytes[]> 
         fields.map((bytes) => ({ name: `${name} ${id}`, bytes })),
       );
     }
+    case 'zset':
+      return (await redis.zrange(name, '0', '-1')).map((place) => ({
+        name: `${name} ${place}`,
+        bytes: Buffer.from(place),
+      }));
     case 'none':
       return [];
     default:
