@@ -94,19 +94,17 @@ export async function findAccount(store: Store, id: string): Promise<Account | u
   return ACCOUNT_ID.test(id) ? (await store.get<Account>(accountKey(id)))?.value : undefined;
 }
 
-/** Sorted by id, after `after`, at most `limit`. Removes ids whose record has expired. */
-export async function listAccounts(
-  store: Store,
-  { after = '', limit }: { after?: string; limit: number },
-): Promise<Account[]> {
-  const ids = (await store.members(ALL)).filter((id) => id > after).sort();
-  const found: Account[] = [];
-  while (ids.length > 0 && found.length < limit) {
-    const batch = ids.splice(0, limit - found.length);
-    const accounts = await Promise.all(batch.map((id) => findListed(store, id)));
-    found.push(...accounts.flatMap((account) => (account && !isGone(account) ? [account] : [])));
+const BATCH_ACCOUNTS = 100;
+
+/** Yields accounts after the id `after`, in an order that does not change. Removes ids whose record has expired. */
+export async function* listAccounts(store: Store, after?: string): AsyncGenerator<Account> {
+  for (let last = after; ;) {
+    const ids = await store.page(ALL, { after: last, limit: BATCH_ACCOUNTS });
+    for (const account of await Promise.all(ids.map((id) => findListed(store, id))))
+      if (account && !isGone(account)) yield account;
+    if (ids.length < BATCH_ACCOUNTS) return;
+    last = ids.at(-1);
   }
-  return found;
 }
 
 /** Forgotten accounts are hidden, unless they are disabled: an administrator may still enable them. */

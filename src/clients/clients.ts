@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { KEEP, type Store } from '../store/store.ts';
 import { isListedDocument } from './document-hosts.ts';
-import { type App, isAllowedApp, isBlocked, listRules } from './rules.ts';
+import { type App, type ClientRule, isAllowedApp, isBlocked, listRules } from './rules.ts';
 
 /**
  * In seconds since the epoch. `usedAt` is absent until the first consent, `allowedAt` until an administrator allows the client. `allowedAs` is
@@ -106,11 +106,12 @@ export async function findClient(
   id: string,
   settings: ClientSettings,
   stated?: App,
+  knownRules?: readonly ClientRule[],
 ): Promise<Client | undefined> {
   const [known, revokedAt, rules] = await Promise.all([
     findMetadata(store, id, settings),
     revokedSince(store, id),
-    listRules(store),
+    knownRules ?? listRules(store),
   ]);
   if (!known && revokedAt === undefined) return undefined;
   const {
@@ -254,9 +255,20 @@ async function revokedSince(store: Store, id: string): Promise<number | undefine
   return (await store.get<Revocation>(revocationKey(id)))?.value.revokedAt;
 }
 
-export async function revokedClients(store: Store): Promise<string[]> {
-  return store.members(REVOKED);
+/** The keys of the sets of clients that wait, were revoked or allowed. See `listClient` for the lifetimes. */
+export function clientSets({ now, unusedClient, usedClient }: ListLifetimes) {
+  const periodsOf = (list: ClientList, lifetime: number) => {
+    const period = Math.floor(now / lifetime);
+    return [period, period - 1].map((each) => listKey(list, each));
+  };
+  return {
+    waiting: periodsOf('waiting', unusedClient),
+    revoked: [REVOKED],
+    allowed: periodsOf('allowed', usedClient),
+  };
 }
+
+type ListLifetimes = { now: number; unusedClient: number; usedClient: number };
 
 type Waiting = { since: number };
 
@@ -288,17 +300,6 @@ async function listClient(
   { now, lifetime }: { now: number; lifetime: number },
 ): Promise<void> {
   await store.addMember(listKey(list, Math.floor(now / lifetime)), id, 2 * lifetime);
-}
-
-/** The ids of clients that waited, or were allowed, at some time within the lifetime. */
-export async function listedClients(
-  store: Store,
-  list: ClientList,
-  { now, lifetime }: { now: number; lifetime: number },
-): Promise<string[]> {
-  const period = Math.floor(now / lifetime);
-  const sets = [period - 1, period].map((each) => store.members(listKey(list, each)));
-  return (await Promise.all(sets)).flat();
 }
 
 type ClientList = 'waiting' | 'allowed';

@@ -3,13 +3,19 @@ import { needsSignIn, recheckIntervalOf } from '../accounts/recheck.ts';
 import { accessThrough, type AccessSettings } from '../accounts/entitlement.ts';
 import { type AuditServices, recordAudit } from '../audit/audit.ts';
 import {
+  connectorIds,
   findConnector,
-  listConnectors,
   releaseReservedUse,
   commitReservedUse,
 } from '../connectors/connectors.ts';
 import { grantLifetimes, wasExchanged } from '../grants/grant-lifetime.ts';
-import { findListed, type ListedGrant, listedGrants, type Owner } from '../grants/grant-lists.ts';
+import {
+  findListed,
+  type GrantRange,
+  type ListedGrant,
+  listedGrants,
+  type Owner,
+} from '../grants/grant-lists.ts';
 import { isMachineSubject } from '../grants/machine-subject.ts';
 import {
   type Tombstone,
@@ -42,7 +48,7 @@ export type ConnectionFilter = { [Kind in Owner['kind']]?: string | undefined } 
 };
 
 /** Listing after `cursor` continues behind this connection. */
-export type ListedConnection = { connection: Connection; cursor: string };
+export type ListedConnection = { item: Connection; cursor: string };
 
 const GRANT_ID = /^[\w-]{16,64}$/;
 const BATCH_GRANTS = 50;
@@ -56,12 +62,12 @@ export async function findConnection(
   return stored && connectionReader(settings, services)(id, stored);
 }
 
-/** Yields connections oldest first; without an owner, sorted by connector first. Grants whose tokens were never fetched in time are not included. */
+/** Yields connections oldest first, unless `newestFirst`; without an owner, sorted by connector first. Grants whose tokens were never fetched in time are not included. */
 export async function* listConnections(
   settings: ConnectionSettings,
   services: Reading,
   filter: ConnectionFilter,
-  after?: string,
+  { after, newestFirst }: { after?: string | undefined; newestFirst?: boolean } = {},
 ): AsyncGenerator<ListedConnection> {
   const read = connectionReader(settings, services);
   const [afterGrant, afterOwner] = (after?.split(' ') ?? []) as [string?, string?];
@@ -69,10 +75,10 @@ export async function* listConnections(
   for (const owner of owners.filter(({ id }) => id >= (afterOwner ?? ''))) {
     const isFirst = afterOwner === undefined || owner.id === afterOwner;
     const first = isFirst ? afterGrant : undefined;
-    for await (const entry of grantsOf(settings, services, owner, first)) {
+    for await (const entry of grantsOf(settings, services, owner, { after: first, newestFirst })) {
       const connection = await read(entry.id, entry.stored);
       const cursor = hasOwner(filter) ? entry.place : `${entry.place} ${owner.id}`;
-      if (matches(connection, filter)) yield { connection, cursor };
+      if (matches(connection, filter)) yield { item: connection, cursor };
     }
   }
 }
@@ -145,7 +151,7 @@ export async function endConnections(
   while (connections.length > 0) {
     const batch = connections.splice(0, BATCH_GRANTS);
     const ended = await Promise.all(
-      batch.map(({ connection }) => endConnection(services, connection, reason, by)),
+      batch.map(({ item: connection }) => endConnection(services, connection, reason, by)),
     );
     count += ended.filter(Boolean).length;
   }
@@ -162,7 +168,7 @@ export async function endConnectionsEndedByProvider(
   account: string,
 ): Promise<void> {
   const reason = 'identity_provider_ended';
-  for await (const { connection } of listConnections(settings, services, { account }))
+  for await (const { item: connection } of listConnections(settings, services, { account }))
     if (connection.reason === reason)
       await endConnection(services, { id: connection.id, state: 'active' }, reason);
 }
@@ -195,14 +201,11 @@ async function* grantsOf(
   settings: ConnectionSettings,
   { store, now }: Reading,
   owner: Owner,
-  after = '',
+  range: Pick<GrantRange, 'after' | 'newestFirst'>,
 ): AsyncGenerator<ListedGrant & { stored: StoredGrant }> {
   const lifetime = settings.lifetimes.refreshTokenAbsolute;
   const lifetimes = grantLifetimes(settings.lifetimes);
-  const listed = await listedGrants(store, owner, { lifetime, now: now() });
-  const rest = listed.filter(({ place }) => place > after);
-  while (rest.length > 0) {
-    const batch = rest.splice(0, BATCH_GRANTS);
+  for await (const batch of listedGrants(store, owner, { lifetime, now: now(), ...range })) {
     const found = await Promise.all(
       batch.map((entry) => findListed(store, owner, entry, { lifetimes, now: now() })),
     );
@@ -221,7 +224,7 @@ async function ownersOf(
   if (account !== undefined) return [{ kind: 'account', id: account }];
   if (client !== undefined) return [{ kind: 'client', id: client }];
   if (connector !== undefined) return [{ kind: 'connector', id: connector }];
-  const ids = (await listConnectors(store)).map(({ id }) => id).sort();
+  const ids = (await connectorIds(store)).sort();
   return ids.map((id) => ({ kind: 'connector', id }));
 }
 

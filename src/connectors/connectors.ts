@@ -65,9 +65,14 @@ export async function findConnectorNamed(
   return named.find(isActive) ?? named[0];
 }
 
+/** In no order. */
+export async function connectorIds(store: Store): Promise<string[]> {
+  return store.members(ALL);
+}
+
 /** Oldest first. */
 export async function listConnectors(store: Store): Promise<Connector[]> {
-  const ids = await store.members(ALL);
+  const ids = await connectorIds(store);
   const found = await Promise.all(ids.map((id) => findConnector(store, id)));
   return found
     .filter((connector) => connector !== undefined)

@@ -18,6 +18,7 @@ const MIN_LISTED_SECONDS = 400 * DAY;
 /** A member is written before its grant. After this time the grant is missing for good. */
 const PENDING_SECONDS = 120;
 const PLACE = /^\d{12}\.[\w-]{16,64}$/;
+const PAGE_GRANTS = 50;
 const CLIENTS = 'clients-connected';
 
 function setKey({ kind, id }: Owner, quarter: number): string {
@@ -47,26 +48,65 @@ export async function listGrant(
   ]);
 }
 
-/** Oldest first, including entries whose grant is gone. */
-export async function listedGrants(
+/** `lifetime` of grants, and `now`, in seconds. `after` is a place. */
+export type GrantRange = {
+  lifetime: number;
+  now: number;
+  after?: string | undefined;
+  newestFirst?: boolean | undefined;
+};
+
+/** Yields pages of entries, oldest first unless `newestFirst`, including entries whose grant is gone. */
+export async function* listedGrants(
   store: Store,
   owner: Owner,
-  { lifetime, now }: { lifetime: number; now: number },
-): Promise<ListedGrant[]> {
-  const keys = quarters(lifetime, now).map((quarter) => setKey(owner, quarter));
-  const sets = await Promise.all(keys.map((key) => store.members(key)));
-  const places = sets.flat().filter((place) => PLACE.test(place));
-  // A form that was sent twice may list its grant twice.
-  const newestFirst = places.toSorted().toReversed().map(listed);
-  return [...new Map(newestFirst.map((entry) => [entry.id, entry])).values()].toReversed();
+  { lifetime, now, after, newestFirst = false }: GrantRange,
+): AsyncGenerator<ListedGrant[]> {
+  const range = { after, limit: PAGE_GRANTS, newestFirst };
+  const inOrder = quarters(lifetime, now).filter((quarter) => isLeft(quarter, range));
+  const keys = (newestFirst ? inOrder.toReversed() : inOrder).map((each) => setKey(owner, each));
+  // Most lists have one page in one or two quarters.
+  const first = await Promise.all(keys.map((key) => store.page(key, range)));
+  const seen = new Set<string>();
+  for (const [index, key] of keys.entries()) {
+    let places = first[index] ?? [];
+    while (places.length > 0) {
+      const entries = places.filter((place) => PLACE.test(place)).map(listed);
+      // A form that was sent twice may list its grant twice, within seconds.
+      yield entries.filter(({ id }) => !seen.has(id) && seen.add(id));
+      if (places.length < PAGE_GRANTS) break;
+      places = await store.page(key, { ...range, after: places.at(-1) });
+    }
+  }
+}
+
+/** Whether entries of the quarter may follow `after`. */
+function isLeft(
+  quarter: number,
+  { after, newestFirst }: Pick<GrantRange, 'after' | 'newestFirst'>,
+): boolean {
+  if (after === undefined) return true;
+  const last = Math.floor(listed(after).createdAt / QUARTER);
+  return newestFirst ? quarter <= last : quarter >= last;
+}
+
+/** The keys of the sets with the ids of the clients that have had a grant. */
+export function connectedClientSets({
+  lifetime,
+  now,
+}: {
+  lifetime: number;
+  now: number;
+}): string[] {
+  return quarters(lifetime, now).map((quarter) => `${CLIENTS}:${quarter}`);
 }
 
 /** The ids of the clients that have had a grant, sorted. */
 export async function connectedClients(
   store: Store,
-  { lifetime, now }: { lifetime: number; now: number },
+  times: { lifetime: number; now: number },
 ): Promise<string[]> {
-  const keys = quarters(lifetime, now).map((quarter) => `${CLIENTS}:${quarter}`);
+  const keys = connectedClientSets(times);
   const sets = await Promise.all(keys.map((key) => store.members(key)));
   return [...new Set(sets.flat())].sort();
 }

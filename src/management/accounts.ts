@@ -1,4 +1,4 @@
-import { accountLifetime, verifiedEmailOf } from '../accounts/account.ts';
+import { type Account, accountLifetime, verifiedEmailOf } from '../accounts/account.ts';
 import {
   disableAccount as disableRecord,
   enableAccount as enableRecord,
@@ -10,11 +10,12 @@ import {
 import { recordAudit } from '../audit/audit.ts';
 import { endConnections } from '../connections/connections.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
+import type { Store } from '../store/store.ts';
 import type { AccountResource, ForgottenAccountResource, Page } from './api/resources.ts';
 import type { AccountsQuery } from './api/requests.ts';
 import { accountResource } from './representations.ts';
 import type { ManagementContext } from './context.ts';
-import { scanPage, searchFor } from './search.ts';
+import { type Listed, scanPage, searchFor } from './search.ts';
 
 export async function listAccounts(
   { services: { store } }: ManagementContext,
@@ -22,13 +23,18 @@ export async function listAccounts(
 ): Promise<Page<AccountResource>> {
   const found = searchFor(q);
   const { items, next } = await scanPage(
-    (cursor, count) => listRecords(store, { ...(cursor ? { after: cursor } : {}), limit: count }),
+    listed(store, after),
     (account) =>
       found([account.name, verifiedEmailOf(account), account.id, account.issuer]) &&
       (state === undefined || (state === 'disabled') === (account.disabledAt !== undefined)),
-    { limit, after },
+    limit,
   );
   return { items: items.map(accountResource), next };
+}
+
+async function* listed(store: Store, after: string | undefined): AsyncGenerator<Listed<Account>> {
+  for await (const account of listRecords(store, after))
+    yield { item: account, cursor: account.id };
 }
 
 export async function showAccount(

@@ -4,37 +4,30 @@ import {
   type Client,
   findClient,
   revokeClient as revokeRecord,
-  revokedClients,
-  listedClients,
+  clientSets,
 } from '../clients/clients.ts';
-import { destinationsOf, UNNAMED } from '../clients/rules.ts';
+import { destinationsOf, listRules, UNNAMED } from '../clients/rules.ts';
 import { endConnections } from '../connections/connections.ts';
-import { connectedClients } from '../grants/grant-lists.ts';
+import { connectedClientSets } from '../grants/grant-lists.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import type { ClientsQuery } from './api/requests.ts';
 import type { ClientResource, Page, RevokedClientResource } from './api/resources.ts';
 import { addClientRule } from './client-rules.ts';
 import { clientResource } from './representations.ts';
 import type { ManagementContext } from './context.ts';
-import { scanPage, searchFor } from './search.ts';
+import { type Listed, scanPage, searchFor } from './search.ts';
 
 export async function listClients(
   management: ManagementContext,
   { limit, after, id, state, q }: ClientsQuery,
 ): Promise<Page<ClientResource>> {
-  const ids = id === undefined ? await knownIds(management) : [id];
   const found = searchFor(q);
   const { items, next } = await scanPage(
-    (cursor = '', count) =>
-      findClients(
-        management,
-        ids.filter((candidate) => candidate > cursor),
-        count,
-      ),
+    id === undefined ? listed(management, state, after) : only(management, id),
     (client) =>
       (state === undefined || client.state === state) &&
       found([client.name, client.id, ...client.redirectUris]),
-    { limit, after },
+    limit,
   );
   return { items: items.map(clientResource), next };
 }
@@ -119,32 +112,54 @@ async function record(
   await recordAudit(services, { event, ...about, by, outcome: 'done' });
 }
 
-async function knownIds({ settings, services }: ManagementContext): Promise<string[]> {
-  const { store, now } = services;
-  const { refreshTokenAbsolute, unusedClient, usedClient } = settings.lifetimes;
-  const ids = await Promise.all([
-    connectedClients(store, { lifetime: refreshTokenAbsolute, now: now() }),
-    revokedClients(store),
-    listedClients(store, 'waiting', { lifetime: unusedClient, now: now() }),
-    listedClients(store, 'allowed', { lifetime: usedClient, now: now() }),
-  ]);
-  return [...new Set(ids.flat())].sort();
+async function* only(
+  { settings, services }: ManagementContext,
+  id: string,
+): AsyncGenerator<Listed<Client>> {
+  const client = await findClient(services.store, id, settings.clients);
+  if (client) yield { item: client, cursor: id };
 }
 
-/** Skips ids whose registration or document has expired. */
-async function findClients(
-  { settings: { clients }, services: { store } }: ManagementContext,
-  ids: string[],
-  count: number,
-): Promise<Client[]> {
-  const found: Client[] = [];
-  const waiting = [...ids];
-  while (waiting.length > 0 && found.length < count) {
-    const batch = waiting.splice(0, count - found.length);
-    const known = await Promise.all(batch.map((id) => findClient(store, id, clients)));
-    found.push(...known.filter((client) => client !== undefined));
+const BATCH_CLIENTS = 100;
+
+/** The sets of clients that may have this state, each client in one or more of them. Those that wait come first, then the last connected. */
+function setsOf({ settings, services }: ManagementContext, state: Client['state'] | undefined) {
+  const { refreshTokenAbsolute, unusedClient, usedClient } = settings.lifetimes;
+  const now = services.now();
+  const { waiting, revoked, allowed } = clientSets({ now, unusedClient, usedClient });
+  if (state === 'revoked') return revoked;
+  const connected = connectedClientSets({ lifetime: refreshTokenAbsolute, now }).toReversed();
+  return [...waiting, ...revoked, ...allowed, ...connected];
+}
+
+/** Yields each client once. A cursor is the set, and the client in it. Skips ids whose registration or document has expired. */
+async function* listed(
+  management: ManagementContext,
+  state: Client['state'] | undefined,
+  after: string | undefined,
+): AsyncGenerator<Listed<Client>> {
+  const { settings, services } = management;
+  const { store } = services;
+  const sets = setsOf(management, state);
+  const [set = '', ...words] = after?.split(' ') ?? [];
+  // A set that is not read any more: the list starts again.
+  const start = sets.indexOf(set);
+  const rules = await listRules(store);
+  for (const [index, key] of sets.entries()) {
+    if (index < start) continue;
+    let last = index === start ? words.join(' ') : undefined;
+    for (;;) {
+      const ids = await store.page(key, { after: last, limit: BATCH_CLIENTS });
+      const earlier = sets.slice(0, index).map((each) => store.includes(each, ids));
+      const yielded = await Promise.all(earlier);
+      const fresh = ids.filter((id) => !yielded.some((found) => found.has(id)));
+      const found = fresh.map((id) => findClient(store, id, settings.clients, undefined, rules));
+      for (const client of await Promise.all(found))
+        if (client) yield { item: client, cursor: `${key} ${client.id}` };
+      if (ids.length < BATCH_CLIENTS) break;
+      last = ids.at(-1);
+    }
   }
-  return found;
 }
 
 export async function showClient(

@@ -5,32 +5,30 @@ import type { GrantsQuery } from './api/requests.ts';
 import type { GrantResource, Page } from './api/resources.ts';
 import { grantResource } from './representations.ts';
 import type { ManagementContext } from './context.ts';
-import { MAX_SCANNED, searchFor } from './search.ts';
+import { scanPage, searchFor } from './search.ts';
 
 export async function listGrants(
   { settings, services }: ManagementContext,
   { limit, after, q, level, ...filter }: GrantsQuery,
 ): Promise<Page<GrantResource>> {
-  const page: Page<GrantResource> = { items: [] };
   const found = searchFor(q);
-  let last: string | undefined;
-  let scanned = 0;
-  for await (const { connection, cursor } of listConnections(settings, services, filter, after)) {
-    const isWanted =
-      (level === undefined || connection.level === level) && found(textsOf(connection));
-    if ((isWanted && page.items.length === limit) || scanned === MAX_SCANNED)
-      return { ...page, next: last };
-    scanned += 1;
-    last = cursor;
-    if (isWanted) page.items.push(grantResource(connection));
-  }
-  return page;
+  const { state, ...owner } = filter;
+  const { items, next } = await scanPage(
+    listConnections(settings, services, owner, { after }),
+    (connection) =>
+      (state === undefined || connection.state === state) &&
+      (level === undefined || connection.level === level) &&
+      found(textsOf(connection)),
+    limit,
+  );
+  return { items: items.map(grantResource), next };
 }
 
 export type RecentGrants = { open: GrantResource[]; ended: GrantResource[]; isAll: boolean };
 
 const MAX_RECENT = 100;
-const MAX_RECENT_READ = 2000;
+/** Read for one page. The open ones of a record with more ended ones than that are in the list of connections. */
+const MAX_RECENT_READ = 300;
 
 /** Returns the newest grants of one record, at most 100 of each kind. Without `isAll` there are more. */
 export async function listRecentGrants(
@@ -40,14 +38,16 @@ export async function listRecentGrants(
   const open: Connection[] = [];
   const ended: Connection[] = [];
   let read = 0;
-  for await (const { connection } of listConnections(settings, services, filter)) {
-    if (read === MAX_RECENT_READ) break;
+  const newestFirst = true;
+  for await (const { item: connection } of listConnections(settings, services, filter, {
+    newestFirst,
+  })) {
+    if (read === MAX_RECENT_READ || open.length > MAX_RECENT) break;
     read += 1;
     (connection.state === 'ended' ? ended : open).push(connection);
   }
   const newest = (connections: Connection[]) =>
     connections
-      .toReversed()
       .toSorted((a, b) => (b.endedAt ?? b.createdAt) - (a.endedAt ?? a.createdAt))
       .slice(0, MAX_RECENT)
       .map(grantResource);

@@ -3,9 +3,8 @@ import type { Page } from './api/resources.ts';
 
 type Texts = readonly (string | undefined)[];
 
-/** A page ends after this many records even if too few match. */
-export const MAX_SCANNED = 10_000;
-const BATCH_ITEMS = 500;
+/** A page ends after this many records even if too few match, so that it takes some milliseconds whatever the length of the list. */
+const MAX_SCANNED = 300;
 
 /** Returns whether each word of `q` is in one of the texts, in any case. Without words, everything matches. */
 export function searchFor(q = ''): (texts: Texts) => boolean {
@@ -22,28 +21,27 @@ function fold(text: string): string {
   return text.normalize('NFKC').toLowerCase();
 }
 
+/** A record of a list. The list continues behind it after `cursor`. */
+export type Listed<Item> = { item: Item; cursor: string };
+
 /**
- * Returns up to `limit` matching records. `read` returns records after a cursor, which is an id, in a stable order. After MAX_SCANNED records
- * the page ends, so it can be short or empty although `next` is present.
+ * Returns up to `limit` matching records. After MAX_SCANNED records the page ends, so it can be short or empty although `next` is present.
  */
-export async function scanPage<Item extends { id: string }>(
-  read: (after: string | undefined, count: number) => Promise<Item[]>,
+export async function scanPage<Item>(
+  records: AsyncIterable<Listed<Item>>,
   matches: (item: Item) => boolean,
-  { limit, after }: { limit: number; after?: string | undefined },
+  limit: number,
 ): Promise<Page<Item>> {
   const items: Item[] = [];
-  let cursor = after;
-  for (let scanned = 0; scanned < MAX_SCANNED;) {
-    // The first batch is a whole page if everything matches.
-    const count = scanned === 0 ? limit + 1 : BATCH_ITEMS;
-    const batch = await read(cursor, count);
-    scanned += count;
-    for (const item of batch.filter(matches)) {
-      if (items.length === limit) return { items, next: items.at(-1)?.id };
-      items.push(item);
-    }
-    if (batch.length < count) return { items };
-    cursor = batch.at(-1)?.id;
+  const most = Math.max(MAX_SCANNED, limit);
+  let last: string | undefined;
+  let scanned = 0;
+  for await (const { item, cursor } of records) {
+    const isWanted = matches(item);
+    if (scanned === most || (isWanted && items.length === limit)) return { items, next: last };
+    if (isWanted) items.push(item);
+    scanned += 1;
+    last = cursor;
   }
-  return { items, next: cursor };
+  return { items };
 }

@@ -66,7 +66,8 @@ describe('accounts over the management API', () => {
       const { next } = body;
       path = next === undefined ? undefined : `${ACCOUNTS}?limit=10&after=${next}`;
     }
-    expect(ids).to.deep.equal(made.map(({ id }) => id).sort());
+    expect(ids).to.have.length(25);
+    expect(ids).to.have.members(made.map(({ id }) => id));
   });
 
   it('an expired account leaves the list and the store', async () => {

@@ -162,7 +162,7 @@ async function accountPageValues(
   }: { action: string; token: string; done: unknown; changed: unknown },
 ): Promise<Values> {
   const found = await Array.fromAsync(listConnections(settings, services, { account: account.id }));
-  const newestFirst = found.map(({ connection }) => connection).toReversed();
+  const newestFirst = found.map(({ item: connection }) => connection).toReversed();
   const outcome = DONE.find((known) => known === done);
   const about = newestFirst.find(({ id }) => id === changed);
   return {

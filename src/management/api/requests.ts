@@ -123,7 +123,8 @@ export const grantsQuery = z.strictObject({
 
 export const clientsQuery = z.strictObject({
   limit,
-  after: idSchema(cursor).optional(),
+  // The name of a list, and an id.
+  after: z.string(cursor).min(1, cursor).max(600, cursor).optional(),
   id: idSchema('the id of a client').optional(),
   state: z.enum(CLIENT_STATES, `one of ${CLIENT_STATES.join(', ')}`).optional(),
   q: search('its name, id or redirect URIs'),
