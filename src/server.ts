@@ -74,6 +74,10 @@ export async function startGatehouse(
     runChecks(checks, logger, stopping.signal);
     const reencryption = services.store.startReencryption(logger);
     resources.defer(reencryption.stop);
+    if (settings.roles.includes('management')) {
+      const { startAuditIndex } = await import('./audit/audit-index.ts');
+      resources.defer(startAuditIndex(services.store).stop);
+    }
     return {
       store: services.store,
       logger,

@@ -31,7 +31,7 @@ export type AuditServices = {
 };
 
 const STREAM = 'audit:all';
-const RETENTION_SECONDS = 400 * 86_400;
+export const AUDIT_RETENTION_SECONDS = 400 * 86_400;
 const MAX_ARGUMENTS_BYTES = 4096;
 const MAX_TOOL_LENGTH = 128;
 
@@ -42,7 +42,7 @@ export async function recordAudit(
 ): Promise<void> {
   const time = new Date(now() * 1000).toISOString();
   const stored: AuditItem = { time, ...item, ...truncated(item) };
-  await store.append<AuditItem>(STREAM, stored, RETENTION_SECONDS);
+  await store.append<AuditItem>(STREAM, stored, AUDIT_RETENTION_SECONDS);
   metrics.auditEvent(item.event, item.reason);
   auditLog(stored);
 }

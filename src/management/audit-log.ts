@@ -1,4 +1,5 @@
 import { type AuditItem, readAudit } from '../audit/audit.ts';
+import { eventSubject, indexedEntries, lastIndexed } from '../audit/audit-index.ts';
 import type { Entry, Range, Store } from '../store/store.ts';
 import type { Page } from './api/resources.ts';
 
@@ -25,7 +26,7 @@ export type AuditFilter = {
 };
 
 /** Each read covers at most MAX_ENTRIES_READ items. */
-const MAX_READS = 20;
+const MAX_READS = 2;
 
 /** As `listAudit`, and reads on, within bounds, until it finds an item. */
 export async function searchAudit(
@@ -46,13 +47,13 @@ export async function listAudit(
   let last: string | undefined;
   let bytes = 0;
   let read = 0;
-  for await (const { id, value } of entries(store, { after, newestFirst })) {
+  for await (const { cursor, value, cost } of candidates(store, { after, newestFirst }, filter)) {
     const time = Date.parse(value?.time ?? '') / 1000;
     if (newestFirst && time < since - CLOCK_SKEW_SECONDS) break;
-    if (items.length === limit || bytes > MAX_PAGE_BYTES || read === MAX_ENTRIES_READ)
+    if (items.length === limit || bytes > MAX_PAGE_BYTES || read >= MAX_ENTRIES_READ)
       return { items, next: last };
-    read += 1;
-    last = id;
+    read += cost;
+    last = cursor;
     if (!value || time < since || !matches(value, filter)) continue;
     items.push(value);
     bytes += JSON.stringify(value).length;
@@ -70,6 +71,41 @@ function matches(
     (client === undefined || client === item.clientId) &&
     (grant === undefined || grant === item.grantId)
   );
+}
+
+/** The list continues behind the entry after `cursor`. `cost` is relative to that of an entry of the log. */
+type Candidate = { cursor: string; value: AuditItem | undefined; cost: number };
+
+const INDEXED_COST = 4;
+/** In front of places in the index. */
+const INDEX_MARK = 'i';
+
+/** Yields entries that may match, in order: with a filter and the newest first, those of the index, after those that are not in it yet. */
+async function* candidates(
+  store: Store,
+  { after, newestFirst }: Omit<Range, 'limit'>,
+  filter: Omit<AuditFilter, 'limit'>,
+): AsyncGenerator<Candidate> {
+  const subject = newestFirst ? subjectOf(filter) : undefined;
+  const place = after?.startsWith(INDEX_MARK) ? after.slice(INDEX_MARK.length) : undefined;
+  const id = place === undefined ? after : undefined;
+  const indexed = subject && (await lastIndexed(store));
+  if (place === undefined)
+    for await (const entry of entries(store, { after: id, newestFirst })) {
+      if (indexed !== undefined && entry.id <= indexed) break;
+      yield { cursor: entry.id, value: entry.value, cost: 1 };
+    }
+  if (subject && indexed !== undefined)
+    for await (const entry of indexedEntries(store, subject, { place, id }))
+      yield { cursor: INDEX_MARK + entry.place, value: entry.value, cost: INDEXED_COST };
+}
+
+/** The subject that usually has the fewest items. */
+function subjectOf({ event, account, client, grant }: Omit<AuditFilter, 'limit'>) {
+  if (grant !== undefined) return { kind: 'grant', id: grant } as const;
+  if (account !== undefined) return { kind: 'account', id: account } as const;
+  if (client !== undefined) return { kind: 'client', id: client } as const;
+  return event === undefined ? undefined : eventSubject(event);
 }
 
 async function* entries(

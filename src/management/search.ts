@@ -4,7 +4,7 @@ import type { Page } from './api/resources.ts';
 type Texts = readonly (string | undefined)[];
 
 /** A page ends after this many records even if too few match, so that it takes some milliseconds whatever the length of the list. */
-const MAX_SCANNED = 300;
+const MAX_SCANNED = 200;
 
 /** Returns whether each word of `q` is in one of the texts, in any case. Without words, everything matches. */
 export function searchFor(q = ''): (texts: Texts) => boolean {

@@ -31,7 +31,7 @@ export interface ByteStore {
    * Returns members by place, at most `limit` after the place `after`. Undefined if members have no place, because a process of an earlier
    * version wrote them, unless `incomplete`: then these are left out.
    */
-  page(name: string, range: PlaceRange): Promise<PlacedMember[] | undefined>;
+  page(name: string, range: PlaceRange): Promise<PlacedMember[] | AllMembers | undefined>;
   /** Gives places to members that are in the set. */
   setPlaces(name: string, members: readonly Omit<PlacedMember, 'bytes'>[]): Promise<void>;
 
@@ -75,6 +75,8 @@ export type PlaceRange = {
   newestFirst?: boolean | undefined;
   incomplete?: boolean;
 };
+/** A whole set that is so small that its members have no places. */
+export type AllMembers = { all: [field: string, bytes: Buffer][] };
 /** Of an HMAC with SHA-256 in Base64url. */
 export const FIELD_LENGTH = 43;
 

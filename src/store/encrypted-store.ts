@@ -1,4 +1,4 @@
-import type { ByteStore, MemberPage, PlacedMember } from './byte-store.ts';
+import type { AllMembers, ByteStore, MemberPage, PlacedMember, PlaceRange } from './byte-store.ts';
 import { createTimeout, STORE_TIMEOUTS, type WithTimeout } from './timeout.ts';
 import type { Encryption } from './encryption.ts';
 import {
@@ -201,15 +201,33 @@ const MAX_ORDERINGS = 2;
 async function readPage(
   parts: Pick<Parts, 'bytes' | 'encryption' | 'withTimeout'>,
   name: string,
-  range: Parameters<ByteStore['page']>[1],
+  range: PlaceRange,
 ): Promise<PlacedMember[]> {
   const { bytes, withTimeout } = parts;
   for (let orderings = 0; ; orderings += 1) {
     const incomplete = orderings === MAX_ORDERINGS;
     const page = await withTimeout(bytes.page(name, { ...range, incomplete }));
-    if (page || incomplete) return page ?? [];
+    if (page) return 'all' in page ? pageOf(parts.encryption, name, page, range) : page;
+    if (incomplete) return [];
     await orderMembers(parts, name);
   }
+}
+
+/** The same page of a whole set. */
+function pageOf(
+  encryption: Encryption,
+  name: string,
+  { all }: AllMembers,
+  { after, limit, newestFirst = false }: PlaceRange,
+): PlacedMember[] {
+  const placed = all.map(([field, bytes]) => {
+    const member = encryption.decrypt<string>(memberPlace(name, field), bytes);
+    return { field, bytes, place: placeOf(field, member) };
+  });
+  const inOrder = placed.toSorted((a, b) => (a.place < b.place === newestFirst ? 1 : -1));
+  const isBehind = ({ place }: PlacedMember) =>
+    after === undefined || (newestFirst ? place < after : place > after);
+  return inOrder.filter(isBehind).slice(0, limit);
 }
 
 async function orderMembers(

@@ -24,9 +24,12 @@ end
 if there == ARGV[2] then return 1 end
 return there`;
 
+// An order takes as much memory as its set, and most sets have few members.
+const MAX_UNORDERED = 100;
+
 const ADD_SET_MEMBER = `
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-redis.call('ZADD', KEYS[2], 0, ARGV[4])
+if redis.call('HLEN', KEYS[1]) > ${MAX_UNORDERED} then redis.call('ZADD', KEYS[2], 0, ARGV[4]) end
 for _, key in ipairs(KEYS) do
   if ARGV[3] == '' then redis.call('PERSIST', key)
   else redis.call('PEXPIRE', key, ARGV[3]) end
@@ -36,9 +39,13 @@ const REMOVE_SET_MEMBER = `
 redis.call('HDEL', KEYS[1], ARGV[1])
 redis.call('ZREM', KEYS[2], ARGV[2])`;
 
-// A set whose counts differ was changed by a process that does not know the order.
+// A set whose counts differ has just become large, or was changed by a process that does not know the order.
 const READ_PAGE = `
-if ARGV[5] == '' and redis.call('HLEN', KEYS[1]) ~= redis.call('ZCARD', KEYS[2]) then return 0 end
+local count = redis.call('HLEN', KEYS[1])
+if count <= ${MAX_UNORDERED} then
+  return { 'all', redis.call('HGETALL', KEYS[1]) }
+end
+if ARGV[5] == '' and count ~= redis.call('ZCARD', KEYS[2]) then return 0 end
 local places = redis.call(ARGV[1], KEYS[2], ARGV[2], ARGV[3], 'LIMIT', 0, ARGV[4])
 local found = {}
 for _, place in ipairs(places) do
@@ -51,7 +58,7 @@ for _, place in ipairs(places) do
     return 0
   end
 end
-return found`;
+return { 'page', found }`;
 
 // More places than members: some are of members that were removed.
 const SET_PLACES = `
@@ -105,7 +112,7 @@ declare module 'ioredis' {
       to: string,
       limit: number,
       incomplete: '' | '1',
-    ): Result<0 | Buffer[], Context>;
+    ): Result<0 | [kind: Buffer, flat: Buffer[]], Context>;
     setPlaces(key: string, order: string, ...places: string[]): Result<null, Context>;
     appendEntry(key: string, value: Buffer, milliseconds: string): Result<null, Context>;
     replaceValue(key: string, before: Buffer, next: Buffer): Result<0 | 1, Context>;
@@ -220,7 +227,10 @@ function sets(client: RedisClient): Sets {
       const order = orderOf(name);
       const answer = await client.readPageBuffer(name, order, command, first, to, limit, left);
       if (answer === 0) return undefined;
-      return pairs(answer).map(([place, bytes]) => ({
+      const [kind, flat] = answer;
+      const found = pairs(flat);
+      if (kind.toString() === 'all') return { all: found };
+      return found.map(([place, bytes]) => ({
         field: place.slice(-FIELD_LENGTH),
         place,
         bytes,

@@ -85,6 +85,17 @@ export function testCollections(fixture: ContractFixture): void {
       assert.deepEqual(await store.page(key, { limit: 1, after: all[2], newestFirst }), [all[1]]);
       assert.deepEqual(await store.page(key, { limit: 2, after: all[3] }), []);
     });
+    it('the pages of a large set have each member once', async () => {
+      const many = await addMembers(store, key, 250);
+      const read: string[] = [];
+      for (let page = await store.page(key, { limit: 90 }); page.length > 0;) {
+        read.push(...page);
+        page = await second.page(key, { limit: 90, after: read.at(-1) });
+      }
+      assert.lengthOf(read, many.length);
+      assert.sameMembers(read, many);
+      assert.deepEqual(await store.page(key, { limit: 300, newestFirst: true }), read.toReversed());
+    });
     it('the next page follows a member that was removed or is added again', async () => {
       for (const member of ['ada', 'grace', 'alan', 'mary'])
         await store.addMember(key, member, LONG);

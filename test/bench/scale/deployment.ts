@@ -32,7 +32,7 @@ export async function openDeployment(root: string): Promise<Deployment> {
   const settings = { ...parse(readFileSync(DEVELOPMENT, 'utf8')), entitlements };
   await writeFile(config, JSON.stringify(settings));
   const subject = await startGatehouseOn(server.url, { root, logLevel: 'warn' }, { config });
-  const { directory: dataDir, management, managementKey } = subject;
+  const { directory: dataDir } = subject;
   const { store, secret } = await openSystemStore({ storeAddress: server.url, dataDir });
   const client = await openClient(subject);
   const redis = new Redis(server.url);
@@ -44,13 +44,6 @@ export async function openDeployment(root: string): Promise<Deployment> {
     secret,
     agent: new Agent({ keepAlive: true }),
     tokenEndpoint: client.tokenEndpoint,
-    async listAccounts() {
-      const headers = { authorization: `Bearer ${managementKey}` };
-      const answer = await fetch(`${management}/api/v1/accounts?limit=10`, { headers });
-      await answer.text();
-      if (answer.status !== 200)
-        throw new Error(`the list of accounts was answered with ${answer.status}`);
-    },
     async stop() {
       redis.disconnect();
       await store.close();

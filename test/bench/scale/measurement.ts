@@ -1,4 +1,4 @@
-// The measurement at one size: Redis memory, response times for people chosen at random, rates, and a list.
+// The measurement at one size: Redis memory, response times for people chosen at random, and rates.
 import type { Agent } from 'node:http';
 import type { Redis } from 'ioredis';
 import { call } from '../tool-calls.ts';
@@ -19,7 +19,6 @@ export type Measured = {
   /** Sequential requests. */
   refresh: Comparison;
   firstCall: Comparison;
-  list: Comparison;
   /** Concurrent requests. */
   refreshesPerSecond: Comparison;
   callsPerSecond: Comparison;
@@ -31,8 +30,6 @@ export type Comparison = { value: number; ratio: number };
 export type Gatehouse = {
   agent: Agent;
   tokenEndpoint: string;
-  /** Reads a page of accounts. */
-  listAccounts: () => Promise<void>;
 };
 
 export type Population = Gatehouse & { people: readonly Person[] };
@@ -58,7 +55,6 @@ export async function measure(
     refresh: await compareTimes(effort.requests, large, small, refreshOne),
     // With a token that the server has not verified before.
     firstCall: await compareTimes(effort.requests, large, small, callOne, refreshOne),
-    list: await compareTimes(effort.lists, large, small, ({ listAccounts }) => listAccounts()),
   };
 }
 

@@ -3,6 +3,8 @@ import { randomBytes } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
 import type { AdapterPayload } from 'oidc-provider';
 import type { Account } from '../../../src/accounts/account.ts';
+import { recordAudit } from '../../../src/audit/audit.ts';
+import { auditServices } from '../../support/audit-services.ts';
 import { findAccount, saveAccount } from '../../../src/accounts/accounts.ts';
 import { registeredClients } from '../../../src/authorization-server/engine/clients.ts';
 import { documentCopies } from '../../../src/authorization-server/engine/client-metadata-documents.ts';
@@ -20,6 +22,10 @@ import type { Store } from '../../../src/store/store.ts';
 
 /** A person's tokens, for the load. */
 export type Person = {
+  name: string;
+  account: string;
+  connector: string;
+  grantId: string;
   clientId: string;
   resource: string;
   refreshToken: string;
@@ -79,7 +85,12 @@ export async function openPeople(
     const { id, seed } = await newGrant(store, pattern, owner, { id: connector, resource });
     const generation = pattern.grant.refresh?.generation ?? 0;
     const refreshToken = createOpaqueToken(tokenKeys, id, generation, seed);
-    return { clientId, resource, refreshToken, accessToken: '' };
+    const { id: accountId, name } = account;
+    const subject = { account: accountId, clientId, connector, grantId: id };
+    const item = { event: 'consent_approved', ...subject, outcome: 'granted' };
+    await recordAudit(auditServices(store, now()), item);
+    const ids = { account: accountId, connector, grantId: id, clientId };
+    return { name, ...ids, resource, refreshToken, accessToken: '' };
   };
 }
 
@@ -99,9 +110,16 @@ async function newAccount(
   return saveAccount(
     store,
     key,
-    { ...identity, subject },
+    { ...identity, subject, name: nameLike(identity.name, number) },
     { now: Date.now() / 1000, ttl: NINETY_DAYS },
   );
+}
+
+/** Another name for each person, as long as the real one. */
+function nameLike(name: string, number: number): string {
+  const [first = ''] = name.split(' ');
+  const rest = number.toString(36).padStart(Math.max(0, name.length - first.length - 1), '0');
+  return `${first} ${rest}`;
 }
 
 /** Writes consent, code and refreshes, as many as the pattern has. */

@@ -4,6 +4,7 @@ import { redisVersion, textTable } from '../text.ts';
 import type { Inventory } from './inventory.ts';
 import type { Measured } from './measurement.ts';
 import type { OtherSizes } from './other-sizes.ts';
+import { type PageTime, TARGET_MS } from './pages.ts';
 import type { Cost, Costs } from './cpu-time.ts';
 
 export type Result = {
@@ -15,6 +16,7 @@ export type Result = {
   /** Redis memory by kind of key. */
   memory: Record<string, number>;
   measured: Measured[];
+  pages: readonly PageTime[];
   others: OtherSizes;
   costs: Costs;
   bytesOfProcess: number;
@@ -40,6 +42,7 @@ export function describe(result: Result): string {
     describePattern,
     describeMemory,
     describeTimes,
+    describePages,
     describeProcess,
     describeMillion,
   ];
@@ -81,13 +84,27 @@ function describeMemory({ measured, others }: Result): string {
 function describeTimes({ small, measured }: Result): string {
   const rows = measured.map((each) => [
     each.people.toLocaleString('en'),
-    ...[each.refresh, each.firstCall, each.list].flatMap(({ value, ratio }) => [
+    ...[each.refresh, each.firstCall].flatMap(({ value, ratio }) => [
       value.toFixed(1),
       ratio.toFixed(2),
     ]),
   ]);
-  const head = ['people', 'refresh ms', 'ratio', 'first call ms', 'ratio', 'list ms', 'ratio'];
+  const head = ['people', 'refresh ms', 'ratio', 'first call ms', 'ratio'];
   return `Times of one at a time, people chosen at random (medians), and the ratio to a system of ${small} people in the same moments\n${textTable(head, rows)}`;
+}
+
+function describePages({ measured, pages }: Result): string {
+  const people = (measured.at(-1)?.people ?? 0).toLocaleString('en');
+  const slow = pages.filter(({ milliseconds }) => milliseconds >= TARGET_MS);
+  const rows = pages.map(({ page, milliseconds }) => [
+    page,
+    milliseconds.toFixed(1),
+    milliseconds < TARGET_MS ? 'met' : 'missed',
+  ]);
+  return [
+    `Pages of the console, one at a time with ${people} people (medians); target: less than ${TARGET_MS} ms, ${slow.length === 0 ? 'met by all' : `missed by ${slow.length}`}`,
+    textTable(['page', 'ms', ''], rows),
+  ].join('\n');
 }
 
 function describeProcess({ small, measured, costs, bytesOfProcess }: Result): string {

@@ -12,6 +12,7 @@ import { measure, type Measured, type Population, shuffled } from './measurement
 import { type Effort, HELP, type Options, readOptions } from './options.ts';
 import { measureOtherSizes } from './other-sizes.ts';
 import { openPeople, type Pattern, type Person, readPattern } from './people.ts';
+import { measurePages } from './pages.ts';
 import { measureCosts } from './cpu-time.ts';
 import { describe, type Result, unlike } from './report.ts';
 import { openDeployment, type Deployment } from './deployment.ts';
@@ -27,7 +28,7 @@ const DOCUMENT = join(import.meta.dirname, '../../../config/scale.md');
 const RESULT = /(<!-- prettier-ignore-start -->\n).*(\n<!-- prettier-ignore-end -->)/s;
 /** Kinds that expire within half a day or exist only once. */
 const PASSING =
-  /^(session|session-uid|interaction|sign-in|answer|outcome|development-.*|limit|audit|connector|connectors)$/;
+  /^(session|session-uid|interaction|sign-in|answer|outcome|development-.*|limit|audit.*|activity|order|connector|connectors)$/;
 
 async function main({ write, sizes, effort }: Options): Promise<void> {
   const root = await mkdtemp(join(tmpdir(), 'gatehouse-scale-'));
@@ -62,6 +63,8 @@ async function run(
     sizes,
     effort,
   });
+  logProgress('the pages of the console');
+  const pages = await measurePages(deployment, people, effort);
   logProgress('what each costs the processor');
   const costs = await measureCosts(deployment, { ...deployment, people }, effort);
   const memory: Record<string, number> = {};
@@ -72,7 +75,7 @@ async function run(
   }
   const others = await measureOtherSizes(redis, store, pattern, effort);
   const bytesOfProcess = await residentMemory(subject.server);
-  const sizesOf = { real, written, memory, measured, others, costs, bytesOfProcess };
+  const sizesOf = { real, written, memory, measured, pages, others, costs, bytesOfProcess };
   return { small: effort.small, ...sizesOf, isCutShort };
 }
 
