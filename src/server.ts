@@ -76,7 +76,9 @@ export async function startGatehouse(
     resources.defer(reencryption.stop);
     if (settings.roles.includes('management')) {
       const { startAuditIndex } = await import('./audit/audit-index.ts');
+      const { keepAccountIndex } = await import('./accounts/accounts.ts');
       resources.defer(startAuditIndex(services.store).stop);
+      resources.defer(keepAccountIndex(services.store).stop);
     }
     return {
       store: services.store,

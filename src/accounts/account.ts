@@ -59,7 +59,8 @@ export type Account = Claims & {
 /** A person as a sign-in provider describes them. */
 export type Identity = Claims & Pick<Account, 'issuer' | 'subject' | 'providerIssuer'>;
 
-/** 27 characters of A-Za-z0-9_-. */
+/** Characters of A-Za-z0-9_-. */
+export const ACCOUNT_ID_LENGTH = 27;
 export const ACCOUNT_ID = /^[\w-]{27}$/;
 
 /** Pseudonymous, and stable for one subject of one issuer. E-mail addresses are not identifiers (OpenID Connect Core section 5.7). */

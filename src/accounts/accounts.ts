@@ -5,6 +5,7 @@ import { KEEP, type Store } from '../store/store.ts';
 import {
   type Account,
   ACCOUNT_ID,
+  ACCOUNT_ID_LENGTH,
   accountIdOf,
   disabledAccount,
   enabledAccount,
@@ -16,6 +17,7 @@ import {
   withSessionsEnded,
   withSignInsEnded,
 } from './account.ts';
+import { indexAccount, startAccountIndex } from './account-index.ts';
 import { withSignInToken } from './recheck.ts';
 
 /** Carries the id of an account that was disabled, enabled or forgotten, or whose claims changed. */
@@ -65,15 +67,20 @@ async function save(
   next: (current: Account | undefined) => ReturnType<typeof withTtl>,
 ): Promise<Account> {
   let hasNewClaims = false;
+  let before: Account | undefined;
   const stored = await store.update<Account>(accountKey(id), (current) => {
     const after = next(current);
+    before = current;
     hasNewClaims = current !== undefined && !hasSameClaims(current, after.value);
     return after;
   });
   if (!stored) throw new Error('the account that was just written was not found');
   // Entitlements depend on the claims, and other processes cache the account.
   if (hasNewClaims) await store.publish(ACCOUNTS_CHANNEL, id).catch(() => undefined);
-  await store.addMember(ALL, id, Infinity);
+  await Promise.all([
+    store.addMember(ALL, id, Infinity),
+    indexAccount(store, before, stored.value),
+  ]);
   return stored.value;
 }
 
@@ -96,15 +103,57 @@ export async function findAccount(store: Store, id: string): Promise<Account | u
 
 const BATCH_ACCOUNTS = 100;
 
-/** Yields accounts after the id `after`, in an order that does not change. Removes ids whose record has expired. */
-export async function* listAccounts(store: Store, after?: string): AsyncGenerator<Account> {
-  for (let last = after; ;) {
-    const ids = await store.page(ALL, { after: last, limit: BATCH_ACCOUNTS });
-    for (const account of await Promise.all(ids.map((id) => findListed(store, id))))
-      if (account && !isGone(account)) yield account;
+/** In front of ids of the first part of a list. */
+const FIRST_PART = 'w';
+
+/** A list continues after `cursor`. Without `account`, another account of a set that was read is not in the others. */
+export type ListedAccount = { account: Account | undefined; cursor: string };
+
+/**
+ * Yields accounts in an order that does not change: first those in all of the `sets` of the index, then the others. Removes ids whose record has
+ * expired.
+ */
+export async function* listAccounts(
+  store: Store,
+  { after = '', sets = [] }: { after?: string | undefined; sets?: readonly string[] } = {},
+): AsyncGenerator<ListedAccount> {
+  const isFirstPart = after.length > ACCOUNT_ID_LENGTH;
+  const [set] = sets;
+  if (set !== undefined && (isFirstPart || after === ''))
+    for await (const ids of pagesOf(store, set, after.slice(FIRST_PART.length))) {
+      const found = await inAll(store, sets, ids);
+      const read = ids.map((id) => (found.has(id) ? findListed(store, id, sets) : undefined));
+      for (const [index, account] of (await Promise.all(read)).entries())
+        yield { account: visible(account), cursor: `${FIRST_PART}${ids[index]}` };
+    }
+  for await (const ids of pagesOf(store, ALL, isFirstPart ? '' : after)) {
+    const found = set === undefined ? new Set() : await inAll(store, sets, ids);
+    const others = ids.filter((id) => !found.has(id));
+    for (const account of await Promise.all(others.map((id) => findListed(store, id))))
+      if (visible(account)) yield { account, cursor: account?.id ?? '' };
+  }
+}
+
+async function* pagesOf(store: Store, set: string, after: string): AsyncGenerator<string[]> {
+  for (let last = after || undefined; ;) {
+    const ids = await store.page(set, { after: last, limit: BATCH_ACCOUNTS });
+    if (ids.length > 0) yield ids;
     if (ids.length < BATCH_ACCOUNTS) return;
     last = ids.at(-1);
   }
+}
+
+async function inAll(
+  store: Store,
+  sets: readonly string[],
+  ids: readonly string[],
+): Promise<Set<string>> {
+  const found = await Promise.all(sets.map((set) => store.includes(set, ids)));
+  return new Set(ids.filter((id) => found.every((members) => members.has(id))));
+}
+
+function visible(account: Account | undefined): Account | undefined {
+  return account && !isGone(account) ? account : undefined;
 }
 
 /** Forgotten accounts are hidden, unless they are disabled: an administrator may still enable them. */
@@ -112,13 +161,28 @@ export function isGone({ forgottenAt, disabledAt }: Account): boolean {
   return forgottenAt !== undefined && disabledAt === undefined;
 }
 
-async function findListed(store: Store, id: string): Promise<Account | undefined> {
+async function findListed(
+  store: Store,
+  id: string,
+  sets: readonly string[] = [],
+): Promise<Account | undefined> {
   const account = await findAccount(store, id);
   if (account) return account;
-  await store.removeMember(ALL, id);
+  await Promise.all([ALL, ...sets].map((set) => store.removeMember(set, id)));
   // The person may have signed in since the first read.
-  if (await findAccount(store, id)) await store.addMember(ALL, id, Infinity);
+  const again = await findAccount(store, id);
+  if (again)
+    await Promise.all([store.addMember(ALL, id, Infinity), indexAccount(store, undefined, again)]);
   return undefined;
+}
+
+/** Completes the index of accounts once a day until stopped. */
+export function keepAccountIndex(store: Store) {
+  return startAccountIndex(store, () => allAccounts(store));
+}
+
+export async function* allAccounts(store: Store): AsyncGenerator<Account> {
+  for await (const { account } of listAccounts(store)) if (account) yield account;
 }
 
 /** `first`: true for the one call that changed the account. */
@@ -182,8 +246,10 @@ export async function updateAccount(
 ): Promise<AccountChange | undefined> {
   if (!ACCOUNT_ID.test(id)) return undefined;
   let first = false;
+  let before: Account | undefined;
   const after = await store.update<Account>(accountKey(id), (current) => {
     const account = current && next(current);
+    before = current;
     first = account !== undefined;
     return account ? withTtl(account, ttl) : KEEP;
   });
@@ -192,6 +258,7 @@ export async function updateAccount(
     // Listeners also refresh every few seconds, so a lost message only delays them.
     store.publish(ACCOUNTS_CHANNEL, id).catch(() => undefined),
     store.replicated(accountKey(id)),
+    indexAccount(store, before, after.value),
   ]);
   return { account: after.value, first };
 }

@@ -1,4 +1,5 @@
 import { type Account, accountLifetime, verifiedEmailOf } from '../accounts/account.ts';
+import { DISABLED, setsFor } from '../accounts/account-index.ts';
 import {
   disableAccount as disableRecord,
   enableAccount as enableRecord,
@@ -23,7 +24,7 @@ export async function listAccounts(
 ): Promise<Page<AccountResource>> {
   const found = searchFor(q);
   const { items, next } = await scanPage(
-    listed(store, after),
+    listed(store, after, [...(state === 'disabled' ? [DISABLED] : []), ...setsFor(q ?? '')]),
     (account) =>
       found([account.name, verifiedEmailOf(account), account.id, account.issuer]) &&
       (state === undefined || (state === 'disabled') === (account.disabledAt !== undefined)),
@@ -32,9 +33,13 @@ export async function listAccounts(
   return { items: items.map(accountResource), next };
 }
 
-async function* listed(store: Store, after: string | undefined): AsyncGenerator<Listed<Account>> {
-  for await (const account of listRecords(store, after))
-    yield { item: account, cursor: account.id };
+async function* listed(
+  store: Store,
+  after: string | undefined,
+  sets: readonly string[],
+): AsyncGenerator<Listed<Account | undefined>> {
+  for await (const { account, cursor } of listRecords(store, { after, sets }))
+    yield { item: account, cursor };
 }
 
 export async function showAccount(

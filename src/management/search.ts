@@ -21,6 +21,9 @@ function fold(text: string): string {
   return text.normalize('NFKC').toLowerCase();
 }
 
+/** Relative to a record that was read. */
+const SKIPPED_COST = 0.2;
+
 /** A record of a list. The list continues behind it after `cursor`. */
 export type Listed<Item> = { item: Item; cursor: string };
 
@@ -28,7 +31,7 @@ export type Listed<Item> = { item: Item; cursor: string };
  * Returns up to `limit` matching records. After MAX_SCANNED records the page ends, so it can be short or empty although `next` is present.
  */
 export async function scanPage<Item>(
-  records: AsyncIterable<Listed<Item>>,
+  records: AsyncIterable<Listed<Item | undefined>>,
   matches: (item: Item) => boolean,
   limit: number,
 ): Promise<Page<Item>> {
@@ -37,10 +40,10 @@ export async function scanPage<Item>(
   let last: string | undefined;
   let scanned = 0;
   for await (const { item, cursor } of records) {
-    const isWanted = matches(item);
-    if (scanned === most || (isWanted && items.length === limit)) return { items, next: last };
+    const isWanted = item !== undefined && matches(item);
+    if (scanned >= most || (isWanted && items.length === limit)) return { items, next: last };
     if (isWanted) items.push(item);
-    scanned += 1;
+    scanned += item === undefined ? SKIPPED_COST : 1;
     last = cursor;
   }
   return { items };

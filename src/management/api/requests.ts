@@ -1,6 +1,6 @@
 // Query parameters and bodies that the management API accepts, as schemas without server code: the command line loads them too.
 import { z } from 'zod';
-import { ACCOUNT_ID, MAX_EMAIL_LENGTH } from '../../accounts/account.ts';
+import { ACCOUNT_ID_LENGTH, MAX_EMAIL_LENGTH } from '../../accounts/account.ts';
 import { CLIENT_STATES } from '../../clients/clients.ts';
 import { blockableHost, comparableName } from '../../clients/rules.ts';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
@@ -70,7 +70,10 @@ export const connectorsQuery = z.strictObject({
 
 export const accountsQuery = z.strictObject({
   limit,
-  after: z.string(cursor).regex(ACCOUNT_ID, cursor).optional(),
+  after: z
+    .string(cursor)
+    .regex(new RegExp(`^w?[\\w-]{${ACCOUNT_ID_LENGTH}}$`), cursor)
+    .optional(),
   q: search('the name, verified e-mail address, id or identity provider'),
   state: z.enum(ACCOUNT_STATES, `one of ${ACCOUNT_STATES.join(', ')}`).optional(),
 });
@@ -124,7 +127,10 @@ export const grantsQuery = z.strictObject({
 export const clientsQuery = z.strictObject({
   limit,
   // The name of a list, and an id.
-  after: z.string(cursor).min(1, cursor).max(600, cursor).optional(),
+  after: z
+    .string(cursor)
+    .regex(/^([a-z-]{1,30}:\w{1,20} )?.{1,500}$/, cursor)
+    .optional(),
   id: idSchema('the id of a client').optional(),
   state: z.enum(CLIENT_STATES, `one of ${CLIENT_STATES.join(', ')}`).optional(),
   q: search('its name, id or redirect URIs'),

@@ -28,7 +28,7 @@ const DOCUMENT = join(import.meta.dirname, '../../../config/scale.md');
 const RESULT = /(<!-- prettier-ignore-start -->\n).*(\n<!-- prettier-ignore-end -->)/s;
 /** Kinds that expire within half a day or exist only once. */
 const PASSING =
-  /^(session|session-uid|interaction|sign-in|answer|outcome|development-.*|limit|audit.*|activity|order|connector|connectors)$/;
+  /^(session|session-uid|interaction|sign-in|answer|outcome|development-.*|limit|audit.*|activity|order|connector|connectors|account-index)$/;
 
 async function main({ write, sizes, effort }: Options): Promise<void> {
   const root = await mkdtemp(join(tmpdir(), 'gatehouse-scale-'));

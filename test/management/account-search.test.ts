@@ -1,0 +1,91 @@
+import { createSecretKey, randomBytes } from 'node:crypto';
+import { expect } from 'chai';
+import { buildAccountIndex } from '../../src/accounts/account-index.ts';
+import { allAccounts, saveAccount } from '../../src/accounts/accounts.ts';
+import {
+  ACCOUNT_LIFETIME,
+  type ManagementHost,
+  openManagementHost,
+  request,
+} from './management-host.ts';
+
+const KEY = createSecretKey(randomBytes(32));
+const ACCOUNTS = '/api/v1/accounts';
+/** More than one page reads. */
+const OTHERS = 450;
+
+describe('the search among many accounts', () => {
+  let host: ManagementHost;
+  before(async () => {
+    host = await openManagementHost();
+    const others = Array.from({ length: OTHERS }, (_, n) => signIn(`${n}`, 'Somebody Else'));
+    await Promise.all(others);
+  });
+  after(() => host.close());
+
+  const signIn = async (subject: string, name: string) => {
+    const email = `${subject}@example.com`;
+    const identity = { subject, name, email, emailVerified: true, groups: [] };
+    const times = { now: host.now(), ttl: ACCOUNT_LIFETIME };
+    const issuer = 'https://login.example.com';
+    return (await saveAccount(host.store, KEY, { issuer, ...identity }, times)).id;
+  };
+  const change = (id: string, what: string) => request(host, 'POST', `${ACCOUNTS}/${id}/${what}`);
+  type Found = { items: { id: string; name: string }[]; next?: string };
+  const read = async (query: string): Promise<Found> =>
+    (await request(host, 'GET', `${ACCOUNTS}?${query}`)).body as Found;
+  const idsOf = ({ items }: Found) => items.map(({ id }) => id);
+  const readAll = async (query: string) => {
+    const pages = [await read(query)];
+    for (let next = pages[0]?.next; next !== undefined; next = pages.at(-1)?.next)
+      pages.push(await read(`${query}&after=${next}`));
+    return pages.flatMap(idsOf);
+  };
+
+  it('the first page has the people with a word of that beginning, and all pages have each of them once', async () => {
+    const id = await signIn('konrad.zuse', 'Dr. Konrad Zuse');
+    for (const q of ['konra', 'ZUSE', 'konrad.zuse%40example', 'zuse+konrad'])
+      expect(idsOf(await read(`q=${q}`)), q).to.deep.equal([id]);
+    expect(await readAll('q=konrad')).to.deep.equal([id]);
+    expect(await readAll('q=onra')).to.deep.equal([id]);
+    expect(await readAll('q=somebody&limit=100')).to.have.length(OTHERS);
+    expect(new Set(await readAll('q=somebody&limit=100')).size).to.equal(OTHERS);
+  });
+
+  it('a person is found by the new name only, and not after they were forgotten', async () => {
+    const id = await signIn('renamed', 'Earlier Bernard');
+    await signIn('renamed', 'Later Lovelace');
+    expect(idsOf(await read('q=lovelace'))).to.deep.equal([id]);
+    expect(await readAll('q=bernard')).to.deep.equal([]);
+    await change(id, 'forget');
+    expect(await readAll('q=lovelace')).to.deep.equal([]);
+    for (const word of ['bern', 'love', 'rena'])
+      expect(await host.store.members(`accounts-named:${word}`)).to.deep.equal([]);
+  });
+
+  it('the first page of disabled people has them until they are enabled, also with a search', async () => {
+    const id = await signIn('disabled', 'Maurice Wilkes');
+    await change(id, 'disable');
+    expect(idsOf(await read('state=disabled'))).to.deep.equal([id]);
+    expect(idsOf(await read('state=disabled&q=maurice'))).to.deep.equal([id]);
+    expect(await readAll('state=disabled')).to.deep.equal([id]);
+    await change(id, 'enable');
+    expect(await readAll('state=disabled')).to.deep.equal([]);
+  });
+
+  it('people of an earlier version are found on later pages, and on the first one after the index is completed', async () => {
+    const id = await signIn('earlier', 'Hedy Lamarr');
+    await host.store.delete('accounts-named:lama');
+    expect(await readAll('q=lamarr')).to.deep.equal([id]);
+    expect(await buildAccountIndex(host.store, allAccounts(host.store))).to.equal(true);
+    expect(idsOf(await read('q=lamarr'))).to.deep.equal([id]);
+    expect(await buildAccountIndex(host.store, allAccounts(host.store))).to.equal(false);
+  });
+
+  it('an account that expired leaves the index', async () => {
+    const id = await signIn('expired', 'Edsger Dijkstra');
+    await host.store.delete(`account:${id}`);
+    expect(await readAll('q=dijkstra')).to.deep.equal([]);
+    expect(await host.store.members('accounts-named:dijk')).to.deep.equal([]);
+  });
+});
