@@ -32,25 +32,30 @@ export type WithTimeout = <R>(command: Promise<R>, milliseconds?: number) => Pro
 /** One for all commands to a database. */
 export function createTimeout({ operation, stalled } = STORE_TIMEOUTS): WithTimeout {
   let isStalled = false;
-  const answered = () => void (isStalled = false);
 
-  return async function withTimeout<R>(command: Promise<R>, milliseconds = operation): Promise<R> {
+  return function withTimeout<R>(command: Promise<R>, milliseconds = operation): Promise<R> {
     const began = performance.now();
-    const { promise: timedOut, reject } = Promise.withResolvers<never>();
-    const timer = setTimeout(
-      // After a busy moment, a reply may have arrived that is not read yet. Immediates run after it is read.
-      () => setImmediate(() => reject(new Error('the command timed out'))),
-      isStalled ? Math.min(milliseconds, stalled) : milliseconds,
-    );
-    command.then(answered, () => undefined);
-    try {
-      return await Promise.race([command, timedOut]);
-    } catch (cause) {
-      isStalled ||= performance.now() - began >= stalled;
-      throw isOutOfMemory(cause) ? new StoreFull(cause) : new StoreUnavailable(cause);
-    } finally {
-      clearTimeout(timer);
-    }
+    return new Promise((resolve, reject) => {
+      let isSettled = false;
+      const fail = (cause: unknown) => {
+        if (isSettled) return;
+        isSettled = true;
+        clearTimeout(timer);
+        isStalled ||= performance.now() - began >= stalled;
+        reject(isOutOfMemory(cause) ? new StoreFull(cause) : new StoreUnavailable(cause));
+      };
+      const timer = setTimeout(
+        // After a busy moment, a reply may have arrived that is not read yet. Immediates run after it is read.
+        () => setImmediate(() => fail(new Error('the command timed out'))),
+        isStalled ? Math.min(milliseconds, stalled) : milliseconds,
+      );
+      command.then((reply) => {
+        isSettled = true;
+        isStalled = false;
+        clearTimeout(timer);
+        resolve(reply);
+      }, fail);
+    });
   };
 }
 
