@@ -215,6 +215,7 @@ if (SOAK)
         ['Memory of Redis', 'Times of one at a time', 'A million connected people'],
       ],
       ['bench:processes', ['processes/processes.ts'], ['Measured', 'Calculated']],
+      ['bench:steps', ['steps.ts'], ['signs in and connects', 'The bare engine', 'ratio']],
     ];
     for (const [command, args, parts] of benchmarks)
       it(`npm run ${command} succeeds and reports every part`, async () => {
