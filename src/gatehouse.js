@@ -4,8 +4,15 @@
 import { existsSync, readFileSync } from 'node:fs';
 
 const SERVER_COMMANDS = ['start', 'doctor'];
-/** Node would otherwise let the heap grow with the memory of the machine. */
-const SERVER_FLAGS = ['--max-semi-space-size=8', '--max-old-space-size=768'];
+/**
+ * Node would otherwise let the heap grow with the memory of the machine, and V8 would allocate objects of one request as if they lived long,
+ * which takes half of the time of a proxied call for garbage collection.
+ */
+const SERVER_FLAGS = [
+  '--max-semi-space-size=8',
+  '--max-old-space-size=768',
+  '--no-allocation-site-pretenuring',
+];
 /** Node 22 warns that its SQLite is experimental. */
 const FLAGS_OF_NODE_22 = ['--disable-warning=ExperimentalWarning'];
 

@@ -36,7 +36,11 @@ const OLDEST = manifest.engines.node.replace('>=', '');
 const TOO_OLD = '20.19.0';
 const TOOL = { name: 'list_orders', annotations: { readOnlyHint: true } };
 const ACCEPTED = /code cache for ESM \S+\/dist\/server\.js was accepted/;
-const FLAGS = ['--max-semi-space-size=8', '--max-old-space-size=768'];
+const FLAGS = [
+  '--max-semi-space-size=8',
+  '--max-old-space-size=768',
+  '--no-allocation-site-pretenuring',
+];
 
 type Environment = Record<string, string>;
 type Program = {
