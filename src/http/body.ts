@@ -35,12 +35,11 @@ function bodyTooLarge(maxBytes: number): HttpError {
 /** Decodes UTF-8. Throws 413. */
 export async function readText(ctx: Koa.Context, maxBytes: number): Promise<string> {
   refuseDeclaredLength(ctx, maxBytes);
-  const bytes = await readRequest(ctx.req, maxBytes);
-  return bytes.toString('utf8');
+  return readRequest(ctx.req, maxBytes);
 }
 
 /** Listens to events, because the iterator of a stream takes longer than the rest of a small request. Stops reading above the limit. */
-function readRequest(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
+function readRequest(req: IncomingMessage, maxBytes: number): Promise<string> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let received = 0;
@@ -52,15 +51,15 @@ function readRequest(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
       reject(bodyTooLarge(maxBytes));
     };
     req.on('data', read);
-    req.once('end', () => resolve(chunks[1] ? Buffer.concat(chunks) : (chunks[0] ?? NO_BYTES)));
+    req.once('end', () =>
+      resolve((chunks[1] ? Buffer.concat(chunks) : chunks[0])?.toString('utf8') ?? ''),
+    );
     req.once('error', reject);
     req.once('close', () => {
       if (!req.readableEnded) reject(new Error('the request was aborted'));
     });
   });
 }
-
-const NO_BYTES = Buffer.alloc(0);
 
 /** Parses `application/x-www-form-urlencoded`. Uses the first value of a repeated field. Throws 413 and 415. */
 export async function readForm(

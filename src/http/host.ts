@@ -59,7 +59,7 @@ export function createHost(options: HostOptions): Koa {
   // handleErrors handles all errors except those of sockets that closed early.
   app.on('error', (error: Error) => options.logger.debug({ err: error }, 'response not delivered'));
   const count = options.metrics && requestCounter(options.name, options.metrics);
-  if (options.direct && !options.traces) app.use(serveDirectly(options, options.direct, count));
+  if (options.direct && !options.traces) addDirectRoute(app, options, options.direct, count);
   app.use(requireOriginForm);
   app.use(securityHeaders(options.url));
   app.use(serveHealth(options));
@@ -74,20 +74,19 @@ export function createHost(options: HostOptions): Koa {
   return app;
 }
 
-/** Does what the middleware of the other requests does. */
-function serveDirectly(
+/** Does what the middleware does for other requests. */
+function addDirectRoute(
+  app: Koa,
   options: HostOptions,
   route: DirectRoute,
   count: CountRequest | undefined,
-): Koa.Middleware {
+): void {
   const headers = { ...securityHeadersFor(options.url), ...route.headers };
   const common = Object.entries(headers).flat();
   const watchForLog = requestLogger(options);
   const requireHost = canonicalHostCheck(options.url);
   const respond = errorResponder(options.respondToError);
-  return async function direct(ctx, next) {
-    const serve = route.find(ctx.req);
-    if (!serve) return next();
+  const serveDirectly = async (ctx: Koa.Context, serve: (ctx: Koa.Context) => Promise<void>) => {
     count?.(ctx);
     watchForLog(ctx);
     const { requestId } = requestContext(ctx);
@@ -99,8 +98,34 @@ function serveDirectly(
     } catch (thrown) {
       await respond(ctx, thrown);
     }
+    if (ctx.respond === false) return;
     setDeferredHeaders(ctx);
+    sendBody(ctx);
   };
+  const callback = app.callback.bind(app);
+  app.callback = () => {
+    const handle = callback();
+    return async (req, res) => {
+      // The types of Koa allow HTTP/2.
+      const serve = route.find(req as IncomingMessage);
+      if (!serve) return handle(req, res);
+      const ctx = app.createContext(req as IncomingMessage, res as ServerResponse);
+      return serveDirectly(ctx, serve).catch((error: Error) => ctx.onerror(error));
+    };
+  };
+}
+
+/** Sends a JSON body or none, as Koa does. */
+function sendBody(ctx: Koa.Context): void {
+  const { body, res } = ctx;
+  if (body === undefined || body === null) {
+    if (ctx.status !== 204) ctx.length = 0;
+    res.end();
+    return;
+  }
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  ctx.length = Buffer.byteLength(text);
+  res.end(text);
 }
 
 /** Serves `/livez` and `/readyz` for any `Host`, because probes use IP addresses. */
