@@ -74,15 +74,15 @@ export async function resourceServer(
   });
   const readOptions = { limit: maxBodyBytes, keepBigIntegers: settings.upstreams.length > 0 };
   const readPosted = async (ctx: Koa.Context) => {
-    if (ctx.method !== 'POST') return undefined;
     const body = await readBody(ctx, readOptions);
     requestContext(ctx).jsonRpc = { id: idOf(body) };
     return body;
   };
   const countCalls = (ctx: Koa.Context, { level }: Caller, body: unknown) => {
-    const calls = [body].flat().filter((message) => membersOf(message).method === 'tools/call');
-    if (calls.length === 0) return;
-    requestContext(ctx).onEnd = () => services.activity.calls(level, outcomeOf(ctx), calls.length);
+    const isCall = (message: unknown) => membersOf(message).method === 'tools/call';
+    const calls = Array.isArray(body) ? body.filter(isCall).length : Number(isCall(body));
+    if (calls === 0) return;
+    requestContext(ctx).onEnd = () => services.activity.calls(level, outcomeOf(ctx), calls);
   };
   const readConnector = async (id: string) =>
     requireUsableConnector(await records.readConnector(id), now(), settings);
@@ -101,8 +101,8 @@ export async function resourceServer(
     }
     const caller = await authenticate(authentication, ctx, connector);
     const mcp = handlers.serving(connector);
-    await requireDpopProof(ctx, connector, caller);
-    const body = await readPosted(ctx);
+    if (caller.keyThumbprint !== undefined) await requireDpopProof(ctx, connector, caller);
+    const body = ctx.method === 'POST' ? await readPosted(ctx) : undefined;
     countCalls(ctx, caller, body);
     requireLevel(settings.levels, settings, connector, caller, mcp.requiredLevel(body));
     const revalidate = async () =>
@@ -113,7 +113,7 @@ export async function resourceServer(
     const revalidate = () => authenticateMintedToken(authentication, ctx);
     const caller = await revalidate();
     const mcp = handlers.serving(caller.record);
-    const body = await readPosted(ctx);
+    const body = ctx.method === 'POST' ? await readPosted(ctx) : undefined;
     countCalls(ctx, caller, body);
     await mcp.handle(ctx, { caller, body, revalidate });
     void recordUse(store, caller.record, now()).catch(() => undefined);

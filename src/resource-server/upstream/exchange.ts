@@ -23,10 +23,6 @@ export type StreamControl = Pick<Dispatcher.DispatchController, 'pause' | 'resum
 export type ExchangeOptions = {
   /** The maximum size of a body that is not a stream, in bytes. */
   maxBytes: number;
-  tooLarge: () => Error;
-  /** Whether only the status matters. The body is not read. */
-  isRefused: (status: number) => boolean;
-  isStream: (status: number, headers: IncomingHttpHeaders) => boolean;
   /** Called when a stream begins. If it throws, the exchange fails with that error. */
   openStream: (headers: IncomingHttpHeaders, control: StreamControl) => ChunkReader;
 };
@@ -48,10 +44,22 @@ export function startExchange(
 ): Exchange {
   const handler = new ResponseHandler(options);
   dispatcher.dispatch(request, handler);
-  return { response: handler.response, abort: (reason) => handler.abort(reason) };
+  return handler;
 }
 
-class ResponseHandler implements Dispatcher.DispatchHandler {
+/** Redirects are not followed. A forwarded 401 would make the client sign in again, although its token is valid. */
+export function isRefused(status: number): boolean {
+  const isForwarded = status >= 200 && status < 500 && (status < 300 || status >= 400);
+  return !isForwarded || status === 401 || status === 407;
+}
+
+/** The media type without parameters. */
+export function contentType(headers: IncomingHttpHeaders): string | undefined {
+  const type = headers['content-type'];
+  return type === 'application/json' ? type : type?.split(';', 1)[0]?.trim().toLowerCase();
+}
+
+class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
   readonly response: Promise<UpstreamResponse>;
   readonly #options: ExchangeOptions;
   #resolve!: (response: UpstreamResponse) => void;
@@ -94,17 +102,18 @@ class ResponseHandler implements Dispatcher.DispatchHandler {
     if (status < 200) return;
     this.#status = status;
     this.#headers = headers;
-    const { isRefused, isStream, openStream } = this.#options;
     if (isRefused(status)) return this.#finish(false);
-    if (!isStream(status, headers)) return;
-    this.#reader = openStream(headers, controller);
+    if (status !== 200 || contentType(headers) !== 'text/event-stream') return;
+    this.#reader = this.#options.openStream(headers, controller);
     this.#finish(true);
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#reader) return this.#reader.read(chunk);
     this.#size += chunk.length;
-    if (this.#size > this.#options.maxBytes) throw this.#options.tooLarge();
+    const { maxBytes } = this.#options;
+    if (this.#size > maxBytes)
+      throw new Error(`the response of the upstream is larger than ${maxBytes} bytes`);
     this.#chunks.push(chunk);
   }
 

@@ -1,11 +1,11 @@
 // Proxies MCP requests to the operator's own MCP server. Replaces the access token by a signed header that says who calls.
-import type { ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type Koa from 'koa';
 import { type Dispatcher, Pool } from 'undici';
 import { asHttpError, HttpError, methodNotAllowed, unavailable } from '../../http/errors.ts';
 import { requestContext } from '../../http/request-context.ts';
 import { keyRing } from '../../keys/key-ring.ts';
-import { type SpanLink, tracedRequest } from '../../observability/tracing.ts';
+import { type Span, tracedRequest } from '../../observability/tracing.ts';
 import { isRecorded, type Levels } from '../../permission-levels.ts';
 import type { Services } from '../../services.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
@@ -51,7 +51,13 @@ import {
 } from './bound-ids.ts';
 import { callerHeader } from './caller-header.ts';
 import { concurrencyLimiter, type ConcurrencyLimiter } from './concurrency-limit.ts';
-import { type ExchangeOptions, startExchange, type UpstreamResponse } from './exchange.ts';
+import {
+  type Exchange,
+  type ExchangeOptions,
+  startExchange,
+  type StreamControl,
+  type UpstreamResponse,
+} from './exchange.ts';
 import { outboundHeaders, parameterHeaders } from './headers.ts';
 import type { OpenCalls } from './open-calls.ts';
 import type { ToolDiscovery } from './tool-discovery.ts';
@@ -62,8 +68,6 @@ import {
   filterMessage,
   type FilterMessage,
   forwardResponse,
-  isRefused,
-  isStream,
   openStream,
 } from './response.ts';
 
@@ -97,7 +101,7 @@ export function openUpstreamProxy(
     upstream,
     productName: settings.productName,
     services,
-    send: senderTo(url, pool),
+    send: senderTo(url, pool, services.traces !== undefined),
     audit: callAuditor(services),
     activeRequests,
     concurrency: concurrencyLimiter(upstream.id, upstream.openCalls, openCalls),
@@ -164,8 +168,7 @@ type OutboundRequest = {
   headers: Record<string, string>;
   /** Serializes the messages with our trace context, if traces are on. */
   body?: (traceparent: string | undefined) => string;
-  /** The client's trace contexts. */
-  links: readonly SpanLink[];
+  messages: readonly Message[];
 };
 
 const METHODS = ['GET', 'POST', 'DELETE'] as const;
@@ -197,7 +200,9 @@ async function proxyRequest(
   if (refused) return respondLocally(ctx, body, refused);
   const kind = kindOf(method, messages);
   const release = proxy.concurrency.acquire(caller, kind);
-  const unaudited = await auditMessages(proxy, rules, caller, messages);
+  const unaudited = isRecorded(rules.levels, caller.level)
+    ? await auditMessages(proxy, rules, caller, messages)
+    : undefined;
   if (unaudited) {
     release();
     return respondLocally(ctx, body, unaudited);
@@ -207,10 +212,6 @@ async function proxyRequest(
     withUnboundState(ids, caller, withoutForeignTask(ownTasks, message)),
   );
   const filter = {
-    // A list may arrive long after the request.
-    get rules() {
-      return proxy.rules();
-    },
     caller,
     tasks,
     ownTasks,
@@ -227,9 +228,10 @@ async function proxyRequest(
     method,
     headers,
     ...(method === 'POST' ? { body: serializer(body, sent) } : {}),
-    links: traceLinksIn(messages),
     messages,
-    filter: (message) => filterMessage(filter, message),
+    expectsResponse: messages.some(isRequest),
+    // A list may arrive long after the request, under other rules.
+    filter: (message) => filterMessage({ ...filter, rules: proxy.rules() }, message),
     bindSession: (id) => ids.bind('session', caller, id),
     bindEvent: (id) => ids.bind('event', caller, id),
   });
@@ -266,7 +268,6 @@ async function auditMessages(
   caller: Caller,
   messages: readonly Message[],
 ): Promise<object[] | undefined> {
-  if (!isRecorded(rules.levels, caller.level)) return undefined;
   try {
     for (const message of messages) {
       const required = requiredBy(rules, message);
@@ -323,32 +324,42 @@ type Send = (
 ) => Promise<UpstreamResponse>;
 
 /** With traces on, sends in a span whose context the upstream gets. */
-function senderTo(url: string, pool: Pool): Send {
+function senderTo(url: string, pool: Pool, isTraced: boolean): Send {
   const { pathname, search } = new URL(url);
-  const target = { headersTimeout: 0, bodyTimeout: 0, path: pathname + search };
-  return ({ method, headers, body, links }, options, lifetime) =>
-    tracedRequest(
-      { peer: 'upstream', method, url, links },
-      (span) => {
-        const exchange = startExchange(
-          pool,
-          {
-            ...target,
-            method,
-            headers: span ? { ...headers, traceparent: span.traceparent } : headers,
-            ...(body ? { body: body(span?.traceparent) } : {}),
-          },
-          options,
-        );
-        lifetime.onAbort(exchange.abort);
-        return exchange.response;
+  const path = pathname + search;
+  const send = (
+    { method, headers, body }: OutboundRequest,
+    options: ExchangeOptions,
+    lifetime: Lifetime,
+    span?: Span,
+  ) => {
+    const exchange = startExchange(
+      pool,
+      {
+        headersTimeout: 0,
+        bodyTimeout: 0,
+        path,
+        method,
+        headers: span ? { ...headers, traceparent: span.traceparent } : headers,
+        body: body?.(span?.traceparent) ?? null,
       },
+      options,
+    );
+    lifetime.onAbort(exchange);
+    return exchange.response;
+  };
+  if (!isTraced) return send;
+  return (request, options, lifetime) =>
+    tracedRequest(
+      { peer: 'upstream', method: request.method, url, links: traceLinksIn(request.messages) },
+      (span) => send(request, options, lifetime, span),
       ({ status }) => status,
     );
 }
 
 type Forwarded = OutboundRequest & {
-  messages: readonly Message[];
+  /** False if the client sent only notifications and responses. */
+  expectsResponse: boolean;
   filter: FilterMessage;
   bindSession: (id: string) => string;
   bindEvent: (id: string) => string;
@@ -363,23 +374,14 @@ async function forward(
 ): Promise<void> {
   try {
     lifetime.requireActive();
-    const { maxAnswerBytes: maxBytes } = proxy.upstream;
-    const response = await proxy.send(
-      request,
-      {
-        maxBytes,
-        tooLarge: () =>
-          badGateway(new Error(`the response of the upstream is larger than ${maxBytes} bytes`)),
-        isRefused,
-        isStream,
-        openStream: (headers, control) =>
-          openStream(ctx, headers, control, streamOptions(ctx, proxy, lifetime, request)),
-      },
-      lifetime,
-    );
+    const options = {
+      maxBytes: proxy.upstream.maxAnswerBytes,
+      openStream: (headers: IncomingHttpHeaders, control: StreamControl) =>
+        openStream(ctx, headers, control, streamOptions(ctx, proxy, lifetime, request)),
+    };
+    const response = await proxy.send(request, options, lifetime);
     if (response.isStream) return;
-    const expectsResponse = request.messages.some(isRequest);
-    await forwardResponse(ctx, response, { ...request, expectsResponse });
+    await forwardResponse(ctx, response, request);
     lifetime.requireActive();
     lifetime.end();
   } catch (error) {
@@ -396,7 +398,7 @@ class Lifetime {
   #timer: NodeJS.Timeout;
   #release: () => void;
   #untrack: (() => void) | undefined;
-  #abortExchange: ((reason: unknown) => void) | undefined;
+  #exchange: Exchange | undefined;
   #isEnded = false;
   #aborted: { reason: unknown } | undefined;
 
@@ -415,10 +417,10 @@ class Lifetime {
     else this.#untrack = untrack;
   }
 
-  /** `abort` ends the exchange with the upstream. */
-  onAbort(abort: (reason: unknown) => void): void {
-    this.#abortExchange = abort;
-    if (this.#aborted) abort(this.#aborted.reason);
+  /** Aborts the exchange too. */
+  onAbort(exchange: Exchange): void {
+    this.#exchange = exchange;
+    if (this.#aborted) exchange.abort(this.#aborted.reason);
   }
 
   readonly onRevoked = (reason: unknown): void => this.abort(reason);
@@ -430,7 +432,7 @@ class Lifetime {
     if (this.#isEnded) return;
     this.#aborted = { reason };
     this.end();
-    this.#abortExchange?.(reason);
+    this.#exchange?.abort(reason);
   }
 
   end(): void {
@@ -440,10 +442,6 @@ class Lifetime {
     this.#res.off('close', this.#onClose);
     this.#untrack?.();
     this.#release();
-  }
-
-  get isAborted(): boolean {
-    return this.#aborted !== undefined;
   }
 
   requireActive(): void {

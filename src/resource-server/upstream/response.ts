@@ -24,7 +24,13 @@ import {
   type TaskOwnership,
   withBoundState,
 } from './bound-ids.ts';
-import type { ChunkReader, StreamControl, UpstreamResponse } from './exchange.ts';
+import {
+  type ChunkReader,
+  contentType,
+  isRefused,
+  type StreamControl,
+  type UpstreamResponse,
+} from './exchange.ts';
 import type { ParameterHeaders } from './headers.ts';
 import { isLookalike, type LevelRules, levelOfTool } from '../../upstreams/tool-levels.ts';
 import { TASK_NOT_FOUND } from './levels.ts';
@@ -58,20 +64,6 @@ export async function forwardResponse(
   else if (kind === 'application/json' && ctx.method === 'POST')
     sendText(ctx, status, await filterText(body.toString('utf8'), filter), JSON_HEADERS);
   else throw badGateway(new Error(`the upstream answered ${status} with ${kind ?? 'nothing'}`));
-}
-
-/** Redirects are not followed. A forwarded 401 would make the client sign in again, although its token is valid. */
-export function isRefused(status: number): boolean {
-  const isForwarded = status >= 200 && status < 500 && (status < 300 || status >= 400);
-  return !isForwarded || status === 401 || status === 407;
-}
-
-export function isStream(status: number, headers: IncomingHttpHeaders): boolean {
-  return status === 200 && contentType(headers) === 'text/event-stream';
-}
-
-function contentType(headers: IncomingHttpHeaders): string | undefined {
-  return headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase();
 }
 
 function forwardHeaders(
@@ -112,7 +104,11 @@ async function filterText(text: string, filter: FilterMessage): Promise<string> 
 }
 
 /** Omits the messages that the filter drops. */
-async function filterAll(messages: readonly unknown[], filter: FilterMessage): Promise<unknown[]> {
+async function filterAll(
+  messages: readonly unknown[],
+  filter: FilterMessage,
+): Promise<readonly unknown[]> {
+  if (!messages.some(needsFilter)) return messages;
   const filtered = [];
   for (const message of messages) filtered.push(await filter(message));
   return filtered.filter((message) => message !== undefined);
@@ -122,7 +118,7 @@ function isMessage(value: unknown): boolean {
   return (
     isObject(value) &&
     value['jsonrpc'] === '2.0' &&
-    ['result', 'error', 'method'].some((name) => name in value)
+    ('result' in value || 'error' in value || 'method' in value)
   );
 }
 
@@ -206,6 +202,27 @@ const LIST_NOTIFICATIONS: ReadonlySet<unknown> = new Set([
   'notifications/resources/list_changed',
 ]);
 const RESOURCE_UPDATED = 'notifications/resources/updated';
+
+/** The members of results that the filter reads. */
+const FILTERED_MEMBERS = [
+  '_meta',
+  'prompts',
+  'requestState',
+  'resourceTemplates',
+  'resources',
+  'supportedVersions',
+  'task',
+  'taskId',
+  'tasks',
+  'tools',
+];
+
+/** False for most results of tools, which the filter would not change. */
+function needsFilter(message: unknown): boolean {
+  const { method, result } = membersOf(message);
+  if (method !== undefined) return true;
+  return isObject(result) && FILTERED_MEMBERS.some((name) => result[name] !== undefined);
+}
 
 /**
  * Removes what the caller can never reach, or what belongs to other callers. Returns undefined if the message is dropped. Recognizes lists and tasks by their members, because a response may arrive on another stream than its request.
