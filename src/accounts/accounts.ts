@@ -17,7 +17,7 @@ import {
   withSessionsEnded,
   withSignInsEnded,
 } from './account.ts';
-import { indexAccount, startAccountIndex } from './account-index.ts';
+import { indexAccount, setsFor, startAccountIndex } from './account-index.ts';
 import { withSignInToken } from './recheck.ts';
 
 /** Carries the id of an account that was disabled, enabled or forgotten, or whose claims changed. */
@@ -132,6 +132,19 @@ export async function* listAccounts(
     for (const account of await Promise.all(others.map((id) => findListed(store, id))))
       if (visible(account)) yield { account, cursor: account?.id ?? '' };
   }
+}
+
+const MAX_CANDIDATES = 500;
+
+/** The ids of accounts of the index that have these words, at most `limit`. Words that nobody has are ignored. */
+export async function findNamed(store: Store, q: string, limit: number): Promise<string[]> {
+  const sets = setsFor(q);
+  const pages = await Promise.all(sets.map((set) => store.page(set, { limit: MAX_CANDIDATES })));
+  const known = sets.filter((_set, index) => pages[index]?.length);
+  const [smallest = []] = pages
+    .filter((ids) => ids.length > 0)
+    .toSorted((one, other) => one.length - other.length);
+  return [...(await inAll(store, known, smallest))].slice(0, limit);
 }
 
 async function* pagesOf(store: Store, set: string, after: string): AsyncGenerator<string[]> {

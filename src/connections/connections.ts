@@ -62,25 +62,43 @@ export async function findConnection(
   return stored && connectionReader(settings, services)(id, stored);
 }
 
+/** Without an owner, the connections of these `people` are listed first. */
+type ConnectionRange = {
+  after?: string | undefined;
+  newestFirst?: boolean;
+  people?: readonly string[];
+};
+
 /** Yields connections oldest first, unless `newestFirst`; without an owner, sorted by connector first. Grants whose tokens were never fetched in time are not included. */
 export async function* listConnections(
   settings: ConnectionSettings,
   services: Reading,
   filter: ConnectionFilter,
-  { after, newestFirst }: { after?: string | undefined; newestFirst?: boolean } = {},
+  { after, newestFirst, people = [] }: ConnectionRange = {},
 ): AsyncGenerator<ListedConnection> {
   const read = connectionReader(settings, services);
   const [afterGrant, afterOwner] = (after?.split(' ') ?? []) as [string?, string?];
-  const owners = await ownersOf(services.store, filter);
-  for (const owner of owners.filter(({ id }) => id >= (afterOwner ?? ''))) {
+  const first = hasOwner(filter) ? [] : people.toSorted();
+  const owners = [
+    ...first.map((id): Owner => ({ kind: 'account', id })),
+    ...(await ownersOf(services.store, filter)),
+  ];
+  for (const owner of owners.filter((each) => isLeft(each, afterOwner))) {
     const isFirst = afterOwner === undefined || owner.id === afterOwner;
-    const first = isFirst ? afterGrant : undefined;
-    for await (const entry of grantsOf(settings, services, owner, { after: first, newestFirst })) {
+    const start = isFirst ? afterGrant : undefined;
+    for await (const entry of grantsOf(settings, services, owner, { after: start, newestFirst })) {
       const connection = await read(entry.id, entry.stored);
       const cursor = hasOwner(filter) ? entry.place : `${entry.place} ${owner.id}`;
-      if (matches(connection, filter)) yield { item: connection, cursor };
+      const wasListed = owner.kind !== 'account' && first.includes(connection.account.id);
+      if (!wasListed && matches(connection, filter)) yield { item: connection, cursor };
     }
   }
+}
+
+/** Whether the connections of an owner may follow a cursor with the id `after`. People come first, and their ids are longer. */
+function isLeft({ id }: Owner, after: string | undefined): boolean {
+  if (after === undefined || id.length < after.length) return true;
+  return id.length === after.length && id >= after;
 }
 
 /** Ends a connection in every process at once and records it. `by` is the administrator in the console. Resolves to true for the one call that ended it. */

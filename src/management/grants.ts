@@ -1,5 +1,6 @@
 import type { Connection } from '../connections/connection.ts';
 import { endConnection, findConnection, listConnections } from '../connections/connections.ts';
+import { findNamed } from '../accounts/accounts.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
 import type { GrantsQuery } from './api/requests.ts';
 import type { GrantResource, Page } from './api/resources.ts';
@@ -7,14 +8,18 @@ import { grantResource } from './representations.ts';
 import type { ManagementContext } from './context.ts';
 import { scanPage, searchFor } from './search.ts';
 
+/** A search lists the connections of so many people first. */
+const MAX_PEOPLE = 50;
+
 export async function listGrants(
   { settings, services }: ManagementContext,
   { limit, after, q, level, ...filter }: GrantsQuery,
 ): Promise<Page<GrantResource>> {
   const found = searchFor(q);
   const { state, ...owner } = filter;
+  const people = q ? await findNamed(services.store, q, MAX_PEOPLE) : [];
   const { items, next } = await scanPage(
-    listConnections(settings, services, owner, { after }),
+    listConnections(settings, services, owner, { after, people }),
     (connection) =>
       (state === undefined || connection.state === state) &&
       (level === undefined || connection.level === level) &&

@@ -2,8 +2,12 @@ import { createSecretKey, randomBytes } from 'node:crypto';
 import { expect } from 'chai';
 import { buildAccountIndex } from '../../src/accounts/account-index.ts';
 import { allAccounts, saveAccount } from '../../src/accounts/accounts.ts';
+import { createConnector } from '../../src/connectors/connectors.ts';
+import { listGrant } from '../../src/grants/grant-lists.ts';
+import { addGrant } from '../../src/grants/grants.ts';
 import {
   ACCOUNT_LIFETIME,
+  LIFETIMES,
   type ManagementHost,
   openManagementHost,
   request,
@@ -80,6 +84,40 @@ describe('the search among many accounts', () => {
     expect(await buildAccountIndex(host.store, allAccounts(host.store))).to.equal(true);
     expect(idsOf(await read('q=lamarr'))).to.deep.equal([id]);
     expect(await buildAccountIndex(host.store, allAccounts(host.store))).to.equal(false);
+  });
+
+  it('a search of connections has those of the people with this name first, and each once', async () => {
+    const { store, now } = host;
+    const connect = async (account: string, n: number) => {
+      const grantId = `grant-of-a-person-${n}`;
+      const owners = { account, client: 'an-app-of-somebody', connector: connector.id };
+      await listGrant(store, grantId, owners, { lifetime: 3600, now: now() + n });
+      const grant = {
+        accountId: account,
+        clientId: owners.client,
+        exp: now() + 3600,
+        openid: { scope: 'analytics' },
+      };
+      const client = { name: 'An app', redirectHost: 'app.example.com' };
+      await addGrant(store, grantId, { connector: connector.id, client, grant }, LIFETIMES, now());
+    };
+    const connector = await createConnector(store, { name: 'Many', level: 'admin' }, now());
+    const others = await readAll('q=somebody&limit=300');
+    for (const [n, account] of others.slice(0, 250).entries()) await connect(account, n);
+    const id = await signIn('late', 'Barbara Liskov');
+    for (const n of [250, 251, 252]) await connect(id, n);
+    const page = async (query: string) =>
+      (await request(host, 'GET', `/api/v1/grants?${query}`)).body as Found;
+    const wanted = [250, 251, 252].map((n) => `grant-of-a-person-${n}`);
+    expect(idsOf(await page('q=liskov+many'))).to.deep.equal(wanted);
+    const found: string[] = [];
+    for (let next: string | undefined = ''; next !== undefined;) {
+      const after = next && `&after=${encodeURIComponent(next)}`;
+      const each: Found = await page(`q=liskov&limit=2${after}`);
+      found.push(...idsOf(each));
+      next = each.next;
+    }
+    expect(found).to.deep.equal(wanted);
   });
 
   it('an account that expired leaves the index', async () => {

@@ -108,7 +108,7 @@ export const grantsQuery = z.strictObject({
   limit,
   after: z
     .string(cursor)
-    .regex(/^\d{12}\.[\w-]{16,64}( [A-Za-z0-9]{22})?$/, cursor)
+    .regex(/^\d{12}\.[\w-]{16,64}( [A-Za-z0-9]{22}| [\w-]{27})?$/, cursor)
     .optional(),
   connector: idSchema('the id of a connector').optional(),
   account: idSchema('the id of an account').optional(),

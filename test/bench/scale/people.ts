@@ -115,11 +115,13 @@ async function newAccount(
   );
 }
 
-/** Another name for each person, as long as the real one. */
+const LAST_NAMES = 1000;
+
+/** Another name for each person. A thousandth of them has the same four first letters, by which people are found. */
 function nameLike(name: string, number: number): string {
   const [first = ''] = name.split(' ');
-  const rest = number.toString(36).padStart(Math.max(0, name.length - first.length - 1), '0');
-  return `${first} ${rest}`;
+  const letters = (number % LAST_NAMES).toString(36).padStart(4, 'h');
+  return `${first} ${letters}${number.toString(36)}`;
 }
 
 /** Writes consent, code and refreshes, as many as the pattern has. */
