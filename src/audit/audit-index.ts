@@ -18,11 +18,17 @@ const BATCH_PAUSE_MS = 20;
 const INTERVAL_MS = 2000;
 const PAGE_ITEMS = 50;
 
-const indexKey = ({ kind, id }: AuditSubject) => `audit-of-${kind}:${id}`;
+/** One set for each period, so that old sets expire as a whole. */
+const indexKey = ({ kind, id }: AuditSubject, period: number) => `audit-of-${kind}:${id} ${period}`;
 
-/** Undefined for calls, which are so many that the log itself finds them as fast. */
+/** They are so many that the log itself finds them as fast. */
+const FREQUENT = ['call', 'client_registered'];
+/** Anybody can register clients, so these items are in no set. */
+const ANONYMOUS = 'client_registered';
+
+/** Undefined for frequent events. */
 export function eventSubject(event: string): AuditSubject | undefined {
-  return event === 'call' ? undefined : { kind: 'event', id: event };
+  return FREQUENT.includes(event) ? undefined : { kind: 'event', id: event };
 }
 
 /** Adds the next items to the index, if no other process does. Resolves to true if there may be more. */
@@ -44,18 +50,39 @@ export async function indexAudit(store: Store): Promise<boolean> {
 }
 
 async function indexEntry(store: Store, { id, value }: Entry<AuditItem>): Promise<void> {
-  const { event = '', account, clientId, grantId } = value ?? {};
+  if (!value || value.event === ANONYMOUS) return;
+  const { event, account, clientId, grantId } = value;
   const subjects = [
     eventSubject(event),
     account === undefined ? undefined : { kind: 'account' as const, id: account },
     clientId === undefined ? undefined : { kind: 'client' as const, id: clientId },
     grantId === undefined ? undefined : { kind: 'grant' as const, id: grantId },
-  ];
-  await Promise.all(
-    subjects.map((subject) =>
-      subject && value ? store.append(indexKey(subject), id, AUDIT_RETENTION_SECONDS) : undefined,
-    ),
-  );
+  ].filter((subject) => subject !== undefined);
+  const period = periodOf(Date.parse(value.time) / 1000);
+  const add = (subject: AuditSubject) =>
+    store.addMember(indexKey(subject, period), memberOf(id), AUDIT_RETENTION_SECONDS);
+  await Promise.all(subjects.map(add));
+}
+
+function periodOf(time: number): number {
+  return Math.floor(time / AUDIT_RETENTION_SECONDS);
+}
+
+const HALF = 16;
+const MAX_SEQUENCE = 99;
+
+/** Short, because Redis stores short members compactly. Sorted as the ids, unless more than 99 entries have one millisecond. */
+function memberOf(id: string): string {
+  const [time, sequence] = [Number(id.slice(0, HALF)), Number(id.slice(HALF))];
+  if (time === 0) return `${sequence}.`;
+  const digits = String(Math.min(sequence, MAX_SEQUENCE)).padStart(2, '0');
+  return `${time}${digits}.${sequence}`;
+}
+
+function idOf(member: string): string {
+  const [number = '', sequence = ''] = member.split('.');
+  const halves = sequence === '' ? ['', number] : [number.slice(0, -2), sequence];
+  return halves.map((half) => half.padStart(HALF, '0')).join('');
 }
 
 /** Keeps the index up to date until stopped. */
@@ -83,30 +110,27 @@ export async function lastIndexed(store: Store): Promise<string | undefined> {
   return (await store.get<Progress>(PROGRESS))?.value.last;
 }
 
-/** Yields the indexed entries about a subject, newest first. `place` continues behind an entry. An entry may be there twice. */
+/** Yields the indexed entries about a subject that are older than the entry `after`, newest first. Removes those that were trimmed. */
 export async function* indexedEntries(
   store: Store,
   subject: AuditSubject,
-  after: { place?: string | undefined; id?: string | undefined },
-): AsyncGenerator<Entry<AuditItem> & { place: string }> {
-  const newestFirst = true;
-  const seen = new Set<string>();
-  for (let last = after.place; ;) {
-    const range = { after: last, limit: PAGE_ITEMS, newestFirst };
-    const page = await store.range<string>(indexKey(subject), range);
-    const wanted = page.flatMap(({ id: place, value: id }) =>
-      id === undefined || seen.has(id) || (after.id !== undefined && id >= after.id)
-        ? []
-        : [{ place, id }],
-    );
-    const found = await Promise.all(wanted.map(({ id }) => readEntry(store, id)));
-    for (const [index, { place, id }] of wanted.entries()) {
-      const entry = found[index];
-      if (entry && !seen.has(id)) yield { ...entry, place };
-      seen.add(id);
+  { after, now }: { after: string | undefined; now: number },
+): AsyncGenerator<Entry<AuditItem>> {
+  // The clocks of processes differ.
+  const newest = periodOf(now) + 1;
+  for (const period of [newest, newest - 1, newest - 2]) {
+    const key = indexKey(subject, period);
+    for (let last = after && memberOf(after); ;) {
+      const page = await store.page(key, { after: last, limit: PAGE_ITEMS, newestFirst: true });
+      const found = await Promise.all(page.map((member) => readEntry(store, idOf(member))));
+      for (const [index, member] of page.entries()) {
+        const entry = found[index];
+        if (entry) yield entry;
+        else await store.removeMember(key, member);
+      }
+      if (page.length < PAGE_ITEMS) break;
+      last = page.at(-1);
     }
-    if (page.length < PAGE_ITEMS) return;
-    last = page.at(-1)?.id;
   }
 }
 

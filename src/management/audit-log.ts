@@ -39,15 +39,21 @@ export async function searchAudit(
   return found;
 }
 
+type Reading = { store: Store; now: () => number };
+
 export async function listAudit(
-  { services: { store } }: { services: { store: Store } },
+  { services }: { services: Reading },
   { limit, after, since = -Infinity, newestFirst, ...filter }: AuditFilter,
 ): Promise<Page<AuditItem>> {
   const items: AuditItem[] = [];
   let last: string | undefined;
   let bytes = 0;
   let read = 0;
-  for await (const { cursor, value, cost } of candidates(store, { after, newestFirst }, filter)) {
+  for await (const { cursor, value, cost } of candidates(
+    services,
+    { after, newestFirst },
+    filter,
+  )) {
     const time = Date.parse(value?.time ?? '') / 1000;
     if (newestFirst && time < since - CLOCK_SKEW_SECONDS) break;
     if (items.length === limit || bytes > MAX_PAGE_BYTES || read >= MAX_ENTRIES_READ)
@@ -77,27 +83,22 @@ function matches(
 type Candidate = { cursor: string; value: AuditItem | undefined; cost: number };
 
 const INDEXED_COST = 4;
-/** In front of places in the index. */
-const INDEX_MARK = 'i';
 
 /** Yields entries that may match, in order: with a filter and the newest first, those of the index, after those that are not in it yet. */
 async function* candidates(
-  store: Store,
+  { store, now }: Reading,
   { after, newestFirst }: Omit<Range, 'limit'>,
   filter: Omit<AuditFilter, 'limit'>,
 ): AsyncGenerator<Candidate> {
   const subject = newestFirst ? subjectOf(filter) : undefined;
-  const place = after?.startsWith(INDEX_MARK) ? after.slice(INDEX_MARK.length) : undefined;
-  const id = place === undefined ? after : undefined;
   const indexed = subject && (await lastIndexed(store));
-  if (place === undefined)
-    for await (const entry of entries(store, { after: id, newestFirst })) {
-      if (indexed !== undefined && entry.id <= indexed) break;
-      yield { cursor: entry.id, value: entry.value, cost: 1 };
-    }
-  if (subject && indexed !== undefined)
-    for await (const entry of indexedEntries(store, subject, { place, id }))
-      yield { cursor: INDEX_MARK + entry.place, value: entry.value, cost: INDEXED_COST };
+  for await (const { id, value } of entries(store, { after, newestFirst })) {
+    if (indexed !== undefined && id <= indexed) break;
+    yield { cursor: id, value, cost: 1 };
+  }
+  if (!subject || indexed === undefined) return;
+  for await (const { id, value } of indexedEntries(store, subject, { after, now: now() }))
+    yield { cursor: id, value, cost: INDEXED_COST };
 }
 
 /** The subject that usually has the fewest items. */

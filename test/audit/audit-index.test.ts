@@ -14,8 +14,9 @@ onEachStore('The index of the audit log', (system) => {
   });
   after(() => store.close());
 
+  const now = () => Date.now() / 1000;
   const record = (account: string, reason: string, event = 'consent_denied') =>
-    recordAudit(auditServices(store, Date.now() / 1000), {
+    recordAudit(auditServices(store, now()), {
       event,
       account,
       grantId: 'g',
@@ -27,7 +28,7 @@ onEachStore('The index of the audit log', (system) => {
   };
   const read = async (filter: Partial<AuditFilter>) => {
     const page = { limit: 100, newestFirst: true, ...filter };
-    const { items, next } = await listAudit({ services: { store } }, page);
+    const { items, next } = await listAudit({ services: { store, now } }, page);
     return { reasons: items.map(({ reason }) => reason), next };
   };
 

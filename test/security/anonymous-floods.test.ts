@@ -31,7 +31,7 @@ const LIMITS = {
 /** Without counters, and without the audit log, which keeps registrations up to a limit of its own. */
 async function storedBytes({ storeAddress }: System): Promise<number> {
   const stored = await readStoredBytes(storeAddress);
-  const records = stored.filter(({ name }) => !/^(audit|limit):/.test(name));
+  const records = stored.filter(({ name }) => !/^(order:\{)?(audit(-[a-z-]+)?|limit):/.test(name));
   return records.reduce((sum, { name, bytes }) => sum + name.length + bytes.length, 0);
 }
 

@@ -3,7 +3,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { Redis } from 'ioredis';
 import type { System } from './system.ts';
 
-/** By kind, for example `client`; without rate limit counters and the counts of the overview, which any request may add. */
+/** By kind, for example `client`; without rate limit counters and the counts of the overview, which any request may add, the orders of sets, and the index of the audit log, which is written later. */
 export async function countStoredKeys({ storeAddress }: System): Promise<Record<string, number>> {
   const names = storeAddress.startsWith('sqlite:')
     ? namesInSqlite(storeAddress.slice('sqlite:'.length))
@@ -11,7 +11,7 @@ export async function countStoredKeys({ storeAddress }: System): Promise<Record<
   const counts: Record<string, number> = {};
   for (const name of names) {
     const [kind = ''] = name.split(':');
-    if (kind === 'limit' || kind === 'activity') continue;
+    if (/^(limit|activity|order|audit-.*)$/.test(kind)) continue;
     counts[kind] = (counts[kind] ?? 0) + 1;
   }
   return counts;

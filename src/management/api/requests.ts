@@ -94,7 +94,7 @@ export const auditQuery = z.strictObject({
   limit,
   after: z
     .string(cursor)
-    .regex(/^i?\d{32}$/, cursor)
+    .regex(/^\d{32}$/, cursor)
     .optional(),
   since: timestamp.optional(),
   order: z.enum(['oldest', 'newest'], 'oldest or newest: the items to list first').optional(),
