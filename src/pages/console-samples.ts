@@ -133,7 +133,14 @@ const LIST_SAMPLES: Record<string, ListSample> = {
       title: 'Claude Code',
       state: 'waiting',
       isOk: false,
-      fields: [{ label: 'kind', code: 'self-registered', textKey: 'consent.appUnverified' }],
+      facts: [
+        { label: 'kind', code: 'self-registered', textKey: 'consent.appUnverified' },
+        { label: 'requested', time: NOON },
+      ],
+      fields: [
+        { label: 'id', code: 'q1W2e3R4t5Y6u7I8o9P0aA' },
+        { label: 'redirect', code: 'http://localhost/callback' },
+      ],
       actions: [
         { name: 'allowClient', action: '/console/clients/allow', id: 'def' },
         {

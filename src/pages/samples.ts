@@ -310,7 +310,7 @@ export const SAMPLES: Record<string, Sample> = {
       ...CONNECTED_APPS,
       account: COMPANY_ACCOUNT,
       done: 'lowered',
-      doneApp: { client: 'Claude', connector: 'Club numbers' },
+      doneApp: { client: 'Claude Code', connector: 'Club numbers', level: 'admin' },
     },
   },
   'connected-apps-hostile': {

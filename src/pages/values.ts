@@ -167,7 +167,7 @@ export type ViewValues = ConsoleValues & {
     /** The action that just succeeded. */
     done?: 'disconnected' | 'disconnected-all' | 'lowered';
     /** What `done` is about, if it is one app. */
-    doneApp?: { client: string; connector: string };
+    doneApp?: { client: string; connector: string; level: string };
   };
   /** `signIn` is a path on the same host. */
   'signed-out': { signIn: string };

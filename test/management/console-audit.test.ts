@@ -76,7 +76,7 @@ describe('the sentences of the audit log in the console', function () {
     await requestManagement(system(), 'POST', '/clients/revoke', { id: other });
     const { page, browser } = await signIn(`/clients/${app}`);
     expect(sentencesIn(page.html)[0]).to.equal(
-      'Key default ended Grace Hopper’s connection from Cursor to Reports',
+      'API key default ended Grace Hopper’s connection from Cursor to Reports',
     );
     expect(sentencesIn((await open(browser, '/audit')).html))
       .to.include('Key default revoked the connector Revoked')
@@ -123,7 +123,7 @@ describe('the sentences of the audit log in the console', function () {
     await record({ ...item, by: 'key:ops' });
     const { page } = await openAs('/audit?event=token_revoked');
     expect(sentencesIn(page.html)).to.deep.equal([
-      'Key ops revoked the token Nightly',
+      'API key ops revoked the token Nightly',
       'Grace Hopper revoked the token Nightly',
       'Grace Hopper revoked the token Nightly',
       'An administrator revoked the token Nightly',

@@ -178,7 +178,9 @@ async function accountPageValues(
       .slice(0, MAX_ACTIVITY)
       .map(activityValues),
     ...(outcome ? { done: outcome } : {}),
-    ...(outcome && outcome !== 'disconnected-all' && about ? { doneApp: namesOf(about) } : {}),
+    ...(outcome && outcome !== 'disconnected-all' && about
+      ? { doneApp: changedValues(settings.levels, about) }
+      : {}),
   };
 }
 
@@ -202,8 +204,11 @@ function appValues(levels: Levels, connection: Connection): Values['apps'][numbe
   };
 }
 
-function namesOf({ client, connector }: Connection): NonNullable<Values['doneApp']> {
-  return { client: client.name, connector: connector.name ?? connector.id };
+function changedValues(
+  levels: Levels,
+  { client, connector, level = lowestLevel(levels) }: Connection,
+): NonNullable<Values['doneApp']> {
+  return { client: client.name, connector: connector.name ?? connector.id, level };
 }
 
 function activityValues(connection: Connection): Values['activity'][number] {
