@@ -118,7 +118,8 @@ export async function* listAccounts(
   { after = '', sets = [] }: { after?: string | undefined; sets?: readonly string[] } = {},
 ): AsyncGenerator<ListedAccount> {
   const isFirstPart = after.length > ACCOUNT_ID_LENGTH;
-  const [set] = sets;
+  const [smallest] = await firstPages(store, sets);
+  const set = smallest?.set;
   if (set !== undefined && (isFirstPart || after === ''))
     for await (const ids of pagesOf(store, set, after.slice(FIRST_PART.length))) {
       const found = await inAll(store, sets, ids);
@@ -134,17 +135,24 @@ export async function* listAccounts(
   }
 }
 
-const MAX_CANDIDATES = 500;
-
 /** The ids of accounts of the index that have these words, at most `limit`. Words that nobody has are ignored. */
 export async function findNamed(store: Store, q: string, limit: number): Promise<string[]> {
-  const sets = setsFor(q);
-  const pages = await Promise.all(sets.map((set) => store.page(set, { limit: MAX_CANDIDATES })));
-  const known = sets.filter((_set, index) => pages[index]?.length);
-  const [smallest = []] = pages
-    .filter((ids) => ids.length > 0)
-    .toSorted((one, other) => one.length - other.length);
-  return [...(await inAll(store, known, smallest))].slice(0, limit);
+  const found = (await firstPages(store, setsFor(q))).filter(({ ids }) => ids.length > 0);
+  const sets = found.map(({ set }) => set);
+  return [...(await inAll(store, sets, found[0]?.ids ?? []))].slice(0, limit);
+}
+
+/** Sets with less than a page first, the smallest of them at the beginning. */
+async function firstPages(
+  store: Store,
+  sets: readonly string[],
+): Promise<{ set: string; ids: string[] }[]> {
+  const read = async (set: string) => ({
+    set,
+    ids: await store.page(set, { limit: BATCH_ACCOUNTS }),
+  });
+  const pages = await Promise.all(sets.map(read));
+  return pages.toSorted((one, other) => one.ids.length - other.ids.length);
 }
 
 async function* pagesOf(store: Store, set: string, after: string): AsyncGenerator<string[]> {

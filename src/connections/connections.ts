@@ -2,8 +2,9 @@ import { findAccount } from '../accounts/accounts.ts';
 import { needsSignIn, recheckIntervalOf } from '../accounts/recheck.ts';
 import { accessThrough, type AccessSettings } from '../accounts/entitlement.ts';
 import { type AuditServices, recordAudit } from '../audit/audit.ts';
+import { CONNECTOR_ID } from '../connectors/connector.ts';
 import {
-  connectorIds,
+  connectorPage,
   findConnector,
   releaseReservedUse,
   commitReservedUse,
@@ -52,6 +53,7 @@ export type ListedConnection = { item: Connection; cursor: string };
 
 const GRANT_ID = /^[\w-]{16,64}$/;
 const BATCH_GRANTS = 50;
+const BATCH_CONNECTORS = 20;
 
 export async function findConnection(
   settings: ConnectionSettings,
@@ -69,7 +71,7 @@ type ConnectionRange = {
   people?: readonly string[];
 };
 
-/** Yields connections oldest first, unless `newestFirst`; without an owner, sorted by connector first. Grants whose tokens were never fetched in time are not included. */
+/** Yields connections oldest first, unless `newestFirst`; without an owner, by connector first. Grants whose tokens were never fetched in time are not included. */
 export async function* listConnections(
   settings: ConnectionSettings,
   services: Reading,
@@ -79,11 +81,7 @@ export async function* listConnections(
   const read = connectionReader(settings, services);
   const [afterGrant, afterOwner] = (after?.split(' ') ?? []) as [string?, string?];
   const first = hasOwner(filter) ? [] : people.toSorted();
-  const owners = [
-    ...first.map((id): Owner => ({ kind: 'account', id })),
-    ...(await ownersOf(services.store, filter)),
-  ];
-  for (const owner of owners.filter((each) => isLeft(each, afterOwner))) {
+  for await (const owner of ownersOf(services.store, filter, { people: first, from: afterOwner })) {
     const isFirst = afterOwner === undefined || owner.id === afterOwner;
     const start = isFirst ? afterGrant : undefined;
     for await (const entry of grantsOf(settings, services, owner, { after: start, newestFirst })) {
@@ -93,12 +91,6 @@ export async function* listConnections(
       if (!wasListed && matches(connection, filter)) yield { item: connection, cursor };
     }
   }
-}
-
-/** Whether the connections of an owner may follow a cursor with the id `after`. People come first, and their ids are longer. */
-function isLeft({ id }: Owner, after: string | undefined): boolean {
-  if (after === undefined || id.length < after.length) return true;
-  return id.length === after.length && id >= after;
 }
 
 /** Ends a connection in every process at once and records it. `by` is the administrator in the console. Resolves to true for the one call that ended it. */
@@ -234,16 +226,27 @@ async function* grantsOf(
   }
 }
 
-/** Chooses the owner that usually has the fewest grants, or all connectors if the filter names no owner. */
-async function ownersOf(
+/**
+ * Yields the owner that usually has the fewest grants. If the filter names no owner, yields `people`, whose ids are sorted, then all connectors,
+ * beginning with the owner `from`.
+ */
+async function* ownersOf(
   store: Store,
   { account, client, connector }: ConnectionFilter,
-): Promise<Owner[]> {
-  if (account !== undefined) return [{ kind: 'account', id: account }];
-  if (client !== undefined) return [{ kind: 'client', id: client }];
-  if (connector !== undefined) return [{ kind: 'connector', id: connector }];
-  const ids = (await connectorIds(store)).sort();
-  return ids.map((id) => ({ kind: 'connector', id }));
+  { people, from }: { people: readonly string[]; from: string | undefined },
+): AsyncGenerator<Owner> {
+  if (account !== undefined) return yield { kind: 'account', id: account };
+  if (client !== undefined) return yield { kind: 'client', id: client };
+  if (connector !== undefined) return yield { kind: 'connector', id: connector };
+  const isConnector = from !== undefined && CONNECTOR_ID.test(from);
+  if (!isConnector) for (const id of people) if (id >= (from ?? '')) yield { kind: 'account', id };
+  if (isConnector) yield { kind: 'connector', id: from };
+  for (let last = isConnector ? from : undefined; ;) {
+    const ids = await connectorPage(store, { after: last, limit: BATCH_CONNECTORS });
+    for (const id of ids) yield { kind: 'connector', id };
+    if (ids.length < BATCH_CONNECTORS) return;
+    last = ids.at(-1);
+  }
 }
 
 function hasOwner({ account, client, connector }: ConnectionFilter): boolean {

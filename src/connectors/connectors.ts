@@ -1,7 +1,7 @@
 // Connectors in the store: create, find, list, revoke, delete, acquire a use, announce changes.
 import type { Level } from '../permission-levels.ts';
 import type { AudienceRule } from '../settings/entitlements.ts';
-import { KEEP, type Found, type Store, StoreFull } from '../store/store.ts';
+import { KEEP, type Found, type MemberRange, type Store, StoreFull } from '../store/store.ts';
 import {
   type Connector,
   CONNECTOR_ID,
@@ -65,14 +65,14 @@ export async function findConnectorNamed(
   return named.find(isActive) ?? named[0];
 }
 
-/** In no order. */
-export async function connectorIds(store: Store): Promise<string[]> {
-  return store.members(ALL);
+/** The ids of connectors, in an order that does not change. */
+export async function connectorPage(store: Store, range: MemberRange): Promise<string[]> {
+  return store.page(ALL, range);
 }
 
 /** Oldest first. */
 export async function listConnectors(store: Store): Promise<Connector[]> {
-  const ids = await connectorIds(store);
+  const ids = await store.members(ALL);
   const found = await Promise.all(ids.map((id) => findConnector(store, id)));
   return found
     .filter((connector) => connector !== undefined)
