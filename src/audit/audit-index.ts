@@ -13,8 +13,8 @@ type Progress = { last: string };
 const PROGRESS = 'audit-index:progress';
 const TURN = 'audit-index:turn';
 const TURN_SECONDS = 30;
-const BATCH_ITEMS = 200;
-const BATCH_PAUSE_MS = 20;
+const BATCH_ITEMS = 50;
+const BATCH_PAUSE_MS = 50;
 const INTERVAL_MS = 2000;
 const PAGE_ITEMS = 50;
 
