@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type Koa from 'koa';
 import { upstreamFaults } from '../observability/labels.ts';
 import type { Metrics } from '../observability/metrics.ts';
+import { transientItems } from '../transient-items.ts';
 import { requestContext } from './request-context.ts';
 
 /** Counts a request when its response ends. */
@@ -16,13 +17,13 @@ export function countRequests(count: CountRequest): Koa.Middleware {
 
 /** Counts the requests of a host when their responses end, and its open event streams. Open one for each host. */
 export function requestCounter(host: string, metrics: Metrics): CountRequest {
-  const open = new Set<ServerResponse>();
+  const open = transientItems<ServerResponse>();
   metrics.watchStreams(host, () => [...open].filter(isStream).length);
   return (ctx) => {
     const started = performance.now();
-    open.add(ctx.res);
+    const remove = open.add(ctx.res);
     ctx.res.once('close', () => {
-      open.delete(ctx.res);
+      remove();
       const seconds = isStream(ctx.res) ? undefined : (performance.now() - started) / 1000;
       metrics.request(host, ctx.res.statusCode, seconds);
       const { failure, onEnd } = requestContext(ctx);

@@ -1,5 +1,6 @@
 // Requests to the upstream that are active in this process: revalidated until they end, and ended when the process stops.
 import { unavailable } from '../http/errors.ts';
+import { transientItems } from '../transient-items.ts';
 
 /** `listening` requests wait for notifications only: the stream of a session (GET), or a subscription. */
 export type RequestKind = 'listening' | 'working';
@@ -22,6 +23,8 @@ export type ActiveRequest = {
   onRevoked: (reason: unknown) => void;
 };
 
+type Tracked = { request: ActiveRequest; isEnded: boolean; end: () => void };
+
 /** Messages about changes may be lost, and none announces an expiry. With the age of cached records, revocation takes at most 10 s. */
 const REVALIDATION_INTERVAL_MS = 1000;
 
@@ -34,30 +37,38 @@ export class ProcessStops extends Error {
 export function trackActiveRequests(
   onChange: (listener: (id: string) => void) => void,
 ): ActiveRequests {
-  const active = new Set<ActiveRequest>();
+  const active = transientItems<Tracked>();
   const endedKinds = new Set<RequestKind>();
-  const stop = (request: ActiveRequest) => {
-    active.delete(request);
-    request.onRevoked(unavailable(new ProcessStops('the process is stopping')));
+  const revoke = (tracked: Tracked, reason: unknown) => {
+    if (tracked.isEnded) return;
+    tracked.end();
+    tracked.request.onRevoked(reason);
   };
-  const revalidate = (request: ActiveRequest) => {
-    request.revalidate().catch((reason: unknown) => {
-      if (active.delete(request)) request.onRevoked(reason);
-    });
+  const stop = (tracked: Tracked) =>
+    revoke(tracked, unavailable(new ProcessStops('the process is stopping')));
+  const revalidate = (tracked: Tracked) => {
+    tracked.request.revalidate().catch((reason: unknown) => revoke(tracked, reason));
   };
   onChange((id) => {
-    for (const request of active) if (request.ids.includes(id)) revalidate(request);
+    for (const tracked of active) if (tracked.request.ids.includes(id)) revalidate(tracked);
   });
-  const timer = setInterval(() => active.forEach(revalidate), REVALIDATION_INTERVAL_MS).unref();
+  const timer = setInterval(() => {
+    for (const tracked of active) revalidate(tracked);
+  }, REVALIDATION_INTERVAL_MS).unref();
   return {
     start(request) {
-      active.add(request);
-      if (endedKinds.has(request.kind)) stop(request);
-      return () => void active.delete(request);
+      const tracked: Tracked = { request, isEnded: false, end: () => undefined };
+      const remove = active.add(tracked);
+      tracked.end = () => {
+        tracked.isEnded = true;
+        remove();
+      };
+      if (endedKinds.has(request.kind)) stop(tracked);
+      return tracked.end;
     },
     end(kind) {
       endedKinds.add(kind);
-      for (const request of active) if (request.kind === kind) stop(request);
+      for (const tracked of active) if (tracked.request.kind === kind) stop(tracked);
     },
     close: () => clearInterval(timer),
   };

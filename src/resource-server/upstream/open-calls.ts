@@ -1,6 +1,7 @@
 // Counts the open calls and streams of each caller in all processes. Each process announces those that last; short calls cost nothing.
 import { randomUUID } from 'node:crypto';
 import type { Store } from '../../store/store.ts';
+import { transientItems } from '../../transient-items.ts';
 
 export type OpenCalls = {
   /** How many this caller has open, here and in the processes that announced theirs. */
@@ -32,7 +33,7 @@ export async function openOpenCalls(
   now: () => number = () => performance.now(),
 ): Promise<OpenCalls> {
   const self = randomUUID();
-  const calls = new Set<OpenCall>();
+  const calls = transientItems<OpenCall>();
   const here = new Map<string, number>();
   const others = new Map<string, { heardAt: number; counts: Map<string, number> }>();
   let announced = new Map<string, number>();
@@ -83,12 +84,11 @@ export async function openOpenCalls(
       return count;
     },
     open(owner, atOnce) {
-      const call = { owner, since: atOnce ? -Infinity : now() };
-      calls.add(call);
+      const remove = calls.add({ owner, since: atOnce ? -Infinity : now() });
       here.set(owner, (here.get(owner) ?? 0) + 1);
       if (atOnce && others.size > 0) announceSoon();
       return () => {
-        if (!calls.delete(call)) return;
+        if (!remove()) return;
         const left = (here.get(owner) ?? 1) - 1;
         if (left > 0) here.set(owner, left);
         else here.delete(owner);
@@ -102,7 +102,7 @@ export async function openOpenCalls(
   };
 }
 
-function countLasting(calls: ReadonlySet<OpenCall>, now: number): Map<string, number> {
+function countLasting(calls: Iterable<OpenCall>, now: number): Map<string, number> {
   const counts = new Map<string, number>();
   for (const { owner, since } of calls)
     if (now - since >= LASTING_MS) counts.set(owner, (counts.get(owner) ?? 0) + 1);
