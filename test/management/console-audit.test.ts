@@ -79,8 +79,8 @@ describe('the sentences of the audit log in the console', function () {
       'API key default ended Grace Hopper’s connection from Cursor to Reports',
     );
     expect(sentencesIn((await open(browser, '/audit')).html))
-      .to.include('Key default revoked the connector Revoked')
-      .and.include('Key default revoked Codex');
+      .to.include('API key default revoked the connector Revoked')
+      .and.include('API key default revoked Codex');
   });
 
   it('names with markup and bidirectional controls are shown as text', async () => {
