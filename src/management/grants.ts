@@ -8,6 +8,8 @@ import { grantResource } from './representations.ts';
 import type { ManagementContext } from './context.ts';
 import { scanPage, searchFor } from './search.ts';
 
+/** Fewer than in other lists, because a connection is read with its person. */
+const MAX_SCANNED = 80;
 /** A search lists the connections of so many people first. */
 const MAX_PEOPLE = 50;
 
@@ -25,6 +27,7 @@ export async function listGrants(
       (level === undefined || connection.level === level) &&
       found(textsOf(connection)),
     limit,
+    MAX_SCANNED,
   );
   return { items: items.map(grantResource), next };
 }

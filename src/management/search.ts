@@ -28,22 +28,23 @@ const SKIPPED_COST = 0.2;
 export type Listed<Item> = { item: Item; cursor: string };
 
 /**
- * Returns up to `limit` matching records. After MAX_SCANNED records the page ends, so it can be short or empty although `next` is present.
+ * Returns up to `limit` matching records. After `scanned` records the page ends, so it can be short or empty although `next` is present.
  */
 export async function scanPage<Item>(
   records: AsyncIterable<Listed<Item | undefined>>,
   matches: (item: Item) => boolean,
   limit: number,
+  scanned = MAX_SCANNED,
 ): Promise<Page<Item>> {
   const items: Item[] = [];
-  const most = Math.max(MAX_SCANNED, limit);
+  const most = Math.max(scanned, limit);
   let last: string | undefined;
-  let scanned = 0;
+  let cost = 0;
   for await (const { item, cursor } of records) {
     const isWanted = item !== undefined && matches(item);
-    if (scanned >= most || (isWanted && items.length === limit)) return { items, next: last };
+    if (cost >= most || (isWanted && items.length === limit)) return { items, next: last };
     if (isWanted) items.push(item);
-    scanned += item === undefined ? SKIPPED_COST : 1;
+    cost += item === undefined ? SKIPPED_COST : 1;
     last = cursor;
   }
   return { items };

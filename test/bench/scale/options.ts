@@ -37,7 +37,7 @@ Needs redis-server and 1 GB of memory for the default. How it measures: test/ben
 const FULL: Effort = {
   small: 1000,
   requests: 200,
-  lists: 5,
+  lists: 10,
   rounds: 10,
   turnSeconds: 0.25,
   cpuSeconds: 4,

@@ -96,14 +96,15 @@ function describeTimes({ small, measured }: Result): string {
 function describePages({ measured, pages }: Result): string {
   const people = (measured.at(-1)?.people ?? 0).toLocaleString('en');
   const slow = pages.filter(({ milliseconds }) => milliseconds >= TARGET_MS);
-  const rows = pages.map(({ page, milliseconds }) => [
+  const rows = pages.map(({ page, milliseconds, processor }) => [
     page,
     milliseconds.toFixed(1),
+    processor.toFixed(0),
     milliseconds < TARGET_MS ? 'met' : 'missed',
   ]);
   return [
     `Pages of the console, one at a time with ${people} people (medians); target: less than ${TARGET_MS} ms, ${slow.length === 0 ? 'met by all' : `missed by ${slow.length}`}`,
-    textTable(['page', 'ms', ''], rows),
+    textTable(['page', 'ms', 'of a processor', ''], rows),
   ].join('\n');
 }
 
