@@ -3,7 +3,7 @@ FROM node:24.21.0-bookworm-slim@sha256:d6aa754f16b3197301076f047b5def2f02ea1dbbc
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
-COPY tsconfig.json ./
+COPY .ci/build.ts .ci/
 COPY src/ src/
 RUN npm run build
 

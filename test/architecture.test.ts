@@ -12,6 +12,7 @@ type SourceFile = { path: string; text: string; imports: Import[] };
 const LEAVES = [
   'constant-time.ts',
   'lru-cache.ts',
+  'package-folder.ts',
   'tls-errors.ts',
   'transient-items.ts',
   'version.ts',
@@ -47,12 +48,13 @@ const APPS = ['authorization-server/', 'development-idp/', 'resource-server/', '
 const MAY_IMPORT: Record<string, string[]> = {
   'constant-time.ts': [],
   'lru-cache.ts': [],
+  'package-folder.ts': [],
   'tls-errors.ts': [],
   'transient-items.ts': [],
-  'version.ts': [],
+  'version.ts': ['package-folder.ts'],
   'permission-levels.ts': [],
   'observability/': ['settings/', 'tls-errors.ts'],
-  'settings/': ['permission-levels.ts'],
+  'settings/': ['permission-levels.ts', 'package-folder.ts'],
   'store/': LEAVES,
   'http/': BELOW_RECORDS,
   'pages/': [...BELOW_RECORDS, 'http/'],

@@ -7,6 +7,7 @@ import {
   type Levels,
   type LocalizedText,
 } from '../permission-levels.ts';
+import { PACKAGE_FOLDER } from '../package-folder.ts';
 import type { Settings } from '../settings/settings.ts';
 import {
   FALLBACK_LANGUAGE,
@@ -51,7 +52,7 @@ export function levelTextMismatch({
   };
 }
 
-const OWN_MESSAGES = join(import.meta.dirname, '../../views/messages');
+const OWN_MESSAGES = join(PACKAGE_FOLDER, 'views/messages');
 
 /** Texts that the settings have are in every language. */
 function partialTexts(

@@ -5,6 +5,7 @@ import { openAssets } from './assets.ts';
 import { type Clock, openLanguages, preferredLanguages, type Translator } from './languages.ts';
 import { levelTexts, withoutLevelTexts } from './level-texts.ts';
 import { type MessageFiles, openMessageFiles, readMessageFiles } from './messages.ts';
+import { PACKAGE_FOLDER } from '../package-folder.ts';
 import { DEFAULT_LEVELS, type Levels } from '../permission-levels.ts';
 import { checkTemplates, findTemplates, openTemplates } from './templates.ts';
 import { checkTheme, withThemeErrors } from './theme.ts';
@@ -40,7 +41,7 @@ export type PageSettings = Omit<SharedValues, 'links'> &
     now?: Clock;
   };
 
-const DIRECTORY = join(import.meta.dirname, '../../views');
+const DIRECTORY = join(PACKAGE_FOLDER, 'views');
 
 /** Reading these files takes time at a start, and they are the same in the whole process. */
 let ownMessages: MessageFiles | undefined;

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
+import { PACKAGE_FOLDER } from '../package-folder.ts';
 
 export type CatalogApp = {
   id: string;
@@ -14,7 +15,7 @@ export type CatalogApp = {
   date: string;
 };
 
-const FILE = join(import.meta.dirname, '../../config/apps.yaml');
+const FILE = join(PACKAGE_FOLDER, 'config/apps.yaml');
 
 let catalog: CatalogApp[] | undefined;
 

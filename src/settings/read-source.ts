@@ -2,6 +2,7 @@
 import { lstatSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { LineCounter, parseDocument } from 'yaml';
+import { PACKAGE_FOLDER } from '../package-folder.ts';
 import {
   type CommandLineSettings,
   type Environment,
@@ -14,7 +15,6 @@ import { withTrialLevels } from './upstream-option.ts';
 import { errorCode, type Source, valueAt, withoutEmpty, withValue } from './source.ts';
 
 const DEFAULT_FILE = 'config/development.yaml';
-const PACKAGE_FOLDER = resolve(import.meta.dirname, '../..');
 
 /** In the working directory. */
 export const LOCAL_FILE = 'gatehouse.yaml';

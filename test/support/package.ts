@@ -9,6 +9,7 @@ import manifest from '../../package.json' with { type: 'json' };
 const ROOT = join(import.meta.dirname, '../..');
 /** What `npm pack` reads. */
 const PACKED = [
+  '.ci',
   '.npmrc',
   'CHANGELOG.md',
   'LICENSE',
@@ -16,7 +17,6 @@ const PACKED = [
   'config',
   'package.json',
   'src',
-  'tsconfig.json',
   'views',
 ];
 
@@ -24,10 +24,8 @@ const PACKED = [
 export async function packCheckout(folder: string): Promise<string> {
   const copy = join(folder, 'checkout');
   for (const name of PACKED) await cp(join(ROOT, name), join(copy, name), { recursive: true });
-  // Only what the build needs: npm would read the manifest of every package in `node_modules`.
-  const types = join('node_modules', '@types');
-  await mkdir(join(copy, types), { recursive: true });
-  await symlink(join(ROOT, types, 'node'), join(copy, types, 'node'));
+  // Not in the copy, because npm would read the manifest of every package.
+  await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
   const PATH = [join(ROOT, 'node_modules/.bin'), process.env.PATH].join(delimiter);
   await run('npm', ['pack', '--pack-destination', folder], copy, { ...process.env, PATH });
   return join(folder, `${manifest.name}-${manifest.version}.tgz`);

@@ -1,0 +1,66 @@
+// Bundles the program and its libraries into dist/, as JavaScript for every supported Node (`npm run build`). Parts that are imported when
+// first needed are files of their own. Names of functions stay, for stack traces.
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { readFile } from 'node:fs/promises';
+import { build, type Plugin, transform } from 'esbuild';
+
+const ROOT = join(import.meta.dirname, '..');
+const OUTPUT = join(ROOT, 'dist');
+/** What CommonJS libraries expect around them. */
+const COMMON_JS = `import { createRequire as _createRequire } from 'node:module';
+const require = _createRequire(import.meta.url);
+const { dirname: __dirname, filename: __filename } = import.meta;`;
+
+/** These read the names of their classes, which the bundle changes where two are alike. All others would cost 5 MB of memory. */
+const READ_NAMES = /node_modules\/(oidc-provider|ioredis|rate-limiter-flexible)\/.*\.js$/;
+
+const keepNames: Plugin = {
+  name: 'keep-names',
+  setup({ onLoad }) {
+    onLoad({ filter: READ_NAMES }, async ({ path }) => {
+      const { code } = await transform(await readFile(path, 'utf8'), { keepNames: true });
+      return { contents: code };
+    });
+  },
+};
+
+rmSync(OUTPUT, { recursive: true, force: true });
+const { metafile } = await build({
+  absWorkingDir: ROOT,
+  // The image compiles the last two, which `cli` loads when it must.
+  entryPoints: ['cli', 'command-line', 'main'].map((name) => `src/${name}.ts`),
+  // All in one folder at the depth of src/, so that paths relative to the package are the same.
+  outdir: OUTPUT,
+  bundle: true,
+  splitting: true,
+  format: 'esm',
+  platform: 'node',
+  // Names of the parts depend on paths, which must not depend on where the packages are.
+  preserveSymlinks: true,
+  target: 'node22.19',
+  minifySyntax: true,
+  minifyWhitespace: true,
+  legalComments: 'none',
+  banner: { js: COMMON_JS },
+  plugins: [keepNames],
+  metafile: true,
+  logLevel: 'warning',
+});
+writeFileSync(join(OUTPUT, 'licenses.txt'), licensesOf(Object.keys(metafile.inputs)));
+
+/** The licenses of the bundled packages, which must accompany their code. */
+function licensesOf(inputs: readonly string[]): string {
+  const folders = inputs.flatMap((path) => {
+    const [folder] = /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path) ?? [];
+    return folder === undefined ? [] : [folder];
+  });
+  const texts = [...new Set(folders)].map((folder) => {
+    const directory = join(ROOT, folder);
+    const read = (name: string) => readFileSync(join(directory, name), 'utf8').trim();
+    const { name, version, license } = JSON.parse(read('package.json'));
+    const files = readdirSync(directory).filter((file) => /^(licen[cs]e|notice)/i.test(file));
+    return [`${name} ${version} (${license})`, ...files.toSorted().map(read)].join('\n\n');
+  });
+  return `${[...new Set(texts)].toSorted().join(`\n\n${'-'.repeat(80)}\n\n`)}\n`;
+}
