@@ -208,6 +208,18 @@ describe('The package', () => {
     );
   });
 
+  it('the installed command limits the fragments of memory, unless the caller does', async () => {
+    const print =
+      'const{env,execArgv}=process;console.log(env.MALLOC_ARENA_MAX);if(execArgv[0])process.exit()';
+    const arenasWith = async (more: Environment) => {
+      const NODE_OPTIONS = `--import=data:text/javascript,${print}`;
+      const { stdout } = await program.run(['start'], { NODE_OPTIONS, ...more });
+      return stdout.trim().split('\n').at(-1);
+    };
+    expect(await arenasWith({})).to.equal('2');
+    expect(await arenasWith({ MALLOC_ARENA_MAX: '8' })).to.equal('8');
+  });
+
   it('the image has the files that it reads, and uses a compile cache made at build time', async () => {
     const own = join(program.folder, 'node_modules/image');
     const image = (await readFile(join(ROOT, 'Dockerfile'), 'utf8')).replaceAll('/app/', `${own}/`);
