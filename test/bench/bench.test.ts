@@ -130,7 +130,7 @@ describe('the reports of the benchmarks', () => {
   it('rates are medians of the rounds, with the ratio to the bare engine in the same round', () => {
     expect(describeRates(result, options).split('\n').slice(1)).to.deep.equal([
       '  concurrency  subject              refreshes/s  min   max  ratio   min   max',
-      '           16  bare engine                  750  500  1000      1',
+      '           16  engine on Redis              750  500  1000      1',
       '           16  Gatehouse on Redis           625  350   900   0.80  0.70  0.90',
       '           16  Gatehouse on SQLite          500  500   500   0.75  0.50  1.00',
     ]);
@@ -146,11 +146,13 @@ describe('the reports of the benchmarks', () => {
   it('each target is met or missed', () => {
     expect(describeTargets(result, options).split('\n')).to.deep.equal([
       'Targets',
-      '  met     Redis at least 0.8 of the bare engine, concurrency 16: 0.80',
-      '  met     Gatehouse on Redis serves within 3 s: 0.75 s',
-      '  MISSED  Gatehouse on SQLite serves within 3 s: 3.50 s',
-      '  met     Gatehouse on Redis holds less than 200 MB after the refreshes: 150 MB',
-      '  MISSED  Gatehouse on SQLite holds less than 200 MB after the refreshes: 250 MB',
+      '  MISSED  refreshes on Redis at least 0.9 of the engine with the usual adapter, concurrency 16: 0.80',
+      '  MISSED  Gatehouse on Redis serves within 0.3 s: 0.75 s',
+      '  MISSED  Gatehouse on SQLite serves within 0.3 s: 3.50 s',
+      '  met     Gatehouse on Redis holds at most 120 MB, started: 90 MB',
+      '  met     Gatehouse on Redis holds at most 180 MB, after the refreshes: 150 MB',
+      '  met     Gatehouse on SQLite holds at most 120 MB, started: 90 MB',
+      '  MISSED  Gatehouse on SQLite holds at most 180 MB, after the refreshes: 250 MB',
     ]);
     expect(targetLine(false, 'what', '1')).to.equal('  MISSED  what: 1');
   });

@@ -1,5 +1,5 @@
 // Starts, awaits, measures and stops a server under test in a child process.
-import { execFile, spawn } from 'node:child_process';
+import { execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,11 +19,22 @@ export type ServerProcess = {
 const REPOSITORY = join(import.meta.dirname, '../..');
 const [, ...WORDS] = manifest.scripts.start.split(' ');
 const V8_FLAGS = WORDS.filter((word) => word.startsWith('--'));
-/** What `npm start` runs. */
-export const [MAIN = '', ...COMMAND] = WORDS.slice(V8_FLAGS.length);
+const [, ...AFTER_PROGRAM] = WORDS.slice(V8_FLAGS.length);
+/** What the package and the image run, with the flags and words of `npm start`. */
+export const MAIN = 'dist/cli.js';
+export const COMMAND = AFTER_PROGRAM;
+/** What src/gatehouse.js sets. */
+export const PRODUCTION_ENVIRONMENT = { MALLOC_ARENA_MAX: '2' };
+let isBuilt = false;
 export const FLAGS = ['--import', './src/compile-cache.js', ...V8_FLAGS];
 const POLL_MS = 5;
 const STARTING_MS = 30_000;
+
+/** Bundles the program of the package. */
+export function buildOnce(): void {
+  if (!isBuilt) execFileSync(process.execPath, ['.ci/build.ts'], { cwd: REPOSITORY });
+  isBuilt = true;
+}
 
 /**
  * `script` is relative to the repository; it runs with the flags of `npm start` by default. Output goes to a file in `directory`, so that

@@ -13,7 +13,7 @@ import { median, timeOf } from './timing.ts';
 
 const MAX_ROUND_TRIPS = 2;
 const MIN_ENCRYPTED_RATIO = 0.9;
-const MIN_LATENCY_RATIO = 2;
+const MIN_LATENCY_RATIO = 2.2;
 const CONCURRENCY = 16;
 /** So large that the time of a request reveals the number of round trips. */
 const LATENCY_MS = 50;
@@ -29,10 +29,10 @@ type Effort = {
 };
 
 const FULL: Effort = {
-  rounds: 24,
+  rounds: 16,
   turnSeconds: 0.25,
-  warmUp: 10_000,
-  samples: 15,
+  warmUp: 6000,
+  samples: 10,
   cacheExpiredMs: 11_000,
 };
 const QUICK: Effort = { rounds: 1, turnSeconds: 0.1, warmUp: 16, samples: 1, cacheExpiredMs: 0 };

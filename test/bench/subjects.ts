@@ -1,11 +1,13 @@
-// The subjects: Gatehouse on SQLite, Gatehouse on Redis, and the bare engine, each started fresh.
+// The subjects: Gatehouse on SQLite, Gatehouse on Redis, and the bare engine with the usual Redis adapter, each started fresh.
 import { mkdtemp, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { freePorts } from '../support/free-ports.ts';
 import { startRedis } from '../support/redis-server.ts';
 import {
+  buildOnce,
   COMMAND,
   MAIN,
+  PRODUCTION_ENVIRONMENT,
   type ServerProcess,
   startProcess,
   untilAnswered,
@@ -13,7 +15,7 @@ import {
 } from './server-process.ts';
 
 export const NAMES = {
-  bare: 'bare engine',
+  bare: 'engine on Redis',
   redis: 'Gatehouse on Redis',
   sqlite: 'Gatehouse on SQLite',
 } as const;
@@ -44,7 +46,22 @@ export const METADATA_PATH = '/.well-known/oauth-authorization-server';
 const PORTS_TRIED = 5;
 
 export function startSubject(kind: Kind, place: Place): Promise<Subject> {
-  return kind === 'bare' ? startBareEngine(place) : startGatehouse(kind, place);
+  return kind === 'bare' ? startEngineOnRedis(place) : startGatehouse(kind, place);
+}
+
+export async function startEngineOnRedis(place: Place): Promise<Subject> {
+  const redis = await startRedis();
+  try {
+    const engine = await startBareEngine(place, { redisUrl: redis.url });
+    const stop = async () => {
+      await engine.stop();
+      await redis.stop();
+    };
+    return { ...engine, stop };
+  } catch (error) {
+    await redis.stop();
+    throw error;
+  }
 }
 
 /** With its in-memory adapter by default. */
@@ -121,11 +138,14 @@ async function startOn(
   const resourceUrl = `http://localhost:${resource}`;
   const managementUrl = `http://127.0.0.1:${management}`;
   const idpUrl = `http://localhost:${idp}`;
+  const isProduction = script === MAIN;
+  if (isProduction) buildOnce();
   const spawned = performance.now();
   const server = startProcess(script, {
     args,
     directory,
     environment: {
+      ...(isProduction ? PRODUCTION_ENVIRONMENT : {}),
       GATEHOUSE_CONFIG: config,
       GATEHOUSE_AUTH_URL: issuer,
       GATEHOUSE_RESOURCE_URL: resourceUrl,

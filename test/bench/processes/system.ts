@@ -6,9 +6,11 @@ import { freePorts } from '../../support/free-ports.ts';
 import { startRedis } from '../../support/redis-server.ts';
 import { openClient, type BenchClient, type Family } from '../client.ts';
 import {
+  buildOnce,
   COMMAND,
   cpuTime,
   MAIN,
+  PRODUCTION_ENVIRONMENT,
   type ServerProcess,
   startProcess,
   untilAnswered,
@@ -116,7 +118,12 @@ async function startOne(
 ): Promise<ServerProcess> {
   const directory = await mkdtemp(join(root, 'gatehouse-'));
   const listen = HOSTS.map((host, i) => [`GATEHOUSE_${host}_LISTEN`, `127.0.0.1:${ports[i]}`]);
-  const own = { GATEHOUSE_DATA_DIR: directory, ...Object.fromEntries(listen) };
+  buildOnce();
+  const own = {
+    ...PRODUCTION_ENVIRONMENT,
+    GATEHOUSE_DATA_DIR: directory,
+    ...Object.fromEntries(listen),
+  };
   const server = startProcess(MAIN, {
     args: COMMAND,
     directory,
