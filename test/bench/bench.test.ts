@@ -48,7 +48,7 @@ describe('the flags of the benchmarks', () => {
     for (const help of helps)
       expect(help).to.match(/^npm run bench\S* -- \[flags\]\n[^]* --quick /);
     const named = [...HELP.matchAll(/^ {2}--([a-z-]+)/gm)].map(([, flag]) => String(flag));
-    expect(named).to.have.lengthOf(7);
+    expect(named).to.have.lengthOf(8);
     for (const flag of named.filter((each) => each !== 'quick'))
       expect(() => readOptions([`--${flag}`, 'x']), flag).to.throw(TypeError, `--${flag}`);
   });
@@ -199,6 +199,7 @@ if (SOAK)
         ['bench.ts'],
         [
           'Refreshes per second',
+          'Calls directly',
           'Redis: round trips',
           'Code exchanges',
           'Tool calls',

@@ -1,4 +1,5 @@
-// `npm run bench`: refreshes, code exchanges and tool calls compared with the bare engine, cost of the store, start time and memory.
+// `npm run bench`: refreshes, connections, code exchanges and calls compared with the bare engine and a bare proxy, cost of the store, start
+// time and memory.
 import { rmSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,7 +9,7 @@ import { measureConsentPage } from './consent-page.ts';
 import { measureExchanges } from './code-exchanges.ts';
 import type { BenchClient } from './client.ts';
 import { refreshWhile } from './load.ts';
-import { HELP, type Options, readOptions } from './options.ts';
+import { HELP, type Options, type Part, readOptions } from './options.ts';
 import {
   type RunningSubject,
   type Measurement,
@@ -26,6 +27,7 @@ import {
   type Result,
 } from './report.ts';
 import { residentMemory } from './server-process.ts';
+import { measureProxiedCalls } from './proxied/measure.ts';
 import { measureStoreCost } from './store-cost.ts';
 import { KINDS, NAMES, type Place, startGatehouse, startSubject, STORES } from './subjects.ts';
 
@@ -36,13 +38,30 @@ async function main(options: Options): Promise<void> {
   process.once('exit', () => rmSync(root, { recursive: true, force: true }));
   const place = { root, logLevel: options.logLevel, quick: options.quick };
   console.log(`${describeRun(options)}\n`);
+  const isChosen = (part: Part) => options.only === undefined || options.only === part;
+  if (isChosen('refreshes')) await measureRefreshes(place, options);
+  for (const [part, measure] of MEASURED_ALONE) {
+    if (!isChosen(part)) continue;
+    logProgress(part);
+    console.log(`\n${await measure(place)}`);
+  }
+}
+
+const MEASURED_ALONE: [Part, (place: Place) => Promise<string>][] = [
+  ['proxied-calls', measureProxiedCalls],
+  ['store', measureStoreCost],
+  ['exchanges', measureExchanges],
+  ['calls', measureCalls],
+  ['consent-page', measureConsentPage],
+];
+
+async function measureRefreshes(place: Place, options: Options): Promise<void> {
+  logProgress('cold starts');
   const starts = await startCold(place, options);
   const { measurements, memory, failures } = await measureRunning(place, options);
   const result = { starts, measurements, memory };
   const parts = [describeRates, describeStarts, describeMemory, describeTargets];
   console.log(parts.map((describe) => describe(result, options)).join('\n\n'));
-  for (const measure of [measureStoreCost, measureExchanges, measureCalls, measureConsentPage])
-    console.log(`\n${await measure(place)}`);
   if (failures.length === 0) return;
   console.error(`\n${failures.length} refreshes failed, the first with: ${failures[0]}`);
   process.exitCode = 1;
@@ -67,6 +86,7 @@ async function measureRunning(place: Place, options: Options) {
   const readMemory = async ({ subject: { kind, server } }: RunningSubject, moment: Moment) =>
     memory.push({ kind, moment, bytes: await residentMemory(server) });
   for (const kind of KINDS) {
+    logProgress(`${NAMES[kind]}: ${options.refreshes} refreshes`);
     const running = await openSubject(await startSubject(kind, place));
     subjects.push(running);
     await readMemory(running, 'started');
@@ -91,6 +111,10 @@ async function warmUp(client: BenchClient, { refreshes }: Options): Promise<stri
   const families = await openFamilies(client, WARM_UP_CONCURRENCY);
   const mayStart = (started: number) => started < refreshes;
   return (await refreshWhile(client, families, WARM_UP_CONCURRENCY, mayStart)).failures;
+}
+
+function logProgress(what: string): void {
+  console.error(`${(performance.now() / 1000).toFixed(0).padStart(4)} s  ${what}`);
 }
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));

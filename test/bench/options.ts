@@ -14,7 +14,19 @@ export type Options = {
   /** Refreshes before memory is measured. */
   refreshes: number;
   logLevel: string;
+  /** Measures this part alone. */
+  only?: Part;
 };
+
+export const PARTS = [
+  'refreshes',
+  'proxied-calls',
+  'store',
+  'exchanges',
+  'calls',
+  'consent-page',
+] as const;
+export type Part = (typeof PARTS)[number];
 
 export const HELP = `npm run bench -- [flags]
 
@@ -25,6 +37,7 @@ export const HELP = `npm run bench -- [flags]
   --refreshes 10000      refreshes before memory is read; also the warm-up
   --quick                one short round of every part: shows that all of it runs; the numbers mean little
   --log-level warn       of Gatehouse
+  --only PART            one part: ${PARTS.join(', ')}
 
 What is measured, and compared with what: test/bench/README.md.
 `;
@@ -51,10 +64,14 @@ export function readOptions(args: string[]): Options {
       starts: { type: 'string' },
       refreshes: { type: 'string' },
       'log-level': { type: 'string', default: 'warn' },
+      only: { type: 'string' },
     },
   });
   const logLevel = LOG_LEVELS.find((level) => level === values['log-level']);
   if (!logLevel) throw new TypeError(`--log-level is one of ${LOG_LEVELS.join(', ')}`);
+  const only = PARTS.find((part) => part === values.only);
+  if (values.only !== undefined && !only)
+    throw new TypeError(`--only is one of ${PARTS.join(', ')}`);
   const defaults = values.quick ? QUICK : FULL;
   const { concurrency = defaults.concurrency } = values;
   return {
@@ -66,6 +83,7 @@ export function readOptions(args: string[]): Options {
     starts: positive('starts', values.starts ?? defaults.starts),
     refreshes: positive('refreshes', values.refreshes ?? defaults.refreshes),
     logLevel,
+    ...(only ? { only } : {}),
   };
 }
 
