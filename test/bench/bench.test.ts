@@ -30,7 +30,7 @@ describe('the flags of the benchmarks', () => {
       rounds: 3,
       seconds: 2,
       concurrencies: [1, 16, 64],
-      starts: 5,
+      starts: 3,
       refreshes: 10_000,
       logLevel: 'warn',
     });

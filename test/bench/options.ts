@@ -33,7 +33,7 @@ export const HELP = `npm run bench -- [flags]
   --rounds 3             every subject is measured once per round and concurrency
   --seconds 2            time of each subject in a round, at each concurrency
   --concurrency 1,16,64  concurrent requests
-  --starts 5             cold starts of each store
+  --starts 3             cold starts of each store
   --refreshes 10000      refreshes before memory is read; also the warm-up
   --quick                one short round of every part: shows that all of it runs; the numbers mean little
   --log-level warn       of Gatehouse
@@ -46,7 +46,7 @@ const FULL = {
   rounds: '3',
   seconds: '2',
   concurrency: '1,16,64',
-  starts: '5',
+  starts: '3',
   refreshes: '10000',
 };
 const QUICK = { rounds: '1', seconds: '1', concurrency: '4', starts: '1', refreshes: '50' };

@@ -29,7 +29,7 @@ type Effort = {
 };
 
 const FULL: Effort = {
-  rounds: 16,
+  rounds: 12,
   turnSeconds: 0.25,
   warmUp: 6000,
   samples: 10,

@@ -16,7 +16,7 @@ import { timeOf } from './timing.ts';
 const MIN_CALLS_RATIO = 0.9;
 const MIN_NEW_TOKENS_RATIO = 0.8;
 const MIN_ANNOTATIONS_RATIO = 0.95;
-const FULL = { rounds: 24, turnMs: 250, newTokens: 100 };
+const FULL = { rounds: 12, turnMs: 250, newTokens: 100 };
 const QUICK = { rounds: 1, turnMs: 50, newTokens: 5 };
 type Effort = typeof FULL;
 
