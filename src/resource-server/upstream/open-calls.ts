@@ -39,6 +39,7 @@ export async function openOpenCalls(
   let announced = new Map<string, number>();
   let completeAt = -Infinity;
   let soon: NodeJS.Timeout | undefined;
+  let isClosed = false;
 
   const say = (announcement: Omit<Announcement, 'from'>) =>
     store
@@ -62,7 +63,7 @@ export async function openOpenCalls(
   };
   await store.subscribe(CHANNEL, (text) => {
     const { from, isComplete, counts }: Announcement = JSON.parse(text);
-    if (from === self) return;
+    if (isClosed || from === self) return;
     const known = others.get(from);
     const heard = isComplete || !known ? new Map<string, number>() : known.counts;
     for (const [owner, count] of counts)
@@ -95,6 +96,7 @@ export async function openOpenCalls(
       };
     },
     async close() {
+      isClosed = true;
       clearInterval(timer);
       clearTimeout(soon);
       await say({ isComplete: true, counts: [] });

@@ -117,6 +117,17 @@ describe('The open calls that processes announce to each other', () => {
     await until('the new process to know', () => late.count('ada') === 1);
   });
 
+  it('DOS-07 a process that has stopped says nothing any more', async () => {
+    const stopped = await openOne();
+    stopped.open('ada', true);
+    await stopped.close();
+    const [one, other] = [await openOne(), await openOne()];
+    one.open('grace', false);
+    time += 300;
+    await until('the other process to know', () => other.count('grace') === 1);
+    expect(other.count('ada')).to.equal(0);
+  });
+
   it('DOS-07 calls of a process that died are free after half a minute', async () => {
     let isDead = false;
     const publish: OpenedStore['publish'] = async (channel, message) =>
