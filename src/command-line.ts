@@ -30,17 +30,11 @@ Examples:
   $ gatehouse init
   $ gatehouse start
   $ gatehouse connector create --name "Ops" --level operations
-  $ gatehouse connector list --json
-  $ gatehouse account list
-  $ gatehouse grant why <id>
-  $ gatehouse token mint --name "Nightly report" --level analytics
-  $ gatehouse keys rotate
-  $ gatehouse audit --since 24h
+  $ gatehouse audit --since 24h --json
   $ gatehouse doctor
 
-gatehouse start runs the server; most other commands call a running one. They read its address from
-GATEHOUSE_MANAGEMENT_URL or the settings file, and a management key from GATEHOUSE_MANAGEMENT_KEY or the file
-management.key in the data directory.
+Most commands call a running Gatehouse. They read its address from GATEHOUSE_MANAGEMENT_URL or the settings file,
+and the management key from GATEHOUSE_MANAGEMENT_KEY or management.key in the data directory.
 
 Exit codes: 0 success, 1 refused or failed, 2 wrong usage.`;
 

@@ -2,21 +2,22 @@ import type { Command } from 'commander';
 import type { Terminal } from './management/commands/terminal.ts';
 
 const HELP = `
-Runs until Ctrl-C or SIGTERM. Without settings, it is a complete system to try out, with an identity provider without
-passwords, in front of your MCP server (--upstream) or the built-in sample. Exit codes: 0 stopped, 1 failed, 2 invalid settings.
+Without a settings file, starts a complete trial system with built-in test users. Press Ctrl-C to stop.
+
+Exit codes: 0 stopped, 1 failed, 2 invalid settings.
 
 Examples:
   $ gatehouse start
   $ gatehouse start --upstream http://localhost:3000/mcp
-  $ gatehouse start --config /etc/gatehouse.yaml --data-dir /var/lib/gatehouse`;
+  $ gatehouse start --config /etc/gatehouse.yaml`;
 
 export function addStartCommand(program: Command, terminal: Terminal): void {
   program
     .command('start')
-    .description('run Gatehouse')
+    .description('start the server')
     .option(
       '--upstream <url>',
-      'your MCP server; without a settings file, annotations set the levels of its tools',
+      'your MCP server (default: the one in the settings, or the built-in sample)',
     )
     .addHelpText('after', HELP)
     .action(async ({ upstream }: { upstream?: string }) => {

@@ -28,7 +28,7 @@ describe('the program gatehouse', () => {
 
   for (const [args, printed] of [
     [['account', 'list'], /^Nobody has signed in yet\.\n$/],
-    [['audit', '--event', 'code_replay'], /^There are no items\.\n$/],
+    [['audit', '--event', 'code_replay'], /^No matching items\.\n$/],
     [['client', 'list'], /^Nobody has connected an app yet\.\n$/],
     [COMPLETION, /^# Completion of gatehouse in bash\.\n/],
     [CREATE, /^Created a connector\.\n/],

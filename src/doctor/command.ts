@@ -11,16 +11,12 @@ const EXIT_CODE_FOUND = 1;
 const DEFAULT_TIMEOUT_SECONDS = 30;
 
 const HELP = `
-Run it where Gatehouse runs, with the same settings and environment. It checks the public addresses as an app does, and
-the store and the identity provider as Gatehouse does. It changes nothing. With --auth-url it needs no settings and
-checks from outside only.
+Run it where Gatehouse runs, with the same settings and environment. It changes nothing.
 
-Each finding says what is wrong, why it matters and what to do. A problem causes failures now. A warning may cause
-them later. A note may be intended. Exit codes: 0 nothing to repair, 1 a problem or a warning, 2 wrong usage.
+Exit codes: 0 no problems or warnings, 1 a problem or a warning, 2 wrong usage.
 
 Examples:
   $ gatehouse doctor
-  $ gatehouse doctor --json
   $ gatehouse doctor --auth-url https://auth.example.com --resource-url https://mcp.example.com`;
 
 type Options = {
@@ -34,18 +30,18 @@ type Options = {
 export function addDoctorCommand(program: Command, terminal: Terminal): void {
   program
     .command('doctor')
-    .description('find problems of a running deployment, and how to fix them')
-    .option('--auth-url <url>', 'check this address from outside, without settings', parseOrigin)
+    .description('check a running deployment and explain how to fix problems')
     .option(
-      '--resource-url <url>',
-      'the address of the resource server (default: the same)',
+      '--auth-url <url>',
+      'check this authorization server from outside, without settings',
       parseOrigin,
     )
     .option(
-      '--link <url>',
-      'a connect link to check (default: an active one from the management API)',
-      parseLink,
+      '--resource-url <url>',
+      'address of the resource server (default: that of --auth-url)',
+      parseOrigin,
     )
+    .option('--link <url>', 'connect link to check (default: an active one)', parseLink)
     .option('--timeout <duration>', 'stop after this time (default: 30s)', parseTimeout)
     .option('--all', 'also show passed checks')
     .addHelpText('after', HELP)

@@ -5,19 +5,13 @@ import { PROVIDERS } from './providers.ts';
 import { HEADER_EXAMPLE } from './upstream-headers.ts';
 
 const HELP = `
-It asks what it needs to know, or takes it from options. It reads the tools of your MCP server, and writes a commented
-gatehouse.yaml and, readable only by you, gatehouse.secret. It overwrites nothing. Change gatehouse.yaml as you like.
-
-Client secrets are never options: init asks for them without showing them, or reads them from a file. A credential for your MCP server is in
-an environment variable, here and whenever Gatehouse starts.
+Writes gatehouse.yaml and gatehouse.secret. Asks for each value that you do not give as an option.
+Existing files are never overwritten.
 
 Examples:
   $ gatehouse init
   $ gatehouse init --yes --upstream http://localhost:9000/mcp
-  $ gatehouse init --yes --upstream https://tools.example.com/mcp --upstream-header "Authorization: TOOLS_AUTHORIZATION"
-  $ gatehouse init --yes --auth-url https://auth.example.com --resource-url https://mcp.example.com \\
-      --idp okta --issuer https://example.okta.com --client-id 0oa1a2b3c4 --client-secret-file okta.secret \\
-      --upstream https://tools.example.com/mcp`;
+  $ gatehouse init --upstream https://tools.example.com/mcp --upstream-header "${HEADER_EXAMPLE}"`;
 
 type Options = {
   authUrl?: string;
@@ -47,20 +41,20 @@ export function addInitCommand(program: Command, terminal: Terminal): void {
     )
     .option('--auth-url <url>', 'public address of the authorization server')
     .option('--resource-url <url>', 'public address of the resource server')
-    .option('--store <address>', 'sqlite:<file>, or the address of Redis (default: SQLite)')
+    .option('--store <address>', 'sqlite:<file> or a Redis address (default: SQLite)')
     .option('--issuer <url>', 'issuer of the identity provider')
     .option('--client-id <id>', 'client id at the identity provider')
     .option('--client-secret-file <file>', 'file with the client secret')
     .option('--upstream <url>', 'your MCP server (default: the built-in sample)')
     .option(
       '--upstream-header <header>',
-      `header that your MCP server requires, and the environment variable with its value, such as "${HEADER_EXAMPLE}"; can be repeated`,
+      `header for your MCP server and the environment variable with its value, such as "${HEADER_EXAMPLE}"; repeatable`,
       (text: string, earlier: string[] = []) => [...earlier, text],
     )
-    .option('--private-network', 'accept plain http to your MCP server on another computer')
+    .option('--private-network', 'allow plain http to an MCP server on another computer')
     .option('--dir <folder>', 'where to write the files', '.')
-    .option('--offline', 'contact neither the identity provider nor your MCP server')
-    .option('--yes', 'ask nothing and use the defaults')
+    .option('--offline', 'do not contact the identity provider or your MCP server')
+    .option('--yes', 'use the defaults without asking')
     .addHelpText('after', HELP)
     .action(async ({ dir, yes, offline, privateNetwork, upstreamHeader, ...given }: Options) => {
       const { environment, input, progress } = terminal;
@@ -89,7 +83,7 @@ function resultFor({ provider, ...result }: InitResult): object {
 function resultText(result: InitResult, folder: string): string {
   const [settings = '', secrets = ''] = result.files;
   return [
-    'Wrote two files. Keep the secrets private and back them up.',
+    'Created two files. Keep the secrets private and back them up.',
     details({ settings, secrets }),
     ...toolsText(result),
     '',

@@ -13,7 +13,7 @@ describe('the command audit', () => {
   const eventsOf = ({ items }: { items: { event: string }[] }) => items.map(({ event }) => event);
 
   it('audit says that nothing was recorded before the first event', async () => {
-    expect(await done('audit')).to.equal('There are no items.\n');
+    expect(await done('audit')).to.equal('No matching items.\n');
     expect(await json('audit')).to.deep.equal({ items: [] });
   });
 

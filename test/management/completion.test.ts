@@ -27,7 +27,7 @@ describe('gatehouse completion', function () {
   it('without a running Gatehouse, the script completes all but the levels, and says so', async () => {
     const { code, stdout, stderr } = await gatehouse(['completion', 'bash'], {});
     expect(code).to.equal(0);
-    expect(stderr).to.match(/completes no levels/);
+    expect(stderr).to.match(/does not complete levels/);
     expect(stdout).to.not.contain('analytics');
     expect(stdout).to.contain("'connector create --level') candidates='' ;;");
   });

@@ -96,9 +96,9 @@ describe('the commands for machines', () => {
       expect(machine).not.to.have.property('secret');
     }
     for (const [content, text] of [
-      [String(privateKey.export({ type: 'pkcs8', format: 'pem' })), 'has a private key'],
-      [JSON.stringify(privateKey.export({ format: 'jwk' })), 'has a private key'],
-      ['nothing', 'is no public key'],
+      [String(privateKey.export({ type: 'pkcs8', format: 'pem' })), 'contains a private key'],
+      [JSON.stringify(privateKey.export({ format: 'jwk' })), 'contains a private key'],
+      ['nothing', 'is not a public key'],
     ] as const) {
       const { code, stderr } = await run(
         ...create(connector, '--public-key', await keyFile(content)),

@@ -86,7 +86,7 @@ describe('names in place of ids', () => {
       for (const command of ['show', 'revoke', 'delete']) {
         const { error, error_description: text } = await refusal('connector', command, 'Twice');
         expect(error).to.equal('ambiguous_name');
-        expect(text).to.match(/^2 connectors have this name: use an id\n/);
+        expect(text).to.match(/^2 connectors have this name. Use an id:\n/);
         for (const { id } of same)
           expect(text).to.include(`\n  ${id}  active  analytics  created `);
       }

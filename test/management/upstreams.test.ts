@@ -119,7 +119,7 @@ describe('The upstreams in the management API, commands and console', () => {
     const { stdout } = await run('upstream', 'show', 'orders');
     expect(stdout).to.match(/^search +full +default +Search <orders>$/m);
     expect(stdout).to.match(/^cancel +admin +settings$/m);
-    expect(stdout).to.match(/^Cancel +refused: its name resembles another/m);
+    expect(stdout).to.match(/^Cancel +refused: its name is too similar to another/m);
     expect(stdout).to.match(/missing tools +absent/);
     const json = await run('upstream', 'list', '--json');
     expect(JSON.parse(json.stdout)).to.deep.equal(await list());

@@ -11,14 +11,13 @@ Examples:
   $ gatehouse account disable ada@example.com`;
 
 const DISABLE_HELP = `
-Everything the person connected stops working within a minute, usually immediately: calls, refreshes, codes and open streams.
-The person cannot connect anything until the account is enabled. Enabling does not restore earlier connections.
+All connections of the person end within a minute, usually immediately. Enabling the account does not restore them.
 ${EXAMPLES}`;
 
 const FORGET_HELP = `
-Everything the person connected stops working. Their name, e-mail address, groups and subject are deleted immediately. Only
-the id remains, which does not identify the person: with ended connections for 30 days, and in the audit log. A disabled
-account stays disabled. Otherwise, the person can sign in again and gets a new account.
+Ends all connections of the person and deletes their name, e-mail address, groups and subject. You cannot undo this.
+Ended connections and the audit log keep only the id. A disabled account stays disabled; otherwise the person can sign in
+again and gets a new account.
 ${EXAMPLES}`;
 
 export function addAccountCommands(program: Command, { openClient, print }: Terminal): void {
@@ -28,7 +27,7 @@ export function addAccountCommands(program: Command, { openClient, print }: Term
     .addHelpText('after', EXAMPLES);
   account
     .command('list')
-    .description('list everybody who has signed in, by name')
+    .description('list people who have signed in, by name')
     .option(SEARCH_FLAG, searchHelp('the name, verified e-mail address, id or identity provider'))
     .action(async ({ search }: SearchOptions) => {
       const client = openClient();
@@ -48,7 +47,7 @@ export function addAccountCommands(program: Command, { openClient, print }: Term
     });
   account
     .command('disable')
-    .description('disconnect the apps of a person and prevent new connections')
+    .description('end all connections of a person and prevent new ones')
     .argument('<account>', ACCOUNT)
     .addHelpText('after', DISABLE_HELP)
     .action(async (text: string) => {
@@ -58,7 +57,7 @@ export function addAccountCommands(program: Command, { openClient, print }: Term
     });
   account
     .command('enable')
-    .description('let a person sign in and connect again')
+    .description('let a disabled person sign in and connect again')
     .argument('<account>', ACCOUNT)
     .action(async (text: string) => {
       const client = openClient();
@@ -67,7 +66,7 @@ export function addAccountCommands(program: Command, { openClient, print }: Term
     });
   account
     .command('forget')
-    .description('disconnect the apps of a person and delete their personal data')
+    .description('end all connections of a person and delete their personal data')
     .argument('<account>', ACCOUNT)
     .addHelpText('after', FORGET_HELP)
     .action(async (text: string) => {
@@ -109,7 +108,7 @@ function detailsText(account: AccountResource): string {
 }
 
 function disabledText({ name, id }: AccountResource): string {
-  return `Disabled ${plain(name)} (${id}). Everything they connected stops working. To undo:
+  return `Disabled ${plain(name)} (${id}). Their connections no longer work. To undo:
   gatehouse account enable ${id}`;
 }
 

@@ -26,7 +26,7 @@ export function addAuditCommand(program: Command, { openClient, print, now }: Te
     .description('show sign-ins, approvals, changes and recorded calls, newest first')
     .option(
       '--since <when>',
-      'only items of the last 90s, 15m, 24h or 7d, or since an ISO 8601 time',
+      'only items of the last 15m, 24h or 7d, or since an ISO 8601 time',
       parseTime,
     )
     .addOption(new Option('--event <name>', 'only items with this event').choices(auditEvents))
@@ -53,7 +53,7 @@ function absoluteTime(time: RelativeOrAbsoluteTime, now: number): string {
 }
 
 function auditText({ items }: { items: AuditItem[] }): string {
-  if (items.length === 0) return 'There are no items.';
+  if (items.length === 0) return 'No matching items.';
   const rows = items.map(({ time, event, outcome, account, clientId, connector, ...rest }) => [
     time,
     event,

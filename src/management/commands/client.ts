@@ -21,21 +21,20 @@ Examples:
   $ gatehouse client allow https://app.example.com/client.json`;
 
 const REVOKE_HELP = `
-Ends all grants of the app immediately. Nobody can connect it until you allow it again. An app that registers itself can
-register again under a new id; to prevent that, use gatehouse client block. If a connect link leaked, revoke the
-connector instead.
+Ends all grants of the app immediately. Nobody can connect the app until you allow it again. To stop an app from registering
+again under a new id, use gatehouse client block. If a connect link leaked, revoke the connector instead.
 ${EXAMPLES}`;
 
 const ALLOW_HELP = `
-Without --app, allows one registration, or one metadata document with its present name and redirect URIs: if they change, it
-waits again. Many apps register again for each connection; --app also allows later registrations with the same name and no
-other redirect hosts. A name is only a claim: any program on a person's computer can register the name of an app whose
-redirect URIs are on that computer.
+Without --app, allows only this registration or metadata document. If its name or redirect URIs change, the app waits again.
+
+Use --app for apps that register anew for each connection. Names are not verified: if the app redirects only to the
+person's computer, any program there can register the same name.
 ${EXAMPLES}`;
 
 const BLOCK_HELP = `
-Matching apps cannot register or be connected, and their grants end with the reason client_blocked. Names are compared
-without case, spaces, punctuation and accents. An app can register another name, so block its host if it has one.
+Ends all grants of matching apps. Name matching ignores case, spaces, punctuation and accents. An app can change its name,
+so prefer --host.
 
 Examples:
   $ gatehouse client block --host evil.example
@@ -50,7 +49,7 @@ export function addClientCommands(program: Command, terminal: Terminal): void {
     .addHelpText('after', EXAMPLES);
   client
     .command('list')
-    .description('list apps that are connected, waiting to be allowed or revoked')
+    .description('list connected, waiting, allowed and revoked apps')
     .addOption(new Option('--state <state>', 'only apps in this state').choices(CLIENT_STATES))
     .option(SEARCH_FLAG, searchHelp('its name, id or redirect URIs'))
     .action(async ({ state, search }: { state?: ClientState } & SearchOptions) => {
@@ -73,7 +72,7 @@ export function addClientCommands(program: Command, terminal: Terminal): void {
     });
   client
     .command('revoke')
-    .description('end all grants of an app and refuse it until it is allowed again')
+    .description('end all grants of an app and prevent new ones')
     .argument('<client>', CLIENT)
     .addHelpText('after', REVOKE_HELP)
     .action(async (text: string) => {
@@ -83,9 +82,9 @@ export function addClientCommands(program: Command, terminal: Terminal): void {
     });
   client
     .command('allow')
-    .description('allow an app that is waiting or revoked; earlier grants are not restored')
+    .description('allow a waiting or revoked app; ended grants are not restored')
     .argument('<client>', CLIENT)
-    .option('--app', 'also allow later registrations with its name and redirect hosts')
+    .option('--app', 'also allow later registrations with the same name and redirect hosts')
     .addHelpText('after', ALLOW_HELP)
     .action(async (text: string, { app }: { app?: true }) => {
       const api = openClient();
@@ -105,20 +104,20 @@ function addRuleCommands(
 ): void {
   client
     .command('rules')
-    .description('list the rules that block hosts and names or allow apps')
+    .description('list the rules that block or allow apps')
     .action(async () => print(await openClient().listClientRules(), rulesText));
   client
     .command('block')
-    .description('block every app with this host or name, now and later')
-    .option('--host <host>', 'host of redirect URIs or metadata documents, with its subdomains')
-    .option('--name <name>', 'name of an app, which is only a claim')
+    .description('block current and future apps with this host or name')
+    .option('--host <host>', 'host of redirect URIs or metadata documents, including subdomains')
+    .option('--name <name>', 'name of the app')
     .addHelpText('after', BLOCK_HELP)
     .action(async (subject: Subject) =>
       print(await openClient().blockClients({ body: subject }), blockedText),
     );
   client
     .command('unblock')
-    .description('unblock a host or name; earlier grants are not restored')
+    .description('unblock a host or name; ended grants are not restored')
     .option('--host <host>', 'blocked host')
     .option('--name <name>', 'blocked name')
     .action(async ({ host, name }: Subject) => {
@@ -136,7 +135,7 @@ function addRuleCommands(
     });
   client
     .command('remove-rule')
-    .description('remove a rule; apps that were connected stay allowed (see client revoke)')
+    .description('remove a rule; apps that people have connected stay allowed')
     .argument('<id>', 'id of a rule, see gatehouse client rules')
     .action(async (id: string) => print(await openClient().removeClientRule({ id }), removedText));
 }
@@ -201,7 +200,7 @@ function detailsText(client: ClientResource): string {
 function revokedText({ id, name, kind, endedGrants }: RevokedClientResource): string {
   const did = `Revoked ${plain(name ?? id)} (${plain(id)}) and ended ${grants(endedGrants)}.`;
   if (kind === 'machine')
-    return `${did} It gets no more tokens. To replace it, create a new machine.`;
+    return `${did} It can no longer get tokens. To replace it, create a new machine.`;
   return `${did} Nobody can connect it. To allow it again:
   gatehouse client allow ${quoted(id)}`;
 }
@@ -209,7 +208,7 @@ function revokedText({ id, name, kind, endedGrants }: RevokedClientResource): st
 function allowedText(client: ClientResource, app?: true): string {
   const { id, name, kind } = client;
   const hosts = hostsText(client);
-  const rule = `\nEach app that registers with the name ${quoted(name ?? id)} and no other redirect hosts is allowed too.`;
+  const rule = `\nLater registrations with the name ${quoted(name ?? id)} and no other redirect hosts are allowed too.`;
   return `Allowed ${plain(name ?? id)} (${plain(id)}) with the redirect hosts ${plain(hosts)}. People can connect it. Earlier grants are not restored.${app && kind === 'self-registered' ? rule : ''}`;
 }
 

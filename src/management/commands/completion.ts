@@ -5,7 +5,7 @@ export const SHELLS = ['bash', 'zsh', 'fish'] as const;
 type Shell = (typeof SHELLS)[number];
 
 const HELP = `
-The script also completes the current levels and upstreams of the running Gatehouse.
+The script also completes the levels and upstreams of the running Gatehouse.
 
 Examples:
   $ gatehouse completion bash > ~/.local/share/bash-completion/completions/gatehouse
@@ -25,7 +25,7 @@ export function addCompletionCommand(
       const known = await idsOf(openClient).catch((): KnownIds => ({}));
       if (Object.keys(known).length === 0)
         progress.write(
-          'The script completes no levels and upstreams, because Gatehouse cannot be reached. Print it again when Gatehouse runs.\n',
+          'Gatehouse cannot be reached, so the script does not complete levels and upstreams. Start Gatehouse and print the script again.\n',
         );
       write(SCRIPTS[shell](program.name(), completionsOf(program, known)));
     });

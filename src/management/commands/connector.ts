@@ -39,8 +39,7 @@ Examples:
   $ gatehouse connector create --name "Analysts" --level analytics --for group:analysts --for email:ada@example.com`;
 
 const DELETE_HELP = `
-People who use a revoked link are told to ask for a new one. A deleted link is unknown, and its id is never reused. A connector
-that still works must be revoked first, which --yes does.`;
+A revoked link tells people to ask for a new one. A deleted link is not found, and its id is never reused.`;
 
 type CreateOptions = {
   name: string;
@@ -56,22 +55,26 @@ export function addConnectorCommands(program: Command, { openClient, print }: Te
   const connector = program
     .command('connector')
     .description(
-      'create, list, revoke and delete connectors: the links people add to their AI apps',
+      'create, list, revoke and delete connectors: links that people add to their AI apps',
     )
     .addHelpText('after', EXAMPLES);
   connector
     .command('create')
     .description('create a connector and print its connect link')
-    .requiredOption('--name <name>', 'the name people see on the consent page')
-    .requiredOption('--level <level>', 'the highest level granted through this connector')
-    .option('--suggest <level>', 'a lower level for the consent page to preselect')
+    .requiredOption('--name <name>', 'name on the consent page')
+    .requiredOption('--level <level>', 'highest level that people can grant')
+    .option('--suggest <level>', 'lower level that the consent page preselects')
     .option(UPSTREAM_FLAG, UPSTREAM_OPTION)
     .option(
       '--for <who>',
-      `who may use it: ${AUDIENCE_FORMS}; can be repeated (default: everybody)`,
+      `who may use it: ${AUDIENCE_FORMS}; repeatable (default: everyone)`,
       parseAudience,
     )
-    .option('--max-uses <number>', 'maximum number of connections', parseCount)
+    .option(
+      '--max-uses <number>',
+      'maximum uses; one person with one app is one use (default: no limit)',
+      parseCount,
+    )
     .option(
       '--expires <when>',
       'expires after 90s, 15m, 12h or 30d, or at an ISO 8601 time',
@@ -107,7 +110,7 @@ export function addConnectorCommands(program: Command, { openClient, print }: Te
     });
   connector
     .command('revoke')
-    .description('revoke a connector and everything granted through it')
+    .description('revoke a connector and end all connections through it')
     .argument('<connector>', CONNECTOR)
     .action(async (text: string) => {
       const client = openClient();
@@ -116,9 +119,9 @@ export function addConnectorCommands(program: Command, { openClient, print }: Te
     });
   connector
     .command('delete')
-    .description('delete a connector that is revoked or has expired')
+    .description('delete a revoked or expired connector')
     .argument('<connector>', CONNECTOR)
-    .option('--yes', 'revoke the connector first, if necessary')
+    .option('--yes', 'revoke the connector first if it is active')
     .addHelpText('after', DELETE_HELP)
     .action(async (text: string, { yes = false }: { yes?: boolean }) => {
       const client = openClient();
@@ -158,7 +161,7 @@ function detailsText(connector: ConnectorResource): string {
 
 function listText({ items }: { items: ConnectorResource[] }): string {
   if (items.length === 0)
-    return `There are no connectors yet. Create one:
+    return `There are no connectors. To create one:
   gatehouse connector create --name "Ops" --level operations`;
   const upstreams = upstreamColumn(items);
   const audiences = audienceColumn(items);
@@ -193,7 +196,7 @@ function usesText({ uses, maxUses }: ConnectorResource): string {
 }
 
 function revokedText({ name, id }: ConnectorResource): string {
-  return `Revoked "${plain(name)}" (${id}). Its link and everything granted through it stop working.`;
+  return `Revoked "${plain(name)}" (${id}). Its link no longer works, and all connections through it ended.`;
 }
 
 function deletedText({ name, id }: ConnectorResource): string {

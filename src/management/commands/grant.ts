@@ -20,16 +20,17 @@ type Filter = { account?: string; client?: string; connector?: string; state?: C
 export function addGrantCommands(program: Command, { openClient, print }: Terminal): void {
   const grant = program
     .command('grant')
-    .description(
-      'list, explain and end connections (grants): who connected which app through which connector',
-    )
+    .description('list, explain and end connections (grants)')
     .addHelpText('after', EXAMPLES);
   grant
     .command('list')
-    .description('list all grants, or those of a connector, account or client, oldest first')
-    .option('--connector <connector>', 'only grants of this connector: id, link or unique name')
-    .option('--account <account>', 'only grants of this person: id, verified e-mail or unique name')
-    .option('--client <client>', 'only grants of this app: id or unique name')
+    .description('list grants, oldest first')
+    .option('--connector <connector>', 'only grants of this connector (id, link or unique name)')
+    .option(
+      '--account <account>',
+      'only grants of this person (id, verified e-mail address or unique name)',
+    )
+    .option('--client <client>', 'only grants of this app (id or unique name)')
     .addOption(
       new Option('--state <state>', 'only grants in this state').choices(CONNECTION_STATES),
     )
@@ -50,14 +51,14 @@ export function addGrantCommands(program: Command, { openClient, print }: Termin
     });
   grant
     .command('why')
-    .description('explain why a grant ended or is refused; ended grants are kept for 30 days')
+    .description('explain why a grant ended or is refused')
     .argument('<id>', ID)
     .action(async (id: string) => {
       print(await openClient().showGrant({ id }), whyText);
     });
   grant
     .command('revoke')
-    .description('end a grant: the app is disconnected immediately')
+    .description('end a grant immediately')
     .argument('<id>', ID)
     .action(async (id: string) => {
       print(await openClient().revokeGrant({ id }), revokedText);
@@ -119,9 +120,9 @@ function whyText(grant: GrantResource): string {
 }
 
 const STATE_TEXTS: Record<GrantResource['state'], (app: string, grant: GrantResource) => string> = {
-  pending: (app) => `${app} was approved but has not fetched its tokens yet.`,
+  pending: (app) => `${app} was approved but has not requested its tokens yet.`,
   active: (app) => `${app} is connected.`,
-  refused: (app) => `${app} is connected, but its requests are refused.`,
+  refused: (app) => `${app} is connected, but Gatehouse refuses its requests.`,
   ended: (app, { endedAt }) => `${app} was disconnected${endedAt ? ` on ${minute(endedAt)}` : ''}.`,
 };
 
@@ -130,5 +131,5 @@ function reasonLine({ explanation, reason }: GrantResource): string {
 }
 
 function revokedText(grant: GrantResource): string {
-  return `${whyText(grant)}\nTo revoke this app for everybody: gatehouse client revoke ${quoted(grant.clientId)}`;
+  return `${whyText(grant)}\nTo revoke this app for everyone: gatehouse client revoke ${quoted(grant.clientId)}`;
 }

@@ -9,14 +9,12 @@ Examples:
   $ gatehouse keys rotate --at-once`;
 
 const ROTATE_HELP = `
-Publishes a new key now. It signs in 10 minutes, when everyone who verifies tokens has fetched it. The old key stays published
-until the last token it signed has expired, minted tokens included. No call fails, and nobody has to sign in again.
+Publishes a new key, which signs in 10 minutes. The old key stays published until the last token it signed has expired,
+minted tokens included. Existing tokens keep working.
 
-Use --at-once for a key that leaked. The new key signs now and all other keys are withdrawn, so every access token stops
-working. Apps with a refresh token get a new access token by themselves; with other apps, people sign in again. Minted
-tokens stop working too and must be minted again: gatehouse token list shows which. Gatehouse applies the change within a
-second, or within a minute if messages between its processes are lost. Other programs that verify tokens apply it when they
-next fetch the keys, which they may cache for 5 minutes.
+Use --at-once for a key that leaked. All access tokens stop working within a minute; other programs that verify tokens may
+accept them for up to 5 minutes. Apps with a refresh token get new access tokens; in other apps, people sign in again. Minted
+tokens stop working too: gatehouse token list shows which.
 ${EXAMPLES}`;
 
 type Keys = { items: SigningKeyResource[] };
@@ -35,7 +33,7 @@ export function addKeysCommands(program: Command, { openClient, print }: Termina
   keys
     .command('rotate')
     .description('replace the signing key')
-    .option('--at-once', 'replace a leaked key now: every access token stops working')
+    .option('--at-once', 'replace a leaked key immediately and invalidate all access tokens')
     .addHelpText('after', ROTATE_HELP)
     .action(async ({ atOnce = false }: { atOnce?: boolean }) => {
       const rotated = await openClient().rotateKeys({ body: { atOnce } });

@@ -15,12 +15,12 @@ Examples:
   $ gatehouse client key CI`;
 
 const CREATE_HELP = `
-A machine is a program that connects without a person (OAuth client credentials). It has one connect link and one level, takes one use
-of the connector, and ends with the connector, at its expiry, or when you revoke it. Without a key it gets a secret, which is shown once.
+A machine connects through one connector at one level (OAuth client credentials), and counts as one use of the connector.
+Without a public key, it gets a secret, which is shown only once.
 ${EXAMPLES}`;
 
 const KEY_HELP = `
-Without an option, the machine gets a new secret, which is shown once. Tokens that it has end at once.
+Without a public key, the machine gets a new secret, which is shown only once.
 ${EXAMPLES}`;
 
 const KEY_FILE = 'file with its public key: PEM, JWK or JWK set';
@@ -40,9 +40,9 @@ export function addMachineCommands(client: Command, { openClient, print }: Termi
   client
     .command('create')
     .description('create a machine: a client that connects without a person')
-    .requiredOption('--name <name>', 'the name in lists and in the audit log')
+    .requiredOption('--name <name>', 'name in lists and in the audit log')
     .requiredOption('--connector <connector>', CONNECTOR)
-    .requiredOption('--level <level>', 'its access, at most the level of the connector')
+    .requiredOption('--level <level>', 'level of its calls, at most that of the connector')
     .option('--public-key <file>', KEY_FILE)
     .option('--jwks-uri <url>', KEY_ADDRESS)
     .option(
@@ -60,7 +60,7 @@ export function addMachineCommands(client: Command, { openClient, print }: Termi
     });
   client
     .command('key')
-    .description('replace the secret or key of a machine; its tokens end at once')
+    .description('replace the secret or key of a machine and end its tokens immediately')
     .argument('<client>', CLIENT)
     .option('--public-key <file>', KEY_FILE)
     .option('--jwks-uri <url>', KEY_ADDRESS)
@@ -99,7 +99,7 @@ function keySetIn(text: string, file: string): { keys: PublicJwk[] } {
   if (/PRIVATE KEY|"d"\s*:/.test(text))
     throw new ManagementError(
       'invalid_request',
-      `${file} has a private key: use the public key, such as: openssl pkey -in ${file} -pubout`,
+      `${file} contains a private key. Export the public key: openssl pkey -in ${file} -pubout`,
     );
   try {
     const parsed = text.trimStart().startsWith('{')
@@ -109,7 +109,7 @@ function keySetIn(text: string, file: string): { keys: PublicJwk[] } {
   } catch {
     throw new ManagementError(
       'invalid_request',
-      `${file} is no public key in PEM, JWK or JWK set format`,
+      `${file} is not a public key in PEM, JWK or JWK set format`,
     );
   }
 }
@@ -128,11 +128,11 @@ ${details({
 ${
   secret === undefined
     ? ''
-    : `\nConnect, for example:\n${machineCommands({ id, link })
+    : `\nExample:\n${machineCommands({ id, link })
         .map((line) => `  ${line}`)
         .join('\n')}\n`
 }
-To end it:
+To revoke it:
   gatehouse client revoke ${id}
 `;
 }

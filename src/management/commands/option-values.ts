@@ -29,7 +29,7 @@ export function expiryMembers(expires: RelativeOrAbsoluteTime | undefined): {
 
 export function parseCount(text: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError('Use a whole number from 1.');
+  throw new InvalidArgumentError('Use a whole number of 1 or more.');
 }
 
 /** Adds the rule to those of earlier options with the same name. */
@@ -44,5 +44,5 @@ export type SearchOptions = { search?: string };
 /** An option of lists: words that must all be in one of the `fields`. */
 export const SEARCH_FLAG = '--search <words>';
 export function searchHelp(fields: string): string {
-  return `only those with each of these words in ${fields}`;
+  return `only items with all of these words in ${fields}`;
 }

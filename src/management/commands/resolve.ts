@@ -60,7 +60,7 @@ async function resolveId<Item extends { id: string }>(
       .map((item) => `  ${plain(item.id)}  ${plain(describe(item))}`);
     const rest =
       matching.length > MAX_LISTED ? [`  … and ${matching.length - MAX_LISTED} more`] : [];
-    const heading = `${matching.length} ${noun}s have this name: use an id`;
+    const heading = `${matching.length} ${noun}s have this name. Use an id:`;
     throw new ManagementError('ambiguous_name', [heading, ...listed, ...rest].join('\n'));
   }
   if (first) return first.id;
@@ -96,7 +96,7 @@ async function findConnector(
     : undefined;
   if (!connector || id === undefined) return connector;
   if (canonicalResource(text) === canonicalResource(connector.link)) return connector;
-  const message = `this connect link has another address: that of the connector is ${connector.link}`;
+  const message = `this connect link has another address; the connector's link is ${connector.link}`;
   throw new ManagementError('not_found', message);
 }
 

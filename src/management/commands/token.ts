@@ -20,8 +20,7 @@ Examples:
   $ gatehouse token list`;
 
 const MINT_HELP = `
-The token is for programs that cannot sign in with a browser. It is shown once and not stored. It works only at the /mcp address
-of the resource server, for at most 366d.
+The token is shown only once. It works only at the /mcp address of the resource server.
 ${EXAMPLES}`;
 
 type MintOptions = {
@@ -38,9 +37,9 @@ export function addTokenCommands(program: Command, { openClient, print }: Termin
     .addHelpText('after', EXAMPLES);
   token
     .command('mint')
-    .description('mint a token, print it once, and show how to use it')
-    .requiredOption('--name <name>', 'the name in the list of tokens')
-    .requiredOption('--level <level>', 'the level of calls made with the token')
+    .description('mint a token and show how to use it')
+    .requiredOption('--name <name>', 'name in the list of tokens')
+    .requiredOption('--level <level>', 'level of calls made with the token')
     .option(UPSTREAM_FLAG, UPSTREAM_OPTION)
     .option(
       '--expires <when>',
@@ -58,7 +57,7 @@ export function addTokenCommands(program: Command, { openClient, print }: Termin
     });
   token
     .command('list')
-    .description('list all minted tokens that have not expired, oldest first')
+    .description('list minted tokens that have not expired, oldest first')
     .option(SEARCH_FLAG, searchHelp('its name, id or last four characters'))
     .action(async ({ search }: SearchOptions) => {
       const client = openClient();
@@ -68,7 +67,7 @@ export function addTokenCommands(program: Command, { openClient, print }: Termin
     });
   token
     .command('revoke')
-    .description('revoke a minted token: it stops working')
+    .description('revoke a minted token immediately')
     .argument('<token>', TOKEN)
     .action(async (text: string) => {
       const client = openClient();
@@ -94,7 +93,7 @@ Send it with every request to ${url}
 For example in mcp.json:
 ${tokenExample(url, token)}
 
-Anyone who has the token can make calls with its level: keep it out of repositories. To revoke it:
+Anyone with the token can make calls, so keep it out of repositories. To revoke it:
   gatehouse token revoke ${id}
 `;
 }
@@ -108,7 +107,7 @@ async function audienceOf(token: string): Promise<string> {
 
 function listText({ items }: { items: MintedTokenResource[] }): string {
   if (items.length === 0)
-    return `There are no minted tokens. Mint one:
+    return `There are no minted tokens. To mint one:
   gatehouse token mint --name "Nightly report" --level analytics`;
   const upstreams = upstreamColumn(items);
   const rows = items.map(({ lastFour, expiresAt, lastUsedAt, keyReplaced, ...token }) => [

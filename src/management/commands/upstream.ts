@@ -11,17 +11,17 @@ Examples:
 export function addUpstreamCommands(program: Command, { openClient, print }: Terminal): void {
   const upstream = program
     .command('upstream')
-    .description('list the MCP servers in the settings, their tools and the levels of the tools')
+    .description('list the MCP servers and the levels of their tools')
     .addHelpText('after', EXAMPLES);
   upstream
     .command('list')
-    .description('list the MCP servers in the order of the settings')
+    .description('list the MCP servers in the settings')
     .action(async () => {
       print(await openClient().listUpstreams(), listText);
     });
   upstream
     .command('show')
-    .description('show the tools of one MCP server, and the level that each needs')
+    .description('show the tools of one MCP server and the level each needs')
     .argument('<upstream>', UPSTREAM)
     .action(async (text: string) => {
       const client = openClient();
@@ -61,7 +61,7 @@ function detailsText(upstream: UpstreamResource): string {
   });
   const toolRows = tools.map((tool) => [
     tool.name,
-    tool.level ?? 'refused: its name resembles another',
+    tool.level ?? 'refused: its name is too similar to another',
     tool.isDeclared ? 'settings' : toolLevels === 'annotations' ? 'annotations' : 'default',
     tool.title ?? '',
   ]);
