@@ -269,6 +269,6 @@ describe('Connecting in Chromium, in the example theme', function () {
     expect(apps.callbacks[1]?.searchParams.get('error')).to.equal('access_denied');
     await page.goBack();
     expect(await page.getByRole('button', { name: 'Approve' }).count()).to.equal(0);
-    await page.getByText('You have denied this already').waitFor();
+    await page.getByText('You already denied this').waitFor();
   });
 });

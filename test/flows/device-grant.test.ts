@@ -197,7 +197,7 @@ describe('The device grant', () => {
     const device = await ask();
     const browser = newBrowser();
     const page = await enter(device.user_code, browser);
-    expect((await decide('deny', browser, page)).html).to.contain('The device got no access');
+    expect((await decide('deny', browser, page)).html).to.contain('The device didn’t get access');
     expect((await enter(device.user_code)).status).to.equal(400);
     expect(await errorOf(device.device_code)).to.equal('access_denied');
     expect(await errorOf(device.device_code)).to.equal('access_denied');
@@ -208,7 +208,7 @@ describe('The device grant', () => {
       const { browser, page, device_code: code } = await approved();
       const tokens = fetches ? (await poll(server, client, code)).body : undefined;
       const result = await decide('deny', browser, page);
-      expect(result.html).to.contain(fetches ? 'has lost it' : 'got no access');
+      expect(result.html).to.contain(fetches ? 'has now lost it' : 'didn’t get access');
       if (fetches)
         expect((await refresh(server, client, tokens?.refresh_token)).body.error).to.equal(
           'invalid_grant',

@@ -229,7 +229,9 @@ describe('Connectors for some people', function () {
   it('RCN-01 everybody else gets a page that says so, and nothing is granted or counted', async () => {
     const connector = await restricted(ANALYSTS, { name: 'Numbers', maxUses: 1 });
     const { page, decide } = await arrive(connector, { ...ADA, groups: ['guests'] });
-    expect(page.html).to.include('is not for you').and.include('sign in with another account');
+    expect(page.html)
+      .to.include('can’t use the connect link')
+      .and.include('sign in with another account');
     for (const secret of ['analysts', 'guests']) expect(page.html).to.not.include(secret);
     const callback = requireExternalRedirect(await decide('deny'));
     expect(callback.searchParams.get('error')).to.equal('access_denied');
@@ -252,7 +254,7 @@ describe('Connectors for some people', function () {
     await signInAgain({ groups: [] });
     const answer = requirePage(await decide('approve'));
     expect(answer.status).to.equal(403);
-    expect(answer.html).to.include('is not for you');
+    expect(answer.html).to.include('can’t use the connect link');
   });
 
   it('RCN-01 a person who leaves the audience is refused at calls, code exchange, refresh and introspection, until they are back', async () => {

@@ -231,8 +231,8 @@ describe('Levels that need a recent sign-in of a certain class', () => {
   it('the page is shown without the sign-in, says which level needs it, and approves other levels without it', async () => {
     const { browser, page, verifier } = await openPage();
     expect(page.status).to.equal(200);
-    expect(page.html.match(/You sign in again to approve this/g)).to.have.length(1);
-    expect(page.html.indexOf('You sign in again to')).to.be.above(
+    expect(page.html.match(/You’ll sign in again to approve this/g)).to.have.length(1);
+    expect(page.html.indexOf('You’ll sign in again to')).to.be.above(
       page.html.indexOf('value="full"'),
     );
     const answer = await browser.submit(page, { decision: 'approve', level: 'admin' });
@@ -291,7 +291,7 @@ describe('Levels that need a recent sign-in of a certain class', () => {
     callback.searchParams.set('error', 'unmet_authentication_requirements');
     const again = requireConsentPage(await browser.visit(callback));
     expect(again.status).to.equal(403);
-    expect(again.html).to.include('which was not completed');
+    expect(again.html).to.include('which you didn’t complete');
     freshly();
     const retry = await approveFull(browser, again);
     const answer = await browser.visit(retry.callback);

@@ -52,7 +52,7 @@ describe('One browser with several tabs', () => {
       advanceClock(seconds);
       const late = requirePage(await browser.submit(page, { decision: 'approve' }));
       expect(late.status).to.equal(400);
-      expect(late.html).to.include('You have denied this already');
+      expect(late.html).to.include('You already denied this');
     }
   });
 

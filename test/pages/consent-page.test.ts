@@ -193,14 +193,14 @@ describe('the consent page in a browser', () => {
     it('the page shows whom to ask for access, and the account', async () => {
       await open('no-access');
       expect(await text('h1')).to.equal('You don’t have access to Club numbers');
-      expect(await text('main')).to.include('ask it-desk@example.com for access');
+      expect(await text('main')).to.include('ask it-desk@example.com, or sign in');
       expect(await text('#account')).to.include('Alan Turing');
     });
 
     it('the page explains that the connect link is used up', async () => {
       await open('used-up');
       expect(await text('h1')).to.equal('The connect link for Club numbers is used up');
-      expect(await text('main')).to.include('for a fresh connect link');
+      expect(await text('main')).to.include('for a new connect link');
     });
   });
 

@@ -268,7 +268,7 @@ describe('Addresses that people open in a browser', () => {
         expectVary(german, 'Accept-Language');
       });
 
-      it('a link that does not work is a page that says why and asks for a fresh link', async () => {
+      it('a link that does not work is a page that says why and asks for a new link', async () => {
         const ended = await Promise.all(
           ['revoked', 'deleted'].map((name) => createConnector(system(), { name })),
         );
@@ -290,7 +290,7 @@ describe('Addresses that people open in a browser', () => {
           expect([page.status, isPage(page)], title).to.deep.equal([status, true]);
           expect(page.body)
             .to.include(`<h1>${title}</h1>`)
-            .and.match(/\bfresh\b/);
+            .and.match(/for a new one/);
           expect(page.body).not.to.match(/<bdi[^>]*>(revoked|deleted|expired)</);
           expect(page.headers).not.to.have.property('www-authenticate');
           const json = await ask(link, 'application/json');
