@@ -1,5 +1,6 @@
 // Authenticates a request by its access token (RFC 6750, RFC 9068, RFC 9449).
 import { hash } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
 import {
   errors,
   type JWTHeaderParameters,
@@ -72,10 +73,10 @@ export async function authenticate(
   ctx: Koa.Context,
   connector: Connector,
 ): Promise<Caller> {
-  const { token, isPresent, scheme } = presentedToken(ctx.req.headers.authorization);
-  if (!isPresent) throw tokenRequired(authentication.addresses, connector);
-  const caller =
-    token === undefined ? 'unknown' : await callerOf(authentication, connector, token, scheme);
+  const presented = presentedToken(ctx.req);
+  if (!presented.isPresent) throw tokenRequired(authentication.addresses, connector);
+  const { scheme } = presented;
+  const caller = await callerOf(authentication, connector, presented);
   if (typeof caller !== 'string') return caller;
   if (caller === 'unknown') await limitForgeries(authentication, ctx);
   const error = { error: 'invalid_token', scope: connector.level, scheme } as const;
@@ -100,11 +101,10 @@ export async function authenticateMintedToken(
   authentication: Authentication,
   ctx: Koa.Context,
 ): Promise<MintedCaller> {
-  const { token, isPresent, scheme } = presentedToken(ctx.req.headers.authorization);
-  const caller =
-    token === undefined ? 'unknown' : await mintedCallerOf(authentication, token, scheme);
+  const presented = presentedToken(ctx.req);
+  const caller = await mintedCallerOf(authentication, presented);
   if (typeof caller !== 'string') return caller;
-  if (isPresent && caller === 'unknown') await limitForgeries(authentication, ctx);
+  if (presented.isPresent && caller === 'unknown') await limitForgeries(authentication, ctx);
   const message = `${MINTED_REFUSALS[caller]}${MINTED_ONLY}`;
   throw new HttpError(401, 'invalid_token', message, {
     about: 'programs_only',
@@ -154,8 +154,25 @@ const MAX_TOKEN_LENGTH = 8192;
 
 type PresentedToken = { token?: string; isPresent: boolean; scheme: Scheme };
 
-/** The token of an `Authorization` header (RFC 6750 section 2.1). `isPresent` is false for any other scheme. */
-export function presentedToken(authorization = ''): PresentedToken {
+/**
+ * The token of the `Authorization` header (RFC 6750 section 2.1). `isPresent` is false for any other scheme. Requests of a connection that repeat
+ * the header get the same object, because comparing is faster than parsing and hashing.
+ */
+export function presentedToken({ headers, socket }: IncomingMessage): PresentedToken {
+  const { authorization = '' } = headers;
+  const last = lastPresented.get(socket);
+  if (last?.authorization === authorization) return last.presented;
+  const presented = parseAuthorization(authorization);
+  lastPresented.set(socket, { authorization, presented });
+  return presented;
+}
+
+const lastPresented = new WeakMap<
+  object,
+  { authorization: string; presented: Readonly<PresentedToken> }
+>();
+
+function parseAuthorization(authorization: string): PresentedToken {
   const [, scheme, rest = ''] = /^(bearer|dpop)(?: (.*))?$/i.exec(authorization) ?? [];
   const token = rest.trim();
   return {
@@ -168,10 +185,12 @@ export function presentedToken(authorization = ''): PresentedToken {
 async function callerOf(
   { addresses, settings, records, verifyToken }: Authentication,
   connector: Connector,
-  token: string,
-  scheme: Scheme,
+  presented: PresentedToken,
 ): Promise<Caller | Refusal> {
-  const claims = await verifyToken(token, connectLink(addresses.resourceUrl, connector.id));
+  const { token, scheme } = presented;
+  if (token === undefined) return 'unknown';
+  const audience = connectLink(addresses.resourceUrl, connector.id);
+  const claims = await verifyToken(token, audience, presented);
   if (typeof claims === 'string') return claims;
   const { sub, jti, scope, client_id: clientId, grant_id: grantId } = claims;
   if (
@@ -254,10 +273,11 @@ function boundKey({ cnf }: JWTPayload): string | undefined {
 
 async function mintedCallerOf(
   { addresses, settings: { levels, upstreams }, records, verifyToken }: Authentication,
-  token: string,
-  scheme: Scheme,
+  presented: PresentedToken,
 ): Promise<MintedCaller | Refusal> {
-  const claims = await verifyToken(token, mintedAudience(addresses.resourceUrl));
+  const { token, scheme } = presented;
+  if (token === undefined) return 'unknown';
+  const claims = await verifyToken(token, mintedAudience(addresses.resourceUrl), presented);
   if (typeof claims === 'string') return claims;
   if (!claims.sub || !claims.jti || typeof claims.scope !== 'string') return 'unknown';
   if (scheme === 'DPoP') return 'unbound';
@@ -279,7 +299,12 @@ async function mintedCallerOf(
 /** Why a token is invalid. Tokens that we did not sign are always `unknown`. */
 export type TokenFault = 'unknown' | 'expired' | 'wrong-audience';
 
-export type VerifyToken = (token: string, audience: string) => Promise<JWTPayload | TokenFault>;
+/** `holder` is an object that always stands for the same token, if there is one: it is found faster than the token. */
+export type VerifyToken = (
+  token: string,
+  audience: string,
+  holder?: object,
+) => Promise<JWTPayload | TokenFault>;
 
 export type VerifyOptions = {
   issuer: string;
@@ -300,19 +325,28 @@ const MAX_CACHED_TOKENS = 10_000;
  */
 export function tokenVerifier(options: VerifyOptions): VerifyToken {
   const cached = lruCache<Verified>(MAX_CACHED_TOKENS);
-  return async function verifyToken(token, audience) {
-    const digest = hash('sha256', token, 'base64');
+  const held = new WeakMap<object, Verified>();
+  return async function verifyToken(token, audience, holder) {
+    let digest: string | undefined;
     try {
+      const last = holder && held.get(holder);
+      if (last && (await isStillValid(options, last))) return claimsFor(last, audience);
+      digest = hash('sha256', token, 'base64');
       const found = cached.get(digest);
       const verified =
         found && (await isStillValid(options, found)) ? found : await verify(options, token);
       if (verified !== found) cached.set(digest, verified);
-      return verified.claims.aud === audience ? verified.claims : 'wrong-audience';
+      if (holder) held.set(holder, verified);
+      return claimsFor(verified, audience);
     } catch (error) {
-      cached.delete(digest);
+      if (digest !== undefined) cached.delete(digest);
       return faultOf(error);
     }
   };
+}
+
+function claimsFor({ claims }: Verified, audience: string): JWTPayload | 'wrong-audience' {
+  return claims.aud === audience ? claims : 'wrong-audience';
 }
 
 async function verify(

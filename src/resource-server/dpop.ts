@@ -70,7 +70,7 @@ function readProof(
   { id }: Connector,
   now: number,
 ): Promise<Proof> {
-  const { token = '' } = presentedToken(req.headers.authorization);
+  const { token = '' } = presentedToken(req);
   const request = { method, url: connectLink(resourceUrl, id), token };
   return validateProof(req.headersDistinct.dpop, request, now);
 }

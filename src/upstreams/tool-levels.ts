@@ -73,7 +73,7 @@ function annotatedLevel(levels: Levels, hints: ToolHints = {}): Level {
  */
 export function isLookalike({ tools, foldedNames }: LevelRules, name: unknown): boolean {
   if (typeof name !== 'string' || tools.has(name)) return false;
-  return name.length > MAX_NAME_LENGTH || foldedNames.has(foldName(name));
+  return name.length > MAX_NAME_LENGTH || (foldedNames.size > 0 && foldedNames.has(foldName(name)));
 }
 
 /** Upper case first: JavaScript has no other case folding for ſ, ß and ı. */

@@ -1,5 +1,5 @@
 // The headers of a request to the upstream. Only listed headers are forwarded: never tokens, proofs or cookies.
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { HttpError } from '../../http/errors.ts';
 import { lruCache } from '../../lru-cache.ts';
 import { type Caller, presentedToken } from '../authenticate.ts';
@@ -23,7 +23,7 @@ const STATELESS_SINCE = '2026-07-28';
 const REMOVED_METHOD = 'tasks/result';
 const REVISION_IN_BODY = 'io.modelcontextprotocol/protocolVersion';
 
-export type Inbound = { headers: IncomingHttpHeaders; messages: readonly Message[] };
+export type Inbound = { req: IncomingMessage; messages: readonly Message[] };
 
 export type OutboundOptions = {
   ids: IdBinder;
@@ -38,55 +38,57 @@ export type OutboundOptions = {
 
 /** Throws HttpError 404 if the session or event id is not this caller's or the method was removed, and 400 if a header differs from the body. */
 export function outboundHeaders(
-  { headers, messages }: Inbound,
+  { req, messages }: Inbound,
   options: OutboundOptions,
 ): Record<string, string> {
+  const { headers } = req;
   requireMatchingBody(headers, messages);
   const { ids, parameterHeaders, caller, callerJwt, credentials, version } = options;
   const session = headers['mcp-session-id'];
   const event = headers['last-event-id'];
-  return {
+  const outbound: Record<string, string> = {
     ...credentials,
     accept: 'application/json, text/event-stream',
-    ...forwardedHeaders(headers, messages, parameterHeaders),
-    ...(messages.length > 0 ? { 'content-type': 'application/json' } : {}),
-    ...(session === undefined
-      ? {}
-      : { 'mcp-session-id': requireOwnId(ids.unbind('session', caller, String(session))) }),
-    ...(event === undefined
-      ? {}
-      : { 'last-event-id': requireOwnId(ids.unbind('event', caller, String(event))) }),
-    'accept-encoding': 'identity',
-    'user-agent': `gatehouse/${version}`,
-    [CALLER_HEADER]: callerJwt,
   };
+  forwardHeaders(outbound, req, messages, parameterHeaders);
+  if (messages.length > 0) outbound['content-type'] = 'application/json';
+  if (session !== undefined)
+    outbound['mcp-session-id'] = requireOwnId(ids.unbind('session', caller, String(session)));
+  if (event !== undefined)
+    outbound['last-event-id'] = requireOwnId(ids.unbind('event', caller, String(event)));
+  outbound['accept-encoding'] = 'identity';
+  outbound['user-agent'] = `gatehouse/${version}`;
+  outbound[CALLER_HEADER] = callerJwt;
+  return outbound;
 }
 
 /** Drops headers about a single message from a batch, and headers that contain the access token or DPoP proof. */
-function forwardedHeaders(
-  headers: IncomingHttpHeaders,
+function forwardHeaders(
+  outbound: Record<string, string>,
+  req: IncomingMessage,
   messages: readonly Message[],
   parameterHeaders: ParameterHeaders,
-): Record<string, string> {
-  const { token = '' } = presentedToken(headers.authorization);
-  const secrets = [token, String(headers.dpop ?? '')].filter((secret) => secret !== '');
+): void {
+  const { headers } = req;
+  const { token } = presentedToken(req);
+  const secrets = [token, headers.dpop].filter((secret) => typeof secret === 'string');
   const [message] = messages;
   const isBatch = messages.length > 1;
-  const forwarded: Record<string, string> = {};
   const forwardSafe = (name: string, value: unknown) => {
-    if (typeof value === 'string' && !secrets.some((secret) => value.includes(secret)))
-      forwarded[name] = value;
+    if (typeof value === 'string' && !secrets.some((secret) => secret && value.includes(secret)))
+      outbound[name] = value;
   };
   for (const name of FORWARDED) {
+    const value = headers[name];
+    if (value === undefined) continue;
     const isAboutMessage = name === 'mcp-method' || name === 'mcp-name';
     if (isAboutMessage && isBatch) continue;
     if (name === 'mcp-name' && !(message && hasSubject(message))) continue;
-    forwardSafe(name, headers[name]);
+    forwardSafe(name, value);
   }
-  if (message && !isBatch)
-    for (const [name, value] of Object.entries(parameterHeaders.verified(headers, message)))
-      forwardSafe(name, value);
-  return forwarded;
+  if (!message || isBatch) return;
+  const parameters = parameterHeaders.verified(headers, message);
+  for (const name in parameters) forwardSafe(name, parameters[name]);
 }
 
 /** A server that trusts the headers would do something else than we authorized (MCP 2026-07-28, header validation). */
@@ -146,6 +148,7 @@ export type ParameterHeaders = {
 };
 
 const PARAMETER_PREFIX = 'mcp-param-';
+const NO_PARAMETERS: Record<string, string> = {};
 const MAX_TOOLS = 5000;
 const MAX_SCHEMA_DEPTH = 20;
 const ENCODED = /^=\?base64\?(.*)\?=$/;
@@ -164,9 +167,9 @@ export function parameterHeaders(): ParameterHeaders {
         if (typeof name === 'string') declared.set(name, declarationsIn(inputSchema));
     },
     verified(headers, { method, params }) {
-      if (method !== 'tools/call') return {};
+      if (method !== 'tools/call') return NO_PARAMETERS;
       const names = Object.keys(headers).filter((header) => header.startsWith(PARAMETER_PREFIX));
-      if (names.length === 0) return {};
+      if (names.length === 0) return NO_PARAMETERS;
       const sent = names.map((name) => [name, headers[name]] as const);
       const { name, arguments: given } = membersOf(params);
       const declarations =

@@ -184,7 +184,7 @@ async function proxyRequest(
   const method = requireMethod(ctx);
   const messages = method === 'POST' ? requirePosted(ctx, body) : [];
   const headers = outboundHeaders(
-    { headers: ctx.req.headers, messages },
+    { req: ctx.req, messages },
     {
       ids,
       parameterHeaders,

@@ -1,3 +1,4 @@
+import { Agent, request } from 'node:http';
 import { expect } from 'chai';
 import { decodeJwt, decodeProtectedHeader, importJWK, type JWK, SignJWT } from 'jose';
 import { loadSigningKeys } from '../../../src/keys/signing-keys.ts';
@@ -41,6 +42,34 @@ describe('The caller header', () => {
     const later = await headerOf('operations');
     expect(later).to.not.equal(first);
     expect((decodeJwt(later).exp ?? 0) - Date.now() / 1000).to.be.above(29);
+  });
+
+  it('requests with different tokens on one connection are those of different callers', async () => {
+    const { link, token } = await behind().connected('operations', 'operations');
+    const other = await behind().connected('analytics', 'operations');
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    const status = (authorization: string, to = link) =>
+      new Promise<number | undefined>((resolve, reject) => {
+        const headers = { authorization, 'content-type': 'application/json', accept: '*/*' };
+        const sent = request(to, { method: 'POST', agent, headers }, (response) => {
+          response.resume().once('end', () => resolve(response.statusCode));
+        });
+        sent.once('error', reject).end(JSON.stringify(PING));
+      });
+    const callerOf = () =>
+      decodeJwt(String(behind().upstream.received.at(-1)?.headers['gatehouse-caller']));
+    try {
+      for (const turn of [1, 2]) {
+        expect(await status(`Bearer ${token}`), `turn ${turn}`).to.equal(200);
+        expect(callerOf()).to.include({ level: 'operations' });
+        expect(await status(`Bearer ${other.token}`, other.link)).to.equal(200);
+        expect(callerOf()).to.include({ level: 'analytics' });
+        expect(await status(`Bearer ${token.slice(0, -4)}AAAA`)).to.equal(401);
+        expect(await status(`DPoP ${token}`)).to.equal(401);
+      }
+    } finally {
+      agent.destroy();
+    }
   });
 
   it('the caller header is not accepted as an access token', async () => {
