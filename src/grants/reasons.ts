@@ -3,9 +3,9 @@
 /** English texts for people without a technical background. */
 export const REASONS = {
   refresh_replay:
-    'The same refresh token was used twice. Somebody else may have a copy, so the connection was ended.',
+    'The same refresh token was used twice. Someone else may have a copy, so the connection was ended.',
   code_replay:
-    'The same authorization code was used twice. Somebody else may have a copy, so the connection was ended.',
+    'The same authorization code was used twice. Someone else may have a copy, so the connection was ended.',
   revoked_by_client: 'The app ended the connection.',
   many_tokens_revoked: 'The app revoked so many access tokens that the connection was ended.',
   disconnected: 'The person disconnected the app.',
@@ -23,17 +23,17 @@ export const REASONS = {
   account_disabled: 'The person’s account was disabled.',
   identity_provider_ended: 'The identity provider ended the person’s session or account.',
   identity_provider_unavailable:
-    'Access is paused because the identity provider does not respond. It resumes when the provider responds.',
+    'Access is paused because the identity provider isn’t responding. It resumes when the provider responds.',
   sign_in_again:
     'Gatehouse can no longer check the person with the identity provider. They have to sign in again.',
   account_deleted: 'The person’s account no longer exists.',
   not_entitled: 'The person may no longer use this connect link.',
   not_in_audience:
     'The connect link is only for certain people, and the person is no longer one of them.',
-  dpop_required: 'The settings require DPoP for this level, and the app did not use it.',
-  idle: 'The connection expired because it was not used.',
+  dpop_required: 'The settings require DPoP for this level, and the app didn’t use it.',
+  idle: 'The connection expired because it wasn’t used.',
   absolute: 'The connection reached its maximum lifetime.',
-  not_renewable: 'The person did not let the app stay connected, so its access expired.',
+  not_renewable: 'The person didn’t let the app stay connected, so its access expired.',
   never_used: 'The app never used the approval.',
 } as const;
 

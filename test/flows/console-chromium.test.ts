@@ -75,7 +75,7 @@ describe('The console in Chromium', function () {
     await press(page, 'Revoke connector');
     await page.getByText('The link no longer works').first().waitFor();
     await press(page, 'Sign out');
-    await page.getByRole('heading', { name: 'You are signed out' }).waitFor();
+    await page.getByRole('heading', { name: 'You’re signed out' }).waitFor();
     expect(said).to.deep.equal([]);
   });
 });

@@ -96,7 +96,7 @@ describe('the console', function () {
         [{ name: 'Kept', level: 'full', days: '-1' }, 'Enter a whole number of days'],
         [
           { name: 'Kept', level: 'admin', suggestedLevel: 'full' },
-          'The suggested access cannot be higher',
+          'The suggested access can’t be higher',
         ],
         [
           { name: 'Kept', level: 'full', audience: 'ada@example.com' },

@@ -64,7 +64,7 @@ describe('the pages of one person, app and connection in the console', function 
     const { person, app, isConnected } = await graceConnected();
     const { browser, page } = await signIn(app);
     expect(page.html)
-      .to.include('Its name is not verified.')
+      .to.include('Its name isn’t verified.')
       .and.include(`href="/console${person}"`)
       .and.include('Redirects to');
     const blocked = await send(browser, page, '/rules/block', fieldsOf(page, '/rules/block'));

@@ -149,7 +149,7 @@ describe('the console', function () {
       const { browser, page } = await signIn();
       const copy = browser.jar.map(({ name, value }) => `${name}=${value}`).join('; ');
       const out = await send(browser, page, '/sign-out', { token: formTokenIn(page) });
-      expect(out.html).to.include('You are signed out');
+      expect(out.html).to.include('You’re signed out');
       const headers = { cookie: copy };
       const response = await fetch(consoleUrl('/connectors'), { headers, redirect: 'manual' });
       expect(response.status).to.equal(303);
