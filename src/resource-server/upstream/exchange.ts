@@ -14,7 +14,7 @@ export type UpstreamResponse = {
 export type ChunkReader = {
   read(chunk: Buffer): void;
   end(): void;
-  /** Called at most once, when the stream broke off or was aborted. */
+  /** Called at most once, when the stream broke off or was aborted, which may be after its end. */
   fail(error: unknown): void;
 };
 
@@ -118,9 +118,7 @@ class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    const reader = this.#reader;
-    this.#reader = undefined;
-    if (reader) reader.end();
+    if (this.#reader) this.#reader.end();
     else this.#finish(false);
   }
 

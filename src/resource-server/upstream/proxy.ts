@@ -383,7 +383,7 @@ async function forward(
     if (response.isStream) return;
     await forwardResponse(ctx, response, request);
     lifetime.requireActive();
-    lifetime.end();
+    lifetime.endWhenRead(proxy.upstream.silence);
   } catch (error) {
     const cause = lifetime.endReason(error);
     // An unread rest of the response would keep its connection.
@@ -392,13 +392,14 @@ async function forward(
   }
 }
 
-/** Ends on the timeout, when the client disconnects, and when revalidation fails or the process stops. */
+/** Ends when the client has read the response, on the timeout, when the client disconnects, and when revalidation fails or the process stops. */
 class Lifetime {
   readonly #res: ServerResponse;
   #timer: NodeJS.Timeout;
   #release: () => void;
   #untrack: (() => void) | undefined;
   #exchange: Exchange | undefined;
+  #isResponseComplete = false;
   #isEnded = false;
   #aborted: { reason: unknown } | undefined;
 
@@ -431,11 +432,21 @@ class Lifetime {
   abort(reason: unknown): void {
     if (this.#isEnded) return;
     this.#aborted = { reason };
-    this.end();
+    this.#end();
     this.#exchange?.abort(reason);
+    if (this.#isResponseComplete) this.#res.destroy();
   }
 
-  end(): void {
+  /** Call it when the response is complete. A client that does not read it keeps its slot, for so many seconds at most. */
+  endWhenRead(seconds: number): void {
+    if (this.#isEnded) return;
+    if (this.#res.writableEnded && this.#res.writableLength === 0) return this.#end();
+    this.#isResponseComplete = true;
+    this.restartTimer(seconds);
+    this.#res.once('finish', () => this.#end());
+  }
+
+  #end(): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
     clearTimeout(this.#timer);
@@ -493,7 +504,7 @@ function streamOptions(
     bindEvent,
     requestIds: messages.filter(isRequest).flatMap(({ id }) => (id === undefined ? [] : [id])),
     onData: () => lifetime.refreshTimer(),
-    onEnd: () => lifetime.end(),
+    onEnd: () => lifetime.endWhenRead(upstream.silence),
     onBreak(error) {
       const reason = lifetime.endReason(error);
       lifetime.abort(reason);

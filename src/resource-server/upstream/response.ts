@@ -414,8 +414,12 @@ class EventForwarder implements ChunkReader {
   }
 
   fail(error: unknown): void {
-    this.#outcome ??= { error };
+    if (!this.#hasFailed()) this.#outcome = { error };
     if (!this.#isForwarding || this.#isDraining) this.#finish();
+  }
+
+  #hasFailed(): boolean {
+    return typeof this.#outcome === 'object';
   }
 
   async #forward(): Promise<void> {
@@ -424,7 +428,9 @@ class EventForwarder implements ChunkReader {
       for (let event = this.#waiting.shift(); event; event = this.#waiting.shift()) {
         const text = await this.#reader.forward(event);
         if (this.#isEnded) return;
-        if (!this.#res.write(text)) await this.#drain();
+        const isRead = this.#res.write(text);
+        if (!isRead && this.#hasFailed()) break;
+        if (!isRead) await this.#drain();
       }
     } catch (error) {
       this.#outcome = { error };
