@@ -29,7 +29,7 @@ const FLUSH_MS = 2000;
 /** While the store is unavailable, at most this many hours wait. */
 const MAX_HOURS = 48;
 /** Normal steps of every client, and what scanners ask for. */
-const NOT_COUNTED = new Set(['token_required', 'not_found', 'method_not_allowed']);
+const NOT_COUNTED = new Set(['token_required', 'client_gone', 'not_found', 'method_not_allowed']);
 
 const dayKey = (day: number) => `activity:${day}`;
 

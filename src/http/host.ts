@@ -23,7 +23,7 @@ import {
 import { type CountRequest, countRequests, requestCounter } from './request-metrics.ts';
 import { isValidProbe, PROBE_HEADER, observedRequest } from './proxy-probe.ts';
 import { spanIds, traceRequests } from './request-spans.ts';
-import { requestContext } from './request-context.ts';
+import { outcomeOf, requestContext } from './request-context.ts';
 import { isWellKnown, refuseNestedWellKnown } from './well-known.ts';
 
 export type HostOptions = {
@@ -168,7 +168,8 @@ function requestLogger({ name, logger, proxies }: HostOptions): (ctx: Koa.Contex
     request.address = clientAddress(ctx, proxies);
     const log = () => {
       const { requestId, address, failure } = request;
-      const level = ctx.status >= 500 || failure?.cause ? 'error' : 'info';
+      const { status, reason } = outcomeOf(ctx);
+      const level = status >= 500 || failure?.cause ? 'error' : 'info';
       if (!logger.isLevelEnabled(level)) return;
       logger[level](
         {
@@ -176,11 +177,11 @@ function requestLogger({ name, logger, proxies }: HostOptions): (ctx: Koa.Contex
           requestId,
           method: ctx.method,
           path: redactedPath(ctx.path),
-          status: ctx.res.statusCode,
+          status,
           milliseconds: Math.round(performance.now() - started),
           address,
           ...spanIds(ctx),
-          ...(failure ? { reason: failure.code, detail: failure.detail } : {}),
+          ...(reason === undefined ? {} : { reason, detail: failure?.detail }),
           ...(failure?.cause ? { err: failure.cause } : {}),
         },
         'request',

@@ -47,3 +47,13 @@ export type RequestContext = {
 export function requestContext(ctx: Pick<Koa.Context, 'state'>): RequestContext {
   return ctx.state as RequestContext;
 }
+
+/** As nginx logs it: the client disconnected before the response began. */
+const CLIENT_GONE_STATUS = 499;
+
+/** The status and the error code of a request that has ended, for its log line, metrics and span. */
+export function outcomeOf(ctx: Koa.Context): { status: number; reason: string | undefined } {
+  const { failure } = requestContext(ctx);
+  if (ctx.res.headersSent) return { status: ctx.res.statusCode, reason: failure?.code };
+  return { status: CLIENT_GONE_STATUS, reason: failure?.code ?? 'client_gone' };
+}

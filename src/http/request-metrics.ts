@@ -3,7 +3,7 @@ import type Koa from 'koa';
 import { upstreamFaults } from '../observability/labels.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { transientItems } from '../transient-items.ts';
-import { requestContext } from './request-context.ts';
+import { outcomeOf, requestContext } from './request-context.ts';
 
 /** Counts a request when its response ends. */
 export type CountRequest = (ctx: Koa.Context) => void;
@@ -25,16 +25,16 @@ export function requestCounter(host: string, metrics: Metrics): CountRequest {
     ctx.res.once('close', () => {
       remove();
       const seconds = isStream(ctx.res) ? undefined : (performance.now() - started) / 1000;
-      metrics.request(host, ctx.res.statusCode, seconds);
-      const { failure, onEnd } = requestContext(ctx);
-      countRefusal(host, metrics, failure?.code);
-      onEnd?.();
+      const { status, reason } = outcomeOf(ctx);
+      metrics.request(host, status, seconds);
+      countRefusal(host, metrics, reason);
+      requestContext(ctx).onEnd?.();
     });
   };
 }
 
-function countRefusal(host: string, metrics: Metrics, reason: unknown): void {
-  if (typeof reason !== 'string') return;
+function countRefusal(host: string, metrics: Metrics, reason: string | undefined): void {
+  if (reason === undefined) return;
   metrics.refusal(host, reason);
   const fault = upstreamFaults.find((known) => known === reason);
   if (fault) metrics.upstreamError(fault);

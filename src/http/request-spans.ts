@@ -7,7 +7,7 @@ import {
   type Traces,
   withActiveSpan,
 } from '../observability/tracing.ts';
-import { requestContext } from './request-context.ts';
+import { outcomeOf, requestContext } from './request-context.ts';
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 const REASONS: ReadonlySet<unknown> = new Set(refusalReasons);
@@ -36,9 +36,8 @@ function nameOf(method: string): string {
 }
 
 function finish(ctx: Koa.Context, method: string, span: Span): void {
-  const { statusCode: status } = ctx.res;
-  const { requestId, failure } = requestContext(ctx);
-  const reason = failure?.code;
+  const { status, reason } = outcomeOf(ctx);
+  const { requestId } = requestContext(ctx);
   const route: unknown = ctx['_matchedRoute'];
   if (typeof route === 'string') {
     span.updateName(`${nameOf(method)} ${route}`);

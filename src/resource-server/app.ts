@@ -9,7 +9,7 @@ import { homeValues } from '../pages/home.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
 import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
-import { requestContext } from '../http/request-context.ts';
+import { outcomeOf, requestContext } from '../http/request-context.ts';
 import { keyRing } from '../keys/key-ring.ts';
 import { recordUse } from '../minted-tokens/minted-tokens.ts';
 import type { Services } from '../services.ts';
@@ -82,7 +82,7 @@ export async function resourceServer(
     const isCall = (message: unknown) => membersOf(message).method === 'tools/call';
     const calls = Array.isArray(body) ? body.filter(isCall).length : Number(isCall(body));
     if (calls === 0) return;
-    requestContext(ctx).onEnd = () => services.activity.calls(level, outcomeOf(ctx), calls);
+    requestContext(ctx).onEnd = () => services.activity.calls(level, callOutcome(ctx), calls);
   };
   const readConnector = async (id: string) =>
     requireUsableConnector(await records.readConnector(id), now(), settings);
@@ -176,7 +176,8 @@ function gone(message: string, about: string): HttpError {
   return new HttpError(410, 'gone', message, { about });
 }
 
-function outcomeOf({ res: { statusCode: status } }: Koa.Context): CallOutcome {
+function callOutcome(ctx: Koa.Context): CallOutcome {
+  const { status } = outcomeOf(ctx);
   if (status < 400) return 'done';
   return status < 500 ? 'refused' : 'failed';
 }
