@@ -189,8 +189,11 @@ describe('The device grant', () => {
     expect(await errorOf(device.device_code)).to.equal('expired_token');
     const late = await decide('approve', browser, page);
     expect(late.status).to.equal(400);
-    expect(late.html).to.contain('This code has expired');
-    expect((await enter(device.user_code)).html).to.contain('This code isn’t valid');
+    expect(late.html).to.contain('This code no longer works');
+    const wrong = await enter(device.user_code);
+    expect(wrong.html)
+      .to.contain('This code isn’t valid')
+      .and.contain(`value="${device.user_code}"`);
   });
 
   it('DEV-05 a denial is final for the device and for its code', async () => {

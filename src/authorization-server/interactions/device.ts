@@ -22,6 +22,9 @@ import { DEVICE_PATH } from '../metadata.ts';
 import { type InteractionContext, requireResumeCookie, requireSameOrigin } from './interaction.ts';
 import { saveDeviceResult, showResultOf } from './resubmission.ts';
 
+/** As in the form. */
+const MAX_TYPED = 20;
+
 /** Routes of `/device`, and the engine's resume endpoint below it. */
 export function devicePages(router: Router, context: InteractionContext): void {
   const { services, settings, engine } = context;
@@ -38,7 +41,8 @@ export function devicePages(router: Router, context: InteractionContext): void {
     const { forms } = services.keys;
     requireFormToken(forms, formContext(ctx.cookies.get(cookieName(context))), form.token);
     const found = await guess(context, ctx, form.user_code ?? '');
-    if (!found) return showDevicePage(context, ctx, { trouble: 'unknown' });
+    const typed = (form.user_code ?? '').slice(0, MAX_TYPED);
+    if (!found) return showDevicePage(context, ctx, { typed, trouble: 'unknown' });
     const params = await interactionParams(context, found.device);
     await startDeviceInteraction(engine.provider(), ctx, found.id, params);
   });
@@ -64,7 +68,7 @@ function formContext(browser: string | undefined): string {
 function showDevicePage(
   context: InteractionContext,
   ctx: Koa.Context,
-  { code, trouble }: { code?: string | undefined; trouble?: 'unknown' },
+  { code, typed, trouble }: { code?: string | undefined; typed?: string; trouble?: 'unknown' },
 ): Promise<void> {
   const name = cookieName(context);
   const browser = ctx.cookies.get(name) ?? randomBytes(16).toString('base64url');
@@ -73,6 +77,7 @@ function showDevicePage(
     action: DEVICE_PATH,
     token: createFormToken(context.services.keys.forms, formContext(browser)),
     ...(code === undefined ? {} : { code: formattedUserCode(code) }),
+    ...(typed === undefined ? {} : { typed }),
     ...(trouble === undefined ? {} : { trouble }),
   };
   return context.services.pages.render(ctx, 'device', values, trouble ? 400 : 200);
