@@ -16,8 +16,8 @@ export type AskingClient =
   /** `host` of the Client ID Metadata Document identifies the client. */
   | { name: string; kind: 'metadata-document'; host: string };
 
-/** `host` of its Client ID Metadata Document, if the host identifies the client. */
-export type ConnectedClient = { name: string; host?: string };
+/** `host` of its Client ID Metadata Document, if the host identifies the client. `isUnverified`: it registered itself. */
+export type ConnectedClient = { name: string; host?: string; isUnverified?: true };
 
 /** `destination` is the host and port, or the private scheme, of the redirect URI. */
 export type Redirect =
@@ -96,6 +96,8 @@ export type ViewValues = ConsoleValues & {
     action: string;
     token: string;
     code?: string;
+    /** What the person typed, if it is not a valid code. */
+    typed?: string;
     trouble?: 'unknown';
   };
   done: {

@@ -38,7 +38,13 @@ describe('The connected apps page', () => {
     expect(isSignInPage(requirePage(await browser.visit(at())))).to.equal(true);
     const page = await open(browser);
     expect([page.status, page.url.pathname]).to.deep.equal([200, '/account']);
-    for (const text of ['Ada Lovelace', 'Yoga numbers', 'Test client', '127.0.0.1:7070'])
+    for (const text of [
+      'Ada Lovelace',
+      'Yoga numbers',
+      'Test client',
+      'Registered itself, not verified',
+      '127.0.0.1:7070',
+    ])
       expect(textOf(page)).to.include(text);
     expect(textOf(page)).to.include('Names and contact details').and.include('today');
     expect(page.html).to.include(grantIdOf(family)).and.not.include(grantIdOf(other));
@@ -81,7 +87,7 @@ describe('The connected apps page', () => {
     const lower = { decision: 'lower', grant: grantIdOf(family), level: 'analytics' };
     const page = await open(browser);
     const answer = await submitAccountForm(browser, page, lower);
-    expect(textOf(answer)).to.include('now has less access to');
+    expect(textOf(answer)).to.include('is now “Totals only”');
     await until(
       'the token to be refused',
       async () => !(await isAccepted(family.link, family.accessToken)),
@@ -116,7 +122,7 @@ describe('The connected apps page', () => {
     advanceClock(120);
     await present(family, family.refreshToken);
     const page = await open(openBrowser(system().origins));
-    expect(textOf(page)).to.include('access was used twice');
+    expect(textOf(page)).to.include('An old key of this app was used again');
   });
 
   it('the account page and consent share a session, whose id is rotated at each sign-in', async () => {

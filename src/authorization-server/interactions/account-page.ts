@@ -17,6 +17,7 @@ import { limitRate } from '../../http/rate-limits.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { requireNavigation } from '../../http/fetch-metadata.ts';
 import type { ViewValues } from '../../pages/pages.ts';
+import type { Settings } from '../../settings/settings.ts';
 import { isLevel, type Levels, levelsUpTo, lowestLevel } from '../../permission-levels.ts';
 import { isIdentifiedByHost } from '../engine/client-metadata-documents.ts';
 import {
@@ -169,14 +170,12 @@ async function accountPageValues(
     action,
     token,
     account: accountValues(site.identityProviders, account),
-    apps: newestFirst
-      .filter(isConnected)
-      .map((connection) => appValues(settings.levels, connection)),
+    apps: newestFirst.filter(isConnected).map((connection) => appValues(settings, connection)),
     activity: newestFirst
       .filter(({ state }) => state === 'ended')
       .toSorted((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0))
       .slice(0, MAX_ACTIVITY)
-      .map(activityValues),
+      .map((connection) => activityValues(settings, connection)),
     ...(outcome ? { done: outcome } : {}),
     ...(outcome && outcome !== 'disconnected-all' && about
       ? { doneApp: changedValues(settings.levels, about) }
@@ -188,11 +187,14 @@ function isConnected({ state }: Connection): boolean {
   return state === 'active' || state === 'refused';
 }
 
-function appValues(levels: Levels, connection: Connection): Values['apps'][number] {
+function appValues(
+  { levels, clients }: Pick<Settings, 'levels' | 'clients'>,
+  connection: Connection,
+): Values['apps'][number] {
   const { id, client, connector, level, createdAt, lastUsedAt, expiresAt, reason } = connection;
   return {
     grant: id,
-    client: clientValues(connection),
+    client: clientValues(clients, connection),
     destination: client.redirectHost,
     connector: connector.name ?? connector.id,
     level: level ?? lowestLevel(levels),
@@ -211,16 +213,26 @@ function changedValues(
   return { client: client.name, connector: connector.name ?? connector.id, level };
 }
 
-function activityValues(connection: Connection): Values['activity'][number] {
+function activityValues(
+  { clients }: Pick<Settings, 'clients'>,
+  connection: Connection,
+): Values['activity'][number] {
   const { connector, endedAt, reason = 'revoked_by_administrator' } = connection;
   return {
-    client: clientValues(connection),
+    client: clientValues(clients, connection),
     connector: connector.name ?? connector.id,
     reason,
     ...(endedAt === undefined ? {} : { at: endedAt }),
   };
 }
 
-function clientValues({ client: { id, name } }: Connection): Values['apps'][number]['client'] {
-  return { name, ...(isIdentifiedByHost(id) ? { host: new URL(id).host } : {}) };
+function clientValues(
+  { preRegistered }: Settings['clients'],
+  { client: { id, name } }: Connection,
+): Values['apps'][number]['client'] {
+  if (isIdentifiedByHost(id)) return { name, host: new URL(id).host };
+  return {
+    name,
+    ...(preRegistered.some((known) => known.id === id) ? {} : { isUnverified: true }),
+  };
 }
