@@ -55,7 +55,6 @@ const WAITING: ViewValues['waiting'] = {
 
 export const ERROR: ViewValues['error'] = {
   about: 'invalid_target',
-  detail: 'this connect link is unknown, revoked or expired; ask for a fresh one',
   reference: 'Zr8kT2mQp1Vx',
   returnTo: { href: 'http://localhost:53682/callback', host: 'localhost:53682' },
 };
@@ -77,7 +76,7 @@ const CONNECTED_APPS: ViewValues['connected-apps'] = {
   apps: [
     {
       grant: 'grant-of-claude-code',
-      client: { name: 'Claude Code' },
+      client: { name: 'Claude Code', isUnverified: true },
       destination: 'localhost:53682',
       connector: 'Club numbers',
       level: 'admin',
@@ -106,7 +105,12 @@ const CONNECTED_APPS: ViewValues['connected-apps'] = {
       at: APRIL,
       reason: 'refresh_replay',
     },
-    { client: { name: 'Reporting Bot' }, connector: 'Auditors', reason: 'connector_deleted' },
+    {
+      client: { name: 'Reporting Bot' },
+      connector: 'Auditors',
+      at: APRIL - 86_400,
+      reason: 'connector_deleted',
+    },
   ],
 };
 
@@ -171,7 +175,7 @@ export const SAMPLES: Record<string, Sample> = {
     stepUp: 'class',
   }),
   'consent-changed': consent({
-    client: { name: 'Reporting Bot', kind: 'pre-registered' },
+    client: { name: 'Cursor', kind: 'pre-registered' },
     redirect: { destination: 'cursor', kind: 'app' },
     levels: levelChoices('analytics'),
     stay: undefined,
@@ -180,9 +184,9 @@ export const SAMPLES: Record<string, Sample> = {
   'consent-tools': consent({
     describesSample: false,
     levels: [
-      { level: 'analytics', selected: true, tools: { shown: [], rest: [], unlisted: 0 } },
+      { level: 'viewer', selected: true, tools: { shown: [], rest: [], unlisted: 0 } },
       {
-        level: 'operations',
+        level: 'agent',
         selected: false,
         recorded: true,
         tools: { shown: TOOLS, rest: [LONG, 'Show an agent'], unlisted: 0 },
@@ -218,7 +222,11 @@ export const SAMPLES: Record<string, Sample> = {
   }),
   device: { view: 'device', values: DEVICE },
   'device-code': { view: 'device', values: { ...DEVICE, code: 'BCDF-GHJK' } },
-  'device-unknown-code': { view: 'device', values: { ...DEVICE, trouble: 'unknown' }, status: 400 },
+  'device-unknown-code': {
+    view: 'device',
+    values: { ...DEVICE, typed: 'BCDF-GHJJ', trouble: 'unknown' },
+    status: 400,
+  },
   'device-approved': { view: 'done', values: { ...DONE, destination: '', level: 'operations' } },
   'device-denied': { view: 'done', values: { ...DONE, destination: '', decision: 'denied' } },
   'device-withdrawn': {
@@ -254,6 +262,11 @@ export const SAMPLES: Record<string, Sample> = {
   denied: { view: 'done', values: { ...DONE, decision: 'denied' }, status: 400 },
   withdrawn: { view: 'done', values: { ...DONE, decision: 'withdrawn' }, status: 200 },
   error: { view: 'error', values: ERROR, status: 400 },
+  'error-of-the-app': {
+    view: 'error',
+    values: { ...ERROR, about: 'other', detail: 'code_challenge_method must be S256' },
+    status: 400,
+  },
   'error-without-a-way-back': {
     view: 'error',
     values: { about: 'server_error', reference: 'Zr8kT2mQp1Vx' },
@@ -274,7 +287,7 @@ export const SAMPLES: Record<string, Sample> = {
     values: {
       about: 'misdirected_request',
       reference: 'Zr8kT2mQp1Vx',
-      rightAddress: 'http://localhost:3000/account',
+      rightAddress: 'https://auth.example.com/account',
     },
     status: 421,
   },
@@ -299,7 +312,11 @@ export const SAMPLES: Record<string, Sample> = {
   },
   'sign-in-again': {
     view: 'sign-in',
-    values: { ...SIGN_IN, trouble: { name: LONG.slice(0, 60), reason: 'stopped' } },
+    values: {
+      ...SIGN_IN,
+      providers: [...SIGN_IN.providers, { id: 'long', name: LONG.slice(0, 60), isLast: false }],
+      trouble: { name: LONG.slice(0, 60), reason: 'stopped' },
+    },
     status: 400,
   },
   'development-sign-in': { view: 'development-sign-in', values: PEOPLE },
@@ -308,7 +325,6 @@ export const SAMPLES: Record<string, Sample> = {
     view: 'connected-apps',
     values: {
       ...CONNECTED_APPS,
-      account: COMPANY_ACCOUNT,
       done: 'lowered',
       doneApp: { client: 'Claude Code', connector: 'Club numbers', level: 'admin' },
     },
@@ -317,16 +333,27 @@ export const SAMPLES: Record<string, Sample> = {
     view: 'connected-apps',
     values: {
       ...CONNECTED_APPS,
+      account: COMPANY_ACCOUNT,
       apps: CONNECTED_APPS.apps.map((app) => ({
         ...app,
-        client: { name: `Claude\u202E ${LONG}` },
+        client: { name: `Claude\u202E ${LONG}`, isUnverified: true },
         connector: LONG,
       })),
     },
   },
   'nothing-connected': {
     view: 'connected-apps',
-    values: { ...CONNECTED_APPS, apps: [], activity: [], done: 'disconnected-all' },
+    values: {
+      ...CONNECTED_APPS,
+      apps: [],
+      activity: CONNECTED_APPS.apps.map(({ client, connector }) => ({
+        client,
+        connector,
+        at: APRIL + 86_400,
+        reason: 'disconnected',
+      })),
+      done: 'disconnected-all',
+    },
   },
   'signed-out': { view: 'signed-out', values: { signIn: '/account/sign-in' } },
   ...CONSOLE_SAMPLES,

@@ -87,7 +87,7 @@ describe('The forms of the connected apps page', () => {
     for (const page of [again, elsewhere]) {
       expect(page.status).to.equal(400);
       expect(textOf(page))
-        .to.include('This sign-in has expired')
+        .to.include('This sign-in no longer works')
         .and.not.match(/the app\b/);
       expect(page.html).to.include('<a href="/account">Open your connected apps</a>');
     }

@@ -206,7 +206,7 @@ describe('A level that requires DPoP', () => {
 
   it('CON-22 the page says what an app without DPoP gets, unless the request names its key', async () => {
     const note =
-      /Requires an app that supports DPoP\. Other apps get <strong>Names and contact details<\/strong>\./;
+      /If this app doesn’t, it gets <strong>Names and contact details<\/strong> instead\./;
     const { page } = await openConsent(system, connector);
     expect(page.html.match(new RegExp(note, 'g'))).to.have.length(1);
     const { thumbprint } = await generateProofKey();
@@ -266,7 +266,9 @@ describe('DPoP required at every level', () => {
     );
     expect(await metadata.json()).to.include({ dpop_bound_access_tokens_required: true });
     const { page } = await openConsent(system, connector);
-    expect(page.html).to.match(/Requires an app that supports DPoP\. Other apps can’t connect\./);
+    expect(page.html).to.match(
+      /Only for apps that protect their access against copying \(DPoP\)\. Other apps can’t connect\./,
+    );
   });
 });
 

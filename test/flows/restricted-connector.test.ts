@@ -230,7 +230,7 @@ describe('Connectors for some people', function () {
     const connector = await restricted(ANALYSTS, { name: 'Numbers', maxUses: 1 });
     const { page, decide } = await arrive(connector, { ...ADA, groups: ['guests'] });
     expect(page.html)
-      .to.include('can’t use the connect link')
+      .to.include('doesn’t include your account')
       .and.include('sign in with another account');
     for (const secret of ['analysts', 'guests']) expect(page.html).to.not.include(secret);
     const callback = requireExternalRedirect(await decide('deny'));
@@ -248,13 +248,21 @@ describe('Connectors for some people', function () {
     expect(isOffered((await arrive(connector, { groups: ['analysts'] })).page)).to.equal(true);
   });
 
+  it('RCN-01 a person whose address is not verified is told that a link for the address does not include them', async () => {
+    const connector = await restricted([{ email: ADA.email }]);
+    const { page } = await arrive(connector, { ...ADA, email_verified: false });
+    expect(page.html).to.match(/hasn’t verified your e-mail address/);
+    const other = await arrive(connector, { ...ADA, email: 'eve@partner.example' });
+    expect(other.page.html).to.not.include('verified');
+  });
+
   it('RCN-01 a person who leaves the audience while the consent page is open cannot approve', async () => {
     const connector = await restricted(ANALYSTS);
     const { decide } = await arrive(connector, { groups: ['analysts'] });
     await signInAgain({ groups: [] });
     const answer = requirePage(await decide('approve'));
     expect(answer.status).to.equal(403);
-    expect(answer.html).to.include('can’t use the connect link');
+    expect(answer.html).to.include('doesn’t include your account');
   });
 
   it('RCN-01 a person who leaves the audience is refused at calls, code exchange, refresh and introspection, until they are back', async () => {

@@ -18,7 +18,7 @@ describe('the console', function () {
       for (const browser of [theirs, mine]) {
         const { status, html } = requirePage(await browser.visit(callback));
         expect(status).to.equal(400);
-        expect(html).to.include('This sign-in has expired');
+        expect(html).to.include('This sign-in no longer works');
       }
       expect(theirs.jar.map(({ name }) => name)).not.to.include('gatehouse-console');
     });

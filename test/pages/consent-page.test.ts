@@ -76,7 +76,7 @@ describe('the consent page in a browser', () => {
 
     it('the page shows the destination of the redirect, with a note and no warning if it is on this computer', async () => {
       await open('self-registered');
-      expect(await text('#redirect')).to.include('An app on this computer, port 53682');
+      expect(await text('#redirect')).to.include('An app on this computer');
       expect(await text('#local-note')).to.include('Approve only if you started this on this');
       expect(await text('#details'))
         .to.include('localhost:53682')
@@ -86,7 +86,7 @@ describe('the consent page in a browser', () => {
 
     it('the page warns if the redirect leads to another host than that of the metadata document', async () => {
       await open('other-host');
-      expect(await text('#other-host')).to.include('This is not claude.ai.');
+      expect(await text('#other-host')).to.include('This address is not part of claude.ai.');
     });
 
     it('Approve and Deny are on the second screen of a phone at the latest', async () => {
@@ -111,7 +111,7 @@ describe('the consent page in a browser', () => {
       const told = [
         'heading "Connect Claude Code to Club numbers?"',
         'Registered itself, not verified',
-        'An app on this computer, port 53682',
+        'An app on this computer',
         'Ada Lovelace',
         'group "What can it see?"',
         'radio "Totals only"',
@@ -127,7 +127,9 @@ describe('the consent page in a browser', () => {
 
     it('the page has no such warning for a destination elsewhere', async () => {
       await open('elsewhere');
-      expect(await text('#redirect')).to.include(ADDRESS);
+      expect(await text('#redirect'))
+        .to.include(ADDRESS)
+        .and.include('Approve only if this is your app’s address.');
       expect(await page().locator('#local-note').count()).to.equal(0);
     });
 
@@ -181,7 +183,7 @@ describe('the consent page in a browser', () => {
     it('the page has an alert only if its content changed', async () => {
       await open('changed');
       expect(await page().getByRole('alert').innerText()).to.include(
-        'Something changed since you opened this page',
+        'Something on this page changed',
       );
       expect(await page().title()).to.include('Changed');
       await open('self-registered');

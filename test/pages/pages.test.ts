@@ -137,7 +137,10 @@ describe('pages', () => {
         ];
         const expected: Record<string, string[]> = {
           error: ['http://localhost:53682/callback'],
-          'error-of-another-host': ['http://localhost:3000/account'],
+          'error-of-the-app': ['http://localhost:53682/callback'],
+          approved: ['https://auth.example.com/account'],
+          'device-approved': ['https://auth.example.com/account'],
+          'error-of-another-host': ['https://auth.example.com/account'],
           'home-in-development': ['http://localhost:3000/account', 'http://localhost:3002/console'],
           'connect-link': installs,
           'connect-link-hostile': installs,

@@ -290,7 +290,7 @@ describe('Addresses that people open in a browser', () => {
           expect([page.status, isPage(page)], title).to.deep.equal([status, true]);
           expect(page.body)
             .to.include(`<h1>${title}</h1>`)
-            .and.match(/for a new one/);
+            .and.match(/\bnew\b/);
           expect(page.body).not.to.match(/<bdi[^>]*>(revoked|deleted|expired)</);
           expect(page.headers).not.to.have.property('www-authenticate');
           const json = await ask(link, 'application/json');
@@ -404,8 +404,8 @@ describe('Addresses that people open in a browser', () => {
     it('the roots are pages in a browser, and JSON in a program', async () => {
       const { auth, resource, developmentIdp, management } = hosts();
       const expected: [base: string, status: number, text: string, json: number][] = [
-        [auth, 200, 'Start from your AI app', 200],
-        [resource, 200, 'Start from your AI app', 404],
+        [auth, 200, 'Lets AI apps use', 200],
+        [resource, 200, 'Lets AI apps use', 404],
         [developmentIdp, 404, 'Page not found', 404],
       ];
       for (const [base, status, text, jsonStatus] of expected) {

@@ -68,11 +68,18 @@ function expectDenied(step: Step, state?: string): void {
   if (state !== undefined) expect(searchParams.get('state')).to.equal(state);
 }
 
+const TITLES: Record<string, string> = {
+  analytics: 'Totals only',
+  operations: 'Totals and names',
+  admin: 'Names and contact details',
+  full: 'Everything',
+};
+
 /** Expects a page that shows the decision, not a redirect to the app. */
 function expectApproved(step: Step, level: string): void {
   const page = requirePage(step);
   expect(page.html, describePage(page)).to.include('You already approved this');
-  expect(page.html).to.include(`>${level}<`);
+  expect(page.html).to.include(`>${TITLES[level]}<`);
 }
 
 describe('A consent page that is submitted twice', () => {
