@@ -189,7 +189,9 @@ async function findListed(
 ): Promise<Account | undefined> {
   const account = await findAccount(store, id);
   if (account) return account;
-  await Promise.all([ALL, ...sets].map((set) => store.removeMember(set, id)));
+  // If it fails, the next read tries again.
+  const remove = (set: string) => store.removeMember(set, id).catch(() => undefined);
+  await Promise.all([ALL, ...sets].map(remove));
   // The person may have signed in since the first read.
   const again = await findAccount(store, id);
   if (again)

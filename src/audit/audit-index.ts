@@ -126,7 +126,8 @@ export async function* indexedEntries(
       for (const [index, member] of page.entries()) {
         const entry = found[index];
         if (entry) yield entry;
-        else await store.removeMember(key, member);
+        // If it fails, the next read tries again.
+        else await store.removeMember(key, member).catch(() => undefined);
       }
       if (page.length < PAGE_ITEMS) break;
       last = page.at(-1);

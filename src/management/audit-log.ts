@@ -98,7 +98,8 @@ async function* candidates(
   }
   if (!subject || indexed === undefined) return;
   for await (const { id, value } of indexedEntries(store, subject, { after, now: now() }))
-    yield { cursor: id, value, cost: INDEXED_COST };
+    // Later ones were in the log above, and have been indexed since.
+    if (id <= indexed) yield { cursor: id, value, cost: INDEXED_COST };
 }
 
 /** The subject that usually has the fewest items. */

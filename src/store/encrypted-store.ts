@@ -197,7 +197,10 @@ function placeOf(field: string, member = ''): string {
 
 const MAX_ORDERINGS = 2;
 
-/** Orders the set first if processes of an earlier version added to it. What they add meanwhile may be left out. */
+/**
+ * Orders the set first if it has just become large, or processes of an earlier version added to it. What they add meanwhile may be left out.
+ * Reads the whole set if the database refuses to store the order, as when it is full.
+ */
 async function readPage(
   parts: Pick<Parts, 'bytes' | 'encryption' | 'withTimeout'>,
   name: string,
@@ -209,7 +212,14 @@ async function readPage(
     const page = await withTimeout(bytes.page(name, { ...range, incomplete }));
     if (page) return 'all' in page ? pageOf(parts.encryption, name, page, range) : page;
     if (incomplete) return [];
-    await orderMembers(parts, name);
+    try {
+      await orderMembers(parts, name);
+    } catch (error) {
+      if (!(error instanceof StoreUnavailable)) throw error;
+      const all = new Map<string, Buffer>();
+      await readMembers(bytes, withTimeout, name, (field, encrypted) => all.set(field, encrypted));
+      return pageOf(parts.encryption, name, { all: [...all] }, range);
+    }
   }
 }
 

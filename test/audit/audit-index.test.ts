@@ -26,9 +26,9 @@ onEachStore('The index of the audit log', (system) => {
   const indexAll = async () => {
     while (await indexAudit(store));
   };
-  const read = async (filter: Partial<AuditFilter>) => {
+  const read = async (filter: Partial<AuditFilter>, from: Store = store) => {
     const page = { limit: 100, newestFirst: true, ...filter };
-    const { items, next } = await listAudit({ services: { store, now } }, page);
+    const { items, next } = await listAudit({ services: { store: from, now } }, page);
     return { reasons: items.map(({ reason }) => reason), next };
   };
 
@@ -55,6 +55,19 @@ onEachStore('The index of the audit log', (system) => {
     await record('grace', '6');
     const third = await read({ account: 'grace', limit: 9, after: second.next });
     expect(third).to.deep.equal({ reasons: ['1'], next: undefined });
+  });
+
+  it('an item that is indexed while a page is read is on the page once', async () => {
+    await record('edith', '1');
+    await indexAll();
+    for (const reason of ['2', '3']) await record('edith', reason);
+    const indexedMeanwhile: Store['get'] = async <T>(key: string) => {
+      const found = await store.get<T>(key);
+      await indexAll();
+      return found;
+    };
+    const { reasons } = await read({ account: 'edith' }, { ...store, get: indexedMeanwhile });
+    expect(reasons).to.deep.equal(['3', '2', '1']);
   });
 
   it('filters are combined, and an item of a rare event is found', async () => {

@@ -135,6 +135,25 @@ describe('The store on Redis', () => {
     assert.equal(await raw.zcard(order), 109);
   });
 
+  it('a large set without an order is read by page while Redis refuses writes', async () => {
+    const own = await start();
+    const store = await open(at(own.port));
+    const raw = connectRaw(own);
+    const adding = await addMembers(store, 'large:set', 150);
+    const readPages = async () => {
+      const first = await store.page('large:set', { limit: 90 });
+      const range = { after: first.at(-1), limit: 90 };
+      return [...first, ...(await store.page('large:set', range))];
+    };
+    for (const setting of ['maxmemory', 'min-replicas-to-write']) {
+      await raw.config('SET', setting, 1);
+      assert.sameMembers(await readPages(), adding);
+      await raw.config('SET', setting, 0);
+    }
+    const unordered = await store.page('large:set', { limit: 150, newestFirst: true });
+    assert.deepEqual(await readPages(), unordered.toReversed());
+  });
+
   it('every record has its TTL in Redis, and a record without expiry has none', async () => {
     const store = await open(at(server.port));
     const raw = connectRaw(server);
