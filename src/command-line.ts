@@ -1,22 +1,10 @@
-// The commands of `gatehouse`.
+// Runs the command of a command line.
 import { Console } from 'node:console';
 import type { Writable } from 'node:stream';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
-import { addDoctorCommand } from './doctor/command.ts';
-import { addInitCommand } from './init/command.ts';
-import { managementClient, ManagementError } from './management/api/client.ts';
-import { addAccountCommands } from './management/commands/account.ts';
-import { addAuditCommand } from './management/commands/audit.ts';
-import { addClientCommands } from './management/commands/client.ts';
-import { addCompletionCommand } from './management/commands/completion.ts';
-import { addConnectorCommands } from './management/commands/connector.ts';
-import { addGrantCommands } from './management/commands/grant.ts';
-import { addKeysCommands } from './management/commands/keys.ts';
+import { ManagementError } from './management/api/management-error.ts';
 import { jsonText, plain, type Terminal } from './management/commands/terminal.ts';
-import { addTokenCommands } from './management/commands/token.ts';
-import { addUpstreamCommands } from './management/commands/upstream.ts';
 import type { CommandLineSettings, Environment } from './settings/environment.ts';
-import { findManagementAccess } from './settings/management-access.ts';
 import { SettingsError } from './settings/issues.ts';
 import { addStartCommand } from './start-command.ts';
 import { version } from './version.ts';
@@ -75,55 +63,46 @@ export async function runCommandLine(words: string[], surroundings: Surroundings
     .addHelpText('after', HELP);
   const options = () => program.opts<{ json?: boolean } & CommandLineSettings>();
   const isJson = () => options().json === true;
-  addCommands(program, {
-    environment,
-    settingsOptions: options,
-    ...(maxRedisLatency === undefined ? {} : { maxRedisLatency }),
-    openClient: () => managementClient(findManagementAccess(environment, options())),
-    write: (text) => console.log(text),
-    print: (result, text) => console.log(isJson() ? jsonText(result) : text(result)),
-    // Reading `stdin` of a process opens it.
-    get input() {
-      return surroundings.stdin;
-    },
-    progress: stderr,
-    exitWith: (code) => {
-      exitCode = code;
-    },
-    now: () => Math.floor(Date.now() / 1000),
-  });
+  const report: Report = (code, description) =>
+    console.error(
+      isJson()
+        ? JSON.stringify({ error: code, error_description: description })
+        : `gatehouse: ${description.split('\n').map(plain).join('\n')}`,
+    );
   try {
+    if (program.parseOptions(words).operands[0] === 'start') {
+      addStartCommand(program, { environment, settingsOptions: options });
+    } else {
+      // Imported here, because the other commands would take a quarter of the start of the server.
+      const { addCommands, openClient } = await import('./commands.ts');
+      addCommands(program, {
+        environment,
+        settingsOptions: options,
+        ...(maxRedisLatency === undefined ? {} : { maxRedisLatency }),
+        openClient: () => openClient(environment, options()),
+        write: (text) => console.log(text),
+        print: (result, text) => console.log(isJson() ? jsonText(result) : text(result)),
+        // Reading `stdin` of a process opens it.
+        get input() {
+          return surroundings.stdin;
+        },
+        progress: stderr,
+        exitWith: (code) => {
+          exitCode = code;
+        },
+        now: () => Math.floor(Date.now() / 1000),
+      });
+    }
     await program.parseAsync(escapeIds(words, optionsWithValue(program)), { from: 'user' });
     return exitCode;
   } catch (error) {
-    return reportError(error, (code, description) =>
-      console.error(
-        isJson()
-          ? JSON.stringify({ error: code, error_description: description })
-          : `gatehouse: ${description.split('\n').map(plain).join('\n')}`,
-      ),
-    );
+    return reportError(error, report);
   }
 }
 
 function parsePath(text: string): string {
   if (text !== '') return text;
   throw new InvalidArgumentError('Give a path.');
-}
-
-function addCommands(program: Command, terminal: Terminal): void {
-  addStartCommand(program, terminal);
-  addConnectorCommands(program, terminal);
-  addAccountCommands(program, terminal);
-  addGrantCommands(program, terminal);
-  addClientCommands(program, terminal);
-  addTokenCommands(program, terminal);
-  addUpstreamCommands(program, terminal);
-  addKeysCommands(program, terminal);
-  addAuditCommand(program, terminal);
-  addDoctorCommand(program, terminal);
-  addInitCommand(program, terminal);
-  addCompletionCommand(program, terminal);
 }
 
 function widthOf({ isTTY, columns = DEFAULT_WIDTH }: Output): number {

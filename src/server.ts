@@ -120,12 +120,10 @@ type Hosts = {
 async function loadHosts({ roles, developmentIdp, upstreams }: Settings): Promise<void> {
   if (roles.includes('resource-server')) {
     await import('./resource-server/app.ts');
-    await (upstreams.length > 0
-      ? Promise.all([
-          import('./resource-server/upstream/proxy.ts'),
-          import('./resource-server/upstream/tool-discovery.ts'),
-        ])
-      : import('./resource-server/sample/mcp-server.ts'));
+    if (upstreams.length > 0) {
+      await import('./resource-server/upstream/proxy.ts');
+      await import('./resource-server/upstream/tool-discovery.ts');
+    }
   }
   if (roles.includes('authorization-server')) {
     await import('./authorization-server/app.ts');

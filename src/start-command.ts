@@ -11,7 +11,10 @@ Examples:
   $ gatehouse start --upstream http://localhost:3000/mcp
   $ gatehouse start --config /etc/gatehouse.yaml`;
 
-export function addStartCommand(program: Command, terminal: Terminal): void {
+export function addStartCommand(
+  program: Command,
+  { environment, settingsOptions }: Pick<Terminal, 'environment' | 'settingsOptions'>,
+): void {
   program
     .command('start')
     .description('start the server')
@@ -23,8 +26,8 @@ export function addStartCommand(program: Command, terminal: Terminal): void {
     .action(async ({ upstream }: { upstream?: string }) => {
       // Imported here, because it loads the whole server, which would delay every other command.
       const { runServer } = await import('./main.ts');
-      await runServer(terminal.environment, {
-        ...terminal.settingsOptions(),
+      await runServer(environment, {
+        ...settingsOptions(),
         ...(upstream === undefined ? {} : { upstream }),
       });
     });

@@ -84,7 +84,8 @@ const MAY_IMPORT: Record<string, string[]> = {
   'startup-message.ts': [...BELOW_HOSTS, 'server.ts'],
   'main.ts': [...BELOW_HOSTS, 'server.ts', 'startup-message.ts'],
   'start-command.ts': ['management/', 'main.ts'],
-  'command-line.ts': [...LEAVES, 'doctor/', 'init/', 'management/', 'start-command.ts'],
+  'commands.ts': [...LEAVES, 'doctor/', 'init/', 'management/', 'start-command.ts'],
+  'command-line.ts': [...LEAVES, 'management/', 'commands.ts', 'start-command.ts'],
   'cli.ts': [...LEAVES, 'command-line.ts'],
 };
 
@@ -190,11 +191,21 @@ describe('the source', () => {
     });
 
     it('a command loads the server only if it needs it', () => {
-      const loaded = [...loadedWith('cli.ts')];
-      expect(loaded).to.include.members(['command-line.ts', 'doctor/command.ts']);
+      const loaded = [...loadedWith('commands.ts')];
+      expect(loaded).to.include.members(['start-command.ts', 'doctor/command.ts']);
       const server = ['main.ts', 'server.ts', 'doctor/examination.ts', 'store/open.ts'];
       expect(loaded.filter((path) => server.includes(path))).to.deep.equal([]);
       expect([...reachableFrom('cli.ts')]).to.include.members(server);
+    });
+
+    it('the command start loads no other command', () => {
+      const commands = ['commands.ts', 'doctor/command.ts', 'management/api/client.ts'];
+      for (const start of ['cli.ts', 'main.ts']) {
+        const loaded = [...loadedWith(start)];
+        expect(loaded).to.include(start === 'cli.ts' ? 'start-command.ts' : 'server.ts');
+        expect(loaded.filter((path) => commands.includes(path))).to.deep.equal([]);
+      }
+      expect([...reachableFrom('cli.ts')]).to.include.members(commands);
     });
 
     it('the server loads a store or a host only if it opens it', () => {

@@ -100,7 +100,7 @@ export async function resourceServer(
       return showConnectLink(pages, ctx, { resourceUrl, connector, refusal });
     }
     const caller = await authenticate(authentication, ctx, connector);
-    const mcp = handlers.serving(connector);
+    const mcp = await handlers.serving(connector);
     if (caller.keyThumbprint !== undefined) await requireDpopProof(ctx, connector, caller);
     const body = ctx.method === 'POST' ? await readPosted(ctx) : undefined;
     countCalls(ctx, caller, body);
@@ -112,7 +112,7 @@ export async function resourceServer(
   const serveMinted = async (ctx: Koa.Context) => {
     const revalidate = () => authenticateMintedToken(authentication, ctx);
     const caller = await revalidate();
-    const mcp = handlers.serving(caller.record);
+    const mcp = await handlers.serving(caller.record);
     const body = ctx.method === 'POST' ? await readPosted(ctx) : undefined;
     countCalls(ctx, caller, body);
     await mcp.handle(ctx, { caller, body, revalidate });
@@ -184,7 +184,7 @@ function callOutcome(ctx: Koa.Context): CallOutcome {
 
 type McpHandlers = {
   /** The handler of the only MCP server that a connector or a minted token leads to, which the settings must have. */
-  serving(record: LeadsToUpstream): McpHandler;
+  serving(record: LeadsToUpstream): McpHandler | Promise<McpHandler>;
   /** Resolves after the first attempt to read the tools of each upstream. */
   discover(signal: AbortSignal): Promise<void>;
 } & Pick<McpHandler, 'end' | 'close'>;
@@ -198,16 +198,26 @@ async function openMcpHandlers(
   const { upstreams, productName, levels } = settings;
   if (upstreams.length === 0) {
     const { version, logger } = services;
-    const { openSample } = await import('./sample/mcp-server.ts');
-    const sample = openSample({
-      productName,
-      levels,
-      version,
-      extensions: authorizationExtensions(settings),
-      audit: callAuditor(services),
-      logger,
-    });
-    return { ...sample, serving: () => sample, discover: async () => undefined };
+    const open = async () => {
+      const { openSample } = await import('./sample/mcp-server.ts');
+      return openSample({
+        productName,
+        levels,
+        version,
+        extensions: authorizationExtensions(settings),
+        audit: callAuditor(services),
+        logger,
+      });
+    };
+    let sample: Promise<McpHandler> | undefined;
+    return {
+      // At the first call, because the MCP SDK takes a fifth of a start and 10 MB of memory.
+      serving: () => (sample ??= open()),
+      discover: async () => undefined,
+      // The sample's responses take milliseconds, and no stream stays open.
+      end: () => undefined,
+      close: async () => (await sample)?.close(),
+    };
   }
   const { openToolDiscovery } = await import('./upstream/tool-discovery.ts');
   const { openUpstreamProxy } = await import('./upstream/proxy.ts');

@@ -216,7 +216,8 @@ export function requireValidSettings(
 export type Parsed = { file?: SettingsFile; sound: Partial<SettingsFile>; issues: SettingsIssue[] };
 
 export function parseSettings(source: Source): Parsed {
-  const result = settingsSchema.safeParse(source.document, { error: expected });
+  // The schema is used once: generating code for it would take longer than parsing.
+  const result = settingsSchema.safeParse(source.document, { error: expected, jitless: true });
   if (result.success) return { file: result.data, sound: result.data, issues: [] };
   const { issues: found } = result.error;
   const issues = found.flatMap((issue) =>

@@ -1,4 +1,5 @@
 // A typed client of the management API, made from the route table.
+import { ManagementError } from './management-error.ts';
 import type { Page } from './resources.ts';
 import {
   API_PATH,
@@ -20,17 +21,6 @@ export type ManagementClient = {
     ...request: OptionalIfEmpty<ClientRequest<Name>>
   ) => Promise<ApiResponse<Name>>;
 };
-
-/** `code` is the error code of the API, or `unreachable`, `timeout` or `not_gatehouse` without a response from the API. */
-export class ManagementError extends Error {
-  readonly code: string;
-
-  constructor(code: string, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = 'ManagementError';
-    this.code = code;
-  }
-}
 
 const TIMEOUT_SECONDS = 15;
 const PAGE_ITEMS = '500';

@@ -1,7 +1,8 @@
 import { type Command, Option } from 'commander';
 import { CLIENT_STATES, type ClientState } from '../../clients/clients.ts';
 import { destinationsOf } from '../../clients/rules.ts';
-import { allItems, ManagementError } from '../api/client.ts';
+import { allItems } from '../api/client.ts';
+import { ManagementError } from '../api/management-error.ts';
 import {
   type BlockResource,
   type ClientResource,

@@ -2,7 +2,7 @@ import { createPublicKey } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { machineCommands } from '../../connectors/app-instructions.ts';
-import { ManagementError } from '../api/client.ts';
+import { ManagementError } from '../api/management-error.ts';
 import type { MachineResource } from '../api/resources.ts';
 import { expiryMembers, parseTime, type RelativeOrAbsoluteTime } from './option-values.ts';
 import { CLIENT, CONNECTOR, resolveClient, resolveConnector } from './resolve.ts';

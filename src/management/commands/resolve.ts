@@ -2,7 +2,8 @@
 import { ACCOUNT_ID, normalizeEmail } from '../../accounts/account.ts';
 import { canonicalResource } from '../../connectors/connect-link.ts';
 import { CONNECTOR_ID } from '../../connectors/connector.ts';
-import { allItems, type ManagementClient, ManagementError } from '../api/client.ts';
+import { allItems, type ManagementClient } from '../api/client.ts';
+import { ManagementError } from '../api/management-error.ts';
 import type {
   AccountResource,
   ClientResource,
