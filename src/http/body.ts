@@ -38,7 +38,7 @@ export async function readText(ctx: Koa.Context, maxBytes: number): Promise<stri
   return readRequest(ctx.req, maxBytes);
 }
 
-/** Listens to events, because the iterator of a stream takes longer than the rest of a small request. Stops reading above the limit. */
+/** Listens to events, because the iterator of a stream takes longer than the rest of a small request. Discards what comes above the limit. */
 function readRequest(req: IncomingMessage, maxBytes: number): Promise<string> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
@@ -47,7 +47,8 @@ function readRequest(req: IncomingMessage, maxBytes: number): Promise<string> {
       received += chunk.length;
       chunks.push(chunk);
       if (received <= maxBytes) return;
-      req.off('data', read).pause();
+      // Reads the rest, so that the connection can serve the next request.
+      req.off('data', read).resume();
       reject(bodyTooLarge(maxBytes));
     };
     req.on('data', read);
