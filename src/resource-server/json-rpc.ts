@@ -223,7 +223,7 @@ function isMethod(method: unknown): boolean {
 }
 
 function isId(id: unknown): boolean {
-  return id === undefined || typeof id === 'string' || typeof id === 'number';
+  return id === undefined || typeof id === 'string' || Number.isFinite(id);
 }
 
 function invalid(message: string): HttpError {
@@ -270,7 +270,7 @@ const ERROR_CODES: Readonly<Record<string, number>> = {
 /** The id of a single message, or undefined. The message may be invalid otherwise. */
 export function idOf(body: unknown): MessageId | undefined {
   const { id } = membersOf(body);
-  return typeof id === 'string' || typeof id === 'number' ? id : undefined;
+  return typeof id === 'string' || (typeof id === 'number' && Number.isFinite(id)) ? id : undefined;
 }
 
 /**

@@ -32,6 +32,8 @@ async function errorsOf({ link, token }: Connected) {
     '[]',
     '{"jsonrpc":"2.0","id":null}',
     '{"jsonrpc":"2.0","id":{}}',
+    // Infinity, which would be written as null.
+    '{"jsonrpc":"2.0","id":1e400,"method":"tools/list"}',
   ];
   for (const body of without) expect(await post(body), body).to.deep.equal({});
   for (const id of [7, 'seven', 0, '']) {
