@@ -229,7 +229,8 @@ function needsFilter(message: unknown): boolean {
  */
 export async function filterMessage(options: FilterOptions, message: unknown): Promise<unknown> {
   const { id, method, result } = membersOf(message);
-  if (method !== undefined)
+  // A response that also has a method is filtered as a response, because a client may read it as one.
+  if (method !== undefined && result === undefined)
     return (await isForCaller(options, membersOf(message))) ? message : undefined;
   if (!isObject(message) || !isObject(result)) return message;
   const filtered = await filterResult(options, result);

@@ -194,6 +194,12 @@ describe('Levels in front of an upstream', () => {
       stream(res, `${lines.map((line) => `data: ${line}`).join('\n')}\n\n`);
       res.end();
     },
+    'with a method': (_req, res) =>
+      json(res, { ...resultFor({ id: 1 }, LISTS), method: 'notifications/message' }),
+    'with a method that is null': (_req, res) => {
+      stream(res, event({ ...resultFor({ id: 1 }, LISTS), method: null }));
+      res.end();
+    },
     'in a batch': (_req, res) => json(res, [resultFor({ id: 1 }, LISTS), resultFor({ id: 2 })]),
     'under another id': (_req, res) => {
       stream(res, event(resultFor({ id: 99 }, LISTS)), event(resultFor({ id: 1 })));
