@@ -14,7 +14,7 @@ describe('A sign-in at the development identity provider for a level that needs 
   it('the person is asked again, and choosing them is a sign-in of the requested class', async () => {
     const connector = await createConnector(system(), { level: 'full' });
     const { browser, page, decide, redeem } = await openConsent(system(), connector);
-    expect(page.html).to.include('You sign in again');
+    expect(page.html).to.include('You’ll sign in again');
     const question = requirePage(await decide({ decision: 'approve', level: 'full' }));
     expect(isSignInPage(question)).to.equal(true);
     const callback = requireExternalRedirect(await browser.submit(question, { person: 'ada' }));
