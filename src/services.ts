@@ -95,7 +95,8 @@ export async function openServices(
     store,
     levels: settings.levels,
     now,
-    onError: (error) => logger.warn({ err: error }, 'counting for the overview is delayed'),
+    onError: (error) =>
+      logger.warn({ err: error }, 'the counts of the console overview are delayed'),
   });
   resources.defer(() => activity.close());
   const metrics = countActivity(processMetrics, activity);

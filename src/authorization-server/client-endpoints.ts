@@ -74,7 +74,7 @@ export function clientEndpoints(
 
 const refuseRegistration: Koa.Middleware = () => {
   const message =
-    'clients cannot register themselves here: ask the operator of this server to add the client to its settings';
+    'dynamic client registration is disabled: ask the operator of this server to add the client to its settings';
   throw new HttpError(403, 'access_denied', message);
 };
 
@@ -138,8 +138,8 @@ const DESCRIPTIONS: Record<string, string> = {
   'grant request is invalid':
     'the code or refresh token is unknown, expired, used or revoked, or belongs to another client; connect again',
   'client authentication failed':
-    'the client is no longer registered, or did not authenticate as it registered; register again',
-  'invalid DPoP key binding': `the DPoP proof must be a JWT of type dpop+jwt, signed (${DPOP_ALGORITHMS.join(', ')}) with the key whose public part is in its header`,
+    'client authentication failed, or the client is no longer registered; register again',
+  'invalid DPoP key binding': `the DPoP proof must be a JWT of type dpop+jwt, signed (${DPOP_ALGORITHMS.join(', ')}) with the key of the public jwk in its header`,
 };
 
 function improveDescription(body: unknown): void {

@@ -60,7 +60,7 @@ async function verifySignature(proof: string, now: number) {
   } catch (cause) {
     const algorithms = DPOP_ALGORITHMS.join(', ');
     throw new InvalidProof(
-      `the DPoP proof must be a JWT of type dpop+jwt, signed (${algorithms}) with the key whose public part is in its header`,
+      `the DPoP proof must be a JWT of type dpop+jwt, signed (${algorithms}) with the key of the public jwk in its header`,
       { cause },
     );
   }

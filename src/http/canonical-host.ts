@@ -34,10 +34,10 @@ export function canonicalHostCheck(baseUrl: string): (ctx: Koa.Context) => void 
   return (ctx) => {
     const { headers, rawHeaders, url = '' } = ctx.req;
     if (countHosts(rawHeaders) > 1)
-      throw new HttpError(400, 'invalid_request', 'send one Host header');
+      throw new HttpError(400, 'invalid_request', 'send exactly one Host header');
     if (headers.host?.toLowerCase() !== host || !url.startsWith('/')) {
       requestContext(ctx).rightAddress = rightAddress(baseUrl, url);
-      throw new HttpError(421, 'misdirected_request', 'this server does not answer for that host');
+      throw new HttpError(421, 'misdirected_request', 'this server does not serve that host');
     }
     for (const name of FORWARDING_HEADERS) if (name in headers) delete headers[name];
     headers['x-forwarded-proto'] = scheme;

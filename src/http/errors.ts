@@ -42,7 +42,7 @@ export function notFound(description = 'there is nothing at this address'): Http
 
 /** Pass `Allow` unless the response has it already (RFC 9110 section 15.5.6). */
 export function methodNotAllowed(headers: { Allow?: string } = {}): HttpError {
-  return new HttpError(405, 'invalid_request', 'this address does not support the method', {
+  return new HttpError(405, 'invalid_request', 'this address does not support this method', {
     headers: headers.Allow === undefined ? {} : { Allow: headers.Allow },
   });
 }

@@ -224,7 +224,7 @@ export function notSetUp(
   reason: string,
   { isFromBrowser = false }: { isFromBrowser?: boolean } = {},
 ): HttpError {
-  const message = 'signing in is not set up correctly: tell the person who runs this service';
+  const message = 'sign-in is not set up correctly: contact the operator of this service';
   return new HttpError(isFromBrowser ? 400 : 500, 'sign_in_not_set_up', message, {
     cause: new Error(reason),
     isLoggedAsError: true,
@@ -243,7 +243,7 @@ export function adviceFor(
   const isOfSecret = status === 401 || /client|credential/.test(code ?? '');
   const variable = listed ? '' : 'GATEHOUSE_IDENTITY_PROVIDER_SECRET, or ';
   if (clientSecret === undefined && kind === 'openid')
-    return `no client secret is set; give the one that is registered there (${variable}clientSecretFile of ${setting})`;
+    return `no client secret is set; set the one that is registered there (${variable}clientSecretFile of ${setting})`;
   return isOfSecret
     ? `check clientId and the client secret (${variable}clientSecretFile of ${setting}); the secret may have expired, or the client may be disabled`
     : `compare the registration of this client there with ${setting}: code flow, web application`;

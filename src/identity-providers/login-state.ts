@@ -81,7 +81,7 @@ export async function consumePendingLogin(
   if (found && found.identityProvider !== id)
     throw notTrusted('the response came to the callback of another identity provider');
   if (found?.takenBy === takenBy) return found;
-  throw new HttpError(400, 'expired', 'this sign-in was completed already, or has expired');
+  throw new HttpError(400, 'expired', 'this sign-in was already completed or has expired');
 }
 
 /** Binds a login request to a browser where no interaction does. */
@@ -104,7 +104,7 @@ export function ensureLoginUid(ctx: Koa.Context, cookie: LoginCookie): string {
 export function requireLoginUid(ctx: Koa.Context, cookie: LoginCookie): string {
   const uid = findLoginUid(ctx, cookie);
   if (uid !== undefined) return uid;
-  throw new HttpError(400, 'expired', 'this sign-in has ended, or belongs to another browser');
+  throw new HttpError(400, 'expired', 'this sign-in has expired or was started in another browser');
 }
 
 function findLoginUid(ctx: Koa.Context, { name, prefix, signed }: LoginCookie): string | undefined {

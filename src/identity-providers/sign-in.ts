@@ -134,7 +134,7 @@ export function forwardCallback(
     throw new HttpError(
       400,
       'expired',
-      'the response of the identity provider belongs to no sign-in',
+      'the response of the identity provider does not match a sign-in',
     );
   seeOther(ctx, pathOfProvider(`${pathOf(uid)}/callback`, id) + ctx.search);
 }

@@ -65,7 +65,7 @@ export async function allowClient(
     throw new HttpError(
       409,
       'machine_ended',
-      'a machine needs no permission, and one that was revoked stays so: create a new one',
+      'a machine cannot be allowed: to replace a revoked machine, create a new one',
     );
   if (app && client.kind === 'self-registered') await allowApp(management, client);
   const changed = await allowRecord(services.store, client, {

@@ -90,7 +90,11 @@ export async function replaceMachineCredentials(
   const change = { from: machine.grantId, to: next.grantId, credentials };
   if (!(await replaceCredentials(store, id, change, now()))) {
     await endConnection(services, { id: next.grantId, state: 'active' }, 'key_replaced');
-    throw new HttpError(409, 'changed_meanwhile', 'somebody else has just replaced the key');
+    throw new HttpError(
+      409,
+      'changed_meanwhile',
+      'the key was replaced by another request: try again',
+    );
   }
   const { by } = management;
   const earlier = { id: machine.grantId, state: 'active' } as const;
@@ -162,7 +166,7 @@ async function connectMachine(
   const reservation = { grantId, holder, reservedUntil: now() + redemptionDeadline(lifetimes) };
   const isActive = (other: string) => isGrantActive(store, other, lifetimes, now());
   if (!(await acquireUse(store, connector, reservation, { now: now(), isActive })))
-    throw new HttpError(409, 'used_up', 'the connector has no use left');
+    throw new HttpError(409, 'used_up', 'the connector has no uses left');
   const grantLifetime = expiresAt - Math.floor(now());
   await createGrant({ store, now, lifetimes, grantLifetime }, grantId, {
     account: { id: account },

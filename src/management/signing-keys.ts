@@ -36,6 +36,6 @@ function keyPage(keys: readonly SigningKey[], now: number): Page<SigningKeyResou
 function throwConflict(error: unknown): never {
   if (!(error instanceof RotationPending)) throw error;
   const signsFrom = isoTime(error.signsFrom);
-  const description = `a new key is already published and will sign from ${signsFrom}: rotate again after that or, if a key leaked, at once (atOnce, --at-once)`;
+  const description = `a new key is already published and will sign from ${signsFrom}: rotate again after that or, if a key leaked, immediately (atOnce, --at-once)`;
   throw new HttpError(409, 'rotation_pending', description, { cause: error });
 }

@@ -155,7 +155,7 @@ function requireUsableConnector(
     throw new HttpError(
       404,
       'not_found',
-      'there is no such connect link; check that it was copied whole',
+      'this connect link does not exist; check that you copied the whole link',
       { about: 'link_unknown' },
     );
   const state = connectorState(connector, now, settings);

@@ -91,7 +91,7 @@ export async function authenticate(
 /** The error for a request without a token: 401 with a challenge. */
 export function tokenRequired(addresses: Addresses, connector: Connector): HttpError {
   const header = challenge(addresses, connector, { scope: connector.level, scheme: 'Bearer' });
-  return new HttpError(401, 'token_required', 'an access token is needed: sign in first', {
+  return new HttpError(401, 'token_required', 'an access token is required: sign in first', {
     headers: { 'WWW-Authenticate': header },
   });
 }
@@ -123,9 +123,9 @@ const REFUSALS: Record<Refusal, string> = {
   unknown: 'the access token is not valid for this connect link',
   expired: 'the access token has expired: refresh it, or sign in again',
   'wrong-audience': 'the access token is for another address: sign in through this connect link',
-  ended: 'this access token, or the sign-in behind it, has ended: refresh it, or sign in again',
+  ended: 'this access token or its connection was ended: refresh it, or sign in again',
   unconfigured: 'the level or the MCP server of this connect link is no longer configured',
-  bound: 'this access token is bound to a key: send it as DPoP, with a proof of that key',
+  bound: 'this access token is bound to a key: send it as DPoP, with a proof signed with that key',
   unbound: 'this access token is not bound to a key: send it as Bearer',
   'key-required':
     'access tokens of this level must be bound to a key: refresh this token for a lower level, or sign in again with an app that uses DPoP',

@@ -56,9 +56,10 @@ export function denialText(
   decision: Exclude<Decision, 'allowed'>,
 ): string {
   const needs = `${tool} needs the permission level ${level}, and this call was made with ${caller.level}.`;
-  if (decision === 'step-up') return `${needs} Call it by itself to be asked for that level.`;
+  if (decision === 'step-up')
+    return `${needs} Call it in a separate request to be asked for that level.`;
   if (decision === 'dpop-required')
-    return `${needs} Only an app that binds its access tokens to a key (DPoP, RFC 9449) can be given ${level} here.`;
+    return `${needs} Only an app that supports DPoP (RFC 9449) can get ${level} here.`;
   const source = sourceOf(caller);
   return `${needs} A higher level cannot be granted here. Ask an administrator of ${productName} for a ${source} with the level ${level}.`;
 }

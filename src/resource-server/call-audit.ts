@@ -13,7 +13,7 @@ export type AuditedCall = {
 export type AuditCall = (call: AuditedCall) => Promise<void>;
 
 export const AUDIT_FAILED =
-  'Calls with this permission level are recorded first, and this one could not be, so it was refused. Try again in a moment.';
+  'Calls with this permission level must be recorded, and this call could not be recorded. Try again in a moment.';
 
 /** Of the arguments of a refused call, which a client can repeat freely, only the hash is recorded. */
 export function callAuditor(services: AuditServices): AuditCall {

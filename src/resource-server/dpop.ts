@@ -39,11 +39,11 @@ export function dpopProofs(
     if (proof.thumbprint !== keyThumbprint)
       refuse('invalid_token', 'this access token is bound to another key');
     if (!isRecent(nonces, proof, now())) {
-      const message = 'the DPoP proof is too old or from the future: make one with this nonce';
+      const message = 'the DPoP proof has expired or is not valid yet: use the nonce in DPoP-Nonce';
       refuse('use_dpop_nonce', message, { 'DPoP-Nonce': nonces.next(now()) });
     }
     if (!(await consumeProof(store, proof)))
-      refuse('invalid_dpop_proof', 'the DPoP proof was used before: make one for each request');
+      refuse('invalid_dpop_proof', 'the DPoP proof was already used: create one for each request');
   };
 }
 

@@ -165,7 +165,7 @@ function refuseAmbiguous(method: string, params: Record<string, unknown>): void 
   for (const name of Object.keys(params)) {
     const member = name.length > maxLength ? undefined : checked.get(foldCase(name));
     if (member !== undefined && name !== member)
-      throw invalid(`params has a member whose name only looks like ${member}`);
+      throw invalid(`params has a member with a name similar to ${member}`);
   }
 }
 

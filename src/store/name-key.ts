@@ -18,7 +18,7 @@ export async function loadNameKey(bytes: ByteStore, keys: EncryptionKeys): Promi
   const nameKey = encryption.decrypt<string>(NAME_KEY, stored);
   if (nameKey === undefined) {
     throw new StoreNotOpened(
-      'the store was written with another secret: set GATEHOUSE_SECRET to the one it was made with',
+      'the store was created with another root secret: set GATEHOUSE_SECRET to that secret',
     );
   }
   const current = createEncryption({ ...keys, ring: keys.ring.slice(0, 1) });

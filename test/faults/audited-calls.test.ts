@@ -38,7 +38,7 @@ async function recordedCalls(system: System): Promise<number> {
 
 function expectRefused({ status, rpc, text }: RpcResponse, title: string): void {
   expect(status, title).to.equal(200);
-  expect(rpc?.error?.message, title).to.match(/recorded first, and this one could not be/);
+  expect(rpc?.error?.message, title).to.match(/must be recorded, and this call could not be/);
   expect(text, title).to.not.match(/iban|GB00|\*{4}|store|redis|sqlite/i);
 }
 

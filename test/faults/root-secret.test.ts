@@ -64,7 +64,7 @@ for (const store of STORES)
         () => undefined,
         (error: Error) => error.message,
       );
-      expect(refusal).to.match(/another secret: set GATEHOUSE_SECRET/);
+      expect(refusal).to.match(/another root secret: set GATEHOUSE_SECRET/);
 
       await restart({ GATEHOUSE_SECRET: NEW, GATEHOUSE_PREVIOUS_SECRET: OLD });
       expect(await isAccepted(connector.link, accessToken)).to.equal(true);

@@ -79,7 +79,7 @@ describe('A process with a SQLite store', () => {
     const full = await connect(system, highest, { level: 'full' });
     disk.fill(running.pid);
     const recorded = await callTool(full.link, full.accessToken, 'club_overview');
-    expect(recorded.rpc?.error?.message).to.match(/recorded first, and this one could not be/);
+    expect(recorded.rpc?.error?.message).to.match(/must be recorded, and this call could not be/);
     expect((await refresh(server, client, refreshToken)).status).to.equal(503);
     expect((await redeem(code)).status).to.equal(503);
     expect((await register(server, { redirect_uris: [client.redirectUri] })).status).to.equal(503);

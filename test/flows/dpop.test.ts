@@ -75,7 +75,7 @@ describe('A client with DPoP', () => {
         await refresh(server, client, token, { resource: 'https://elsewhere.example/' }),
       ]) {
         expect(statusAndError(answer)).to.deep.equal([400, 'invalid_grant']);
-        expect(answer.body.error_description).to.match(/bound to (a|another) key/);
+        expect(answer.body.error_description).to.match(/bound to a (different )?key/);
       }
     };
     await attempt(refreshToken);
@@ -111,7 +111,7 @@ describe('A client with DPoP', () => {
       const other = await generateProofKey();
       for (const answer of [await redeem(code), await redeemBound(other, code)]) {
         expect(statusAndError(answer)).to.deep.equal([400, 'invalid_grant']);
-        expect(answer.body.error_description).to.match(/code is bound to (a|another) key/);
+        expect(answer.body.error_description).to.match(/code is bound to a (different )?key/);
       }
       const answer = await redeemBound(key, code);
       expect([answer.status, answer.body.token_type]).to.deep.equal([200, 'DPoP']);
@@ -151,7 +151,7 @@ onEachStore('Concurrent requests with DPoP', (system) => {
     expect(answers.filter(({ status }) => status === 200)).to.have.length(1);
     for (const answer of answers.filter(({ status }) => status !== 200)) {
       expect(statusAndError(answer)).to.deep.equal([400, 'invalid_dpop_proof']);
-      expect(answer.body.error_description).to.match(/used before/);
+      expect(answer.body.error_description).to.match(/already used/);
     }
     expect((await refreshBound(connection)).status).to.equal(200);
   });

@@ -113,7 +113,7 @@ describe('An assertion that a client with a metadata document presents', () => {
     await publishKeyed({ token_endpoint_auth_method: 'none' });
     const { status, body } = await present(URL_OF_PUBLIC);
     expect([status, body.error]).to.deep.equal([401, 'invalid_client']);
-    expect(body.error_description).to.include('has to authenticate');
+    expect(body.error_description).to.include('must authenticate');
   });
 
   it('a document that an issuer may vouch for is not open to people where registration is closed', async () => {

@@ -85,7 +85,7 @@ describe('An ID-JAG request with a DPoP proof', () => {
       for (const [grantType, again] of Object.entries(others)) {
         const refused = await again(proof);
         expect(statusAndError(refused), grantType).to.deep.equal([400, 'invalid_dpop_proof']);
-        expect(refused.body.error_description, grantType).to.match(/used before/);
+        expect(refused.body.error_description, grantType).to.match(/already used/);
         expect((await again(await prove())).status, grantType).to.equal(200);
       }
     });

@@ -136,7 +136,9 @@ describe("A provider's answer to a recheck", () => {
       provider.setBehaviour({ ...ISSUES, ...behaviour });
       advanceClock(DAY);
       expect(await renew()).to.deep.equal([200, undefined]);
-      const warnings = log.filter(({ msg }) => /no valid answer about a person/.test(String(msg)));
+      const warnings = log.filter(({ msg }) =>
+        /no valid response about a person/.test(String(msg)),
+      );
       expect(warnings.map(({ what: issuer }) => issuer)).to.deep.equal([provider.issuer]);
       expect(JSON.stringify(log)).to.not.include(TOKEN.slice(0, 40));
       advanceClock(DAY);

@@ -47,7 +47,7 @@ describe('The error for a rejected access token', () => {
       if (isUsed) await callTool(connector.link, accessToken, 'club_overview');
       const body = new URLSearchParams({ client_id: client.id, token: accessToken });
       await fetch(server.revocation_endpoint, { method: 'POST', body });
-      expect(await messageFor(connector.link, accessToken)).to.match(/has ended/);
+      expect(await messageFor(connector.link, accessToken)).to.match(/was ended/);
       expect(await messageFor(connector.link, forge(accessToken))).to.not.match(/ended/);
     }
   });

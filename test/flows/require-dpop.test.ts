@@ -184,7 +184,7 @@ describe('A level that requires DPoP', () => {
       memberId,
     });
     expect([refused.status, refused.rpc?.result?.isError]).to.deep.equal([200, true]);
-    expect(refused.text).to.match(/Only an app that binds its access tokens to a key .* full here/);
+    expect(refused.text).to.match(/Only an app that supports DPoP .* full here/);
     const bound = await connectBound(system, connector, { level: 'admin' });
     const params = { name: 'payment_details', arguments: { memberId } };
     const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params };

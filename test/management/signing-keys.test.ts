@@ -83,7 +83,7 @@ describe('signing keys over the management API', () => {
     expect(body).to.include({ error: 'rotation_pending' });
     expect(body['error_description'])
       .to.include(`will sign from ${keys[0]?.signsFrom}`)
-      .and.include('at once');
+      .and.include('immediately');
     expect(await list()).to.deep.equal(keys);
     expect(await recorded()).to.have.length(1);
     host.clock.ahead = WAITS + 1;

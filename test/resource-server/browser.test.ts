@@ -306,7 +306,7 @@ describe('Addresses that people open in a browser', () => {
         jsonrpc: '2.0',
         error: {
           code: -32_000,
-          message: 'an access token is needed: sign in first',
+          message: 'an access token is required: sign in first',
           data: { error: 'token_required' },
         },
       };

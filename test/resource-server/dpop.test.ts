@@ -51,7 +51,7 @@ describe('DPoP at the resource server', () => {
     });
     expect((await callBound(connection, { more: { dpop } })).status).to.equal(200);
     const again = await callBound(connection, { more: { dpop } });
-    expectRefused(again, 'invalid_dpop_proof', /used before/);
+    expectRefused(again, 'invalid_dpop_proof', /already used/);
   });
 
   it('the server accepts a proof once among concurrent requests', async () => {
@@ -181,7 +181,7 @@ describe('DPoP at the resource server', () => {
       const challenge = answer.headers.get('www-authenticate') ?? '';
       expect([answer.status, answer.rpc?.error?.message]).to.deep.equal([
         401,
-        'this access token is bound to a key: send it as DPoP, with a proof of that key',
+        'this access token is bound to a key: send it as DPoP, with a proof signed with that key',
       ]);
       expect(challenge).to.match(/^Bearer error="invalid_token", resource_metadata="/);
       expect(challenge).to.match(new RegExp(`, DPoP ${ALGS}$`));
@@ -255,7 +255,7 @@ describe('DPoP at the resource server', () => {
     expect((await callBound(connection, { more: { dpop } })).status).to.equal(200);
     advanceClock(585);
     const again = await callBound(connection, { more: { dpop } });
-    expectRefused(again, 'invalid_dpop_proof', /used before/);
+    expectRefused(again, 'invalid_dpop_proof', /already used/);
   });
 
   it('the server refuses a replay of a proof accepted by nonce when its future iat becomes valid', async () => {

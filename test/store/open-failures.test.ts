@@ -17,7 +17,7 @@ describe('A server that cannot open its store', () => {
         GATEHOUSE_SECRET: 'b'.repeat(32),
       });
       expect({ code, stdout }).to.deep.equal({ code: 1, stdout: '' });
-      expect(stderr).to.match(/^the store was written with another secret: .*\n$/);
+      expect(stderr).to.match(/^the store was created with another root secret: .*\n$/);
     } finally {
       await release();
     }

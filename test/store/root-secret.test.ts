@@ -132,7 +132,7 @@ describe('Root secret rotation', () => {
         () => undefined,
         (thrown: Error) => thrown,
       );
-      assert.match(String(error?.message), /another secret: set GATEHOUSE_SECRET/);
+      assert.match(String(error?.message), /another root secret: set GATEHOUSE_SECRET/);
     }
   });
 

@@ -87,7 +87,7 @@ export function canonicalAuthorizationRequest(
   return async function canonicalRequest(ctx, next) {
     const query: Query = { ...ctx.query };
     if (query.response_mode !== undefined && query.response_mode !== 'query') {
-      throw new HttpError(400, 'invalid_request', 'the only response_mode is query');
+      throw new HttpError(400, 'invalid_request', 'response_mode must be query');
     }
     for (const name of IGNORED) delete query[name];
     requireThumbprint(query.dpop_jkt);

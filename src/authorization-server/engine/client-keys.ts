@@ -65,7 +65,9 @@ export const requireShortLived =
       throw invalidClientAuth('aud of the client assertion must name this server only');
     const latest = Date.now() / 1000 + MAX_ASSERTION_SECONDS + CLOCK_TOLERANCE_SECONDS;
     if (typeof exp !== 'number' || exp > latest)
-      throw invalidClientAuth('exp of the client assertion must be at most five minutes ahead');
+      throw invalidClientAuth(
+        'exp of the client assertion must be at most five minutes in the future',
+      );
   };
 
 /**
@@ -80,7 +82,7 @@ export async function consumeAssertion(
   const { jti } = decodeJwt(String(params?.client_assertion));
   const key = `client-assertion:${client?.clientId}\n${jti}`;
   if (await store.add(key, true, Math.max(1, Math.ceil(expiresIn) + 1))) return;
-  throw invalidClientAuth('the client assertion was used before: make one for each request');
+  throw invalidClientAuth('the client assertion was already used: create one for each request');
 }
 
 export type ClientKeyOptions = {

@@ -184,11 +184,11 @@ function validDocument(
 ): ClientDocument {
   if (document.client_id !== url) {
     throw new errors.InvalidClientMetadata(
-      'the client_id in the metadata document is not its address',
+      'client_id in the metadata document must be the URL of the document',
     );
   }
   if ('client_secret' in document) {
-    throw new errors.InvalidClientMetadata('a metadata document must not carry a client_secret');
+    throw new errors.InvalidClientMetadata('a metadata document must not contain a client_secret');
   }
   const accepted = acceptedMetadata(document, options.redirectPolicy, url);
   const grantTypes = options.trusted.has(url)

@@ -37,9 +37,9 @@ export async function requireBoundKey(
 ): Promise<void> {
   if (thumbprint === undefined) return;
   const proof = await presentedProof(ctx);
-  if (!proof) throw invalidGrant(`the ${what} is bound to a key: send a DPoP proof made with it`);
+  if (!proof) throw invalidGrant(`the ${what} is bound to a key: send a DPoP proof signed with it`);
   if (proof.thumbprint !== thumbprint)
-    throw invalidGrant(`the ${what} is bound to another key than the one of the DPoP proof`);
+    throw invalidGrant(`the ${what} is bound to a different key than that of the DPoP proof`);
 }
 
 /**
@@ -96,7 +96,7 @@ function invalidProof(description: string): Error {
 }
 
 export function proofReused(): Error {
-  return invalidProof('the DPoP proof was used before: make one for each request');
+  return invalidProof('the DPoP proof was already used: create one for each request');
 }
 
 export type DpopVerifierOptions = {
@@ -126,7 +126,9 @@ export function dpopVerifier({ store, tokenEndpoint: url, nonceKey, now }: DpopV
     );
     if (!isRecent(nonces, proof, now())) {
       ctx.set('DPoP-Nonce', nonces.next(now()));
-      throw new errors.UseDpopNonce('the DPoP proof is too old or from the future: use this nonce');
+      throw new errors.UseDpopNonce(
+        'the DPoP proof has expired or is not valid yet: use the nonce in DPoP-Nonce',
+      );
     }
     const consume = async () => {
       if (!(await consumeProof(store, proof))) throw proofReused();

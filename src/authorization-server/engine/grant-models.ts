@@ -186,7 +186,7 @@ async function attachCode(
     isFirst = !record.code;
     return isFirst ? { ...record, code: { payload: withinGrant(record, issued) } } : KEEP;
   });
-  if (!after) throw new errors.AccessDenied('the connection has just been ended');
+  if (!after) throw new errors.AccessDenied('the connection was ended');
   if (isFirst) await finishBeforeResponse(onApproved(grantId, after.value));
   if (Provider.ctx) requestContext(Provider.ctx).grantedLevel = grantedLevel(after.value);
 }
@@ -206,7 +206,7 @@ async function startRedemption(
   await completeRedemption(options, records, 'code consumed');
 }
 
-const DENIED = { error: 'access_denied', errorDescription: 'the person refused the connection' };
+const DENIED = { error: 'access_denied', errorDescription: 'the person denied the connection' };
 
 /**
  * The engine's DeviceCode model (RFC 8628). Until the decision, the device has a record of its own, which `find` knows by the device code in
@@ -234,7 +234,7 @@ function deviceCodeModel(options: GrantModelOptions, records: RequestGrants): Pa
       }
       const grantId = String(payload.grantId);
       if (!(await decideDevice(store, id, { grantId }, now())))
-        throw new errors.AccessDenied('the code of the device was used or has expired');
+        throw new errors.AccessDenied('the device code has expired or was already used');
       await attachCode(options, records, {
         ...code,
         // The account counts from the approval, not from when the device asked.
@@ -257,7 +257,7 @@ function deviceCodeModel(options: GrantModelOptions, records: RequestGrants): Pa
       if (device.decision === 'denied') return { ...waiting, ...DENIED };
       if (device.decision) return approvedCode(options, records, id, waiting, device.decision);
       if (isWaiting(device, now()) && !(await recordPoll(store, deviceId, now())))
-        throw new errors.SlowDown('wait five seconds longer between two requests');
+        throw new errors.SlowDown('wait five seconds longer between requests');
       return waiting;
     },
     async consume(id) {

@@ -179,30 +179,26 @@ export const ID_JAG_ERRORS = {
   malformed: invalidGrant('the assertion is not a signed JWT'),
   wrong_type: invalidGrant('the assertion is not an ID-JAG: its typ must be oauth-id-jag+jwt'),
   wrong_algorithm: invalidGrant(
-    'the assertion is not signed with a public-key algorithm known here',
+    'the assertion is not signed with a supported public-key algorithm',
   ),
   unknown_issuer: invalidGrant('the issuer of the assertion is not trusted'),
-  bad_signature: invalidGrant(
-    'the signature of the assertion is not by a published key of its issuer',
-  ),
+  bad_signature: invalidGrant('the assertion is not signed with a published key of its issuer'),
   missing_claim: invalidGrant(
-    'the assertion needs iss, sub, aud, client_id, jti, exp and iat, each in its proper form',
+    'the assertion must have valid iss, sub, aud, client_id, jti, exp and iat',
   ),
   wrong_audience: invalidGrant(
     'the assertion is not for this authorization server: aud must be its issuer',
   ),
-  expired: invalidGrant('the assertion has expired; get a fresh one'),
+  expired: invalidGrant('the assertion has expired; get a new one'),
   not_yet_valid: invalidGrant('the assertion is not valid yet; check the clocks'),
   too_long_lived: invalidGrant('the assertion is valid for longer than an hour'),
-  wrong_client: invalidGrant(
-    'the assertion was made for another client than the one that presents it',
-  ),
-  client_not_vouched: invalidGrant('the issuer of the assertion may not vouch for this client'),
+  wrong_client: invalidGrant('the assertion was issued for another client'),
+  client_not_vouched: invalidGrant('the issuer of the assertion is not trusted for this client'),
   client_blocked: invalidGrant('an administrator blocked this app'),
   client_revoked: invalidGrant('an administrator revoked this app'),
-  wrong_tenant: invalidGrant('the tenant of the assertion is not the one that is trusted here'),
+  wrong_tenant: invalidGrant('the tenant of the assertion is not trusted'),
   unsupported_restriction: invalidGrant(
-    'the assertion has a restriction that is not supported here (cnf or authorization_details)',
+    'the assertion has an unsupported restriction (cnf or authorization_details)',
   ),
   unknown_resource: invalidGrant(
     'the resource of the assertion is not a connect link of this server',
@@ -224,10 +220,10 @@ export const ID_JAG_ERRORS = {
   ),
   not_entitled: invalidGrant('the person may not use this connect link'),
   step_up_required: invalidGrant(
-    'every level of this connect link needs an auth_time or acr that the assertion does not have; sign in again, then get a fresh assertion',
+    'every level of this connect link requires an auth_time or acr that the assertion lacks; sign in again, then get a new assertion',
   ),
   used_up: invalidGrant('this connect link was used up; ask for a fresh connect link'),
-  replayed: invalidGrant('the assertion was already used; get a fresh one'),
+  replayed: invalidGrant('the assertion was already used; get a new one'),
   grant_over: invalidGrant('the grant of this assertion has ended; get a new assertion'),
 } as const satisfies Record<string, ErrorEntry>;
 

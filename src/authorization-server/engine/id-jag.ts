@@ -109,7 +109,7 @@ export function idJagGrantType(context: IdJagContext) {
 /** A metadata document may offer no authentication, but a client that presents an assertion about a person has to authenticate. */
 function requireAuthentication({ oidc: { client } }: Context): void {
   if (client.clientAuthMethod !== 'none') return;
-  throw invalidClientAuth('a client that presents an assertion has to authenticate');
+  throw invalidClientAuth('a client must authenticate to present an assertion');
 }
 
 /** True if the issuer signed the assertion. Rejects with `temporarily_unavailable` if its keys cannot be fetched. */

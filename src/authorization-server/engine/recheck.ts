@@ -76,10 +76,10 @@ export function rechecks(
       const account = await policy.refreshAccount(id);
       if (!account || !isValidSince(account, Number(iat))) return;
       if (needsSignIn(account, provider.recheckInterval, now()))
-        throw invalidGrant('sign in again: the account has to be checked', 'sign_in_again');
+        throw invalidGrant('the account must be checked: sign in again', 'sign_in_again');
       if (isRecheckOverdue(account, provider.recheckInterval, now()))
         throw Object.assign(
-          temporarilyUnavailable(new Error('the identity provider has not answered for too long')),
+          temporarilyUnavailable(new Error('the identity provider has not responded for too long')),
           { reason: 'identity_provider_unavailable' },
         );
     },
@@ -184,7 +184,7 @@ function warnSometimes(logger: Logger, now: () => number) {
     last.set(issuer, now());
     logger.warn(
       { what: issuer, reason: error instanceof Error ? error.message : 'unknown error' },
-      'the identity provider gave no valid answer about a person',
+      'the identity provider sent no valid response about a person',
     );
   };
 }

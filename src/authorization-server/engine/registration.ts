@@ -153,12 +153,12 @@ function acceptedRedirects(sent: unknown, policy: RedirectPolicy, documentUrl?: 
   const accepted: string[] = [...new Set(sent.filter(isAccepted))];
   if (accepted.length === 0) {
     throw new errors.InvalidClientMetadata(
-      'redirect_uris has no address that is accepted here: use http on localhost, 127.0.0.1 or [::1] with any port, or ask the operator to allow yours',
+      'redirect_uris has no accepted address: use http on localhost, 127.0.0.1 or [::1] with any port, or ask the operator to allow yours',
     );
   }
   if (accepted.join('').length > MAX_REDIRECT_URIS_LENGTH) {
     throw new errors.InvalidClientMetadata(
-      `redirect_uris must have at most ${MAX_REDIRECT_URIS_LENGTH} characters together`,
+      `redirect_uris must have at most ${MAX_REDIRECT_URIS_LENGTH} characters in total`,
     );
   }
   return accepted;

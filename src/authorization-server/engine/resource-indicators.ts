@@ -43,7 +43,7 @@ export type TokenPolicy = {
   accessOf: (account: Account, connector: Connector, via: Via) => Access;
 };
 
-export const NO_RESOURCE = 'point the client at a connect link: the request names no resource';
+export const NO_RESOURCE = 'the request has no resource: configure the client with a connect link';
 const UNKNOWN_RESOURCE = 'this connect link is unknown, revoked or expired; ask for a fresh one';
 
 /** `signingKid` returns the id of the current signing key. */
@@ -130,9 +130,7 @@ function validateResource(params: Record<string, unknown>, granted: string): voi
     [params.resource].flat().map((resource) => canonicalResource(String(resource))),
   );
   if (asked.size !== 1 || !asked.has(granted)) {
-    throw new errors.InvalidTarget(
-      'resource must be the connect link that was approved, or be left out',
-    );
+    throw new errors.InvalidTarget('resource must be the approved connect link, or be omitted');
   }
   params.resource = granted;
 }

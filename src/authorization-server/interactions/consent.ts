@@ -91,7 +91,7 @@ const MAX_LOGGED_ACR = 200;
 /** Between the expiry of a device's code and the end of its reserved use. */
 const CODE_MARGIN_SECONDS = 10;
 
-export const DENIED_DESCRIPTION = 'the person refused the connection';
+export const DENIED_DESCRIPTION = 'the person denied the connection';
 const USED_UP_DESCRIPTION = 'this connect link was used up; ask for a fresh connect link';
 const NOT_ENTITLED_DESCRIPTION = 'the person may not use this connect link';
 
@@ -281,7 +281,7 @@ async function recordStepUpFailure(
   const received = acr === undefined ? {} : { acr: printableText(acr, MAX_LOGGED_ACR) };
   services.logger.warn(
     { what: account.providerIssuer ?? account.issuer, reason, ...received },
-    'a sign-in did not meet stepUp of its identity provider, so that nothing was approved',
+    'nothing was approved, because the sign-in did not meet stepUp of its identity provider',
   );
   await recordAudit(services, {
     event: 'step_up_failed',
@@ -516,7 +516,7 @@ async function requireWaitingDevice(
   if (deviceCode === undefined) return undefined;
   const device = await findDevice(store, deviceCode);
   if (device && isWaiting(device, now())) return device;
-  throw new HttpError(400, 'device_expired', 'the code of the device has expired or was used');
+  throw new HttpError(400, 'device_expired', 'the device code has expired or was already used');
 }
 
 /** A sign-in counts only in the authorization for which it was made, and only for the same account. */

@@ -144,8 +144,12 @@ function failure(error: string): HttpError {
       return new HttpError(500, 'server_error', 'the decision about a device failed');
     case 'invalid_client':
     case 'invalid_target':
-      return new HttpError(400, error, 'the app or the connect link has ended meanwhile');
+      return new HttpError(400, error, 'the app or the connect link is no longer valid');
     default:
-      return new HttpError(400, 'device_expired', 'the code of the device has expired or was used');
+      return new HttpError(
+        400,
+        'device_expired',
+        'the device code has expired or was already used',
+      );
   }
 }

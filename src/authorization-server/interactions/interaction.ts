@@ -58,7 +58,7 @@ export async function requireInteraction(
 /** Maps the engine's `SessionNotFound` to an error that has a page. */
 function toExpired(error: unknown): unknown {
   if (!(error instanceof errors.SessionNotFound)) return error;
-  const message = 'this sign-in has ended, or belongs to another browser';
+  const message = 'this sign-in has expired or was started in another browser';
   return new HttpError(400, 'expired', message, { cause: error });
 }
 

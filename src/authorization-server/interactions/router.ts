@@ -57,7 +57,7 @@ export function interactions(context: InteractionContext): Koa.Middleware {
     try {
       const interaction = await interactionOf(context, ctx);
       if (interaction.prompt.name !== 'consent')
-        throw new HttpError(400, 'expired', 'no person has signed in yet');
+        throw new HttpError(400, 'expired', 'nobody has signed in yet');
       await decideConsent(context, ctx, interaction, form);
     } catch (error) {
       if (!isExpired(error) || !(await handleResubmission(context, ctx, uid, form))) throw error;

@@ -8,7 +8,7 @@ type Json = Record<string, unknown>;
 const SCHEMAS = '#/components/schemas/';
 const COMMON_ERRORS = {
   401: 'The management key is missing or wrong.',
-  429: 'Too many wrong keys were sent from this address. Wait as long as Retry-After says.',
+  429: 'Too many requests with a wrong key. Try again after `Retry-After`.',
   503: 'The store is not available. Try again.',
 };
 const ERROR_SCHEMA = {
@@ -58,8 +58,8 @@ function operation(name: string, route: Route, levels: Levels): Json {
   const allErrors = {
     ...COMMON_ERRORS,
     403: `The key does not have the role ${role}, or the request comes from a page of another origin.`,
-    ...(hasInput ? { 400: 'The request is invalid. The description names every problem.' } : {}),
-    ...(body ? { 413: 'The body is too long.', 415: 'The body is not JSON.' } : {}),
+    ...(hasInput ? { 400: 'The request is invalid. The description lists every problem.' } : {}),
+    ...(body ? { 413: 'The body is too large.', 415: 'The body is not JSON.' } : {}),
     ...errors,
   };
   return {

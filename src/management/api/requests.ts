@@ -56,7 +56,7 @@ const search = (fields: string) =>
     .string(SEARCH)
     .max(MAX_SEARCH_CHARACTERS, SEARCH)
     .optional()
-    .describe(`Lists only those with each of these words in ${fields}, in any case.`);
+    .describe(`Lists only items with all of these words in ${fields}, ignoring case.`);
 
 export const connectorsQuery = z.strictObject({
   limit,
@@ -118,7 +118,7 @@ export const grantsQuery = z.strictObject({
     .string('the id of a level')
     .max(100, 'the id of a level')
     .optional()
-    .describe('Lists only those with this access.'),
+    .describe('Lists only items with this level.'),
   q: search(
     'the name, id or redirect host of the app, or the name, verified e-mail address or id of the person, or the name or id of the connector',
   ),
@@ -192,7 +192,7 @@ export const allowClientBody = z.strictObject(
       .boolean('true or false')
       .optional()
       .describe(
-        'Also allows later registrations with the same name and no other redirect hosts. A name is only a claim.',
+        'Also allows later registrations with the same name and no other redirect hosts. Names are not verified.',
       ),
   },
   OBJECT,

@@ -128,7 +128,9 @@ export const clientSchema = z
       .optional()
       .describe('It may also connect devices without a browser (RFC 8628).'),
     lastUsedAt: time.optional(),
-    revokedAt: time.optional().describe('The client is refused from then on until it is allowed.'),
+    revokedAt: time
+      .optional()
+      .describe('When the client was revoked. It is refused until it is allowed.'),
     waitingSince: time
       .optional()
       .describe('When a person first tried to connect the client, if it waits.'),
@@ -181,7 +183,7 @@ export const mintedTokenSchema = z
     keyReplaced: z
       .literal(true)
       .optional()
-      .describe('The signing key was replaced at once, so the token is no longer valid.'),
+      .describe('The signing key was replaced immediately, so the token is no longer valid.'),
   })
   .meta({ id: 'MintedToken' });
 
@@ -216,7 +218,7 @@ export const upstreamSchema = z
         title: z.string().optional(),
         level: level
           .optional()
-          .describe('Absent if the tool is refused, because its name resembles another.'),
+          .describe('Absent if the tool is refused, because its name is too similar to another.'),
         isDeclared: z.boolean().describe('Whether the settings name the tool.'),
         readOnlyHint: hint,
         destructiveHint: hint,
@@ -234,7 +236,7 @@ export const upstreamSchema = z
           tokens: z.int().describe('Number of minted tokens with the level.'),
         }),
       )
-      .describe('Who reaches what, the lowest level first.'),
+      .describe('Tools, connectors and minted tokens of each level, the lowest first.'),
   })
   .meta({ id: 'Upstream' });
 

@@ -303,7 +303,7 @@ function reasonOf(error: unknown): string {
   return (
     tlsFault(error)?.what ??
     REASONS[code] ??
-    `cannot be reached (${code || message || 'no reason is known'})`
+    `cannot be reached (${code || message || 'unknown reason'})`
   );
 }
 

@@ -128,7 +128,7 @@ function headerMissing(header: string): HttpError {
 
 function requireOwnId(id: string | undefined): string {
   if (id !== undefined) return id;
-  throw new HttpError(404, 'unknown_session', 'there is no such session: start a new one');
+  throw new HttpError(404, 'unknown_session', 'the session does not exist: start a new one');
 }
 
 /** A header, and the path of the argument that it repeats, as the tool's schema declares it (`x-mcp-header`). */

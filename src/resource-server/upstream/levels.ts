@@ -79,7 +79,7 @@ export type RefusalOptions = {
 
 const BATCH_REFUSED = {
   code: SERVER_ERROR,
-  message: 'This was not done, because another call of the same batch was refused.',
+  message: 'This call was not made, because another call in the batch was refused.',
 };
 /** The response of a server to an id that it did not issue. */
 export const TASK_NOT_FOUND = { code: INVALID_PARAMS, message: 'Task not found' };

@@ -86,7 +86,7 @@ describe('The audit of upstream calls with the level full', () => {
     system.signalStore('SIGSTOP');
     const { status, rpc } = await callTool(link, token, 'cards');
     expect([status, rpc?.error?.code]).to.deep.equal([200, -32_603]);
-    expect(rpc?.error?.message).to.match(/recorded first/);
+    expect(rpc?.error?.message).to.match(/must be recorded/);
     const batch = await call(link, token, [toolCall('whoami', 1), toolCall('cards', 2)]);
     expect(JSON.parse(batch.text)).to.have.length(2);
     expect(upstream.received).to.have.length(before);
