@@ -99,7 +99,7 @@ function toolLines(
   const name = `MCP server ${upstream.name}`;
   if (catalog?.seenAt === undefined || catalog.error)
     return [
-      `${name}: its tools cannot be read at present (${catalog?.error?.message ?? 'no answer so far'}). Gatehouse tries again, and the log says what to check.`,
+      `${name}: its tools cannot be read now (${catalog?.error?.message ?? 'no response yet'}). Gatehouse tries again, and the log says what to check.`,
     ];
   const counts = levelIds(settings.levels).map(
     (level) => `${level} opens ${openedBy(settings, upstream, catalog, level).length}`,

@@ -131,9 +131,7 @@ describe('The startup message', () => {
       const [port] = await freePorts(1);
       place = await inFront({ url: `http://127.0.0.1:${port}/mcp` });
       const message = await messageWith();
-      expect(message).to.include(
-        `MCP server 127.0.0.1:${port}: its tools cannot be read at present (`,
-      );
+      expect(message).to.include(`MCP server 127.0.0.1:${port}: its tools cannot be read now (`);
       expect(message).to.match(/Connect link "127.0.0.1:\d+" \(full\): /);
     });
 

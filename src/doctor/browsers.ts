@@ -109,7 +109,7 @@ function cookieFindings(finding: FindingFactory, cookie: string, isHttps: boolea
   return [
     finding.problem({
       what: `the cookie ${name} ${texts.join(', ')}`,
-      why: 'browsers discard it, so that nobody can sign in, or others can read or replace it',
+      why: 'browsers discard it and nobody can sign in, or others can read or replace it',
       remedy: KEEP_COOKIES,
     }),
   ];

@@ -126,7 +126,7 @@ async function fetchDocument(
     const response = await send(url, { headers: { 'mcp-protocol-version': '2025-11-25' } });
     const isJson = /^application\/json\b/.test(response.header('content-type') ?? '');
     if (response.status === 200 && isJson && jsonObject(response)) return response;
-    return missing(`the response is no JSON document, but ${describeResponse(response)}`);
+    return missing(`expected a JSON document, but the response is ${describeResponse(response)}`);
   } catch (error) {
     if (error instanceof NoResponseError)
       return missing(`the document cannot be read: ${error.message}`);

@@ -88,7 +88,7 @@ function unreachable(finding: FindingFactory, { message, remedy }: NoResponseErr
 
 function noDocument(finding: FindingFactory, response: HttpResponse): Finding {
   return finding.problem({
-    what: `the response is no discovery document, but ${describeResponse(response)}`,
+    what: `expected a discovery document, but the response is ${describeResponse(response)}`,
     why: NO_NEW_SIGN_IN,
     remedy:
       'set identityProvider.issuer to the address that, followed by /.well-known/openid-configuration, returns the document',
@@ -118,7 +118,7 @@ async function checkKeys(
   return [
     finding.problem({
       what: `the keys of the identity provider cannot be read (${String(url)})`,
-      why: 'ID tokens cannot be verified, so that nobody can sign in',
+      why: 'ID tokens cannot be verified, so nobody can sign in',
       remedy: 'check that no firewall blocks this machine',
     }),
   ];

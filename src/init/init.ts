@@ -100,7 +100,7 @@ export async function init(options: InitOptions): Promise<InitResult> {
   };
 }
 
-const NO_TERMINAL = ', and there is no terminal to ask on (--yes accepts the default of each)';
+const NO_TERMINAL = ', and there is no terminal for questions (--yes accepts the default of each)';
 
 /** Asks, or accepts suggestions. Rejects with InvalidArgumentError, which names every wrong or missing option and what is expected. */
 async function completeAnswers(options: InitOptions): Promise<Answers> {

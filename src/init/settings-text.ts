@@ -160,7 +160,7 @@ entitlements:
     level: ${second}`;
   return `${commentOf([
     'Who may have which level: the highest level of all rules that match. People without a matching rule get no access. CHANGE THIS',
-    'RULE: it is an example that nobody fulfils.',
+    'RULE: it is an example that matches nobody.',
     ...provider.rule.hints,
   ])}
 entitlements:
