@@ -3,9 +3,9 @@
 /** English texts for people without a technical background. */
 export const REASONS = {
   refresh_replay:
-    'The same refresh token was used twice. Someone else may have a copy, so the connection was ended.',
+    'An old key of this app (refresh token) was used again. That can be a fault in the app, but someone may have copied the key, so the connection was ended.',
   code_replay:
-    'The same authorization code was used twice. Someone else may have a copy, so the connection was ended.',
+    'The person’s approval (authorization code) was used twice. That can be a fault in the app, but someone may have copied it, so the connection was ended.',
   revoked_by_client: 'The app ended the connection.',
   many_tokens_revoked: 'The app revoked so many access tokens that the connection was ended.',
   disconnected: 'The person disconnected the app.',
@@ -27,11 +27,11 @@ export const REASONS = {
   sign_in_again:
     'Gatehouse can no longer check the person with the identity provider. They have to sign in again.',
   account_deleted: 'The person’s account no longer exists.',
-  not_entitled: 'The person may no longer use this connect link.',
+  not_entitled: 'This person is no longer allowed to use this connect link.',
   not_in_audience:
     'The connect link is only for certain people, and the person is no longer one of them.',
   dpop_required: 'The settings require DPoP for this level, and the app didn’t use it.',
-  idle: 'The connection expired because it wasn’t used.',
+  idle: 'The connection expired because it was unused for too long.',
   absolute: 'The connection reached its maximum lifetime.',
   not_renewable: 'The person didn’t let the app stay connected, so its access expired.',
   never_used: 'The app never used the approval.',

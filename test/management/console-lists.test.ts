@@ -146,7 +146,9 @@ describe('the lists of the console', function () {
   it('LOG-05 a person is forgotten after an explanation of the effect', async () => {
     const { id, isConnected } = await graceConnected();
     const list = await open('/accounts');
-    expect(list.html).to.match(/Disconnects all.+as a new person\. You can’t undo this\./);
+    expect(list.html).to.match(
+      /Deleting disconnects all.+as a new person\..+You can’t undo this\./,
+    );
     const forgotten = await press(list, '/accounts/forget', id);
     expect(forgotten.html)
       .to.include('their personal data is gone')

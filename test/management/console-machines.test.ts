@@ -55,7 +55,10 @@ describe('machines in the console', () => {
     const app = await browser.visit(`${system().management}/console/clients/${id}`);
     if (!('html' in app)) throw new Error('no page');
     expect(app.html).to.include('An administrator created this machine').and.not.include(secret);
-    expect(app.html).not.to.include('/console/accounts/machine');
+    expect(app.html)
+      .to.include('To replace it, create a new machine.')
+      .and.not.include('The person can connect it again.')
+      .and.not.include('/console/accounts/machine');
     const list = await browser.visit(`${system().management}/console/grants`);
     expect('html' in list && list.html)
       .to.include('Nightly job')

@@ -1,11 +1,14 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
+import type { Account } from '../../src/accounts/account.ts';
+import { KEEP } from '../../src/store/store.ts';
 import type { Page } from '../support/browser.ts';
 import { connect } from '../support/connection.ts';
 import { formTokenIn, useConsole } from '../support/console.ts';
 import { unescapeHtml } from '../support/html-forms.ts';
 import { createConnector, requestManagement } from '../support/management-api.ts';
 import { isAccepted } from '../support/mcp.ts';
+import { openSystemStore } from '../support/system-store.ts';
 
 describe('the pages of one person, app and connection in the console', function () {
   this.timeout(30_000);
@@ -58,6 +61,30 @@ describe('the pages of one person, app and connection in the console', function 
     const [, path = ''] =
       /link was revoked\.[^]*?href="\/console(\/grants\/[^"]+)"/.exec(ended) ?? [];
     expect((await open(browser, path)).html).to.include('The connect link was revoked.');
+  });
+
+  it('disconnecting a paused connection says that its reason must be resolved first', async () => {
+    const audience = [{ email: 'grace@example.com' }];
+    const connector = await createConnector(system(), { name: 'For Grace', audience });
+    const { person } = await graceConnected(connector);
+    const { store } = await openSystemStore(system());
+    const id = person.slice('/accounts/'.length);
+    const changeEmail = (email: string) =>
+      store.update<Account>(`account:${id}`, (current) =>
+        current ? { value: { ...current, email }, ttl: 3600 } : KEEP,
+      );
+    try {
+      await changeEmail('grace@elsewhere.example');
+      const { browser, page } = await signIn(person);
+      const paused = 'once the reason above is resolved';
+      expect(page.html).to.include('no longer one of them').and.include(paused);
+      await changeEmail('grace@example.com');
+      expect((await open(browser, person)).html)
+        .to.include('The person can connect it again.')
+        .and.not.include(paused);
+    } finally {
+      await store.close();
+    }
   });
 
   it('the page of an app lists its people and redirect destinations, and blocks the app', async () => {

@@ -78,7 +78,7 @@ export function connectionOf(
     actions: isActive
       ? [
           {
-            name: 'endGrant',
+            name: endActionOf(grant),
             action: `${CONSOLE_PATH}/grants/end`,
             field: 'id',
             id: grant.id,
@@ -87,6 +87,12 @@ export function connectionOf(
         ]
       : [],
   };
+}
+
+/** The text of the action to end a connection says what it takes to connect again. */
+export function endActionOf({ state, account }: GrantResource): string {
+  if (isMachineSubject(account)) return 'endMachine';
+  return state === 'refused' ? 'endPaused' : 'endGrant';
 }
 
 /** An address that is not verified may belong to somebody else. */

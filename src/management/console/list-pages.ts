@@ -32,6 +32,7 @@ import { allowClient, listClients, revokeClient } from '../clients.ts';
 import { listGrants, revokeGrant } from '../grants.ts';
 import type { ManagementContext } from '../context.ts';
 import { CONSOLE_PATH, recordPath, returnPath } from './address.ts';
+import { endActionOf } from './connections.ts';
 import { parseInput } from '../api/router.ts';
 import { optionalValue } from './forms.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
@@ -288,7 +289,7 @@ const grants: List<GrantResource> = {
     actions:
       grant.state === 'ended'
         ? []
-        : [{ name: 'endGrant', action: `${CONSOLE_PATH}/grants/end`, id: grant.id }],
+        : [{ name: endActionOf(grant), action: `${CONSOLE_PATH}/grants/end`, id: grant.id }],
   }),
   actions: { end: { role: ROUTES.revokeGrant.role, done: 'ended', act: revokeGrant } },
 };
