@@ -35,9 +35,9 @@ export type Translator = {
   date: (time: number) => string;
   /**
    * Formats a time in seconds since the epoch, compared with now: "5 minutes ago", "yesterday", and beyond six days "Jan 31, 2030". `day`: never
-   * nearer than a day, for times that are known roughly ("today"). Days are those of UTC.
+   * nearer than a day, for times that are known roughly ("today"). `second`: always "Jan 31, 2030, 3:04:05 PM UTC". Days are those of UTC.
    */
-  time: (time: number, precision?: 'day') => FormattedTime;
+  time: (time: number, precision?: 'day' | 'second') => FormattedTime;
 };
 
 /** For `partials/time`: as in ISO 8601, in full with its time zone, and short. */
@@ -180,7 +180,13 @@ function timeFormat(language: string, now: Clock): Translator['time'] {
   const exact = new Intl.DateTimeFormat(language, full);
   const day = new Intl.DateTimeFormat(language, { dateStyle: 'medium', timeZone: 'UTC' });
   const relative = new Intl.RelativeTimeFormat(language, { numeric: 'auto' });
-  const textOf = (time: number, precision?: 'day'): string => {
+  const second = new Intl.DateTimeFormat(language, {
+    dateStyle: 'medium',
+    timeStyle: 'long',
+    timeZone: 'UTC',
+  });
+  const textOf = (time: number, precision?: 'day' | 'second'): string => {
+    if (precision === 'second') return second.format(time * 1000);
     const current = now();
     const distance = time - current;
     const days = Math.floor(time / DAY) - Math.floor(current / DAY);

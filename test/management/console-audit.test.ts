@@ -56,14 +56,16 @@ describe('the sentences of the audit log in the console', function () {
 
   it('an approval links the person, the app and the connector, and names the access', async () => {
     const { connector, app, person } = await connected({ app: 'Claude', connector: 'Numbers' });
-    const { page } = await openAs(`/audit?event=consent_approved&client=${app}`);
+    const { browser, page } = await openAs(`/audit?event=consent_approved&client=${app}`);
     expect(sentencesIn(page.html)).to.deep.equal([
-      'Grace Hopper approved Claude for Numbers at Totals and names',
+      'Grace Hopper approved Claude for Numbers with access “Totals and names”',
     ]);
     for (const path of [`accounts/${person}`, `clients/${app}`, `connectors/${connector.id}`])
       expect(page.html).to.include(`<a href="/console/${path}"><bdi class="`);
+    expect(page.html).to.match(/>[A-Z][a-z]{2} \d+, \d{4}, \d+:\d\d:\d\d\s[AP]M UTC<\/time>/);
+    const list = await open(browser, '/connectors');
     const [, title = '', read] =
-      /<time [^>]*title="([^"]+)">now<span class="unseen">([^<]+)</.exec(page.html) ?? [];
+      /<time [^>]*title="([^"]+)">now<span class="unseen">([^<]+)</.exec(list.html) ?? [];
     expect(read).to.equal(` (${title})`);
   });
 
@@ -76,11 +78,11 @@ describe('the sentences of the audit log in the console', function () {
     await requestManagement(system(), 'POST', '/clients/revoke', { id: other });
     const { page, browser } = await signIn(`/clients/${app}`);
     expect(sentencesIn(page.html)[0]).to.equal(
-      'API key default ended Grace Hopper’s connection from Cursor to Reports',
+      'API key “default” ended Grace Hopper’s connection from Cursor to Reports',
     );
     expect(sentencesIn((await open(browser, '/audit')).html))
-      .to.include('API key default revoked the connector Revoked')
-      .and.include('API key default revoked Codex');
+      .to.include('API key “default” revoked the connector Revoked')
+      .and.include('API key “default” revoked Codex');
   });
 
   it('names with markup and bidirectional controls are shown as text', async () => {
@@ -100,6 +102,7 @@ describe('the sentences of the audit log in the console', function () {
     await record({ event: hostile, reason: hostile, outcome: hostile, tool: hostile });
     const { page: all } = await openAs('/audit?since=hour');
     expect(all.html).to.include('&lt;img').and.not.include('<img src=x');
+    expect(sentencesIn(all.html)).to.include(`Other event: ${hostile}`);
   });
 
   it('deleted people, apps and connectors are said to be deleted', async () => {
@@ -123,10 +126,10 @@ describe('the sentences of the audit log in the console', function () {
     await record({ ...item, by: 'key:ops' });
     const { page } = await openAs('/audit?event=token_revoked');
     expect(sentencesIn(page.html)).to.deep.equal([
-      'API key ops revoked the token Nightly',
+      'API key “ops” revoked the token Nightly',
       'Grace Hopper revoked the token Nightly',
       'Grace Hopper revoked the token Nightly',
-      'An administrator revoked the token Nightly',
+      'An administrator (name not recorded) revoked the token Nightly',
     ]);
   });
 

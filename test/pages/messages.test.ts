@@ -149,6 +149,9 @@ describe('the messages', () => {
       'in 5 days',
     ]);
     expect(time(now - 300, 'day').text).to.equal('today');
+    expect(time(now - 300, 'second').text.replaceAll(/\s/g, ' ')).to.equal(
+      'Sep 22, 2026, 11:55:00 AM UTC',
+    );
     expect(time(now).iso).to.equal('2026-09-22T12:00:00.000Z');
     expect(time(now).exact.replaceAll(/\s/g, ' ')).to.match(
       /^September 22, 2026 .*12:00:00 PM UTC$/,
