@@ -1,6 +1,7 @@
 // Devices that wait for a person (RFC 8628). Neither code is stored: a record has the digest of the device code as its name, and the user code
 // leads to that name.
 import { createHash } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import type { EnginePayload } from '../../grants/grant-record.ts';
 import { KEEP, type Store } from '../../store/store.ts';
 
@@ -111,22 +112,23 @@ export async function recordPoll(store: Store, id: string, now: number): Promise
   return isInTime;
 }
 
-/** Records the first decision. False if there is one already, or the code has expired. */
+/** Records the first decision. False if there is another one already, or the code has expired. */
 export async function decideDevice(
   store: Store,
   id: string,
   decision: NonNullable<WaitingDevice['decision']>,
   now: number,
 ): Promise<boolean> {
-  let isFirst = false;
+  let isDecided = false;
   const after = await store.update<WaitingDevice>(deviceKey(id), (device) => {
-    isFirst = device !== undefined && isWaiting(device, now);
+    const isFirst = device !== undefined && isWaiting(device, now);
+    isDecided = isFirst || isDeepStrictEqual(device?.decision, decision);
     return device && isFirst
       ? { value: { ...device, decision }, ttl: timeToLive(device, now) }
       : KEEP;
   });
-  if (after && isFirst) await store.delete(userCodeKey(after.value.payload.userCode));
-  return isFirst;
+  if (after && isDecided) await store.delete(userCodeKey(after.value.payload.userCode));
+  return isDecided;
 }
 
 function timeToLive({ payload }: WaitingDevice, now: number): number {

@@ -147,7 +147,12 @@ export function codeModel(options: GrantModelOptions, records: RequestGrants): P
   const { lifetimes, now } = options;
   return {
     async upsert(_id, { jti: _jti, ...payload }) {
-      await attachCode(options, records, payload as EnginePayload & { exp: number });
+      const { recorded } = await attachCode(
+        options,
+        records,
+        payload as EnginePayload & { exp: number },
+      );
+      await finishBeforeResponse(recorded);
     },
     async find(id) {
       const ctx = requireRequest();
@@ -174,12 +179,15 @@ export function codeModel(options: GrantModelOptions, records: RequestGrants): P
   };
 }
 
-/** Adds the code to the grant of an approval, and notes its level for the page that shows the decision. Rejects with `access_denied` if that has ended. */
+/**
+ * Adds the code to the grant of an approval, and notes its level for the page that shows the decision. The code must not get out before
+ * `recorded` resolves. Rejects with `access_denied` if the grant has ended.
+ */
 async function attachCode(
   { onApproved }: GrantModelOptions,
   records: RequestGrants,
   issued: EnginePayload & { exp: number },
-): Promise<void> {
+): Promise<{ recorded: Promise<void> | undefined }> {
   const grantId = String(issued.grantId);
   let isFirst = false;
   const after = await records.change(grantId, (record) => {
@@ -187,8 +195,9 @@ async function attachCode(
     return isFirst ? { ...record, code: { payload: withinGrant(record, issued) } } : KEEP;
   });
   if (!after) throw new errors.AccessDenied('the connection was ended');
-  if (isFirst) await finishBeforeResponse(onApproved(grantId, after.value));
+  const recorded = isFirst ? onApproved(grantId, after.value) : undefined;
   if (Provider.ctx) requestContext(Provider.ctx).grantedLevel = grantedLevel(after.value);
+  return { recorded };
 }
 
 /** Validates the request, so that a refused one consumes nothing. */
@@ -210,7 +219,8 @@ const DENIED = { error: 'access_denied', errorDescription: 'the person denied th
 
 /**
  * The engine's DeviceCode model (RFC 8628). Until the decision, the device has a record of its own, which `find` knows by the device code in
- * token requests and by its name elsewhere. The approval adds a code to its grant, which is then redeemed as one of an app in a browser.
+ * token requests and by its name elsewhere. The approval adds a code to its grant, which is then redeemed as one of an app in a browser. The
+ * decision is the last write, so that the person may enter the code again if another one fails.
  */
 function deviceCodeModel(options: GrantModelOptions, records: RequestGrants): Partial<Adapter> {
   const { store, now } = options;
@@ -233,10 +243,9 @@ function deviceCodeModel(options: GrantModelOptions, records: RequestGrants): Pa
         return;
       }
       const grantId = String(payload.grantId);
-      if (!(await decideDevice(store, id, { grantId }, now())))
-        throw new errors.AccessDenied('the device code has expired or was already used');
-      await attachCode(options, records, {
+      await approveDevice(options, records, id, {
         ...code,
+        grantId,
         // The account counts from the approval, not from when the device asked.
         iat: Math.floor(now()),
         exp: Number(payload.exp),
@@ -268,6 +277,28 @@ function deviceCodeModel(options: GrantModelOptions, records: RequestGrants): Pa
       await startRedemption(options, records, decision.grantId);
     },
   };
+}
+
+async function approveDevice(
+  options: GrantModelOptions,
+  records: RequestGrants,
+  deviceId: string,
+  code: EnginePayload & { grantId: string; exp: number },
+): Promise<void> {
+  const { store, now } = options;
+  const { grantId } = code;
+  const decide = () => decideDevice(store, deviceId, { grantId }, now());
+  try {
+    const { recorded } = await attachCode(options, records, code);
+    await recorded;
+  } catch (error) {
+    // The person has denied it meanwhile: the device learns that from the grant.
+    if (error instanceof errors.AccessDenied) await decide();
+    throw error;
+  }
+  if (await decide()) return;
+  await records.end(grantId, 'never_used');
+  throw new errors.AccessDenied('the device code has expired or was already used');
 }
 
 /** The code in the grant of a device, or why there is none. */
