@@ -11,7 +11,7 @@ import {
   newMachineId,
   replaceCredentials,
 } from '../clients/machines.ts';
-import { endConnection } from '../connections/connections.ts';
+import { endConnection, listConnections } from '../connections/connections.ts';
 import { connectLink } from '../connectors/connect-link.ts';
 import { type Connector, isUsable, redeemerOf } from '../connectors/connector.ts';
 import { acquireUse, commitUses, findConnector } from '../connectors/connectors.ts';
@@ -84,6 +84,7 @@ export async function replaceMachineCredentials(
   const client = await findClient(store, id, settings.clients);
   if (!grant || client?.state !== 'allowed') throw machineEnded();
   await requireConnector(management, machine.connector, machine.level);
+  const others = await otherConnections(management, id, machine.grantId);
   const { credentials, secret } = newCredentials(key);
   const next = { ...machine, grantId: newGrantId() };
   await connectMachine(management, { id, name, machine: next });
@@ -97,8 +98,10 @@ export async function replaceMachineCredentials(
     );
   }
   const { by } = management;
-  const earlier = { id: machine.grantId, state: 'active' } as const;
-  if (!(await endConnection(services, earlier, 'key_replaced', by))) {
+  const end = (grantId: string) =>
+    endConnection(services, { id: grantId, state: 'active' }, 'key_replaced', by);
+  const [isEnded] = await Promise.all([machine.grantId, ...others].map(end));
+  if (!isEnded) {
     // Somebody ended the connection meanwhile, and it must not come back with another grant.
     await endConnection(
       services,
@@ -109,6 +112,17 @@ export async function replaceMachineCredentials(
   }
   await record(management, 'machine_key_replaced', { id, name, machine: next });
   return resource(settings.resourceUrl, { id, name, machine: next, credentials, secret });
+}
+
+/** The connections that unfinished replacements left. Read before the machine is changed, they include none of a later replacement. */
+async function otherConnections(
+  { settings, services }: ManagementContext,
+  id: string,
+  current: string,
+): Promise<string[]> {
+  const filter = { client: id, state: 'active' } as const;
+  const connections = await Array.fromAsync(listConnections(settings, services, filter));
+  return connections.map(({ item }) => item.id).filter((grantId) => grantId !== current);
 }
 
 function machineEnded(): HttpError {
