@@ -25,8 +25,9 @@ export type ConsoleLayout = {
   role: 'viewer' | 'operator' | 'administrator';
   /** The form token, part of every form. */
   token: string;
-  /** The key, below `console.done`, of the action that succeeded. */
+  /** The key of the action that succeeded: below `console.done`, or with `doneValues`, the names in the text, below `console.doneTo`. */
   done?: string;
+  doneValues?: Record<string, string>;
   /** The key, below `console.problems`, of what is wrong with the submitted form. */
   problem?: 'name' | 'suggested' | 'audience' | 'uses' | 'usedUp' | 'keys' | 'days' | 'other';
 };

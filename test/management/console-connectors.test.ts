@@ -5,7 +5,7 @@ import { formTokenIn, useConsole } from '../support/console.ts';
 
 describe('the console', function () {
   this.timeout(30_000);
-  const { system, signIn, send, audited } = useConsole();
+  const { system, signIn, open, send, audited } = useConsole();
 
   describe('connectors', () => {
     /** The text of each <pre> sample. */
@@ -126,7 +126,11 @@ describe('the console', function () {
       expect((await showConnector(system(), id)).state).to.equal('revoked');
       const gone = await send(browser, revoked, `/connectors/${id}/delete`, { token });
       expect(gone.url.pathname).to.equal('/console/connectors');
-      expect(gone.html).to.include('Connector deleted.').and.not.include('To be ended');
+      expect(gone.html)
+        .to.include('Connector <bdi class="fact">To be ended</bdi> deleted.')
+        .and.not.include(`/console/connectors/${id}`);
+      const another = await open(browser, '/connectors?done=deleted&about=another');
+      expect(another.html).to.include('Connector deleted.');
       for (const event of ['connector_revoked', 'connector_deleted']) {
         const [item] = (await audited(event)).slice(-1);
         expect(item).to.include({ connector: id });

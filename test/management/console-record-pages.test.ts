@@ -45,7 +45,10 @@ describe('the pages of one person, app and connection in the console', function 
     expect(after.html)
       .to.include('An administrator ended the connection.')
       .and.include('connects the app again')
-      .and.match(/Ada Lovelace<\/bdi><\/a> ended <a [^>]*><bdi class="name">Grace Hopper</);
+      .and.match(/Ada Lovelace<\/bdi><\/a> ended <a [^>]*><bdi class="name">Grace Hopper</)
+      .and.match(
+        /<bdi class="name">grace@example.com<\/bdi> was disconnected from <bdi class="fact">Reports</,
+      );
     expect(await isConnected()).to.equal(false);
   });
 
@@ -118,6 +121,16 @@ describe('the pages of one person, app and connection in the console', function 
     const [, query = ''] = /href="\/console\/audit(\?account=[^"]+)"/.exec(page.html) ?? [];
     const { html } = await open(browser, `/audit${query}`);
     expect(html).to.include('grace@example.com').and.not.include('>connector_created<');
+  });
+
+  it('the message of an action names only a connection that has ended', async () => {
+    const { person } = await graceConnected();
+    const { browser, page } = await signIn(person);
+    const { id = '' } = fieldsOf(page, '/grants/end');
+    for (const about of [id, 'unknown'])
+      expect((await open(browser, `${person}?done=ended&about=${about}`)).html, about)
+        .to.include('Connection ended.')
+        .and.not.include('was disconnected');
   });
 
   it('a name with markup is shown as text', async () => {

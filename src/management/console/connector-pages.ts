@@ -22,6 +22,7 @@ import { upstreamChoice } from '../upstreams.ts';
 import { CONSOLE_PATH } from './address.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { connectionValues } from './connections.ts';
+import { doneQuery } from './done.ts';
 import { claimIdempotencyKey, createIdempotencyKey, type Form, optionalValue } from './forms.ts';
 import {
   cursorIn,
@@ -45,11 +46,11 @@ export function connectorPages({ page, form }: ConsoleRoutes): void {
   page('/connectors/:id', showOne);
   form('/connectors/:id/revoke', ROUTES.revokeConnector.role, async ({ management, ctx }) => {
     const { id } = await revokeConnector(management, String(ctx.params.id));
-    seeOther(ctx, `${PATH}/${id}?done=revoked`);
+    seeOther(ctx, `${PATH}/${id}${doneQuery('revoked')}`);
   });
   form('/connectors/:id/delete', ROUTES.deleteConnector.role, async ({ management, ctx }) => {
-    await deleteConnector(management, String(ctx.params.id));
-    seeOther(ctx, `${PATH}?done=deleted`);
+    const { id } = await deleteConnector(management, String(ctx.params.id));
+    seeOther(ctx, PATH + doneQuery('deleted', id));
   });
 }
 
@@ -115,7 +116,7 @@ async function create(context: ConsoleContext, form: Form): Promise<void> {
   if ('problem' in parsed) return showForm(context, { ...parsed, form });
   if (!(await claimIdempotencyKey(management.services.store, form))) return seeOther(ctx, PATH);
   const { id } = await createConnector(management, parsed);
-  seeOther(ctx, `${PATH}/${id}?done=created`);
+  seeOther(ctx, `${PATH}/${id}${doneQuery('created')}`);
 }
 
 const PROBLEMS: Record<string, FormProblem> = {

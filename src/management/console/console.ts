@@ -12,6 +12,7 @@ import { auditPage } from './audit-page.ts';
 import { connectorPages } from './connector-pages.ts';
 import { CONSOLE_CALLBACK_PATH, CONSOLE_PATH } from './address.ts';
 import { accountManager, type ConsoleRoutes, type FormHandler, type Page } from './context.ts';
+import { readDone } from './done.ts';
 import { requireForm } from './forms.ts';
 import { healthPage } from './health-page.ts';
 import { listPages } from './list-pages.ts';
@@ -94,7 +95,8 @@ function pageMiddleware(
       const session = await findSession(management, ctx);
       if (session) {
         allowScript(ctx);
-        return show({ management: managementOf(management, session), ctx, session });
+        const context = managementOf(management, session);
+        return show({ management: context, ctx, session, done: await readDone(context, ctx) });
       }
       await requirePage(ctx, () => limitSignIns(ctx, () => signIn.start(ctx)));
     });

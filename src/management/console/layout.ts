@@ -24,36 +24,18 @@ const SECTIONS = [
 ] as const;
 export type Section = (typeof SECTIONS)[number];
 
-const DONE = [
-  'created',
-  'revoked',
-  'deleted',
-  'ended',
-  'allowed',
-  'blocked',
-  'disabled',
-  'enabled',
-  'forgotten',
-  'app-revoked',
-  'token-revoked',
-  'rule-created',
-  'rule-removed',
-] as const;
-
 export function layout(
-  { ctx, session, management }: ConsoleContext,
+  { session, management, done = {} }: ConsoleContext,
   section: Section,
   problem?: FormProblem,
 ): Layout {
-  const done = DONE.find((known) => known === ctx.query.done);
   return {
     section,
     sections: SECTIONS.map((name) => ({ name, href: `${CONSOLE_PATH}/${name}` })),
     administrator: session.account.name,
     role: management.role,
     token: session.formToken,
-    ...(problem ? { problem } : {}),
-    ...(done && !problem ? { done } : {}),
+    ...(problem ? { problem } : done),
   };
 }
 
@@ -65,7 +47,7 @@ export type ListQuery = {
 /** Returns the first value of each query parameter, without those that are not part of a search. */
 export function queryIn(ctx: Koa.Context): Record<string, string> {
   const first = Object.entries(ctx.query).map(([name, value]) => [name, [value].flat()[0] ?? '']);
-  const { after: _after, done: _done, ...query } = Object.fromEntries(first);
+  const { after: _after, done: _done, about: _about, ...query } = Object.fromEntries(first);
   return query;
 }
 

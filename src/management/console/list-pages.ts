@@ -34,6 +34,7 @@ import type { ManagementContext } from '../context.ts';
 import { CONSOLE_PATH, recordPath, returnPath } from './address.ts';
 import { endActionOf } from './connections.ts';
 import { parseInput } from '../api/router.ts';
+import { type Done, doneQuery } from './done.ts';
 import { optionalValue } from './forms.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import {
@@ -72,7 +73,7 @@ type List<T> = {
     string,
     {
       role: ManagementRole;
-      done: string;
+      done: Done;
       act: (management: ManagementContext, id: string) => Promise<unknown>;
     }
   >;
@@ -85,7 +86,10 @@ export function listPages(routes: ConsoleRoutes): void {
     const subject = { host: optionalValue(form, 'host'), name: optionalValue(form, 'name') };
     await blockClients(management, parseInput(blockBody, subject));
     const from = returnPath(form);
-    seeOther(ctx, from ? `${from}?done=blocked` : `${CONSOLE_PATH}/rules?done=rule-created`);
+    seeOther(
+      ctx,
+      from ? from + doneQuery('blocked') : `${CONSOLE_PATH}/rules${doneQuery('rule-created')}`,
+    );
   });
   addList(routes, grants);
   addList(routes, accounts);
@@ -97,8 +101,12 @@ function addList<T>({ page, form }: ConsoleRoutes, list: List<T>): void {
   page(`/${list.section}`, (context) => showList(context, list, path));
   for (const [name, { role, done, act }] of Object.entries(list.actions ?? {}))
     form(`/${list.section}/${name}`, role, async ({ management, ctx }, fields) => {
-      await act(management, fields.id ?? '');
-      seeOther(ctx, `${returnPath(fields) ?? path}?done=${done}`);
+      const { id = '' } = fields;
+      await act(management, id);
+      seeOther(
+        ctx,
+        (returnPath(fields) ?? path) + doneQuery(done, done === 'ended' ? id : undefined),
+      );
     });
 }
 

@@ -12,6 +12,7 @@ import { listTokens, mintToken, revokeToken } from '../minted-tokens.ts';
 import { upstreamChoice } from '../upstreams.ts';
 import { CONSOLE_PATH } from './address.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
+import { doneQuery } from './done.ts';
 import { claimIdempotencyKey, createIdempotencyKey, type Form, optionalValue } from './forms.ts';
 import {
   codeField,
@@ -37,7 +38,7 @@ export function tokenPages({ page, form }: ConsoleRoutes): void {
   form('/tokens', ROUTES.mintToken.role, mint);
   form('/tokens/revoke', ROUTES.revokeToken.role, async ({ management, ctx }, { id = '' }) => {
     await revokeToken(management, id);
-    seeOther(ctx, `${PATH}?done=token-revoked`);
+    seeOther(ctx, PATH + doneQuery('token-revoked'));
   });
 }
 
