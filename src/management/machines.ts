@@ -55,16 +55,12 @@ export async function createMachine(
     createdAt: Math.floor(now()),
     expiresAt,
   };
-  try {
-    await connectMachine(management, { id, name, machine });
-    const holder = redeemerOf(machineSubject(id), id);
-    await commitUses(store, connector.id, [{ holder, grantId }]);
-    await addMachine(store, { id, name, credentials, machine }, now());
-  } catch (error) {
-    // Without its client, the connection would take a use for nothing.
-    await endConnection(services, { id: grantId, state: 'active' }, 'client_gone').catch(() => {});
-    throw error;
-  }
+  await reserveMachineUse(management, { id, name, machine });
+  // Before its connection, so that a machine whose creation failed later can get a new secret.
+  await addMachine(store, { id, name, credentials, machine }, now());
+  await connectMachine(management, { id, name, machine });
+  const holder = redeemerOf(machineSubject(id), id);
+  await commitUses(store, connector.id, [{ holder, grantId }]);
   await record(management, 'machine_created', { id, name, machine });
   return resource(settings.resourceUrl, { id, name, machine, credentials, secret });
 }
@@ -87,6 +83,7 @@ export async function replaceMachineCredentials(
   const others = await otherConnections(management, id, machine.grantId);
   const { credentials, secret } = newCredentials(key);
   const next = { ...machine, grantId: newGrantId() };
+  await reserveMachineUse(management, { id, name, machine: next });
   await connectMachine(management, { id, name, machine: next });
   const change = { from: machine.grantId, to: next.grantId, credentials };
   if (!(await replaceCredentials(store, id, change, now()))) {
@@ -168,22 +165,28 @@ async function requireConnector(
 
 type Named = { id: string; name: string; machine: Machine };
 
-/** Creates the grant, which shares the use of the machine's earlier one or reserves one. Throws HttpError 409 if none is left. */
+/** The grant of the machine shares the use of its earlier one, or reserves one. Throws HttpError 409 if none is left. */
+async function reserveMachineUse(
+  { settings, services: { store, now } }: ManagementContext,
+  { id, machine: { connector, grantId } }: Named,
+): Promise<void> {
+  const lifetimes = grantLifetimes(settings.lifetimes);
+  const holder = redeemerOf(machineSubject(id), id);
+  const reservation = { grantId, holder, reservedUntil: now() + redemptionDeadline(lifetimes) };
+  const isActive = (other: string) => isGrantActive(store, other, lifetimes, now());
+  if (!(await acquireUse(store, connector, reservation, { now: now(), isActive })))
+    throw new HttpError(409, 'used_up', 'the connector has no uses left');
+}
+
 async function connectMachine(
   { settings, services: { store, now } }: ManagementContext,
   { id, name, machine }: Named,
 ): Promise<void> {
   const { connector, grantId, level, expiresAt } = machine;
   const lifetimes = grantLifetimes(settings.lifetimes);
-  const account = machineSubject(id);
-  const holder = redeemerOf(account, id);
-  const reservation = { grantId, holder, reservedUntil: now() + redemptionDeadline(lifetimes) };
-  const isActive = (other: string) => isGrantActive(store, other, lifetimes, now());
-  if (!(await acquireUse(store, connector, reservation, { now: now(), isActive })))
-    throw new HttpError(409, 'used_up', 'the connector has no uses left');
   const grantLifetime = expiresAt - Math.floor(now());
   await createGrant({ store, now, lifetimes, grantLifetime }, grantId, {
-    account: { id: account },
+    account: { id: machineSubject(id) },
     client: { id, name, redirectHost: '' },
     connector: { id: connector },
     resource: connectLink(settings.resourceUrl, connector),

@@ -1,12 +1,20 @@
-// Writes that fail while an administrator replaces the secret of a machine.
+// Writes that fail while an administrator creates a machine or replaces its secret.
 import { expect } from 'chai';
+import { z } from 'zod';
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { useProxiedSystem } from '../support/faults/proxied-system.ts';
-import { createConnector, listGrants, requestManagement } from '../support/management-api.ts';
+import {
+  createConnector,
+  listGrants,
+  requestManagement,
+  showConnector,
+} from '../support/management-api.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { until } from '../support/until.ts';
 
 const CACHE_SECONDS = 10;
+
+const grantOf = z.object({ clientId: z.string() });
 
 type Machine = { id: string; secret: string; link: string };
 
@@ -16,7 +24,7 @@ const FAILURES = [
   { what: 'the new connection is stored', after: 'evalsha grant' },
 ];
 
-describe('A replacement of the secret of a machine', () => {
+describe('A machine whose store fails', () => {
   const proxied = useProxiedSystem();
   afterEach(restoreClock);
 
@@ -31,7 +39,7 @@ describe('A replacement of the secret of a machine', () => {
   }
 
   for (const { what, after } of FAILURES)
-    it(`that fails after ${what} is repeated, and ends the earlier tokens and connections`, async () => {
+    it(`a replacement of the secret that fails after ${what} can be repeated, and ends the earlier tokens and connections`, async () => {
       const { proxy, system } = proxied();
       const connector = await createConnector(system);
       const wanted = { name: 'CI', connector: connector.id, level: 'analytics' };
@@ -58,4 +66,28 @@ describe('A replacement of the secret of a machine', () => {
       const { items } = await listGrants(system, { client: machine.id, state: 'active' });
       expect(items).to.have.length(1);
     });
+
+  it('after a creation that failed, the machine that took the use of the connector can get a secret', async () => {
+    const { proxy, system } = proxied();
+    const connector = await createConnector(system, { maxUses: 1 });
+    const wanted = { name: 'CI', connector: connector.id, level: 'analytics' };
+    let isConnected = false;
+    proxy.setRule(({ name, kind }) => {
+      if (isConnected && kind) proxy.disconnect();
+      isConnected ||= name !== 'get' && kind === 'grant';
+      return 'pass';
+    });
+    const failed = await requestManagement(system, 'POST', '/clients', wanted).catch(String);
+    proxy.setRule();
+    proxy.allowConnections();
+    expect(failed).to.contain('503');
+    await until('the store to work', async () => (await fetch(`${system.auth}/readyz`)).ok);
+    const { items } = await listGrants(system, { connector: connector.id, state: 'active' });
+    const { clientId: id } = grantOf.parse(items[0]);
+    const machine = await requestManagement(system, 'POST', '/clients/key', { id });
+    advanceClock(CACHE_SECONDS);
+    const token = await requestToken(machine as Machine);
+    expect(await isAccepted(connector.link, token)).to.equal(true);
+    expect((await showConnector(system, connector.id)).uses).to.equal(1);
+  });
 });
