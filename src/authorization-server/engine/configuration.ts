@@ -27,6 +27,7 @@ import type { Settings } from '../../settings/settings.ts';
 import { renderErrorPage } from './authorization-errors.ts';
 import type { CookieSignatures } from '../../keys/cookie-signatures.ts';
 import { SIGNING_ALGORITHM } from '../../keys/signing-keys.ts';
+import { LocalSigningKey } from './signing-key.ts';
 import { ASSERTION_ALGORITHMS, publicKeys } from '../../settings/key-set.ts';
 
 export type ConfigurationOptions = {
@@ -59,7 +60,7 @@ export function configuration(
   const idJagClients = new Set(authorization.trustedIssuers.flatMap(({ clients }) => clients));
   return {
     adapter: options.adapter,
-    jwks: { keys: options.signingKeys as NonNullable<Configuration['jwks']>['keys'] },
+    jwks: { keys: options.signingKeys.map((jwk) => new LocalSigningKey(jwk)) },
     clients: [
       ...settings.clients.preRegistered.map((client) =>
         preRegisteredClient(client, [
@@ -103,6 +104,7 @@ export function configuration(
     fetchResponseBodyLimits: { 'client_id metadata document': Infinity },
     features: {
       ...SWITCHED_OFF,
+      externalSigningSupport: { enabled: true, ack: 'experimental-01' },
       registration: registration(
         options.redirectPolicy,
         mapStoreErrors((app: App) => requireUnblocked(store, app)),
