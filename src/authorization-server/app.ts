@@ -1,7 +1,7 @@
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { accountLifetime, sessionLifetime } from '../accounts/account.ts';
-import { allowAnyOrigin } from '../http/cors.ts';
+import { allowAnyOrigin, PUBLIC_HEADERS } from '../http/cors.ts';
 import { homeValues } from '../pages/home.ts';
 import { HttpError } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
@@ -55,6 +55,7 @@ export async function authorizationServer(
     cookieKeys,
     documentFetching,
   });
+  let serveToken: ((ctx: Koa.Context) => Promise<void>) | undefined;
   const app = createHost({
     ...services,
     name: 'authorization-server',
@@ -63,8 +64,14 @@ export async function authorizationServer(
     probeKeys: keyRing(settings, PROBE_PURPOSE),
     respondToError: respondToError(pages),
     assets: pages.middleware,
+    direct: {
+      find: ({ method, url }) =>
+        method === 'POST' && url === ENDPOINTS.token ? serveToken : undefined,
+      headers: PUBLIC_HEADERS,
+    },
   });
-  app.use(recordFlowMetrics(metrics));
+  const recordFlow = recordFlowMetrics(metrics);
+  app.use(recordFlow);
   app.keys = cookieKeys;
   const context: InteractionContext = {
     settings,
@@ -113,7 +120,7 @@ export async function authorizationServer(
   authorization(router, context);
   if (acceptsDevices) devicePages(router, context);
   backchannelLogout(router, context);
-  clientEndpoints(router, {
+  const respondWithTokens = clientEndpoints(router, {
     engine: engine.middleware,
     introspects,
     registers,
@@ -122,6 +129,7 @@ export async function authorizationServer(
     rateLimits,
     audit: services,
   });
+  serveToken = (ctx) => recordFlow(ctx, () => respondWithTokens(ctx));
   app.use(router.routes());
   app.use(router.allowedMethods());
   return { app, close: engine.close };

@@ -1,6 +1,7 @@
 // The endpoints that clients call: registration, token, revocation, introspection.
 import type { Router } from '@koa/router';
 import type Koa from 'koa';
+import compose from 'koa-compose';
 import { type AuditServices, recordAudit } from '../audit/audit.ts';
 import { DEVICE_CODE } from '../clients/clients.ts';
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
@@ -33,14 +34,22 @@ const MAX_REGISTRATION_BYTES = 64 * 1024;
 /** The engine's own body limit. */
 const MAX_ENGINE_BODY_BYTES = 56 * 1024;
 
-/** Responds with JSON regardless of `Accept`, never cached, with CORS for clients in a browser. */
+/**
+ * Responds with JSON regardless of `Accept`, never cached, with CORS for clients in a browser. Returns the token endpoint without its CORS
+ * headers, for a direct route.
+ */
 export function clientEndpoints(
   router: Router,
   { engine, introspects, registers, deviceUrl, levels, rateLimits, audit }: ClientEndpointOptions,
-): void {
+): (ctx: Koa.Context) => Promise<void> {
   const limitTokens = limitInvalidTokens(rateLimits.wrongTokens);
+  const tokenSteps = [
+    limitBody(MAX_TOKEN_REQUEST_BYTES),
+    limitTokens,
+    formatTokenResponse(levels),
+  ] as const;
   const endpoints: (readonly [path: string, ...steps: Koa.Middleware[]])[] = [
-    [ENDPOINTS.token, limitBody(MAX_TOKEN_REQUEST_BYTES), limitTokens, formatTokenResponse(levels)],
+    [ENDPOINTS.token, ...tokenSteps],
     [
       ENDPOINTS.registration,
       ...(registers ? [] : [refuseRegistration]),
@@ -70,6 +79,7 @@ export function clientEndpoints(
     router.options(path, allowAnyOrigin('POST'));
     router.post(path, allowAnyOrigin('POST'), jsonOnly, ...steps, engine);
   }
+  return compose<Koa.Context>([jsonOnly, ...tokenSteps, engine]);
 }
 
 const refuseRegistration: Koa.Middleware = () => {

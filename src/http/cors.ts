@@ -11,11 +11,16 @@ export const EXPOSED_HEADERS =
 const LOOPBACK_ORIGIN = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/;
 const PARAMETER_HEADER = /^mcp-param-[\w!#$%&'*+.^`|~-]+$/i;
 
+/** The headers of responses to requests that every origin may send. */
+export const PUBLIC_HEADERS = {
+  'Access-Control-Allow-Origin': '*',
+  'Access-Control-Expose-Headers': EXPOSED_HEADERS,
+};
+
 /** Allows every origin, without credentials (Fetch standard section 3.3), and responds to preflight requests. */
 export function allowAnyOrigin(methods: string): Koa.Middleware {
   return async function cors(ctx, next) {
-    ctx.set('Access-Control-Allow-Origin', '*');
-    ctx.set('Access-Control-Expose-Headers', EXPOSED_HEADERS);
+    ctx.set(PUBLIC_HEADERS);
     if (ctx.method !== 'OPTIONS') return next();
     ctx.set('Access-Control-Allow-Methods', methods);
     ctx.set('Access-Control-Allow-Headers', ALLOWED_HEADERS);
