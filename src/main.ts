@@ -1,4 +1,6 @@
 import './settings/library-debug.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { type Running, startGatehouse } from './server.ts';
 import { ThemeError } from './pages/theme.ts';
 import { ListenError } from './http/listen.ts';
@@ -7,6 +9,9 @@ import { loadSettings } from './settings/load.ts';
 import { SettingsError } from './settings/issues.ts';
 import { startupMessage } from './startup-message.ts';
 import { StoreNotOpened } from './store/store.ts';
+
+/** For a reader of the log that is slow. */
+const LAST_LINES_MS = 1000;
 
 const EXIT_FAILED = 1;
 const EXIT_INVALID_SETTINGS = 2;
@@ -37,6 +42,9 @@ function stopOnSignal(running: Running, drain: number): void {
     if (isStopping) process.exit(EXIT_FAILED);
     isStopping = true;
     await running.stop(seconds);
+    const { logger } = running;
+    const written = promisify(logger.flush).call(logger);
+    await Promise.race([written.catch(() => undefined), delay(LAST_LINES_MS)]);
     process.exit(0);
   };
   process.on('SIGINT', () => stop(0));

@@ -14,7 +14,11 @@ export function createLogger(level: string, destination?: pino.DestinationStream
     serializers: { err: describeError },
     timestamp: isoTime(),
   };
-  return pino(options, destination ?? standardError());
+  const output = destination ?? standardError((lines) => reportDropped(lines));
+  const logger = pino(options, output);
+  const reportDropped = (lines: number) =>
+    logger.warn({ lines }, 'nobody read the log for a while, and these lines were dropped');
+  return logger;
 }
 
 /** Formats each millisecond once, because that takes as long as the rest of a line. */
@@ -31,19 +35,54 @@ function isoTime(): () => string {
 
 const BUFFER_BYTES = 4096;
 const FLUSH_MS = 20;
+/** Lines that nobody has read. */
+const MAX_WAITING_BYTES = 16 * 1024 * 1024;
+/** The library tries every 100 ms. */
+const TRIES_AT_EXIT = 10;
 
-/** Writes lines together, because each write takes as long as many lines. At exit, the library writes the rest. */
-function standardError(): pino.DestinationStream {
-  const output = pino.destination({ dest: 2, sync: false, minLength: BUFFER_BYTES });
+/**
+ * Writes lines together, because each write takes as long as many lines. At exit, the library writes the rest. If nobody reads them, requests
+ * go on and the process can still end.
+ */
+function standardError(onDropped: (lines: number) => void): pino.DestinationStream {
+  // Opening it makes a pipe non-blocking: a write that blocks would keep its thread, and at exit the process.
+  void process.stderr;
+  let triesAtExit: number | undefined;
+  const output = pino.destination({
+    dest: 2,
+    sync: false,
+    minLength: BUFFER_BYTES,
+    maxLength: MAX_WAITING_BYTES,
+    retryEAGAIN: () => triesAtExit === undefined || (triesAtExit -= 1) > 0,
+  });
+  const writeRest = output.flushSync.bind(output);
+  output.flushSync = () => {
+    triesAtExit ??= TRIES_AT_EXIT;
+    try {
+      writeRest();
+    } catch {
+      // Nobody reads it.
+    }
+  };
+  let dropped = 0;
+  output.on('drop', () => (dropped += 1));
+  output.on('drain', () => {
+    if (dropped === 0) return;
+    onDropped(dropped);
+    dropped = 0;
+  });
   let timer: NodeJS.Timeout | undefined;
   const flush = () => {
     timer = undefined;
     output.flush();
   };
-  return {
-    write(line) {
+  const destination = {
+    write(line: string) {
       output.write(line);
       timer ??= setTimeout(flush, FLUSH_MS).unref();
     },
+    /** Called by the logger's function of the same name. */
+    flush: (done: (error?: Error) => void) => output.flush(done),
   };
+  return destination;
 }
