@@ -66,14 +66,18 @@ function annotatedLevel(levels: Levels, hints: ToolHints = {}): Level {
   return isAddition && second !== undefined && third !== undefined ? second : highestLevel(levels);
 }
 
+/** Control characters and lone surrogates. */
+const UNSAFE = /[\p{Cc}\p{Cs}]/u;
+
 /**
  * True if the name differs from a declared one only in case, Unicode form (NFKC), white space or invisible characters. An upstream that
- * compares names less strictly would run a tool at the level of another. True also for a name above MAX_NAME_LENGTH, because comparing it is
- * slow.
+ * compares names less strictly would run a tool at the level of another. True also for a name with UNSAFE characters, where some programs cut a
+ * name or drop a part of it, and for one above MAX_NAME_LENGTH, because comparing it is slow.
  */
 export function isLookalike({ tools, foldedNames }: LevelRules, name: unknown): boolean {
   if (typeof name !== 'string' || tools.has(name)) return false;
-  return name.length > MAX_NAME_LENGTH || (foldedNames.size > 0 && foldedNames.has(foldName(name)));
+  if (name.length > MAX_NAME_LENGTH) return true;
+  return foldedNames.size > 0 && (UNSAFE.test(name) || foldedNames.has(foldName(name)));
 }
 
 /** Upper case first: JavaScript has no other case folding for ſ, ß and ı. */

@@ -276,6 +276,8 @@ describe('Lookalike tool names in front of an upstream', () => {
     'cards\n',
     'ca rds',
     'cards\u0000',
+    'cards\u0000x',
+    'cards\ud800',
     'c\u00adards',
   ];
 
