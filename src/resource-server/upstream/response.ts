@@ -526,8 +526,9 @@ async function filterEventData(
   if (!messages.every(isObject))
     throw new Error('the upstream sent an event that is not a message');
   const filtered = await filterAll(messages, filter);
-  for (const { id, method } of messages.map(membersOf))
-    if (method === undefined) open.delete(id as MessageId);
+  // As the filter, recognizes a response that also has a method.
+  for (const { id, method, result } of messages.map(membersOf))
+    if (method === undefined || result !== undefined) open.delete(id as MessageId);
   if (filtered.length === 0) return undefined;
   return JSON.stringify(Array.isArray(parsed) ? filtered : filtered[0]);
 }

@@ -136,6 +136,16 @@ describe('A faulty upstream', () => {
       await expectBrokenStream(behind(), handle);
     });
 
+  it('a stream whose response also has a method ends without an error', async () => {
+    const { link, token } = await behind().connected('analytics');
+    const response = { ...resultFor(PING), method: 'notifications/message' };
+    behind().upstream.respondWith((_req, res) => {
+      stream(res, event(response));
+      res.end();
+    });
+    expect((await call(link, token, PING)).text).to.equal(event(response));
+  });
+
   it('a resumable stream that breaks ends without an error, so that the client can resume it', async () => {
     const { link, token } = await behind().connected('analytics');
     behind().upstream.respondWith((_req, res) => {
