@@ -47,10 +47,14 @@ export function startExchange(
   return handler;
 }
 
-/** Redirects are not followed. A forwarded 401 would make the client sign in again, although its token is valid. */
+/** Not forwarded, besides redirects and 5xx. A forwarded 401 would make the client sign in again, although its token is valid. */
+const REFUSED_STATUSES: ReadonlySet<number> = new Set([205, 206, 401, 407]);
+
+/** Redirects are not followed. */
 export function isRefused(status: number): boolean {
+  if (status === 200) return false;
   const isForwarded = status >= 200 && status < 500 && (status < 300 || status >= 400);
-  return !isForwarded || status === 401 || status === 407;
+  return !isForwarded || REFUSED_STATUSES.has(status);
 }
 
 /** The media type without parameters. */

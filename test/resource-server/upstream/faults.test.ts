@@ -77,6 +77,8 @@ describe('A faulty upstream', () => {
     'responds with JSON that is not a message': [502, (_req, res) => json(res, { canary: CANARY })],
     'responds with an empty batch': [502, (_req, res) => json(res, [])],
     'responds with 202 to a request': [502, (_req, res) => res.writeHead(202).end()],
+    'responds with 205 and a message': [502, (_req, res) => json(res, resultFor(PING), 205)],
+    'responds with 206 and a message': [502, (_req, res) => json(res, resultFor(PING), 206)],
     'exceeds the response limit': [
       502,
       (_req, res) => json(res, resultFor(PING, { text: 'x'.repeat(3000) })),
