@@ -62,7 +62,7 @@ export function outboundHeaders(
   return outbound;
 }
 
-/** Drops headers about a single message from a batch, and headers that contain the access token or DPoP proof. */
+/** Drops headers about a message unless there is exactly one, and headers that contain the access token or DPoP proof. */
 function forwardHeaders(
   outbound: Record<string, string>,
   req: IncomingMessage,
@@ -72,8 +72,7 @@ function forwardHeaders(
   const { headers } = req;
   const { token } = presentedToken(req);
   const secrets = [token, headers.dpop].filter((secret) => typeof secret === 'string');
-  const [message] = messages;
-  const isBatch = messages.length > 1;
+  const message = messages.length === 1 ? messages[0] : undefined;
   const forwardSafe = (name: string, value: unknown) => {
     if (typeof value === 'string' && !secrets.some((secret) => secret && value.includes(secret)))
       outbound[name] = value;
@@ -82,11 +81,11 @@ function forwardHeaders(
     const value = headers[name];
     if (value === undefined) continue;
     const isAboutMessage = name === 'mcp-method' || name === 'mcp-name';
-    if (isAboutMessage && isBatch) continue;
+    if (isAboutMessage && !message) continue;
     if (name === 'mcp-name' && !(message && hasSubject(message))) continue;
     forwardSafe(name, value);
   }
-  if (!message || isBatch) return;
+  if (!message) return;
   const parameters = parameterHeaders.verified(headers, message);
   for (const name in parameters) forwardSafe(name, parameters[name]);
 }

@@ -127,6 +127,17 @@ describe('Requests to the upstream', () => {
     expect(behind().upstream.received.at(-1)?.headers).to.include(headers);
   });
 
+  it('headers about a message are not forwarded without one', async () => {
+    const { link, token } = await behind().connected('analytics');
+    const hints = { 'mcp-method': 'tools/call', 'mcp-name': 'cards', 'mcp-param-region': 'eu' };
+    for (const method of ['GET', 'DELETE']) {
+      const headers = { authorization: `Bearer ${token}`, ...hints };
+      await (await fetch(link, { method, headers })).text();
+      expect(behind().upstream.received.at(-1)?.method).to.equal(method);
+      expect(behind().upstream.received.at(-1)?.headers).to.not.have.any.keys(Object.keys(hints));
+    }
+  });
+
   it('headers that contradict the method or the tool in the body are refused', async () => {
     const { link, token } = await behind().connected('analytics');
     const before = behind().upstream.received.length;
