@@ -124,9 +124,12 @@ function isMessage(value: unknown): boolean {
 
 type ErrorObject = RpcError & { data?: unknown };
 
+/** A client that does not read an error holds no slot. */
+const MAX_ERROR_BYTES = 64 * 1024;
+
 /** The JSON-RPC error of a refused request, such as the supported revisions. */
 function rpcError(kind: string | undefined, body: Buffer): ErrorObject | undefined {
-  if (kind !== 'application/json') return undefined;
+  if (kind !== 'application/json' || body.length > MAX_ERROR_BYTES) return undefined;
   try {
     const { error } = JSON.parse(body.toString('utf8')) as { error?: Partial<ErrorObject> };
     const { code, message, data } = error ?? {};

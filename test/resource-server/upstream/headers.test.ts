@@ -390,4 +390,19 @@ describe('Responses of the upstream', () => {
     expect(foreign.text).to.not.include(CANARY);
     expect(foreign.rpc?.error).to.include.keys('code', 'message');
   });
+
+  it('DOS-07 an MCP error of more than 64 kB is not forwarded', async () => {
+    const { link, token } = await behind().connected('analytics');
+    const answerWith = (length: number) => {
+      const error = { code: -32_004, message: 'Refused', data: 'x'.repeat(length) };
+      const message = { jsonrpc: '2.0', id: 1, error };
+      behind().upstream.respondWith((_req, res) => json(res, message, 400));
+      return call(link, token, PING);
+    };
+    expect((await answerWith(60_000)).rpc?.error?.message).to.equal('Refused');
+    const large = await answerWith(66_000);
+    expect(large.status).to.equal(400);
+    expect(large.rpc?.error?.message).to.match(/the MCP server behind this address refused/);
+    expect(large.text.length).to.be.below(1000);
+  });
 });
