@@ -46,6 +46,9 @@ export async function resourceServer(
 ): Promise<ResourceServer> {
   const { store, pages, rateLimits, now } = services;
   const records = await openRecordCache(store, now);
+  /** Of records. A caller whose body came slowly is authenticated again if there were any meanwhile. */
+  let changes = 0;
+  records.onChange(() => (changes += 1));
   const handlers = await openMcpHandlers(settings, services, records);
   let serveCall: ServeCall = () => undefined;
   const app = createHost({
@@ -94,26 +97,30 @@ export async function resourceServer(
     await pages.render(ctx, 'home', homeValues(settings));
   });
   const serveLink = async (ctx: Koa.Context, id: string) => {
+    const known = changes;
     const connector = await readConnector(id);
     if (isVisit(ctx)) {
       const refusal = tokenRequired(settings, connector);
       return showConnectLink(pages, ctx, { resourceUrl, connector, refusal });
     }
-    const caller = await authenticate(authentication, ctx, connector);
+    let caller = await authenticate(authentication, ctx, connector);
     const mcp = await handlers.serving(connector);
     if (caller.keyThumbprint !== undefined) await requireDpopProof(ctx, connector, caller);
-    const body = ctx.method === 'POST' ? await readPosted(ctx) : undefined;
-    countCalls(ctx, caller, body);
-    requireLevel(settings.levels, settings, connector, caller, mcp.requiredLevel(body));
     const revalidate = async () =>
       authenticate(authentication, ctx, await readConnector(connector.id));
+    const body = ctx.method === 'POST' ? await readPosted(ctx) : undefined;
+    if (changes !== known) caller = await revalidate();
+    countCalls(ctx, caller, body);
+    requireLevel(settings.levels, settings, connector, caller, mcp.requiredLevel(body));
     await mcp.handle(ctx, { caller, body, revalidate });
   };
   const serveMinted = async (ctx: Koa.Context) => {
     const revalidate = () => authenticateMintedToken(authentication, ctx);
-    const caller = await revalidate();
+    const known = changes;
+    let caller = await revalidate();
     const mcp = await handlers.serving(caller.record);
     const body = ctx.method === 'POST' ? await readPosted(ctx) : undefined;
+    if (changes !== known) caller = await revalidate();
     countCalls(ctx, caller, body);
     await mcp.handle(ctx, { caller, body, revalidate });
     void recordUse(store, caller.record, now()).catch(() => undefined);
