@@ -153,6 +153,19 @@ onEachStore(
       expect(shown).to.include('Many &lt;hosts&gt;');
     });
 
+    it('the console warns about a redirect to localhost before a waiting app is always allowed, and offers to refuse it', async () => {
+      const pageOf = async (name: string, uri: string) => {
+        const client = await registered(connector.link, metadata(name, uri));
+        await open(client);
+        return (await openConsole(`/clients/${client.id}`)).html;
+      };
+      const [local, hosted] = [await pageOf('Local', LOOPBACK), await pageOf('Remote', HOSTED)];
+      for (const html of [local, hosted])
+        expect(html).to.include('Always allow…').and.include('Refuse…').and.not.include('Revoke…');
+      expect(local).to.include('can receive a redirect to localhost');
+      expect(hosted).not.to.include('can receive a redirect to localhost');
+    });
+
     it('DCR-11 a blocked host ends its connections, and registration and authorization are refused until it is unblocked', async () => {
       const client = await registered(connector.link, metadata('Partner', HOSTED));
       await manage(system(), 'POST', '/clients/allow', { id: client.id });

@@ -96,7 +96,7 @@ describe('the pages of one person, app and connection in the console', function 
     expect(page.html)
       .to.include('Its name isn’t verified.')
       .and.include(`href="/console${person}"`)
-      .and.include('Redirects to');
+      .and.include('Redirect address');
     const blocked = await send(browser, page, '/rules/block', fieldsOf(page, '/rules/block'));
     expect(blocked.url.pathname).to.equal(`/console${app}`);
     expect(blocked.html).to.include('A rule blocks this app.');

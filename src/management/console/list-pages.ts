@@ -188,12 +188,10 @@ const clients: List<ClientResource> = {
       ...(usesDevice ? [codeField('redirect', 'device')] : []),
     ],
     actions: clientActions(state, kind).map((action) => ({
-      name: CLIENT_ACTIONS[action],
+      name: clientActionName(action, state),
       action: `${CONSOLE_PATH}/clients/${action}`,
       id,
-      ...(action === 'allow-app'
-        ? { rule: { name: name ?? id, destinations: destinationsOf({ redirectUris, usesDevice }) } }
-        : {}),
+      ...(action === 'allow-app' ? { rule: ruleFor({ id, name, redirectUris, usesDevice }) } : {}),
     })),
   }),
   actions: {
@@ -211,21 +209,33 @@ const clients: List<ClientResource> = {
   },
 };
 
-/** The texts of the buttons. */
-export const CLIENT_ACTIONS = {
-  revoke: 'revokeClient',
-  allow: 'allowClient',
-  'allow-app': 'allowApp',
-} as const;
+type ClientAction = 'allow' | 'allow-app' | 'revoke';
+
+/** The texts of the button. */
+export function clientActionName(action: ClientAction, state: ClientResource['state']): string {
+  if (action === 'allow-app') return 'allowApp';
+  if (action === 'revoke') return state === 'waiting' ? 'refuseClient' : 'revokeClient';
+  return state === 'revoked' ? 'allowAgain' : 'allowClient';
+}
 
 export function clientActions(
   state: ClientResource['state'],
   kind: ClientResource['kind'],
-): (keyof typeof CLIENT_ACTIONS)[] {
+): ClientAction[] {
   if (state === 'waiting')
     return kind === 'self-registered' ? ['allow', 'allow-app', 'revoke'] : ['allow', 'revoke'];
   if (state === 'revoked') return kind === 'machine' ? [] : ['allow'];
   return state === 'allowed' ? ['revoke'] : [];
+}
+
+/** The rule that "Always allow" adds. */
+export function ruleFor({
+  id,
+  name = id,
+  redirectUris,
+  usesDevice,
+}: Pick<ClientResource, 'id' | 'name' | 'redirectUris' | 'usesDevice'>) {
+  return { name, destinations: destinationsOf({ redirectUris, usesDevice }) };
 }
 
 const rules: List<ClientRuleResource> = {

@@ -15,7 +15,7 @@ import { describeAudit } from './audit-events.ts';
 import { connectionOf, connectionValues, reasonOf } from './connections.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { codeField, dateFields, epochSeconds, layout, textField } from './layout.ts';
-import { CLIENT_ACTIONS, clientActions } from './list-pages.ts';
+import { clientActionName, clientActions, ruleFor } from './list-pages.ts';
 
 type Values = ViewValues['console/record'];
 type Action = Values['actions'][number];
@@ -129,10 +129,14 @@ function keyOf({ id, kind, state }: ClientResource): OfferedAction[] {
   return [withoutReturn(action('clients', 'machine-key', id, role, 'replaceKey'))];
 }
 
-function changesOf({ id, kind, state, redirectUris, usesDevice }: ClientResource): OfferedAction[] {
+function changesOf(client: ClientResource): OfferedAction[] {
+  const { id, kind, state, redirectUris, usesDevice } = client;
   return clientActions(state, kind).map((path) => {
     const { role } = path === 'revoke' ? ROUTES.revokeClient : ROUTES.allowClient;
-    const offered = action('clients', path, id, role, CLIENT_ACTIONS[path]);
+    const offered = {
+      ...action('clients', path, id, role, clientActionName(path, state)),
+      ...(path === 'allow-app' ? { rule: ruleFor(client) } : {}),
+    };
     // A client whose registration has expired is known only while it is revoked.
     const isForgotten = redirectUris.length === 0 && !usesDevice;
     return isForgotten ? withoutReturn(offered) : offered;
