@@ -120,17 +120,22 @@ const LIST_SAMPLES: Record<string, ListSample> = {
   'console-clients': list('clients', [
     {
       title: LONG,
+      href: '/console/clients/abc',
       state: 'allowed',
       isOk: true,
+      facts: [
+        { label: 'kind', code: 'metadata-document', textKey: 'consent.appAddress' },
+        { label: 'lastConnected', time: NOON },
+      ],
       fields: [
         { label: 'id', code: 'https://claude.ai/oauth/mcp-oauth-client-metadata' },
-        { label: 'kind', code: 'metadata-document', textKey: 'consent.appAddress' },
         { label: 'redirect', code: `https://${LONG}.example.com/callback` },
       ],
       actions: [{ name: 'revokeClient', action: '/console/clients/revoke', id: 'abc' }],
     },
     {
       title: 'Claude Code',
+      href: '/console/clients/def',
       state: 'waiting',
       isOk: false,
       facts: [
@@ -140,6 +145,7 @@ const LIST_SAMPLES: Record<string, ListSample> = {
       fields: [
         { label: 'id', code: 'q1W2e3R4t5Y6u7I8o9P0aA' },
         { label: 'redirect', code: 'http://localhost/callback' },
+        { label: 'redirect', code: `https://${LONG}.example.com/callback` },
       ],
       actions: [
         { name: 'allowClient', action: '/console/clients/allow', id: 'def' },
@@ -149,6 +155,7 @@ const LIST_SAMPLES: Record<string, ListSample> = {
           id: 'def',
           rule: { name: 'Claude Code', destinations: ['loopback', `${LONG}.example.com`] },
         },
+        { name: 'refuseClient', action: '/console/clients/revoke', id: 'def' },
       ],
     },
   ]),
@@ -433,7 +440,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     view: 'console/new-connector',
     values: {
       console: layout('connectors'),
-      form: { ...FORM, suggestedLevel: '', audience: '', maxUses: '' },
+      form: { ...FORM, suggestedLevel: '', audience: '', maxUses: '', providers: ['example'] },
     },
   },
   'console-new-connector-wrong': {
@@ -445,8 +452,8 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         name: 'Club numbers',
         level: 'admin',
         suggestedLevel: 'operations',
-        audience: 'email:ada@example.com\ngroup:analysts',
-        providers: 'example, partners, github',
+        audience: 'email:ada@example.com\ngroup:analysts@example',
+        providers: ['example', 'partners', 'github'],
         maxUses: '0',
         days: '30',
       },
@@ -649,7 +656,13 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     values: {
       console: layout('connectors', { problem: 'keys' }),
       connector: { name: 'Club numbers', href: '/console/connectors/x' },
-      form: { ...FORM, action: '/console/connectors/x/machine', upstreams: [], keys: 'http://x' },
+      form: {
+        ...FORM,
+        action: '/console/connectors/x/machine',
+        name: 'Nightly job',
+        upstreams: [],
+        keys: 'http://x',
+      },
     },
   },
   'console-machine': {
@@ -662,12 +675,12 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         name: LONG,
         link: 'https://mcp.example.com/connect/x/mcp',
         level: 'operations',
-        expiresAt: NOON,
+        expiresAt: NOON + 90 * DAY,
         href: '/console/clients/x',
         secret: 'Ue7R0m4Yc1pQ9x2Zt6Vb3Ns8Lw5Kd0HjUe7R0m4Yc1p',
       },
       example:
-        "export MCP_CLIENT_SECRET=<the secret>\nnpx -y -p mcp-remote mcp-remote-client https://mcp.example.com/connect/x/mcp --client-credentials --static-oauth-client-info '{…}'",
+        'export MCP_CLIENT_SECRET=<the secret>\nnpx -y -p mcp-remote mcp-remote-client https://mcp.example.com/connect/x/mcp --client-credentials --static-oauth-client-info \'{"client_id":"QmZ8cT2mQp1VxWm1xQ0p7Z","client_secret":"${MCP_CLIENT_SECRET}"}\'',
       list: '/console/clients',
     },
   },

@@ -228,14 +228,13 @@ export type ConsoleValues = {
   'console/new-connector': {
     console: ConsoleLayout;
     /**
-     * `suggestedLevel` is empty for the level itself, and `audience` (lines) for everybody. `providers`: the ids of the sign-in providers, if
-     * there are several.
+     * `suggestedLevel` is empty for the level itself, and `audience` (lines) for everybody. `providers`: the ids of the sign-in providers.
      */
     form: CreateForm & {
       suggestedLevel: string;
       audience: string;
       maxUses: string;
-      providers?: string;
+      providers: string[];
     };
   };
   'console/new-machine': {

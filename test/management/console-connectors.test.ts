@@ -87,33 +87,48 @@ describe('the console', function () {
       expect((await audited('connector_created')).length).to.equal(before + 1);
     });
 
-    it('an invalid form is shown again with its values and the problem', async () => {
+    it('an invalid form is shown again with its values, and the problem is described at its field', async () => {
       const { browser, page } = await signIn('/connectors/new');
       const wrong = [
-        [{ name: ' ', level: 'full' }, 'Enter a name of 1 to 80'],
-        [{ name: 'Kept', level: 'full', maxUses: '0' }, 'Enter a maximum of 1 to 10,000 uses'],
-        [{ name: 'Kept', level: 'full', maxUses: 'x' }, 'Enter a maximum of 1 to 10,000 uses'],
-        [{ name: 'Kept', level: 'full', days: '-1' }, 'Enter a whole number of days'],
+        [{ name: ' ', level: 'full' }, 'Enter a name of 1 to 80', 'name'],
+        [{ name: 'Kept', level: 'full', maxUses: '0' }, 'Maximum uses must be between', 'uses'],
+        [{ name: 'Kept', level: 'full', maxUses: 'x' }, 'Maximum uses must be between', 'uses'],
+        [{ name: 'Kept', level: 'full', days: '-1' }, 'Enter a whole number of days', 'days'],
         [
           { name: 'Kept', level: 'admin', suggestedLevel: 'full' },
           'The suggested access can’t be higher',
+          'suggested',
         ],
         [
           { name: 'Kept', level: 'full', audience: 'ada@example.com' },
           'Under “Only for”, start each line',
+          'audience',
         ],
         [
           { name: 'Kept', level: 'full', audience: 'email:ada' },
           'Under “Only for”, start each line',
+          'audience',
         ],
-        [{ name: 'Kept', level: 'full', audience: 'group:x@okta' }, '>group:x@okta</textarea>'],
-        [{ name: 'Kept', level: 'root' }, 'Check the values'],
+        [
+          { name: 'Kept', level: 'full', audience: 'group:x@okta' },
+          '>group:x@okta</textarea>',
+          'audience',
+        ],
+        [{ name: 'Kept', level: 'root' }, 'Check the values', undefined],
       ] as const;
-      for (const [fields, text] of wrong) {
+      for (const [fields, text, field] of wrong) {
         const answer = requirePage(await browser.submit(page, fields));
         expect(answer.status, JSON.stringify(fields)).to.equal(400);
         expect(answer.html).to.include(text);
         if (fields.name === 'Kept') expect(answer.html).to.include('value="Kept"');
+        const faults = [...answer.html.matchAll(/<p class="fault" id="(\w+)-fault">/g)];
+        expect(faults.map(([, id]) => id)).to.deep.equal(field ? [field] : []);
+        if (field)
+          expect(answer.html).to.match(
+            new RegExp(
+              ` id="${field}"[^>]* aria-invalid="true"[^>]* aria-describedby="${field}-fault `,
+            ),
+          );
       }
     });
 

@@ -58,7 +58,7 @@ describe('the lists of the console', function () {
     expect(minted.html)
       .to.include(`${system().resource}/mcp`)
       .and.include('Copy it now')
-      .and.match(/Token\s*<bdi class="claim">Nightly</);
+      .and.match(/Token created:\s*<bdi class="claim">Nightly</);
     const [, example = ''] = /<pre [^>]*><bdi[^>]*>([^<]*)</.exec(minted.html) ?? [];
     expect(JSON.parse(example.replaceAll('&#34;', '"'))).to.have.nested.property(
       'mcpServers.gatehouse.headers.Authorization',

@@ -16,7 +16,7 @@ describe('machines in the console', () => {
 
   /** The client id and the secret of a page that shows them. */
   function credentialsIn(html: string) {
-    const [, id = ''] = /data-copied-text="Copy Client id of [^"]*">([^<]+)</.exec(html) ?? [];
+    const [, id = ''] = /data-copied-text="Copy Client ID of [^"]*">([^<]+)</.exec(html) ?? [];
     const [, secret = ''] = /id="secret"[^>]*>([^<]+)</.exec(html) ?? [];
     return { id, secret: unescapeHtml(secret) };
   }
@@ -44,7 +44,10 @@ describe('machines in the console', () => {
     const path = `/connectors/${connector.id}/machine`;
     const wrong = await send(browser, form, path, { ...fields, keys: 'http://keys.example.com' });
     expect(wrong.status).to.equal(400);
-    expect(wrong.html).to.include('The address of the keys must start with https://');
+    expect(wrong.html)
+      .to.include('The JWKS URL must start with https://')
+      .and.match(/<input id="keys"[^>]*aria-invalid="true"[^>]*aria-describedby="keys-fault /)
+      .and.include('id="keys-fault"');
     const made = await send(browser, form, path, fields);
     const { id, secret } = credentialsIn(made.html);
     expect(await token(connector.link, id, secret)).to.equal(200);

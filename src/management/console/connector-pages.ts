@@ -86,8 +86,7 @@ async function showForm(
     days = '',
     upstream = '',
   } = entries;
-  const { identityProviders } = management.settings;
-  const providers = identityProviders.map(({ id }) => id).join(', ');
+  const providers = management.settings.identityProviders.map(({ id }) => id);
   const form = {
     action: PATH,
     idempotencyKey: createIdempotencyKey(),
@@ -96,7 +95,7 @@ async function showForm(
     level,
     suggestedLevel,
     audience: linesIn(entries.audience).join('\n'),
-    ...(identityProviders.length > 1 ? { providers } : {}),
+    providers,
     maxUses,
     days,
     upstreams: upstreamChoice(management.settings),
