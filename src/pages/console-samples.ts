@@ -1,7 +1,7 @@
 // Sample values for the console's views.
+import { groupedChart, stackedChart } from './column-charts.ts';
 import type {
   ConsoleConnection,
-  ConsoleChart,
   ConsoleConnector,
   ConsoleEvent,
   ConsoleItem,
@@ -51,23 +51,6 @@ const SEARCH: Omit<ConsoleSearch, 'action'> = {
       choiceTexts: 'console.states',
       choices: ['active', 'used-up', 'expired', 'revoked', 'unconfigured'],
     },
-  ],
-};
-
-const CHART: ConsoleChart = {
-  width: 600,
-  height: 120,
-  highest: 9,
-  total: 12,
-  series: ['approved', 'ended'],
-  bars: [
-    { x: 0, y: 80, width: 270, height: 40, series: 0 },
-    { x: 300, y: 40, width: 270, height: 80, series: 0 },
-    { x: 300, y: 0, width: 270, height: 40, series: 1 },
-  ],
-  rows: [
-    { at: NOON - 86_400, values: [3, 0, 0] },
-    { at: NOON, values: [6, 3, 0] },
   ],
 };
 
@@ -230,9 +213,10 @@ const {
   ...UNLIMITED
 } = ACTIVE;
 
-const LEVEL_COUNTS = [
-  { level: 'analytics', tools: 1, connectors: 12, tokens: 0 },
-  { level: 'full', tools: 2, connectors: 1, tokens: 3 },
+/** What nobody can use yet. */
+const NO_TOOLS = [
+  { level: 'analytics', tools: 0, connectors: 0, tokens: 0 },
+  { level: 'full', tools: 0, connectors: 0, tokens: 0 },
 ];
 
 const FORM = {
@@ -356,6 +340,31 @@ const EVENTS: ConsoleEvent[] = [
   // Of another version.
   sampleEvent('unheard_of', { by: { kind: 'deleted' }, fields: [] }),
 ];
+
+function tokenFields(lastFour: string, id: string): ConsoleItem['fields'] {
+  return [
+    { label: 'upstream', code: 'orders' },
+    { label: 'created', time: NOON },
+    { label: 'endsIn', text: `…${lastFour}` },
+    { label: 'id', code: id },
+  ];
+}
+
+/** Ended connections are fewer than approved ones. */
+const CONNECTION_CHART = groupedChart(
+  ['approved', 'ended'],
+  Array.from({ length: 30 }, (_, day) => ({
+    at: NOON - (29 - day) * DAY,
+    values: [(day * 7) % 6, (day * 5) % 4 === 3 ? 2 : 0],
+  })),
+);
+const CALL_CHART = stackedChart(
+  ['done', 'refused', 'failed'],
+  Array.from({ length: 24 }, (_, hour) => ({
+    at: NOON - (NOON % 3600) - (23 - hour) * 3600,
+    values: [(hour * 11) % 17, hour % 9 === 4 ? 2 : 0, hour % 12 === 7 ? 1 : 0],
+  })),
+);
 
 const LINK = { name: '', href: '' };
 const EVERY_CONNECTION: ConsoleConnection = {
@@ -631,19 +640,46 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       console: layout('tokens'),
       items: [
         {
-          ...ITEM,
-          title: 'Nightly report',
+          title: 'Editor',
+          state: 'active',
+          isOk: true,
+          facts: [
+            { label: 'level', level: 'full' },
+            { label: 'expires', time: NOON + 90 * DAY },
+          ],
+          fields: tokenFields('dXJl', '019b5f2c7a3e4d1f8c6b0a9e8d7c6b5a'),
           actions: [{ name: 'revokeToken', action: '/console/tokens/revoke', id: 'abc' }],
+        },
+        {
+          title: 'Nightly report',
+          state: 'active',
+          isOk: true,
+          facts: [
+            { label: 'level', level: 'analytics' },
+            { label: 'lastUsed', time: NOON },
+            { label: 'expires', time: NOON + 5 * DAY },
+          ],
+          fields: tokenFields('x7Kq', '019a1c0d4e2b7f6a9c8d1e0f3b5a7c9d'),
+          actions: [{ name: 'revokeToken', action: '/console/tokens/revoke', id: 'def' }],
         },
       ],
       create: '/console/tokens/new',
       ...SEARCH,
+      filters: [
+        {
+          name: 'state',
+          value: '',
+          choiceTexts: 'console.states',
+          choices: ['active', 'keyReplaced'],
+        },
+      ],
       action: '/console/tokens',
       minted: {
         name: 'Editor',
         token: `eyJhbGciOiJFUzI1NiJ9.${'eyJpc3MiOiJodHRwczovL2F1dGgu'.repeat(8)}.c2lnbmF0dXJl`,
         url: 'https://mcp.example.com/mcp',
-        example: '{\n  "mcpServers": {}\n}',
+        example:
+          '{\n  "mcpServers": {\n    "gatehouse": {\n      "type": "http",\n      "url": "https://mcp.example.com/mcp",\n      "headers": { "Authorization": "Bearer eyJhbGciOiJFUzI1NiJ9…" }\n    }\n  }\n}',
       },
     },
   },
@@ -689,15 +725,17 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     values: {
       console: layout('overview'),
       attention: [
+        { name: 'health', count: 1, href: '/console/health' },
         { name: 'waiting', count: 1, href: '/console/clients?state=waiting' },
-        { name: 'servers', count: 2, href: '/console/servers' },
-        { name: 'tokens', count: 3, href: '/console/tokens' },
+        { name: 'servers', count: 1, href: '/console/servers' },
+        { name: 'tokens', count: 1, href: '/console/tokens' },
       ],
       create: '/console/connectors/new',
-      connections: CHART,
-      calls: { ...CHART, series: ['done', 'refused', 'failed'] },
+      connections: CONNECTION_CHART,
+      calls: CALL_CHART,
       levels: [
         { level: 'analytics', counts: [1200, 3, 0] },
+        { level: 'full', counts: [40, 12, 2] },
         { level: 'other', counts: [1, 0, 0] },
       ],
       reasons: [
@@ -712,11 +750,29 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       console: layout('health'),
       version: '1.0.0',
       checks: [
-        { name: 'store', isOk: true },
-        { name: 'auth', isOk: true },
-        { name: 'resource', isOk: false },
+        { name: 'store', url: '', isOk: true },
+        { name: 'auth', url: 'https://auth.example.com/readyz', isOk: true },
+        { name: 'resource', url: 'https://mcp.example.com/readyz', isOk: false },
       ],
-      items: [{ ...ITEM, title: 'QmZ8cT2mQp1VxWm1xQ0p7Z', state: 'signing', actions: [] }],
+      items: [
+        {
+          title: 'QmZ8cT2mQp1VxWm1xQ0p7Z',
+          state: 'signing',
+          isOk: true,
+          fields: [{ label: 'signsFrom', code: '2030-01-01T12:00:00.000Z' }],
+          actions: [],
+        },
+        {
+          title: 'Zt6Vb3Ns8Lw5Kd0HjUe7R0',
+          state: 'retiring',
+          isOk: true,
+          fields: [
+            { label: 'signsFrom', code: '2029-10-03T12:00:00.000Z' },
+            { label: 'expires', time: NOON + DAY },
+          ],
+          actions: [],
+        },
+      ],
     },
   },
   'console-servers': {
@@ -730,7 +786,10 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           url: 'https://orders.example.com/mcp',
           state: 'answers',
           seenAt: NOON,
-          levels: LEVEL_COUNTS,
+          levels: [
+            { level: 'analytics', tools: 1, connectors: 12, tokens: 1 },
+            { level: 'full', tools: 2, connectors: 1, tokens: 1 },
+          ],
           missing: ['export_cards'],
           tools: [
             { name: 'search_orders', title: LONG, level: 'analytics', from: 'annotations' },
@@ -743,17 +802,21 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           name: LONG,
           url: `https://tickets.example.com/${'path/'.repeat(20)}mcp`,
           state: 'fails',
+          seenAt: NOON - DAY,
           error: { fault: 'unreachable', message: 'does not listen (connection refused)' },
-          levels: LEVEL_COUNTS,
+          levels: [
+            { level: 'analytics', tools: 1, connectors: 2, tokens: 0 },
+            { level: 'full', tools: 1, connectors: 0, tokens: 0 },
+          ],
           missing: [],
-          tools: [],
+          tools: [{ name: 'find_tickets', level: 'analytics', from: 'settings' }],
         },
         {
           id: 'mail',
           name: 'Mail',
           url: 'https://mail.example.com/mcp',
           state: 'untried',
-          levels: LEVEL_COUNTS,
+          levels: NO_TOOLS,
           missing: [],
           tools: [],
         },

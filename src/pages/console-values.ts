@@ -1,11 +1,11 @@
 // The values of the console's views. Times are seconds since the epoch. Each `href` and `action` is a path on the same host.
 
 /** The layout around every page of the console. */
-/** A stacked column chart. Sizes in units of the drawing; `at` in seconds since the epoch. */
+/** A column chart. Sizes in units of the drawing; `at` in seconds since the epoch. */
 export type ConsoleChart = {
   width: number;
   height: number;
-  /** The sum of the highest column. */
+  /** The number that the highest column stands for. */
   highest: number;
   total: number;
   /** Names below `console.overview.series`. */
@@ -197,7 +197,7 @@ export type ConsoleValues = {
   'console/overview': {
     console: ConsoleLayout;
     /** What to look at: `name` is the key below `console.overview.attentions`. */
-    attention: { name: 'waiting' | 'servers' | 'tokens'; count: number; href: string }[];
+    attention: { name: 'waiting' | 'servers' | 'tokens' | 'health'; count: number; href: string }[];
     /** The page to create a connector. Absent if the person may not. */
     create?: string;
     /** By day. */
@@ -212,8 +212,8 @@ export type ConsoleValues = {
   'console/health': {
     console: ConsoleLayout;
     version: string;
-    /** `name` is the key below `console.health`. */
-    checks: { name: string; isOk: boolean }[];
+    /** `name` is the key below `console.health`. `url` is the address that was asked. */
+    checks: { name: string; url: string; isOk: boolean }[];
     /** The signing keys. */
     items: ConsoleItem[];
   };

@@ -27,7 +27,7 @@ describe('the overview of the console', () => {
     await call(link, 'wrong', { jsonrpc: '2.0', id: 1, method: 'ping' });
     const html = await until('the counts are written', async () => {
       const { page } = await signIn('');
-      return page.html.includes('invalid_token') ? page.html : undefined;
+      return rowsOf(page.html).includes('invalid_token 1') ? page.html : undefined;
     });
     const rows = rowsOf(html);
     expect(rows).to.include.members([
@@ -40,5 +40,26 @@ describe('the overview of the console', () => {
     expect(rows.some((row) => /^today.* 1 0$/.test(row))).to.equal(true);
     expect(rows.some((row) => /^\d\d:00 UTC 2 1 0$/.test(row))).to.equal(true);
     expect(html).to.match(/<rect class="series-0" x="[\d.]+" y="[\d.]+" width="\d+/);
+  });
+});
+
+describe('the console while the resource server is down', () => {
+  const { system, signIn } = useConsole({
+    store: 'redis',
+    settings: { GATEHOUSE_ROLES: 'authorization-server,management' },
+  });
+
+  it('the overview links to the health page, which says what follows', async () => {
+    const { page: overview } = await signIn('');
+    expect(overview.html)
+      .to.include('1 part of Gatehouse is unavailable')
+      .and.include('href="/console/health"');
+    const { page: health } = await signIn('/health');
+    expect(health.html.match(/>Available</g)).to.have.length(2);
+    expect(health.html.match(/>Unavailable</g)).to.have.length(1);
+    expect(health.html)
+      .to.include('Connected apps may get no answers.')
+      .and.include(`${system().resource}/readyz`)
+      .and.not.include('People may be unable to sign in');
   });
 });

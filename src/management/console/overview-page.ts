@@ -1,5 +1,6 @@
 // The overview: what needs attention, and charts of connections, calls and refusals.
 import { CALL_OUTCOMES, type Counts, type Period, readActivity } from '../../audit/activity.ts';
+import { groupedChart, stackedChart } from '../../pages/column-charts.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { levelIds } from '../../permission-levels.ts';
 import type { ManagementContext } from '../context.ts';
@@ -9,6 +10,7 @@ import { listUpstreams } from '../upstreams.ts';
 import { CONSOLE_PATH } from './address.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { epochSeconds, layout } from './layout.ts';
+import { checkServers } from './readiness.ts';
 import { includesRole } from '../../settings/management-roles.ts';
 import { ROUTES } from '../api/routes.ts';
 
@@ -38,11 +40,12 @@ async function show(context: ConsoleContext): Promise<void> {
     console: layout(context, 'overview'),
     attention,
     ...(mayCreate ? { create: `${CONSOLE_PATH}/connectors/new` } : {}),
-    connections: columnChart(days, [
+    connections: chartOf(groupedChart, days, [
       ['approved', (counts) => countOf(counts, 'event consent_approved', 'event grant_vouched')],
       ['ended', (counts) => countOf(counts, 'event grant_ended')],
     ]),
-    calls: columnChart(
+    calls: chartOf(
+      stackedChart,
       hours,
       CALL_OUTCOMES.map((outcome) => [outcome, (counts) => callsOf(counts, outcome)]),
     ),
@@ -56,11 +59,11 @@ async function show(context: ConsoleContext): Promise<void> {
   });
 }
 
-/** Only what is quick to find. */
 async function findAttention(management: ManagementContext): Promise<Values['attention']> {
   const soon = management.services.now() + WEEK_DAYS * DAY_SECONDS;
   const first = { limit: MAX_LISTED, after: undefined, q: undefined };
-  const [waiting, servers, tokens] = await Promise.all([
+  const [checks, waiting, servers, tokens] = await Promise.all([
+    checkServers(management),
     management.settings.clients.registration === 'approval'
       ? listClients(management, { ...first, state: 'waiting' })
       : { items: [] },
@@ -68,6 +71,11 @@ async function findAttention(management: ManagementContext): Promise<Values['att
     listTokens(management, { ...first, state: 'active' }),
   ]);
   const found = [
+    {
+      name: 'health' as const,
+      count: checks.filter(({ isOk }) => !isOk).length,
+      href: `${CONSOLE_PATH}/health`,
+    },
     {
       name: 'waiting' as const,
       count: waiting.items.length,
@@ -121,46 +129,19 @@ function withShares(reasons: { reason: string; count: number }[]): Values['reaso
   }));
 }
 
-const WIDTH = 600;
-const HEIGHT = 120;
+type Series = readonly (readonly [name: string, count: (counts: Counts) => number])[];
 
-/** Stacks the series of each period. Sizes in units of the drawing. */
-export function columnChart(
+function chartOf(
+  draw: (names: string[], rows: Chart['rows']) => Chart,
   periods: readonly Period[],
-  series: readonly (readonly [name: string, count: (counts: Counts) => number])[],
+  series: Series,
 ): Chart {
   const rows = periods.map(({ at, counts }) => ({
     at,
     values: series.map(([, count]) => count(counts)),
   }));
-  const sums = rows.map(({ values }) => values.reduce((sum, value) => sum + value, 0));
-  const highest = Math.max(0, ...sums);
-  const step = WIDTH / Math.max(1, periods.length);
-  const bars = rows.flatMap(({ values }, column) => {
-    let top = HEIGHT;
-    return values.flatMap((value, n) => {
-      if (value === 0) return [];
-      const height = (value / highest) * HEIGHT;
-      top -= height;
-      const bar = { x: column * step + step * 0.1, y: top, width: step * 0.8, height, series: n };
-      return [mapValues(bar)];
-    });
-  });
-  return {
-    width: WIDTH,
-    height: HEIGHT,
-    highest,
-    total: sums.reduce((sum, value) => sum + value, 0),
-    series: series.map(([name]) => name),
-    bars,
+  return draw(
+    series.map(([name]) => name),
     rows,
-  };
-}
-
-function mapValues<T extends Record<string, number>>(numbers: T): T {
-  const rounded = Object.entries(numbers).map(([name, value]) => [
-    name,
-    Math.round(value * 10) / 10,
-  ]);
-  return Object.fromEntries(rounded) as T;
+  );
 }
