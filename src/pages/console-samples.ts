@@ -404,7 +404,11 @@ export const CONSOLE_SHARED = {
   actions: EVERY_CONNECTION.actions,
   reason: ENDED_CONNECTION.reason,
   allConnections: '',
-  console: layout('connectors', { done: 'created', problem: 'other' }),
+  console: layout('connectors', {
+    done: 'ended',
+    doneValues: { app: '', person: '', connector: '' },
+    problem: 'other',
+  }),
   items: [{ ...ITEM, textKey: '', facts: [EVERY_FIELD], fields: [EVERY_FIELD] }],
   events: [EVERY_EVENT],
   history: [EVERY_EVENT],
