@@ -200,12 +200,17 @@ async function proxyRequest(
   if (refused) return respondLocally(ctx, body, refused);
   const kind = kindOf(method, messages);
   const release = proxy.concurrency.acquire(caller, kind);
-  const unaudited = isRecorded(rules.levels, caller.level)
-    ? await auditMessages(proxy, rules, caller, messages)
-    : undefined;
-  if (unaudited) {
-    release();
-    return respondLocally(ctx, body, unaudited);
+  if (isRecorded(rules.levels, caller.level)) {
+    const unaudited = await auditMessages(proxy, rules, caller, messages);
+    if (unaudited) {
+      release();
+      return respondLocally(ctx, body, unaudited);
+    }
+    // Recording may have taken seconds.
+    await revalidate().catch((error: unknown) => {
+      release();
+      throw error;
+    });
   }
 
   const sent = messages.map((message) =>

@@ -1,4 +1,10 @@
 import { expect } from 'chai';
+import { advanceClock } from '../../support/clock.ts';
+import {
+  type PersistentRedis,
+  startPersistentRedis,
+} from '../../support/faults/persistent-redis.ts';
+import { type RedisProxy, startRedisProxy } from '../../support/faults/redis-proxy.ts';
 import { readAudit } from '../../support/management-api.ts';
 import { call, callTool, postBody } from '../../support/mcp.ts';
 import {
@@ -94,5 +100,38 @@ describe('The audit of upstream calls with the level full', () => {
     expect((await call(link, token, PING)).status).to.equal(200);
     system.signalStore('SIGCONT');
     expect((await callTool(link, token, 'cards')).rpc?.result).to.deep.equal({});
+  });
+});
+
+describe('A call with the level full whose record takes long', () => {
+  const system: { storeAddress?: string } = {};
+  let redis: PersistentRedis;
+  let proxy: RedisProxy;
+  before(async () => {
+    redis = await startPersistentRedis();
+    proxy = await startRedisProxy(redis);
+    system.storeAddress = proxy.url;
+  });
+  const behind = useUpstream(startScriptedUpstream, { system });
+  after(async () => {
+    await proxy?.close();
+    await redis?.close();
+  });
+
+  it('the call is refused and not forwarded if its token expires meanwhile', async () => {
+    const { link, token } = await behind().connected('full');
+    expect((await callTool(link, token, 'cards')).status).to.equal(200);
+    const before = behind().upstream.received.length;
+    proxy.setRule(({ name, kind }) =>
+      kind === 'audit' && name.startsWith('eval') ? 'hold reply' : 'pass',
+    );
+    const answer = callTool(link, token, 'cards');
+    await proxy.whenHeld();
+    advanceClock(3700);
+    proxy.release();
+    const { status, text } = await answer;
+    expect(status).to.equal(401);
+    expect(text).to.match(/expired/);
+    expect(behind().upstream.received).to.have.length(before);
   });
 });
