@@ -65,8 +65,11 @@ export async function authorizationServer(
     respondToError: respondToError(pages),
     assets: pages.middleware,
     direct: {
-      find: ({ method, url }) =>
-        method === 'POST' && url === ENDPOINTS.token ? serveToken : undefined,
+      // The engine replaces the CORS headers of requests that a web page sent.
+      find: ({ method, url, headers }) =>
+        method === 'POST' && url === ENDPOINTS.token && headers.origin === undefined
+          ? serveToken
+          : undefined,
       headers: PUBLIC_HEADERS,
     },
   });

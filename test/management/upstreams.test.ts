@@ -169,7 +169,7 @@ describe('The upstreams in the management API, commands and console', () => {
     expect(html)
       .to.include('Orders')
       .and.include('Search &lt;orders&gt;')
-      .and.include('Can’t be reached.')
+      .and.include('Can’t be reached')
       .and.include('absent')
       .and.not.include(CANARY);
     const connectors = requirePage(await browser.visit(at('/connectors/new')));
