@@ -1,7 +1,9 @@
 // Code exchanges per second (RFC 6749 section 4.1.3) compared with the engine on Redis. Each code is from a new client and went through the pages.
 import { type Code, openClient } from './client.ts';
 import { type Place, startEngineOnRedis, startGatehouse, type Subject } from './subjects.ts';
-import { type Rates, ratioLine, alternate } from './alternate.ts';
+import { type Rates, ratioLine, ratioOf, alternate } from './alternate.ts';
+import type { Part } from './part.ts';
+import { atLeast, type Report } from './targets.ts';
 
 type Effort = { rounds: number; codes: number; people: number };
 
@@ -11,8 +13,17 @@ const CONCURRENCY = 16;
 const MIN_EXCHANGES_RATIO = 1;
 const MIN_WHOLE_RATIO = 0.7;
 
-/** Returns the lines of the report. Throws if an exchange fails. */
-export async function measureExchanges(place: Place): Promise<string> {
+const PHASE = 'code exchanges and whole connections';
+
+export const exchanges: Part = {
+  phases: ({ quick }) => [[PHASE, quick ? 2 : 15]],
+  measure(place, begin) {
+    begin(PHASE);
+    return measureExchanges(place);
+  },
+};
+
+async function measureExchanges(place: Place): Promise<Report> {
   const gatehouse = await startGatehouse('redis', place);
   const bare = await startEngineOnRedis(place);
   const whole: Record<'ours' | 'bare', number[]> = { ours: [], bare: [] };
@@ -33,18 +44,27 @@ function describe(
   rates: Rates,
   { rounds, codes }: Effort,
   { ours, bare }: Record<'ours' | 'bare', readonly number[]>,
-): string {
+): Report {
   // The first turn of each is the warm-up.
   const whole = ours.slice(1).map((rate, n) => ({ ours: rate, bare: bare[n + 1] ?? NaN }));
-  return [
-    `Code exchanges of Gatehouse on Redis at ${CONCURRENCY} connections, ${codes} codes at a time (medians of ${rounds} rounds)`,
-    ratioLine('exchanges per second compared with the engine on Redis', rates, MIN_EXCHANGES_RATIO),
-    ratioLine(
-      'whole connections per second, from registration through sign-in and consent to tokens, compared with the engine on Redis',
-      whole,
-      MIN_WHOLE_RATIO,
-    ),
-  ].join('\n');
+  return {
+    text: [
+      `Code exchanges of Gatehouse on Redis at ${CONCURRENCY} connections, ${codes} codes at a time (medians of ${rounds} rounds)`,
+      ratioLine('exchanges per second compared with the engine on Redis', rates),
+      ratioLine(
+        'whole connections per second, from registration through sign-in and consent to tokens, compared with the engine on Redis',
+        whole,
+      ),
+    ].join('\n'),
+    targets: [
+      atLeast('code exchanges ÷ engine', MIN_EXCHANGES_RATIO, ratioOf(rates)),
+      atLeast(
+        'whole connections, from registration to tokens ÷ engine',
+        MIN_WHOLE_RATIO,
+        ratioOf(whole),
+      ),
+    ],
+  };
 }
 
 /** Adds the rate of complete flows to `whole`. */

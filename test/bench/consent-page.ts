@@ -4,7 +4,8 @@ import { cookieHeader } from '../support/cookie-jar.ts';
 import { registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { type Place, startGatehouse } from './subjects.ts';
-import { targetLine } from './text.ts';
+import type { Part } from './part.ts';
+import { atMost, type Report } from './targets.ts';
 import { median, timeOf } from './timing.ts';
 
 const MAX_BYTES = 40_000;
@@ -13,8 +14,18 @@ const MAX_MS = 10;
 const FULL = { loads: 200, warmUp: 50 };
 const QUICK = { loads: 2, warmUp: 1 };
 
-/** Returns the lines of the report for repeated loads by one person. Throws if the page is not shown. */
-export async function measureConsentPage(place: Place): Promise<string> {
+const PHASE = 'consent page';
+
+export const consentPage: Part = {
+  phases: ({ quick }) => [[PHASE, quick ? 1 : 3]],
+  measure(place, begin) {
+    begin(PHASE);
+    return measureConsentPage(place);
+  },
+};
+
+/** Repeated loads by one person. */
+async function measureConsentPage(place: Place): Promise<Report> {
   const { loads, warmUp } = place.quick ? QUICK : FULL;
   const gatehouse = await startGatehouse('sqlite', place);
   try {
@@ -32,16 +43,15 @@ export async function measureConsentPage(place: Place): Promise<string> {
     );
     const bytes = [page.html, ...parts].reduce((sum, text) => sum + Buffer.byteLength(text), 0);
     const ms = median(times.slice(warmUp));
-    return [
-      `The consent page, loaded ${loads} times by one person`,
-      targetLine(bytes <= MAX_BYTES, `bytes in all, at most ${MAX_BYTES}`, String(bytes)),
-      targetLine(
-        parts.length + 1 <= MAX_REQUESTS,
-        `requests until it is shown, at most ${MAX_REQUESTS}`,
-        String(parts.length + 1),
-      ),
-      targetLine(ms < MAX_MS, `ms until it is there (median), below ${MAX_MS}`, ms.toFixed(1)),
-    ].join('\n');
+    const requests = parts.length + 1;
+    return {
+      text: `The consent page, loaded ${loads} times by one person\n  ${bytes} bytes in ${requests} requests, ${ms.toFixed(1)} ms (median)`,
+      targets: [
+        atMost('size of the consent page with all that it loads', MAX_BYTES, 'bytes', bytes),
+        atMost('the consent page is loaded', MAX_REQUESTS, 'requests', requests),
+        atMost('median of the consent page', MAX_MS, 'ms', ms),
+      ],
+    };
   } finally {
     await gatehouse.stop();
   }

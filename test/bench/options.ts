@@ -6,6 +6,8 @@ export type Options = {
   help: boolean;
   /** Runs every part as short as possible. */
   quick: boolean;
+  /** All is measured so often, each time with new servers. */
+  runs: number;
   rounds: number;
   /** Duration of one measurement. */
   seconds: number;
@@ -15,7 +17,7 @@ export type Options = {
   refreshes: number;
   logLevel: string;
   /** Measures this part alone. */
-  only?: Part;
+  only?: PartName;
 };
 
 export const PARTS = [
@@ -26,10 +28,11 @@ export const PARTS = [
   'calls',
   'consent-page',
 ] as const;
-export type Part = (typeof PARTS)[number];
+export type PartName = (typeof PARTS)[number];
 
 export const HELP = `npm run bench -- [flags]
 
+  --runs 1               repeats all; the table of the targets then has each run and the median
   --rounds 3             every subject is measured once per round and concurrency
   --seconds 2            time of each subject in a round, at each concurrency
   --concurrency 1,16,64  concurrent requests
@@ -39,6 +42,7 @@ export const HELP = `npm run bench -- [flags]
   --log-level warn       of Gatehouse
   --only PART            one part: ${PARTS.join(', ')}
 
+Prints one table of all targets at the end. A run takes about five minutes on two cores. Needs redis-server.
 What is measured, and compared with what: test/bench/README.md.
 `;
 
@@ -58,6 +62,7 @@ export function readOptions(args: string[]): Options {
     options: {
       help: { type: 'boolean', default: false },
       quick: { type: 'boolean', default: false },
+      runs: { type: 'string', default: '1' },
       rounds: { type: 'string' },
       seconds: { type: 'string' },
       concurrency: { type: 'string' },
@@ -77,6 +82,7 @@ export function readOptions(args: string[]): Options {
   return {
     help: values.help,
     quick: values.quick,
+    runs: positive('runs', values.runs),
     rounds: positive('rounds', values.rounds ?? defaults.rounds),
     seconds: positive('seconds', values.seconds ?? defaults.seconds),
     concurrencies: concurrency.split(',').map((text) => positive('concurrency', text)),

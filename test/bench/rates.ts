@@ -10,6 +10,8 @@ export type Measurement = { kind: Kind; round: number; concurrency: number; load
 
 export type RoundOptions = { rounds: number; seconds: number; concurrencies: number[] };
 
+type Listener = { onRound(round: number): void; onMeasured(measurement: Measurement): void };
+
 const TURN_SECONDS = 0.2;
 const NO_LOAD: Load = { refreshes: 0, seconds: 0, failures: [] };
 
@@ -21,9 +23,10 @@ export async function openSubject(subject: Subject): Promise<RunningSubject> {
 export async function measureRounds(
   subjects: readonly RunningSubject[],
   { rounds, seconds, concurrencies }: RoundOptions,
-  onMeasured: (measurement: Measurement) => void,
+  { onRound, onMeasured }: Listener,
 ): Promise<void> {
   for (let round = 0; round < rounds; round += 1) {
+    onRound(round);
     const first = round % subjects.length;
     const order = [...subjects.slice(first), ...subjects.slice(0, first)];
     const runners: Runner[] = [];

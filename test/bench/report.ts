@@ -1,4 +1,4 @@
-// The result as text: environment, tables and targets.
+// The result of the refreshes: environment, tables and targets.
 import { availableParallelism, loadavg } from 'node:os';
 import engineManifest from 'oidc-provider/package.json' with { type: 'json' };
 import manifest from '../../package.json' with { type: 'json' };
@@ -6,7 +6,8 @@ import type { Options } from './options.ts';
 import { type Measurement, ratesOf, ratiosOf } from './rates.ts';
 import { FLAGS } from './server-process.ts';
 import { type Kind, KINDS, NAMES, type Start, type StoreKind, STORES } from './subjects.ts';
-import { redisVersion, targetLine, textTable } from './text.ts';
+import { atLeast, atMost, type Target } from './targets.ts';
+import { redisVersion, textTable } from './text.ts';
 import { median } from './timing.ts';
 
 /** Times in seconds. */
@@ -19,12 +20,12 @@ export type Result = {
 export const MOMENTS = ['started', 'after the refreshes', 'at the end'] as const;
 export type Moment = (typeof MOMENTS)[number];
 
-/** A megabyte is 1,000,000 bytes. */
 const MIN_RATIO = 0.9;
 const MAX_START_SECONDS = 0.3;
+/** In MB of 1,000,000 bytes. */
 const MAX_MEMORY: Partial<Record<Moment, number>> = {
-  started: 120_000_000,
-  'after the refreshes': 180_000_000,
+  started: 120,
+  'after the refreshes': 180,
 };
 
 export function describeRun({ rounds, seconds, refreshes, starts, logLevel }: Options): string {
@@ -79,31 +80,36 @@ function bytesAt(memory: Result['memory'], kind: Kind, moment: Moment): number {
   return memory.find((read) => read.kind === kind && read.moment === moment)?.bytes ?? NaN;
 }
 
-export function describeTargets(
+export function targetsOf(
   { measurements, starts, memory }: Result,
   options: Options,
-): string {
-  const ratios = options.concurrencies.filter(isLoaded).map((concurrency) => {
-    const ratio = median(ratiosOf(measurements, 'redis', concurrency));
-    const what = `refreshes on Redis at least ${MIN_RATIO} of the engine with the usual adapter, concurrency ${concurrency}`;
-    return targetLine(ratio >= MIN_RATIO, what, inHundredths(ratio));
-  });
+): readonly Target[] {
+  const ratios = options.concurrencies
+    .filter(isLoaded)
+    .map((concurrency) =>
+      atLeast(
+        `refreshes on Redis ÷ engine with the usual adapter, ${concurrency} connections`,
+        MIN_RATIO,
+        median(ratiosOf(measurements, 'redis', concurrency)),
+      ),
+    );
   const served = STORES.map((kind) => {
-    const own = starts.filter((each) => each.kind === kind);
-    const seconds = median(own.map(({ start }) => start.serving));
-    const what = `${NAMES[kind]} serves within ${MAX_START_SECONDS} s`;
-    return targetLine(seconds <= MAX_START_SECONDS, what, `${inHundredths(seconds)} s`);
+    const own = starts.filter((each) => each.kind === kind).map(({ start }) => start.serving);
+    return atMost(`start of ${NAMES[kind]}`, MAX_START_SECONDS, 's', median(own));
   });
   const held = STORES.flatMap((kind) =>
     MOMENTS.flatMap((moment) => {
       const most = MAX_MEMORY[moment];
       if (most === undefined) return [];
-      const bytes = bytesAt(memory, kind, moment);
-      const what = `${NAMES[kind]} holds at most ${most / 1e6} MB, ${moment}`;
-      return [targetLine(bytes <= most, what, `${(bytes / 1e6).toFixed(0)} MB`)];
+      const what = `memory of ${NAMES[kind]}, ${momentName(moment, options)}`;
+      return [atMost(what, most, 'MB', bytesAt(memory, kind, moment) / 1e6)];
     }),
   );
-  return ['Targets', ...ratios, ...served, ...held].join('\n');
+  return [...ratios, ...served, ...held];
+}
+
+function momentName(moment: Moment, { refreshes }: Options): string {
+  return moment === 'after the refreshes' ? `after ${refreshes} refreshes` : moment;
 }
 
 /** One connection alone measures latency. */

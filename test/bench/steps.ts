@@ -4,7 +4,6 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { registerClient } from '../support/connection.ts';
 import { type CookieJar, cookieHeader, storeCookies } from '../support/cookie-jar.ts';
 import { type Command, type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
@@ -12,6 +11,8 @@ import { fillForm, type FormValues, parseForms } from '../support/html-forms.ts'
 import { authorizeUrl, type Client, exchange, refresh, type Server } from '../support/oauth.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { serverMetadata } from './client.ts';
+import { readFlags } from './command.ts';
+import { logProgress } from './progress.ts';
 import { writeBlock } from './result-block.ts';
 import { cpuTime } from './server-process.ts';
 import { METADATA_PATH, startBareEngine, startGatehouseOn, type Subject } from './subjects.ts';
@@ -23,7 +24,7 @@ const HELP = `npm run bench:steps -- [flags]
   --quick  two people instead of hundreds: shows that all of it runs; the numbers mean little
   --write  puts the result into test/bench/README.md as well
 
-Takes about a minute. Needs redis-server. How it measures: test/bench/README.md.
+Takes about two minutes on two idle cores. Needs redis-server. How it measures: test/bench/README.md.
 `;
 
 /** `people` for processor time, after `warmUp` of them; `samples` for round trips, one at a time. */
@@ -341,17 +342,7 @@ function compare(ours: readonly number[], engine: readonly number[]): string {
   return textTable(['CPU ms of a signed-in person', 'Gatehouse', 'engine', 'ratio'], rows);
 }
 
-function logProgress(what: string): void {
-  console.error(`${(performance.now() / 1000).toFixed(0).padStart(4)} s  ${what}`);
-}
-
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
-const { values: flags } = parseArgs({
-  options: {
-    help: { type: 'boolean', default: false },
-    quick: { type: 'boolean', default: false },
-    write: { type: 'boolean', default: false },
-  },
-});
+const flags = readFlags();
 if (flags.help) console.log(HELP);
 else await main(flags.quick ? QUICK : FULL, flags.write);

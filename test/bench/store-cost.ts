@@ -7,8 +7,9 @@ import { measureLatency } from './measure-latency.ts';
 import { forSeconds, refresh, refreshWhile } from './load.ts';
 import { openFamilies } from './rates.ts';
 import { type Place, startBareEngine, startGatehouseOn, type Subject } from './subjects.ts';
-import { alternate, ratioLine } from './alternate.ts';
-import { targetLine } from './text.ts';
+import { alternate, ratioLine, ratioOf } from './alternate.ts';
+import type { Part } from './part.ts';
+import { atLeast, atMost, type Report, type Target } from './targets.ts';
 import { median, timeOf } from './timing.ts';
 
 const MAX_ROUND_TRIPS = 2;
@@ -37,18 +38,35 @@ const FULL: Effort = {
 };
 const QUICK: Effort = { rounds: 1, turnSeconds: 0.1, warmUp: 16, samples: 1, cacheExpiredMs: 0 };
 
-/** Returns the lines of the report. Throws if a refresh fails. */
-export async function measureStoreCost(place: Place): Promise<string> {
-  const effort = place.quick ? QUICK : FULL;
-  const lines = [
-    ...(await roundTripLines(place, effort)),
-    await encryptionLine(place, effort),
-    await latencyLine(place, effort),
-  ];
-  return ['Redis: round trips before the response, encryption, latency', ...lines].join('\n');
-}
+const PHASES = {
+  roundTrips: 'store: round trips',
+  encryption: 'store: encryption',
+  latency: 'store: latency of Redis',
+};
 
-async function roundTripLines(place: Place, effort: Effort): Promise<string[]> {
+export const storeCost: Part = {
+  phases: ({ quick }) => [
+    [PHASES.roundTrips, quick ? 3 : 19],
+    [PHASES.encryption, quick ? 2 : 17],
+    [PHASES.latency, quick ? 3 : 26],
+  ],
+  async measure(place, begin) {
+    const effort = place.quick ? QUICK : FULL;
+    begin(PHASES.roundTrips);
+    const reports = [await measureRoundTrips(place, effort)];
+    begin(PHASES.encryption);
+    reports.push(await measureEncryption(place, effort));
+    begin(PHASES.latency);
+    reports.push(await measureLateRedis(place, effort));
+    const lines = reports.map(({ text }) => text);
+    return {
+      text: ['Redis: round trips before the response, encryption, latency', ...lines].join('\n'),
+      targets: reports.flatMap(({ targets }) => targets),
+    };
+  },
+};
+
+async function measureRoundTrips(place: Place, effort: Effort): Promise<Report> {
   return withRedis(async (redis) => {
     const proxy = await startRedisProxy(redis);
     const subject = await startGatehouseOn(proxy.url, place);
@@ -65,11 +83,18 @@ async function roundTripLines(place: Place, effort: Effort): Promise<string[]> {
       await delay(effort.cacheExpiredMs);
       proxy.delayReplies(LATENCY_MS);
       const cold = (await timeOf(refreshing)) / LATENCY_MS;
-      return [
-        roundTripLine('a refresh', refreshed),
-        roundTripLine('a code exchange', exchanged),
-        `          a refresh after ${effort.cacheExpiredMs / 1000} s without use of client, connector and account: ${cold.toFixed(1)}`,
-      ];
+      const afterPause = `a refresh after ${effort.cacheExpiredMs / 1000} s without use of client, connector and account`;
+      return {
+        text: [
+          roundTripLine('a refresh', refreshed),
+          roundTripLine('a code exchange', exchanged),
+          `  ${afterPause}: ${cold.toFixed(1)}`,
+        ].join('\n'),
+        targets: [
+          roundTripTarget('a refresh', refreshed),
+          roundTripTarget('a code exchange', exchanged),
+        ],
+      };
     } finally {
       await subject.stop();
       await proxy.close();
@@ -80,12 +105,11 @@ async function roundTripLines(place: Place, effort: Effort): Promise<string[]> {
 type RoundTrips = { blocking: number; commands: number };
 
 function roundTripLine(what: string, { blocking, commands }: RoundTrips): string {
-  const measured = `${blocking.toFixed(1)} (${commands.toFixed(1)} commands, those after the response included)`;
-  return targetLine(
-    Math.round(blocking) <= MAX_ROUND_TRIPS,
-    `${what} waits for at most ${MAX_ROUND_TRIPS}`,
-    measured,
-  );
+  return `  ${what}: ${blocking.toFixed(1)} (${commands.toFixed(1)} commands, those after the response included)`;
+}
+
+function roundTripTarget(what: string, { blocking }: RoundTrips): Target {
+  return atMost(`${what} waits for Redis`, MAX_ROUND_TRIPS, 'round trips', Math.round(blocking));
 }
 
 /** `prepare` creates a request that is ready to be sent; it is not measured. */
@@ -120,7 +144,7 @@ async function roundTripsOf(
   };
 }
 
-async function encryptionLine(place: Place, effort: Effort): Promise<string> {
+async function measureEncryption(place: Place, effort: Effort): Promise<Report> {
   return withRedis((redis) =>
     withRedis(async (other) => {
       const rates = await compareRefreshes(
@@ -129,12 +153,17 @@ async function encryptionLine(place: Place, effort: Effort): Promise<string> {
         effort,
       );
       const what = 'refreshes per second compared with Gatehouse without encryption';
-      return ratioLine(what, rates, MIN_ENCRYPTED_RATIO);
+      const target = atLeast(
+        'refreshes ÷ Gatehouse without encryption',
+        MIN_ENCRYPTED_RATIO,
+        ratioOf(rates),
+      );
+      return { text: ratioLine(what, rates), targets: [target] };
     }),
   );
 }
 
-async function latencyLine(place: Place, effort: Effort): Promise<string> {
+async function measureLateRedis(place: Place, effort: Effort): Promise<Report> {
   return withRedis((redis) =>
     withRedis(async (other) => {
       const late = await measureLatency(redis.url);
@@ -149,7 +178,12 @@ async function latencyLine(place: Place, effort: Effort): Promise<string> {
         effort,
       );
       const what = `refreshes per second with ${late.toFixed(1)} ms of Redis latency, compared with the engine and the usual Redis adapter`;
-      return ratioLine(what, rates, MIN_LATENCY_RATIO);
+      const target = atLeast(
+        'refreshes ÷ engine with the usual adapter, Redis 2.5 ms away',
+        MIN_LATENCY_RATIO,
+        ratioOf(rates),
+      );
+      return { text: ratioLine(what, rates), targets: [target] };
     }),
   );
 }

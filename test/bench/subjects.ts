@@ -6,6 +6,7 @@ import { startRedis } from '../support/redis-server.ts';
 import {
   buildOnce,
   COMMAND,
+  FLAGS,
   MAIN,
   PRODUCTION_ENVIRONMENT,
   type ServerProcess,
@@ -81,8 +82,13 @@ export async function startBareEngine(
   });
 }
 
-/** A script relative to the repository that starts Gatehouse, and its settings file. */
-export type Program = { script?: string; args?: string[]; config?: string };
+/** A script relative to the repository that starts Gatehouse, its settings file, and the flags of Node. */
+export type Program = {
+  script?: string;
+  args?: string[];
+  config?: string;
+  flags?: readonly string[];
+};
 
 export type StartedGatehouse = Subject & {
   start: Start;
@@ -130,6 +136,7 @@ async function startOn(
     script = MAIN,
     args = script === MAIN ? COMMAND : [],
     config = 'config/development.yaml',
+    flags = FLAGS,
   }: Program = {},
 ): Promise<StartedGatehouse> {
   const directory = await mkdtemp(join(root, `${kind}-`));
@@ -143,6 +150,7 @@ async function startOn(
   const spawned = performance.now();
   const server = startProcess(script, {
     args,
+    flags,
     directory,
     environment: {
       ...(isProduction ? PRODUCTION_ENVIRONMENT : {}),

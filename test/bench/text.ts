@@ -1,10 +1,6 @@
-// Parts of the reports: tables, targets and versions.
+// Parts of the reports: tables and versions.
 import { execFileSync } from 'node:child_process';
 import { REDIS, requireProgram } from '../support/programs.ts';
-
-export function targetLine(isMet: boolean, what: string, measured: string): string {
-  return `  ${isMet ? 'met   ' : 'MISSED'}  ${what}: ${measured}`;
-}
 
 export function redisVersion(): string {
   const [, version = '?'] =

@@ -10,7 +10,9 @@ import { freePorts } from '../support/free-ports.ts';
 import { openClient } from './client.ts';
 import { startProcess, untilAnswered } from './server-process.ts';
 import { type Place, startGatehouse, type StartedGatehouse } from './subjects.ts';
-import { type Rates, ratioLine, alternate } from './alternate.ts';
+import { type Rates, ratioLine, ratioOf, alternate } from './alternate.ts';
+import type { Part } from './part.ts';
+import { atLeast } from './targets.ts';
 import { timeOf } from './timing.ts';
 
 const MIN_CALLS_RATIO = 0.9;
@@ -34,59 +36,69 @@ export const TOOL_CALL = {
 const CALL = JSON.stringify(TOOL_CALL);
 
 const UNPROTECTED_SERVER = 'test/bench/unprotected-server.ts';
-const BOTH = 'test/bench/gatehouse-and-unprotected-server.ts';
 
-/** Returns the lines of the report. Throws if a call fails. */
-export async function measureCalls(place: Place): Promise<string> {
-  const effort = place.quick ? QUICK : FULL;
-  const { together, apart } = await ratesOfCalls(place, effort);
-  const { proxied, annotated } = await ratesOfProxiedCalls(place, effort);
-  const fresh = await ratesOfNewTokens(effort);
-  return [
-    `Tool calls with a cached token at ${CONCURRENCY} connections, and verification of new tokens (medians of ${effort.rounds} rounds)`,
-    ratioLine(
-      'calls per second compared with the same server without authorization in a process of its own',
-      apart,
-      MIN_CALLS_RATIO,
-    ),
-    ratioLine('calls per second compared with that server in the same process', together),
-    ratioLine(
-      'calls per second through the proxy compared with the same calls without Gatehouse',
-      proxied,
-    ),
-    ratioLine(
-      'proxied calls per second with levels from the tools that were read compared with levels from the settings',
-      annotated,
-      MIN_ANNOTATIONS_RATIO,
-    ),
-    ratioLine(
-      'new tokens verified per second compared with jose alone',
-      fresh,
-      MIN_NEW_TOKENS_RATIO,
-    ),
-  ].join('\n');
-}
+const PHASES = {
+  sample: 'tool calls of the included server',
+  proxied: 'tool calls through the proxy',
+  tokens: 'new tokens',
+};
 
-async function ratesOfCalls(
-  place: Place,
-  effort: Effort,
-): Promise<{ together: Rates; apart: Rates }> {
-  const [port] = await freePorts(1);
-  const args = [String(port), place.logLevel];
-  const gatehouse = await startGatehouse('sqlite', place, { script: BOTH, args });
+export const calls: Part = {
+  phases: ({ quick }) => [
+    [PHASES.sample, quick ? 1 : 8],
+    [PHASES.proxied, quick ? 2 : 16],
+    [PHASES.tokens, quick ? 1 : 2],
+  ],
+  async measure(place, begin) {
+    const effort = place.quick ? QUICK : FULL;
+    begin(PHASES.sample);
+    const included = await ratesOfCalls(place, effort);
+    begin(PHASES.proxied);
+    const { proxied, annotated } = await ratesOfProxiedCalls(place, effort);
+    begin(PHASES.tokens);
+    const fresh = await ratesOfNewTokens(effort);
+    return {
+      text: [
+        `Tool calls with a cached token at ${CONCURRENCY} connections, and verification of new tokens (medians of ${effort.rounds} rounds)`,
+        ratioLine('calls per second compared with the same server without authorization', included),
+        ratioLine(
+          'calls per second through the proxy compared with the same calls without Gatehouse',
+          proxied,
+        ),
+        ratioLine(
+          'proxied calls per second with levels from the tools that were read compared with levels from the settings',
+          annotated,
+        ),
+        ratioLine('new tokens verified per second compared with jose alone', fresh),
+      ].join('\n'),
+      targets: [
+        atLeast(
+          'calls of the included server ÷ the same without authorization',
+          MIN_CALLS_RATIO,
+          ratioOf(included),
+        ),
+        atLeast(
+          'calls with levels from the tools ÷ levels from the settings',
+          MIN_ANNOTATIONS_RATIO,
+          ratioOf(annotated),
+        ),
+        atLeast('new tokens verified ÷ jose alone', MIN_NEW_TOKENS_RATIO, ratioOf(fresh)),
+      ],
+    };
+  },
+};
+
+async function ratesOfCalls(place: Place, effort: Effort): Promise<Rates> {
+  const gatehouse = await startGatehouse('sqlite', place);
   const alone = await startUnprotectedServer(place);
   try {
     const ours = await targetWithToken(gatehouse);
-    const next = (url: string) => {
-      const open = { url, agent: new Agent({ keepAlive: true }) };
-      return alternate(
-        effort.rounds,
-        () => callsPerSecond(ours, effort),
-        () => callsPerSecond(open, effort),
-      );
-    };
-    const together = await next(`http://localhost:${port}/mcp`);
-    return { together, apart: await next(alone.url) };
+    const open = { url: alone.url, agent: new Agent({ keepAlive: true }) };
+    return await alternate(
+      effort.rounds,
+      () => callsPerSecond(ours, effort),
+      () => callsPerSecond(open, effort),
+    );
   } finally {
     await Promise.all([alone.stop(), gatehouse.stop()]);
   }
@@ -138,7 +150,7 @@ async function targetWithToken(gatehouse: StartedGatehouse): Promise<Target> {
   return { url: gatehouse.resource, agent: new Agent({ keepAlive: true }), token };
 }
 
-async function startUnprotectedServer({ root, logLevel }: Place) {
+export async function startUnprotectedServer({ root, logLevel }: Place) {
   const [port] = await freePorts(1);
   const directory = await mkdtemp(join(root, 'open-'));
   const args = [String(port), logLevel];

@@ -4,6 +4,8 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { readOrExit } from '../command.ts';
+import { logProgress } from '../progress.ts';
 import { residentMemory } from '../server-process.ts';
 import { MAX_RUN_MS } from './time-limits.ts';
 import { GRACE_MS, runChecks } from './check.ts';
@@ -22,18 +24,18 @@ async function compare(options: Options): Promise<void> {
   process.once('exit', () => rmSync(root, { recursive: true, force: true }));
   const place = { root, logLevel: 'warn' };
   const run = describeRun(options, await pinnedVersions());
-  const { started, notStarted } = await startAll(options, place, report);
+  const { started, notStarted } = await startAll(options, place, logProgress);
   if (notStarted.has(REFERENCE.name))
     throw new Error(`nothing to compare with: ${notStarted.get(REFERENCE.name)}`);
   const checked: (StartedImplementation & Awaited<ReturnType<typeof runChecks>>)[] = [];
   for (const each of started) {
-    report(`checking ${each.session.implementation.name}`);
+    logProgress(`checking ${each.session.implementation.name}`);
     checked.push({ ...each, ...(await runChecks(each.session, CHECKS)) });
   }
   const checkedAt = performance.now();
-  const { samples, failures } = await measureRounds(started, options, report);
+  const { samples, failures } = await measureRounds(started, options, logProgress);
   if (!options.quick) {
-    report('waiting until no used refresh token is answered again');
+    logProgress('waiting until no used refresh token is answered again');
     await delay(Math.max(0, GRACE_MS - (performance.now() - checkedAt)));
     for (const { finish } of checked) await finish();
   }
@@ -63,29 +65,12 @@ async function memoryAfter({ running: { server, store } }: Session) {
 
 // Each server under test has an exit listener, so that none is left running.
 process.setMaxListeners(100);
-const begun = performance.now();
-
-/** Logs progress to standard error. */
-function report(line: string): void {
-  const seconds = Math.floor((performance.now() - begun) / 1000);
-  console.error(`${String(seconds).padStart(4)} s  ${line}`);
-}
-
-function readOrExit(): Options {
-  try {
-    return readOptions(process.argv.slice(2), IMPLEMENTATIONS);
-  } catch (error) {
-    console.error(error instanceof Error ? error.message : error);
-    process.exit(2);
-  }
-}
-
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
 const onTimeout = () => {
   console.error('not done within fifteen minutes: this machine is too slow or too busy');
   process.exit(1);
 };
-const options = readOrExit();
+const options = readOrExit(() => readOptions(process.argv.slice(2), IMPLEMENTATIONS));
 if (options.help) console.log(helpOn(IMPLEMENTATIONS));
 else {
   const deadline = setTimeout(onTimeout, MAX_RUN_MS);

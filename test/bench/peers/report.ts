@@ -2,6 +2,7 @@
 import { availableParallelism, loadavg } from 'node:os';
 import engine from 'oidc-provider/package.json' with { type: 'json' };
 import gatehouse from '../../../package.json' with { type: 'json' };
+import { atLeast, describeTargets, type Target } from '../targets.ts';
 import { markdownTable } from '../text.ts';
 import { median } from '../timing.ts';
 import type { CheckResults } from './check.ts';
@@ -10,6 +11,13 @@ import type { Implementation } from './implementation.ts';
 import { FLOWS } from './flows.ts';
 import { figuresOf, ratioOf, type Samples } from './measurement.ts';
 import type { Options } from './options.ts';
+
+/** Least ratios of authorizations a second to those of a peer. */
+const MIN_AUTHORIZATIONS: Record<string, number> = {
+  'oidc-provider': 0.7,
+  'better-auth': 1.3,
+  'workers-oauth-provider': 1.3,
+};
 
 /** In bytes. `store`: of its Redis, if there is one. */
 export type Memory = { started: number; loaded: number; store?: number };
@@ -35,6 +43,7 @@ export type Found = {
 
 export function describeAll(found: Found): string {
   const { run, findings, samples } = found;
+  const targets = targetsOf(found);
   const parts = [
     run,
     describeAbsence(found),
@@ -42,6 +51,7 @@ export function describeAll(found: Found): string {
     describeChecks(findings),
     '### Flows (a ratio above 1 is faster than that Gatehouse)',
     describeFlows(findings, samples),
+    ...(targets.length === 0 ? [] : ['### Targets', describeTargets([targets], markdownTable)]),
     '### What a token adds to a call (a ratio below 1 is cheaper than Gatehouse on Redis)',
     describeCalls(findings, samples),
     '### Start and memory (a ratio below 1 is quicker or smaller than Gatehouse on Redis)',
@@ -111,6 +121,17 @@ function describeFlows(all: readonly Findings[], samples: Samples): string {
   );
   const ratios = references.map(({ implementation }) => `to ${implementation.name}`);
   return markdownTable(['flow', 'server', 'per second', ...ratios, 'median ms', 'p99 ms'], body);
+}
+
+/** Gatehouse on Redis compared with each peer that was measured. */
+function targetsOf({ findings: [reference, ...peers], samples }: Found): Target[] {
+  const ofFlow = samples.get(FLOWS.authorize);
+  const own = reference && ofFlow?.get(reference.implementation.id);
+  return peers.flatMap(({ implementation: { id, name } }) => {
+    const [least, theirs] = [MIN_AUTHORIZATIONS[id], ofFlow?.get(id)];
+    if (least === undefined || !own || !theirs) return [];
+    return [atLeast(`authorizations ÷ ${name}`, least, ratioOf(own, theirs))];
+  });
 }
 
 /** The cost of a token per call: medians of adjacent slices. */

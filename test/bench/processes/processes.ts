@@ -4,9 +4,10 @@ import { mkdtemp } from 'node:fs/promises';
 import { Agent } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { openClient } from '../client.ts';
+import { readFlags } from '../command.ts';
 import { forSeconds, refreshWhile } from '../load.ts';
+import { logProgress } from '../progress.ts';
 import { writeBlock } from '../result-block.ts';
 import { median } from '../timing.ts';
 import { call } from '../tool-calls.ts';
@@ -139,17 +140,7 @@ async function inParallel(
   return done;
 }
 
-function logProgress(what: string): void {
-  console.error(`${(performance.now() / 1000).toFixed(0).padStart(4)} s  ${what}`);
-}
-
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
-const { values: flags } = parseArgs({
-  options: {
-    help: { type: 'boolean', default: false },
-    quick: { type: 'boolean', default: false },
-    write: { type: 'boolean', default: false },
-  },
-});
+const flags = readFlags();
 if (flags.help) console.log(HELP);
 else await main(flags.quick ? QUICK : FULL, flags.write);

@@ -1,6 +1,7 @@
 // Calls and streams over bare sockets, so that the load costs as little as possible.
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 
 export type Target = { url: string; token?: string };
 
@@ -20,27 +21,76 @@ async function open({ url }: Target): Promise<Socket> {
   return socket;
 }
 
+function callRequest(target: Target, message: object): Buffer {
+  const body = JSON.stringify(message);
+  const more = `Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`;
+  return Buffer.from(requestHead(target, 'POST', more) + body);
+}
+
+async function send(socket: Socket, request: Buffer): Promise<void> {
+  socket.write(request);
+  await readResponse(socket);
+}
+
 /** Calls one after the other on one connection, while `mayStart()`. Returns the milliseconds of each. Throws if one is not 200. */
 export async function callWhile(
   target: Target,
   message: object,
   mayStart: () => boolean,
 ): Promise<number[]> {
-  const body = JSON.stringify(message);
-  const more = `Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`;
-  const request = Buffer.from(requestHead(target, 'POST', more) + body);
+  const request = callRequest(target, message);
   const socket = await open(target);
   const times: number[] = [];
   try {
     while (mayStart()) {
       const begun = performance.now();
-      socket.write(request);
-      await readResponse(socket);
+      await send(socket, request);
       times.push(performance.now() - begun);
     }
     return times;
   } finally {
     socket.destroy();
+  }
+}
+
+export type Pace = { perSecond: number; connections: number; seconds: number };
+
+/**
+ * Calls at a fixed rate, on each connection in turn. Returns the milliseconds of each since its planned start, so that waiting for the
+ * connection counts. Throws if one is not 200.
+ */
+export async function callAtRate(
+  target: Target,
+  message: object,
+  { perSecond, connections, seconds }: Pace,
+): Promise<number[]> {
+  const request = callRequest(target, message);
+  const sockets = await Promise.all(Array.from({ length: connections }, () => open(target)));
+  const times: number[] = [];
+  const failures: unknown[] = [];
+  try {
+    // The first call on a connection costs the server more.
+    const last = sockets.map((socket) => send(socket, request));
+    await Promise.all(last);
+    const begun = performance.now();
+    for (let n = 0; n < perSecond * seconds && failures.length === 0; n += 1) {
+      const planned = begun + (n * 1000) / perSecond;
+      // A timer would be up to a millisecond late.
+      while (performance.now() < planned) await nextTurn();
+      const [socket, earlier] = [sockets[n % connections], last[n % connections]];
+      if (!socket) throw new Error('needs a connection');
+      const call = async () => {
+        await earlier;
+        await send(socket, request);
+        times.push(performance.now() - planned);
+      };
+      last[n % connections] = call().catch((error) => void failures.push(error));
+    }
+    await Promise.all(last);
+    if (failures.length > 0) throw failures[0];
+    return times;
+  } finally {
+    for (const socket of sockets) socket.destroy();
   }
 }
 

@@ -5,7 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { openClient } from '../client.ts';
+import { readOrExit } from '../command.ts';
 import { refresh } from '../load.ts';
+import { logProgress } from '../progress.ts';
 import { residentMemory } from '../server-process.ts';
 import { difference, type Inventory, memoryOf, takeInventory, usedMemory } from './inventory.ts';
 import { measure, type Measured, type Population, shuffled } from './measurement.ts';
@@ -171,12 +173,8 @@ async function writeResult(result: string): Promise<void> {
   await writeFile(DOCUMENT, text.replace(RESULT, put));
 }
 
-function logProgress(what: string): void {
-  console.error(`${(performance.now() / 1000).toFixed(0).padStart(4)} s  ${what}`);
-}
-
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
-const options = readOptions(process.argv.slice(2));
+const options = readOrExit(() => readOptions(process.argv.slice(2)));
 if (options.help) console.log(HELP);
 else {
   const onTimeout = () => {
