@@ -1,16 +1,14 @@
-// Gatehouse in the comparison, as `npm start` runs it, on Redis and on SQLite, with its MCP server without authorization beside it.
+// Gatehouse in the comparison, on Redis and on SQLite: the bundle of the package. Its MCP server without authorization is another process.
 import { managementClient } from '../../../src/management/api/client.ts';
-import { freePorts } from '../../support/free-ports.ts';
 import { startRedis } from '../../support/redis-server.ts';
-import { untilAnswered } from '../server-process.ts';
 import {
   METADATA_PATH,
   type Place,
-  type Program,
   startGatehouse,
   type StartedGatehouse,
   startGatehouseOn,
 } from '../subjects.ts';
+import { startUnprotectedServer } from '../tool-calls.ts';
 import type { Implementation, Running } from './implementation.ts';
 import { agreeInForms } from './forms.ts';
 
@@ -20,8 +18,8 @@ export const gatehouseOnRedis: Implementation = {
   isGatehouse: true,
   async start(place) {
     const redis = await startRedis();
-    const running = await startWithUnprotectedServer(place, (program) =>
-      startGatehouseOn(redis.url, place, program),
+    const running = await startWithUnprotectedServer(place, () =>
+      startGatehouseOn(redis.url, place),
     );
     const stop = async () => {
       await running.stop();
@@ -35,20 +33,16 @@ export const gatehouseOnSqlite: Implementation = {
   id: 'gatehouse-sqlite',
   name: 'Gatehouse, SQLite',
   isGatehouse: true,
-  start: (place) =>
-    startWithUnprotectedServer(place, (program) => startGatehouse('sqlite', place, program)),
+  start: (place) => startWithUnprotectedServer(place, () => startGatehouse('sqlite', place)),
 };
 
 async function startWithUnprotectedServer(
-  { logLevel }: Place,
-  start: (program: Program) => Promise<StartedGatehouse>,
+  place: Place,
+  start: () => Promise<StartedGatehouse>,
 ): Promise<Running> {
-  const [port] = await freePorts(1);
-  const script = 'test/bench/gatehouse-and-unprotected-server.ts';
-  const gatehouse = await start({ script, args: [String(port), logLevel] });
-  const open = `http://localhost:${port}`;
-  await untilAnswered(gatehouse.server, `${open}/livez`);
-  const { server, issuer, origins, resource, stop } = gatehouse;
+  const gatehouse = await start();
+  const open = await startUnprotectedServer(place);
+  const { server, issuer, origins, resource } = gatehouse;
   return {
     server,
     startedIn: gatehouse.start.serving,
@@ -56,9 +50,9 @@ async function startWithUnprotectedServer(
     origins,
     scope: 'operations offline_access',
     links: [resource, await createLink(gatehouse)],
-    open: `${open}/mcp`,
+    open: open.url,
     agree: agreeInForms,
-    stop,
+    stop: async () => void (await Promise.all([gatehouse.stop(), open.stop()])),
   };
 }
 
