@@ -846,7 +846,12 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   },
   'console-not-administrator': {
     view: 'console/signed-out',
-    values: { reason: 'not-administrator', signIn: '/console/sign-in' },
+    values: {
+      reason: 'not-administrator',
+      person: 'grace@example.com',
+      account: 'https://auth.example.com/account',
+      signIn: '/console/sign-in',
+    },
     status: 403,
   },
 };

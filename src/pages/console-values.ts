@@ -333,5 +333,11 @@ export type ConsoleValues = {
   };
   /** The choice of an identity provider if there are several. */
   'console/sign-in': { providers: { name: string; href: string }[] };
-  'console/signed-out': { reason: 'signed-out' | 'not-administrator'; signIn: string };
+  'console/signed-out': {
+    reason: 'signed-out' | 'not-administrator';
+    /** Of somebody who is not an administrator: who is signed in, and the address of the connected apps. */
+    person?: string;
+    account?: string;
+    signIn: string;
+  };
 };

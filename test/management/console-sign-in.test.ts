@@ -81,7 +81,11 @@ describe('the console', function () {
     it('CSL-01 a person who is not an administrator is refused with a page', async () => {
       const { browser, page } = await signIn('', 'grace');
       expect(page.status).to.equal(403);
-      expect(page.html).to.include('not an administrator').and.not.include('name="token"');
+      expect(page.html)
+        .to.include('not an administrator')
+        .and.include('<bdi class="name">grace@example.com</bdi>')
+        .and.include(`href="${system().auth}/account"`)
+        .and.not.include('name="token"');
       expect(browser.jar.map(({ name }) => name)).not.to.include('gatehouse-console');
       const [item] = (await audited('console_sign_in')).slice(-1);
       expect(item).to.include({ outcome: 'refused' });

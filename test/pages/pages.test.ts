@@ -141,6 +141,7 @@ describe('pages', () => {
           approved: ['https://auth.example.com/account'],
           'device-approved': ['https://auth.example.com/account'],
           'error-of-another-host': ['https://auth.example.com/account'],
+          'console-not-administrator': ['https://auth.example.com/account'],
           'home-in-development': ['http://localhost:3000/account', 'http://localhost:3002/console'],
           'connect-link': installs,
           'connect-link-hostile': installs,

@@ -1,11 +1,10 @@
 import { Router } from '@koa/router';
 import type Koa from 'koa';
-import { HttpError } from '../../http/errors.ts';
+import { verifiedEmailOf } from '../../accounts/account.ts';
 import { prefersPage } from '../../http/prefers-page.ts';
 import { limitRate } from '../../http/rate-limits.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { requireNavigation } from '../../http/fetch-metadata.ts';
-import type { Pages } from '../../pages/pages.ts';
 import type { ManagementRole } from '../../settings/management-roles.ts';
 import { type ManagementContext, type ManagementHost, requireRole } from '../context.ts';
 import { auditPage } from './audit-page.ts';
@@ -19,7 +18,7 @@ import { listPages } from './list-pages.ts';
 import { machinePages } from './machine-pages.ts';
 import { overviewPage } from './overview-page.ts';
 import { recordPages } from './record-pages.ts';
-import { closeSession, findSession, type Session } from './sessions.ts';
+import { closeSession, findSession, NotAdministrator, type Session } from './sessions.ts';
 import { serverPages } from './server-pages.ts';
 import { tokenPages } from './token-pages.ts';
 import { type ConsoleSignIn, consoleSignIn, SIGN_IN_PATH } from './sign-in.ts';
@@ -64,18 +63,15 @@ export function adminConsole(management: ManagementHost): Koa.Middleware {
   };
 }
 
-function signInRoutes(
-  router: Router,
-  { services: { pages, rateLimits } }: ManagementHost,
-  signIn: ConsoleSignIn,
-): void {
+function signInRoutes(router: Router, management: ManagementHost, signIn: ConsoleSignIn): void {
+  const { pages, rateLimits } = management.services;
   const guards = [requireNavigation('GET'), limitRate(rateLimits.signIns)];
   router.get(SIGN_IN_PATH, ...guards, signIn.switchAccount);
   router.get(`${SIGN_IN_PATH}/:provider`, ...guards, (ctx) =>
     signIn.startAt(ctx, ctx.params.provider),
   );
   for (const path of [CONSOLE_CALLBACK_PATH, `${CONSOLE_CALLBACK_PATH}/:provider`])
-    router.get(path, ...guards, renderNotAdministrator(pages), signIn.complete);
+    router.get(path, ...guards, renderNotAdministrator(management), signIn.complete);
   router.get(SIGNED_OUT_PATH, (ctx) =>
     pages.render(ctx, 'console/signed-out', { reason: 'signed-out', signIn: SIGN_IN_PATH }),
   );
@@ -86,8 +82,8 @@ function pageMiddleware(
   signIn: ConsoleSignIn,
   show: Page,
 ): Koa.Middleware {
-  const { pages, rateLimits } = management.services;
-  const withRefusalPage = renderNotAdministrator(pages);
+  const { rateLimits } = management.services;
+  const withRefusalPage = renderNotAdministrator(management);
   const requirePage = requireNavigation('GET');
   const limitSignIns = limitRate(rateLimits.signIns);
   return (ctx) =>
@@ -123,15 +119,21 @@ function managementOf(host: ManagementHost, { account, role }: Session): Managem
   return { ...host, by: accountManager(account.id), role };
 }
 
-function renderNotAdministrator(pages: Pages): Koa.Middleware {
+function renderNotAdministrator({ settings, services }: ManagementHost): Koa.Middleware {
   return async function renderRefusal(ctx, next) {
     try {
       await next();
     } catch (error) {
-      if (!(error instanceof HttpError) || error.code !== 'not_administrator') throw error;
+      if (!(error instanceof NotAdministrator)) throw error;
       requestContext(ctx).failure = { code: error.code };
-      const values = { reason: 'not-administrator', signIn: SIGN_IN_PATH } as const;
-      await pages.render(ctx, 'console/signed-out', values, error.status);
+      const { account } = error;
+      const values = {
+        reason: 'not-administrator',
+        person: verifiedEmailOf(account) ?? (account.name || account.id),
+        account: `${settings.authUrl}/account`,
+        signIn: SIGN_IN_PATH,
+      } as const;
+      await services.pages.render(ctx, 'console/signed-out', values, error.status);
     }
   };
 }

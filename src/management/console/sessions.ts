@@ -80,7 +80,7 @@ export async function findSession(
   if (!isSessionRecent(settings, account, signedInAt, now)) return undefined;
   // The settings and the account decide at every request, so a lowered role also applies to open sessions.
   const role = consoleRole(account, settings.management.administrators);
-  if (!role) throw notAdministrator();
+  if (!role) throw new NotAdministrator(account);
   if (now >= stored.seenAt + UPDATE_SECONDS) await updateLastSeen(store, id, now);
   return { account, role, formToken: stored.formToken };
 }
@@ -98,8 +98,13 @@ export async function closeSession(management: ManagementHost, ctx: Koa.Context)
   ctx.cookies.set(sessionCookie(management), null, { ...COOKIE, signed: false });
 }
 
-export function notAdministrator(): HttpError {
-  return new HttpError(403, 'not_administrator', 'the account is not an administrator');
+export class NotAdministrator extends HttpError {
+  readonly account: Account;
+
+  constructor(account: Account) {
+    super(403, 'not_administrator', 'the account is not an administrator');
+    this.account = account;
+  }
 }
 
 /** Throws 403 if the form is not from a page of this session. */

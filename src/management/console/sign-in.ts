@@ -20,7 +20,7 @@ import {
 import type { ManagementHost } from '../context.ts';
 import { CONSOLE_CALLBACK_PATH, CONSOLE_PATH } from './address.ts';
 import { accountManager } from './context.ts';
-import { isHttps, notAdministrator, openSession } from './sessions.ts';
+import { isHttps, NotAdministrator, openSession } from './sessions.ts';
 
 export const SIGN_IN_PATH = `${CONSOLE_PATH}/sign-in`;
 
@@ -71,7 +71,7 @@ export function consoleSignIn(management: ManagementHost): ConsoleSignIn {
           by: accountManager(id),
           outcome,
         });
-        if (!isAllowed) throw notAdministrator();
+        if (!isAllowed) throw new NotAdministrator(account);
         await openSession(management, ctx, account);
         seeOther(ctx, returnTo);
       });
