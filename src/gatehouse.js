@@ -9,7 +9,7 @@ const SERVER_COMMANDS = ['start', 'doctor'];
  * which takes half of the time of a proxied call for garbage collection.
  */
 const SERVER_FLAGS = [
-  '--max-semi-space-size=8',
+  '--max-semi-space-size=4',
   '--max-old-space-size=768',
   '--no-allocation-site-pretenuring',
 ];

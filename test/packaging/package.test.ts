@@ -37,7 +37,7 @@ const TOO_OLD = '20.19.0';
 const TOOL = { name: 'list_orders', annotations: { readOnlyHint: true } };
 const ACCEPTED = /code cache for ESM \S+\/dist\/main\.js was accepted/;
 const FLAGS = [
-  '--max-semi-space-size=8',
+  '--max-semi-space-size=4',
   '--max-old-space-size=768',
   '--no-allocation-site-pretenuring',
 ];
