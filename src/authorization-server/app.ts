@@ -4,7 +4,7 @@ import { accountLifetime, sessionLifetime } from '../accounts/account.ts';
 import { allowAnyOrigin, PUBLIC_HEADERS } from '../http/cors.ts';
 import { homeValues } from '../pages/home.ts';
 import { HttpError } from '../http/errors.ts';
-import { createHost } from '../http/host.ts';
+import { createHost, respondWithText } from '../http/host.ts';
 import { prefersPage } from '../http/prefers-page.ts';
 import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
 import { withinLimit } from '../http/rate-limits.ts';
@@ -155,7 +155,7 @@ function documents(router: Router, metadata: object, publicJwks: () => object): 
     router.options(path, allowAnyOrigin('GET'));
     router.get(path, allowAnyOrigin('GET'), (ctx) => {
       ctx.set('Cache-Control', 'public, max-age=300');
-      ctx.body = content();
+      respondWithText(ctx, content());
     });
   }
 }

@@ -146,8 +146,17 @@ export function serveHealth({
     ctx.set('Cache-Control', 'no-store');
     const hasProbe = isValidProbe(probeKeys, ctx.get(PROBE_HEADER), Date.now() / 1000);
     const seen = hasProbe ? { seen: observedRequest(ctx, proxies) } : {};
-    ctx.body = { status: ready ? 'ok' : 'unavailable', ...seen };
+    respondWithText(ctx, { status: ready ? 'ok' : 'unavailable', ...seen });
   };
+}
+
+/**
+ * Responds with JSON as text. For an object, Koa would first compare it with the global `Response`, which loads an HTTP client: 10 ms of the start
+ * of a process.
+ */
+export function respondWithText(ctx: Koa.Context, body: object): void {
+  ctx.type = 'json';
+  ctx.body = JSON.stringify(body);
 }
 
 function logRequests(options: HostOptions): Koa.Middleware {

@@ -7,7 +7,7 @@ import { type Connector, type ConnectorSettings, connectorState } from '../conne
 import { allowAnyOrigin, ANY_ORIGIN_HEADERS, requireAllowedOrigin } from '../http/cors.ts';
 import { homeValues } from '../pages/home.ts';
 import { HttpError, notFound } from '../http/errors.ts';
-import { createHost } from '../http/host.ts';
+import { createHost, respondWithText } from '../http/host.ts';
 import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
 import { outcomeOf, requestContext } from '../http/request-context.ts';
 import { keyRing } from '../keys/key-ring.ts';
@@ -276,5 +276,5 @@ function metadataRoutes(
 
 function respondWithMetadata(ctx: Koa.Context, document: Record<string, unknown>): void {
   ctx.set('Cache-Control', 'public, max-age=300');
-  ctx.body = document;
+  respondWithText(ctx, document);
 }
