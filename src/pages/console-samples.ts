@@ -71,7 +71,7 @@ const ITEM: ConsoleItem = {
   actions: [{ name: 'endGrant', action: '/console/grants/end', id: 'Wm1xQ0p7Zr8kT2mQp1VxWm1x' }],
 };
 const ENDED: ConsoleItem = {
-  title: LONG,
+  title: `Claude ${LONG}`,
   state: 'ended',
   isOk: false,
   fields: [{ label: 'reason', code: 'disconnected', textKey: 'console.reasons.disconnected' }],
@@ -91,7 +91,7 @@ const LIST_SAMPLES: Record<string, ListSample> = {
     filters: [
       {
         name: 'state',
-        value: 'active',
+        value: '',
         choiceTexts: 'console.states',
         choices: ['pending', 'active', 'refused', 'ended'],
       },
@@ -157,10 +157,10 @@ const LIST_SAMPLES: Record<string, ListSample> = {
   ),
   'console-accounts': list('accounts', [
     {
-      title: 'Grace Hopper',
+      title: 'Alan Turing',
       state: 'disabled',
       isOk: false,
-      facts: [{ label: 'email', text: 'grace@example.com' }],
+      facts: [{ label: 'email', text: 'alan@example.com' }],
       fields: [{ label: 'emailUnverified', text: `${LONG}@example.com` }, ...ITEM.fields],
       actions: [
         { name: 'enable', action: '/console/accounts/enable', id: 'abc' },
@@ -316,7 +316,14 @@ function sampleEvent(event: string, more: Partial<ConsoleEvent> = {}): ConsoleEv
   };
 }
 
+const REFUSED_CALL = sampleEvent('call', {
+  outcome: { label: 'outcome', code: 'refused', textKey: 'console.outcomes.refused' },
+  fields: [{ label: 'arguments', code: JSON.stringify({ bytes: 12, sha256: LONG }) }],
+});
+/** Newest first: the present connection, and those before it. */
 const HISTORY: ConsoleEvent[] = [
+  REFUSED_CALL,
+  sampleEvent('consent_approved', { level: 'operations' }),
   sampleEvent('grant_ended', {
     by: { kind: 'person', text: 'Ada Lovelace', href: PERSON_PATH },
     values: { reason: 'revoked_by_administrator' },
@@ -324,10 +331,11 @@ const HISTORY: ConsoleEvent[] = [
   }),
   sampleEvent('consent_approved', { level: 'operations' }),
   sampleEvent('grant_ended', { values: { reason: 'idle' }, causeKey: 'console.causes.idle' }),
-  sampleEvent('call', {
-    outcome: { label: 'outcome', code: 'refused', textKey: 'console.outcomes.refused' },
-    fields: [{ label: 'arguments', code: JSON.stringify({ bytes: 12, sha256: LONG }) }],
-  }),
+];
+const HISTORY_OF_ENDED: ConsoleEvent[] = [
+  sampleEvent('refresh_replay'),
+  REFUSED_CALL,
+  sampleEvent('consent_approved', { level: 'operations' }),
 ];
 const EVENTS: ConsoleEvent[] = [
   sampleEvent('client_blocked'),
@@ -425,7 +433,10 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   'console-connectors': {
     view: 'console/connectors',
     values: {
-      console: layout('connectors', { done: 'deleted' }),
+      console: layout('connectors', {
+        done: 'deleted',
+        doneValues: { connector: 'Numbers of last year' },
+      }),
       items: [
         ACTIVE,
         { ...UNLIMITED, name: LONG, level: 'full', href: '/console/connectors/second' },
@@ -495,7 +506,18 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       instructions: [],
       account: 'https://auth.example.com/account',
       connections: [],
-      ended: [ENDED_CONNECTION],
+      ended: [
+        {
+          ...ENDED_CONNECTION,
+          person: CONNECTION.person,
+          connector: CONNECTION.connector,
+          reason: {
+            code: 'connector_revoked',
+            textKey: 'console.reasons.connector_revoked',
+            advice: 'newLink',
+          },
+        },
+      ],
       delete: `${ACTIVE.href}/delete`,
     },
   },
@@ -526,7 +548,10 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   'console-person': {
     view: 'console/record',
     values: {
-      console: layout('accounts', { done: 'ended' }),
+      console: layout('accounts', {
+        done: 'ended',
+        doneValues: { app: 'Continue', person: 'Grace Hopper', connector: 'Orders' },
+      }),
       title: 'Grace Hopper',
       back: '/console/accounts',
       state: 'active',
@@ -543,9 +568,10 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         {
           ...PERSON_CONNECTION,
           app: { name: LONG, href: '/console/clients/long' },
-          connector: {},
+          connector: { name: 'Tickets', href: '/console/connectors/tickets' },
           state: 'refused',
           isOk: false,
+          actions: PERSON_CONNECTION.actions.map((action) => ({ ...action, name: 'endPaused' })),
           reason: {
             code: 'not_entitled',
             textKey: 'console.reasons.not_entitled',
@@ -626,7 +652,9 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       meaning: 'connectionEnded',
       stateSince: NOON,
       fields: [{ label: 'redirect', code: 'localhost' }],
-      connections: [ENDED_CONNECTION],
+      connections: [
+        { ...ENDED_CONNECTION, person: CONNECTION.person, connector: CONNECTION.connector },
+      ],
       actions: [],
       refusals: [
         {
@@ -634,7 +662,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           reason: { code: 'not_entitled', textKey: 'console.reasons.not_entitled' },
         },
       ],
-      history: HISTORY,
+      history: HISTORY_OF_ENDED,
       allHistory: '/console/audit?grant=abc',
     },
   },
