@@ -60,7 +60,9 @@ describe('the console', function () {
         { group: 'analysts', provider: 'development' },
       ]);
       expect(made.html).to.include('Only for</dt>').and.include('group:analysts@development');
-      expect((await signIn()).page.html).to.match(/email:ada@example\.com<\/bdi><\/span> and 1 more/);
+      expect((await signIn()).page.html).to.match(
+        /email:ada@example\.com<\/bdi><\/span> and 1 more/,
+      );
     });
 
     it('the instructions show complete files line by line', async () => {
