@@ -3,7 +3,7 @@ import type Koa from 'koa';
 import { HttpError, respondWithJson } from '../http/errors.ts';
 import { prefersPage } from '../http/prefers-page.ts';
 import type { Pages } from '../pages/pages.ts';
-import { sendErrorPage } from '../pages/error-page.ts';
+import { type ErrorPage, sendErrorPage } from '../pages/error-page.ts';
 
 /** The client waits for an administrator to allow it. */
 export class ClientWaiting extends HttpError {
@@ -32,10 +32,16 @@ export function respondToError(
       );
     }
     const { about, message: description, status } = error;
-    const start = isAccountPath(ctx.path) ? 'account' : undefined;
+    const start = isAccountPath(ctx.path) ? 'account' : STARTS[about];
     await sendErrorPage(pages, ctx, { about, description, status, start });
   };
 }
+
+/** Where to go after an error from which the app's request does not continue. */
+const STARTS: Record<string, ErrorPage['start']> = {
+  device_expired: 'device',
+  server_error: 'account',
+};
 
 /** Where the sign-in of this interaction begins. */
 function interactionPath(ctx: Koa.Context): string {

@@ -10,7 +10,7 @@ export type ErrorPage = {
   status: number;
   returnTo?: { href: string; host: string };
   /** Where to start again if no app waits for a response. */
-  start?: 'account' | 'console' | undefined;
+  start?: 'account' | 'console' | 'device' | undefined;
 };
 
 export async function sendErrorPage(

@@ -37,7 +37,6 @@ export const CONSENT: ViewValues['consent'] = {
   accessLifetime: 3600,
   accountPage: 'https://auth.example.com/account',
   describesSample: true,
-  changed: false,
 };
 
 export const NO_ACCESS: ViewValues['no-access'] = {
@@ -179,7 +178,7 @@ export const SAMPLES: Record<string, Sample> = {
     redirect: { destination: 'cursor', kind: 'app' },
     levels: levelChoices('analytics'),
     stay: undefined,
-    changed: true,
+    changed: 'levels',
   }),
   'consent-tools': consent({
     describesSample: false,
@@ -235,7 +234,7 @@ export const SAMPLES: Record<string, Sample> = {
   },
   'device-expired': {
     view: 'error',
-    values: { about: 'device_expired', reference: 'Zr8kT2mQp1Vx' },
+    values: { about: 'device_expired', reference: 'Zr8kT2mQp1Vx', start: 'device' },
     status: 400,
   },
   'no-access': { view: 'no-access', values: NO_ACCESS, status: 403 },
@@ -269,7 +268,7 @@ export const SAMPLES: Record<string, Sample> = {
   },
   'error-without-a-way-back': {
     view: 'error',
-    values: { about: 'server_error', reference: 'Zr8kT2mQp1Vx' },
+    values: { about: 'server_error', reference: 'Zr8kT2mQp1Vx', start: 'account' },
     status: 500,
   },
   'error-of-signing-in': {

@@ -72,8 +72,8 @@ export type ViewValues = ConsoleValues & {
     accessLifetime: number;
     /** The address where the person sees and disconnects what they connected. */
     accountPage: string;
-    /** The content changed after the person loaded the page. */
-    changed: boolean;
+    /** What changed after the person loaded the page, so that nothing was approved. */
+    changed?: 'app' | 'connector' | 'account' | 'levels';
     /** What the sign-in that the chosen level needs lacked, so that nothing was approved. */
     stepUp?: 'time' | 'class' | 'stopped';
   };
@@ -119,8 +119,8 @@ export type ViewValues = ConsoleValues & {
     returnTo?: { href: string; host: string };
     /** The request named another host: the address that works. */
     rightAddress?: string;
-    /** Where to start again if no app waits for a response: the connected apps, or the console. */
-    start?: 'account' | 'console';
+    /** Where to start again if no app waits for a response: the connected apps, the console, or the page for the code of a device. */
+    start?: 'account' | 'console' | 'device';
   };
   /** The choice of an identity provider if there are several. */
   'sign-in': {

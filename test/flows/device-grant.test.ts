@@ -190,6 +190,7 @@ describe('The device grant', () => {
     const late = await decide('approve', browser, page);
     expect(late.status).to.equal(400);
     expect(late.html).to.contain('This code no longer works');
+    expect(late.html).to.contain('<a href="/device">Enter a code</a>');
     const wrong = await enter(device.user_code);
     expect(wrong.html)
       .to.contain('This code isn’t valid')

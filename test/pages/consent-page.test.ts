@@ -25,7 +25,7 @@ const CASES: Record<string, Sample> = {
   'no-box': consent({ stay: undefined }),
   renewable: consent({ stay: undefined, renewableFor: 90 * DAY }),
   unticked: consent({ stay: { checked: false, lifetime: 90 * DAY } }),
-  changed: consent({ changed: true }),
+  changed: consent({ changed: 'levels' }),
 };
 
 describe('the consent page in a browser', () => {
@@ -183,7 +183,7 @@ describe('the consent page in a browser', () => {
     it('the page has an alert only if its content changed', async () => {
       await open('changed');
       expect(await page().getByRole('alert').innerText()).to.include(
-        'Something on this page changed',
+        'The access you can choose changed after you opened this page',
       );
       expect(await page().title()).to.include('Changed');
       await open('self-registered');

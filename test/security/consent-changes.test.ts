@@ -56,7 +56,9 @@ describe('A consent page whose client metadata document changes', () => {
     const { browser, page } = await openThenPublish({ client_name: 'Somebody else' });
     const again = requirePage(await browser.submit(page, { decision: 'approve' }));
     expect(again.status).to.equal(409);
-    expect(again.html).to.include('Somebody else').and.include('id="changed"');
+    expect(again.html)
+      .to.include('Somebody else')
+      .and.match(/id="changed"[^]*app’s details changed/);
     const callback = requireExternalRedirect(await browser.submit(again, { decision: 'approve' }));
     expect(callback.searchParams.has('code')).to.equal(true);
   });
@@ -92,10 +94,18 @@ describe('A consent page whose account changes', () => {
   }
 
   const LATER: [string, JWTPayload, RegExp][] = [
-    ['may grant less', { groups: ['staff'] }, /id="changed"/],
-    ['changed the name', { groups: ['owners'], name: 'Not Ada' }, /Not Ada/],
+    ['may grant less', { groups: ['staff'] }, /access you can choose changed/],
+    [
+      'changed the name',
+      { groups: ['owners'], name: 'Not Ada' },
+      /account details changed[^]*Not Ada/,
+    ],
     ['changed the address', { groups: ['owners'], email: 'x@example.com' }, /x@example\.com/],
-    ['verified the address', { groups: ['owners'], email_verified: true }, /id="changed"/],
+    [
+      'verified the address',
+      { groups: ['owners'], email_verified: true },
+      /account details changed/,
+    ],
     ['is another person', { groups: ['owners'], sub: 'subject-2', name: 'Eve' }, /again/i],
     ['may grant nothing', { groups: [] }, /signed in/i],
   ];

@@ -105,7 +105,7 @@ describe('A consent page that is submitted twice', () => {
     const tokens = await opened.redeem(requireExternalRedirect(await decide(approve('full'))));
     expect(await isAccepted(link, tokens.body.access_token)).to.equal(true);
     const page = requirePage(await decide(DENY));
-    expect(page.html).to.include('You denied this');
+    expect(page.html).to.include('App disconnected');
     expect(await isAccepted(link, tokens.body.access_token)).to.equal(false);
     expect((await opened.refresh(tokens)).body.error).to.equal('invalid_grant');
     const grantId = grantOf(tokens);

@@ -16,6 +16,7 @@ export function renderErrorPage(pages: Pages) {
     const { error_description: cause } = (error.cause ?? {}) as { error_description?: string };
     const description = cause ?? out.error_description;
     const page: ErrorPage = { about: aboutOf(code, out.error_description), status: ctx.status };
+    if (code === 'server_error') page.start = 'account';
     if (description) page.description = description;
     if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER_SECONDS);
     requestContext(ctx).errorPage = page.about;

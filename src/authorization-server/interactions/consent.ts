@@ -80,6 +80,8 @@ import {
   loginRequestOf,
   type SignInResult,
   signInResult,
+  CONTENT_PARTS,
+  type ContentPart,
   type StepUpFailure,
 } from './interaction.ts';
 
@@ -99,9 +101,9 @@ export async function showConsent(
   context: InteractionContext,
   ctx: Koa.Context,
   interaction: Interaction,
-  isChanged = false,
+  change?: ContentPart,
 ): Promise<void> {
-  const failure = isChanged ? 'changed' : signInResult(interaction).stepUpFailure;
+  const failure = change ?? signInResult(interaction).stepUpFailure;
   const action = `/interaction/${interaction.uid}`;
   const request = await requireConsentRequest(context, interaction);
   const token = consentToken(
@@ -120,7 +122,7 @@ export async function showConsent(
   }
   const { address } = requestContext(ctx);
   const values = consentValues(context, request, { action, token, failure, address });
-  const status = failure === undefined ? 200 : failure === 'changed' ? 409 : 403;
+  const status = failure === undefined ? 200 : isContentPart(failure) ? 409 : 403;
   return context.services.pages.render(ctx, 'consent', values, status);
 }
 
@@ -152,7 +154,7 @@ export async function decideConsent(
 ): Promise<void> {
   const { forms: formKeys } = context.services.keys;
   const request = await requireConsentRequest(context, interaction);
-  const isChanged = !requireConsentToken(formKeys, interaction.uid, form.token).isForContent(
+  const change = requireConsentToken(formKeys, interaction.uid, form.token).changeTo(
     displayedContent(request),
   );
   const refusal = await findRefusal(context, request);
@@ -162,7 +164,7 @@ export async function decideConsent(
     case 'switch':
       return switchAccount(context, ctx, interaction);
     case 'approve':
-      if (isChanged || refusal) return showConsent(context, ctx, interaction, true);
+      if (change || refusal) return showConsent(context, ctx, interaction, change ?? 'levels');
       if (!isSignInRecent(context, request)) return signInAgain(context, ctx, interaction, request);
       return requireOfferedLevel(request, form.level).needsSignIn
         ? startStepUp(context, ctx, interaction, request, form)
@@ -247,10 +249,13 @@ export async function continueApproval(
 ): Promise<StepUpFailure | undefined> {
   const { forms } = context.services.keys;
   const request = await requireConsentRequest(context, interaction, signIn);
-  const isUnchanged =
-    signIn.login?.accountId === request.account.id &&
-    requireConsentToken(forms, interaction.uid, form.token).isForContent(displayedContent(request));
-  if (!isUnchanged || (await findRefusal(context, request))) return 'changed';
+  const token = requireConsentToken(forms, interaction.uid, form.token);
+  const change =
+    signIn.login?.accountId === request.account.id
+      ? token.changeTo(displayedContent(request))
+      : 'account';
+  if (change) return change;
+  if (await findRefusal(context, request)) return 'levels';
   const { needsSignIn } = requireOfferedLevel(request, form.level);
   if (needsSignIn) {
     await recordStepUpFailure(context, request, needsSignIn, signIn.authentication);
@@ -375,7 +380,7 @@ async function approve(
     isUnlimited(request.connector) ||
     (await acquireUse(store, request.connector.id, reservation, uses));
   if (!isAcquired) {
-    return showConsent(context, ctx, interaction, true);
+    return showConsent(context, ctx, interaction, 'connector');
   }
   const stays =
     settings.consent.stayConnected === 'offered'
@@ -411,7 +416,7 @@ async function approve(
     const reason = clientState === 'blocked' ? 'client_blocked' : 'client_revoked';
     await endGrant(store, grantId, reason, now());
     await releaseReservedUse(store, request.connector.id, grantId);
-    return showConsent(context, ctx, interaction, true);
+    return showConsent(context, ctx, interaction, 'app');
   }
   await finishInteraction(context, ctx, interaction, { ...signIn, consent: { grantId } });
 }
@@ -660,37 +665,45 @@ function displayedContent({
   levels,
   requestsOfflineAccess,
 }: ConsentRequest): PageContent {
-  const text = JSON.stringify([
-    client,
-    redirectUri ?? device?.payload.userCode,
-    connector.id,
-    connector.name,
-    account.id,
-    account.name,
-    account.email,
-    account.emailVerified,
-    levels.map(({ level, tools }) => (tools ? [level, tools] : level)),
-    requestsOfflineAccess,
-  ]);
-  return { accountId: account.id, text };
+  const tools = levels.map(({ level, tools }) => (tools ? [level, tools] : level));
+  const parts: Record<ContentPart, unknown[]> = {
+    app: [client, redirectUri ?? device?.payload.userCode, requestsOfflineAccess],
+    connector: [connector.id, connector.name],
+    account: [account.id, account.name, account.email, account.emailVerified],
+    levels: tools,
+  };
+  return {
+    accountId: account.id,
+    parts: CONTENT_PARTS.map((part) => JSON.stringify(parts[part])),
+  };
 }
 
-/** What a page displays, and to which account. */
-export type PageContent = { accountId: string; text: string };
+/** What a page displays, in the order of `CONTENT_PARTS`, and to which account. */
+export type PageContent = { accountId: string; parts: string[] };
+
+function isContentPart(failure: StepUpFailure): failure is ContentPart {
+  return (CONTENT_PARTS as readonly string[]).includes(failure);
+}
 
 /**
- * Binds the consent form to its interaction, to the account and to the content of its page: a digest of each, then a MAC over both digests and
+ * Binds the consent form to its interaction, to the account and to the content of its page: a digest of each, then a MAC over the digests and
  * the uid. A page loaded twice has the same token, so both copies work.
  */
 function consentToken(keys: FormKeys, uid: string, content: PageContent): string {
   const account = accountDigest(keys, content.accountId);
-  const digests = `${account}.${createFormToken(keys, `shown\n${content.text}`)}`;
+  const digests = `${account}.${contentDigests(keys, content).join(DIGEST_SEPARATOR)}`;
   return `${digests}.${createFormToken(keys, consentContext(uid, digests))}`;
 }
 
+const DIGEST_SEPARATOR = '~';
+
+function contentDigests(keys: FormKeys, { parts }: PageContent): string[] {
+  return parts.map((text, index) => createFormToken(keys, `shown ${index}\n${text}`));
+}
+
 export type ConsentTokenClaims = {
-  /** Whether the form's page displayed this content. */
-  isForContent: (content: PageContent) => boolean;
+  /** The first part of the content that is not what the form's page displayed. */
+  changeTo: (content: PageContent) => ContentPart | undefined;
   /** Whether the form's page was displayed to this account. */
   isForAccount: (id: string) => boolean;
 };
@@ -699,8 +712,12 @@ export type ConsentTokenClaims = {
 export function requireConsentToken(keys: FormKeys, uid: string, token = ''): ConsentTokenClaims {
   const [account = '', content = '', mac] = token.split('.');
   const key = requireFormToken(keys, consentContext(uid, `${account}.${content}`), mac);
+  const displayed = content.split(DIGEST_SEPARATOR);
   return {
-    isForContent: (other) => consentToken([key], uid, other) === token,
+    changeTo: (other) => {
+      const digests = contentDigests([key], other);
+      return CONTENT_PARTS.find((_, index) => digests[index] !== displayed[index]);
+    },
     isForAccount: (id) => constantTimeEqual(account, accountDigest([key], id)),
   };
 }
@@ -764,9 +781,15 @@ function consentValues(
     accessLifetime: context.engine.grantLifetimes.accessToken,
     accountPage: context.settings.authUrl + ACCOUNT_PATH,
     describesSample,
-    changed: failure === 'changed',
-    ...(failure === undefined || failure === 'changed' ? {} : { stepUp: STEP_UP_TEXTS[failure] }),
+    ...failureValues(failure),
   };
+}
+
+function failureValues(
+  failure: StepUpFailure | undefined,
+): Pick<ViewValues['consent'], 'changed' | 'stepUp'> {
+  if (failure === undefined) return {};
+  return isContentPart(failure) ? { changed: failure } : { stepUp: STEP_UP_TEXTS[failure] };
 }
 
 const STEP_UP_TEXTS = {
@@ -775,7 +798,7 @@ const STEP_UP_TEXTS = {
   acr_not_accepted: 'class',
   not_completed: 'stopped',
 } as const satisfies Record<
-  Exclude<StepUpFailure, 'changed'>,
+  Exclude<StepUpFailure, ContentPart>,
   NonNullable<ViewValues['consent']['stepUp']>
 >;
 
@@ -786,7 +809,7 @@ function selectedLevel(
   failure: StepUpFailure | undefined,
 ): Level | undefined {
   const lower = levels.filter(({ needsSignIn }) => !needsSignIn).map(({ level }) => level);
-  return failure === undefined || failure === 'changed' || lower.length === 0
+  return failure === undefined || isContentPart(failure) || lower.length === 0
     ? preselected
     : preselectedLevel(all, lower, connector.suggestedLevel ?? connector.level);
 }

@@ -25,8 +25,12 @@ export type InteractionContext = {
 
 export type Interaction = Awaited<ReturnType<Provider['interactionDetails']>>;
 
-/** Why an approval did not continue after the sign-in that its level needs. `changed`: the page has other content now. */
-export type StepUpFailure = StepUpProblem | 'not_completed' | 'changed';
+/** The parts of the consent page, in the order in which a change is reported. */
+export const CONTENT_PARTS = ['account', 'app', 'connector', 'levels'] as const;
+export type ContentPart = (typeof CONTENT_PARTS)[number];
+
+/** Why an approval did not continue after the sign-in that its level needs; a part of the page if that has other content now. */
+export type StepUpFailure = StepUpProblem | 'not_completed' | ContentPart;
 
 /** What the sign-ins of this authorization left in the interaction, as results that the engine passes on. */
 export type SignInResult = {
