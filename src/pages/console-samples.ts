@@ -150,10 +150,20 @@ const LIST_SAMPLES: Record<string, ListSample> = {
         state: 'blocked',
         isOk: false,
         fields: [{ label: 'since', time: NOON }],
-        actions: [{ name: 'removeRule', action: '/console/rules/remove', id: 'abc' }],
+        actions: [{ name: 'removeBlock', action: '/console/rules/remove', id: 'abc' }],
+      },
+      {
+        title: 'Claude Code',
+        state: 'allowed',
+        isOk: true,
+        fields: [
+          { label: 'redirect', code: 'loopback' },
+          { label: 'since', time: NOON },
+        ],
+        actions: [{ name: 'removeAllow', action: '/console/rules/remove', id: 'def' }],
       },
     ],
-    { canBlock: true },
+    { block: { host: '', name: '' } },
   ),
   'console-accounts': list('accounts', [
     {
@@ -265,6 +275,7 @@ const APP_CONNECTION: ConsoleConnection = {
   app: { name: 'Claude Code', href: '/console/clients/Wm1xQ0p7Zr8kT2mQp1VxWm1xQ0p7Zr8k' },
 };
 const { person: _person, ...PERSON_CONNECTION } = APP_CONNECTION;
+const REPLAY = { code: 'refresh_replay', textKey: 'console.reasons.refresh_replay' };
 const ENDED_CONNECTION: ConsoleConnection = {
   app: { name: 'Claude Code', href: '/console/clients/Wm1xQ0p7Zr8kT2mQp1VxWm1xQ0p7Zr8k' },
   person: {},
@@ -274,11 +285,7 @@ const ENDED_CONNECTION: ConsoleConnection = {
   isOk: false,
   since: NOON,
   endedAt: NOON,
-  reason: {
-    code: 'refresh_replay',
-    textKey: 'console.reasons.refresh_replay',
-    advice: 'suspicious',
-  },
+  reason: { ...REPLAY, advice: 'suspiciousEnded' },
   actions: [],
 };
 
@@ -317,9 +324,14 @@ function sampleEvent(event: string, more: Partial<ConsoleEvent> = {}): ConsoleEv
 }
 
 const REFUSED_CALL = sampleEvent('call', {
+  values: { outcome: 'refused' },
   outcome: { label: 'outcome', code: 'refused', textKey: 'console.outcomes.refused' },
   fields: [{ label: 'arguments', code: JSON.stringify({ bytes: 12, sha256: LONG }) }],
 });
+function earlier(event: ConsoleEvent, index: number): ConsoleEvent {
+  return { ...event, time: NOON - index * 5000 };
+}
+
 /** Newest first: the present connection, and those before it. */
 const HISTORY: ConsoleEvent[] = [
   REFUSED_CALL,
@@ -331,12 +343,12 @@ const HISTORY: ConsoleEvent[] = [
   }),
   sampleEvent('consent_approved', { level: 'operations' }),
   sampleEvent('grant_ended', { values: { reason: 'idle' }, causeKey: 'console.causes.idle' }),
-];
+].map(earlier);
 const HISTORY_OF_ENDED: ConsoleEvent[] = [
   sampleEvent('refresh_replay'),
   REFUSED_CALL,
   sampleEvent('consent_approved', { level: 'operations' }),
-];
+].map(earlier);
 const EVENTS: ConsoleEvent[] = [
   sampleEvent('client_blocked'),
   ...HISTORY,
@@ -347,7 +359,7 @@ const EVENTS: ConsoleEvent[] = [
   sampleEvent('connector_created', { by: { kind: 'unnamed' } }),
   // Of another version.
   sampleEvent('unheard_of', { by: { kind: 'deleted' }, fields: [] }),
-];
+].map(earlier);
 
 function tokenFields(lastFour: string, id: string): ConsoleItem['fields'] {
   return [
@@ -550,7 +562,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     values: {
       console: layout('accounts', {
         done: 'ended',
-        doneValues: { app: 'Continue', person: 'Grace Hopper', connector: 'Orders' },
+        doneValues: { app: 'Claude', person: 'Grace Hopper', connector: 'Orders' },
       }),
       title: 'Grace Hopper',
       back: '/console/accounts',
@@ -579,10 +591,45 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           },
         },
       ],
-      ended: [ENDED_OF_PERSON],
+      ended: [
+        {
+          ...ENDED_OF_PERSON,
+          app: { name: 'Claude', href: '/console/clients/claude' },
+          connector: { name: 'Orders', href: '/console/connectors/orders' },
+          reason: {
+            code: 'revoked_by_administrator',
+            textKey: 'console.reasons.revoked_by_administrator',
+            advice: 'reconnect',
+          },
+        },
+        ENDED_OF_PERSON,
+      ],
       allConnections: `/console/grants?account=${PERSON}`,
       actions: [personAction('disable', PERSON_PATH), personAction('forget')],
       history: HISTORY,
+      allHistory: `/console/audit?account=${PERSON}`,
+    },
+  },
+  'console-person-own': {
+    view: 'console/record',
+    values: {
+      console: layout('accounts'),
+      title: 'Ada Lovelace',
+      isYou: true,
+      back: '/console/accounts',
+      state: 'active',
+      isOk: true,
+      meaning: 'personActive',
+      fields: [
+        { label: 'email', text: 'ada@example.com' },
+        { label: 'provider', code: 'https://login.example.com' },
+        { label: 'signedIn', time: NOON },
+        { label: 'id', code: PERSON },
+      ],
+      connections: [],
+      ended: [],
+      actions: [personAction('disable', PERSON_PATH), personAction('forget')],
+      history: [],
       allHistory: `/console/audit?account=${PERSON}`,
     },
   },
@@ -630,6 +677,13 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       ended: [ENDED_OF_APP],
       actions: [
         {
+          name: 'revokeClient',
+          action: '/console/clients/revoke',
+          field: 'id',
+          id: 'abc',
+          returnTo: '/console/clients/abc',
+        },
+        {
           name: 'blockApp',
           action: '/console/rules/block',
           field: 'name',
@@ -653,7 +707,12 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       stateSince: NOON,
       fields: [{ label: 'redirect', code: 'localhost' }],
       connections: [
-        { ...ENDED_CONNECTION, person: CONNECTION.person, connector: CONNECTION.connector },
+        {
+          ...ENDED_CONNECTION,
+          person: CONNECTION.person,
+          connector: CONNECTION.connector,
+          reason: { ...REPLAY, advice: 'suspicious' },
+        },
       ],
       actions: [],
       refusals: [

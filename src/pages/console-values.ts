@@ -29,7 +29,8 @@ export type ConsoleLayout = {
   done?: string;
   doneValues?: Record<string, string>;
   /** The key, below `console.problems`, of what is wrong with the submitted form. */
-  problem?: 'name' | 'suggested' | 'audience' | 'uses' | 'usedUp' | 'keys' | 'days' | 'other';
+  problem?:
+    'block' | 'name' | 'suggested' | 'audience' | 'uses' | 'usedUp' | 'keys' | 'days' | 'other';
 };
 
 /** `left` and `maxUses` are present if the uses are limited. */
@@ -176,8 +177,8 @@ export type ConsoleValues = {
     console: ConsoleLayout;
     items: ConsoleItem[];
     next?: string;
-    /** Shows a form that blocks apps. */
-    canBlock?: boolean;
+    /** Shows a form that blocks apps, with what it had when it was wrong. */
+    block?: { host: string; name: string };
   } & ConsoleSearch;
   'console/audit': {
     console: ConsoleLayout;
@@ -291,6 +292,8 @@ export type ConsoleValues = {
     isOk: boolean;
     meaning: string;
     stateSince?: number;
+    /** The person is the signed-in administrator. */
+    isYou?: boolean;
     fields: ConsoleField[];
     actions: ConsoleRecordAction[];
     /** Those that have not ended; only the connection itself on its page. */

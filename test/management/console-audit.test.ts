@@ -78,11 +78,11 @@ describe('the sentences of the audit log in the console', function () {
     await requestManagement(system(), 'POST', '/clients/revoke', { id: other });
     const { page, browser } = await signIn(`/clients/${app}`);
     expect(sentencesIn(page.html)[0]).to.equal(
-      'API key “default” ended Grace Hopper’s connection from Cursor to Reports',
+      'Management API key “default” ended Grace Hopper’s connection from Cursor to Reports',
     );
     expect(sentencesIn((await open(browser, '/audit')).html))
-      .to.include('API key “default” revoked the connector Revoked')
-      .and.include('API key “default” revoked Codex');
+      .to.include('Management API key “default” revoked the connector Revoked')
+      .and.include('Management API key “default” revoked Codex');
   });
 
   it('names with markup and bidirectional controls are shown as text', async () => {
@@ -115,7 +115,7 @@ describe('the sentences of the audit log in the console', function () {
     });
     const { page } = await openAs('/audit?event=refresh_replay');
     expect(sentencesIn(page.html)).to.deep.equal([
-      'A deleted person’s connection from a deleted app to a deleted connector ended: its refresh token was used twice',
+      'A deleted person’s connection from a deleted app to a deleted connector ended: an old refresh token was used again',
     ]);
   });
 
@@ -126,7 +126,7 @@ describe('the sentences of the audit log in the console', function () {
     await record({ ...item, by: 'key:ops' });
     const { page } = await openAs('/audit?event=token_revoked');
     expect(sentencesIn(page.html)).to.deep.equal([
-      'API key “ops” revoked the token Nightly',
+      'Management API key “ops” revoked the token Nightly',
       'Grace Hopper revoked the token Nightly',
       'Grace Hopper revoked the token Nightly',
       'An administrator (name not recorded) revoked the token Nightly',
@@ -139,7 +139,7 @@ describe('the sentences of the audit log in the console', function () {
     await record({ ...call, ...program, outcome: 'refused' });
     const { page } = await openAs('/audit?event=call&ui_locales=de');
     expect(sentencesIn(page.html)).to.deep.equal([
-      'Ein gelöschtes Token hat export_members aufgerufen',
+      'Ein gelöschtes Token hat export_members aufzurufen versucht',
     ]);
     const [, details = ''] = page.html.split('<details class="more">');
     expect(page.html).to.match(/<\/time> · Verweigert/);

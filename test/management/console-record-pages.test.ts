@@ -178,6 +178,16 @@ describe('the pages of one person, app and connection in the console', function 
     }
   });
 
+  it('only the page of the signed-in administrator says that it is their own account', async () => {
+    const { person } = await graceConnected();
+    const { browser, page } = await signIn(person);
+    expect(page.html).to.not.include('your own account');
+    const { html } = await open(browser, '/accounts');
+    const [, own = ''] =
+      /href="\/console(\/accounts\/[^"]+)"><bdi class="claim">Ada Lovelace</.exec(html) ?? [];
+    expect((await open(browser, own)).html).to.include('This is your own account.');
+  });
+
   it('a deleted person has no page, and their ended connections no name', async () => {
     const { person, app } = await graceConnected();
     const { browser, page } = await signIn(person);
@@ -185,6 +195,27 @@ describe('the pages of one person, app and connection in the console', function 
     expect(list.url.pathname).to.equal('/console/accounts');
     expect((await open(browser, person)).status).to.equal(404);
     const { html } = await open(browser, app);
-    expect(unescapeHtml(html)).to.include('Deleted person').and.not.include('grace@example.com');
+    expect(unescapeHtml(html))
+      .to.include('Deleted person')
+      .and.not.include('grace@example.com')
+      .and.not.include('connects the app again');
+  });
+
+  it('a rule with both a host and a name, or neither, blocks nothing and is shown again', async () => {
+    const { browser, page } = await signIn('/rules');
+    const token = formTokenIn(page);
+    for (const { host, name } of [
+      { host: 'evil.example', name: 'Evil' },
+      { host: '', name: '' },
+      { host: 'localhost', name: '' },
+    ]) {
+      const again = await send(browser, page, '/rules/block', { token, host, name });
+      expect(again.status).to.equal(400);
+      expect(again.html)
+        .to.include('id="block-fault"')
+        .and.include(`name="host" type="text" value="${host}"`)
+        .and.include(`name="name" type="text" value="${name}"`)
+        .and.include('No rules yet.');
+    }
   });
 });

@@ -41,6 +41,8 @@ export function connectionOf(
   const { state, level, lastUsedAt, endedAt, reason } = grant;
   const person = verifiedEmail(grant) ?? grant.accountName;
   const { connectorName } = grant;
+  const canReconnect =
+    person !== undefined && connectorName !== undefined && !isMachineSubject(grant.account);
   const isActive = state !== 'ended' && includesRole(management.role, ROUTES.revokeGrant.role);
   return {
     ...(section === 'clients'
@@ -74,7 +76,7 @@ export function connectionOf(
     since: epochSeconds(grant.createdAt),
     ...(lastUsedAt === undefined ? {} : { lastActive: epochSeconds(lastUsedAt) }),
     ...(endedAt === undefined ? {} : { endedAt: epochSeconds(endedAt) }),
-    ...(reason === undefined ? {} : { reason: reasonOf(reason) }),
+    ...(reason === undefined ? {} : { reason: reasonOf(reason, canReconnect) }),
     actions: isActive
       ? [
           {
@@ -120,6 +122,14 @@ const ADVICE: Record<string, string> = {
   dpop_required: 'dpop',
 };
 
-export function reasonOf(code: string): Reason {
-  return { code, textKey: `console.reasons.${code}`, advice: ADVICE[code] ?? 'reconnect' };
+/** What to do if the person or the connector was deleted, or it is a machine. Other reasons then have no advice. */
+const ADVICE_WITHOUT_RECONNECTING: Record<string, string> = {
+  refresh_replay: 'suspiciousEnded',
+  code_replay: 'suspiciousEnded',
+};
+
+export function reasonOf(code: string, canReconnect = true): Reason {
+  const advice = canReconnect ? (ADVICE[code] ?? 'reconnect') : ADVICE_WITHOUT_RECONNECTING[code];
+  const reason = { code, textKey: `console.reasons.${code}` };
+  return advice === undefined ? reason : { ...reason, advice };
 }

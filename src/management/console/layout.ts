@@ -64,7 +64,7 @@ export function listValues<Item>(
   path: string,
   { items, next }: { items: readonly Item[]; next?: string | undefined },
   { filters, q, kept = [] }: Pick<Search, 'filters' | 'q' | 'kept'>,
-): Omit<Search, 'console' | 'items' | 'canBlock'> {
+): Omit<Search, 'console' | 'items' | 'block'> {
   const isNarrowed = Boolean(q) || kept.length > 0 || filters.some(({ value }) => value !== '');
   const isAll = next === undefined && !ctx.query.after;
   return {

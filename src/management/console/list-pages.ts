@@ -35,7 +35,7 @@ import { CONSOLE_PATH, recordPath, returnPath } from './address.ts';
 import { endActionOf } from './connections.ts';
 import { parseInput } from '../api/router.ts';
 import { type Done, doneQuery } from './done.ts';
-import { optionalValue } from './forms.ts';
+import { type Form, optionalValue } from './forms.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import {
   codeField,
@@ -82,10 +82,13 @@ type List<T> = {
 export function listPages(routes: ConsoleRoutes): void {
   addList(routes, clients);
   addList(routes, rules);
-  routes.form('/rules/block', ROUTES.blockClients.role, async ({ management, ctx }, form) => {
+  routes.form('/rules/block', ROUTES.blockClients.role, async (context, form) => {
+    const { management, ctx } = context;
     const subject = { host: optionalValue(form, 'host'), name: optionalValue(form, 'name') };
-    await blockClients(management, parseInput(blockBody, subject));
     const from = returnPath(form);
+    const parsed = blockBody.safeParse(subject);
+    if (!parsed.success && !from) return showRules(context, form);
+    await blockClients(management, parseInput(blockBody, subject));
     seeOther(
       ctx,
       from ? from + doneQuery('blocked') : `${CONSOLE_PATH}/rules${doneQuery('rule-created')}`,
@@ -110,7 +113,17 @@ function addList<T>({ page, form }: ConsoleRoutes, list: List<T>): void {
     });
 }
 
-async function showList<T>(context: ConsoleContext, list: List<T>, path: string): Promise<void> {
+/** The list of rules again, with what is wrong with the form to block apps. */
+async function showRules(context: ConsoleContext, { host = '', name = '' }: Form): Promise<void> {
+  await showList(context, rules, `${CONSOLE_PATH}/rules`, { host, name });
+}
+
+async function showList<T>(
+  context: ConsoleContext,
+  list: List<T>,
+  path: string,
+  wrong?: { host: string; name: string },
+): Promise<void> {
   const { management, ctx } = context;
   const query = {
     ...queryIn(ctx),
@@ -125,17 +138,18 @@ async function showList<T>(context: ConsoleContext, list: List<T>, path: string)
   const allowed = Object.entries(list.actions ?? {})
     .filter(([, { role }]) => includesRole(management.role, role))
     .map(([name]) => `${path}/${name}`);
-  await management.services.pages.render(ctx, 'console/list', {
-    console: layout(context, list.section),
+  const values = {
+    console: layout(context, list.section, wrong && 'block'),
     items: found.items.map(list.item).map((item) => ({
       ...item,
       actions: item.actions.filter(({ action }) => allowed.includes(action)),
     })),
     ...listValues(ctx, path, found, search),
     ...(list.section === 'rules' && includesRole(management.role, ROUTES.blockClients.role)
-      ? { canBlock: true }
+      ? { block: wrong ?? { host: '', name: '' } }
       : {}),
-  });
+  };
+  await management.services.pages.render(ctx, 'console/list', values, wrong ? 400 : 200);
 }
 
 /** The texts of the consent page. */
@@ -252,7 +266,13 @@ const rules: List<ClientRuleResource> = {
       ...destinations.map((destination) => codeField('redirect', destination)),
       ...(by === undefined ? [] : [codeField('by', by)]),
     ],
-    actions: [{ name: 'removeRule', action: `${CONSOLE_PATH}/rules/remove`, id }],
+    actions: [
+      {
+        name: effect === 'block' ? 'removeBlock' : 'removeAllow',
+        action: `${CONSOLE_PATH}/rules/remove`,
+        id,
+      },
+    ],
   }),
   actions: {
     remove: { role: ROUTES.removeClientRule.role, done: 'rule-removed', act: removeClientRule },

@@ -13,7 +13,7 @@ import { showGrant } from '../grants.ts';
 import { CONSOLE_PATH, recordPath, type RecordSection } from './address.ts';
 import { describeAudit } from './audit-events.ts';
 import { connectionOf, connectionValues, reasonOf } from './connections.ts';
-import type { ConsoleContext, ConsoleRoutes } from './context.ts';
+import { accountManager, type ConsoleContext, type ConsoleRoutes } from './context.ts';
 import { codeField, dateFields, epochSeconds, layout, textField } from './layout.ts';
 import { clientActionName, clientActions, ruleFor } from './list-pages.ts';
 
@@ -70,6 +70,7 @@ async function personValues(context: ConsoleContext, id: string): Promise<Record
     state: isDisabled ? 'disabled' : 'active',
     isOk: !isDisabled,
     meaning: isDisabled ? 'personDisabled' : 'personActive',
+    ...(context.management.by === accountManager(id) ? { isYou: true } : {}),
     ...(isDisabled ? { stateSince: epochSeconds(disabledAt) } : {}),
     fields: [
       ...(email === undefined
