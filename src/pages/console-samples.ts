@@ -226,6 +226,8 @@ const {
 /** What nobody can use yet. */
 const NO_TOOLS = [
   { level: 'analytics', tools: 0, connectors: 0, tokens: 0 },
+  { level: 'operations', tools: 0, connectors: 0, tokens: 0 },
+  { level: 'admin', tools: 0, connectors: 0, tokens: 0 },
   { level: 'full', tools: 0, connectors: 0, tokens: 0 },
 ];
 
@@ -385,6 +387,8 @@ const CALL_CHART = stackedChart(
     values: [(hour * 11) % 17, hour % 9 === 4 ? 2 : 0, hour % 12 === 7 ? 1 : 0],
   })),
 );
+
+const TOKEN = `eyJhbGciOiJFUzI1NiJ9.${'eyJpc3MiOiJodHRwczovL2F1dGgu'.repeat(8)}.c2lnbmF0dXJl`;
 
 const LINK = { name: '', href: '' };
 const EVERY_CONNECTION: ConsoleConnection = {
@@ -767,10 +771,9 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       action: '/console/tokens',
       minted: {
         name: 'Editor',
-        token: `eyJhbGciOiJFUzI1NiJ9.${'eyJpc3MiOiJodHRwczovL2F1dGgu'.repeat(8)}.c2lnbmF0dXJl`,
+        token: TOKEN,
         url: 'https://mcp.example.com/mcp',
-        example:
-          '{\n  "mcpServers": {\n    "gatehouse": {\n      "type": "http",\n      "url": "https://mcp.example.com/mcp",\n      "headers": { "Authorization": "Bearer eyJhbGciOiJFUzI1NiJ9…" }\n    }\n  }\n}',
+        example: `{\n  "mcpServers": {\n    "gatehouse": {\n      "type": "http",\n      "url": "https://mcp.example.com/mcp",\n      "headers": { "Authorization": "Bearer ${TOKEN}" }\n    }\n  }\n}`,
       },
     },
   },
@@ -879,6 +882,8 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           seenAt: NOON,
           levels: [
             { level: 'analytics', tools: 1, connectors: 12, tokens: 1 },
+            { level: 'operations', tools: 1, connectors: 3, tokens: 0 },
+            { level: 'admin', tools: 1, connectors: 0, tokens: 0 },
             { level: 'full', tools: 2, connectors: 1, tokens: 1 },
           ],
           missing: ['export_cards'],
@@ -897,6 +902,8 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           error: { fault: 'unreachable', message: 'does not listen (connection refused)' },
           levels: [
             { level: 'analytics', tools: 1, connectors: 2, tokens: 0 },
+            { level: 'operations', tools: 1, connectors: 0, tokens: 0 },
+            { level: 'admin', tools: 1, connectors: 0, tokens: 0 },
             { level: 'full', tools: 1, connectors: 0, tokens: 0 },
           ],
           missing: [],
