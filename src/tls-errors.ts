@@ -7,7 +7,7 @@ const TRUST_IT =
   'set NODE_EXTRA_CA_CERTS to a file with the certificate of that authority wherever this program runs, and restart it';
 
 const PLAIN_HTTP: TlsFault = {
-  what: 'answers without TLS: plain text at an address that needs TLS',
+  what: 'responds without TLS: plain text at an address that needs TLS',
   remedy:
     'terminate TLS at the proxy in front of this port, or correct the scheme or the port of the address',
 };

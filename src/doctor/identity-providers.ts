@@ -56,7 +56,7 @@ async function checkIdentityProvider(
   ];
   if (issuer.outcome !== 'ok') return [issuer, ...others];
   return [
-    finding.ok('the identity provider answers'),
+    finding.ok('the identity provider responds'),
     issuer,
     ...others,
     ...(await checkRegistration(deployment, provider)),

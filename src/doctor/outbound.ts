@@ -73,7 +73,7 @@ export async function checkTraceCollector({
       body: EMPTY_EXPORT,
     });
     if (status >= 200 && status < 300) return [finding.ok('the collector accepts traces')];
-    const what = `the collector answers ${status} to traces`;
+    const what = `the collector responds with ${status} to traces`;
     return [finding.warning({ what, why: DROPPED, remedy: collectorRemedy(status) })];
   } catch (error) {
     if (!(error instanceof NoResponseError)) throw error;

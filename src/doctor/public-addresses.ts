@@ -41,12 +41,12 @@ export async function checkReachability(deployment: Deployment, side: Side): Pro
     const seen = jsonObject(health)?.seen as ObservedRequest | undefined;
     const host = hostFindings(deployment, url, metadata, seen);
     if (metadata.status === 421) {
-      const reached = finding.ok('Gatehouse answers there');
+      const reached = finding.ok('Gatehouse responds there');
       return { findings: [reached, ...host, clock], isReachable: false };
     }
     const ready = await readinessFindings(deployment, url);
     const findings = [
-      ...okIfNone(ready, finding.ok('Gatehouse answers there, and is ready')),
+      ...okIfNone(ready, finding.ok('Gatehouse responds there, and is ready')),
       ...host,
       ...forwardedFindings(deployment, url, seen),
       clock,
@@ -83,8 +83,8 @@ function otherServer(finding: FindingFactory, metadata: HttpResponse): Finding {
   const isGatewayError = metadata.status >= 500;
   return finding.problem({
     what: isGatewayError
-      ? `the proxy answers ${metadata.status}, because it does not reach Gatehouse`
-      : `another program than Gatehouse answers there: ${describeResponse(metadata)}`,
+      ? `the proxy responds with ${metadata.status}, because it does not reach Gatehouse`
+      : `another program than Gatehouse responds there: ${describeResponse(metadata)}`,
     why: UNREACHABLE,
     remedy: isGatewayError
       ? 'check that Gatehouse runs, and that the proxy forwards requests to its address (listen.auth, listen.resource)'

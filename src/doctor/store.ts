@@ -241,7 +241,7 @@ async function latencyFinding(
     times.push(performance.now() - started);
   }
   const median = times.sort((a, b) => a - b)[Math.floor(PINGS / 2)] ?? 0;
-  const what = `Redis answers in ${median.toFixed(1)} ms`;
+  const what = `Redis responds in ${median.toFixed(1)} ms`;
   if (median < maxLatency) return finding.ok(what);
   return finding.warning({
     what,

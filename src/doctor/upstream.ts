@@ -97,7 +97,7 @@ async function checkUpstream(
       now: () => now,
     });
     return [
-      finding.ok(`the MCP server answers (MCP ${revision}) and has ${tools.length} tools`),
+      finding.ok(`the MCP server responds (MCP ${revision}) and has ${tools.length} tools`),
       ...toolFindings(settings.levels, upstream, tools),
     ];
   } catch (error) {

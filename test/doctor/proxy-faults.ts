@@ -179,7 +179,7 @@ export const PROXY_FAULTS: Fault[] = [
     inject: ({ proxies }) => proxies.resource.misbehave({ target: () => 1 }),
     found: ['reach'],
     hides: OUTSIDE_CHECKS,
-    says: /the proxy answers 502, because it does not reach Gatehouse/,
+    says: /the proxy responds with 502, because it does not reach Gatehouse/,
   },
   {
     fault: 'the management API at the public address',

@@ -45,11 +45,11 @@ describe("doctor's explanations of TLS mistakes", function () {
   it('plain http at a public https address is a problem that says where to terminate TLS', async () => {
     const authUrl = await originWith('plain http behind an https address');
     const findings = await good.examine({ authUrl }, ['reach', 'certificate']);
-    expectExplained(findings, /it answers without TLS/, /terminate TLS at the proxy/);
+    expectExplained(findings, /it responds without TLS/, /terminate TLS at the proxy/);
     const [certificate] = findings.filter(
       ({ check, about }) => check === 'certificate' && about === authUrl,
     );
-    expect(certificate?.what).to.match(/no TLS connection: the server answers without TLS/);
+    expect(certificate?.what).to.match(/no TLS connection: the server responds without TLS/);
   });
 
   it('a private authority at a public address is a problem that names it, and no missing intermediate', async () => {
@@ -86,8 +86,8 @@ describe("doctor's explanations of TLS mistakes", function () {
       good.examine({ settings: traced }, ['traces']),
     ]);
     expectExplained(provider, /its authority is private/, /NODE_EXTRA_CA_CERTS/);
-    expectExplained(mcp, /MCP server answers without TLS/, /correct the scheme/);
-    expectExplained(database, /it answers without TLS/, /correct the scheme/);
+    expectExplained(mcp, /MCP server responds without TLS/, /correct the scheme/);
+    expectExplained(database, /it responds without TLS/, /correct the scheme/);
     expectExplained(collector, /self-signed/, /NODE_EXTRA_CA_CERTS/);
   });
 
@@ -111,7 +111,7 @@ describe("doctor's explanations of TLS mistakes", function () {
           log.find((line) => line.what === what && words.test(String(line.reason))),
         );
       expect((await found(issuer, /has an expired certificate/)).remedy).to.match(/renew/);
-      expect((await found(`${url}/`, /answers without TLS/)).remedy).to.match(/scheme/);
+      expect((await found(`${url}/`, /responds without TLS/)).remedy).to.match(/scheme/);
       expect(JSON.stringify(log)).to.not.match(RAW);
     } finally {
       await system.stop();

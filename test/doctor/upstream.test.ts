@@ -103,7 +103,7 @@ describe("doctor's check of the MCP server", () => {
     const places = {
       [`http://127.0.0.1:${port}/mcp`]: 'connection refused',
       'http://no-such-host.invalid/mcp': 'does not resolve',
-      [`https://127.0.0.1:${new URL(String(servers[0]?.url)).port}/mcp`]: 'answers without TLS',
+      [`https://127.0.0.1:${new URL(String(servers[0]?.url)).port}/mcp`]: 'responds without TLS',
     };
     for (const [url, says] of Object.entries(places)) {
       const [finding, ...more] = await check(url);
@@ -124,7 +124,7 @@ describe("doctor's check of the MCP server", () => {
       /redirects to https:\/\/elsewhere\.example\/mcp \(HTTP 308\)/,
     ],
     'returns 404': [(_req, res) => res.writeHead(404).end(), /no MCP endpoint .*404/],
-    'returns 500': [(_req, res) => res.writeHead(500).end('boom'), /answers HTTP 500/],
+    'returns 500': [(_req, res) => res.writeHead(500).end('boom'), /responds with HTTP 500/],
     'returns a web page': [
       (_req, res) => res.writeHead(200, { 'content-type': 'text/html' }).end('<h1>Hello'),
       /sends a response that is not valid MCP/,

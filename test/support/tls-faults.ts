@@ -23,14 +23,14 @@ export const TLS_FAULTS: TlsFaultServer[] = [
   {
     fault: 'plain http behind an https address',
     open: () => createHttpServer(answer),
-    what: /answers without TLS/,
+    what: /responds without TLS/,
     remedy: /terminate TLS at the proxy/,
   },
   {
     fault: 'a plain Redis behind a TLS address',
     open: () =>
       createServer((socket) => socket.once('data', () => socket.end('-ERR unknown command\r\n'))),
-    what: /answers without TLS/,
+    what: /responds without TLS/,
     remedy: /correct the scheme/,
   },
   {

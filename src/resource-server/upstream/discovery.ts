@@ -261,8 +261,8 @@ function faultOf(
   }
   if (status === 404 || status === 405)
     return new DiscoveryError('not-found', `has no MCP endpoint at this address (HTTP ${status})`);
-  if (status >= 500) return new DiscoveryError('failing', `answers HTTP ${status}`);
-  return new DiscoveryError('not-mcp', `answers HTTP ${status}`);
+  if (status >= 500) return new DiscoveryError('failing', `responds with HTTP ${status}`);
+  return new DiscoveryError('not-mcp', `responds with HTTP ${status}`);
 }
 
 /** Returns the response with a body that fails above the limit. */
