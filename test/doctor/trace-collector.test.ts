@@ -48,7 +48,10 @@ describe("doctor's check of the trace collector", () => {
     expect(unreachable?.what).to.include('no process listens there');
     collector.respondWith((_req, res) => res.writeHead(401).end(HEADER));
     const [refused] = await check({ ...traceSettings(collector), ...headers });
-    expect(refused).to.include({ outcome: 'warning', what: 'the collector responds with 401 to traces' });
+    expect(refused).to.include({
+      outcome: 'warning',
+      what: 'the collector responds with 401 to traces',
+    });
     expect(refused?.remedy).to.include('OTEL_EXPORTER_OTLP_HEADERS');
     expect(JSON.stringify(refused)).to.not.include(HEADER);
   });
