@@ -136,7 +136,7 @@ describe('What ends when a person leaves', () => {
         advanceClock(25 * DAY);
         await expectWorking(person);
         expect((await person.openAccountPage()).html).to.include(
-          'You don’t have access to this connect link',
+          'You no longer have access to this connector',
         );
         expect(await person.refresh()).to.equal('invalid_grant');
         expect(await person.call()).to.equal('refused');
@@ -155,7 +155,7 @@ describe('What ends when a person leaves', () => {
         expect(await person.refresh()).to.equal('invalid_grant');
         expect(await person.call()).to.equal('refused');
         expect((await person.openAccountPage()).html).to.include(
-          'You don’t have access to this connect link',
+          'You no longer have access to this connector',
         );
         expect(await person.why()).to.deep.equal(['refused', 'not_entitled']);
       },
