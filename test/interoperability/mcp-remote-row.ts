@@ -164,21 +164,27 @@ async function listTools(
   let output = '';
   for (const stream of [program.stdout, program.stderr])
     stream.on('data', (part: Buffer) => (output += part.toString()));
+  let ended = false;
+  program.once('close', () => (ended = true));
   try {
     await onOutput(() => output);
-    await until('the tools', () => output.includes('club_overview') || undefined);
+    await until('the tools', () => output.includes('club_overview') || ended);
+    expect(output).to.include('club_overview');
+  } catch (error) {
+    throw new Error(`mcp-remote printed: ${output}`, { cause: error });
   } finally {
     program.kill();
     await rm(folder, { recursive: true, force: true });
   }
 }
 
-/** The command of the document with these words, with another link. */
+/** The command of the document with these words, with another link, and with a free port for its redirect address: its own default can be in use. */
 async function documented(words: string, link: string): Promise<string> {
   const text = await readFile(DOCUMENT, 'utf8');
   const command = new RegExp(`^npx -y -p mcp-remote (.+ ${words}.*)$`, 'm').exec(text)?.[1];
   if (command === undefined) throw new Error(`the document has no command with ${words}`);
-  return command.replace(/https:\S+/, link);
+  const [port = 0] = await freePorts(1);
+  return command.replace(/https:\S+/, `${link} ${port}`);
 }
 
 async function connectMachine(system: System, { connector, link }: Bridge): Promise<void> {
