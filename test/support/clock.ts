@@ -1,17 +1,23 @@
 const RealDate = Date;
 let offsetMs = 0;
+let frozenMs: number | undefined;
 
-const OffsetDate = dateReading(() => RealDate.now() + offsetMs);
+const TestDate = dateReading(() => frozenMs ?? RealDate.now() + offsetMs);
 
-/** Moves this process's clock forward. Servers under test run in this process, so they see the same time. Timers are not affected. */
+/**
+ * Moves this process's clock forward. A stopped clock stays stopped. Servers under test run in this process, so they see the same time. Timers are
+ * not affected.
+ */
 export function advanceClock(seconds: number): void {
-  offsetMs += seconds * 1000;
-  globalThis.Date = OffsetDate;
+  if (frozenMs === undefined) offsetMs += seconds * 1000;
+  else frozenMs += seconds * 1000;
+  globalThis.Date = TestDate;
 }
 
 /** Stops this process's clock at `seconds` since the epoch. Timers are not affected. */
 export function freezeClockAt(seconds: number): void {
-  globalThis.Date = dateReading(() => seconds * 1000);
+  frozenMs = seconds * 1000;
+  globalThis.Date = TestDate;
 }
 
 /** Stops this process's clock at the current whole second and returns it, in seconds since the epoch. */
@@ -23,6 +29,7 @@ export function freezeClock(): number {
 
 export function restoreClock(): void {
   offsetMs = 0;
+  frozenMs = undefined;
   globalThis.Date = RealDate;
 }
 
