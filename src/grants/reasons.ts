@@ -3,7 +3,7 @@
 /** English texts for people without a technical background. */
 export const REASONS = {
   refresh_replay:
-    'An old key of this app (refresh token) was used again. That can be a fault in the app, but someone may have copied the key, so the connection was ended.',
+    'An old key of this app (refresh token) was used again. That can be a fault in the app, but someone may have copied the key. The connection was ended, so no copy of its key works.',
   code_replay:
     'The person’s approval (authorization code) was used twice. That can be a fault in the app, but someone may have copied it, so the connection was ended.',
   revoked_by_client: 'The app ended the connection.',
@@ -27,9 +27,9 @@ export const REASONS = {
   sign_in_again:
     'Gatehouse can no longer check the person with the identity provider. They have to sign in again.',
   account_deleted: 'The person’s account no longer exists.',
-  not_entitled: 'This person is no longer allowed to use this connect link.',
+  not_entitled: 'This person no longer has access to this connector.',
   not_in_audience:
-    'The connect link is only for certain people, and the person is no longer one of them.',
+    'The connector is only for certain people, and the person is no longer one of them.',
   dpop_required: 'The settings require DPoP for this level, and the app didn’t use it.',
   idle: 'The connection expired because it was unused for too long.',
   absolute: 'The connection reached its maximum lifetime.',

@@ -74,6 +74,10 @@ const ENDED: ConsoleItem = {
   title: `Claude ${LONG}`,
   state: 'ended',
   isOk: false,
+  facts: [
+    { label: 'person', text: 'grace@example.com', href: '/console/accounts/def' },
+    { label: 'ended', time: NOON },
+  ],
   fields: [{ label: 'reason', code: 'disconnected', textKey: 'console.reasons.disconnected' }],
   actions: [],
 };
@@ -100,48 +104,52 @@ const LIST_SAMPLES: Record<string, ListSample> = {
     kept: [{ name: 'connector', value: '4qR8sT1vWxYz2aBcD3eFgH', text: LONG }],
     found: { count: 2, isAll: false },
   }),
-  'console-clients': list('clients', [
-    {
-      title: LONG,
-      href: '/console/clients/abc',
-      state: 'allowed',
-      isOk: true,
-      facts: [
-        { label: 'kind', code: 'metadata-document', textKey: 'consent.appAddress' },
-        { label: 'lastConnected', time: NOON },
-      ],
-      fields: [
-        { label: 'id', code: 'https://claude.ai/oauth/mcp-oauth-client-metadata' },
-        { label: 'redirect', code: `https://${LONG}.example.com/callback` },
-      ],
-      actions: [{ name: 'revokeClient', action: '/console/clients/revoke', id: 'abc' }],
-    },
-    {
-      title: 'Claude Code',
-      href: '/console/clients/def',
-      state: 'waiting',
-      isOk: false,
-      facts: [
-        { label: 'kind', code: 'self-registered', textKey: 'consent.appUnverified' },
-        { label: 'requested', time: NOON },
-      ],
-      fields: [
-        { label: 'id', code: 'q1W2e3R4t5Y6u7I8o9P0aA' },
-        { label: 'redirect', code: 'http://localhost/callback' },
-        { label: 'redirect', code: `https://${LONG}.example.com/callback` },
-      ],
-      actions: [
-        { name: 'allowClient', action: '/console/clients/allow', id: 'def' },
-        {
-          name: 'allowApp',
-          action: '/console/clients/allow-app',
-          id: 'def',
-          rule: { name: 'Claude Code', destinations: ['loopback', `${LONG}.example.com`] },
-        },
-        { name: 'refuseClient', action: '/console/clients/revoke', id: 'def' },
-      ],
-    },
-  ]),
+  'console-clients': list(
+    'clients',
+    [
+      {
+        title: LONG,
+        href: '/console/clients/abc',
+        state: 'allowed',
+        isOk: true,
+        facts: [
+          { label: 'kind', code: 'metadata-document', textKey: 'consent.appAddress' },
+          { label: 'lastConnected', time: NOON },
+        ],
+        fields: [
+          { label: 'id', code: 'https://claude.ai/oauth/mcp-oauth-client-metadata' },
+          { label: 'redirect', code: `https://${LONG}.example.com/callback` },
+        ],
+        actions: [{ name: 'revokeClient', action: '/console/clients/revoke', id: 'abc' }],
+      },
+      {
+        title: 'Claude Code',
+        href: '/console/clients/def',
+        state: 'waiting',
+        isOk: false,
+        facts: [
+          { label: 'kind', code: 'self-registered', textKey: 'consent.appUnverified' },
+          { label: 'requested', time: NOON },
+        ],
+        fields: [
+          { label: 'id', code: 'q1W2e3R4t5Y6u7I8o9P0aA' },
+          { label: 'redirect', code: 'http://localhost/callback' },
+          { label: 'redirect', code: `https://${LONG}.example.com/callback` },
+        ],
+        actions: [
+          { name: 'allowClient', action: '/console/clients/allow', id: 'def' },
+          {
+            name: 'allowApp',
+            action: '/console/clients/allow-app',
+            id: 'def',
+            rule: { name: 'Claude Code', destinations: ['loopback', `${LONG}.example.com`] },
+          },
+          { name: 'refuseClient', action: '/console/clients/revoke', id: 'def' },
+        ],
+      },
+    ],
+    { q: '' },
+  ),
   'console-rules': list(
     'rules',
     [
@@ -149,45 +157,54 @@ const LIST_SAMPLES: Record<string, ListSample> = {
         title: 'evil.example',
         state: 'blocked',
         isOk: false,
-        fields: [{ label: 'since', time: NOON }],
+        facts: [
+          { label: 'kind', code: 'host', textKey: 'console.rules.host' },
+          { label: 'since', time: NOON },
+        ],
+        fields: [{ label: 'id', code: 'abc' }],
         actions: [{ name: 'removeBlock', action: '/console/rules/remove', id: 'abc' }],
       },
       {
         title: 'Claude Code',
         state: 'allowed',
         isOk: true,
-        fields: [
-          { label: 'redirect', code: 'loopback' },
+        facts: [
+          { label: 'kind', code: 'name', textKey: 'console.rules.name' },
           { label: 'since', time: NOON },
         ],
+        fields: [{ label: 'redirectHost', code: 'localhost' }],
         actions: [{ name: 'removeAllow', action: '/console/rules/remove', id: 'def' }],
       },
     ],
     { block: { host: '', name: '' } },
   ),
-  'console-accounts': list('accounts', [
-    {
-      title: 'Alan Turing',
-      state: 'disabled',
-      isOk: false,
-      facts: [{ label: 'email', text: 'alan@example.com' }],
-      fields: [{ label: 'emailUnverified', text: `${LONG}@example.com` }, ...ITEM.fields],
-      actions: [
-        { name: 'enable', action: '/console/accounts/enable', id: 'abc' },
-        { name: 'forget', action: '/console/accounts/forget', id: 'abc' },
-      ],
-    },
-    {
-      title: 'Ikh5AnYxuNnXX_7k2joIiz_pE1R',
-      state: 'disabled',
-      isOk: false,
-      fields: [
-        { label: 'forgotten', time: NOON },
-        { label: 'id', code: 'Ikh5AnYxuNnXX_7k2joIiz_pE1R' },
-      ],
-      actions: [{ name: 'enable', action: '/console/accounts/enable', id: 'def' }],
-    },
-  ]),
+  'console-accounts': list(
+    'accounts',
+    [
+      {
+        title: 'Alan Turing',
+        state: 'disabled',
+        isOk: false,
+        facts: [{ label: 'signedIn', time: NOON }],
+        fields: [{ label: 'emailUnverified', text: `${LONG}@example.com` }, ...ITEM.fields],
+        actions: [
+          { name: 'enable', action: '/console/accounts/enable', id: 'abc' },
+          { name: 'forgetDisabled', action: '/console/accounts/forget', id: 'abc' },
+        ],
+      },
+      {
+        title: 'Ikh5AnYxuNnXX_7k2joIiz_pE1R',
+        state: 'deleted',
+        isOk: false,
+        fields: [
+          { label: 'forgotten', time: NOON },
+          { label: 'id', code: 'Ikh5AnYxuNnXX_7k2joIiz_pE1R' },
+        ],
+        actions: [{ name: 'enableDeleted', action: '/console/accounts/enable', id: 'def' }],
+      },
+    ],
+    { q: '' },
+  ),
   'console-nobody': list('accounts', []),
 };
 
@@ -317,8 +334,9 @@ function sampleEvent(event: string, more: Partial<ConsoleEvent> = {}): ConsoleEv
     by: { kind: 'key', text: 'ops' },
     fields: [
       { label: 'event', code: event },
-      { label: 'time', code: '2030-01-01T12:00:00.000Z' },
-      { label: 'by', code: PERSON, name: 'ada@example.com', href: PERSON_PATH },
+      ...(more.by?.kind === 'person'
+        ? [{ label: 'by', code: PERSON, name: 'ada@example.com', href: PERSON_PATH }]
+        : []),
     ],
     ...more,
     values: { ...NAMES_IN_EVENTS, ...more.values },
@@ -642,7 +660,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     values: {
       console: layout('accounts'),
       back: '/console/accounts',
-      state: 'disabled',
+      state: 'deleted',
       isOk: false,
       meaning: 'personDisabled',
       stateSince: NOON,
@@ -652,7 +670,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       ],
       connections: [],
       ended: [],
-      actions: [personAction('enable', PERSON_PATH)],
+      actions: [{ ...personAction('enable', PERSON_PATH), name: 'enableDeleted' }],
       history: [],
       allHistory: `/console/audit?account=${PERSON}`,
     },
@@ -709,7 +727,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       isOk: false,
       meaning: 'connectionEnded',
       stateSince: NOON,
-      fields: [{ label: 'redirect', code: 'localhost' }],
+      fields: [{ label: 'redirectHost', code: 'localhost' }],
       connections: [
         {
           ...ENDED_CONNECTION,

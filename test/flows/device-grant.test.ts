@@ -212,7 +212,7 @@ describe('The device grant', () => {
       const { browser, page, device_code: code } = await approved();
       const tokens = fetches ? (await poll(server, client, code)).body : undefined;
       const result = await decide('deny', browser, page);
-      expect(result.html).to.contain(fetches ? 'has lost its access' : 'didn’t get access');
+      expect(result.html).to.contain(fetches ? 'has lost this access' : 'didn’t get access');
       if (fetches)
         expect((await refresh(server, client, tokens?.refresh_token)).body.error).to.equal(
           'invalid_grant',

@@ -148,12 +148,12 @@ onEachStore(
       const shown = page.html
         .split('<details')
         .find((part) => part.includes('/clients/allow-app"') && part.includes(client.id));
-      for (const destination of [...MANY.map((uri) => new URL(uri).host), 'loopback'])
+      for (const destination of [...MANY.map((uri) => new URL(uri).host), 'localhost'])
         expect(shown).to.include(`<bdi>${destination}</bdi>`);
       expect(shown).to.include('Many &lt;hosts&gt;');
     });
 
-    it('the console warns about a redirect to localhost before a waiting app is always allowed, and offers to refuse it', async () => {
+    it('the console warns about a redirect to localhost before a waiting app is always allowed, says who asked for it, and offers to refuse it', async () => {
       const pageOf = async (name: string, uri: string) => {
         const client = await registered(connector.link, metadata(name, uri));
         await open(client);
@@ -163,10 +163,11 @@ onEachStore(
       for (const html of [local, hosted])
         expect(html)
           .to.include('Always allow…')
+          .and.match(/>Ada Lovelace<\/bdi><\/a> tried to connect /)
           .and.match(/<summary[^>]*>Refuse…</)
           .and.not.match(/<summary[^>]*>Revoke…</);
-      expect(local).to.include('can receive a redirect to localhost');
-      expect(hosted).not.to.include('can receive a redirect to localhost');
+      expect(local).to.include('can pose as this app');
+      expect(hosted).not.to.include('can pose as this app');
     });
 
     it('DCR-11 a blocked host ends its connections, and registration and authorization are refused until it is unblocked', async () => {

@@ -230,7 +230,7 @@ describe('Connectors for some people', function () {
     const connector = await restricted(ANALYSTS, { name: 'Numbers', maxUses: 1 });
     const { page, decide } = await arrive(connector, { ...ADA, groups: ['guests'] });
     expect(page.html)
-      .to.include('doesn’t include your account')
+      .to.include('isn’t for your account')
       .and.include('sign in with another account');
     for (const secret of ['analysts', 'guests']) expect(page.html).to.not.include(secret);
     const callback = requireExternalRedirect(await decide('deny'));
@@ -262,7 +262,7 @@ describe('Connectors for some people', function () {
     await signInAgain({ groups: [] });
     const answer = requirePage(await decide('approve'));
     expect(answer.status).to.equal(403);
-    expect(answer.html).to.include('doesn’t include your account');
+    expect(answer.html).to.include('isn’t for your account');
   });
 
   it('RCN-01 a person who leaves the audience is refused at calls, code exchange, refresh and introspection, until they are back', async () => {

@@ -59,7 +59,9 @@ describe('the console', function () {
         { email: 'ada@example.com' },
         { group: 'analysts', provider: 'development' },
       ]);
-      expect(made.html).to.include('Only for</dt>').and.include('group:analysts@development');
+      expect(made.html)
+        .to.include('Who can connect</dt>')
+        .and.include('group:analysts@development');
       expect((await signIn()).page.html).to.match(
         /email:ada@example\.com<\/bdi><\/span> and 1 more/,
       );
@@ -103,12 +105,12 @@ describe('the console', function () {
         ],
         [
           { name: 'Kept', level: 'full', audience: 'ada@example.com' },
-          'Under “Only for”, start each line',
+          'Under “Who can connect”, start each line',
           'audience',
         ],
         [
           { name: 'Kept', level: 'full', audience: 'email:ada' },
-          'Under “Only for”, start each line',
+          'Under “Who can connect”, start each line',
           'audience',
         ],
         [
@@ -144,7 +146,7 @@ describe('the console', function () {
       const gone = await send(browser, revoked, `/connectors/${id}/delete`, { token });
       expect(gone.url.pathname).to.equal('/console/connectors');
       expect(gone.html)
-        .to.include('Connector <bdi class="fact">To be ended</bdi> deleted.')
+        .to.include('The connector <bdi class="fact">To be ended</bdi> was deleted.')
         .and.not.include(`/console/connectors/${id}`);
       const another = await open(browser, '/connectors?done=deleted&about=another');
       expect(another.html).to.include('Connector deleted.');

@@ -147,7 +147,7 @@ describe('the lists of the console', function () {
     const { id, isConnected } = await graceConnected();
     const list = await open('/accounts');
     expect(list.html).to.match(
-      /Deleting disconnects all.+as a new person\..+You can’t undo this\./,
+      /Deleting disconnects all.+as a new person, unless you disable.+You can’t undo this\./,
     );
     const forgotten = await press(list, '/accounts/forget', id);
     expect(forgotten.html)
@@ -171,7 +171,8 @@ describe('the lists of the console', function () {
     const forgotten = await press(disabled, '/accounts/forget', id);
     const [, item = ''] = forgotten.html.split(`<bdi class="claim">${id}</bdi>`);
     expect(item.split('</li>')[0])
-      .to.include('Disabled')
+      .to.include('Deleted, disabled')
+      .and.include('as a new person. What was erased')
       .and.include('<dt>Deleted</dt>')
       .and.include('/accounts/enable')
       .and.not.include('/accounts/forget')

@@ -47,7 +47,7 @@ describe('the pages of one person, app and connection in the console', function 
       .and.include('connects the app again')
       .and.match(/Ada Lovelace<\/bdi><\/a> ended <a [^>]*><bdi class="name">Grace Hopper</)
       .and.match(
-        /<bdi class="name">grace@example.com<\/bdi> was disconnected from <bdi class="fact">Reports</,
+        /<bdi class="name">grace@example.com<\/bdi>’s <bdi class="claim">[^<]+<\/bdi> was disconnected from <bdi class="fact">Reports</,
       );
     expect(await isConnected()).to.equal(false);
   });
@@ -60,7 +60,7 @@ describe('the pages of one person, app and connection in the console', function 
     const [, ended = ''] = page.html.split('id="ended"');
     expect(ended)
       .to.include('The connect link was revoked.')
-      .and.include('Create a connector and give its connect link');
+      .and.include('send them another connector’s link');
     const [, path = ''] =
       /link was revoked\.[^]*?href="\/console(\/grants\/[^"]+)"/.exec(ended) ?? [];
     expect((await open(browser, path)).html).to.include('The connect link was revoked.');
@@ -83,7 +83,7 @@ describe('the pages of one person, app and connection in the console', function 
       expect(page.html).to.include('no longer one of them').and.include(paused);
       await changeEmail('grace@example.com');
       expect((await open(browser, person)).html)
-        .to.include('The person can connect it again.')
+        .to.include('The person can connect the app again.')
         .and.not.include(paused);
     } finally {
       await store.close();

@@ -77,7 +77,7 @@ describe('the consent page in a browser', () => {
     it('the page shows the destination of the redirect, with a note and no warning if it is on this computer', async () => {
       await open('self-registered');
       expect(await text('#redirect')).to.include('An app on this computer');
-      expect(await text('#local-note')).to.include('Approve only if you started this on this');
+      expect(await text('#local-note')).to.include('Deny if you started this on another device');
       expect(await text('#details'))
         .to.include('localhost:53682')
         .and.include('Any program on this device could receive the access');
@@ -129,7 +129,7 @@ describe('the consent page in a browser', () => {
       await open('elsewhere');
       expect(await text('#redirect'))
         .to.include(ADDRESS)
-        .and.include('Approve only if this is your app’s address.');
+        .and.include('Deny unless you know it.');
       expect(await page().locator('#local-note').count()).to.equal(0);
     });
 

@@ -260,10 +260,12 @@ const rules: List<ClientRuleResource> = {
     title: host ?? name,
     state: effect === 'block' ? 'blocked' : 'allowed',
     isOk: effect === 'allow',
-    facts: dateFields('since', createdAt),
+    facts: [ruleKind(host), ...dateFields('since', createdAt)],
     fields: [
       codeField('id', id),
-      ...destinations.map((destination) => codeField('redirect', destination)),
+      ...destinations.map((destination) =>
+        codeField('redirectHost', destination === 'loopback' ? 'localhost' : destination),
+      ),
       ...(by === undefined ? [] : [codeField('by', by)]),
     ],
     actions: [
@@ -278,6 +280,11 @@ const rules: List<ClientRuleResource> = {
     remove: { role: ROUTES.removeClientRule.role, done: 'rule-removed', act: removeClientRule },
   },
 };
+
+function ruleKind(host: string | undefined): Values['items'][number]['fields'][number] {
+  const code = host === undefined ? 'name' : 'host';
+  return { label: 'kind', code, textKey: `console.rules.${code}` };
+}
 
 const grants: List<GrantResource> = {
   section: 'grants',
@@ -321,7 +328,7 @@ const grants: List<GrantResource> = {
     ],
     fields: [
       ...dateFields('since', grant.createdAt),
-      ...(grant.redirectHost ? [codeField('redirect', grant.redirectHost)] : []),
+      ...(grant.redirectHost ? [codeField('redirectHost', grant.redirectHost)] : []),
       codeField('id', grant.id),
     ],
     actions:
@@ -356,7 +363,7 @@ const accounts: List<AccountResource> = {
   }) => ({
     title: name,
     href: recordPath('accounts', id),
-    state: disabledAt === undefined ? 'active' : 'disabled',
+    state: accountState(disabledAt, forgottenAt),
     isOk: disabledAt === undefined,
     facts: [
       ...(email !== undefined && emailVerified ? [textField('email', email)] : []),
@@ -370,8 +377,11 @@ const accounts: List<AccountResource> = {
       codeField('id', id),
     ],
     actions: [
-      accountAction(disabledAt === undefined ? 'disable' : 'enable', id),
-      ...(forgottenAt === undefined ? [accountAction('forget', id)] : []),
+      ...accountActions(disabledAt, forgottenAt).map(([path, name]) => ({
+        name,
+        action: `${CONSOLE_PATH}/accounts/${path}`,
+        id,
+      })),
     ],
   }),
   actions: {
@@ -415,6 +425,31 @@ export async function keptOwners(
   return (await Promise.all(found)).flat();
 }
 
-function accountAction(name: 'disable' | 'enable' | 'forget', id: string) {
-  return { name, action: `${CONSOLE_PATH}/accounts/${name}`, id };
+export function accountState(
+  disabledAt: string | undefined,
+  forgottenAt: string | undefined,
+): 'active' | 'disabled' | 'deleted' {
+  if (disabledAt === undefined) return 'active';
+  return forgottenAt === undefined ? 'disabled' : 'deleted';
+}
+
+/** What an administrator can do with a person: the last part of each path, with the texts of the button. */
+export function accountActions(
+  disabledAt: string | undefined,
+  forgottenAt: string | undefined,
+): ['disable' | 'enable' | 'forget', string][] {
+  const isDeleted = forgottenAt !== undefined;
+  if (disabledAt === undefined)
+    return isDeleted
+      ? [['disable', 'disable']]
+      : [
+          ['disable', 'disable'],
+          ['forget', 'forget'],
+        ];
+  return isDeleted
+    ? [['enable', 'enableDeleted']]
+    : [
+        ['enable', 'enable'],
+        ['forget', 'forgetDisabled'],
+      ];
 }

@@ -15,7 +15,13 @@ import { describeAudit } from './audit-events.ts';
 import { connectionOf, connectionValues, reasonOf } from './connections.ts';
 import { accountManager, type ConsoleContext, type ConsoleRoutes } from './context.ts';
 import { codeField, dateFields, epochSeconds, layout, textField } from './layout.ts';
-import { clientActionName, clientActions, ruleFor } from './list-pages.ts';
+import {
+  accountActions,
+  accountState,
+  clientActionName,
+  clientActions,
+  ruleFor,
+} from './list-pages.ts';
 
 type Values = ViewValues['console/record'];
 type Action = Values['actions'][number];
@@ -61,13 +67,19 @@ async function render(
   });
 }
 
+const ACCOUNT_ROLES = {
+  disable: ROUTES.disableAccount.role,
+  enable: ROUTES.enableAccount.role,
+  forget: ROUTES.forgetAccount.role,
+};
+
 async function personValues(context: ConsoleContext, id: string): Promise<RecordValues> {
   const account = await showAccount(context.management, id);
   const { email, emailVerified, identityProvider, signedInAt, disabledAt, forgottenAt } = account;
   const isDisabled = disabledAt !== undefined;
   return {
     ...(forgottenAt === undefined ? { title: account.name } : {}),
-    state: isDisabled ? 'disabled' : 'active',
+    state: accountState(disabledAt, forgottenAt),
     isOk: !isDisabled,
     meaning: isDisabled ? 'personDisabled' : 'personActive',
     ...(context.management.by === accountManager(id) ? { isYou: true } : {}),
@@ -82,15 +94,11 @@ async function personValues(context: ConsoleContext, id: string): Promise<Record
       codeField('id', id),
     ],
     ...(await connectionValues(context, { section: 'accounts', id })),
-    actions: [
-      isDisabled
-        ? action('accounts', 'enable', id, ROUTES.enableAccount.role)
-        : action('accounts', 'disable', id, ROUTES.disableAccount.role),
-      // The page does not exist afterwards.
-      ...(forgottenAt === undefined
-        ? [withoutReturn(action('accounts', 'forget', id, ROUTES.forgetAccount.role))]
-        : []),
-    ],
+    actions: accountActions(disabledAt, forgottenAt).map(([path, name]) => {
+      const offered = action('accounts', path, id, ACCOUNT_ROLES[path], name);
+      // The page does not exist after a deletion.
+      return path === 'forget' ? withoutReturn(offered) : offered;
+    }),
   };
 }
 
@@ -178,7 +186,7 @@ async function connectionPageValues(context: ConsoleContext, id: string): Promis
     ...(connection.endedAt === undefined ? {} : { stateSince: connection.endedAt }),
     fields: [
       ...dateFields('expires', grant.expiresAt),
-      ...(grant.redirectHost ? [codeField('redirect', grant.redirectHost)] : []),
+      ...(grant.redirectHost ? [codeField('redirectHost', grant.redirectHost)] : []),
       codeField('id', id),
     ],
     connections: [connection],
