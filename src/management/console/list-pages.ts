@@ -376,13 +376,11 @@ const accounts: List<AccountResource> = {
       ...(identityProvider === '' ? [] : [codeField('provider', identityProvider)]),
       codeField('id', id),
     ],
-    actions: [
-      ...accountActions(disabledAt, forgottenAt).map(([path, name]) => ({
-        name,
-        action: `${CONSOLE_PATH}/accounts/${path}`,
-        id,
-      })),
-    ],
+    actions: accountActions(disabledAt, forgottenAt).map(([path, name]) => ({
+      name,
+      action: `${CONSOLE_PATH}/accounts/${path}`,
+      id,
+    })),
   }),
   actions: {
     disable: {
