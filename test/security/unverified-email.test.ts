@@ -25,7 +25,7 @@ import {
 import { startSystem, type System } from '../support/system.ts';
 
 const ADDRESS = 'ada@example.com';
-const MARKED = 'ada@example.com (not verified';
+const MARKED = 'ada@example.com (address not confirmed';
 
 describe('An unverified e-mail address', () => {
   let provider: OpenIdProvider;
@@ -101,7 +101,7 @@ describe('An unverified e-mail address', () => {
   it('CON-21 a verified address is not marked', async () => {
     const { page, approve } = await signIn({ sub: 'verified', email_verified: true });
     for (const shown of [page, await approve()])
-      expect(textOf(shown)).to.include(ADDRESS).and.not.include('(not verified');
+      expect(textOf(shown)).to.include(ADDRESS).and.not.include('(address not confirmed');
     const { account, grants } = await documentsOf('verified');
     expect(account).to.include({ email: ADDRESS, emailVerified: true });
     expect(grants[0]).to.include({ accountEmail: ADDRESS, accountEmailVerified: true });
@@ -116,7 +116,7 @@ describe('An unverified e-mail address', () => {
     expect(grants).to.have.length(1);
     expect(grants[0]).to.include({ accountEmail: ADDRESS, accountEmailVerified: false });
     for (const command of [['list'], ['show', account.id]])
-      expect(await run('account', ...command)).to.include(MARKED);
+      expect(await run('account', ...command)).to.include(`${ADDRESS} (not verified)`);
     const id = String(grants[0]?.id);
     for (const command of [
       ['list', '--account', account.id],
