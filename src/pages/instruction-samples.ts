@@ -6,13 +6,20 @@ const LINK = 'https://mcp.example.com/connect/4qR8sT1vWxYz2aBcD3eFgH/mcp';
 export const INSTRUCTIONS: Instruction[] = [
   { client: 'claude', text: LINK },
   { client: 'claude-code', text: `claude mcp add --transport http club-numbers ${LINK}` },
-  ...['vs-code', 'cursor'].map((client) => ({
-    client,
+  {
+    client: 'vs-code',
+    text: `{\n  "servers": {\n    "club-numbers": { "type": "http", "url": "${LINK}" }\n  }\n}`,
+  },
+  {
+    client: 'cursor',
     text: `{\n  "mcpServers": {\n    "club-numbers": { "url": "${LINK}" }\n  }\n}`,
-  })),
+  },
   { client: 'codex', text: `codex mcp add club-numbers --url ${LINK}` },
   { client: 'gemini-cli', text: `gemini mcp add --transport http club-numbers ${LINK}` },
-  { client: 'mcp-remote', text: `{\n  "args": ["-y", "mcp-remote", "${LINK}"]\n}` },
+  {
+    client: 'mcp-remote',
+    text: `{\n  "mcpServers": {\n    "club-numbers": { "command": "npx", "args": ["-y", "mcp-remote", "${LINK}"] }\n  }\n}`,
+  },
   { client: 'terminal', text: `npx -y -p mcp-remote mcp-remote-client ${LINK}` },
   { client: 'other', text: LINK },
 ];
