@@ -880,7 +880,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           isOk: true,
           fields: [
             { label: 'signsFrom', code: '2029-10-03T12:00:00.000Z' },
-            { label: 'expires', time: NOON + DAY },
+            { label: 'removed', time: NOON + DAY },
           ],
           actions: [],
         },

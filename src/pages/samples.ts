@@ -226,11 +226,14 @@ export const SAMPLES: Record<string, Sample> = {
     values: { ...DEVICE, typed: 'BCDF-GHJJ', trouble: 'unknown' },
     status: 400,
   },
-  'device-approved': { view: 'done', values: { ...DONE, destination: '', level: 'operations' } },
+  'device-approved': {
+    view: 'done',
+    values: { ...DONE, destination: '', level: 'operations', client: 'Claude Code' },
+  },
   'device-denied': { view: 'done', values: { ...DONE, destination: '', decision: 'denied' } },
   'device-withdrawn': {
     view: 'done',
-    values: { ...DONE, destination: '', decision: 'withdrawn' },
+    values: { ...DONE, destination: '', decision: 'withdrawn', client: 'Claude Code' },
   },
   'device-expired': {
     view: 'error',
@@ -257,9 +260,17 @@ export const SAMPLES: Record<string, Sample> = {
     },
     status: 403,
   },
-  approved: { view: 'done', values: { ...DONE, level: 'operations' }, status: 400 },
+  approved: {
+    view: 'done',
+    values: { ...DONE, level: 'operations', client: 'Claude' },
+    status: 400,
+  },
   denied: { view: 'done', values: { ...DONE, decision: 'denied' }, status: 400 },
-  withdrawn: { view: 'done', values: { ...DONE, decision: 'withdrawn' }, status: 200 },
+  withdrawn: {
+    view: 'done',
+    values: { ...DONE, decision: 'withdrawn', client: 'Claude' },
+    status: 200,
+  },
   error: { view: 'error', values: ERROR, status: 400 },
   'error-of-the-app': {
     view: 'error',

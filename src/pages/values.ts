@@ -107,6 +107,8 @@ export type ViewValues = ConsoleValues & {
     destination: string;
     /** The approved level, if known. */
     level?: string;
+    /** The name of the app, if the person approved it and it is known. */
+    client?: string;
     /** The address where the person sees and disconnects what they connected. */
     accountPage: string;
   };

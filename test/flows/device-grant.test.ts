@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { decideDevice, deviceIdOf } from '../../src/authorization-server/engine/device-codes.ts';
-import { submitAccountForm } from '../support/account-page.ts';
+import { submitAccountForm, textOf } from '../support/account-page.ts';
 import {
   type Browser,
   isConsentPage,
@@ -121,7 +121,10 @@ describe('The device grant', () => {
     const browser = newBrowser();
     const page = await enter(device.user_code.toLowerCase().replace('-', ' '), browser);
     expect(isConsentPage(page)).to.equal(true);
-    expect((await decide('approve', browser, page)).html).to.contain('Go back to your device');
+    const done = await decide('approve', browser, page);
+    expect(textOf(done))
+      .to.contain('Go back to your device')
+      .and.to.match(/App\s+Terminal/);
     const { body } = await poll(server, client, device.device_code, { resource: connector.link });
     expect(body.scope).to.equal('operations offline_access');
     expect(decodeJwt(String(body.access_token)).aud).to.equal(connector.link);
@@ -212,7 +215,9 @@ describe('The device grant', () => {
       const { browser, page, device_code: code } = await approved();
       const tokens = fetches ? (await poll(server, client, code)).body : undefined;
       const result = await decide('deny', browser, page);
-      expect(result.html).to.contain(fetches ? 'has lost this access' : 'didn’t get access');
+      expect(textOf(result))
+        .to.contain(fetches ? 'has lost this access' : 'didn’t get access')
+        .and.to.match(/App\s+Terminal/);
       if (fetches)
         expect((await refresh(server, client, tokens?.refresh_token)).body.error).to.equal(
           'invalid_grant',

@@ -195,7 +195,7 @@ describe('the consent page in a browser', () => {
     it('the page shows whom to ask for access, and the account', async () => {
       await open('no-access');
       expect(await text('h1')).to.equal('You don’t have access to Club numbers');
-      expect(await text('main')).to.include('ask it-desk@example.com, or sign in');
+      expect(await text('main')).to.include('If you need access, ask it-desk@example.com.');
       expect(await text('#account')).to.include('Alan Turing');
     });
 

@@ -180,7 +180,7 @@ export function codeModel(options: GrantModelOptions, records: RequestGrants): P
 }
 
 /**
- * Adds the code to the grant of an approval, and notes its level for the page that shows the decision. The code must not get out before
+ * Adds the code to the grant of an approval, and notes its level and app for the page that shows the decision. The code must not get out before
  * `recorded` resolves. Rejects with `access_denied` if the grant has ended.
  */
 async function attachCode(
@@ -196,7 +196,10 @@ async function attachCode(
   });
   if (!after) throw new errors.AccessDenied('the connection was ended');
   const recorded = isFirst ? onApproved(grantId, after.value) : undefined;
-  if (Provider.ctx) requestContext(Provider.ctx).grantedLevel = grantedLevel(after.value);
+  if (Provider.ctx) {
+    const level = grantedLevel(after.value);
+    requestContext(Provider.ctx).approval = { level, client: after.value.client.name };
+  }
   return { recorded };
 }
 

@@ -31,6 +31,8 @@ export type ConsentOutcome = {
   destination: string;
   /** The granted level, if approved. */
   level?: Level;
+  /** The client's name as the person saw it, if approved. */
+  client?: string;
   /** Time of the first decision, in seconds since the epoch. */
   at?: number;
 };
@@ -109,8 +111,14 @@ async function saveDecision(
     maxAge: OUTCOME_SECONDS * 1000,
   });
   const destination = location === undefined ? '' : redirectDestination(location);
-  const { grantedLevel: level } = requestContext(ctx);
-  const outcome = { decision, destination, at: now(), ...(level ? { level } : {}) };
+  const { approval: { level, client } = {} } = requestContext(ctx);
+  const outcome = {
+    decision,
+    destination,
+    at: now(),
+    ...(level ? { level } : {}),
+    ...(client ? { client } : {}),
+  };
   const result = location === undefined ? { outcome } : { outcome, location };
   await saveConsentResult(store, uid, result).catch(() => undefined);
   return outcome;
@@ -283,7 +291,7 @@ function isApplied(
 export async function showOutcome(
   context: InteractionContext,
   ctx: Koa.Context,
-  { decision, destination, level }: ConsentOutcome,
+  { decision, destination, level, client }: ConsentOutcome,
   status: number,
 ): Promise<void> {
   const values = {
@@ -291,6 +299,7 @@ export async function showOutcome(
     destination,
     accountPage: context.settings.authUrl + ACCOUNT_PATH,
     ...(level === undefined ? {} : { level }),
+    ...(client === undefined ? {} : { client }),
   };
   await context.services.pages.render(ctx, 'done', values, status);
 }

@@ -23,7 +23,7 @@ async function show(context: ConsoleContext): Promise<void> {
       title: id,
       state,
       isOk: true,
-      fields: [codeField('signsFrom', signsFrom), ...dateFields('expires', publishedUntil)],
+      fields: [codeField('signsFrom', signsFrom), ...dateFields('removed', publishedUntil)],
       actions: [],
     })),
   });
