@@ -27,8 +27,8 @@ export type RequestContext = {
   uiLocales?: unknown;
   /** Key of the error page's texts that the engine rendered. */
   errorPage?: string;
-  /** The approval whose code this request stored: the level, and the client's name as the person saw it. */
-  approval?: { level: Level | undefined; client: string };
+  /** The approval whose code this request stored: the level, the client's name as the person saw it, and the connector's id. */
+  approval?: { level: Level | undefined; client: string; connector: string };
   /** What the engine's endpoint for decisions about devices (RFC 8628) resulted in. */
   deviceOutcome?: DeviceOutcome;
   /** The request named another host: where the same page is. */

@@ -101,12 +101,14 @@ const CONNECTED_APPS: ViewValues['connected-apps'] = {
     {
       client: { name: 'Claude', host: 'claude.ai' },
       connector: 'Club numbers',
+      level: 'operations',
       at: APRIL,
       reason: 'refresh_replay',
     },
     {
       client: { name: 'Reporting Bot' },
-      connector: 'Auditors',
+      connector: 'Numbers of last year',
+      level: 'analytics',
       at: APRIL - 86_400,
       reason: 'connector_deleted',
     },
@@ -228,12 +230,24 @@ export const SAMPLES: Record<string, Sample> = {
   },
   'device-approved': {
     view: 'done',
-    values: { ...DONE, destination: '', level: 'operations', client: 'Claude Code' },
+    values: {
+      ...DONE,
+      destination: '',
+      level: 'operations',
+      client: 'Claude Code',
+      connector: 'Club numbers',
+    },
   },
   'device-denied': { view: 'done', values: { ...DONE, destination: '', decision: 'denied' } },
   'device-withdrawn': {
     view: 'done',
-    values: { ...DONE, destination: '', decision: 'withdrawn', client: 'Claude Code' },
+    values: {
+      ...DONE,
+      destination: '',
+      decision: 'withdrawn',
+      client: 'Claude Code',
+      connector: 'Club numbers',
+    },
   },
   'device-expired': {
     view: 'error',
@@ -262,13 +276,13 @@ export const SAMPLES: Record<string, Sample> = {
   },
   approved: {
     view: 'done',
-    values: { ...DONE, level: 'operations', client: 'Claude' },
+    values: { ...DONE, level: 'operations', client: 'Claude', connector: 'Club numbers' },
     status: 400,
   },
   denied: { view: 'done', values: { ...DONE, decision: 'denied' }, status: 400 },
   withdrawn: {
     view: 'done',
-    values: { ...DONE, decision: 'withdrawn', client: 'Claude' },
+    values: { ...DONE, decision: 'withdrawn', client: 'Claude', connector: 'Club numbers' },
     status: 200,
   },
   error: { view: 'error', values: ERROR, status: 400 },
@@ -335,8 +349,11 @@ export const SAMPLES: Record<string, Sample> = {
     view: 'connected-apps',
     values: {
       ...CONNECTED_APPS,
+      apps: CONNECTED_APPS.apps.map((app, index) =>
+        index === 0 ? { ...app, level: 'operations', lower: ['analytics'] } : app,
+      ),
       done: 'lowered',
-      doneApp: { client: 'Claude Code', connector: 'Club numbers', level: 'admin' },
+      doneApp: { client: 'Claude Code', connector: 'Club numbers', level: 'operations' },
     },
   },
   'connected-apps-hostile': {
@@ -344,9 +361,10 @@ export const SAMPLES: Record<string, Sample> = {
     values: {
       ...CONNECTED_APPS,
       account: COMPANY_ACCOUNT,
-      apps: CONNECTED_APPS.apps.map((app) => ({
+      apps: CONNECTED_APPS.apps.map((app, index) => ({
         ...app,
         client: { name: `Claude\u202E ${LONG}`, isUnverified: true },
+        destination: index === 0 ? app.destination : `${LONG.toLowerCase()}.example`,
         connector: LONG,
       })),
     },
@@ -356,12 +374,16 @@ export const SAMPLES: Record<string, Sample> = {
     values: {
       ...CONNECTED_APPS,
       apps: [],
-      activity: CONNECTED_APPS.apps.map(({ client, connector }) => ({
-        client,
-        connector,
-        at: APRIL + 86_400,
-        reason: 'disconnected',
-      })),
+      activity: [
+        ...CONNECTED_APPS.apps.map(({ client, connector, level }) => ({
+          client,
+          connector,
+          level,
+          at: APRIL + 86_400,
+          reason: 'disconnected',
+        })),
+        ...CONNECTED_APPS.activity,
+      ],
       done: 'disconnected-all',
     },
   },

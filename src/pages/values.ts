@@ -107,8 +107,9 @@ export type ViewValues = ConsoleValues & {
     destination: string;
     /** The approved level, if known. */
     level?: string;
-    /** The name of the app, if the person approved it and it is known. */
+    /** The names of the app and the connector, if the person approved the connection and they are known. */
     client?: string;
+    connector?: string;
     /** The address where the person sees and disconnects what they connected. */
     accountPage: string;
   };
@@ -163,6 +164,8 @@ export type ViewValues = ConsoleValues & {
     activity: {
       client: ConnectedClient;
       connector: string;
+      /** Absent if unknown. */
+      level?: string;
       /** Absent if unknown. */
       at?: number;
       /** The key below `reasons`. */

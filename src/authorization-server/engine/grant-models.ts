@@ -180,7 +180,7 @@ export function codeModel(options: GrantModelOptions, records: RequestGrants): P
 }
 
 /**
- * Adds the code to the grant of an approval, and notes its level and app for the page that shows the decision. The code must not get out before
+ * Adds the code to the grant of an approval, and notes the approval for the page that shows the decision. The code must not get out before
  * `recorded` resolves. Rejects with `access_denied` if the grant has ended.
  */
 async function attachCode(
@@ -197,8 +197,9 @@ async function attachCode(
   if (!after) throw new errors.AccessDenied('the connection was ended');
   const recorded = isFirst ? onApproved(grantId, after.value) : undefined;
   if (Provider.ctx) {
+    const { client, connector } = after.value;
     const level = grantedLevel(after.value);
-    requestContext(Provider.ctx).approval = { level, client: after.value.client.name };
+    requestContext(Provider.ctx).approval = { level, client: client.name, connector };
   }
   return { recorded };
 }

@@ -217,11 +217,12 @@ function activityValues(
   { clients }: Pick<Settings, 'clients'>,
   connection: Connection,
 ): Values['activity'][number] {
-  const { connector, endedAt, reason = 'revoked_by_administrator' } = connection;
+  const { connector, level, endedAt, reason = 'revoked_by_administrator' } = connection;
   return {
     client: clientValues(clients, connection),
     connector: connector.name ?? connector.id,
     reason,
+    ...(level === undefined ? {} : { level }),
     ...(endedAt === undefined ? {} : { at: endedAt }),
   };
 }

@@ -3,6 +3,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type Koa from 'koa';
 import { endConnection, narrowConnection } from '../../connections/connections.ts';
+import { findConnector } from '../../connectors/connectors.ts';
 import { wasExchanged } from '../../grants/grant-lifetime.ts';
 import { isLive, type StoredGrant } from '../../grants/grant-record.ts';
 import { findStoredGrant } from '../../grants/grants.ts';
@@ -33,6 +34,8 @@ export type ConsentOutcome = {
   level?: Level;
   /** The client's name as the person saw it, if approved. */
   client?: string;
+  /** The connector's id, if approved. */
+  connector?: string;
   /** Time of the first decision, in seconds since the epoch. */
   at?: number;
 };
@@ -111,13 +114,14 @@ async function saveDecision(
     maxAge: OUTCOME_SECONDS * 1000,
   });
   const destination = location === undefined ? '' : redirectDestination(location);
-  const { approval: { level, client } = {} } = requestContext(ctx);
+  const { approval: { level, client, connector } = {} } = requestContext(ctx);
   const outcome = {
     decision,
     destination,
     at: now(),
     ...(level ? { level } : {}),
     ...(client ? { client } : {}),
+    ...(connector ? { connector } : {}),
   };
   const result = location === undefined ? { outcome } : { outcome, location };
   await saveConsentResult(store, uid, result).catch(() => undefined);
@@ -291,15 +295,26 @@ function isApplied(
 export async function showOutcome(
   context: InteractionContext,
   ctx: Koa.Context,
-  { decision, destination, level, client }: ConsentOutcome,
+  { decision, destination, level, client, connector: id }: ConsentOutcome,
   status: number,
 ): Promise<void> {
+  const connector = id === undefined ? undefined : await findConnectorName(context, id);
   const values = {
     decision,
     destination,
     accountPage: context.settings.authUrl + ACCOUNT_PATH,
     ...(level === undefined ? {} : { level }),
     ...(client === undefined ? {} : { client }),
+    ...(connector === undefined ? {} : { connector }),
   };
   await context.services.pages.render(ctx, 'done', values, status);
+}
+
+/** Undefined if the connector was deleted or cannot be read: the page shows the decision without it. */
+async function findConnectorName(
+  { services: { store } }: InteractionContext,
+  id: string,
+): Promise<string | undefined> {
+  const connector = await findConnector(store, id).catch(() => undefined);
+  return connector?.name;
 }
