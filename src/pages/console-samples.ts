@@ -170,9 +170,10 @@ const LIST_SAMPLES: Record<string, ListSample> = {
         isOk: true,
         facts: [
           { label: 'kind', code: 'name', textKey: 'console.rules.name' },
+          { label: 'redirectHost', code: 'localhost' },
           { label: 'since', time: NOON },
         ],
-        fields: [{ label: 'redirectHost', code: 'localhost' }],
+        fields: [{ label: 'id', code: 'def' }],
         actions: [{ name: 'removeAllow', action: '/console/rules/remove', id: 'def' }],
       },
     ],

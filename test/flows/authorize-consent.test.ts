@@ -44,7 +44,7 @@ describe('The consent page', () => {
     expect(html).to.match(/not verified/i);
     expect(html)
       .to.include('127.0.0.1:7070')
-      .and.match(/this computer/i);
+      .and.match(/this device/i);
     expect(html).to.include('Club &amp; &lt;Friends&gt;').and.include('Ada Lovelace');
     expect(html).to.match(/90\sdays/);
   });

@@ -89,7 +89,7 @@ describe('The forms of the connected apps page', () => {
       expect(textOf(page))
         .to.include('This sign-in no longer works')
         .and.not.match(/the app\b/);
-      expect(page.html).to.include('<a href="/account">Sign in</a>');
+      expect(page.html).to.include('<a href="/account">Sign in to see your connected apps</a>');
     }
 
     const victim = openBrowser(system().origins);

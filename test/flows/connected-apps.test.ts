@@ -122,7 +122,7 @@ describe('The connected apps page', () => {
     advanceClock(120);
     await present(family, family.refreshToken);
     const page = await open(openBrowser(system().origins));
-    expect(textOf(page)).to.include('an old key of the app was used again');
+    expect(textOf(page)).to.include('an old key of this connection was used again');
   });
 
   it('the account page and consent share a session, whose id is rotated at each sign-in', async () => {

@@ -124,7 +124,7 @@ describe('The device grant', () => {
     const done = await decide('approve', browser, page);
     expect(textOf(done))
       .to.contain('Go back to your device')
-      .and.to.match(/App\s+Terminal/);
+      .and.to.match(/App\s+Terminal\s+Connector\s+Club figures/);
     const { body } = await poll(server, client, device.device_code, { resource: connector.link });
     expect(body.scope).to.equal('operations offline_access');
     expect(decodeJwt(String(body.access_token)).aud).to.equal(connector.link);
@@ -217,7 +217,7 @@ describe('The device grant', () => {
       const result = await decide('deny', browser, page);
       expect(textOf(result))
         .to.contain(fetches ? 'has lost this access' : 'didn’t get access')
-        .and.to.match(/App\s+Terminal/);
+        .and.to.match(/App\s+Terminal\s+Connector\s+Club figures/);
       if (fetches)
         expect((await refresh(server, client, tokens?.refresh_token)).body.error).to.equal(
           'invalid_grant',

@@ -54,7 +54,7 @@ describe('A stalled store', () => {
       expect(status).to.equal(503);
       expect(Number(headers.get('retry-after'))).to.be.above(0);
       expect(html).to.include('Temporarily unavailable').and.not.include('expired');
-      expect(html).to.include('Support reference');
+      expect(html).to.include('Reference for support');
     }
     const console = requirePage(await browser.submit(people, { person: 'ada' }));
     expect(console.html).to.include('Ada Lovelace').and.include('New connector');

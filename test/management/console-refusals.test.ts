@@ -35,7 +35,7 @@ describe('the console', function () {
       expect(page.status).to.equal(400);
       expect(page.html)
         .to.include('You didn’t finish signing in')
-        .and.include('<a href="/console">Sign in</a>')
+        .and.include('<a href="/console">Sign in to the console</a>')
         .and.not.match(/the app\b/);
     });
 

@@ -76,7 +76,7 @@ describe('the consent page in a browser', () => {
 
     it('the page shows the destination of the redirect, with a note and no warning if it is on this computer', async () => {
       await open('self-registered');
-      expect(await text('#redirect')).to.include('An app on this computer');
+      expect(await text('#redirect')).to.include('An app on this device');
       expect(await text('#local-note')).to.include('Deny if you started this on another device');
       expect(await text('#details'))
         .to.include('localhost:53682')
@@ -111,7 +111,7 @@ describe('the consent page in a browser', () => {
       const told = [
         'heading "Connect Claude Code to Club numbers?"',
         'Registered itself, not verified',
-        'An app on this computer',
+        'An app on this device',
         'Ada Lovelace',
         'group "What can it see?"',
         'radio "Totals only"',

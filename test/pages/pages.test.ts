@@ -140,6 +140,8 @@ describe('pages', () => {
           'error-of-the-app': ['http://localhost:53682/callback'],
           approved: ['https://auth.example.com/account'],
           'device-approved': ['https://auth.example.com/account'],
+          denied: ['https://auth.example.com/account'],
+          'device-denied': ['https://auth.example.com/account'],
           'device-withdrawn': ['https://auth.example.com/account'],
           withdrawn: ['https://auth.example.com/account'],
           'error-of-another-host': ['https://auth.example.com/account'],

@@ -162,7 +162,7 @@ describe('The choice among several identity providers', () => {
     const refused = requirePage(await browser.visit(stopped));
     expect([refused.status, isProviderChoicePage(refused)]).to.deep.equal([400, true]);
     expect(refused.html)
-      .to.include('wasn’t completed')
+      .to.include('was canceled or refused')
       .and.to.not.match(/canary|<script/);
     const next = callbackFrom(
       'partners',

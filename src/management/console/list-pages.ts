@@ -260,14 +260,14 @@ const rules: List<ClientRuleResource> = {
     title: host ?? name,
     state: effect === 'block' ? 'blocked' : 'allowed',
     isOk: effect === 'allow',
-    facts: [ruleKind(host), ...dateFields('since', createdAt)],
-    fields: [
-      codeField('id', id),
+    facts: [
+      ruleKind(host),
       ...destinations.map((destination) =>
         codeField('redirectHost', destination === 'loopback' ? 'localhost' : destination),
       ),
-      ...(by === undefined ? [] : [codeField('by', by)]),
+      ...dateFields('since', createdAt),
     ],
+    fields: [codeField('id', id), ...(by === undefined ? [] : [codeField('by', by)])],
     actions: [
       {
         name: effect === 'block' ? 'removeBlock' : 'removeAllow',
