@@ -3,7 +3,7 @@
 /** English texts for people without a technical background. */
 export const REASONS = {
   refresh_replay:
-    'An old key of this app (refresh token) was used again. That can be a fault in the app, but someone may have copied the key. The connection was ended, so no copy of its key works.',
+    'An old key of this connection (refresh token) was used again. That can be a fault in the app, but someone may have copied the key. The connection was ended, so no copy of its key works. Other connections have keys of their own.',
   code_replay:
     'The person’s approval (authorization code) was used twice. That can be a fault in the app, but someone may have copied it, so the connection was ended.',
   revoked_by_client: 'The app ended the connection.',

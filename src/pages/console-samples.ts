@@ -295,7 +295,11 @@ const APP_CONNECTION: ConsoleConnection = {
   app: { name: 'Claude Code', href: '/console/clients/Wm1xQ0p7Zr8kT2mQp1VxWm1xQ0p7Zr8k' },
 };
 const { person: _person, ...PERSON_CONNECTION } = APP_CONNECTION;
-const REPLAY = { code: 'refresh_replay', textKey: 'console.reasons.refresh_replay' };
+const REPLAY = {
+  code: 'refresh_replay',
+  textKey: 'console.reasons.refresh_replay',
+  advice: ['callsUnrecorded'],
+};
 const ENDED_CONNECTION: ConsoleConnection = {
   app: { name: 'Claude Code', href: '/console/clients/Wm1xQ0p7Zr8kT2mQp1VxWm1xQ0p7Zr8k' },
   person: {},
@@ -305,7 +309,7 @@ const ENDED_CONNECTION: ConsoleConnection = {
   isOk: false,
   since: NOON,
   endedAt: NOON,
-  reason: { ...REPLAY, advice: 'suspiciousEnded' },
+  reason: REPLAY,
   actions: [],
 };
 
@@ -549,7 +553,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           reason: {
             code: 'connector_revoked',
             textKey: 'console.reasons.connector_revoked',
-            advice: 'newLink',
+            advice: ['newLink'],
           },
         },
       ],
@@ -610,7 +614,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           reason: {
             code: 'not_entitled',
             textKey: 'console.reasons.not_entitled',
-            advice: 'entitle',
+            advice: ['entitle'],
           },
         },
       ],
@@ -622,7 +626,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           reason: {
             code: 'revoked_by_administrator',
             textKey: 'console.reasons.revoked_by_administrator',
-            advice: 'reconnect',
+            advice: ['reconnect'],
           },
         },
         ENDED_OF_PERSON,
@@ -663,7 +667,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       back: '/console/accounts',
       state: 'deleted',
       isOk: false,
-      meaning: 'personDisabled',
+      meaning: 'personDeleted',
       stateSince: NOON,
       fields: [
         { label: 'forgotten', time: NOON },
@@ -734,14 +738,14 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           ...ENDED_CONNECTION,
           person: CONNECTION.person,
           connector: CONNECTION.connector,
-          reason: { ...REPLAY, advice: 'suspicious' },
+          reason: { ...REPLAY, advice: ['suspicious', 'callsUnrecorded'] },
         },
       ],
       actions: [],
       refusals: [
         {
           time: NOON,
-          reason: { code: 'not_entitled', textKey: 'console.reasons.not_entitled' },
+          reason: { code: 'not_entitled', textKey: 'console.reasons.not_entitled', advice: [] },
         },
       ],
       history: HISTORY_OF_ENDED,

@@ -128,8 +128,8 @@ export type ConsoleConnection = {
   actions: ConsoleRecordAction[];
 };
 
-/** Why something ended or does not work. `code` is as in logs; one of another version may have no text. `advice` is the key below `console.advice`. */
-export type ConsoleReason = { code: string; textKey: string; advice?: string };
+/** Why something ended or does not work. `code` is as in logs; one of another version may have no text. `advice` has keys below `console.advice`. */
+export type ConsoleReason = { code: string; textKey: string; advice: string[] };
 
 /** The form posts `id` as `field`, and returns to the page `returnTo`. */
 export type ConsoleRecordAction = ConsoleAction & { field: 'id' | 'name'; returnTo?: string };

@@ -251,9 +251,9 @@ describe('Connectors for some people', function () {
   it('RCN-01 a person whose address is not verified is told that a link for the address does not include them', async () => {
     const connector = await restricted([{ email: ADA.email }]);
     const { page } = await arrive(connector, { ...ADA, email_verified: false });
-    expect(page.html).to.include('It hasn’t done so yet');
+    expect(page.html).to.include('hasn’t confirmed that your e-mail address is yours');
     const other = await arrive(connector, { ...ADA, email: 'eve@partner.example' });
-    expect(other.page.html).to.not.include('hasn’t done so');
+    expect(other.page.html).to.not.include('hasn’t confirmed');
   });
 
   it('RCN-01 a person who leaves the audience while the consent page is open cannot approve', async () => {

@@ -129,7 +129,7 @@ describe('the sentences of the audit log in the console', function () {
       'Management API key “ops” revoked the token Nightly',
       'Grace Hopper revoked the token Nightly',
       'Grace Hopper revoked the token Nightly',
-      'An administrator (name not recorded) revoked the token Nightly',
+      'An administrator (older entry without a name) revoked the token Nightly',
     ]);
   });
 

@@ -3,6 +3,8 @@ import { decodeJwt } from 'jose';
 import type { Account } from '../../src/accounts/account.ts';
 import { KEEP } from '../../src/store/store.ts';
 import type { Page } from '../support/browser.ts';
+import { connectWithRefreshToken, present, rotate } from '../grants/token-family.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
 import { formTokenIn, useConsole } from '../support/console.ts';
 import { unescapeHtml } from '../support/html-forms.ts';
@@ -16,6 +18,8 @@ describe('the pages of one person, app and connection in the console', function 
   const { system, signIn, open, send } = useConsole({
     file: { management: { administrators: ADMINISTRATORS } },
   });
+
+  afterEach(restoreClock);
 
   async function graceConnected(connector?: { link: string }) {
     const used = connector ?? (await createConnector(system(), { name: 'Reports' }));
@@ -64,6 +68,23 @@ describe('the pages of one person, app and connection in the console', function 
     const [, path = ''] =
       /link was revoked\.[^]*?href="\/console(\/grants\/[^"]+)"/.exec(ended) ?? [];
     expect((await open(browser, path)).html).to.include('The connect link was revoked.');
+  });
+
+  it('after a replay, the page says whether the audit log can have calls of somebody else', async () => {
+    const connector = await createConnector(system(), { name: 'Replayed', level: 'full' });
+    for (const [level, text] of [
+      ['operations', 'Calls with this access aren’t recorded'],
+      ['full', 'Look in the audit log for calls that nobody can explain'],
+    ] as const) {
+      const family = await connectWithRefreshToken(system(), { level }, connector);
+      const { refreshToken } = await rotate(family, family.refreshToken);
+      await rotate(family, refreshToken);
+      advanceClock(120);
+      await present(family, family.refreshToken);
+      const id = encodeURIComponent(String(decodeJwt(family.accessToken).client_id));
+      const { page } = await signIn(`/clients/${id}`);
+      expect(page.html).to.include('Other connections have keys of their own.').and.include(text);
+    }
   });
 
   it('disconnecting a paused connection says that its reason must be resolved first', async () => {

@@ -1,6 +1,7 @@
 // The connections on the page of a connector, app or person, each with why it does not work, what to do, and the form to disconnect it.
 import { isMachineSubject } from '../../grants/machine-subject.ts';
 import type { ViewValues } from '../../pages/pages.ts';
+import { isRecorded } from '../../permission-levels.ts';
 import { includesRole } from '../../settings/management-roles.ts';
 import type { GrantResource } from '../api/resources.ts';
 import { ROUTES } from '../api/routes.ts';
@@ -43,6 +44,7 @@ export function connectionOf(
   const { connectorName } = grant;
   const canReconnect =
     person !== undefined && connectorName !== undefined && !isMachineSubject(grant.account);
+  const isRecordedLevel = level !== undefined && isRecorded(management.settings.levels, level);
   const isActive = state !== 'ended' && includesRole(management.role, ROUTES.revokeGrant.role);
   return {
     ...(section === 'clients'
@@ -76,7 +78,9 @@ export function connectionOf(
     since: epochSeconds(grant.createdAt),
     ...(lastUsedAt === undefined ? {} : { lastActive: epochSeconds(lastUsedAt) }),
     ...(endedAt === undefined ? {} : { endedAt: epochSeconds(endedAt) }),
-    ...(reason === undefined ? {} : { reason: reasonOf(reason, canReconnect) }),
+    ...(reason === undefined
+      ? {}
+      : { reason: reasonOf(reason, { canReconnect, isRecorded: isRecordedLevel }) }),
     actions: isActive
       ? [
           {
@@ -122,14 +126,24 @@ const ADVICE: Record<string, string> = {
   dpop_required: 'dpop',
 };
 
-/** What to do if the person or the connector was deleted, or it is a machine. Other reasons then have no advice. */
-const ADVICE_WITHOUT_RECONNECTING: Record<string, string> = {
-  refresh_replay: 'suspiciousEnded',
-  code_replay: 'suspiciousEnded',
-};
+/** Somebody else may have called tools with a copied key. */
+const IS_SUSPICIOUS: ReadonlySet<string> = new Set(['refresh_replay', 'code_replay']);
 
-export function reasonOf(code: string, canReconnect = true): Reason {
-  const advice = canReconnect ? (ADVICE[code] ?? 'reconnect') : ADVICE_WITHOUT_RECONNECTING[code];
-  const reason = { code, textKey: `console.reasons.${code}` };
-  return advice === undefined ? reason : { ...reason, advice };
+/**
+ * The person cannot reconnect if they or the connector were deleted, or it is a machine: there is nothing to advise then, except to look for calls
+ * of somebody else. `isRecorded`: the settings record calls with the connection's level.
+ */
+export function reasonOf(
+  code: string,
+  found?: { canReconnect: boolean; isRecorded: boolean },
+): Reason {
+  const textKey = `console.reasons.${code}`;
+  if (!found) return { code, textKey, advice: [] };
+  const reconnecting = found.canReconnect ? [ADVICE[code] ?? 'reconnect'] : [];
+  const calls = found.isRecorded ? 'callsRecorded' : 'callsUnrecorded';
+  return {
+    code,
+    textKey,
+    advice: IS_SUSPICIOUS.has(code) ? [...reconnecting, calls] : reconnecting,
+  };
 }

@@ -73,6 +73,12 @@ const ACCOUNT_ROLES = {
   forget: ROUTES.forgetAccount.role,
 };
 
+const PERSON_MEANINGS = {
+  active: 'personActive',
+  disabled: 'personDisabled',
+  deleted: 'personDeleted',
+} as const;
+
 async function personValues(context: ConsoleContext, id: string): Promise<RecordValues> {
   const account = await showAccount(context.management, id);
   const { email, emailVerified, identityProvider, signedInAt, disabledAt, forgottenAt } = account;
@@ -81,7 +87,7 @@ async function personValues(context: ConsoleContext, id: string): Promise<Record
     ...(forgottenAt === undefined ? { title: account.name } : {}),
     state: accountState(disabledAt, forgottenAt),
     isOk: !isDisabled,
-    meaning: isDisabled ? 'personDisabled' : 'personActive',
+    meaning: PERSON_MEANINGS[accountState(disabledAt, forgottenAt)],
     ...(context.management.by === accountManager(id) ? { isYou: true } : {}),
     ...(isDisabled ? { stateSince: epochSeconds(disabledAt) } : {}),
     fields: [
