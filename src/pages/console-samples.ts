@@ -298,13 +298,13 @@ const { person: _person, ...PERSON_CONNECTION } = APP_CONNECTION;
 const REPLAY = {
   code: 'refresh_replay',
   textKey: 'console.reasons.refresh_replay',
-  advice: ['callsUnrecorded'],
+  advice: ['callsRecorded'],
 };
 const ENDED_CONNECTION: ConsoleConnection = {
   app: { name: 'Claude Code', href: '/console/clients/Wm1xQ0p7Zr8kT2mQp1VxWm1xQ0p7Zr8k' },
   person: {},
   connector: {},
-  level: 'operations',
+  level: 'full',
   state: 'ended',
   isOk: false,
   since: NOON,
@@ -359,20 +359,20 @@ function earlier(event: ConsoleEvent, index: number): ConsoleEvent {
 
 /** Newest first: the present connection, and those before it. */
 const HISTORY: ConsoleEvent[] = [
-  REFUSED_CALL,
   sampleEvent('consent_approved', { level: 'operations' }),
   sampleEvent('grant_ended', {
     by: { kind: 'person', text: 'Ada Lovelace', href: PERSON_PATH },
     values: { reason: 'revoked_by_administrator' },
     causeKey: 'console.causes.revoked_by_administrator',
   }),
-  sampleEvent('consent_approved', { level: 'operations' }),
+  REFUSED_CALL,
+  sampleEvent('consent_approved', { level: 'full' }),
   sampleEvent('grant_ended', { values: { reason: 'idle' }, causeKey: 'console.causes.idle' }),
 ].map(earlier);
 const HISTORY_OF_ENDED: ConsoleEvent[] = [
   sampleEvent('refresh_replay'),
   REFUSED_CALL,
-  sampleEvent('consent_approved', { level: 'operations' }),
+  sampleEvent('consent_approved', { level: 'full' }),
 ].map(earlier);
 const EVENTS: ConsoleEvent[] = [
   sampleEvent('client_blocked'),
@@ -738,7 +738,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           ...ENDED_CONNECTION,
           person: CONNECTION.person,
           connector: CONNECTION.connector,
-          reason: { ...REPLAY, advice: ['suspicious', 'callsUnrecorded'] },
+          reason: { ...REPLAY, advice: ['suspicious', 'callsRecorded'] },
         },
       ],
       actions: [],
