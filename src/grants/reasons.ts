@@ -3,9 +3,9 @@
 /** English texts for people without a technical background. */
 export const REASONS = {
   refresh_replay:
-    'An old key of this connection (refresh token) was used again. That can be a fault in the app, but someone may have copied the key. The connection was ended, so no copy of its key works. Other connections have keys of their own.',
+    'An old key for this connection (refresh token) was used again. That can be a bug in the app, but someone may have copied the key. The connection was ended, so no copy of its key works. Other connections have keys of their own.',
   code_replay:
-    'The person’s approval (authorization code) was used twice. That can be a fault in the app, but someone may have copied it, so the connection was ended.',
+    'The code from the person’s approval (authorization code) was used twice. That can be a bug in the app, but someone may have copied it, so the connection was ended.',
   revoked_by_client: 'The app ended the connection.',
   many_tokens_revoked: 'The app revoked so many access tokens that the connection was ended.',
   disconnected: 'The person disconnected the app.',
@@ -19,13 +19,13 @@ export const REASONS = {
   connector_expired: 'The connect link has expired.',
   connector_deleted: 'The connect link was deleted.',
   connector_unconfigured: 'The connector’s level or MCP server is no longer in the settings.',
-  level_removed: 'The permission level no longer exists in the settings.',
+  level_removed: 'The access level no longer exists in the settings.',
   account_disabled: 'The person’s account was disabled.',
   identity_provider_ended: 'The identity provider ended the person’s session or account.',
   identity_provider_unavailable:
     'Access is paused because the identity provider isn’t responding. It resumes when the provider responds.',
   sign_in_again:
-    'Gatehouse can no longer check the person with the identity provider. They have to sign in again.',
+    'Gatehouse can no longer check the person’s account with the identity provider. They have to sign in again.',
   account_deleted: 'The person’s account no longer exists.',
   not_entitled: 'This person no longer has access to this connector.',
   not_in_audience:

@@ -298,13 +298,13 @@ const { person: _person, ...PERSON_CONNECTION } = APP_CONNECTION;
 const REPLAY = {
   code: 'refresh_replay',
   textKey: 'console.reasons.refresh_replay',
-  advice: ['callsRecorded'],
+  advice: ['callsUnrecorded'],
 };
 const ENDED_CONNECTION: ConsoleConnection = {
   app: { name: 'Claude Code', href: '/console/clients/Wm1xQ0p7Zr8kT2mQp1VxWm1xQ0p7Zr8k' },
   person: {},
   connector: {},
-  level: 'full',
+  level: 'operations',
   state: 'ended',
   isOk: false,
   since: NOON,
@@ -349,7 +349,10 @@ function sampleEvent(event: string, more: Partial<ConsoleEvent> = {}): ConsoleEv
 }
 
 const REFUSED_CALL = sampleEvent('call', {
-  values: { outcome: 'refused' },
+  values: {
+    outcome: 'refused',
+    connector: { tag: 'name', text: 'Auditors', href: '/console/connectors/abc' },
+  },
   outcome: { label: 'outcome', code: 'refused', textKey: 'console.outcomes.refused' },
   fields: [{ label: 'arguments', code: JSON.stringify({ bytes: 12, sha256: LONG }) }],
 });
@@ -365,17 +368,16 @@ const HISTORY: ConsoleEvent[] = [
     values: { reason: 'revoked_by_administrator' },
     causeKey: 'console.causes.revoked_by_administrator',
   }),
-  REFUSED_CALL,
-  sampleEvent('consent_approved', { level: 'full' }),
+  sampleEvent('consent_approved', { level: 'operations' }),
   sampleEvent('grant_ended', { values: { reason: 'idle' }, causeKey: 'console.causes.idle' }),
 ].map(earlier);
 const HISTORY_OF_ENDED: ConsoleEvent[] = [
   sampleEvent('refresh_replay'),
-  REFUSED_CALL,
-  sampleEvent('consent_approved', { level: 'full' }),
+  sampleEvent('consent_approved', { level: 'operations' }),
 ].map(earlier);
 const EVENTS: ConsoleEvent[] = [
   sampleEvent('client_blocked'),
+  REFUSED_CALL,
   ...HISTORY,
   sampleEvent('consent_approved', {
     level: 'operations',
@@ -738,7 +740,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           ...ENDED_CONNECTION,
           person: CONNECTION.person,
           connector: CONNECTION.connector,
-          reason: { ...REPLAY, advice: ['suspicious', 'callsRecorded'] },
+          reason: { ...REPLAY, advice: ['suspicious', 'callsUnrecorded'] },
         },
       ],
       actions: [],

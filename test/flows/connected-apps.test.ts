@@ -42,7 +42,7 @@ describe('The connected apps page', () => {
       'Ada Lovelace',
       'Yoga numbers',
       'Test client',
-      'The app’s own name, not verified',
+      'Name chosen by the app, not verified',
       '127.0.0.1:7070',
     ])
       expect(textOf(page)).to.include(text);
@@ -87,7 +87,7 @@ describe('The connected apps page', () => {
     const lower = { decision: 'lower', grant: grantIdOf(family), level: 'analytics' };
     const page = await open(browser);
     const answer = await submitAccountForm(browser, page, lower);
-    expect(textOf(answer)).to.include('now only has “Totals only”');
+    expect(textOf(answer)).to.include('now has only “Totals only”');
     await until(
       'the token to be refused',
       async () => !(await isAccepted(family.link, family.accessToken)),
@@ -122,7 +122,7 @@ describe('The connected apps page', () => {
     advanceClock(120);
     await present(family, family.refreshToken);
     const page = await open(openBrowser(system().origins));
-    expect(textOf(page)).to.include('an old key of this connection was used again');
+    expect(textOf(page)).to.include('an old key for this connection was used again');
   });
 
   it('the account page and consent share a session, whose id is rotated at each sign-in', async () => {

@@ -205,7 +205,7 @@ describe('A level that requires DPoP', () => {
   });
 
   it('CON-22 the page says what an app without DPoP gets, unless the request names its key', async () => {
-    const note = /Others get <strong>Names and contact details<\/strong> instead\./;
+    const note = /Other apps get <strong>Names and contact details<\/strong> instead\./;
     const { page } = await openConsent(system, connector);
     expect(page.html.match(new RegExp(note, 'g'))).to.have.length(1);
     const { thumbprint } = await generateProofKey();
@@ -266,7 +266,7 @@ describe('DPoP required at every level', () => {
     expect(await metadata.json()).to.include({ dpop_bound_access_tokens_required: true });
     const { page } = await openConsent(system, connector);
     expect(page.html).to.match(
-      /Only for apps that protect their access against copying \(DPoP\)\. Other apps can’t connect\./,
+      /Only for apps that protect their access from being copied \(DPoP\)\. Other apps can’t connect\./,
     );
   });
 });

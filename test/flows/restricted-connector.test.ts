@@ -231,7 +231,7 @@ describe('Connectors for some people', function () {
     const { page, decide } = await arrive(connector, { ...ADA, groups: ['guests'] });
     expect(page.html)
       .to.include('isn’t for your account')
-      .and.include('If you have another account, you can try that');
+      .and.include('Or use another account if you have one');
     for (const secret of ['analysts', 'guests']) expect(page.html).to.not.include(secret);
     const callback = requireExternalRedirect(await decide('deny'));
     expect(callback.searchParams.get('error')).to.equal('access_denied');

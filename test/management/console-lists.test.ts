@@ -172,7 +172,7 @@ describe('the lists of the console', function () {
     const [, item = ''] = forgotten.html.split(`<bdi class="claim">${id}</bdi>`);
     expect(item.split('</li>')[0])
       .to.include('Deleted, disabled')
-      .and.include('as a new person whom you can disable again. What was erased')
+      .and.include('as a new person whom you can disable again. Erased data')
       .and.include('<dt>Deleted</dt>')
       .and.include('/accounts/enable')
       .and.not.include('/accounts/forget')

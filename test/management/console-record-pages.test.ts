@@ -74,7 +74,7 @@ describe('the pages of one person, app and connection in the console', function 
     const connector = await createConnector(system(), { name: 'Replayed', level: 'full' });
     for (const [level, text] of [
       ['operations', 'Calls with this access aren’t recorded'],
-      ['full', 'Look in the audit log for calls that nobody can explain'],
+      ['full', 'look in the audit log for calls that nobody can explain'],
     ] as const) {
       const family = await connectWithRefreshToken(system(), { level }, connector);
       const { refreshToken } = await rotate(family, family.refreshToken);
@@ -87,7 +87,7 @@ describe('the pages of one person, app and connection in the console', function 
     }
   });
 
-  it('disconnecting a paused connection says that its reason must be resolved first', async () => {
+  it('disconnecting a paused connection says that its problem must be resolved first', async () => {
     const audience = [{ email: 'grace@example.com' }];
     const connector = await createConnector(system(), { name: 'For Grace', audience });
     const { person } = await graceConnected(connector);
@@ -100,7 +100,7 @@ describe('the pages of one person, app and connection in the console', function 
     try {
       await changeEmail('grace@elsewhere.example');
       const { browser, page } = await signIn(person);
-      const paused = 'once the reason above is resolved';
+      const paused = 'once the problem above is resolved';
       expect(page.html).to.include('no longer one of them').and.include(paused);
       await changeEmail('grace@example.com');
       expect((await open(browser, person)).html)
@@ -150,7 +150,7 @@ describe('the pages of one person, app and connection in the console', function 
     const { id = '' } = fieldsOf(page, '/grants/end');
     for (const about of [id, 'unknown'])
       expect((await open(browser, `${person}?done=ended&about=${about}`)).html, about)
-        .to.include('Connection ended.')
+        .to.include('App disconnected.')
         .and.not.include('was disconnected');
   });
 

@@ -129,7 +129,7 @@ describe('the consent page in a browser', () => {
       await open('elsewhere');
       expect(await text('#redirect'))
         .to.include(ADDRESS)
-        .and.include('Deny unless you know it.');
+        .and.include('Deny unless you recognize it.');
       expect(await page().locator('#local-note').count()).to.equal(0);
     });
 
@@ -185,7 +185,7 @@ describe('the consent page in a browser', () => {
       expect(await page().getByRole('alert').innerText()).to.include(
         'The access you can choose changed after you opened this page',
       );
-      expect(await page().title()).to.include('Changed');
+      expect(await page().title()).to.include('This page changed');
       await open('self-registered');
       expect(await page().getByRole('alert').count()).to.equal(0);
     });
@@ -195,7 +195,7 @@ describe('the consent page in a browser', () => {
     it('the page shows whom to ask for access, and the account', async () => {
       await open('no-access');
       expect(await text('h1')).to.equal('You don’t have access to Club numbers');
-      expect(await text('main')).to.include('If you need access, ask it-desk@example.com.');
+      expect(await text('main')).to.include('If you need access, contact it-desk@example.com.');
       expect(await text('#account')).to.include('Alan Turing');
     });
 
