@@ -91,6 +91,17 @@ describe('A machine', () => {
     expect(rpc?.result).to.not.equal(undefined);
   });
 
+  it('ends for good when its name is blocked, also if the rule is removed later', async () => {
+    const { machine } = await newMachine({}, { name: 'Blocked job' });
+    const { body } = await requestToken(system(), machine);
+    const blocked = await manage(system(), 'POST', '/client-rules', { name: 'Blocked job' });
+    expect(await isAccepted(machine.link, String(body.access_token))).to.equal(false);
+    await expectRefused(machine, 'invalid_client');
+    const { id } = blocked.body as { id: string };
+    await manage(system(), 'DELETE', `/client-rules/${id}`);
+    await expectRefused(machine, 'unauthorized_client');
+  });
+
   it('gets a tool error, not a challenge, for a tool above its level', async () => {
     const { connector, machine } = await newMachine();
     const { body } = await requestToken(system(), machine);
