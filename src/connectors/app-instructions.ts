@@ -17,6 +17,8 @@ export type Instruction = {
     | 'other';
   /** The text to copy. */
   text: string;
+  /** What the text calls the connector. */
+  name: string;
 };
 
 /** `name` is the name of the connector. Addresses, files and commands use a short form of it. */
@@ -39,7 +41,7 @@ export function installLinks(link: string, name: string): InstallLink[] {
 export function instructionsFor(link: string, name: string): Instruction[] {
   const server = serverName(name);
   const word = shellWord(link);
-  return [
+  const instructions: Omit<Instruction, 'name'>[] = [
     ...(LOOPBACK.test(link) ? [] : [{ client: 'claude' as const, text: link }]),
     { client: 'claude-code', text: claudeCommand(link, name) },
     { client: 'vs-code', text: json({ servers: { [server]: { type: 'http', url: link } } }) },
@@ -55,6 +57,7 @@ export function instructionsFor(link: string, name: string): Instruction[] {
     { client: 'terminal', text: terminalCommand(link) },
     { client: 'other', text: link },
   ];
+  return instructions.map((instruction) => ({ ...instruction, name: server }));
 }
 
 const LOOPBACK = /^https?:\/\/(localhost|127\.[\d.]+|\[::1\])[:/]/;
@@ -63,13 +66,13 @@ export function claudeCommand(link: string, name: string): string {
   return `claude mcp add --transport http ${serverName(name)} ${shellWord(link)}`;
 }
 
-/** Shell commands with which a machine connects and prints the tools. The secret is in the environment, not in the command. */
-export function machineCommands({ id, link }: { id: string; link: string }): string[] {
+/**
+ * A command for bash or zsh with which a machine connects and prints the tools. It asks for the secret, so that the shell's history does not have
+ * it, and mcp-remote reads it from the environment. One line: `read` would take a second one for the secret.
+ */
+export function machineCommand({ id, link }: { id: string; link: string }): string {
   const credentials = JSON.stringify({ client_id: id, client_secret: '${MCP_CLIENT_SECRET}' });
-  return [
-    'export MCP_CLIENT_SECRET=<the secret>',
-    `${terminalCommand(link)} --client-credentials --static-oauth-client-info '${credentials}'`,
-  ];
+  return `read -rs MCP_CLIENT_SECRET && export MCP_CLIENT_SECRET && ${terminalCommand(link)} --client-credentials --static-oauth-client-info '${credentials}'`;
 }
 
 function terminalCommand(link: string): string {

@@ -3,7 +3,7 @@ import type { Instruction } from './console-values.ts';
 
 const LINK = 'https://mcp.example.com/connect/4qR8sT1vWxYz2aBcD3eFgH/mcp';
 
-export const INSTRUCTIONS: Instruction[] = [
+const TEXTS: Omit<Instruction, 'name'>[] = [
   { client: 'claude', text: LINK },
   { client: 'claude-code', text: `claude mcp add --transport http club-numbers ${LINK}` },
   {
@@ -23,3 +23,5 @@ export const INSTRUCTIONS: Instruction[] = [
   { client: 'terminal', text: `npx -y -p mcp-remote mcp-remote-client ${LINK}` },
   { client: 'other', text: LINK },
 ];
+
+export const INSTRUCTIONS: Instruction[] = TEXTS.map((text) => ({ ...text, name: 'club-numbers' }));

@@ -1,7 +1,7 @@
 import { createPublicKey } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
-import { machineCommands } from '../../connectors/app-instructions.ts';
+import { machineCommand } from '../../connectors/app-instructions.ts';
 import { ManagementError } from '../api/management-error.ts';
 import type { MachineResource } from '../api/resources.ts';
 import { expiryMembers, parseTime, type RelativeOrAbsoluteTime } from './option-values.ts';
@@ -128,9 +128,7 @@ ${details({
 ${
   secret === undefined
     ? ''
-    : `\nExample:\n${machineCommands({ id, link })
-        .map((line) => `  ${line}`)
-        .join('\n')}\n`
+    : `\nTo test (asks for the secret):\n  ${machineCommand({ id, link })}\n`
 }
 To revoke it:
   gatehouse client revoke ${id}

@@ -1,8 +1,8 @@
 // Pages to create a machine for a connector, and to show its secret once.
-import { machineCommands } from '../../connectors/app-instructions.ts';
+import { machineCommand } from '../../connectors/app-instructions.ts';
 import { HttpError } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
-import { isAtLeast, levelIds, lowestLevel } from '../../permission-levels.ts';
+import { isAtLeast, levelIds, lowestLevel, recordedLevels } from '../../permission-levels.ts';
 import { machineKeyBody, newMachineBody } from '../api/requests.ts';
 import type { MachineResource } from '../api/resources.ts';
 import { ROUTES } from '../api/routes.ts';
@@ -38,6 +38,7 @@ async function showForm(
       action: `${back}/machine`,
       idempotencyKey: createIdempotencyKey(),
       levels: levelIds(levels).filter((each) => isAtLeast(levels, connector.level, each)),
+      recorded: recordedLevels(levels),
       name,
       level,
       days,
@@ -109,7 +110,7 @@ async function showMachine(
       href: recordPath('clients', id),
       ...(secret === undefined ? {} : { secret }),
     },
-    example: machineCommands({ id, link }).join('\n'),
+    example: machineCommand({ id, link }),
     list: `${CONSOLE_PATH}/clients`,
   });
 }
