@@ -54,6 +54,10 @@ const SEARCH: Omit<ConsoleSearch, 'action'> = {
   ],
 };
 
+function stateFilter(choices: string[]): ConsoleSearch['filters'][number] {
+  return { name: 'state', value: '', choiceTexts: 'console.states', choices };
+}
+
 const ITEM: ConsoleItem = {
   title: 'Claude Code',
   href: '/console/grants/Wm1xQ0p7Zr8kT2mQp1VxWm1x',
@@ -72,8 +76,9 @@ const ITEM: ConsoleItem = {
 };
 const ENDED: ConsoleItem = {
   title: `Claude ${LONG}`,
+  href: '/console/grants/Zt6Vb3Ns8Lw5Kd0HjUe7R0m4',
   state: 'ended',
-  isOk: false,
+  isOk: true,
   facts: [
     { label: 'person', text: 'grace@example.com', href: '/console/accounts/def' },
     { label: 'ended', time: NOON },
@@ -87,6 +92,9 @@ function list(section: string, items: ConsoleItem[], more: object = {}): ListSam
   const values = { console, items, filters: [], action: `/console/${section}`, ...more };
   return { view: 'console/list', values };
 }
+
+const PERSON = 'Ikh5AnYxuNnXX_7k2joIiz_pE1R';
+const PERSON_PATH = `/console/accounts/${PERSON}`;
 
 const LIST_SAMPLES: Record<string, ListSample> = {
   'console-grants': list('grants', [ITEM, ENDED], {
@@ -148,7 +156,7 @@ const LIST_SAMPLES: Record<string, ListSample> = {
         ],
       },
     ],
-    { q: '' },
+    { q: '', filters: [stateFilter(['allowed', 'waiting', 'revoked', 'blocked'])] },
   ),
   'console-rules': list(
     'rules',
@@ -184,6 +192,7 @@ const LIST_SAMPLES: Record<string, ListSample> = {
     [
       {
         title: 'Alan Turing',
+        href: '/console/accounts/abc',
         state: 'disabled',
         isOk: false,
         facts: [{ label: 'signedIn', time: NOON }],
@@ -195,6 +204,8 @@ const LIST_SAMPLES: Record<string, ListSample> = {
       },
       {
         title: 'Ikh5AnYxuNnXX_7k2joIiz_pE1R',
+        textKey: 'console.record.deletedPerson',
+        href: PERSON_PATH,
         state: 'deleted',
         isOk: false,
         fields: [
@@ -204,9 +215,9 @@ const LIST_SAMPLES: Record<string, ListSample> = {
         actions: [{ name: 'enableDeleted', action: '/console/accounts/enable', id: 'def' }],
       },
     ],
-    { q: '' },
+    { q: '', filters: [stateFilter(['active', 'disabled', 'deleted'])] },
   ),
-  'console-nobody': list('accounts', []),
+  'console-nobody': list('accounts', [], { q: '' }),
 };
 
 type ConsoleSample = {
@@ -253,6 +264,7 @@ const FORM = {
   action: '/console/connectors',
   idempotencyKey: 'key',
   levels: ['analytics', 'operations', 'admin', 'full'],
+  recorded: ['full'],
   name: '',
   level: 'analytics',
   days: '',
@@ -262,9 +274,6 @@ const FORM = {
   ],
   upstream: 'orders',
 };
-
-const PERSON = 'Ikh5AnYxuNnXX_7k2joIiz_pE1R';
-const PERSON_PATH = `/console/accounts/${PERSON}`;
 
 function personAction(name: string, returnTo?: string): ConsoleRecordAction {
   const action = { name, action: `/console/accounts/${name}`, field: 'id', id: PERSON } as const;
@@ -295,10 +304,11 @@ const APP_CONNECTION: ConsoleConnection = {
   app: { name: 'Claude Code', href: '/console/clients/Wm1xQ0p7Zr8kT2mQp1VxWm1xQ0p7Zr8k' },
 };
 const { person: _person, ...PERSON_CONNECTION } = APP_CONNECTION;
+const { connector: _connector, ...CONNECTOR_CONNECTION } = APP_CONNECTION;
 const REPLAY = {
   code: 'refresh_replay',
   textKey: 'console.reasons.refresh_replay',
-  advice: ['callsUnrecorded'],
+  advice: ['suspicious', 'callsUnrecorded'],
 };
 const ENDED_CONNECTION: ConsoleConnection = {
   app: { name: 'Claude Code', href: '/console/clients/Wm1xQ0p7Zr8kT2mQp1VxWm1xQ0p7Zr8k' },
@@ -390,7 +400,6 @@ const EVENTS: ConsoleEvent[] = [
 
 function tokenFields(lastFour: string, id: string): ConsoleItem['fields'] {
   return [
-    { label: 'upstream', code: 'orders' },
     { label: 'created', time: NOON },
     { label: 'endsIn', text: `…${lastFour}` },
     { label: 'id', code: id },
@@ -476,7 +485,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     values: {
       console: layout('connectors', {
         done: 'deleted',
-        doneValues: { connector: 'Numbers of last year' },
+        doneValues: { connector: 'Last year’s numbers' },
       }),
       items: [
         ACTIVE,
@@ -532,7 +541,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       connector: ACTIVE,
       instructions: INSTRUCTIONS,
       account: 'https://auth.example.com/account',
-      connections: [APP_CONNECTION],
+      connections: [CONNECTOR_CONNECTION],
       ended: [],
       allConnections: '/console/grants?connector=4qR8sT1vWxYz2aBcD3eFgH',
       revoke: `${ACTIVE.href}/revoke`,
@@ -551,7 +560,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         {
           ...ENDED_CONNECTION,
           person: CONNECTION.person,
-          connector: CONNECTION.connector,
+          isOk: true,
           reason: {
             code: 'connector_revoked',
             textKey: 'console.reasons.connector_revoked',
@@ -625,6 +634,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           ...ENDED_OF_PERSON,
           app: { name: 'Claude', href: '/console/clients/claude' },
           connector: { name: 'Orders', href: '/console/connectors/orders' },
+          isOk: true,
           reason: {
             code: 'revoked_by_administrator',
             textKey: 'console.reasons.revoked_by_administrator',
@@ -729,6 +739,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     values: {
       console: layout('grants'),
       title: 'Claude Code',
+      owner: 'grace@example.com',
       back: '/console/grants',
       state: 'ended',
       isOk: false,
@@ -740,7 +751,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           ...ENDED_CONNECTION,
           person: CONNECTION.person,
           connector: CONNECTION.connector,
-          reason: { ...REPLAY, advice: ['suspicious', 'callsUnrecorded'] },
+          reason: REPLAY,
         },
       ],
       actions: [],
@@ -765,6 +776,8 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           isOk: true,
           facts: [
             { label: 'level', level: 'full' },
+            { label: 'upstream', code: 'orders' },
+            { label: 'lastUsed', textKey: 'console.fields.neverUsed', code: 'neverUsed' },
             { label: 'expires', time: NOON + 90 * DAY },
           ],
           fields: tokenFields('dXJl', '019b5f2c7a3e4d1f8c6b0a9e8d7c6b5a'),
@@ -776,6 +789,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           isOk: true,
           facts: [
             { label: 'level', level: 'analytics' },
+            { label: 'upstream', code: 'orders' },
             { label: 'lastUsed', time: NOON },
             { label: 'expires', time: NOON + 5 * DAY },
           ],
@@ -835,7 +849,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         secret: 'Ue7R0m4Yc1pQ9x2Zt6Vb3Ns8Lw5Kd0HjUe7R0m4Yc1p',
       },
       example:
-        'export MCP_CLIENT_SECRET=<the secret>\nnpx -y -p mcp-remote mcp-remote-client https://mcp.example.com/connect/x/mcp --client-credentials --static-oauth-client-info \'{"client_id":"QmZ8cT2mQp1VxWm1xQ0p7Z","client_secret":"${MCP_CLIENT_SECRET}"}\'',
+        'read -rs MCP_CLIENT_SECRET && export MCP_CLIENT_SECRET && npx -y -p mcp-remote mcp-remote-client https://mcp.example.com/connect/x/mcp --client-credentials --static-oauth-client-info \'{"client_id":"QmZ8cT2mQp1VxWm1xQ0p7Z","client_secret":"${MCP_CLIENT_SECRET}"}\'',
       list: '/console/clients',
     },
   },
@@ -878,7 +892,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           title: 'QmZ8cT2mQp1VxWm1xQ0p7Z',
           state: 'signing',
           isOk: true,
-          fields: [{ label: 'signsFrom', code: '2030-01-01T12:00:00.000Z' }],
+          fields: [{ label: 'signsFrom', time: NOON }],
           actions: [],
         },
         {
@@ -886,7 +900,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           state: 'retiring',
           isOk: true,
           fields: [
-            { label: 'signsFrom', code: '2029-10-03T12:00:00.000Z' },
+            { label: 'signsFrom', time: NOON - 90 * DAY },
             { label: 'removed', time: NOON + DAY },
           ],
           actions: [],
@@ -924,7 +938,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           url: `https://tickets.example.com/${'path/'.repeat(20)}mcp`,
           state: 'fails',
           seenAt: NOON - DAY,
-          error: { fault: 'unreachable', message: 'does not listen (connection refused)' },
+          error: { fault: 'unreachable', message: 'connection refused' },
           levels: [
             { level: 'analytics', tools: 1, connectors: 2, tokens: 0 },
             { level: 'operations', tools: 1, connectors: 0, tokens: 0 },

@@ -58,6 +58,8 @@ export type CreateForm = {
   action: string;
   idempotencyKey: string;
   levels: string[];
+  /** The levels whose calls are recorded. */
+  recorded: string[];
   name: string;
   level: string;
   days: string;
@@ -168,8 +170,8 @@ export type ConsoleSearch = {
   found?: { count: number; isAll: boolean };
 };
 
-/** What to copy into an app. `client` is the key of its texts below `apps`. */
-export type Instruction = { client: string; text: string };
+/** What to copy into an app. `client` is the key of its texts below `apps`, `name` what the command or file calls the connector. */
+export type Instruction = { client: string; text: string; name: string };
 
 export type ConsoleValues = {
   /** Clients, rules, grants and accounts, with the texts of the section. */
@@ -285,6 +287,8 @@ export type ConsoleValues = {
     console: ConsoleLayout;
     /** Absent for a person whose data was deleted. */
     title?: string;
+    /** Whose connection it is. */
+    owner?: string;
     /** The list that has the record. */
     back: string;
     /** The keys below `console.states` and `console.meanings`. */

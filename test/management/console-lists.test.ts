@@ -147,11 +147,11 @@ describe('the lists of the console', function () {
     const { id, isConnected } = await graceConnected();
     const list = await open('/accounts');
     expect(list.html).to.match(
-      /Deleting disconnects all.+as a new person, unless you disable.+You can’t undo this\./,
+      /Erases this person’s name.+disconnects all of their apps.+doesn’t block sign-in.+You can’t undo this\./,
     );
     const forgotten = await press(list, '/accounts/forget', id);
     expect(forgotten.html)
-      .to.include('their personal data is gone')
+      .to.include('their personal data is erased')
       .and.not.include(id)
       .and.not.match(/\bgrace\b/i);
     expect(await isConnected()).to.equal(false);
@@ -169,10 +169,10 @@ describe('the lists of the console', function () {
     const { id } = await graceConnected();
     const disabled = await press(await open('/accounts'), '/accounts/disable', id);
     const forgotten = await press(disabled, '/accounts/forget', id);
-    const [, item = ''] = forgotten.html.split(`<bdi class="claim">${id}</bdi>`);
+    const [, item = ''] = forgotten.html.split(`Deleted person</a> <span class="code scope">${id}`);
     expect(item.split('</li>')[0])
       .to.include('Deleted, disabled')
-      .and.include('as a new person whom you can disable again. Erased data')
+      .and.include('as a new person. Erased data')
       .and.include('<dt>Deleted</dt>')
       .and.include('/accounts/enable')
       .and.not.include('/accounts/forget')

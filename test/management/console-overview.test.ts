@@ -58,7 +58,7 @@ describe('the console while the resource server is down', () => {
     expect(health.html.match(/>Available</g)).to.have.length(2);
     expect(health.html.match(/>Unavailable</g)).to.have.length(1);
     expect(health.html)
-      .to.include('Connected apps may get no answers.')
+      .to.include('Connected apps can’t get data right now.')
       .and.include(`${system().resource}/readyz`)
       .and.not.include('People may be unable to sign in');
   });

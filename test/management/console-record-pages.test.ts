@@ -48,7 +48,7 @@ describe('the pages of one person, app and connection in the console', function 
     expect(after.url.pathname).to.equal(`/console${person}`);
     expect(after.html)
       .to.include('An administrator ended the connection.')
-      .and.include('connects the app again')
+      .and.include('has to connect the app again')
       .and.match(/Ada Lovelace<\/bdi><\/a> ended <a [^>]*><bdi class="name">Grace Hopper</)
       .and.match(
         /<bdi class="name">grace@example.com<\/bdi>’s <bdi class="claim">[^<]+<\/bdi> was disconnected from <bdi class="fact">Reports</,
@@ -63,11 +63,11 @@ describe('the pages of one person, app and connection in the console', function 
     const { browser, page } = await signIn(person);
     const [, ended = ''] = page.html.split('id="ended"');
     expect(ended)
-      .to.include('The connect link was revoked.')
+      .to.include('The connector was revoked.')
       .and.include('send them another connector’s link');
     const [, path = ''] =
-      /link was revoked\.[^]*?href="\/console(\/grants\/[^"]+)"/.exec(ended) ?? [];
-    expect((await open(browser, path)).html).to.include('The connect link was revoked.');
+      /connector was revoked\.[^]*?href="\/console(\/grants\/[^"]+)"/.exec(ended) ?? [];
+    expect((await open(browser, path)).html).to.include('The connector was revoked.');
   });
 
   it('after a replay, the page says whether the audit log can have calls of somebody else', async () => {
@@ -83,7 +83,7 @@ describe('the pages of one person, app and connection in the console', function 
       await present(family, family.refreshToken);
       const id = encodeURIComponent(String(decodeJwt(family.accessToken).client_id));
       const { page } = await signIn(`/clients/${id}`);
-      expect(page.html).to.include('Other connections have keys of their own.').and.include(text);
+      expect(page.html).to.include('Other connections have their own keys.').and.include(text);
     }
   });
 

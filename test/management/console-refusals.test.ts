@@ -18,7 +18,7 @@ describe('the console', function () {
       for (const browser of [theirs, mine]) {
         const { status, html } = requirePage(await browser.visit(callback));
         expect(status).to.equal(400);
-        expect(html).to.include('This sign-in no longer works');
+        expect(html).to.include('This sign-in page has expired');
       }
       expect(theirs.jar.map(({ name }) => name)).not.to.include('gatehouse-console');
     });
@@ -35,7 +35,7 @@ describe('the console', function () {
       expect(page.status).to.equal(400);
       expect(page.html)
         .to.include('You didn’t finish signing in')
-        .and.include('<a href="/console">Sign in to the console</a>')
+        .and.include('href="/console">Sign in to the console</a>')
         .and.not.match(/the app\b/);
     });
 
@@ -46,7 +46,7 @@ describe('the console', function () {
       for (const token of ['', 'x', formTokenIn(other)]) {
         const answer = await send(browser, page, '/connectors', { ...fields, token });
         expect(answer.status, token).to.equal(403);
-        expect(answer.html).to.include('This form can’t be submitted');
+        expect(answer.html).to.include('This form wasn’t accepted');
       }
       const cookie = browser.jar.map(({ name, value }) => `${name}=${value}`).join('; ');
       const body = new URLSearchParams({ ...fields, token: formTokenIn(page) });

@@ -72,7 +72,7 @@ describe('an administrator who follows only the visible texts of the console', f
     await administrator.click('link', 'People');
     await administrator.click('link', 'Grace Hopper');
     expect(await administrator.text())
-      .to.include('The connect link was revoked.')
+      .to.include('The connector was revoked.')
       .and.include('To reconnect the person, send them another connector’s link.');
     expect(administrator.steps).to.equal(2);
   });

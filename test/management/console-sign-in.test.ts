@@ -82,7 +82,7 @@ describe('the console', function () {
       const { browser, page } = await signIn('', 'grace');
       expect(page.status).to.equal(403);
       expect(page.html)
-        .to.include('not an administrator')
+        .to.include('You can’t open the console')
         .and.include('<bdi class="name">grace@example.com</bdi>')
         .and.include(`href="${system().auth}/account"`)
         .and.not.include('name="token"');

@@ -120,7 +120,7 @@ describe('the commands for grants and clients', () => {
     await endGrant(host.store, GRANT, 'refresh_replay', NOW);
     expect(await done('grant', 'why', GRANT)).to.equal(
       `"An app" of Ada was disconnected on ${time}.
-An old key for this connection (refresh token) was used again. That can be a bug in the app, but someone may have copied the key. The connection was ended, so no copy of its key works. Other connections have keys of their own. (refresh_replay)
+An old key for this connection (refresh token) was used again. Either the app has a bug, or someone copied the key. The connection was ended, so no copy of its key works. Other connections have their own keys. (refresh_replay)
 `,
     );
     expect(JSON.parse(await done('grant', 'why', GRANT, '--json'))).to.include({

@@ -74,7 +74,7 @@ export function connectionOf(
     ...(section === 'grants' ? {} : { href: recordPath('grants', grant.id) }),
     ...(level === undefined ? {} : { level }),
     state,
-    isOk: state === 'active',
+    isOk: needsNothing(grant),
     since: epochSeconds(grant.createdAt),
     ...(lastUsedAt === undefined ? {} : { lastActive: epochSeconds(lastUsedAt) }),
     ...(endedAt === undefined ? {} : { endedAt: epochSeconds(endedAt) }),
@@ -93,6 +93,11 @@ export function connectionOf(
         ]
       : [],
   };
+}
+
+/** An ended connection needs attention only if somebody else may have used it. */
+export function needsNothing({ state, reason = '' }: GrantResource): boolean {
+  return state !== 'refused' && !IS_SUSPICIOUS.has(reason);
 }
 
 /** The text of the action to end a connection says what it takes to connect again. */

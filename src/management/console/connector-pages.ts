@@ -5,7 +5,7 @@ import type { NewConnector } from '../../connectors/connectors.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { includesRole } from '../../settings/management-roles.ts';
 import { seeOther } from '../../http/see-other.ts';
-import { levelIds, lowestLevel } from '../../permission-levels.ts';
+import { levelIds, lowestLevel, recordedLevels } from '../../permission-levels.ts';
 import {
   audienceIssues,
   createConnector,
@@ -91,6 +91,7 @@ async function showForm(
     action: PATH,
     idempotencyKey: createIdempotencyKey(),
     levels: levelIds(levels),
+    recorded: recordedLevels(levels),
     name,
     level,
     suggestedLevel,

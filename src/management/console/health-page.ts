@@ -1,6 +1,6 @@
 import { listKeys } from '../signing-keys.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
-import { codeField, dateFields, layout } from './layout.ts';
+import { dateFields, layout } from './layout.ts';
 import { checkServers, checkStore } from './readiness.ts';
 
 export function healthPage({ page }: ConsoleRoutes): void {
@@ -23,7 +23,7 @@ async function show(context: ConsoleContext): Promise<void> {
       title: id,
       state,
       isOk: true,
-      fields: [codeField('signsFrom', signsFrom), ...dateFields('removed', publishedUntil)],
+      fields: [...dateFields('signsFrom', signsFrom), ...dateFields('removed', publishedUntil)],
       actions: [],
     })),
   });

@@ -32,7 +32,7 @@ import { allowClient, listClients, revokeClient } from '../clients.ts';
 import { listGrants, revokeGrant } from '../grants.ts';
 import type { ManagementContext } from '../context.ts';
 import { CONSOLE_PATH, recordPath, returnPath } from './address.ts';
-import { endActionOf } from './connections.ts';
+import { endActionOf, needsNothing } from './connections.ts';
 import { parseInput } from '../api/router.ts';
 import { type Done, doneQuery } from './done.ts';
 import { type Form, optionalValue } from './forms.ts';
@@ -191,6 +191,7 @@ const clients: List<ClientResource> = {
     isOk: state === 'allowed',
     facts: [
       { label: 'kind', code: kind, textKey: CLIENT_KIND_TEXTS[kind] },
+      ...(kind === 'metadata-document' ? [codeField('host', new URL(id).host)] : []),
       ...dateFields('lastConnected', lastUsedAt),
       ...dateFields('requested', waitingSince),
       ...dateFields('revoked', revokedAt),
@@ -310,7 +311,7 @@ const grants: List<GrantResource> = {
     title: grant.clientName,
     href: recordPath('grants', grant.id),
     state: grant.state,
-    isOk: grant.state === 'active',
+    isOk: needsNothing(grant),
     facts: [
       isMachineSubject(grant.account)
         ? textField('machine', personName(grant))
@@ -361,7 +362,8 @@ const accounts: List<AccountResource> = {
     disabledAt,
     forgottenAt,
   }) => ({
-    title: name,
+    title: forgottenAt === undefined ? name : id,
+    ...(forgottenAt === undefined ? {} : { textKey: 'console.record.deletedPerson' }),
     href: recordPath('accounts', id),
     state: accountState(disabledAt, forgottenAt),
     isOk: disabledAt === undefined,

@@ -186,6 +186,7 @@ async function connectionPageValues(context: ConsoleContext, id: string): Promis
   const connection = connectionOf(context, grant, { section: 'grants', id });
   return {
     title: grant.clientName,
+    ...(connection.person?.name === undefined ? {} : { owner: connection.person.name }),
     state: grant.state,
     isOk: connection.isOk,
     meaning: GRANT_MEANINGS[grant.state],

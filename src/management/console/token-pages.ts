@@ -3,7 +3,7 @@ import type { ViewValues } from '../../pages/pages.ts';
 import { includesRole } from '../../settings/management-roles.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { mintedAudience, type NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
-import { levelIds, lowestLevel } from '../../permission-levels.ts';
+import { levelIds, lowestLevel, recordedLevels } from '../../permission-levels.ts';
 import { type ManagementContext, requireRole } from '../context.ts';
 import type { MintedTokenResource } from '../api/resources.ts';
 import { newTokenBody, TOKEN_STATES, tokensQuery } from '../api/requests.ts';
@@ -25,6 +25,7 @@ import {
   searchIn,
   stateFilter,
   textField,
+  translatedField,
 } from './layout.ts';
 
 type Values = ViewValues['console/tokens'];
@@ -72,6 +73,7 @@ async function showForm(
     action: PATH,
     idempotencyKey: createIdempotencyKey(),
     levels: levelIds(levels),
+    recorded: recordedLevels(levels),
     name,
     level,
     days,
@@ -119,6 +121,8 @@ function parseForm(
   return { problem: member === 'expiresIn' ? 'days' : 'other' };
 }
 
+const NEVER_USED = translatedField('lastUsed', 'neverUsed', 'console.fields');
+
 function itemOf(token: MintedTokenResource, mayRevoke: boolean): Values['items'][number] {
   const { id, name, lastFour, keyReplaced } = token;
   return {
@@ -127,11 +131,11 @@ function itemOf(token: MintedTokenResource, mayRevoke: boolean): Values['items']
     isOk: !keyReplaced,
     facts: [
       levelField(token.level),
-      ...dateFields('lastUsed', token.lastUsedAt),
+      ...(token.upstream === undefined ? [] : [codeField('upstream', token.upstream)]),
+      ...(token.lastUsedAt === undefined ? [NEVER_USED] : dateFields('lastUsed', token.lastUsedAt)),
       ...dateFields('expires', token.expiresAt),
     ],
     fields: [
-      ...(token.upstream === undefined ? [] : [codeField('upstream', token.upstream)]),
       ...dateFields('created', token.createdAt),
       textField('endsIn', `…${lastFour}`),
       codeField('id', id),
