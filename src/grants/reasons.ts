@@ -3,9 +3,9 @@
 /** English texts for people without a technical background. */
 export const REASONS = {
   refresh_replay:
-    'An old key for this connection (refresh token) was used again. That can be a bug in the app, but someone may have copied the key. The connection was ended, so no copy of its key works. Other connections have keys of their own.',
+    'An old key for this connection (refresh token) was used again. Either the app has a bug, or someone copied the key. The connection was ended, so no copy of its key works. Other connections have their own keys.',
   code_replay:
-    'The code from the person’s approval (authorization code) was used twice. That can be a bug in the app, but someone may have copied it, so the connection was ended.',
+    'The code from the person’s approval (authorization code) was used twice. Either the app has a bug, or someone copied it. The connection was ended.',
   revoked_by_client: 'The app ended the connection.',
   many_tokens_revoked: 'The app revoked so many access tokens that the connection was ended.',
   disconnected: 'The person disconnected the app.',
@@ -15,11 +15,12 @@ export const REASONS = {
   client_revoked: 'An administrator revoked this app.',
   key_replaced: 'An administrator replaced the secret or key of the machine.',
   client_gone: 'The app is no longer registered.',
-  connector_revoked: 'The connect link was revoked.',
-  connector_expired: 'The connect link has expired.',
-  connector_deleted: 'The connect link was deleted.',
-  connector_unconfigured: 'The connector’s level or MCP server is no longer in the settings.',
-  level_removed: 'The access level no longer exists in the settings.',
+  connector_revoked: 'The connector was revoked.',
+  connector_expired: 'The connector has expired.',
+  connector_deleted: 'The connector was deleted.',
+  connector_unconfigured:
+    'The connector’s access level or MCP server is no longer in the settings file.',
+  level_removed: 'The access level is no longer in the settings file.',
   account_disabled: 'The person’s account was disabled.',
   identity_provider_ended: 'The identity provider ended the person’s session or account.',
   identity_provider_unavailable:
@@ -30,9 +31,10 @@ export const REASONS = {
   not_entitled: 'This person no longer has access to this connector.',
   not_in_audience:
     'The connector is only for certain people, and the person is no longer one of them.',
-  dpop_required: 'The settings require DPoP for this level, and the app didn’t use it.',
+  dpop_required:
+    'The settings file requires DPoP for this access level, and the app didn’t use it.',
   idle: 'The connection expired because it was unused for too long.',
-  absolute: 'The connection reached its maximum lifetime.',
+  absolute: 'The connection reached its time limit.',
   not_renewable: 'The person didn’t let the app stay connected, so its access expired.',
   never_used: 'The app never used the approval.',
 } as const;

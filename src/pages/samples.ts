@@ -1,5 +1,11 @@
 // Sample values for every page, for the theme check, the tests and the screenshots.
-import { DEFAULT_LEVELS, type Level, levelsUpTo, preselectedLevel } from '../permission-levels.ts';
+import {
+  DEFAULT_LEVELS,
+  isRecorded,
+  type Level,
+  levelsUpTo,
+  preselectedLevel,
+} from '../permission-levels.ts';
 import { CONSOLE_SAMPLES, CONSOLE_SHARED } from './console-samples.ts';
 import { INSTRUCTIONS } from './instruction-samples.ts';
 import type { Account, Connector, ViewName, ViewValues } from './values.ts';
@@ -17,11 +23,17 @@ const COMPANY_ACCOUNT: Account = {
   provider: 'Example Corp',
 };
 const LONG = 'Donaudampfschifffahrtsgesellschaftskapitän'.repeat(6);
+/** As long as the name of an app or connector can be. */
+const NAME = LONG.slice(0, 80);
 
 export function levelChoices(highest: Level): ViewValues['consent']['levels'] {
   const levels = levelsUpTo(DEFAULT_LEVELS, highest);
   const selected = preselectedLevel(DEFAULT_LEVELS, levels, highest);
-  return levels.map((level) => ({ level, selected: level === selected }));
+  return levels.map((level) => ({
+    level,
+    selected: level === selected,
+    ...(isRecorded(DEFAULT_LEVELS, level) ? { recorded: true as const } : {}),
+  }));
 }
 
 /** A desktop app that registered itself and has a loopback redirect URI. */
@@ -107,7 +119,7 @@ const CONNECTED_APPS: ViewValues['connected-apps'] = {
     },
     {
       client: { name: 'Reporting Bot' },
-      connector: 'Numbers of last year',
+      connector: 'Last year’s numbers',
       level: 'analytics',
       at: APRIL - 86_400,
       reason: 'connector_deleted',
@@ -168,11 +180,14 @@ export const SAMPLES: Record<string, Sample> = {
     redirect: { destination: 'login.example.net', kind: 'elsewhere', isOtherHost: true },
     levels: [
       ...levelChoices('admin'),
-      { level: 'full', selected: false, needsKey: { otherwise: 'admin' } },
+      { level: 'full', selected: false, recorded: true, needsKey: { otherwise: 'admin' } },
     ],
   }),
   'consent-step-up': consent({
-    levels: [...levelChoices('operations'), { level: 'full', selected: false, signsIn: true }],
+    levels: [
+      ...levelChoices('operations'),
+      { level: 'full', selected: false, recorded: true, signsIn: true },
+    ],
     stepUp: 'class',
   }),
   'consent-changed': consent({
@@ -183,6 +198,7 @@ export const SAMPLES: Record<string, Sample> = {
     changed: 'levels',
   }),
   'consent-tools': consent({
+    connector: { name: 'Help desk', link: LINK },
     describesSample: false,
     levels: [
       { level: 'viewer', selected: true, tools: { shown: [], rest: [], unlisted: 0 } },
@@ -195,10 +211,13 @@ export const SAMPLES: Record<string, Sample> = {
     ],
   }),
   'consent-hostile': consent({
-    client: { name: `Claude” from claude.ai to “\u202Eedualc ${LONG}`, kind: 'self-registered' },
+    client: {
+      name: `Claude” from claude.ai to “\u202Eedualc ${LONG}`.slice(0, 80),
+      kind: 'self-registered',
+    },
     redirect: { destination: `${LONG.toLowerCase()}.example:65535`, kind: 'elsewhere' },
-    connector: { name: LONG, link: LINK },
-    account: { name: LONG, unverifiedEmail: `${LONG}@example.com`, provider: LONG },
+    connector: { name: NAME, link: LINK },
+    account: { name: LONG, unverifiedEmail: `${LONG}@example.com`, provider: NAME },
     levels: levelChoices('full'),
     stay: undefined,
     renewableFor: 7_776_000,
@@ -212,7 +231,7 @@ export const SAMPLES: Record<string, Sample> = {
     },
   }),
   'consent-device-elsewhere': consent({
-    client: { name: `Claude” ${LONG}`, kind: 'self-registered' },
+    client: { name: `Claude” ${LONG}`.slice(0, 80), kind: 'self-registered' },
     redirect: {
       kind: 'device',
       destination: 'WXZB-CDFG',
@@ -225,7 +244,7 @@ export const SAMPLES: Record<string, Sample> = {
   'device-code': { view: 'device', values: { ...DEVICE, code: 'BCDF-GHJK' } },
   'device-unknown-code': {
     view: 'device',
-    values: { ...DEVICE, typed: 'BCDF-GHJJ', trouble: 'unknown' },
+    values: { ...DEVICE, typed: 'WXZB-CDFX', trouble: 'unknown' },
     status: 400,
   },
   'device-approved': {
@@ -270,7 +289,7 @@ export const SAMPLES: Record<string, Sample> = {
     view: 'waiting',
     values: {
       ...WAITING,
-      client: { id: `https://${LONG.toLowerCase()}.example/client.json`, name: `\u202E${LONG}` },
+      client: { id: `https://${LONG.toLowerCase()}.example/client.json`, name: `\u202E${NAME}` },
     },
     status: 403,
   },
@@ -363,9 +382,9 @@ export const SAMPLES: Record<string, Sample> = {
       account: COMPANY_ACCOUNT,
       apps: CONNECTED_APPS.apps.map((app, index) => ({
         ...app,
-        client: { name: `Claude\u202E ${LONG}`, isUnverified: true },
+        client: { name: `Claude\u202E ${LONG}`.slice(0, 80), isUnverified: true },
         destination: index === 0 ? app.destination : `${LONG.toLowerCase()}.example`,
-        connector: LONG,
+        connector: NAME,
       })),
     },
   },
@@ -392,7 +411,7 @@ export const SAMPLES: Record<string, Sample> = {
   'connect-link': { view: 'connect-link', values: CONNECT_LINK, status: 401 },
   'connect-link-hostile': {
     view: 'connect-link',
-    values: { ...CONNECT_LINK, connector: { name: `“\u202E ${LONG}`, link: LINK } },
+    values: { ...CONNECT_LINK, connector: { name: `“\u202E ${NAME}`, link: LINK } },
     status: 401,
   },
   'connect-link-revoked': {

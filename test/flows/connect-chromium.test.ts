@@ -231,7 +231,7 @@ describe('Connecting in Chromium', function () {
     const arrived = await approveUntil(page, `${SCHEME}?`);
     expect(arrived.searchParams.get('code')).to.be.a('string');
     await page.goto(consentPage.url.href);
-    expect(await page.textContent('h1')).to.equal('You already approved this');
+    expect(await page.textContent('h1')).to.equal('You’ve approved this');
     expect(await page.locator('main').innerText()).to.include('cursor');
   });
 });
@@ -269,6 +269,6 @@ describe('Connecting in Chromium, in the example theme', function () {
     expect(apps.callbacks[1]?.searchParams.get('error')).to.equal('access_denied');
     await page.goBack();
     expect(await page.getByRole('button', { name: 'Approve' }).count()).to.equal(0);
-    await page.getByText('You already denied this').waitFor();
+    await page.getByText('You’ve denied this').waitFor();
   });
 });

@@ -109,7 +109,9 @@ describe('The connected apps page', () => {
     const answer = await submitAccountForm(browser, await open(browser), {
       decision: 'disconnect-all',
     });
-    expect(textOf(answer)).to.include('All apps disconnected').and.include('No apps connected');
+    expect(textOf(answer))
+      .to.include('All apps disconnected')
+      .and.include('You have no connected apps');
     for (const family of own)
       expect((await present(family, family.refreshToken)).body.error).to.equal('invalid_grant');
     await expectAlive(other, other);
@@ -122,7 +124,7 @@ describe('The connected apps page', () => {
     advanceClock(120);
     await present(family, family.refreshToken);
     const page = await open(openBrowser(system().origins));
-    expect(textOf(page)).to.include('an old key for this connection was used again');
+    expect(textOf(page)).to.include('an old key of this app was used again');
   });
 
   it('the account page and consent share a session, whose id is rotated at each sign-in', async () => {

@@ -42,9 +42,7 @@ describe('The console in Chromium', function () {
     const authorize = async (url: URL | string) => {
       const consent = await browser.openConsent(url);
       const text = consent.html.replace(/<[^>]*>/g, '');
-      expect(text).to.include(
-        `You can disconnect the app at any time at ${system().auth}/account.`,
-      );
+      expect(text).to.include(`You can disconnect it at any time at ${system().auth}/account.`);
       return browser.authorize(url);
     };
     const client = await connectSdkV1(link, { browser: { authorize }, method: 'none' });

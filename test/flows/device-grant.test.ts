@@ -193,7 +193,7 @@ describe('The device grant', () => {
     const late = await decide('approve', browser, page);
     expect(late.status).to.equal(400);
     expect(late.html).to.contain('This code no longer works');
-    expect(late.html).to.contain('<a href="/device">Enter a code</a>');
+    expect(late.html).to.contain('href="/device">Enter a code</a>');
     const wrong = await enter(device.user_code);
     expect(wrong.html)
       .to.contain('This code isn’t valid')
@@ -216,7 +216,7 @@ describe('The device grant', () => {
       const tokens = fetches ? (await poll(server, client, code)).body : undefined;
       const result = await decide('deny', browser, page);
       expect(textOf(result))
-        .to.contain(fetches ? 'has lost this access' : 'didn’t get access')
+        .to.contain(fetches ? 'no longer has this access' : 'didn’t get access')
         .and.to.match(/App\s+Terminal\s+Connector\s+Club figures/);
       if (fetches)
         expect((await refresh(server, client, tokens?.refresh_token)).body.error).to.equal(

@@ -39,7 +39,7 @@ describe('The language of the pages', () => {
       await browser.post(consent, form.action, new URLSearchParams({ decision: 'approve' })),
     );
     expect([wrong.status, languageOf(wrong.html)]).to.deep.equal([403, 'de']);
-    expect(wrong.html).to.include('Das Formular kann nicht gesendet werden');
+    expect(wrong.html).to.include('Das Formular wurde nicht angenommen');
   });
 
   it("a refused request's page uses the request's ui_locales", async () => {

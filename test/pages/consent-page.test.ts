@@ -59,13 +59,17 @@ describe('the consent page in a browser', () => {
 
     it('a dynamically registered client is shown as not verified, and its name as a claim', async () => {
       await open('self-registered');
-      expect(await text('#client')).to.match(/Claude Code\s+Registered itself, not verified/);
+      expect(await text('#client')).to.match(
+        /Claude Code\s+Name chosen by the app, not verified\./,
+      );
       expect(await text('#details')).to.include('chose its own name');
     });
 
     it('a client with a metadata document is identified by its host', async () => {
       await open('document');
-      expect(await text('#client')).to.match(/^App\s+claude\.ai\s+calls itself Claude/);
+      expect(await text('#client')).to.match(
+        /^App\s+claude\.ai\s+Calls itself Claude \(not verified\)/,
+      );
       expect(await text('h1')).to.equal('Connect Claude from claude.ai to Club numbers?');
     });
 
@@ -76,23 +80,23 @@ describe('the consent page in a browser', () => {
 
     it('the page shows the destination of the redirect, with a note and no warning if it is on this computer', async () => {
       await open('self-registered');
-      expect(await text('#redirect')).to.include('An app on this device');
+      expect(await text('#redirect')).to.include('An app on this device, port 53682');
       expect(await text('#local-note')).to.include('Deny if you started this on another device');
       expect(await text('#details'))
         .to.include('localhost:53682')
-        .and.include('Any program on this device could receive the access');
+        .and.include('Any program on this device could receive this access');
       expect(await page().locator('.notice').count()).to.equal(0);
     });
 
     it('the page warns if the redirect leads to another host than that of the metadata document', async () => {
       await open('other-host');
-      expect(await text('#other-host')).to.include('This address is not part of claude.ai.');
+      expect(await text('#other-host')).to.include('This address isn’t part of claude.ai.');
     });
 
     it('Approve and Deny are on the second screen of a phone at the latest', async () => {
       const size = page().viewportSize() ?? { width: 1280, height: 720 };
       await page().setViewportSize({ width: 390, height: 844 });
-      for (const name of ['self-registered', 'every-level'])
+      for (const name of ['self-registered', 'every-level', 'consent-device-elsewhere'])
         for (const language of ['en', 'de']) {
           await page().goto(`${samples().url}/${name}?ui_locales=${language}`);
           for (const decision of ['approve', 'deny']) {
@@ -110,8 +114,8 @@ describe('the consent page in a browser', () => {
       const tree = await page().locator('main').ariaSnapshot();
       const told = [
         'heading "Connect Claude Code to Club numbers?"',
-        'Registered itself, not verified',
-        'An app on this device',
+        'Name chosen by the app, not verified.',
+        'An app on this device, port 53682',
         'Ada Lovelace',
         'group "What can it see?"',
         'radio "Totals only"',
@@ -129,7 +133,7 @@ describe('the consent page in a browser', () => {
       await open('elsewhere');
       expect(await text('#redirect'))
         .to.include(ADDRESS)
-        .and.include('Deny unless you recognize it.');
+        .and.include('Your administrator allows this address.');
       expect(await page().locator('#local-note').count()).to.equal(0);
     });
 
@@ -165,14 +169,15 @@ describe('the consent page in a browser', () => {
       await open('self-registered');
       expect(await text('#duration'))
         .to.include('up to 90 days')
-        .and.include('disconnects after 1 hour');
-      expect(await text('#details')).to.include(
-        `You can disconnect the app at any time at ${CONSENT.accountPage}`,
-      );
+        .and.include('disconnects after 1 hour')
+        .and.include('You can disconnect it at any time at auth.example.com/account.');
       await open('no-box');
       expect(await text('#duration'))
         .to.include('Disconnects after 1 hour')
         .and.not.include('90 days');
+      expect(await text('#details')).to.include(
+        `You can disconnect the app at any time at ${CONSENT.accountPage}`,
+      );
       await open('renewable');
       expect(await text('#duration'))
         .to.include('up to 90 days')
@@ -195,7 +200,9 @@ describe('the consent page in a browser', () => {
     it('the page shows whom to ask for access, and the account', async () => {
       await open('no-access');
       expect(await text('h1')).to.equal('You don’t have access to Club numbers');
-      expect(await text('main')).to.include('If you need access, contact it-desk@example.com.');
+      expect(await text('main')).to.include(
+        'To get access, contact it-desk@example.com, or use another account.',
+      );
       expect(await text('#account')).to.include('Alan Turing');
     });
 

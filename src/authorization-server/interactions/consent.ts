@@ -766,9 +766,7 @@ function consentValues(
     levels: levels.map(({ level, tools, needsSignIn }) => ({
       level,
       selected: level === selected,
-      ...(!describesSample && isRecorded(context.settings.levels, level)
-        ? { recorded: true as const }
-        : {}),
+      ...(isRecorded(context.settings.levels, level) ? { recorded: true as const } : {}),
       ...(!namesKey && requiresDpop(context.settings, level)
         ? { needsKey: otherwise === undefined ? {} : { otherwise } }
         : {}),
