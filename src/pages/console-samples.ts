@@ -563,6 +563,38 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     },
   },
   ...LIST_SAMPLES,
+  'console-block': {
+    view: 'console/block',
+    values: {
+      console: layout('clients'),
+      action: '/console/rules/block',
+      subject: { field: 'name', value: LONG },
+      clients: 14,
+      connections: 31,
+      isAll: false,
+      names: [
+        { name: LONG, connections: 17, href: '/console/clients?q=long' },
+        { name: 'Claude Code', connections: 1, href: '/console/clients?q=Claude+Code' },
+      ],
+      moreNames: 2,
+      returnTo: '/console/clients/abc',
+      back: '/console/clients/abc',
+    },
+  },
+  'console-block-nothing': {
+    view: 'console/block',
+    values: {
+      console: layout('rules'),
+      action: '/console/rules/block',
+      subject: { field: 'host', value: `${LONG}.example.com` },
+      clients: 0,
+      connections: 0,
+      isAll: true,
+      names: [],
+      moreNames: 0,
+      back: '/console/rules',
+    },
+  },
   'console-audit': {
     view: 'console/audit',
     values: {
@@ -712,14 +744,12 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           id: 'abc',
           returnTo: '/console/clients/abc',
         },
-        {
-          name: 'blockApp',
-          action: '/console/rules/block',
-          field: 'name',
-          id: 'Claude Code',
-          returnTo: '/console/clients/abc',
-        },
       ],
+      block: {
+        action: '/console/rules/block',
+        name: 'Claude Code',
+        returnTo: '/console/clients/abc',
+      },
       history: HISTORY,
       allHistory: '/console/audit?client=abc',
     },

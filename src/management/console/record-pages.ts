@@ -27,6 +27,7 @@ type Values = ViewValues['console/record'];
 type Action = Values['actions'][number];
 /** An action with the role that it requires. */
 type OfferedAction = Action & { role: ManagementRole };
+type OfferedBlock = NonNullable<Values['block']> & { role: ManagementRole };
 
 const HISTORY_ITEMS = 20;
 
@@ -36,8 +37,12 @@ export function recordPages({ page }: ConsoleRoutes): void {
   page('/grants/:id', (context) => render(context, 'grants', connectionPageValues));
 }
 
-type RecordValues = Omit<Values, 'console' | 'back' | 'history' | 'allHistory' | 'actions'> & {
+type RecordValues = Omit<
+  Values,
+  'console' | 'back' | 'history' | 'allHistory' | 'actions' | 'block'
+> & {
   actions: OfferedAction[];
+  block?: OfferedBlock;
 };
 
 const AUDIT_FILTERS = { accounts: 'account', clients: 'client', grants: 'grant' } as const;
@@ -51,17 +56,17 @@ async function render(
   const { management, ctx } = context;
   const id = String(ctx.params.id);
   const about = { [AUDIT_FILTERS[section]]: id };
-  const [{ actions, ...values }, history] = await Promise.all([
+  const [{ actions, block, ...values }, history] = await Promise.all([
     read(context, id),
     readHistory(management, about),
   ]);
+  const mayDo = ({ role }: { role: ManagementRole }) => includesRole(management.role, role);
   await management.services.pages.render(ctx, 'console/record', {
     console: layout(context, section),
     back: `${CONSOLE_PATH}/${section}`,
     ...values,
-    actions: actions.flatMap(({ role, ...action }) =>
-      includesRole(management.role, role) ? [action] : [],
-    ),
+    actions: actions.filter(mayDo).map(withoutRole),
+    ...(block && mayDo(block) ? { block: withoutRole(block) } : {}),
     history,
     allHistory: `${CONSOLE_PATH}/audit?${new URLSearchParams(about)}`,
   });
@@ -133,7 +138,8 @@ async function clientValues(context: ConsoleContext, id: string): Promise<Record
       codeField('id', id),
     ],
     ...(await connectionValues(context, { section: 'clients', id })),
-    actions: [...keyOf(client), ...changesOf(client), ...blockOf(client)],
+    actions: [...keyOf(client), ...changesOf(client)],
+    ...blockOf(client),
   };
 }
 
@@ -159,19 +165,17 @@ function changesOf(client: ClientResource): OfferedAction[] {
 }
 
 /** Blocks by name. Clients in the settings, and names that no rule can have, cannot be blocked. */
-function blockOf({ id, name, kind, state }: ClientResource): OfferedAction[] {
+function blockOf({ id, name, kind, state }: ClientResource): { block?: OfferedBlock } {
   const canBlock = kind !== 'pre-registered' && state !== 'blocked' && name !== UNNAMED;
-  if (!canBlock || name === undefined || !blockBody.safeParse({ name }).success) return [];
-  return [
-    {
-      name: 'blockApp',
+  if (!canBlock || name === undefined || !blockBody.safeParse({ name }).success) return {};
+  return {
+    block: {
       action: `${CONSOLE_PATH}/rules/block`,
-      field: 'name',
-      id: name,
+      name,
       returnTo: recordPath('clients', id),
       role: ROUTES.blockClients.role,
     },
-  ];
+  };
 }
 
 const GRANT_MEANINGS = {
@@ -219,6 +223,13 @@ function action(
     returnTo: recordPath(section, id),
     role,
   };
+}
+
+function withoutRole<Offered extends { role: ManagementRole }>(
+  offered: Offered,
+): Omit<Offered, 'role'> {
+  const { role: _, ...rest } = offered;
+  return rest;
 }
 
 function withoutReturn(offered: OfferedAction): OfferedAction {
