@@ -537,6 +537,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       allConnections: '/console/grants?connector=4qR8sT1vWxYz2aBcD3eFgH',
       revoke: `${ACTIVE.href}/revoke`,
       newMachine: `${ACTIVE.href}/machine`,
+      createSame: `/console/connectors/new?from=${ACTIVE.id}`,
     },
   },
   'console-connector-revoked': {
@@ -560,6 +561,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         },
       ],
       delete: `${ACTIVE.href}/delete`,
+      createSame: `/console/connectors/new?from=${ACTIVE.id}`,
     },
   },
   ...LIST_SAMPLES,

@@ -298,6 +298,8 @@ export type ConsoleValues = {
     delete?: string;
     /** The page to create a machine for it. Absent if the person may not, or the link no longer works. */
     newMachine?: string;
+    /** The page to create a connector with the same settings. Absent if the person may not. */
+    createSame?: string;
   };
   /** One person, app or connection: `console.section` says which. */
   'console/record': {

@@ -169,6 +169,8 @@ describe('the pages of one person, app and connection in the console', function 
   it('a viewer sees the pages without any form that changes something', async () => {
     const { person, app } = await graceConnected();
     const { browser } = await signIn('/connectors', 'alan');
+    const { id } = await createConnector(system());
+    expect((await open(browser, `/connectors/${id}`)).html).to.not.include('new?from=');
     for (const path of [person, app]) {
       const { status, forms } = await open(browser, path);
       expect(status, path).to.equal(200);
