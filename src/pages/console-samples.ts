@@ -209,6 +209,31 @@ const LIST_SAMPLES: Record<string, ListSample> = {
   'console-nobody': list('accounts', []),
 };
 
+const CREATED: ConsoleItem[] = [
+  {
+    title: LONG,
+    href: '/console/tokens?q=long',
+    facts: [
+      { label: 'kind', code: 'token', textKey: 'console.created.token' },
+      { label: 'level', level: 'full' },
+      { label: 'expires', time: NOON },
+    ],
+    fields: [],
+    actions: [],
+  },
+  {
+    title: 'Nightly job',
+    href: '/console/clients/QmZ8cT2mQp1VxWm1xQ0p7Z',
+    facts: [
+      { label: 'kind', code: 'machine', textKey: 'console.created.machine' },
+      { label: 'level', level: 'operations' },
+      { label: 'expires', time: NOON },
+    ],
+    fields: [],
+    actions: [],
+  },
+];
+
 type ConsoleSample = {
   [Name in keyof ConsoleValues]: { view: Name; values: ConsoleValues[Name]; status?: number };
 }[keyof ConsoleValues];
@@ -459,6 +484,10 @@ export const CONSOLE_SHARED = {
     problem: 'other',
   }),
   items: [{ ...ITEM, textKey: '', facts: [EVERY_FIELD], fields: [EVERY_FIELD] }],
+  created: {
+    items: [{ ...ITEM, textKey: '', facts: [EVERY_FIELD], fields: [EVERY_FIELD] }],
+    isAll: true,
+  },
   events: [EVERY_EVENT],
   history: [EVERY_EVENT],
   next: '',
@@ -668,6 +697,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         ENDED_OF_PERSON,
       ],
       allConnections: `/console/grants?account=${PERSON}`,
+      created: { items: CREATED, isAll: false },
       actions: [personAction('disable', PERSON_PATH), personAction('forget')],
       history: HISTORY,
       allHistory: `/console/audit?account=${PERSON}`,
@@ -711,6 +741,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       ],
       connections: [],
       ended: [],
+      created: { items: CREATED, isAll: true },
       actions: [{ ...personAction('enable', PERSON_PATH), name: 'enableDeleted' }],
       history: [],
       allHistory: `/console/audit?account=${PERSON}`,

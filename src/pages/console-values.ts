@@ -325,6 +325,8 @@ export type ConsoleValues = {
     ended?: ConsoleConnection[];
     /** The list of all connections, if the page shows only some. */
     allConnections?: string;
+    /** The tokens and machines that a person created and that still work. `isAll` is false if there are too many to list. */
+    created?: { items: ConsoleItem[]; isAll: boolean };
     /** Times at which the connection was refused. Only on the page of a connection. */
     refusals?: { time: number; reason: ConsoleReason }[];
     /** The newest first. */

@@ -10,11 +10,21 @@ import { type AuditFilter, searchAudit } from '../audit-log.ts';
 import { showClient } from '../clients.ts';
 import type { ManagementContext } from '../context.ts';
 import { showGrant } from '../grants.ts';
+import { type CreatedMachine, listMachinesCreatedBy } from '../machines.ts';
+import { listTokensMintedBy } from '../minted-tokens.ts';
 import { CONSOLE_PATH, recordPath, type RecordSection } from './address.ts';
 import { describeAudit } from './audit-events.ts';
 import { connectionOf, connectionValues, reasonOf } from './connections.ts';
 import { accountManager, type ConsoleContext, type ConsoleRoutes } from './context.ts';
-import { codeField, dateFields, epochSeconds, layout, textField } from './layout.ts';
+import {
+  codeField,
+  dateFields,
+  epochSeconds,
+  layout,
+  levelField,
+  textField,
+  translatedField,
+} from './layout.ts';
 import {
   accountActions,
   accountState,
@@ -84,6 +94,48 @@ const PERSON_MEANINGS = {
   deleted: 'personDeleted',
 } as const;
 
+const MAX_CREATED = 50;
+
+/** The tokens and machines that a person created, which work without the person. */
+async function createdValues(
+  { management }: ConsoleContext,
+  id: string,
+): Promise<{ created?: Values['created'] }> {
+  const by = accountManager(id);
+  const [tokens, machines] = await Promise.all([
+    listTokensMintedBy(management, by),
+    listMachinesCreatedBy(management, by),
+  ]);
+  const items = [
+    ...tokens.map(({ name, level, expiresAt }) => {
+      const href = `${CONSOLE_PATH}/tokens?${new URLSearchParams({ q: name })}`;
+      return createdItem('token', { name, href, level, expiresAt: epochSeconds(expiresAt) });
+    }),
+    ...machines.items.map((machine) =>
+      createdItem('machine', { ...machine, href: recordPath('clients', machine.id) }),
+    ),
+  ];
+  const isAll = machines.isAll && items.length <= MAX_CREATED;
+  return items.length > 0 ? { created: { items: items.slice(0, MAX_CREATED), isAll } } : {};
+}
+
+function createdItem(
+  kind: 'token' | 'machine',
+  { name, href, level, expiresAt }: Omit<CreatedMachine, 'id'> & { href: string },
+): NonNullable<Values['created']>['items'][number] {
+  return {
+    title: name,
+    href,
+    facts: [
+      translatedField('kind', kind, 'console.created'),
+      levelField(level),
+      { label: 'expires', time: expiresAt },
+    ],
+    fields: [],
+    actions: [],
+  };
+}
+
 async function personValues(context: ConsoleContext, id: string): Promise<RecordValues> {
   const account = await showAccount(context.management, id);
   const { email, emailVerified, identityProvider, signedInAt, disabledAt, forgottenAt } = account;
@@ -105,6 +157,7 @@ async function personValues(context: ConsoleContext, id: string): Promise<Record
       codeField('id', id),
     ],
     ...(await connectionValues(context, { section: 'accounts', id })),
+    ...(await createdValues(context, id)),
     actions: accountActions(disabledAt, forgottenAt).map(([path, name]) => {
       const offered = action('accounts', path, id, ACCOUNT_ROLES[path], name);
       // The page does not exist after a deletion.
