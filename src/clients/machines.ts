@@ -12,6 +12,8 @@ export type Machine = {
   /** The grant of its tokens. A new secret or key has a new one. */
   grantId: string;
   createdAt: number;
+  /** Who created it, as in the audit log. Absent in records of earlier versions. */
+  by?: string;
   expiresAt: number;
 };
 
@@ -57,6 +59,34 @@ export async function addMachine(
 }
 
 export type NewMachine = { id: string; name: string; credentials: Credentials; machine: Machine };
+
+/** Longer than any machine is valid. */
+const LISTED_SECONDS = 400 * 86_400;
+const createdKey = (by: string) => `machines-of:${by}`;
+
+/** Lists a machine under who creates it. Call before the machine is stored, so that none is missing. */
+export async function listCreatedMachine(
+  store: Store,
+  by: string,
+  { id, expiresAt }: { id: string; expiresAt: number },
+): Promise<void> {
+  await store.addMember(createdKey(by), `${id} ${expiresAt}`, LISTED_SECONDS);
+}
+
+/** Returns the ids of machines that were listed and have not expired, the one that expires last first. Removes the others. */
+export async function createdMachines(store: Store, by: string, now: number): Promise<string[]> {
+  const members = await store.members(createdKey(by));
+  const listed = members.map((member) => {
+    const [id = '', expiresAt] = member.split(' ');
+    return { member, id, expiresAt: Number(expiresAt) };
+  });
+  const expired = listed.filter(({ expiresAt }) => expiresAt <= now);
+  await Promise.all(expired.map(({ member }) => store.removeMember(createdKey(by), member)));
+  return listed
+    .filter(({ expiresAt }) => expiresAt > now)
+    .toSorted((one, other) => other.expiresAt - one.expiresAt)
+    .map(({ id }) => id);
+}
 
 /** Undefined if there is no such client or it is not a machine. */
 export async function findMachine(

@@ -5,13 +5,15 @@ import { newClientSecret, secretDigest } from '../clients/client-secrets.ts';
 import { findClient } from '../clients/clients.ts';
 import {
   addMachine,
+  createdMachines,
   type Credentials,
   findMachine,
+  listCreatedMachine,
   type Machine,
   newMachineId,
   replaceCredentials,
 } from '../clients/machines.ts';
-import { endConnection, listConnections } from '../connections/connections.ts';
+import { endConnection, findConnection, listConnections } from '../connections/connections.ts';
 import { connectLink } from '../connectors/connect-link.ts';
 import { type Connector, isUsable, redeemerOf } from '../connectors/connector.ts';
 import { acquireUse, commitUses, findConnector } from '../connectors/connectors.ts';
@@ -40,7 +42,7 @@ export async function createMachine(
   management: ManagementContext,
   wanted: NewMachine,
 ): Promise<MachineResource> {
-  const { settings, services } = management;
+  const { settings, services, by } = management;
   const { store, now } = services;
   const { name, level } = wanted;
   const connector = await requireConnector(management, wanted.connector, level);
@@ -53,9 +55,12 @@ export async function createMachine(
     level,
     grantId,
     createdAt: Math.floor(now()),
+    by,
     expiresAt,
   };
   await reserveMachineUse(management, { id, name, machine });
+  // Nobody looks for the machines of a management key, and a program with one may create many.
+  if (by.startsWith('account:')) await listCreatedMachine(store, by, { id, expiresAt });
   // Before its connection, so that a machine whose creation failed later can get a new secret.
   await addMachine(store, { id, name, credentials, machine }, now());
   await connectMachine(management, { id, name, machine });
@@ -63,6 +68,26 @@ export async function createMachine(
   await commitUses(store, connector.id, [{ holder, grantId }]);
   await record(management, 'machine_created', { id, name, machine });
   return resource(settings.resourceUrl, { id, name, machine, credentials, secret });
+}
+
+/** A machine that works. `expiresAt` in seconds since the epoch. */
+export type CreatedMachine = { id: string; name: string; level: Level; expiresAt: number };
+
+const MAX_CREATED_READ = 200;
+
+/** Returns the machines that this person created and whose connection has not ended. `isAll` is false if there are too many to read. */
+export async function listMachinesCreatedBy(
+  { settings, services }: ManagementContext,
+  by: string,
+): Promise<{ items: CreatedMachine[]; isAll: boolean }> {
+  const ids = await createdMachines(services.store, by, services.now());
+  const found = ids.slice(0, MAX_CREATED_READ).map(async (id) => {
+    const machine = await findMachine(services.store, id);
+    const connection = machine && (await findConnection(settings, services, machine.grantId));
+    if (!machine || !connection || connection.state === 'ended') return [];
+    return [{ id, name: machine.name, level: machine.level, expiresAt: machine.expiresAt }];
+  });
+  return { items: (await Promise.all(found)).flat(), isAll: ids.length <= MAX_CREATED_READ };
 }
 
 /** Replaces the secret or the key. Tokens that were issued before end at once. The use of the connector stays the same. */
@@ -221,13 +246,14 @@ function resource(
     secret,
   }: Named & { credentials: Credentials; secret?: string | undefined },
 ): MachineResource {
-  const { connector, level, expiresAt } = machine;
+  const { connector, level, by, expiresAt } = machine;
   return {
     id,
     name,
     connector,
     link: connectLink(resourceUrl, connector),
     level,
+    by,
     expiresAt: isoTime(expiresAt),
     authentication: 'secretDigest' in credentials ? 'client_secret_basic' : 'private_key_jwt',
     ...(secret === undefined ? {} : { secret }),

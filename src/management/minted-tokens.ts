@@ -22,7 +22,8 @@ export async function mintToken(
   newToken: NewMintedToken,
 ): Promise<NewTokenResource> {
   const { authUrl, resourceUrl } = management.settings;
-  const wanted = { ...newToken, ...requireUpstream(management.settings, newToken.upstream) };
+  const { by } = management;
+  const wanted = { ...newToken, ...requireUpstream(management.settings, newToken.upstream), by };
   const { store, now } = management.services;
   const minted = await mint(store, wanted, { issuer: authUrl, resourceUrl }, now());
   await record(management, 'token_minted', minted.record);
@@ -47,6 +48,18 @@ export async function listTokens(
   );
   const { items, next } = firstPage(tokens, limit);
   return { items: items.map((item) => mintedTokenResource(item, keys)), next };
+}
+
+/** Returns the tokens that `by` minted and whose signing key is published, the newest first. */
+export async function listTokensMintedBy(
+  { services: { store, now } }: ManagementContext,
+  by: string,
+): Promise<MintedTokenResource[]> {
+  const keys = await publishedKeyIds(store, now());
+  const tokens = (await listMintedTokens(store, now())).filter(
+    (token) => token.by === by && keys.includes(token.keyId),
+  );
+  return tokens.toReversed().map((token) => mintedTokenResource(token, keys));
 }
 
 export async function revokeToken(

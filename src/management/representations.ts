@@ -113,7 +113,7 @@ export function signingKeyResource(key: PublishedKey): SigningKeyResource {
 
 /** `publishedKeyIds` are the ids of the currently published signing keys. */
 export function mintedTokenResource(
-  { id, name, level, upstream, createdAt, expiresAt, lastFour, lastUsedAt, keyId }: MintedToken,
+  { id, name, level, upstream, createdAt, by, expiresAt, lastFour, lastUsedAt, keyId }: MintedToken,
   publishedKeyIds: readonly string[],
 ): MintedTokenResource {
   return {
@@ -122,6 +122,7 @@ export function mintedTokenResource(
     level,
     upstream,
     createdAt: isoTime(createdAt),
+    by,
     expiresAt: isoTime(expiresAt),
     lastFour,
     lastUsedAt: optionalTime(lastUsedAt),

@@ -17,6 +17,8 @@ export type MintedToken = {
   /** The id of the MCP server that it leads to. Absent for the sample, and in records of earlier versions. */
   upstream?: string;
   createdAt: number;
+  /** Who minted it, as in the audit log. Absent in records of earlier versions. */
+  by?: string;
   expiresAt: number;
   /** The last characters of the token, shown in lists. */
   lastFour: string;
@@ -42,10 +44,10 @@ export function mintedSubject(id: string): string {
   return `minted:${id}`;
 }
 
-/** Resolves when the record is stored. The signing key stays published until the token expires, unless keys are rotated at once. */
+/** Resolves when the record is stored. `by` is who mints it. The signing key stays published until the token expires, unless keys are rotated at once. */
 export async function mintToken(
   store: Store,
-  { name, level, upstream, expiresAt }: NewMintedToken,
+  { name, level, upstream, expiresAt, by }: NewMintedToken & { by?: string },
   { issuer, resourceUrl }: { issuer: string; resourceUrl: string },
   now: number,
 ): Promise<{ record: MintedToken; token: string }> {
@@ -68,6 +70,7 @@ export async function mintToken(
     level,
     ...(upstream === undefined ? {} : { upstream }),
     createdAt,
+    ...(by === undefined ? {} : { by }),
     expiresAt: expiry,
     lastFour: token.slice(-4),
     keyId: jwk.kid,

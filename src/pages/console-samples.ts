@@ -220,6 +220,31 @@ const LIST_SAMPLES: Record<string, ListSample> = {
   'console-nobody': list('accounts', [], { q: '' }),
 };
 
+const CREATED: ConsoleItem[] = [
+  {
+    title: LONG,
+    href: '/console/tokens?q=long',
+    facts: [
+      { label: 'kind', code: 'token', textKey: 'console.created.token' },
+      { label: 'level', level: 'full' },
+      { label: 'expires', time: NOON },
+    ],
+    fields: [],
+    actions: [],
+  },
+  {
+    title: 'Nightly job',
+    href: '/console/clients/QmZ8cT2mQp1VxWm1xQ0p7Z',
+    facts: [
+      { label: 'kind', code: 'machine', textKey: 'console.created.machine' },
+      { label: 'level', level: 'operations' },
+      { label: 'expires', time: NOON },
+    ],
+    fields: [],
+    actions: [],
+  },
+];
+
 type ConsoleSample = {
   [Name in keyof ConsoleValues]: { view: Name; values: ConsoleValues[Name]; status?: number };
 }[keyof ConsoleValues];
@@ -468,6 +493,10 @@ export const CONSOLE_SHARED = {
     problem: 'other',
   }),
   items: [{ ...ITEM, textKey: '', facts: [EVERY_FIELD], fields: [EVERY_FIELD] }],
+  created: {
+    items: [{ ...ITEM, textKey: '', facts: [EVERY_FIELD], fields: [EVERY_FIELD] }],
+    isAll: true,
+  },
   events: [EVERY_EVENT],
   history: [EVERY_EVENT],
   next: '',
@@ -546,6 +575,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       allConnections: '/console/grants?connector=4qR8sT1vWxYz2aBcD3eFgH',
       revoke: `${ACTIVE.href}/revoke`,
       newMachine: `${ACTIVE.href}/machine`,
+      createSame: `/console/connectors/new?from=${ACTIVE.id}`,
     },
   },
   'console-connector-revoked': {
@@ -569,9 +599,42 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         },
       ],
       delete: `${ACTIVE.href}/delete`,
+      createSame: `/console/connectors/new?from=${ACTIVE.id}`,
     },
   },
   ...LIST_SAMPLES,
+  'console-block': {
+    view: 'console/block',
+    values: {
+      console: layout('clients'),
+      action: '/console/rules/block',
+      subject: { field: 'name', value: LONG },
+      clients: 14,
+      connections: 31,
+      isAll: false,
+      names: [
+        { name: LONG, connections: 17, href: '/console/clients?q=long' },
+        { name: 'Claude Code', connections: 1, href: '/console/clients?q=Claude+Code' },
+      ],
+      moreNames: 2,
+      returnTo: '/console/clients/abc',
+      back: '/console/clients/abc',
+    },
+  },
+  'console-block-nothing': {
+    view: 'console/block',
+    values: {
+      console: layout('rules'),
+      action: '/console/rules/block',
+      subject: { field: 'host', value: `${LONG}.example.com` },
+      clients: 0,
+      connections: 0,
+      isAll: true,
+      names: [],
+      moreNames: 0,
+      back: '/console/rules',
+    },
+  },
   'console-audit': {
     view: 'console/audit',
     values: {
@@ -644,6 +707,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         ENDED_OF_PERSON,
       ],
       allConnections: `/console/grants?account=${PERSON}`,
+      created: { items: CREATED, isAll: false },
       actions: [personAction('disable', PERSON_PATH), personAction('forget')],
       history: HISTORY,
       allHistory: `/console/audit?account=${PERSON}`,
@@ -687,6 +751,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       ],
       connections: [],
       ended: [],
+      created: { items: CREATED, isAll: true },
       actions: [{ ...personAction('enable', PERSON_PATH), name: 'enableDeleted' }],
       history: [],
       allHistory: `/console/audit?account=${PERSON}`,
@@ -722,14 +787,12 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           id: 'abc',
           returnTo: '/console/clients/abc',
         },
-        {
-          name: 'blockApp',
-          action: '/console/rules/block',
-          field: 'name',
-          id: 'Claude Code',
-          returnTo: '/console/clients/abc',
-        },
       ],
+      block: {
+        action: '/console/rules/block',
+        name: 'Claude Code',
+        returnTo: '/console/clients/abc',
+      },
       history: HISTORY,
       allHistory: '/console/audit?client=abc',
     },

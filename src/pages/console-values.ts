@@ -182,6 +182,25 @@ export type ConsoleValues = {
     /** Shows a form that blocks apps, with what it had when it was wrong. */
     block?: { host: string; name: string };
   } & ConsoleSearch;
+  /** What a block would disconnect now, before it is made. */
+  'console/block': {
+    console: ConsoleLayout;
+    action: string;
+    /** What is blocked. The form posts `value` as `field`, and `confirm=yes`. */
+    subject: { field: 'host' | 'name'; value: string };
+    /** The number of connected apps and machines that match, and of the connections that would end. */
+    clients: number;
+    connections: number;
+    /** Whether these are all. */
+    isAll: boolean;
+    /** The first of their names. `href` is the list of the apps with a name. */
+    names: { name: string; connections: number; href: string }[];
+    moreNames: number;
+    /** The page that is shown after the block, if it is not the list of rules. */
+    returnTo?: string;
+    /** The page that the form to block was on. */
+    back: string;
+  };
   'console/audit': {
     console: ConsoleLayout;
     events: ConsoleEvent[];
@@ -281,6 +300,8 @@ export type ConsoleValues = {
     delete?: string;
     /** The page to create a machine for it. Absent if the person may not, or the link no longer works. */
     newMachine?: string;
+    /** The page to create a connector with the same settings. Absent if the person may not. */
+    createSame?: string;
   };
   /** One person, app or connection: `console.section` says which. */
   'console/record': {
@@ -300,12 +321,16 @@ export type ConsoleValues = {
     isYou?: boolean;
     fields: ConsoleField[];
     actions: ConsoleRecordAction[];
+    /** The form to block all apps with the name of this one, which leads to a page that asks. */
+    block?: { action: string; name: string; returnTo: string };
     /** Those that have not ended; only the connection itself on its page. */
     connections: ConsoleConnection[];
     /** Those that ended in the last 30 days. Absent on the page of a connection. */
     ended?: ConsoleConnection[];
     /** The list of all connections, if the page shows only some. */
     allConnections?: string;
+    /** The tokens and machines that a person created and that still work. `isAll` is false if there are too many to list. */
+    created?: { items: ConsoleItem[]; isAll: boolean };
     /** Times at which the connection was refused. Only on the page of a connection. */
     refusals?: { time: number; reason: ConsoleReason }[];
     /** The newest first. */

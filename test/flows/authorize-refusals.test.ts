@@ -142,7 +142,7 @@ describe('A bad authorization request', () => {
     });
     expect(step.url.searchParams.get('error_description')).to.match(/used up/);
     const late = requirePage(await browser.visit(page.url));
-    expect(late.html).to.include('<h1>You already denied this</h1>');
+    expect(late.html).to.include('<h1>You’ve denied this</h1>');
   });
 
   it('the page shows the reference that is also in the response header', async () => {

@@ -87,7 +87,7 @@ describe('The connected apps page', () => {
     const lower = { decision: 'lower', grant: grantIdOf(family), level: 'analytics' };
     const page = await open(browser);
     const answer = await submitAccountForm(browser, page, lower);
-    expect(textOf(answer)).to.include('now has only “Totals only”');
+    expect(textOf(answer)).to.include('can now access only “Totals only”');
     await until(
       'the token to be refused',
       async () => !(await isAccepted(family.link, family.accessToken)),

@@ -136,9 +136,11 @@ describe('The device grant', () => {
   it('DEV-01 the consent page shows the code, the network and the time of the device, and warns about another network', async () => {
     const device = await ask();
     const page = await enter(device.user_code);
-    const [, about = ''] = /id="redirect">([\s\S]*?)id="account"/.exec(page.html) ?? [];
-    for (const shown of [device.user_code, DEVICE_ADDRESS, '<time', 'other-network'])
+    const [, about = '', details = ''] =
+      /id="redirect">([\s\S]*?)id="account"[\s\S]*id="details">([\s\S]*)/.exec(page.html) ?? [];
+    for (const shown of [device.user_code, '<time', 'other-network'])
       expect(about, shown).to.contain(shown);
+    expect(details).to.contain(DEVICE_ADDRESS);
     const near = openBrowser(system().origins, DEVICE_ADDRESS);
     expect((await enter(device.user_code, near)).html).not.to.contain('other-network');
   });

@@ -193,6 +193,6 @@ describe('A pre-registered client', () => {
     expect(requirePage(await browser.visit(url)).status).to.equal(400);
     const asked = authorizeUrl(server, client, { resource: connector.link });
     const { html } = await browser.openConsent(asked.url);
-    expect(html).to.match(/registered itself, not verified/i);
+    expect(html).to.match(/chosen by the app, not verified/i);
   });
 });

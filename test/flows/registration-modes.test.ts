@@ -164,7 +164,7 @@ onEachStore(
         expect(html)
           .to.include('Always allow…')
           .and.match(/>Ada Lovelace<\/bdi><\/a> tried to connect /)
-          .and.match(/<summary[^>]*>Refuse…</)
+          .and.match(/<summary[^>]*>Reject…</)
           .and.not.match(/<summary[^>]*>Revoke…</);
       expect(local).to.include('can pose as this app');
       expect(hosted).not.to.include('can pose as this app');

@@ -266,7 +266,7 @@ describe('DPoP required at every level', () => {
     expect(await metadata.json()).to.include({ dpop_bound_access_tokens_required: true });
     const { page } = await openConsent(system, connector);
     expect(page.html).to.match(
-      /Only for apps that protect their access from being copied \(DPoP\)\. Other apps can’t connect\./,
+      /Only for apps with extra protection against stolen access \(DPoP\)\. Other apps can’t connect\./,
     );
   });
 });

@@ -260,7 +260,7 @@ describe('Levels that need a recent sign-in of a certain class', () => {
       const again = requireConsentPage(await browser.visit(callback));
       expect(again.status).to.equal(403);
       expect(again.html).to.match(/role="alert"[^]*Nothing was approved/);
-      expect(again.html).to.include('Less access is selected now');
+      expect(again.html).to.include('Less access is selected below');
       expect(levelsOn(again)).to.deep.equal([...LEVELS_BELOW, 'full']);
       expect(again.html).to.match(/value="admin"[^>]* checked/);
       expect(await grantsOf(link)).to.deep.equal([]);

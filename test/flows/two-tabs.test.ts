@@ -52,7 +52,7 @@ describe('One browser with several tabs', () => {
       advanceClock(seconds);
       const late = requirePage(await browser.submit(page, { decision: 'approve' }));
       expect(late.status).to.equal(400);
-      expect(late.html).to.include('You already denied this');
+      expect(late.html).to.include('You’ve denied this');
     }
   });
 
@@ -65,7 +65,7 @@ describe('One browser with several tabs', () => {
     advanceClock(60);
     const late = requirePage(await browser.submit(page, { decision: 'approve' }));
     expect(late.status).to.equal(400);
-    expect(late.html).to.include('You already approved this');
+    expect(late.html).to.include('You’ve approved this');
   });
 
   it('SES-06 a person who signs in meanwhile is asked for consent, and gets nothing of the first person’s approval', async () => {

@@ -1,7 +1,17 @@
 import { expect } from 'chai';
 import { type Page, requirePage } from '../support/browser.ts';
-import { createConnector, showConnector } from '../support/management-api.ts';
+import type { Connector } from '../../src/connectors/connector.ts';
+import { KEEP } from '../../src/store/store.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
+import { connect } from '../support/connection.ts';
 import { formTokenIn, useConsole } from '../support/console.ts';
+import {
+  createConnector,
+  requestManagement,
+  revokeConnector,
+  showConnector,
+} from '../support/management-api.ts';
+import { openSystemStore } from '../support/system-store.ts';
 
 describe('the console', function () {
   this.timeout(30_000);
@@ -65,6 +75,105 @@ describe('the console', function () {
       expect((await signIn()).page.html).to.match(
         /email:ada@example\.com<\/bdi><\/span> and 1 more/,
       );
+    });
+
+    describe('with the same settings as another one', () => {
+      /** The values of the form, as a browser sends them. */
+      const entriesIn = ({ forms }: Page) => {
+        const [form] = forms.filter(({ action }) => action.pathname === '/console/connectors');
+        const controls = form?.controls ?? [];
+        return Object.fromEntries(
+          controls
+            .filter(({ name }) => !['token', 'idempotencyKey'].includes(name))
+            .map(({ name, value }) => [name, value]),
+        );
+      };
+
+      it('the link on the page of a connector leads to the form with its settings, which creates an equal one', async () => {
+        const wanted = {
+          name: 'Front desk & bar',
+          level: 'admin',
+          suggestedLevel: 'analytics',
+          audience: [{ email: 'ada@example.com' }, { group: 'analysts', provider: 'development' }],
+          maxUses: 7,
+        };
+        const { id } = (await requestManagement(system(), 'POST', '/connectors', {
+          ...wanted,
+          expiresIn: '45d',
+        })) as { id: string };
+        const { browser, page } = await signIn(`/connectors/${id}`);
+        expect(page.html)
+          .to.include(`href="/console/connectors/new?from=${id}"`)
+          .and.include('New connector with the same settings');
+        const form = await open(browser, `/connectors/new?from=${id}`);
+        expect(entriesIn(form)).to.deep.equal({
+          name: 'Front desk & bar',
+          level: 'admin',
+          suggestedLevel: 'analytics',
+          audience: 'email:ada@example.com\ngroup:analysts@development',
+          maxUses: '7',
+          days: '45',
+        });
+        const made = requirePage(await browser.submit(form, { level: 'admin' }));
+        const copy = await showConnector(system(), made.url.pathname.slice(-22));
+        expect(copy.id).to.not.equal(id);
+        expect(copy).to.deep.include(wanted);
+        const seconds = (key: string) => Date.parse(String(copy[key])) / 1000;
+        expect(seconds('expiresAt') - seconds('createdAt')).to.be.closeTo(45 * 86_400, 2);
+      });
+
+      it('the link is on the pages of used-up, expired and revoked connectors too', async () => {
+        const created = { name: 'Over', level: 'analytics' } as const;
+        const soon = new Date(Date.now() + 60_000).toISOString();
+        const expired = await createConnector(system(), { ...created, expiresAt: soon });
+        const usedUp = await createConnector(system(), { ...created, maxUses: 1 });
+        await connect(system(), usedUp);
+        const revoked = await createConnector(system(), created);
+        await revokeConnector(system(), revoked.id);
+        advanceClock(120);
+        try {
+          const { browser } = await signIn();
+          for (const [{ id }, state] of [
+            [expired, 'Expired'],
+            [usedUp, 'Used up'],
+            [revoked, 'Revoked'],
+          ] as const) {
+            const { html } = await open(browser, `/connectors/${id}`);
+            expect(html).to.include(`>${state}<`).and.include(`/console/connectors/new?from=${id}`);
+          }
+          const { days } = entriesIn(await open(browser, `/connectors/new?from=${expired.id}`));
+          expect(days, 'less than a day').to.equal('1');
+          const { days: none } = entriesIn(
+            await open(browser, `/connectors/new?from=${usedUp.id}`),
+          );
+          expect(none, 'without an expiry').to.equal('');
+        } finally {
+          restoreClock();
+        }
+      });
+
+      it('an unknown id, and a level or server that the settings do not have, fall back to the defaults', async () => {
+        const { browser, page } = await signIn('/connectors/new');
+        const defaults = entriesIn(page);
+        for (const from of ['AAAAAAAAAAAAAAAAAAAAAA', 'x', '', encodeURIComponent('../<b>')]) {
+          const form = await open(browser, `/connectors/new?from=${from}`);
+          expect([form.status, entriesIn(form)]).to.deep.equal([200, defaults]);
+        }
+        const gone = await createConnector(system(), { name: 'Gone', suggestedLevel: 'analytics' });
+        const { store } = await openSystemStore(system());
+        try {
+          await store.update<Connector>(`connector:${gone.id}`, (current) =>
+            current
+              ? { value: { ...current, level: 'root', upstream: 'tickets' }, ttl: Infinity }
+              : KEEP,
+          );
+        } finally {
+          await store.close();
+        }
+        const form = await open(browser, `/connectors/new?from=${gone.id}`);
+        expect(form.status).to.equal(200);
+        expect(entriesIn(form)).to.deep.equal({ ...defaults, name: 'Gone' });
+      });
     });
 
     it('the instructions show complete files line by line', async () => {

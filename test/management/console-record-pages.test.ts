@@ -118,7 +118,9 @@ describe('the pages of one person, app and connection in the console', function 
       .to.include('Its name isn’t verified.')
       .and.include(`href="/console${person}"`)
       .and.include('Redirect address');
-    const blocked = await send(browser, page, '/rules/block', fieldsOf(page, '/rules/block'));
+    const asked = await send(browser, page, '/rules/block', fieldsOf(page, '/rules/block'));
+    expect(await isConnected()).to.equal(true);
+    const blocked = await send(browser, asked, '/rules/block', fieldsOf(asked, '/rules/block'));
     expect(blocked.url.pathname).to.equal(`/console${app}`);
     expect(blocked.html).to.include('A rule blocks this app.');
     expect(await isConnected()).to.equal(false);
@@ -167,6 +169,8 @@ describe('the pages of one person, app and connection in the console', function 
   it('a viewer sees the pages without any form that changes something', async () => {
     const { person, app } = await graceConnected();
     const { browser } = await signIn('/connectors', 'alan');
+    const { id } = await createConnector(system());
+    expect((await open(browser, `/connectors/${id}`)).html).to.not.include('new?from=');
     for (const path of [person, app]) {
       const { status, forms } = await open(browser, path);
       expect(status, path).to.equal(200);

@@ -21,6 +21,7 @@ const FORMS: Record<string, 'operator' | 'administrator'> = {
   '/tokens/revoke': 'operator',
   '/clients/revoke': 'operator',
   '/clients/allow': 'operator',
+  '/rules/block': 'operator',
   '/grants/end': 'operator',
   '/accounts/disable': 'administrator',
   '/accounts/enable': 'administrator',

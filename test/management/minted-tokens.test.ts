@@ -89,7 +89,9 @@ describe('minted tokens over the management API', () => {
     expect(status).to.equal(200);
     const [item] = body['items'] as MintedTokenResource[];
     expect(body).to.deep.equal({
-      items: [{ ...minted, createdAt: item?.createdAt, lastFour: token.slice(-4) }],
+      items: [
+        { ...minted, createdAt: item?.createdAt, by: 'key:default', lastFour: token.slice(-4) },
+      ],
     });
     expect(secondsFromNow(item?.createdAt)).to.equal(0);
     for (const part of token.split('.')) expect(JSON.stringify(body)).to.not.include(part);

@@ -95,7 +95,9 @@ describe('the command line', () => {
       const { token, ...minted } = await json(...MINT);
       const { items } = await json('token', 'list');
       const [{ createdAt }] = items;
-      expect(items).to.deep.equal([{ ...minted, createdAt, lastFour: token.slice(-4) }]);
+      expect(items).to.deep.equal([
+        { ...minted, createdAt, by: 'key:default', lastFour: token.slice(-4) },
+      ]);
     });
 
     it('token revoke revokes a token once', async () => {

@@ -181,6 +181,9 @@ describe('The upstreams in the management API, commands and console', () => {
       }),
     );
     expect(created.html).to.include('From the form').and.include('>broken<');
+    const id = created.url.pathname.slice(-22);
+    const same = requirePage(await browser.visit(at(`/connectors/new?from=${id}`)));
+    expect(same.html).to.include('<option value="broken" selected>');
     const tokens = requirePage(await browser.visit(at('/tokens/new')));
     const minted = requirePage(
       await browser.submit(tokens, { name: 'Minted', level: 'admin', upstream: 'broken' }),

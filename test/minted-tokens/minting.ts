@@ -18,6 +18,7 @@ const listed = z.strictObject({
   level: z.string(),
   upstream: z.string().optional(),
   createdAt: z.iso.datetime(),
+  by: z.string().optional(),
   expiresAt: z.iso.datetime(),
   lastFour: z.string().length(4),
   lastUsedAt: z.iso.datetime().optional(),

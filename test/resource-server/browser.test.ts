@@ -404,8 +404,8 @@ describe('Addresses that people open in a browser', () => {
     it('the roots are pages in a browser, and JSON in a program', async () => {
       const { auth, resource, developmentIdp, management } = hosts();
       const expected: [base: string, status: number, text: string, json: number][] = [
-        [auth, 200, 'Lets AI apps use', 200],
-        [resource, 200, 'Lets AI apps use', 404],
+        [auth, 200, 'Connect AI apps to your company’s tools', 200],
+        [resource, 200, 'Connect AI apps to your company’s tools', 404],
         [developmentIdp, 404, 'Page not found', 404],
       ];
       for (const [base, status, text, jsonStatus] of expected) {

@@ -100,7 +100,11 @@ describe('A consent page whose account changes', () => {
       { groups: ['owners'], name: 'Not Ada' },
       /account details changed[^]*Not Ada/,
     ],
-    ['changed the address', { groups: ['owners'], email: 'x@example.com' }, /x@example\.com/],
+    [
+      'changed the address',
+      { groups: ['owners'], email: 'x@example.com', email_verified: true },
+      /x@example\.com/,
+    ],
     [
       'verified the address',
       { groups: ['owners'], email_verified: true },

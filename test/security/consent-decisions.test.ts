@@ -59,7 +59,7 @@ function grantOf({ body }: TokenResponse): string {
 
 function expectDenied(step: Step, state?: string): void {
   if (step.kind === 'page') {
-    expect(step.html, describePage(step)).to.match(/You (already )?denied this/);
+    expect(step.html, describePage(step)).to.match(/You(’ve)? denied this/);
     return;
   }
   const { searchParams } = step.url;
@@ -78,7 +78,7 @@ const TITLES: Record<string, string> = {
 /** Expects a page that shows the decision, not a redirect to the app. */
 function expectApproved(step: Step, level: string): void {
   const page = requirePage(step);
-  expect(page.html, describePage(page)).to.include('You already approved this');
+  expect(page.html, describePage(page)).to.include('You’ve approved this');
   expect(page.html).to.include(`>${TITLES[level]}<`);
 }
 

@@ -39,7 +39,7 @@ describe('The consent page', () => {
         'Club figures',
         consent.target().connector.link,
         'Ada Lovelace',
-        'operations',
+        'Totals and names',
       ])
         expect(text, kind).to.include(fact);
       expect(text, kind)

@@ -143,7 +143,7 @@ describe('The choice among several identity providers', () => {
     const refused = requirePage(await chooseProvider(browser, page, 'away'));
     expect(refused.status).to.equal(503);
     expect(refused.headers.get('retry-after')).to.match(/^\d+$/);
-    expect(refused.html).to.match(/Away.{0,40}isn’t responding/);
+    expect(refused.html).to.match(/Away.{0,40}is unavailable/);
     const departure = requireExternalRedirect(await chooseProvider(browser, refused, 'github'));
     const consent = requirePage(await browser.visit(callbackFrom('github', departure)));
     expect(isConsentPage(consent)).to.equal(true);

@@ -44,7 +44,7 @@ export function useConsent() {
   async function clientsOfEachKind(): Promise<[string, Client][]> {
     return [
       ['added by an administrator', PRE_REGISTERED],
-      ['identified by its address', PUBLISHED],
+      ['identified by its web address', PUBLISHED],
       ['not verified', await newClient()],
     ];
   }

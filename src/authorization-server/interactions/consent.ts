@@ -669,7 +669,8 @@ function displayedContent({
   const parts: Record<ContentPart, unknown[]> = {
     app: [client, redirectUri ?? device?.payload.userCode, requestsOfflineAccess],
     connector: [connector.id, connector.name],
-    account: [account.id, account.name, account.email, account.emailVerified],
+    // The page does not show an address that is not verified.
+    account: [account.id, account.name, account.emailVerified ? account.email : undefined],
     levels: tools,
   };
   return {

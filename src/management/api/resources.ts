@@ -177,6 +177,10 @@ export const mintedTokenSchema = z
     level,
     upstream: upstream.optional(),
     createdAt: time,
+    by: z
+      .string()
+      .optional()
+      .describe('Who minted it, as in the audit log. Absent if an earlier version minted it.'),
     expiresAt: time,
     lastFour: z.string(),
     lastUsedAt: time.optional(),
@@ -258,6 +262,10 @@ export const machineSchema = z
     connector: z.string(),
     link: z.string().describe('The `resource` of its token requests.'),
     level,
+    by: z
+      .string()
+      .optional()
+      .describe('Who created it, as in the audit log. Absent if an earlier version created it.'),
     expiresAt: time,
     authentication: z.enum(['client_secret_basic', 'private_key_jwt']),
     secret: z.string().optional().describe('The only response that contains it.'),

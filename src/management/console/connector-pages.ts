@@ -1,11 +1,17 @@
 import { instructionsFor } from '../../connectors/app-instructions.ts';
 import { audienceText, parseAudienceRule } from '../../connectors/audience.ts';
-import { CONNECTOR_STATES } from '../../connectors/connector.ts';
-import type { NewConnector } from '../../connectors/connectors.ts';
+import { type Connector, CONNECTOR_STATES } from '../../connectors/connector.ts';
+import { findConnector, type NewConnector } from '../../connectors/connectors.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { includesRole } from '../../settings/management-roles.ts';
 import { seeOther } from '../../http/see-other.ts';
-import { levelIds, lowestLevel, recordedLevels } from '../../permission-levels.ts';
+import {
+  isAtLeast,
+  isLevel,
+  levelIds,
+  lowestLevel,
+  recordedLevels,
+} from '../../permission-levels.ts';
 import {
   audienceIssues,
   createConnector,
@@ -30,6 +36,7 @@ import {
   type FormProblem,
   layout,
   listValues,
+  queryIn,
   searchIn,
   stateFilter,
 } from './layout.ts';
@@ -38,10 +45,11 @@ type Item = ViewValues['console/connectors']['items'][number];
 
 const PATH = `${CONSOLE_PATH}/connectors`;
 const PAGE_ITEMS = 100;
+const DAY_SECONDS = 86_400;
 
 export function connectorPages({ page, form }: ConsoleRoutes): void {
   page('/connectors', showList);
-  page('/connectors/new', (context) => showForm(context));
+  page('/connectors/new', showNewForm);
   form('/connectors', ROUTES.createConnector.role, create);
   page('/connectors/:id', showOne);
   form('/connectors/:id/revoke', ROUTES.revokeConnector.role, async ({ management, ctx }) => {
@@ -69,14 +77,43 @@ async function showList(context: ConsoleContext): Promise<void> {
   });
 }
 
-/** `rejected` is a form with a problem, whose values are shown again. */
-async function showForm(
-  context: ConsoleContext,
-  rejected?: { problem: FormProblem; form: Form },
-): Promise<void> {
+/** `from` in the query is the id of a connector with the same settings. */
+async function showNewForm(context: ConsoleContext): Promise<void> {
   const { management, ctx } = context;
   requireRole(management, ROUTES.createConnector.role);
-  const entries = rejected?.form ?? {};
+  const connector = await findConnector(management.services.store, queryIn(ctx).from ?? '');
+  await showForm(context, connector ? entriesOf(management, connector) : {});
+}
+
+/** Leaves out a level or MCP server that the settings no longer have. */
+function entriesOf({ settings }: ManagementContext, connector: Connector): Form {
+  const { name, level, suggestedLevel, upstream, audience, maxUses } = connector;
+  const { levels, upstreams } = settings;
+  const { createdAt, expiresAt } = connector;
+  const hasLevel = isLevel(levels, level);
+  const suggested = suggestedLevel !== undefined && isLevel(levels, suggestedLevel);
+  return {
+    name,
+    ...(hasLevel ? { level } : {}),
+    ...(hasLevel && suggested && isAtLeast(levels, level, suggestedLevel)
+      ? { suggestedLevel }
+      : {}),
+    ...(upstream !== undefined && upstreams.some(({ id }) => id === upstream) ? { upstream } : {}),
+    ...(audience ? { audience: audience.map(audienceText).join('\n') } : {}),
+    ...(maxUses === undefined ? {} : { maxUses: String(maxUses) }),
+    ...(expiresAt === undefined
+      ? {}
+      : { days: String(Math.max(1, Math.round((expiresAt - createdAt) / DAY_SECONDS))) }),
+  };
+}
+
+/** With a `problem`, the entries are shown again. */
+async function showForm(
+  context: ConsoleContext,
+  entries: Form,
+  problem?: FormProblem,
+): Promise<void> {
+  const { management, ctx } = context;
   const { levels } = management.settings;
   const {
     name = '',
@@ -103,17 +140,17 @@ async function showForm(
     upstream,
   };
   const values = {
-    console: layout(context, 'connectors', rejected?.problem),
+    console: layout(context, 'connectors', problem),
     form,
   };
-  const status = rejected ? 400 : 200;
+  const status = problem ? 400 : 200;
   await management.services.pages.render(ctx, 'console/new-connector', values, status);
 }
 
 async function create(context: ConsoleContext, form: Form): Promise<void> {
   const { management, ctx } = context;
   const parsed = parseForm(management, form);
-  if ('problem' in parsed) return showForm(context, { ...parsed, form });
+  if ('problem' in parsed) return showForm(context, form, parsed.problem);
   if (!(await claimIdempotencyKey(management.services.store, form))) return seeOther(ctx, PATH);
   const { id } = await createConnector(management, parsed);
   seeOther(ctx, `${PATH}/${id}${doneQuery('created')}`);
@@ -171,6 +208,9 @@ async function showOne(context: ConsoleContext): Promise<void> {
     account: `${management.settings.authUrl}/account`,
     ...(await connectionValues(context, { section: 'connectors', id })),
     ...ending(management, id, isUnusable),
+    ...(includesRole(management.role, ROUTES.createConnector.role)
+      ? { createSame: `${PATH}/new?from=${id}` }
+      : {}),
     ...(!isUnusable && includesRole(management.role, ROUTES.createMachine.role)
       ? { newMachine: `${PATH}/${id}/machine` }
       : {}),

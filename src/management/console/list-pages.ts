@@ -32,6 +32,7 @@ import { allowClient, listClients, revokeClient } from '../clients.ts';
 import { listGrants, revokeGrant } from '../grants.ts';
 import type { ManagementContext } from '../context.ts';
 import { CONSOLE_PATH, recordPath, returnPath } from './address.ts';
+import { confirmBlock } from './block-page.ts';
 import { endActionOf, needsNothing } from './connections.ts';
 import { parseInput } from '../api/router.ts';
 import { type Done, doneQuery } from './done.ts';
@@ -88,7 +89,9 @@ export function listPages(routes: ConsoleRoutes): void {
     const from = returnPath(form);
     const parsed = blockBody.safeParse(subject);
     if (!parsed.success && !from) return showRules(context, form);
-    await blockClients(management, parseInput(blockBody, subject));
+    const block = parseInput(blockBody, subject);
+    if (form.confirm !== 'yes') return confirmBlock(context, block, from);
+    await blockClients(management, block);
     seeOther(
       ctx,
       from ? from + doneQuery('blocked') : `${CONSOLE_PATH}/rules${doneQuery('rule-created')}`,

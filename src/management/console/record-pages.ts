@@ -10,11 +10,21 @@ import { type AuditFilter, searchAudit } from '../audit-log.ts';
 import { showClient } from '../clients.ts';
 import type { ManagementContext } from '../context.ts';
 import { showGrant } from '../grants.ts';
+import { type CreatedMachine, listMachinesCreatedBy } from '../machines.ts';
+import { listTokensMintedBy } from '../minted-tokens.ts';
 import { CONSOLE_PATH, recordPath, type RecordSection } from './address.ts';
 import { describeAudit } from './audit-events.ts';
 import { connectionOf, connectionValues, reasonOf } from './connections.ts';
 import { accountManager, type ConsoleContext, type ConsoleRoutes } from './context.ts';
-import { codeField, dateFields, epochSeconds, layout, textField } from './layout.ts';
+import {
+  codeField,
+  dateFields,
+  epochSeconds,
+  layout,
+  levelField,
+  textField,
+  translatedField,
+} from './layout.ts';
 import {
   accountActions,
   accountState,
@@ -27,6 +37,7 @@ type Values = ViewValues['console/record'];
 type Action = Values['actions'][number];
 /** An action with the role that it requires. */
 type OfferedAction = Action & { role: ManagementRole };
+type OfferedBlock = NonNullable<Values['block']> & { role: ManagementRole };
 
 const HISTORY_ITEMS = 20;
 
@@ -36,8 +47,12 @@ export function recordPages({ page }: ConsoleRoutes): void {
   page('/grants/:id', (context) => render(context, 'grants', connectionPageValues));
 }
 
-type RecordValues = Omit<Values, 'console' | 'back' | 'history' | 'allHistory' | 'actions'> & {
+type RecordValues = Omit<
+  Values,
+  'console' | 'back' | 'history' | 'allHistory' | 'actions' | 'block'
+> & {
   actions: OfferedAction[];
+  block?: OfferedBlock;
 };
 
 const AUDIT_FILTERS = { accounts: 'account', clients: 'client', grants: 'grant' } as const;
@@ -51,17 +66,17 @@ async function render(
   const { management, ctx } = context;
   const id = String(ctx.params.id);
   const about = { [AUDIT_FILTERS[section]]: id };
-  const [{ actions, ...values }, history] = await Promise.all([
+  const [{ actions, block, ...values }, history] = await Promise.all([
     read(context, id),
     readHistory(management, about),
   ]);
+  const mayDo = ({ role }: { role: ManagementRole }) => includesRole(management.role, role);
   await management.services.pages.render(ctx, 'console/record', {
     console: layout(context, section),
     back: `${CONSOLE_PATH}/${section}`,
     ...values,
-    actions: actions.flatMap(({ role, ...action }) =>
-      includesRole(management.role, role) ? [action] : [],
-    ),
+    actions: actions.filter(mayDo).map(withoutRole),
+    ...(block && mayDo(block) ? { block: withoutRole(block) } : {}),
     history,
     allHistory: `${CONSOLE_PATH}/audit?${new URLSearchParams(about)}`,
   });
@@ -78,6 +93,48 @@ const PERSON_MEANINGS = {
   disabled: 'personDisabled',
   deleted: 'personDeleted',
 } as const;
+
+const MAX_CREATED = 50;
+
+/** The tokens and machines that a person created, which work without the person. */
+async function createdValues(
+  { management }: ConsoleContext,
+  id: string,
+): Promise<{ created?: Values['created'] }> {
+  const by = accountManager(id);
+  const [tokens, machines] = await Promise.all([
+    listTokensMintedBy(management, by),
+    listMachinesCreatedBy(management, by),
+  ]);
+  const items = [
+    ...tokens.map(({ name, level, expiresAt }) => {
+      const href = `${CONSOLE_PATH}/tokens?${new URLSearchParams({ q: name })}`;
+      return createdItem('token', { name, href, level, expiresAt: epochSeconds(expiresAt) });
+    }),
+    ...machines.items.map((machine) =>
+      createdItem('machine', { ...machine, href: recordPath('clients', machine.id) }),
+    ),
+  ];
+  const isAll = machines.isAll && items.length <= MAX_CREATED;
+  return items.length > 0 ? { created: { items: items.slice(0, MAX_CREATED), isAll } } : {};
+}
+
+function createdItem(
+  kind: 'token' | 'machine',
+  { name, href, level, expiresAt }: Omit<CreatedMachine, 'id'> & { href: string },
+): NonNullable<Values['created']>['items'][number] {
+  return {
+    title: name,
+    href,
+    facts: [
+      translatedField('kind', kind, 'console.created'),
+      levelField(level),
+      { label: 'expires', time: expiresAt },
+    ],
+    fields: [],
+    actions: [],
+  };
+}
 
 async function personValues(context: ConsoleContext, id: string): Promise<RecordValues> {
   const account = await showAccount(context.management, id);
@@ -100,6 +157,7 @@ async function personValues(context: ConsoleContext, id: string): Promise<Record
       codeField('id', id),
     ],
     ...(await connectionValues(context, { section: 'accounts', id })),
+    ...(await createdValues(context, id)),
     actions: accountActions(disabledAt, forgottenAt).map(([path, name]) => {
       const offered = action('accounts', path, id, ACCOUNT_ROLES[path], name);
       // The page does not exist after a deletion.
@@ -133,7 +191,8 @@ async function clientValues(context: ConsoleContext, id: string): Promise<Record
       codeField('id', id),
     ],
     ...(await connectionValues(context, { section: 'clients', id })),
-    actions: [...keyOf(client), ...changesOf(client), ...blockOf(client)],
+    actions: [...keyOf(client), ...changesOf(client)],
+    ...blockOf(client),
   };
 }
 
@@ -159,19 +218,17 @@ function changesOf(client: ClientResource): OfferedAction[] {
 }
 
 /** Blocks by name. Clients in the settings, and names that no rule can have, cannot be blocked. */
-function blockOf({ id, name, kind, state }: ClientResource): OfferedAction[] {
+function blockOf({ id, name, kind, state }: ClientResource): { block?: OfferedBlock } {
   const canBlock = kind !== 'pre-registered' && state !== 'blocked' && name !== UNNAMED;
-  if (!canBlock || name === undefined || !blockBody.safeParse({ name }).success) return [];
-  return [
-    {
-      name: 'blockApp',
+  if (!canBlock || name === undefined || !blockBody.safeParse({ name }).success) return {};
+  return {
+    block: {
       action: `${CONSOLE_PATH}/rules/block`,
-      field: 'name',
-      id: name,
+      name,
       returnTo: recordPath('clients', id),
       role: ROUTES.blockClients.role,
     },
-  ];
+  };
 }
 
 const GRANT_MEANINGS = {
@@ -220,6 +277,13 @@ function action(
     returnTo: recordPath(section, id),
     role,
   };
+}
+
+function withoutRole<Offered extends { role: ManagementRole }>(
+  offered: Offered,
+): Omit<Offered, 'role'> {
+  const { role: _, ...rest } = offered;
+  return rest;
 }
 
 function withoutReturn(offered: OfferedAction): OfferedAction {
