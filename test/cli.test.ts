@@ -47,7 +47,7 @@ describe('the program gatehouse', () => {
     expect(await run('account', 'show', 'nobody')).to.deep.equal({
       code: 1,
       stdout: '',
-      stderr: 'gatehouse: there is no account with this id, verified e-mail address or name\n',
+      stderr: 'gatehouse: there is no account with this id, verified email address or name\n',
     });
   });
 

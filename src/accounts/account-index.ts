@@ -1,4 +1,4 @@
-// Finds accounts by the beginnings of the words of their name and e-mail address, and the disabled ones. The sets only say where to look first:
+// Finds accounts by the beginnings of the words of their name and email address, and the disabled ones. The sets only say where to look first:
 // lists read all other accounts after them, so that an account that is not in its sets yet is found too.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Store } from '../store/store.ts';

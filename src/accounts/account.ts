@@ -63,7 +63,7 @@ export type Identity = Claims & Pick<Account, 'issuer' | 'subject' | 'providerIs
 export const ACCOUNT_ID_LENGTH = 27;
 export const ACCOUNT_ID = /^[\w-]{27}$/;
 
-/** Pseudonymous, and stable for one subject of one issuer. E-mail addresses are not identifiers (OpenID Connect Core section 5.7). */
+/** Pseudonymous, and stable for one subject of one issuer. Email addresses are not identifiers (OpenID Connect Core section 5.7). */
 export function accountIdOf(key: KeyObject, issuer: string, subject: string): string {
   return createHmac('sha256', key).update(`${issuer}\n${subject}`).digest('base64url').slice(0, 27);
 }
@@ -245,7 +245,7 @@ export function accountLifetime({ lifetimes }: Pick<Settings, 'lifetimes'>): num
   return lifetimes.refreshTokenAbsolute + lifetimes.session + DAY_SECONDS;
 }
 
-/** Returns the first candidate that is fit to be shown as a name. An e-mail address is one only if it is verified. */
+/** Returns the first candidate that is fit to be shown as a name. An email address is one only if it is verified. */
 export function personNameIn(
   candidates: readonly unknown[],
   { email, emailVerified }: { email?: string | undefined; emailVerified?: boolean | undefined },

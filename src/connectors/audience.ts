@@ -37,7 +37,7 @@ export function distinctRules(rules: readonly AudienceRule[]): AudienceRule[] {
   return rules.filter((_, n) => texts.indexOf(texts[n] ?? '') === n);
 }
 
-/** Leaves out the name in an e-mail address: the audit log outlives a person who is forgotten. */
+/** Leaves out the name in an email address: the audit log outlives a person who is forgotten. */
 export function loggableAudienceText({ email, ...rule }: AudienceRule): string {
   const address = email === undefined ? {} : { email: `…${email.slice(email.lastIndexOf('@'))}` };
   return audienceText({ ...rule, ...address });

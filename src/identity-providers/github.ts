@@ -138,7 +138,7 @@ async function membershipsOf(
   return { organizations: all, groups: all.map(({ login }) => login) };
 }
 
-/** Any error is a 503: a person must not lose entitlements because e-mail or groups could not be read. */
+/** Any error is a 503: a person must not lose entitlements because email or groups could not be read. */
 async function fetchJson(
   config: openid.Configuration,
   url: string,

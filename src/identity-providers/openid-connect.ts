@@ -168,7 +168,7 @@ async function claimsAgain(
 }
 
 /**
- * Reads the UserInfo endpoint if the ID token lacks e-mail or name; entitlements depend on these claims. The provider's tokens are not
+ * Reads the UserInfo endpoint if the ID token lacks email or name; entitlements depend on these claims. The provider's tokens are not
  * stored or passed on.
  */
 async function claimsOf(config: openid.Configuration, tokens: Tokens): Promise<Claims> {

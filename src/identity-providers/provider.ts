@@ -136,7 +136,7 @@ export function requireProvider(
   throw new HttpError(404, 'not_found', 'there is no identity provider with this id');
 }
 
-/** Returns the only provider, or the one that the login hint's e-mail domain selects. */
+/** Returns the only provider, or the one that the login hint's email domain selects. */
 export function findDefaultProvider(
   providers: IdentityProviders,
   loginHint: string | undefined,
@@ -144,7 +144,7 @@ export function findDefaultProvider(
   return providers.length === 1 ? providers[0] : findProviderForEmail(providers, loginHint);
 }
 
-/** Finds the provider whose `emailDomains` contain the domain of the e-mail address. */
+/** Finds the provider whose `emailDomains` contain the domain of the email address. */
 export function findProviderForEmail(
   providers: IdentityProviders,
   address = '',

@@ -112,7 +112,7 @@ function redirectToProvider(
   });
 }
 
-/** Omits `login_hint` if its e-mail domain belongs to another provider. */
+/** Omits `login_hint` if its email domain belongs to another provider. */
 function parametersFor(
   { identityProviders }: SignInSite,
   provider: IdentityProvider,

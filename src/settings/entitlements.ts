@@ -88,7 +88,7 @@ export function resolveRules(
   };
 }
 
-/** Without `provider`, a rule accepts the owner of its e-mail domain, otherwise every sign-in provider, and never a trusted issuer. */
+/** Without `provider`, a rule accepts the owner of its email domain, otherwise every sign-in provider, and never a trusted issuer. */
 function acceptedFrom(match: MatchInFile, asserters: readonly Asserter[]): AcceptedFrom {
   if (match.provider === undefined) {
     const owner = ownerOf(match, asserters);
@@ -104,7 +104,7 @@ function signInProviders(asserters: readonly Asserter[]): Asserter[] {
   return asserters.filter(({ via }) => via === 'sign-in');
 }
 
-/** Returns the e-mail domain of a rule, in lower case. */
+/** Returns the email domain of a rule, in lower case. */
 export function domainOf({ email, emailDomain }: MatchInFile): string | undefined {
   return (emailDomain ?? email?.slice(email.lastIndexOf('@') + 1))?.toLowerCase();
 }
@@ -246,7 +246,7 @@ function matchesIn({
   ];
 }
 
-/** Clauses without a full stop. Contains no e-mail address, because it is logged. */
+/** Clauses without a full stop. Contains no email address, because it is logged. */
 export type RuleNotice = {
   kind: 'changed-meaning' | 'organization-by-login';
   /** `entitlements[2]` */

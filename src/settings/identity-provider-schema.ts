@@ -100,7 +100,7 @@ const properties = {
     .array(emailDomain.toLowerCase())
     .default([])
     .describe(
-      'E-mail domains that this provider owns. Rules about their addresses accept no other provider or trusted issuer. Subdomains are separate domains. With several providers, a `login_hint` in one of the domains goes directly to this provider. With `github`, a verified address in one of them is used in place of the primary address.',
+      'Email domains that this provider owns. Rules about their addresses accept no other provider or trusted issuer. Subdomains are separate domains. With several providers, a `login_hint` in one of the domains goes directly to this provider. With `github`, a verified address in one of them is used in place of the primary address.',
     ),
   backchannelLogout: z.enum(['sessions', 'connections']).optional().meta({
     description:
@@ -222,7 +222,7 @@ export const identityProvidersSchema = z
   .refine((list) => isDistinct(list.map(({ name }) => name)), 'a unique name for each')
   .refine(
     (list) => isDistinct(list.flatMap(({ emailDomains }) => emailDomains)),
-    'each e-mail domain at only one provider',
+    'each email domain at only one provider',
   );
 
 const claim = z.string().min(1).max(200);
@@ -283,10 +283,10 @@ export const trustedIssuerSchema = z
           .default('sub')
           .describe('Claim with the subject, equal to the subject when the person signs in.'),
         name: claim.default('name').describe('Claim with the full name.'),
-        email: claim.default('email').describe('Claim with the e-mail address.'),
+        email: claim.default('email').describe('Claim with the email address.'),
         emailVerified: claim
           .default('email_verified')
-          .describe('Claim that is `true` if the e-mail address is verified.'),
+          .describe('Claim that is `true` if the email address is verified.'),
         groups: claim.default('groups').describe("Claim with the person's groups."),
       })
       .prefault({})
@@ -294,7 +294,7 @@ export const trustedIssuerSchema = z
     emailIsVerified: z
       .boolean()
       .default(false)
-      .describe('Treat e-mail addresses as verified if the assertion does not say so.'),
+      .describe('Treat email addresses as verified if the assertion does not say so.'),
   })
   .refine(({ jwksUri, jwks }) => (jwksUri === undefined) !== (jwks === undefined), {
     path: ['jwksUri'],

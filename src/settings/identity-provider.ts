@@ -24,7 +24,7 @@ export type IdentityProvider = {
   organizations: boolean;
   /** Value of `prompt` to switch accounts (OpenID Connect Core section 3.1.2.1). */
   switchAccountPrompt: 'login' | 'select_account';
-  /** E-mail domains that this provider owns, in lower case. */
+  /** Email domains that this provider owns, in lower case. */
   emailDomains: string[];
   /** What a logout token ends (OpenID Connect Back-Channel Logout 1.0): sessions, or also the person's connections. */
   backchannelLogout: 'sessions' | 'connections';

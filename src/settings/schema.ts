@@ -88,7 +88,7 @@ const levelsSchema = z
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
-const email = z.email('an e-mail address').meta({ valueType: 'e-mail address' });
+const email = z.email('an email address').meta({ valueType: 'email address' });
 
 /** `login#id` matches the numeric id. A login alone can be given up and registered by somebody else. */
 const organization = z
@@ -105,10 +105,10 @@ const matchProperties = {
     .min(1)
     .optional()
     .describe('Matches one person by the subject at the identity provider.'),
-  email: email.optional().describe('Matches one person by a verified e-mail address.'),
+  email: email.optional().describe('Matches one person by a verified email address.'),
   emailDomain: emailDomain
     .optional()
-    .describe('Matches everybody with a verified e-mail address in this domain.'),
+    .describe('Matches everybody with a verified email address in this domain.'),
   group: z.string().min(1).optional().describe('Matches the members of a group.'),
   organization: organization
     .optional()
@@ -118,7 +118,7 @@ const matchProperties = {
   provider: z.string().min(1).optional().meta({
     description:
       'Id of the sign-in provider or trusted issuer that must assert this (`default` for `identityProvider`, `development` for `developmentIdp`). A rule without it never applies to a trusted issuer. With several sign-in providers, only rules with `email` or `emailDomain` may omit it.',
-    defaultText: 'the owner of the e-mail domain, otherwise every sign-in provider',
+    defaultText: 'the owner of the email domain, otherwise every sign-in provider',
   }),
 };
 
@@ -278,7 +278,7 @@ const introspectionClient = z.strictObject({
 const person = z.strictObject({
   id: shortId.describe('Subject.'),
   name: z.string().min(1).describe('Full name.'),
-  email: email.describe('E-mail address.'),
+  email: email.describe('Email address.'),
   groups: z.array(z.string()).default([]).describe('Groups of the person.'),
 });
 
@@ -443,7 +443,7 @@ export const settingsSchema = z.strictObject({
     .string()
     .max(200)
     .optional()
-    .describe('Contact shown on error pages, such as an e-mail address.'),
+    .describe('Contact shown on error pages, such as an email address.'),
   links: z
     .array(
       z.strictObject({

@@ -75,7 +75,7 @@ describe('entitlement rules', () => {
     expect(holds({ group: 'analysts' }, { groups: [] })).to.equal(false);
   });
 
-  it('a rule for an e-mail address ignores case', () => {
+  it('a rule for an email address ignores case', () => {
     for (const email of ['ada@example.com', 'ADA@Example.com'])
       expect(holds({ email }), email).to.equal(true);
     expect(holds({ email: 'ada@example.com' }, { email: 'Ada@EXAMPLE.com' })).to.equal(true);
@@ -83,13 +83,13 @@ describe('entitlement rules', () => {
       expect(holds({ email }), email).to.equal(false);
   });
 
-  it('a rule for an e-mail domain ignores case', () => {
+  it('a rule for an email domain ignores case', () => {
     for (const emailDomain of ['example.com', 'Example.COM'])
       expect(holds({ emailDomain }), emailDomain).to.equal(true);
     expect(holds({ emailDomain: 'example.com' }, { email: 'Ada@EXAMPLE.com' })).to.equal(true);
   });
 
-  it('a rule for an e-mail domain matches no subdomain, parent domain or similar domain', () => {
+  it('a rule for an email domain matches no subdomain, parent domain or similar domain', () => {
     for (const email of [
       'ada@mail.example.com',
       'ada@com',

@@ -139,7 +139,7 @@ describe('ID-JAG validation', () => {
     expect(validate({ scope: 'analytics admin' })).to.include({ level: 'admin' });
   });
 
-  it('an e-mail address that is too long is ignored and not truncated', () => {
+  it('an email address that is too long is ignored and not truncated', () => {
     const email = `${'a'.repeat(308)}@example.com.evil.example`;
     const judged = validate({ email, email_verified: true });
     expect(judged).to.have.property('person').that.deep.equals({
@@ -167,7 +167,7 @@ describe('ID-JAG validation', () => {
     [{}, { emailIsVerified: true }, true],
   ];
   for (const [claims, settings, verified] of addresses) {
-    it(`an e-mail address with ${JSON.stringify({ ...claims, ...settings })} has emailVerified ${verified}`, () => {
+    it(`an email address with ${JSON.stringify({ ...claims, ...settings })} has emailVerified ${verified}`, () => {
       const judged = validate({ email: 'ada@example.com', ...claims }, settings);
       expect(judged).to.have.nested.property('person.email', 'ada@example.com');
       const person = (judged as { person: { emailVerified?: boolean } }).person;

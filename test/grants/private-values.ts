@@ -26,7 +26,7 @@ export type PrivateValues = { canaries: Canaries; clientName: string; connected:
 const CLIENT_NAME = 'Canary assistant';
 const CONNECTOR_NAME = 'Canary figures';
 /** A person of config/development.yaml. */
-const PERSON = { name: 'Ada Lovelace', 'e-mail address': 'ada@example.com' };
+const PERSON = { name: 'Ada Lovelace', 'email address': 'ada@example.com' };
 const GUESS = 'Canary-guessed-by-an-attacker-0123456789-0123456789';
 const SECRET_PARAMETERS = ['code', 'state', 'nonce', 'code_challenge'];
 

@@ -30,7 +30,7 @@ describe('sign-in at GitHub', () => {
     identifyAt(open(more), github.approve, change);
   const refusal = (more: object = {}, change?: Change) => refusalOf(identify(more, change));
 
-  it('the authorization request has PKCE S256, state and the scope for e-mail addresses, and asks for organizations only if they are configured', async () => {
+  it('the authorization request has PKCE S256, state and the scope for email addresses, and asks for organizations only if they are configured', async () => {
     const checks = createLoginState('flow-0123456789abcdef');
     const url = await open().authorizationUrl(checks);
     expect(url.origin + url.pathname).to.equal(`${github.issuer}/login/oauth/authorize`);
@@ -79,7 +79,7 @@ describe('sign-in at GitHub', () => {
     expect(searchParams.get('login')).to.equal('octocat');
   });
 
-  it('the subject is the numeric user id, and the e-mail address is the primary one', async () => {
+  it('the subject is the numeric user id, and the email address is the primary one', async () => {
     expect(await identify()).to.deep.equal({
       issuer: github.issuer,
       subject: '583231',
@@ -104,7 +104,7 @@ describe('sign-in at GitHub', () => {
       {},
       { email: 'boss@example.com', emailVerified: false },
     ],
-    'without any address has no e-mail address': [{ emails: [] }, {}, { emailVerified: false }],
+    'without any address has no email address': [{ emails: [] }, {}, { emailVerified: false }],
     'with several addresses gets the primary address': [
       { emails: several },
       {},
@@ -128,14 +128,14 @@ describe('sign-in at GitHub', () => {
     });
   }
 
-  it('an e-mail address that is too long is ignored and not truncated', async () => {
+  it('an email address that is too long is ignored and not truncated', async () => {
     const email = `${'a'.repeat(308)}@example.com.evil.example`;
     github.setBehaviour({ emails: [{ email, primary: true, verified: true }] });
     const { email: found, emailVerified } = await identify();
     expect([found, emailVerified]).to.deep.equal([undefined, false]);
   });
 
-  it('the e-mail address of the profile is ignored, because anybody can set it', async () => {
+  it('the email address of the profile is ignored, because anybody can set it', async () => {
     github.setBehaviour({ user: { email: 'boss@example.com' }, emails: [] });
     expect(await identify()).to.not.have.property('email');
   });
@@ -153,7 +153,7 @@ describe('sign-in at GitHub', () => {
   const FAULTS: Record<string, GithubBehaviour> = {
     'the token endpoint': { responses: { '/login/oauth/access_token': { status: 503 } } },
     'the user API': { responses: { [`${API}/user`]: { status: 502 } } },
-    'the e-mail API': { responses: { [`${API}/user/emails`]: { status: 403 } } },
+    'the email API': { responses: { [`${API}/user/emails`]: { status: 403 } } },
     'the organization API': { responses: { [`${API}/user/orgs`]: { status: 500 } } },
   };
   for (const [what, behaviour] of Object.entries(FAULTS)) {
@@ -169,7 +169,7 @@ describe('sign-in at GitHub', () => {
   const ODD: Record<string, GithubBehaviour> = {
     'a user without an id': { user: { id: undefined } },
     'a user id that is text': { user: { id: '1' } },
-    'malformed e-mail addresses': {
+    'malformed email addresses': {
       responses: { [`${API}/user/emails`]: { body: { email: 'x' } } },
     },
     'an organization without an id': {

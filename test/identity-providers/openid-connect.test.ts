@@ -46,7 +46,7 @@ describe('sign-in with OpenID Connect', () => {
     ).to.equal('login');
   });
 
-  it('name, e-mail address and groups are read from the ID token', async () => {
+  it('name, email address and groups are read from the ID token', async () => {
     provider.setBehaviour({
       claims: { name: 'Ada', email: 'ada@example.com', email_verified: true, roles: ['a', 7, 'b'] },
     });
@@ -62,7 +62,7 @@ describe('sign-in with OpenID Connect', () => {
     expect(provider.requests).to.not.include('/userinfo');
   });
 
-  it('an e-mail address that is too long is ignored and not truncated', async () => {
+  it('an email address that is too long is ignored and not truncated', async () => {
     const email = `${'a'.repeat(308)}@example.com.evil.example`;
     provider.setBehaviour({ claims: { name: 'Ada', email, email_verified: true } });
     const identity = await identify();
@@ -84,7 +84,7 @@ describe('sign-in with OpenID Connect', () => {
     });
   });
 
-  it('email_verified counts only together with the e-mail address of the same source', async () => {
+  it('email_verified counts only together with the email address of the same source', async () => {
     provider.setBehaviour({
       claims: { name: 'Ada', email_verified: true },
       userinfo: { status: 200, body: { sub: 'subject-1', email: 'boss@example.com' } },
@@ -92,7 +92,7 @@ describe('sign-in with OpenID Connect', () => {
     expect(await identify()).to.include({ email: 'boss@example.com', emailVerified: false });
   });
 
-  it('an error of the UserInfo endpoint is a 503, and nobody signs in without an e-mail address', async () => {
+  it('an error of the UserInfo endpoint is a 503, and nobody signs in without an email address', async () => {
     for (const status of [500, 503, 429]) {
       provider.setBehaviour({ claims: { name: 'Ada' }, userinfo: { status, body: {} } });
       expect(await refusal()).to.include({ status: 503, code: 'temporarily_unavailable' });

@@ -65,7 +65,7 @@ describe('the command line', () => {
         expect(stderr).to.include(form);
       const refused = await run(...CREATE, '--for', 'group:analysts@okta', '--for', 'email:ada');
       expect(refused.code).to.equal(1);
-      expect(refused.stderr).to.include('audience.1.email: an e-mail address');
+      expect(refused.stderr).to.include('audience.1.email: an email address');
       expect((await run(...CREATE, '--for', 'group:analysts@okta')).stderr).to.equal(
         'gatehouse: audience.0.provider: development\n',
       );

@@ -209,12 +209,12 @@ describe('refusals of the management host', () => {
     [
       'a rule with a wrong address',
       { audience: [{ email: 'ada' }] },
-      /^audience\.0\.email: an e-mail address$/,
+      /^audience\.0\.email: an email address$/,
     ],
     [
       'a rule with an address of 321 characters',
       { audience: [{ email: `${'a'.repeat(309)}@example.com` }] },
-      /^audience\.0\.email: an e-mail address$/,
+      /^audience\.0\.email: an email address$/,
     ],
     [
       'a rule with a wrong domain',

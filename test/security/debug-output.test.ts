@@ -21,7 +21,7 @@ async function usePages(place: Deployment): Promise<Canaries> {
   const system: System = { ...place.facts, signalStore: () => {}, stop: async () => {} };
   const canaries: Canaries = new Map(
     Object.entries({
-      'e-mail address': 'ada@example.com',
+      'email address': 'ada@example.com',
       'management key': system.managementKey,
       'password of the store': STORE_PASSWORD,
       'client name': 'Test client',

@@ -27,7 +27,7 @@ import { startSystem, type System } from '../support/system.ts';
 const ADDRESS = 'ada@example.com';
 const MARKED = 'ada@example.com (not confirmed when you signed in with';
 
-describe('An unverified e-mail address', () => {
+describe('An unverified email address', () => {
   let provider: OpenIdProvider;
   let system: System;
   before(async () => {
@@ -155,7 +155,7 @@ describe('An unverified e-mail address', () => {
   });
 });
 
-describe('An unverified e-mail address in the console', () => {
+describe('An unverified email address in the console', () => {
   const { system, signIn } = useConsole();
 
   it('CON-21 the console marks an unverified address in the list of people and shows it on no other page', async () => {

@@ -74,7 +74,7 @@ export const accountsQuery = z.strictObject({
     .string(cursor)
     .regex(new RegExp(`^w?[\\w-]{${ACCOUNT_ID_LENGTH}}$`), cursor)
     .optional(),
-  q: search('the name, verified e-mail address, id or identity provider'),
+  q: search('the name, verified email address, id or identity provider'),
   state: z.enum(ACCOUNT_STATES, `one of ${ACCOUNT_STATES.join(', ')}`).optional(),
 });
 
@@ -120,7 +120,7 @@ export const grantsQuery = z.strictObject({
     .optional()
     .describe('Lists only items with this level.'),
   q: search(
-    'the name, id or redirect host of the app, or the name, verified e-mail address or id of the person, or the name or id of the connector',
+    'the name, id or redirect host of the app, or the name, verified email address or id of the person, or the name or id of the connector',
   ),
 });
 
@@ -280,16 +280,16 @@ const audienceRule = z
   .strictObject(
     {
       email: z
-        .email('an e-mail address')
-        .max(MAX_EMAIL_LENGTH, 'an e-mail address')
+        .email('an email address')
+        .max(MAX_EMAIL_LENGTH, 'an email address')
         .toLowerCase()
         .optional()
-        .describe('Matches one person by a verified e-mail address.'),
+        .describe('Matches one person by a verified email address.'),
       emailDomain: emailDomain
         .max(MAX_DOMAIN_LENGTH, 'a domain such as example.com')
         .toLowerCase()
         .optional()
-        .describe('Matches everybody with a verified e-mail address in this domain.'),
+        .describe('Matches everybody with a verified email address in this domain.'),
       group: z
         .string(GROUP)
         .regex(VISIBLE_TEXT, GROUP)

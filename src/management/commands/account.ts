@@ -15,7 +15,7 @@ All connections of the person end within a minute, usually immediately. Enabling
 ${EXAMPLES}`;
 
 const FORGET_HELP = `
-Ends all connections of the person and deletes their name, e-mail address, groups and subject. You cannot undo this.
+Ends all connections of the person and deletes their name, email address, groups and subject. You cannot undo this.
 Ended connections and the audit log keep only the id. A disabled account stays disabled; otherwise the person can sign in
 again and gets a new account.
 ${EXAMPLES}`;
@@ -28,7 +28,7 @@ export function addAccountCommands(program: Command, { openClient, print }: Term
   account
     .command('list')
     .description('list people who have signed in, by name')
-    .option(SEARCH_FLAG, searchHelp('the name, verified e-mail address, id or identity provider'))
+    .option(SEARCH_FLAG, searchHelp('the name, verified email address, id or identity provider'))
     .action(async ({ search }: SearchOptions) => {
       const client = openClient();
       const read = (query: object) => client.listAccounts({ query: { ...query, q: search } });
@@ -97,7 +97,7 @@ function detailsText(account: AccountResource): string {
   const { id, name, identityProvider, subject, signedInAt, disabledAt, forgottenAt } = account;
   return details({
     name,
-    'e-mail': emailText(account),
+    email: emailText(account),
     id,
     'identity provider': identityProvider || '-',
     subject: subject || '-',

@@ -28,7 +28,7 @@ export function addGrantCommands(program: Command, { openClient, print }: Termin
     .option('--connector <connector>', 'only grants of this connector (id, link or unique name)')
     .option(
       '--account <account>',
-      'only grants of this person (id, verified e-mail address or unique name)',
+      'only grants of this person (id, verified email address or unique name)',
     )
     .option('--client <client>', 'only grants of this app (id or unique name)')
     .addOption(

@@ -15,7 +15,7 @@ import { minute, plain } from './terminal.ts';
 
 /** What the help says about an argument. */
 export const CONNECTOR = 'id, connect link or unique name of a connector';
-export const ACCOUNT = 'id, verified e-mail address or unique name, see gatehouse account list';
+export const ACCOUNT = 'id, verified email address or unique name, see gatehouse account list';
 export const CLIENT = 'id (which can be a URL) or unique name, see gatehouse client list';
 export const UPSTREAM = 'id or unique name of an MCP server, see gatehouse upstream list';
 export const TOKEN = 'id or unique name, see gatehouse token list';
@@ -106,7 +106,7 @@ export function resolveAccount(client: ManagementClient, argument: string): Prom
   return resolveId<AccountResource>(
     {
       noun: 'account',
-      names: ', verified e-mail address or name',
+      names: ', verified email address or name',
       find: async (text) =>
         ACCOUNT_ID.test(text) ? foundOnly(client.showAccount({ id: text })) : undefined,
       list: () => allItems((query) => client.listAccounts({ query })),

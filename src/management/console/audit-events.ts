@@ -15,7 +15,7 @@ export type ConsoleEvent = ViewValues['console/record']['history'][number];
 type Field = ConsoleEvent['fields'][number];
 type Name = Exclude<ConsoleEvent['values'][string], string>;
 
-/** Names by id. `detail` also identifies people with the same name: the verified e-mail address. */
+/** Names by id. `detail` also identifies people with the same name: the verified email address. */
 type Names = Map<string, { text: string; detail?: string; href?: string }>;
 type AllNames = Record<'people' | 'apps' | 'connectors' | 'tokens', Names>;
 

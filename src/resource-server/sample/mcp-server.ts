@@ -120,7 +120,7 @@ function toListedTool({ name, title, description, input }: Tool): ListedTool {
 function instructions({ level }: Caller): string {
   return (
     'A sample: one year of a fitness club. What a result shows depends on the permission level, here ' +
-    `"${level}": analytics shows figures about groups only, operations adds names, admin adds e-mail and phone, ` +
+    `"${level}": analytics shows figures about groups only, operations adds names, admin adds email and phone, ` +
     'full adds payment details, and every call made with full is recorded. Fields above the level are left out.'
   );
 }

@@ -272,7 +272,7 @@ const memberContact = tool({
   name: 'member_contact',
   level: 'admin',
   title: "A member's contact details",
-  description: 'The e-mail address and phone number of one member, to get in touch with them.',
+  description: 'The email address and phone number of one member, to get in touch with them.',
   input: z.strictObject({ memberId }),
   run: (dataset, { memberId }) => {
     const { name, email, phone } = requireMember(dataset, memberId);
