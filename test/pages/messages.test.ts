@@ -51,6 +51,14 @@ describe('the messages', () => {
     expect(same).to.deep.equal([]);
   });
 
+  it('no value has the name of a tag, which would replace it', () => {
+    const all = [...ENGLISH].map(([key, { text }]) => ({ key, ...placeholdersOf(text, 'en') }));
+    const tags = new Set(all.flatMap((found) => [...found.tags]));
+    expect([...tags]).to.include('name');
+    const hidden = all.filter(({ values }) => [...values].some((value) => tags.has(value)));
+    expect(hidden.map(({ key }) => key)).to.deep.equal([]);
+  });
+
   it('texts about errors outside a connection do not mention an app', () => {
     const keys = [...ENGLISH.keys()].filter((key) => key.startsWith('outside.'));
     expect(keys).to.have.length.above(15);
