@@ -546,6 +546,22 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       form: { ...FORM, suggestedLevel: '', audience: '', maxUses: '', providers: ['example'] },
     },
   },
+  'console-new-connector-same': {
+    view: 'console/new-connector',
+    values: {
+      console: layout('connectors'),
+      isPartial: true,
+      form: {
+        ...FORM,
+        name: 'Club numbers',
+        suggestedLevel: '',
+        audience: 'group:analysts',
+        maxUses: '5',
+        days: '30',
+        providers: ['example'],
+      },
+    },
+  },
   'console-new-connector-wrong': {
     view: 'console/new-connector',
     values: {

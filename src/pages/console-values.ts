@@ -249,6 +249,8 @@ export type ConsoleValues = {
   } & ConsoleSearch;
   'console/new-connector': {
     console: ConsoleLayout;
+    /** The form has not all settings of the other connector, because the settings lack its level or MCP server. */
+    isPartial?: boolean;
     /**
      * `suggestedLevel` is empty for the level itself, and `audience` (lines) for everybody. `providers`: the ids of the sign-in providers.
      */
@@ -329,7 +331,7 @@ export type ConsoleValues = {
     ended?: ConsoleConnection[];
     /** The list of all connections, if the page shows only some. */
     allConnections?: string;
-    /** The tokens and machines that a person created and that still work. `isAll` is false if there are too many to list. */
+    /** The tokens and machines that a person created and that are not revoked or expired. `isAll` is false if there are too many to list. */
     created?: { items: ConsoleItem[]; isAll: boolean };
     /** Times at which the connection was refused. Only on the page of a connection. */
     refusals?: { time: number; reason: ConsoleReason }[];

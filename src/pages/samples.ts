@@ -217,7 +217,7 @@ export const SAMPLES: Record<string, Sample> = {
     },
     redirect: { destination: `${LONG.toLowerCase()}.example:65535`, kind: 'elsewhere' },
     connector: { name: NAME, link: LINK },
-    account: { name: LONG, unverifiedEmail: `${LONG}@example.com`, provider: NAME },
+    account: { name: LONG, email: `${LONG}@example.com`, provider: NAME },
     levels: levelChoices('full'),
     stay: undefined,
     renewableFor: 7_776_000,
@@ -379,7 +379,7 @@ export const SAMPLES: Record<string, Sample> = {
     view: 'connected-apps',
     values: {
       ...CONNECTED_APPS,
-      account: COMPANY_ACCOUNT,
+      account: { name: 'Grace Hopper', provider: 'Example Corp' },
       apps: CONNECTED_APPS.apps.map((app, index) => ({
         ...app,
         client: { name: `Claude\u202E ${LONG}`.slice(0, 80), isUnverified: true },

@@ -153,7 +153,7 @@ describe('accounts over the management API', () => {
       const { id } = await signIn('grace', { name: 'Grace', email: 'grace@example.com' });
       await signIn('ada', { name: 'Ada' });
       const { stdout: list } = await run('account', 'list');
-      expect(list).to.match(/^ID +NAME +E-MAIL +LAST SIGN-IN +DISABLED\n.+ Ada .+\n.+ Grace /);
+      expect(list).to.match(/^ID +NAME +EMAIL +LAST SIGN-IN +DISABLED\n.+ Ada .+\n.+ Grace /);
       const { stdout: disabled } = await run('account', 'disable', id);
       expect(disabled).to.include('Disabled Grace').and.include(`gatehouse account enable ${id}`);
       expect((await run('account', 'show', id)).stdout).to.match(/disabled +since \d{4}-/);

@@ -152,12 +152,13 @@ describe('the console', function () {
         }
       });
 
-      it('an unknown id, and a level or server that the settings do not have, fall back to the defaults', async () => {
+      it('an unknown id, and a level or server that the settings do not have, fall back to the defaults, and the page says so', async () => {
         const { browser, page } = await signIn('/connectors/new');
         const defaults = entriesIn(page);
         for (const from of ['AAAAAAAAAAAAAAAAAAAAAA', 'x', '', encodeURIComponent('../<b>')]) {
           const form = await open(browser, `/connectors/new?from=${from}`);
           expect([form.status, entriesIn(form)]).to.deep.equal([200, defaults]);
+          expect(form.html).to.not.include('id="partial"');
         }
         const gone = await createConnector(system(), { name: 'Gone', suggestedLevel: 'analytics' });
         const { store } = await openSystemStore(system());
@@ -173,6 +174,9 @@ describe('the console', function () {
         const form = await open(browser, `/connectors/new?from=${gone.id}`);
         expect(form.status).to.equal(200);
         expect(entriesIn(form)).to.deep.equal({ ...defaults, name: 'Gone' });
+        expect(form.html)
+          .to.include('id="partial"')
+          .and.include('is no longer in the settings file. Choose again.');
       });
     });
 

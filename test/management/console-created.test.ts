@@ -40,7 +40,7 @@ describe('what a person created, on the page of this person in the console', fun
   /** The account of the last person that signed in to the console. */
   const lastSignedIn = async () => String((await audited('console_sign_in')).at(-1)?.account);
 
-  /** The list on the page of a person, as Ada sees it; empty if there is none. */
+  /** The list on the page of a person, as Ada sees it. */
   async function createdBy(account: string): Promise<string> {
     const { browser } = await signIn();
     const page = await open(browser, `/accounts/${account}`);
@@ -49,7 +49,7 @@ describe('what a person created, on the page of this person in the console', fun
     return unescapeHtml(list.split('</section>')[0] ?? '');
   }
 
-  it('nothing is listed for a person who created nothing, or whose records do not say so', async () => {
+  it('for a person who created nothing, or whose records do not say so, the page says where to look', async () => {
     await requestManagement(system(), 'POST', '/tokens', { name: 'By a key', level: 'full' });
     const connector = await createConnector(system());
     await connect(system(), connector, { person: 'grace' });
@@ -72,7 +72,11 @@ describe('what a person created, on the page of this person in the console', fun
     const accounts = (await requestManagement(system(), 'GET', '/accounts?q=grace')) as {
       items: { id: string }[];
     };
-    expect(await createdBy(String(accounts.items[0]?.id))).to.equal('');
+    expect(await createdBy(String(accounts.items[0]?.id)))
+      .to.include('None known.')
+      .and.include('href="/console/audit?event=token_minted"')
+      .and.include('href="/console/audit?event=machine_created"')
+      .and.not.include('By a key');
   });
 
   it('the page lists tokens and machines of this person with access, expiry and link', async () => {

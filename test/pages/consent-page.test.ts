@@ -22,6 +22,10 @@ const CASES: Record<string, Sample> = {
   'pre-registered': consent({ client: { name: 'Reporting Bot', kind: 'pre-registered' } }),
   elsewhere: consent({ redirect: { destination: ADDRESS, kind: 'elsewhere' } }),
   'every-level': consent({ levels: levelChoices('full') }),
+  'longest-name': consent({
+    client: { name: 'W'.repeat(80), kind: 'self-registered' },
+    levels: levelChoices('full'),
+  }),
   'no-box': consent({ stay: undefined }),
   renewable: consent({ stay: undefined, renewableFor: 90 * DAY }),
   unticked: consent({ stay: { checked: false, lifetime: 90 * DAY } }),
@@ -96,8 +100,9 @@ describe('the consent page in a browser', () => {
     it('Approve and Deny are on the second screen of a phone at the latest', async () => {
       const size = page().viewportSize() ?? { width: 1280, height: 720 };
       await page().setViewportSize({ width: 390, height: 844 });
-      for (const name of ['self-registered', 'every-level', 'consent-device-elsewhere'])
-        for (const language of ['en', 'de']) {
+      const names = ['self-registered', 'longest-name', 'consent-every-level', 'consent-step-up'];
+      for (const name of [...names, 'consent-device-elsewhere'])
+        for (const language of ['en', 'de', 'fr', 'es', 'pt', 'ja']) {
           await page().goto(`${samples().url}/${name}?ui_locales=${language}`);
           for (const decision of ['approve', 'deny']) {
             const box = await page().locator(`[value=${decision}]`).boundingBox();

@@ -669,7 +669,7 @@ function displayedContent({
   const parts: Record<ContentPart, unknown[]> = {
     app: [client, redirectUri ?? device?.payload.userCode, requestsOfflineAccess],
     connector: [connector.id, connector.name],
-    // The page does not show an address that is not verified.
+    // The page has no address that is not verified.
     account: [account.id, account.name, account.emailVerified ? account.email : undefined],
     levels: tools,
   };
@@ -830,7 +830,12 @@ function refusalValues(
     action,
     token,
     reason,
-    account: accountValues(context.site.identityProviders, account),
+    account: {
+      ...accountValues(context.site.identityProviders, account),
+      ...(account.email !== undefined && !account.emailVerified
+        ? { unverifiedEmail: account.email }
+        : {}),
+    },
     connector: connectorValues(context.settings, connector),
   };
 }
@@ -887,6 +892,7 @@ function redirectKind(redirectUri: string): 'elsewhere' | 'this-computer' | 'app
   return /^https?:/.test(redirectUri) ? 'elsewhere' : 'app';
 }
 
+/** Omits an email address that is not verified. */
 export function accountValues(
   identityProviders: IdentityProviders,
   account: ConsentRequest['account'],
@@ -895,9 +901,7 @@ export function accountValues(
   return {
     name: account.name,
     ...(provider === undefined ? {} : { provider }),
-    ...(account.email === undefined
-      ? {}
-      : { [account.emailVerified ? 'email' : 'unverifiedEmail']: account.email }),
+    ...(account.email !== undefined && account.emailVerified ? { email: account.email } : {}),
   };
 }
 

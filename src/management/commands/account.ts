@@ -85,7 +85,7 @@ function listText({ items }: { items: AccountResource[] }): string {
     minute(signedInAt),
     disabledAt ? minute(disabledAt) : '-',
   ]);
-  return table(['ID', 'NAME', 'E-MAIL', 'LAST SIGN-IN', 'DISABLED'], rows);
+  return table(['ID', 'NAME', 'EMAIL', 'LAST SIGN-IN', 'DISABLED'], rows);
 }
 
 function emailText({ email, emailVerified }: Pick<AccountResource, 'email' | 'emailVerified'>) {

@@ -17,7 +17,7 @@ export async function confirmBlock(
   const { clients, connections, names, isAll } = await previewBlock(management, block);
   const rules = `${CONSOLE_PATH}/rules`;
   await management.services.pages.render(ctx, 'console/block', {
-    console: layout(context, from ? 'clients' : 'rules'),
+    console: layout(context, from?.startsWith(`${CONSOLE_PATH}/clients/`) ? 'clients' : 'rules'),
     action: `${rules}/block`,
     subject:
       'host' in block ? { field: 'host', value: block.host } : { field: 'name', value: block.name },

@@ -82,7 +82,15 @@ async function showNewForm(context: ConsoleContext): Promise<void> {
   const { management, ctx } = context;
   requireRole(management, ROUTES.createConnector.role);
   const connector = await findConnector(management.services.store, queryIn(ctx).from ?? '');
-  await showForm(context, connector ? entriesOf(management, connector) : {});
+  await showForm(context, connector ? entriesOf(management, connector) : {}, {
+    isPartial: connector !== undefined && !isConfigured(management, connector),
+  });
+}
+
+/** Whether the settings have its level and its MCP server. */
+function isConfigured({ settings }: ManagementContext, { level, upstream }: Connector): boolean {
+  const hasServer = upstream === undefined || settings.upstreams.some(({ id }) => id === upstream);
+  return hasServer && isLevel(settings.levels, level);
 }
 
 /** Leaves out a level or MCP server that the settings no longer have. */
@@ -107,11 +115,11 @@ function entriesOf({ settings }: ManagementContext, connector: Connector): Form 
   };
 }
 
-/** With a `problem`, the entries are shown again. */
+/** With a `problem`, the entries are shown again. `isPartial`: not all settings of the other connector are there. */
 async function showForm(
   context: ConsoleContext,
   entries: Form,
-  problem?: FormProblem,
+  { problem, isPartial = false }: { problem?: FormProblem; isPartial?: boolean } = {},
 ): Promise<void> {
   const { management, ctx } = context;
   const { levels } = management.settings;
@@ -142,6 +150,7 @@ async function showForm(
   const values = {
     console: layout(context, 'connectors', problem),
     form,
+    ...(isPartial ? { isPartial } : {}),
   };
   const status = problem ? 400 : 200;
   await management.services.pages.render(ctx, 'console/new-connector', values, status);
@@ -150,7 +159,7 @@ async function showForm(
 async function create(context: ConsoleContext, form: Form): Promise<void> {
   const { management, ctx } = context;
   const parsed = parseForm(management, form);
-  if ('problem' in parsed) return showForm(context, form, parsed.problem);
+  if ('problem' in parsed) return showForm(context, form, parsed);
   if (!(await claimIdempotencyKey(management.services.store, form))) return seeOther(ctx, PATH);
   const { id } = await createConnector(management, parsed);
   seeOther(ctx, `${PATH}/${id}${doneQuery('created')}`);

@@ -100,7 +100,7 @@ const MAX_CREATED = 50;
 async function createdValues(
   { management }: ConsoleContext,
   id: string,
-): Promise<{ created?: Values['created'] }> {
+): Promise<Pick<Values, 'created'>> {
   const by = accountManager(id);
   const [tokens, machines] = await Promise.all([
     listTokensMintedBy(management, by),
@@ -116,7 +116,7 @@ async function createdValues(
     ),
   ];
   const isAll = machines.isAll && items.length <= MAX_CREATED;
-  return items.length > 0 ? { created: { items: items.slice(0, MAX_CREATED), isAll } } : {};
+  return { created: { items: items.slice(0, MAX_CREATED), isAll } };
 }
 
 function createdItem(
