@@ -26,7 +26,7 @@ export const REASONS = {
   identity_provider_unavailable:
     'Access is paused because the identity provider isn’t responding. It resumes when the provider responds.',
   sign_in_again:
-    'Gatehouse can no longer check the person’s account with the identity provider. They have to sign in again.',
+    'The person’s account can no longer be checked with the identity provider. They have to sign in again.',
   account_deleted: 'The person’s account no longer exists.',
   not_entitled: 'This person no longer has access to this connector.',
   not_in_audience:

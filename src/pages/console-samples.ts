@@ -535,6 +535,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       items: [],
       ...SEARCH,
       action: '/console/connectors',
+      create: '/console/connectors/new',
       q: LONG,
       found: { count: 0, isAll: true },
     },

@@ -184,7 +184,7 @@ describe('the page of the console that asks before a block', function () {
     }
     const { browser, page } = await signIn('/rules');
     expect((await ask(browser, page, { name: 'Anything' })).html)
-      .to.include('There are too many connected apps to count here')
+      .to.include('Not all connected apps could be counted')
       .and.not.include('No matching app');
   });
 

@@ -259,7 +259,7 @@ describe('the console', function () {
       const gone = await send(browser, revoked, `/connectors/${id}/delete`, { token });
       expect(gone.url.pathname).to.equal('/console/connectors');
       expect(gone.html)
-        .to.include('The connector <bdi class="fact">To be ended</bdi> was deleted.')
+        .to.include('The connector “<bdi class="fact">To be ended</bdi>” was deleted.')
         .and.not.include(`/console/connectors/${id}`);
       const another = await open(browser, '/connectors?done=deleted&about=another');
       expect(another.html).to.include('Connector deleted.');

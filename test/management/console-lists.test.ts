@@ -147,7 +147,7 @@ describe('the lists of the console', function () {
     const { id, isConnected } = await graceConnected();
     const list = await open('/accounts');
     expect(list.html).to.match(
-      /Erases this person’s name.+disconnects all of their apps.+doesn’t block sign-in.+You can’t undo this\./,
+      /Erases the name.+disconnects all of this person’s apps.+doesn’t block sign-in.+You can’t undo this\./,
     );
     const forgotten = await press(list, '/accounts/forget', id);
     expect(forgotten.html)

@@ -52,7 +52,7 @@ describe('the console while the resource server is down', () => {
   it('the overview links to the health page, which says what follows', async () => {
     const { page: overview } = await signIn('');
     expect(overview.html)
-      .to.include('1 part of Gatehouse is unavailable')
+      .to.include('1 part of this service is unavailable')
       .and.include('href="/console/health"');
     const { page: health } = await signIn('/health');
     expect(health.html.match(/>Available</g)).to.have.length(2);

@@ -171,7 +171,7 @@ describe('An unverified email address in the console', () => {
     });
     await store.close();
     const people = textOf((await signIn('/accounts')).page);
-    expect(people).to.match(/Email, not verified\s+grace@example\.com/);
+    expect(people).to.match(/Email \(not verified\)\s+grace@example\.com/);
     await requestManagement(system(), 'POST', `/accounts/${grace?.id}/disable`);
     for (const path of ['/grants', '/audit']) {
       const shown = textOf((await signIn(path)).page);
