@@ -249,9 +249,9 @@ describe('Connectors for some people', function () {
   it('RCN-01 a person whose address is not verified is told that a link for the address does not include them', async () => {
     const connector = await restricted([{ email: ADA.email }]);
     const { page } = await arrive(connector, { ...ADA, email_verified: false });
-    expect(page.html).to.include('didn’t confirm your email address');
+    expect(page.html).to.include('didn’t tell us that your email address is confirmed');
     const other = await arrive(connector, { ...ADA, email: 'eve@partner.example' });
-    expect(other.page.html).to.not.include('didn’t confirm your email');
+    expect(other.page.html).to.not.include('didn’t tell us');
   });
 
   it('RCN-01 a person who leaves the audience while the consent page is open cannot approve', async () => {
