@@ -205,7 +205,7 @@ describe('A level that requires DPoP', () => {
   });
 
   it('CON-22 the page says what an app without DPoP gets, unless the request names its key', async () => {
-    const note = /Other apps get <strong>Names and contact details<\/strong> instead\./;
+    const note = /doesn’t have it, it gets <strong>Names and contact details<\/strong> instead\./;
     const { page } = await openConsent(system, connector);
     expect(page.html.match(new RegExp(note, 'g'))).to.have.length(1);
     const { thumbprint } = await generateProofKey();
