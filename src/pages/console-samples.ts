@@ -350,6 +350,7 @@ const ENDED_CONNECTION: ConsoleConnection = {
 
 const { person: _somebody, ...ENDED_OF_PERSON } = ENDED_CONNECTION;
 const { app: _app, ...ENDED_OF_APP } = ENDED_CONNECTION;
+const { connector: _former, ...ENDED_OF_CONNECTOR } = ENDED_CONNECTION;
 
 const NAMES_IN_EVENTS: ConsoleEvent['values'] = {
   person: { tag: 'name', text: 'Grace Hopper', href: PERSON_PATH },
@@ -605,7 +606,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       connections: [],
       ended: [
         {
-          ...ENDED_CONNECTION,
+          ...ENDED_OF_CONNECTOR,
           person: CONNECTION.person,
           isOk: true,
           reason: {
@@ -748,6 +749,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       ],
       connections: [],
       ended: [],
+      created: { items: [], isAll: true },
       actions: [personAction('disable', PERSON_PATH), personAction('forget')],
       history: [],
       allHistory: `/console/audit?account=${PERSON}`,
@@ -770,7 +772,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       ended: [],
       created: { items: CREATED, isAll: true },
       actions: [{ ...personAction('enable', PERSON_PATH), name: 'enableDeleted' }],
-      history: [],
+      history: [sampleEvent('account_forgotten', { values: { person: 'deleted' } })],
       allHistory: `/console/audit?account=${PERSON}`,
     },
   },
