@@ -1,4 +1,4 @@
-// What init knows about identity providers. config/README.md describes how to register Gatehouse at each.
+// What init knows about identity providers. config/identity-providers.md describes how to register Gatehouse at each.
 
 export const PROVIDERS = [
   'google',

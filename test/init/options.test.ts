@@ -31,7 +31,7 @@ const ISSUERS = {
   github: 'https://github.com',
   oidc: 'https://login.example.com',
 };
-/** What config/README.md says about each provider. */
+/** What config/identity-providers.md says about each provider. */
 const PRESETS: Record<keyof typeof ISSUERS, object> = {
   google: { name: 'Google', switchAccountPrompt: 'select_account' },
   okta: { name: 'Okta', scopes: ['openid', 'profile', 'email', 'groups'] },
