@@ -46,6 +46,8 @@ export type Account = Claims & {
   overBefore?: number;
   /** Earlier sign-ins are invalid, but not the grants approved in them. Set when the identity provider ends the person's sessions. */
   sessionsOverBefore?: number;
+  /** Earlier grants are invalid, but not the sessions in which they were approved. Set when the identity provider ends the person's connections. */
+  grantsOverBefore?: number;
   /** Times of sign-ins whose session at the identity provider ended. */
   endedSignIns?: number[];
   /** Why sign-ins and grants before `overBefore` are invalid, unless an administrator ended them. */
@@ -68,9 +70,19 @@ export function accountIdOf(key: KeyObject, issuer: string, subject: string): st
   return createHmac('sha256', key).update(`${issuer}\n${subject}`).digest('base64url').slice(0, 27);
 }
 
-/** Whether a sign-in or grant of this time (seconds since the epoch) is still valid. */
-export function isValidSince({ disabledAt, overBefore = 0 }: Account, madeAt: number): boolean {
-  return disabledAt === undefined && madeAt >= overBefore;
+/** Returns why and since when a grant of this time is invalid, or undefined if it is valid. Times are seconds since the epoch. */
+export function grantEnd(account: Account, createdAt: number) {
+  const { disabledAt, overBefore = 0, overReason, grantsOverBefore = 0 } = account;
+  if (disabledAt !== undefined) return { reason: 'account_disabled', at: disabledAt } as const;
+  if (createdAt < overBefore)
+    return { reason: overReason ?? 'account_disabled', at: overBefore } as const;
+  return createdAt < grantsOverBefore
+    ? ({ reason: 'identity_provider_ended', at: grantsOverBefore } as const)
+    : undefined;
+}
+
+export function isGrantValid(account: Account, createdAt: number): boolean {
+  return grantEnd(account, createdAt) === undefined;
 }
 
 /**
@@ -82,15 +94,21 @@ export function isSessionValid(
   signedInAt: number,
   startedAt = signedInAt,
 ): boolean {
-  const { sessionsOverBefore = 0, endedSignIns } = account;
-  const isEnded = startedAt < sessionsOverBefore || endedSignIns?.includes(signedInAt) === true;
-  return !isEnded && isValidSince(account, startedAt);
+  const { disabledAt, overBefore = 0, sessionsOverBefore = 0, endedSignIns } = account;
+  const isEnded = startedAt < Math.max(overBefore, sessionsOverBefore);
+  return disabledAt === undefined && !isEnded && !endedSignIns?.includes(signedInAt);
 }
 
 /** Sessions of this second end too, because a sign-in may have preceded. */
 export function withSessionsEnded(account: Account, now: number): Account {
   const { sessionsOverBefore = 0, endedSignIns: _, ...others } = account;
   return { ...others, sessionsOverBefore: Math.max(Math.floor(now) + 1, sessionsOverBefore) };
+}
+
+/** Grants of this second end too, because an approval may have preceded. */
+export function withGrantsEnded(account: Account, now: number): Account {
+  const { grantsOverBefore = 0 } = account;
+  return { ...account, grantsOverBefore: Math.max(Math.floor(now) + 1, grantsOverBefore) };
 }
 
 export const MAX_ENDED_SIGN_INS = 100;
@@ -112,6 +130,7 @@ function endedParts({
   overBefore,
   overReason,
   sessionsOverBefore,
+  grantsOverBefore,
   endedSignIns,
 }: Partial<Account>) {
   return {
@@ -119,13 +138,9 @@ function endedParts({
     ...(overBefore === undefined ? {} : { overBefore }),
     ...(overReason === undefined ? {} : { overReason }),
     ...(sessionsOverBefore === undefined ? {} : { sessionsOverBefore }),
+    ...(grantsOverBefore === undefined ? {} : { grantsOverBefore }),
     ...(endedSignIns === undefined ? {} : { endedSignIns }),
   };
-}
-
-/** The reason why a sign-in or grant is invalid for which `isValidSince` is false. */
-export function accountEndReason({ disabledAt, overReason }: Account) {
-  return disabledAt === undefined ? (overReason ?? 'account_disabled') : 'account_disabled';
 }
 
 /** Returns the record after a sign-in. A disabled account stays disabled. */

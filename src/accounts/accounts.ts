@@ -14,7 +14,6 @@ import {
   withSignIn,
   type AssertedIdentity,
   withAssertion,
-  withSessionsEnded,
   withSignInsEnded,
 } from './account.ts';
 import { indexAccount, setsFor, startAccountIndex } from './account-index.ts';
@@ -247,17 +246,14 @@ export function forgetAccount(
   );
 }
 
-/** Ends all sessions of the person, or those that sign-ins at these times opened. Grants stay valid. Undefined if there is no account. */
+/** Ends the sessions that sign-ins at these times opened. Grants stay valid. */
 export async function endSessions(
   store: Store,
   id: string,
+  signIns: readonly number[],
   { now, ttl }: WriteOptions,
-  signIns?: readonly number[],
-): Promise<Account | undefined> {
-  const changed = await updateAccount(store, id, ttl, (account) =>
-    signIns ? withSignInsEnded(account, signIns, now) : withSessionsEnded(account, now),
-  );
-  return changed?.account;
+): Promise<void> {
+  await updateAccount(store, id, ttl, (account) => withSignInsEnded(account, signIns, now));
 }
 
 /** Writes what `next` returns, and announces it. Undefined writes nothing. Resolves to undefined if there is no account. */

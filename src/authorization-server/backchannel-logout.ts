@@ -1,7 +1,7 @@
 // Ends sessions when the identity provider says so (OpenID Connect Back-Channel Logout 1.0 section 2.5).
 import type { Router } from '@koa/router';
 import type Koa from 'koa';
-import { accountIdOf } from '../accounts/account.ts';
+import { accountIdOf, withGrantsEnded, withSessionsEnded } from '../accounts/account.ts';
 import { endSessions, updateAccount } from '../accounts/accounts.ts';
 import { endedByProvider } from '../accounts/recheck.ts';
 import { recordAudit } from '../audit/audit.ts';
@@ -70,30 +70,33 @@ async function useOnce(
   }
 }
 
+/** With `sid`, ends that session only (section 2.6). The connections of `sub` end too if the settings say so. */
 async function endAll(
   context: InteractionContext,
-  { backchannelLogout }: IdentityProvider,
-  { issuer, subject, sid }: LogoutToken,
+  provider: IdentityProvider,
+  logout: LogoutToken,
 ): Promise<void> {
-  const { settings, services } = context;
-  const ended = sid === undefined ? [] : await endSession(context, { issuer, sid });
-  if (subject === undefined) return recordLogout(context, ended, 'one');
-  const account = accountIdOf(services.keys.accountIds, issuer, subject);
-  const endsConnections = backchannelLogout === 'connections';
-  const known = await (endsConnections
-    ? endPerson(context, account)
-    : endSessions(services.store, account, writeOptions(context)));
-  if (!known) return;
-  await recordLogout(context, [account], 'all');
-  if (endsConnections) await endConnectionsEndedByProvider(settings, services, account);
+  const { settings, services, site } = context;
+  const { issuer, subject, sid } = logout;
+  const signedOut = new Set(sid === undefined ? [] : await endSession(context, { issuer, sid }));
+  const end = subject === undefined ? undefined : personEnd(provider, logout);
+  const account = accountIdOf(services.keys.accountIds, issuer, subject ?? '');
+  const known =
+    end &&
+    (await updateAccount(services.store, account, site.accountLifetime, (person) =>
+      end(person, services.now()),
+    ));
+  if (known) signedOut.add(account);
+  await recordLogout(context, signedOut, sid === undefined ? 'all' : 'one');
+  if (known && provider.backchannelLogout === 'connections')
+    await endConnectionsEndedByProvider(settings, services, account);
 }
 
-/** One write, so that a connection that is approved meanwhile is invalid too. */
-function endPerson({ services, site }: InteractionContext, id: string) {
-  const { store, now } = services;
-  return updateAccount(store, id, site.accountLifetime, (account) =>
-    endedByProvider(account, now()),
-  );
+/** What a token with `sub` changes in the person's record. One write, so that a connection that is approved meanwhile is invalid too. */
+function personEnd({ backchannelLogout }: IdentityProvider, { sid }: LogoutToken) {
+  if (backchannelLogout === 'connections')
+    return sid === undefined ? endedByProvider : withGrantsEnded;
+  return sid === undefined ? withSessionsEnded : undefined;
 }
 
 /** Returns the accounts that had signed in with the session at the provider. */
@@ -101,26 +104,20 @@ async function endSession(
   context: InteractionContext,
   session: ProviderSession,
 ): Promise<string[]> {
-  const {
-    services: { store },
-    site,
-  } = context;
+  const { services, site } = context;
+  const { store } = services;
   const signIns = await endProviderSession(store, session, site.sessionLifetime);
   const accounts = [...new Set(signIns.map(({ account }) => account))];
   for (const id of accounts) {
     const own = signIns.filter(({ account }) => account === id).map(({ at }) => at);
-    await endSessions(store, id, writeOptions(context), own);
+    await endSessions(store, id, own, { now: services.now(), ttl: site.accountLifetime });
   }
   return accounts;
 }
 
-function writeOptions({ services, site }: InteractionContext) {
-  return { now: services.now(), ttl: site.accountLifetime };
-}
-
 async function recordLogout(
   { services }: InteractionContext,
-  accounts: readonly string[],
+  accounts: Iterable<string>,
   sessions: 'one' | 'all',
 ): Promise<void> {
   for (const account of accounts)

@@ -1,5 +1,5 @@
 // A connection is a grant together with its connector, account and client. Pure: no I/O.
-import { type Account, accountEndReason, isValidSince } from '../accounts/account.ts';
+import { type Account, grantEnd } from '../accounts/account.ts';
 import type { Access } from '../accounts/entitlement.ts';
 import {
   type Connector,
@@ -129,12 +129,7 @@ function externalEnds(
   { createdAt }: GrantRecord,
   { connector, account, now }: ConnectionContext,
 ): (End | undefined)[] {
-  const { disabledAt, overBefore = Infinity } = account ?? {};
-  const isInvalid = account !== undefined && !isValidSince(account, createdAt);
-  return [
-    connectorEnd(connector, now),
-    isInvalid ? { reason: accountEndReason(account), at: disabledAt ?? overBefore } : undefined,
-  ];
+  return [connectorEnd(connector, now), account && grantEnd(account, createdAt)];
 }
 
 function connectorEnd(connector: Connector | undefined, now: number): End | undefined {

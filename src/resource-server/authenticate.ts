@@ -9,7 +9,7 @@ import {
   jwtVerify,
 } from 'jose';
 import type Koa from 'koa';
-import { type Account, isValidSince } from '../accounts/account.ts';
+import { type Account, isGrantValid } from '../accounts/account.ts';
 import { type AccessSettings, accessThrough } from '../accounts/entitlement.ts';
 import { connectLink } from '../connectors/connect-link.ts';
 import type { Connector } from '../connectors/connector.ts';
@@ -258,7 +258,7 @@ function mayStillHave(
   connector: Connector,
   { grant, account, level }: { grant: GrantRecord; account: Account | undefined; level: Level },
 ): boolean {
-  if (!account || !isValidSince(account, grant.createdAt)) return false;
+  if (!account || !isGrantValid(account, grant.createdAt)) return false;
   const via = isAsserted(grant) ? 'id-jag' : 'sign-in';
   const access = accessThrough(settings, connector, account, via);
   return !access.refusal && isAtLeast(settings.levels, access.level, level);

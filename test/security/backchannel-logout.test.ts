@@ -195,6 +195,19 @@ describe('A logout token', () => {
     expect(await isSignedIn(two.browser)).to.equal(true);
   });
 
+  it('BCL-03 a token with sid and sub ends that session only, and no connection', async () => {
+    const one = await signIn('example', 'ada-13', 'first');
+    const connection = await approve(one.browser, one.page, one.verifier);
+    advanceClock(2);
+    const two = await signIn('example', 'ada-13', 'second');
+    expect((await logout('example', { sub: 'ada-13', sid: 'first' })).status).to.equal(200);
+    expect(await isSignedIn(one.browser)).to.equal(false);
+    expect(await isSignedIn(two.browser)).to.equal(true);
+    expect(await isAccepted(setup().connector.link, connection.token)).to.equal(true);
+    const items = await audited('backchannel_logout', String(decodeJwt(connection.token).sub));
+    expect(items.map((item) => item.arguments)).to.deep.equal([{ sessions: 'one' }]);
+  });
+
   it("BCL-03 a token ends the administrator's session in the console", async () => {
     const { example, system } = setup();
     const signInToConsole = async (sid: string) => {
@@ -250,6 +263,27 @@ describe('A logout token', () => {
     const departure = await chooseProvider(ada.browser, choice, 'partners');
     const page = await ada.browser.visit(approveAs('ada-9', requireExternalRedirect(departure)));
     expect(requirePage(page).html).to.include('you were signed out of it everywhere');
+  });
+
+  it('BCL-04 with backchannelLogout: connections, a token with sid and sub ends that session and all connections of the person', async () => {
+    const { connector, system } = setup();
+    const one = await signIn('partners', 'ada-14', 'here');
+    const before = await approve(one.browser, one.page, one.verifier);
+    advanceClock(2);
+    const two = await signIn('partners', 'ada-14', 'there');
+    const other = await approve(two.browser, two.page, two.verifier);
+    expect((await logout('partners', { sub: 'ada-14', sid: 'here' })).status).to.equal(200);
+    const reason = 'identity_provider_ended';
+    for (const { token, grant } of [before, other]) {
+      expect(await isAccepted(connector.link, token)).to.equal(false);
+      expect(await showGrant(system, grant)).to.include({ state: 'ended', reason });
+    }
+    expect(await isSignedIn(one.browser)).to.equal(false);
+    expect(await isSignedIn(two.browser)).to.equal(true);
+    advanceClock(2);
+    const { step, verifier } = await startAuthorization(two.browser);
+    const after = await approve(two.browser, requirePage(step), verifier);
+    expect(await isAccepted(connector.link, after.token)).to.equal(true);
   });
 
   it('BCL-05 while the logout cannot be recorded, a token gets 503 and can be sent again', async () => {

@@ -15,7 +15,7 @@ import {
   type Account,
   accountIdOf,
   accountLifetime,
-  isValidSince,
+  isGrantValid,
   type AssertedIdentity,
   withAssertion,
 } from '../../accounts/account.ts';
@@ -257,7 +257,7 @@ async function entitledAccount(
   const { services, policy } = context;
   const { store, now } = services;
   const known = await findAccount(store, identity.id);
-  if (known && !isValidSince(known, issuedAt)) throw idJagError('account_disabled');
+  if (known && !isGrantValid(known, issuedAt)) throw idJagError('account_disabled');
   const account = withAssertion(known, identity, now());
   const access = policy.accessOf(account, connector, 'id-jag');
   if (access.refusal) {
@@ -301,7 +301,7 @@ async function findOrCreateGrant(context: IdJagContext, request: GrantRequest): 
   const renewed = await renewIdJagGrant(
     store,
     key,
-    ({ createdAt, grant }) => isValidSince(account, createdAt) && grant.exp > lastMoment,
+    ({ createdAt, grant }) => isGrantValid(account, createdAt) && grant.exp > lastMoment,
     { lifetimes, now: moment },
   );
   return renewed ?? createIdJagGrant(context, key, request);

@@ -1,7 +1,7 @@
 // Asks the identity provider about a person again, when an app refreshes its token (setting `recheck`).
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import { type Account, accountLifetime, isValidSince } from '../../accounts/account.ts';
+import { type Account, accountLifetime, isGrantValid } from '../../accounts/account.ts';
 import { updateAccount } from '../../accounts/accounts.ts';
 import {
   endedByProvider,
@@ -74,7 +74,7 @@ export function rechecks(
       if (mayAsk(known, provider, now())) await atMost(MAX_WAIT_MS, askOnce(provider, id));
       // Another process may have asked, or the person may have signed in.
       const account = await policy.refreshAccount(id);
-      if (!account || !isValidSince(account, Number(iat))) return;
+      if (!account || !isGrantValid(account, Number(iat))) return;
       if (needsSignIn(account, provider.recheckInterval, now()))
         throw invalidGrant('the account must be checked: sign in again', 'sign_in_again');
       if (isRecheckOverdue(account, provider.recheckInterval, now()))

@@ -1,6 +1,6 @@
 // Resource indicators (RFC 8707): every resource is a connect link. Decides which level a token for it may have.
 import { errors, type KoaContextWithOIDC, type ResourceServer } from 'oidc-provider';
-import { type Account, accountEndReason, isValidSince } from '../../accounts/account.ts';
+import { type Account, grantEnd } from '../../accounts/account.ts';
 import type { Access } from '../../accounts/entitlement.ts';
 import { canonicalResource, connectorIdOf } from '../../connectors/connect-link.ts';
 import {
@@ -158,12 +158,12 @@ export async function requireLevel(policy: TokenPolicy, granted: EnginePayload):
   const ended = connectorEndReason(policy, connector);
   if (!connector || ended)
     throw invalidGrant('the connect link was revoked, has expired or is not configured', ended);
-  if (account && !isValidSince(account, Number(granted.iat))) {
+  const end = account && grantEnd(account, Number(granted.iat));
+  if (end)
     throw invalidGrant(
       'the account was disabled, or ended by the identity provider, after this was granted',
-      accountEndReason(account),
+      end.reason,
     );
-  }
   const level = levelOfScope(granted.scope as string | undefined);
   if (level === undefined || !isLevel(policy.settings.levels, level))
     throw invalidGrant('the level of this connection no longer exists', 'level_removed');
