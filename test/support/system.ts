@@ -77,15 +77,19 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
   }
 }
 
+export type RunOptions = Pick<SystemOptions, 'log' | 'timeouts'> &
+  Pick<StartOptions, 'documentFetching'>;
+
 /** Starts the deployment in this process; `stop` keeps its data and store. */
 export async function startDeployment(
   { facts, environment, signalStore }: Deployment,
   settings: Record<string, string> = {},
-  { log, timeouts = {} }: Pick<SystemOptions, 'log' | 'timeouts'> = {},
+  { log, timeouts = {}, documentFetching }: RunOptions = {},
 ): Promise<System> {
   const write = (line: string) => void log?.push(JSON.parse(line));
   const { stop } = await startGatehouse(loadSettings({ ...environment, ...settings }), {
     timeouts,
+    ...(documentFetching ? { documentFetching } : {}),
     ...(log ? { logger: createLogger('info', { write }) } : {}),
   });
   return { ...facts, signalStore, stop };

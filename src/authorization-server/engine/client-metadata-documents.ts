@@ -19,7 +19,7 @@ import {
   TIMEOUT_SECONDS,
 } from './guarded-fetch.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
-import { acceptedMetadata, type StoredMetadata } from './registration.ts';
+import { acceptedMetadata, stillAccepted, type StoredMetadata } from './registration.ts';
 
 const MAX_FOUND = 1000;
 
@@ -132,9 +132,11 @@ async function findDocument(
   const pinned = options.pinned.find((candidate) => candidate.url === url);
   if (pinned) return validDocument(options, url, pinned.document);
   const copy = await options.copies.find(url);
-  if (!fetchCurrent || (copy && copy.freshUntil > options.now())) return copy?.document;
+  const known =
+    copy && withAssertions(options, stillAccepted(copy.document, options.redirectPolicy, url));
+  if (!fetchCurrent || (copy && copy.freshUntil > options.now())) return known;
   return fetchCurrent(copy !== undefined).catch((error: unknown) => {
-    if (copy && error instanceof DocumentUnreachable) return copy.document;
+    if (known && error instanceof DocumentUnreachable) return known;
     throw error;
   });
 }
@@ -191,10 +193,14 @@ function validDocument(
     throw new errors.InvalidClientMetadata('a metadata document must not contain a client_secret');
   }
   const accepted = acceptedMetadata(document, options.redirectPolicy, url);
-  const grantTypes = options.trusted.has(url)
-    ? [...accepted.grant_types, JWT_BEARER]
-    : accepted.grant_types;
-  return { client_id: url, ...accepted, grant_types: grantTypes };
+  return withAssertions(options, { client_id: url, ...accepted });
+}
+
+/** Only clients of trusted issuers may present their assertions. A copy may be older than the settings. */
+function withAssertions({ trusted }: DocumentOptions, document: ClientDocument): ClientDocument {
+  const grantTypes = document.grant_types.filter((type) => type !== JWT_BEARER);
+  if (trusted.has(document.client_id)) grantTypes.push(JWT_BEARER);
+  return { ...document, grant_types: grantTypes };
 }
 
 function parse(text: string): Record<string, unknown> {

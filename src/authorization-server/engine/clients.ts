@@ -4,6 +4,8 @@ import { secretDigest } from '../../clients/client-secrets.ts';
 import { CLIENT_ID, clientKey, type StoredClient, type LastUse } from '../../clients/clients.ts';
 import { cachedReader, type CachedReader, type CacheLifetimes } from '../../store/cached-reader.ts';
 import { type Found, KEEP, type Next, type Store } from '../../store/store.ts';
+import type { RedirectPolicy } from './redirect-uris.ts';
+import { stillAccepted } from './registration.ts';
 
 /** In seconds. */
 export type ClientLifetimes = { unusedClient: number; usedClient: number };
@@ -20,14 +22,24 @@ export type Clients = {
 const CACHE_SECONDS = 5;
 const DAY_SECONDS = 86_400;
 
-/** `touchDocument` extends the lifetime of the stored copy of a metadata document. */
-export function registeredClients(
-  store: Store,
-  lifetimes: ClientLifetimes,
-  now: () => number,
-  touchDocument: (url: string, version?: string) => Promise<void>,
-  preRegistered: ReadonlySet<string>,
-): Clients {
+export type ClientOptions = {
+  store: Store;
+  lifetimes: ClientLifetimes;
+  now: () => number;
+  redirectPolicy: RedirectPolicy;
+  /** Extends the lifetime of the stored copy of a metadata document. */
+  touchDocument: (url: string, version?: string) => Promise<void>;
+  preRegistered: ReadonlySet<string>;
+};
+
+export function registeredClients({
+  store,
+  lifetimes,
+  now,
+  redirectPolicy,
+  touchDocument,
+  preRegistered,
+}: ClientOptions): Clients {
   const records = clientRecords<StoredClient<AdapterPayload>>(store, clientKey, lifetimes, {
     freshFor: CACHE_SECONDS,
     staleIfErrorFor: CACHE_SECONDS,
@@ -49,7 +61,8 @@ export function registeredClients(
       },
       async find(id) {
         // A metadata document's URL is never a registered client.
-        return CLIENT_ID.test(id) ? (await records.read(id))?.metadata : undefined;
+        const stored = CLIENT_ID.test(id) ? (await records.read(id))?.metadata : undefined;
+        return stored && stillAccepted(stored, redirectPolicy);
       },
       async destroy(id) {
         await store.delete(clientKey(id));

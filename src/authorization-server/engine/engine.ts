@@ -86,7 +86,15 @@ export async function openEngine(
   await requireAddressGuard(network);
   const copies = documentCopies(store, settings.lifetimes, now);
   const preRegistered = new Set(settings.clients.preRegistered.map(({ id }) => id));
-  const clients = registeredClients(store, settings.lifetimes, now, copies.touch, preRegistered);
+  const redirectPolicy = redirectPolicyOf(settings);
+  const clients = registeredClients({
+    store,
+    lifetimes: settings.lifetimes,
+    now,
+    redirectPolicy,
+    touchDocument: copies.touch,
+    preRegistered,
+  });
   const uses = openUseRecorder(store, (error) =>
     logger.error({ err: error, what: 'use' }, 'a task after the token response failed'),
   );
@@ -106,7 +114,6 @@ export async function openEngine(
     verifyAccessToken: accessTokenVerifier(settings.authUrl, signingKeys.verificationKeys),
     ...grantEvents({ store, logger, metrics, auditLog, clients, uses, now }),
   });
-  const redirectPolicy = redirectPolicyOf(settings);
   const documents = clientMetadataDocuments({
     copies,
     redirectPolicy,

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
 import { type App, isBlocked, listRules, UNNAMED } from '../../clients/rules.ts';
 import type { Store } from '../../store/store.ts';
-import { DEVICE_CODE } from '../../clients/clients.ts';
+import { type ClientMetadata, DEVICE_CODE } from '../../clients/clients.ts';
 import {
   ASSERTION_ALGORITHMS,
   isKeySetAddress,
@@ -136,6 +136,30 @@ export function acceptedMetadata(
     ...optional('software_version', sent.software_version, isShortText),
     // RFC 9449 section 5.2.
     ...(sent.dpop_bound_access_tokens === true ? { dpop_bound_access_tokens: true } : {}),
+  };
+}
+
+/**
+ * Returns stored metadata without what the settings no longer accept, so that the client goes on with the rest: without a redirect URI, with its
+ * refresh tokens. `documentUrl` is set for a metadata document.
+ */
+export function stillAccepted<T extends ClientMetadata>(
+  stored: T,
+  policy: RedirectPolicy,
+  documentUrl?: string,
+): T {
+  const redirects = (stored.redirect_uris ?? []).filter((uri) =>
+    isAcceptedRedirect(policy, uri, documentUrl),
+  );
+  const isAccepted: Record<string, boolean> = {
+    authorization_code: redirects.length > 0,
+    [DEVICE_CODE]: policy.acceptsDevices === true,
+  };
+  return {
+    ...stored,
+    redirect_uris: redirects,
+    grant_types: (stored.grant_types ?? []).filter((type) => isAccepted[type] ?? true),
+    response_types: redirects.length > 0 ? ['code'] : [],
   };
 }
 

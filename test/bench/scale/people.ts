@@ -66,7 +66,14 @@ export async function openPeople(
   const tokenKeys = keyRing({ secret }, 'codes and refresh tokens');
   const clientLifetimes = { unusedClient: LIFETIMES.unusedClient, usedClient: NINETY_DAYS };
   const copies = documentCopies(store, clientLifetimes, now);
-  const clients = registeredClients(store, clientLifetimes, now, copies.touch, new Set());
+  const clients = registeredClients({
+    store,
+    lifetimes: clientLifetimes,
+    now,
+    redirectPolicy: { allowed: new Set(), patterns: [], ownOrigins: new Set() },
+    touchDocument: copies.touch,
+    preRegistered: new Set(),
+  });
   const connectors: Promise<string>[] = [];
   let count = 0;
   return async () => {
