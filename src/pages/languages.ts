@@ -108,17 +108,6 @@ function textsOf(directories: readonly MessageFiles[], language: string): Map<st
   return new Map(files.flatMap((file) => [...file].map(([key, { text }]) => [key, text] as const)));
 }
 
-/** Returns a translator whose `t` and `tMarked` throw if there is no such text. */
-export function strictTranslator(translator: Translator): Translator {
-  const required = (key: string): string => {
-    if (translator.has(key)) return key;
-    throw new Error(`there is no text called ${key}`);
-  };
-  const t: Translate = (key, values) => translator.t(required(key), values);
-  const tMarked: TranslateMarked = (key, values) => translator.tMarked(required(key), values);
-  return { ...translator, t, tMarked, say: t, mark: tMarked };
-}
-
 const MARKERS = Object.fromEntries(
   TAGS.map((tag) => [tag, (chunks: Part[]) => ({ tag, text: textOf(chunks) })]),
 );

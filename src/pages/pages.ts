@@ -42,6 +42,8 @@ export type PageSettings = Omit<SharedValues, 'links'> &
   };
 
 const DIRECTORY = join(PACKAGE_FOLDER, 'views');
+/** Views of the console, which is in English, as the command line is. */
+const CONSOLE_VIEWS = 'console/';
 
 /** Reading these files takes time at a start, and they are the same in the whole process. */
 let ownMessages: MessageFiles | undefined;
@@ -81,9 +83,8 @@ function open(
       own: DIRECTORY,
       ownMessages,
       themeMessages,
-      // The sample pages show the default levels, which the settings need not have.
+      // A template may name texts about levels that the settings do not have.
       languages: openLanguages([ownMessages, themeMessages, texts]),
-      render,
       shared,
     });
   // The default engine of koa-views uses the values as compiler options, and compiles on every request.
@@ -96,13 +97,14 @@ function open(
     translator: languages.translator,
     hasErrorTexts: (about) => languages.translator([]).has(`errors.${about}.title`),
     async render(ctx, view, values, status = 200) {
-      const translator = languages.translator(preferredLanguages(ctx));
+      const isTranslated = !view.startsWith(CONSOLE_VIEWS);
+      const translator = languages.translator(isTranslated ? preferredLanguages(ctx) : []);
       await install(ctx, async () => {});
       await ctx.render(`${view}.ejs`, { page: { ...values, ...shared, ...translator } });
       ctx.status = status;
       ctx.set('Cache-Control', 'no-store');
       ctx.set('Content-Language', translator.language);
-      ctx.vary('Accept-Language');
+      if (isTranslated) ctx.vary('Accept-Language');
     },
   };
 }

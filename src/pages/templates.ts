@@ -3,8 +3,7 @@ import { join, sep } from 'node:path';
 import { Script } from 'node:vm';
 import ejs from 'ejs';
 
-/** `wrap` wraps the values of each template and partial. */
-export type Render = (name: string, values: object, wrap?: (values: object) => object) => string;
+export type Render = (name: string, values: object) => string;
 
 type Compiled = (
   page: object,
@@ -39,9 +38,9 @@ export function openTemplates(files: Map<string, string>): Render {
     templates.set(name, template);
     return template;
   };
-  const render: Render = (name, values, wrap = (same) => same) => {
-    const include = (other: string, more?: object) => render(other, { ...values, ...more }, wrap);
-    return templateOf(name)(wrap(values), escapeText, include, rethrow);
+  const render: Render = (name, values) => {
+    const include = (other: string, more?: object) => render(other, { ...values, ...more });
+    return templateOf(name)(values, escapeText, include, rethrow);
   };
   return render;
 }

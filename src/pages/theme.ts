@@ -1,6 +1,6 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { type Languages, strictTranslator } from './languages.ts';
+import type { Languages } from './languages.ts';
 import {
   checkMessages,
   FALLBACK_LANGUAGE,
@@ -8,8 +8,7 @@ import {
   type MessageFile,
   type MessageFiles,
 } from './messages.ts';
-import { SAMPLES, SHARED_SAMPLES } from './samples.ts';
-import { findTemplates, type Render } from './templates.ts';
+import { findTemplates } from './templates.ts';
 
 /** The operator's theme is invalid. The message lists all problems, each with the file and, where known, the line. */
 export class ThemeError extends Error {
@@ -42,17 +41,19 @@ export type Theme = {
   ownMessages: MessageFiles;
   themeMessages: Map<string, MessageFile>;
   languages: Languages;
-  render: Render;
   /** The values that every page has besides its own. */
   shared: object;
 };
 
-/** Checks files and texts, and renders every page in every language with sample values. Throws ThemeError. */
+/** Checks file names, message files, and the texts, partials and values that templates name. Throws ThemeError. */
 export function checkTheme(theme: Theme): void {
   const english = theme.ownMessages.get(FALLBACK_LANGUAGE) ?? new Map();
-  const problems = [...unknownFiles(theme), ...checkMessages(theme.themeMessages, english)];
-  const all = problems.length > 0 ? problems : renderingErrors(theme);
-  if (all.length > 0) throw new ThemeError(all);
+  const problems = [
+    ...unknownFiles(theme),
+    ...checkMessages(theme.themeMessages, english),
+    ...unknownReferences(theme),
+  ];
+  if (problems.length > 0) throw new ThemeError(problems);
 }
 
 const FILES =
@@ -78,53 +79,61 @@ const NO_LANGUAGE =
   'name message files by the tag of their language, such as de.yaml or pt-BR.yaml';
 const NO_TEMPLATE = 'there is no page or partial with this name';
 
-/** A broken partial breaks every page in every language. */
-const MAX_RENDERING_ERRORS = 3;
+/** The same mistake often stands in many templates. */
+const MAX_TEMPLATE_ERRORS = 10;
 
-function renderingErrors({ languages, render, shared }: Theme): string[] {
-  const errors = languages.names.flatMap((language) => {
-    const translator = strictTranslator(languages.translator([language]));
-    return Object.entries(SAMPLES).flatMap(([name, { view, values }]) => {
-      const known = [...sampleValues(view), ...SHARED_SAMPLES, translator];
-      try {
-        render(view, { ...values, ...shared, ...translator }, (all) => strictValues(all, known));
-        return [];
-      } catch (error) {
-        return [`${(error as Error).message.trim()} (the page ${name}, in ${language})`];
-      }
-    });
-  });
-  return errors.slice(0, MAX_RENDERING_ERRORS);
+/** What a template takes from `page` (`const { links } = page`), or passes to a partial. */
+const NAMES = /const \{([^}]*)\} = page|include\('[^']+', \{([^%]*)\}\)/g;
+const READ_VALUES = /\bpage\.(\w+)/g;
+
+/** Returns the texts, partials and values that templates of the theme name and that do not exist, each with file and line. */
+function unknownReferences({ theme, own, languages, shared }: Theme): string[] {
+  const [ours, added] = [readTemplates(own), readTemplates(theme)];
+  const translator = languages.translator([FALLBACK_LANGUAGE]);
+  const partials = new Set([...ours, ...added].map(({ name }) => name));
+  const values = new Set([
+    ...Object.keys({ ...translator, ...shared }),
+    ...[...ours, ...added].flatMap(({ text }) => [...text.matchAll(NAMES)].flatMap(namesIn)),
+    ...ours.flatMap(({ text }) => [...text.matchAll(READ_VALUES)].map(([, name]) => name)),
+  ]);
+  const references: [pattern: RegExp, exists: (name: string) => boolean, says: Says][] = [
+    [
+      /\b(?:t|tMarked|say|mark)\(\s*'([\w-]+\.[\w.-]+)'/g,
+      translator.has,
+      (key) => `there is no text called ${key}`,
+    ],
+    [
+      /\binclude\(\s*'([^']+)'/g,
+      (name) => partials.has(name),
+      (name) => `there is no template ${name}.ejs`,
+    ],
+    [READ_VALUES, (name) => values.has(name), (name) => `page.${name} is not a value of any page`],
+  ];
+  const errors = added.flatMap(({ file, text }) =>
+    references.flatMap(([pattern, exists, says]) =>
+      [...text.matchAll(pattern)]
+        .filter(([, name = '']) => !exists(name))
+        .map(({ index, 1: name = '' }) => `${file}:${lineAt(text, index)}: ${says(name)}`),
+    ),
+  );
+  return errors.slice(0, MAX_TEMPLATE_ERRORS);
 }
 
-function sampleValues(view: string): object[] {
-  return Object.values(SAMPLES).flatMap((sample) => (sample.view === view ? [sample.values] : []));
+type Says = (name: string) => string;
+
+function readTemplates(directory: string): { name: string; file: string; text: string }[] {
+  return [...findTemplates([directory])].map(([name, file]) => ({
+    name,
+    file,
+    text: readFileSync(file, 'utf8'),
+  }));
 }
 
-/** Throws when a template reads a member that neither `values` nor `known`, other values of the same type, have. */
-function strictValues(values: object, known: readonly unknown[], path = 'page'): object {
-  return new Proxy(values, {
-    get(target, key) {
-      const value: unknown = Reflect.get(target, key);
-      if (typeof key === 'symbol') return value;
-      const others = known.filter(isObject);
-      if (!(key in target) && !others.some((other) => key in other))
-        throw new Error(`${path}.${key} is not among the values of this page`);
-      if (!isObject(value)) return value;
-      return strictValues(
-        value,
-        others.flatMap((other) => membersOf(other, key, Array.isArray(target))),
-        `${path}.${key}`,
-      );
-    },
-  });
+function lineAt(text: string, index: number): number {
+  return text.slice(0, index).split('\n').length;
 }
 
-/** All items of a list have the same type. */
-function membersOf(other: object, key: string, isList: boolean): unknown[] {
-  return isList && Array.isArray(other) ? other : [Reflect.get(other, key)];
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null;
+/** `a, b: c` names `a` and `b`. */
+function namesIn([, taken = '', given = '']: RegExpMatchArray): string[] {
+  return [...`${taken},${given}`.matchAll(/(?:^|,)\s*(\w+)/g)].map(([, name = '']) => name);
 }

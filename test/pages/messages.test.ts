@@ -9,6 +9,8 @@ import { auditEvents } from '../../src/observability/labels.ts';
 const FILES = readMessageFiles(join(import.meta.dirname, '../../views/messages'));
 const ENGLISH = FILES.get('en') ?? new Map();
 const LANGUAGES = ['de', 'en', 'es', 'fr', 'ja', 'pt'];
+/** The texts of people's pages. The console is in English. */
+const TRANSLATED = [...ENGLISH].filter(([key]) => !key.startsWith('console.'));
 
 /** No page shows them, or the page shows the description of the app's error. */
 const WITHOUT_TEXTS = ['forbidden_origin', 'invalid_request'];
@@ -23,12 +25,13 @@ describe('the messages', () => {
   for (const language of LANGUAGES) {
     const file = FILES.get(language) ?? new Map();
 
-    it(`no text is missing (${language})`, () => {
-      expect([...ENGLISH.keys()].filter((key) => !file.has(key))).to.deep.equal([]);
+    it(`no text is missing or superfluous (${language})`, () => {
+      const keys = language === 'en' ? [...ENGLISH.keys()] : TRANSLATED.map(([key]) => key);
+      expect([...file.keys()].toSorted()).to.deep.equal(keys.toSorted());
     });
 
     it(`every text uses the values and tags of the English text (${language})`, () => {
-      for (const [key, { text }] of ENGLISH) {
+      for (const [key, { text }] of TRANSLATED) {
         const translated = placeholdersOf(file.get(key)?.text ?? '', language);
         expect(translated, key).to.deep.equal(placeholdersOf(text, 'en'));
       }
@@ -105,15 +108,12 @@ describe('the messages', () => {
     expect(keys.filter((key) => !ENGLISH.has(key))).to.deep.equal([]);
   });
 
-  it('every event in the audit log has a sentence for the console in every language, and every reason a clause', () => {
+  it('every event in the audit log has a sentence for the console, and every reason a clause', () => {
     const keys = [
       ...auditEvents.map((event) => `console.sentences.${event}`),
       ...Object.keys(REASONS).map((reason) => `console.causes.${reason}`),
     ];
-    const missing = LANGUAGES.flatMap((language) =>
-      keys.filter((key) => !FILES.get(language)?.has(key)).map((key) => `${language}: ${key}`),
-    );
-    expect(missing).to.deep.equal([]);
+    expect(keys.filter((key) => !ENGLISH.has(key))).to.deep.equal([]);
   });
 
   it('the console and the command line explain in the same words why a connection ended', () => {

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { openPages } from '../../src/pages/pages.ts';
-import { CONSOLE_SAMPLES } from '../../src/pages/console-samples.ts';
-import { SAMPLES as VALUES } from '../../src/pages/samples.ts';
+import { CONSOLE_SAMPLES } from './console-samples.ts';
+import { SAMPLES as VALUES } from './samples.ts';
 import {
   CONSENT,
   ERROR,

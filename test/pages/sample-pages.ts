@@ -3,9 +3,9 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import Koa from 'koa';
 import type { Pages } from '../../src/pages/pages.ts';
-import { type Sample as Values, SAMPLES as VALUES } from '../../src/pages/samples.ts';
+import { type Sample as Values, SAMPLES as VALUES } from './samples.ts';
 
-export { CONSENT, ERROR, levelChoices, NO_ACCESS, SIGN_IN } from '../../src/pages/samples.ts';
+export { CONSENT, ERROR, levelChoices, NO_ACCESS, SIGN_IN } from './samples.ts';
 
 export type Sample = (pages: Pages, ctx: Koa.Context) => Promise<void>;
 
@@ -21,16 +21,21 @@ export const SAMPLES: Record<string, Sample> = Object.fromEntries(
   Object.entries(VALUES).map(([name, sample]) => [name, rendering(sample)]),
 );
 
-/** The first sample of each view, and all others. */
-export function firstAndOthers(): { first: string[]; others: string[] } {
+/** Pages of people: the first sample of each view, and all others. Pages of the console. */
+export function groupedNames(): { first: string[]; others: string[]; console: string[] } {
   const seen = new Set<string>();
-  const { first = [], others = [] } = Object.groupBy(Object.entries(VALUES), ([, { view }]) => {
+  const groups = Object.groupBy(Object.entries(VALUES), ([, { view }]) => {
+    if (view.startsWith('console/')) return 'console';
     const isFirst = !seen.has(view);
     seen.add(view);
     return isFirst ? 'first' : 'others';
   });
-  const names = (samples: [string, Values][]) => samples.map(([name]) => name);
-  return { first: names(first), others: names(others) };
+  const names = (samples: [string, Values][] = []) => samples.map(([name]) => name);
+  return {
+    first: names(groups.first),
+    others: names(groups.others),
+    console: names(groups.console),
+  };
 }
 
 export function rendering({ view, values, status }: Values): Sample {

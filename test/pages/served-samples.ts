@@ -2,7 +2,7 @@
 import { openPages } from '../../src/pages/pages.ts';
 import {
   EXAMPLE_THEME,
-  firstAndOthers,
+  groupedNames,
   type Sample,
   SAMPLES,
   serveSamples,
@@ -30,14 +30,14 @@ export function useSamples(
 
 export type Group = {
   names: string[];
-  /** The first is English, the second has the longest words. */
+  /** The first is English; the second, if any, has the longest words. */
   languages: string[];
   /** Whether no other group has these texts in all languages. */
   hasOtherTexts: boolean;
   theme?: string;
 };
 
-const { first, others } = firstAndOthers();
+const { first, others, console } = groupedNames();
 
 /** Every sample page, by the title of its group. */
 export const GROUPS: Record<string, Group> = {
@@ -51,6 +51,7 @@ export const GROUPS: Record<string, Group> = {
     languages: ['en', 'de'],
     hasOtherTexts: false,
   },
+  'the pages of the console': { names: console, languages: ['en'], hasOtherTexts: false },
   'the pages in the example theme': {
     names: ['consent', 'error', 'home'],
     languages: ['en', 'nl'],

@@ -15,7 +15,9 @@ describe('an invalid theme', () => {
     writeFileSync(join(theme, 'home.ejs'), '<h1>\n<%= page.nobody %>\n</h1>');
     const { code, stdout, stderr } = await runServer(place.environment);
     expect({ code, stdout }).to.deep.equal({ code: 2, stdout: '' });
-    expect(stderr).to.include(`${join(theme, 'home.ejs')}:2: page.nobody is not among the values`);
+    expect(stderr).to.include(
+      `${join(theme, 'home.ejs')}:2: page.nobody is not a value of any page`,
+    );
     expect(stderr).not.to.include('    at ');
     rmSync(theme, { recursive: true });
   });

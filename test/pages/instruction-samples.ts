@@ -1,5 +1,5 @@
 // Sample instructions for adding a connect link to apps, on its own page and in the console.
-import type { Instruction } from './console-values.ts';
+import type { Instruction } from '../../src/pages/console-values.ts';
 
 const LINK = 'https://mcp.example.com/connect/4qR8sT1vWxYz2aBcD3eFgH/mcp';
 

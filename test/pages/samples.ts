@@ -1,14 +1,14 @@
-// Sample values for every page, for the theme check, the tests and the screenshots.
+// Sample values for every page, for the tests and the screenshots.
 import {
   DEFAULT_LEVELS,
   isRecorded,
   type Level,
   levelsUpTo,
   preselectedLevel,
-} from '../permission-levels.ts';
-import { CONSOLE_SAMPLES, CONSOLE_SHARED } from './console-samples.ts';
+} from '../../src/permission-levels.ts';
+import { CONSOLE_SAMPLES } from './console-samples.ts';
 import { INSTRUCTIONS } from './instruction-samples.ts';
-import type { Account, Connector, ViewName, ViewValues } from './values.ts';
+import type { Account, Connector, ViewName, ViewValues } from '../../src/pages/values.ts';
 
 export type Sample = {
   [Name in ViewName]: { view: Name; values: ViewValues[Name]; status?: number };
@@ -434,14 +434,3 @@ export const SAMPLES: Record<string, Sample> = {
     },
   },
 };
-
-/** Values of every page, with all optional members. */
-export const SHARED_SAMPLES: readonly object[] = [
-  {
-    productName: 'Gatehouse',
-    supportContact: 'it-desk@example.com',
-    links: [{ label: 'Privacy', href: 'https://example.com/privacy' }],
-    assets: { style: '', icon: '', script: '', logo: '', darkLogo: '' },
-    ...CONSOLE_SHARED,
-  },
-];

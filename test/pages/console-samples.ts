@@ -1,5 +1,5 @@
 // Sample values for the console's views.
-import { groupedChart, stackedChart } from './column-charts.ts';
+import { groupedChart, stackedChart } from '../../src/pages/column-charts.ts';
 import type {
   ConsoleConnection,
   ConsoleConnector,
@@ -9,7 +9,7 @@ import type {
   ConsoleRecordAction,
   ConsoleSearch,
   ConsoleValues,
-} from './console-values.ts';
+} from '../../src/pages/console-values.ts';
 import { INSTRUCTIONS } from './instruction-samples.ts';
 
 type ListSample = { view: 'console/list'; values: ConsoleValues['console/list'] };
@@ -449,65 +449,6 @@ const CALL_CHART = stackedChart(
 );
 
 const TOKEN = `eyJhbGciOiJFUzI1NiJ9.${'eyJpc3MiOiJodHRwczovL2F1dGgu'.repeat(8)}.c2lnbmF0dXJl`;
-
-const LINK = { name: '', href: '' };
-const EVERY_CONNECTION: ConsoleConnection = {
-  ...CONNECTION,
-  ...ENDED_CONNECTION,
-  app: LINK,
-  person: LINK,
-  connector: LINK,
-  actions: CONNECTION.actions,
-};
-
-const EVERY_FIELD = {
-  label: 'id',
-  text: '',
-  code: '',
-  textKey: '',
-  name: '',
-  time: 0,
-  level: '',
-  href: '',
-};
-
-const EVERY_EVENT = sampleEvent('', {
-  by: { kind: 'person', text: '', href: '' },
-  level: '',
-  causeKey: '',
-  outcome: EVERY_FIELD,
-  fields: [EVERY_FIELD],
-});
-
-/** Every optional member of the layout, of list items and of what partials take. */
-export const CONSOLE_SHARED = {
-  connections: [EVERY_CONNECTION],
-  ended: [EVERY_CONNECTION],
-  list: [EVERY_CONNECTION],
-  to: LINK,
-  actions: EVERY_CONNECTION.actions,
-  reason: ENDED_CONNECTION.reason,
-  allConnections: '',
-  console: layout('connectors', {
-    done: 'ended',
-    doneValues: { app: '', person: '', connector: '' },
-    problem: 'other',
-  }),
-  items: [{ ...ITEM, textKey: '', facts: [EVERY_FIELD], fields: [EVERY_FIELD] }],
-  created: {
-    items: [{ ...ITEM, textKey: '', facts: [EVERY_FIELD], fields: [EVERY_FIELD] }],
-    isAll: true,
-  },
-  events: [EVERY_EVENT],
-  history: [EVERY_EVENT],
-  next: '',
-  create: '',
-  field: EVERY_FIELD,
-  owner: '',
-  ...SEARCH,
-  kept: [{ name: '', value: '', text: '' }],
-  found: { count: 0, isAll: true },
-};
 
 export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   'console-connectors': {
