@@ -7,6 +7,7 @@ import { tlsFault } from '../tls-errors.ts';
 import {
   adviceFor,
   describeProviderError,
+  isClientRejected,
   isInvalidCode,
   NOT_SET_UP,
   type ProviderError,
@@ -25,17 +26,6 @@ export type ClientCheck = {
 };
 
 const INVALID_CODE = 'gatehouse-checks-its-client';
-const CLIENT_REJECTED = [
-  'application_suspended',
-  'incorrect_client_credentials',
-  'invalid_client',
-  'invalid_redirect_uri',
-  'redirect_uri_mismatch',
-  'unauthorized_client',
-  'unsupported_grant_type',
-];
-/** Some providers return `invalid_request` to a client without a secret and name the cause only in the description. */
-const LACKS_AUTHENTICATION = /secret|assertion|credential|client.?auth/i;
 
 const UNAVAILABLE_ADVICE =
   'check that the identity provider is up, and that this machine may connect to it';
@@ -79,20 +69,9 @@ function discoveryFailed({ about, cause }: HttpError): ClientCheck {
 }
 
 function resultOf(error: ProviderError): ClientCheck['result'] {
-  const { kind, code = '', description = '', status } = error;
   if (isInvalidCode(error)) return 'accepted';
-  if (kind === 'unavailable') return 'unavailable';
-  const isRefused =
-    status === 401 ||
-    isWrongEndpoint(status) ||
-    CLIENT_REJECTED.includes(code) ||
-    (code === 'invalid_request' && LACKS_AUTHENTICATION.test(description));
-  return isRefused ? 'refused' : 'unclear';
-}
-
-/** Redirects are not followed. */
-function isWrongEndpoint(status = 0): boolean {
-  return (status >= 300 && status < 400) || status === 404 || status === 405;
+  if (error.kind === 'unavailable') return 'unavailable';
+  return isClientRejected(error) ? 'refused' : 'unclear';
 }
 
 export type StartupCheck = {

@@ -17,10 +17,12 @@ export const STOPPED = 'sign_in_stopped';
  */
 export type ProviderErrorKind = 'stopped' | 'client' | 'unavailable' | 'untrusted';
 
-/** `code` and `description` come from the provider, truncated and without control characters. */
+/** `code`, `subcode` and `description` come from the provider, truncated and without control characters. */
 export type ProviderError = {
   kind: ProviderErrorKind;
   code?: string;
+  /** Microsoft Entra ID's `suberror`, or Google's `error_subtype`. */
+  subcode?: string;
   description?: string;
   /** HTTP status of the response. */
   status?: number;
@@ -43,6 +45,8 @@ const PERSON_STOPPED = [
   'unverified_user_email',
 ];
 const TEMPORARY = ['server_error', 'slow_down', 'temporarily_unavailable', 'too_many_requests'];
+/** Some providers limit rates with their own error codes, and status 400 or 403. */
+const RATE_LIMITED = /rate.?(limit|exceeded)|too.?many|throttl|quota/i;
 /** Returned by an authorization endpoint that rejects the client or its request. */
 const CLIENT_REJECTED = [
   'application_suspended',
@@ -75,7 +79,7 @@ export async function readProviderError(
   }
   const { body, status } = await responseOf(failure);
   const error = codeAndDescription(body, clientSecret);
-  const kind = kindOfTokenError(failure, error.code, status);
+  const kind = kindOfTokenError(failure, error, status);
   return { kind, ...error, ...(status === undefined ? {} : { status }) };
 }
 
@@ -83,6 +87,34 @@ export async function readProviderError(
 export function describeProviderError({ code, description, status }: ProviderError): string {
   if (code === undefined) return status === undefined ? 'no answer' : `HTTP ${status}`;
   return description === undefined ? code : `${code} (${description})`;
+}
+
+/** Returned by a token endpoint that rejects the client. */
+const CLIENT_REJECTED_AT_TOKEN = [
+  'application_suspended',
+  'incorrect_client_credentials',
+  'invalid_client',
+  'invalid_redirect_uri',
+  'redirect_uri_mismatch',
+  'unauthorized_client',
+  'unsupported_grant_type',
+];
+/** Some providers return `invalid_request` to a client without a secret and name the cause only in the description. */
+const LACKS_AUTHENTICATION = /secret|assertion|credential|client.?auth/i;
+
+/** Whether a token request failed because of the client or the address, and not because of its code or refresh token. */
+export function isClientRejected({ code = '', description = '', status }: ProviderError): boolean {
+  return (
+    status === 401 ||
+    isWrongEndpoint(status) ||
+    CLIENT_REJECTED_AT_TOKEN.includes(code) ||
+    (code === 'invalid_request' && LACKS_AUTHENTICATION.test(description))
+  );
+}
+
+/** Redirects are not followed. */
+function isWrongEndpoint(status = 0): boolean {
+  return (status >= 300 && status < 400) || status === 404 || status === 405;
 }
 
 /** Whether the provider accepted the client and rejected only the code. */
@@ -98,10 +130,11 @@ function kindOfAuthorizationError(code: string): ProviderErrorKind {
 /** 401 means failed client authentication (RFC 6749 section 5.2). Some providers use their own error code for it. */
 function kindOfTokenError(
   failure: unknown,
-  code: string | undefined,
+  { code, description }: Omit<ProviderError, 'kind'>,
   status: number | undefined,
 ): ProviderErrorKind {
   if (code !== undefined && INVALID_CODE.includes(code)) return 'stopped';
+  if (code !== undefined && RATE_LIMITED.test(`${code} ${description}`)) return 'unavailable';
   if (isTemporary(failure, code, status)) return 'unavailable';
   if (status === 401) return 'client';
   if (code !== undefined) return PERSON_STOPPED.includes(code) ? 'stopped' : 'client';
@@ -123,7 +156,8 @@ function isTemporary(
 type ProviderResponse = { body?: object | undefined; status?: number };
 
 async function responseOf(failure: unknown): Promise<ProviderResponse> {
-  if (failure instanceof openid.ResponseBodyError) return { body: failure, status: failure.status };
+  if (failure instanceof openid.ResponseBodyError)
+    return { body: failure.cause, status: failure.status };
   if (failure instanceof openid.WWWAuthenticateChallengeError)
     return { body: await jsonOf(failure.response), status: failure.status };
   if (!(failure instanceof openid.ClientError)) return {};
@@ -148,19 +182,28 @@ function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null;
 }
 
+type ErrorBody = {
+  error?: unknown;
+  error_description?: unknown;
+  suberror?: unknown;
+  error_subtype?: unknown;
+};
+
 function codeAndDescription(
-  body: { error?: unknown; error_description?: unknown } | undefined,
+  body: ErrorBody | undefined,
   secret: string | undefined,
-): Pick<ProviderError, 'code' | 'description'> {
-  const { error, error_description: description } = body ?? {};
+): Omit<ProviderError, 'kind'> {
+  const { error, error_description: description, suberror, error_subtype } = body ?? {};
   const printable = (text: unknown, max: number) =>
     typeof text === 'string' && text.trim() !== ''
       ? printableText(secret ? text.replaceAll(secret, '…') : text, max)
       : undefined;
   const code = printable(error, MAX_CODE_LENGTH);
+  const subcode = printable(suberror ?? error_subtype, MAX_CODE_LENGTH);
   const text = printable(description, MAX_DESCRIPTION_LENGTH);
   return {
     ...(code === undefined ? {} : { code }),
+    ...(subcode === undefined ? {} : { subcode }),
     ...(text === undefined ? {} : { description: text }),
   };
 }

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import * as openid from 'openid-client';
 import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
-import { readProviderError } from './errors.ts';
+import { isClientRejected, type ProviderError, readProviderError } from './errors.ts';
 import { fetchFromProvider } from './fetch.ts';
 import type { RecheckRequest } from './provider.ts';
 
@@ -33,10 +33,33 @@ export async function refreshTokens(
     return await openid.refreshTokenGrant(config, token);
   } catch (cause) {
     const error = await readProviderError(cause, settings);
-    const { code = '', status } = error;
-    if (error.kind !== 'stopped' || (status ?? 400) >= 500) throw requestFailed(code, status);
-    return code === 'invalid_grant' ? 'ended' : 'sign-in';
+    const refusal = refusalOf(error);
+    if (refusal === undefined) throw requestFailed(error.code ?? '', error.status);
+    return refusal;
   }
+}
+
+/**
+ * Kinds of `invalid_grant` that a new sign-in cures: at Microsoft Entra ID a second factor, a sign-in frequency, a consent or a password that has
+ * expired, and at Google the session length of a Workspace.
+ */
+const CURED_BY_SIGN_IN = [
+  'additional_action',
+  'bad_token',
+  'basic_action',
+  'consent_required',
+  'invalid_rapt',
+  'message_only',
+  'token_expired',
+  'user_password_expired',
+];
+
+/** What an error response says about the person. Undefined if it is about the client, the rate or a fault, and so about everybody. */
+function refusalOf(error: ProviderError): 'ended' | 'sign-in' | undefined {
+  const { kind, code, subcode = '', status = 400 } = error;
+  if (kind === 'unavailable' || kind === 'untrusted' || status >= 500) return undefined;
+  if (code === 'invalid_grant') return CURED_BY_SIGN_IN.includes(subcode) ? 'sign-in' : 'ended';
+  return isClientRejected(error) || code === 'invalid_scope' ? undefined : 'sign-in';
 }
 
 /** Without a cause, which may contain the token. */

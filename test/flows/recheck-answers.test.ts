@@ -35,6 +35,16 @@ const answer = (status: number, body: string): NonNullable<Behaviour['responses'
   '/token': (_req, res) => res.writeHead(status, { 'content-type': 'application/json' }).end(body),
 });
 
+/** Refusals that a new sign-in cures. */
+const NEEDS_SIGN_IN: Record<string, [status: number, body: object]> = {
+  'that needs the person': [400, { error: 'interaction_required' }],
+  'of Entra ID because a second factor is due': [
+    400,
+    { error: 'invalid_grant', suberror: 'basic_action', error_codes: [50076] },
+  ],
+  'with an unknown error': [403, { error: TOKEN, error_description: TOKEN }],
+};
+
 /** What the provider does at the recheck. Each answer that is about a person says that the person has no groups. */
 const UNUSABLE: Record<string, Behaviour> = {
   'about another person': { claims: { ...LEFT, sub: 'subject-2' } },
@@ -49,7 +59,7 @@ const UNUSABLE: Record<string, Behaviour> = {
   },
   'that is no JSON': { responses: answer(200, 'canary') },
   'that repeats the token in an unknown error': {
-    responses: answer(400, JSON.stringify({ error: TOKEN, error_description: TOKEN })),
+    responses: answer(503, JSON.stringify({ error: TOKEN, error_description: TOKEN })),
   },
   'with invalid_client': { responses: answer(401, '{"error":"invalid_client"}') },
   'with status 500 and invalid_grant': { responses: answer(500, '{"error":"invalid_grant"}') },
@@ -159,18 +169,22 @@ describe("A provider's answer to a recheck", () => {
     expect(await showGrant(system, grant)).to.include({ state: 'refused', reason: 'not_entitled' });
   });
 
-  it('a provider that needs the person makes the person sign in again, and the connection is kept', async () => {
-    provider.setBehaviour({ claims: PERSON, ...ISSUES });
-    const { renew, grant } = await connectVia('example');
-    provider.setBehaviour({ responses: answer(400, '{"error":"interaction_required"}') });
-    advanceClock(DAY);
-    expect(await renew()).to.deep.equal([400, 'invalid_grant']);
-    const refused = { state: 'refused', reason: 'sign_in_again' };
-    expect(await showGrant(system, grant)).to.include(refused);
-    provider.setBehaviour({ claims: PERSON, ...ISSUES });
-    await connectVia('example');
-    expect(await renew()).to.deep.equal([200, undefined]);
-  });
+  for (const [what, [status, body]] of Object.entries(NEEDS_SIGN_IN))
+    it(`CNX-16 a refusal ${what} makes the person sign in again, and the connection goes on after it`, async () => {
+      provider.setBehaviour({ claims: PERSON, ...ISSUES });
+      const { renew, grant } = await connectVia('example');
+      provider.setBehaviour({
+        responses: answer(status, JSON.stringify(body)),
+      });
+      advanceClock(DAY);
+      expect(await renew()).to.deep.equal([400, 'invalid_grant']);
+      const refused = { state: 'refused', reason: 'sign_in_again' };
+      expect(await showGrant(system, grant)).to.include(refused);
+      expect(JSON.stringify(log)).to.not.include(TOKEN.slice(0, 40));
+      provider.setBehaviour({ claims: PERSON, ...ISSUES });
+      await connectVia('example');
+      expect(await renew()).to.deep.equal([200, undefined]);
+    });
 
   it('a person without a refresh token of the provider must sign in again after the interval, and the log says so once', async () => {
     provider.setBehaviour({ claims: { ...PERSON, sub: 'subject-3' } });
