@@ -243,9 +243,18 @@ function throwRoutingError({ status, matched = [] }: Koa.Context): void {
 }
 
 const MAX_HEADERS = 100;
+/** Ten times what browsers send. */
+const MAX_NEGOTIATION_LENGTH = 2000;
+const NEGOTIATION_HEADERS = ['accept', 'accept-charset', 'accept-encoding', 'accept-language'];
 
-/** Rejects too many headers with 431 (RFC 6585 section 5). Node limits their size to 16 kB. */
+/**
+ * Rejects too many headers with 431 (RFC 6585 section 5). Node limits their size to 16 kB. Ignores a preference that is too long (RFC 9110
+ * section 12.1), because the parser of such headers takes time that grows with the square of their length.
+ */
 function limitHeaders(ctx: Koa.Context, next: Koa.Next): Promise<void> {
+  const { headers } = ctx.req;
+  for (const name of NEGOTIATION_HEADERS)
+    if ((headers[name]?.length ?? 0) > MAX_NEGOTIATION_LENGTH) delete headers[name];
   requireFewHeaders(ctx);
   return next();
 }

@@ -23,6 +23,19 @@ describe('The size limits of requests', () => {
     });
   }
 
+  for (const host of ['auth', 'resource'] as const) {
+    it(`DOS-01 an Accept header of more than 2000 characters is ignored, as if it were absent (${host})`, async () => {
+      const typeFor = async (accept: string) => {
+        const response = await fetch(`${system()[host]}/nothing`, { headers: { accept } });
+        return String(response.headers.get('content-type'));
+      };
+      const [page, absent] = [await typeFor('text/html'), await typeFor('*/*')];
+      expect(await typeFor(`text/html, a/b;p="${';'.repeat(1900)}"`)).to.equal(page);
+      expect(await typeFor(`text/html, a/b;p="${';'.repeat(2000)}"`)).to.equal(absent);
+      expect(page).to.not.equal(absent);
+    });
+  }
+
   async function authorizeWith(sent: Parameters) {
     const { link } = await createConnector(system());
     const { server } = await discover(link);
