@@ -3,15 +3,15 @@ import type Koa from 'koa';
 import { readText } from '../http/body.ts';
 import { HttpError, respondWithJson } from '../http/errors.ts';
 import { requestContext } from '../http/request-context.ts';
+import { exceededLimit, type JsonLimits, parseExact } from './exact-json.ts';
 import { parseTraceparent, type SpanLink } from '../observability/tracing.ts';
 
 const MAX_MESSAGES = 20;
-const MAX_DEPTH = 100;
-const LONG_NUMBER = /\d{16}/;
-/** Part of ECMAScript 2026, and missing in TypeScript's types. */
-const { rawJSON, isRawJSON } = JSON as typeof JSON & {
-  rawJSON: (text: string) => { rawJSON: string };
-  isRawJSON: (value: unknown) => value is { rawJSON: string };
+/** Later steps recurse through the values, and each takes up to a hundred bytes of memory. */
+const MAX_JSON: JsonLimits = { depth: 100, values: 200_000 };
+const TOO_COMPLEX: Record<keyof JsonLimits, string> = {
+  depth: `the JSON is nested more than ${MAX_JSON.depth} levels deep`,
+  values: `the JSON has more than ${MAX_JSON.values} values`,
 };
 
 export type ReadOptions = {
@@ -23,20 +23,15 @@ export type ReadOptions = {
 
 /**
  * Returns the parsed body, or undefined if it is not JSON: the MCP handler responds to that. Throws HttpError 413 above the limit, and 400 if
- * the JSON is nested too deeply or a batch has too many messages.
+ * the JSON is nested too deeply or has too many values, or a batch has too many messages.
  */
 export async function readBody(
   ctx: Koa.Context,
   { limit, keepBigIntegers }: ReadOptions,
 ): Promise<unknown> {
   const text = await readText(ctx, limit);
-  // Checked before parsing, because later steps recurse through the value.
-  if (isDeeperThan(text, MAX_DEPTH))
-    throw new HttpError(
-      400,
-      'invalid_request',
-      `the JSON is nested more than ${MAX_DEPTH} levels deep`,
-    );
+  const exceeded = exceededLimit(text, MAX_JSON);
+  if (exceeded) throw new HttpError(400, 'invalid_request', TOO_COMPLEX[exceeded]);
   const body = parse(text, keepBigIntegers);
   if (Array.isArray(body) && body.length > MAX_MESSAGES)
     throw new HttpError(400, 'invalid_request', `the batch has more than ${MAX_MESSAGES} messages`);
@@ -50,44 +45,6 @@ function parse(text: string, keepBigIntegers: boolean): unknown {
     return undefined;
   }
 }
-
-/** Keeps integers of any size, as objects that only `JSON.stringify` understands. Throws SyntaxError. */
-export function parseExact(text: string): unknown {
-  return LONG_NUMBER.test(text) ? JSON.parse(text, exactInteger) : JSON.parse(text);
-}
-
-/** `JSON.stringify` writes an integer that a double cannot represent with its original digits. */
-function exactInteger(_name: string, value: unknown, context?: { source?: string }): unknown {
-  const source = context?.source;
-  const isRounded = typeof value === 'number' && !Number.isSafeInteger(value);
-  return isRounded && source && /^-?\d+$/.test(source) ? rawJSON(source) : value;
-}
-
-/** Converts big integers to strings, so that later readers get every digit. */
-export function plainValues(value: unknown): unknown {
-  const exactText = (_name: string, part: unknown) => (isRawJSON(part) ? part.rawJSON : part);
-  return JSON.parse(JSON.stringify(value, exactText));
-}
-
-/** Reads each character once. The result is undefined for text that is not JSON. */
-function isDeeperThan(text: string, max: number): boolean {
-  let depth = 0;
-  let isInString = false;
-  for (let at = 0; at < text.length; at += 1) {
-    const code = text.charCodeAt(at);
-    if (code === QUOTE) isInString = !isInString;
-    else if (isInString) {
-      if (code === BACKSLASH) at += 1;
-    } else if (code === OPENING_BRACKET || code === OPENING_BRACE) {
-      depth += 1;
-      if (depth > max) return true;
-    } else if (code === CLOSING_BRACKET || code === CLOSING_BRACE) depth -= 1;
-  }
-  return false;
-}
-
-const [QUOTE, BACKSLASH] = [0x22, 0x5c];
-const [OPENING_BRACKET, CLOSING_BRACKET, OPENING_BRACE, CLOSING_BRACE] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);

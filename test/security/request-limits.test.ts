@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { connect, registerClient } from '../support/connection.ts';
+import { postBody } from '../support/mcp.ts';
 import { authorizeUrl, discover, type Parameters, requestToken } from '../support/oauth.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
@@ -95,5 +96,24 @@ describe('The size limits of requests', () => {
       resource: link,
     });
     expect(again.status).to.equal(200);
+  });
+
+  it('DOS-08 an MCP message with more than 200,000 values or 100 levels gets 400', async () => {
+    const { link, accessToken } = await connect(system(), await createConnector(system()));
+    const ask = (json: string) => {
+      const message = `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":${json}}}`;
+      return postBody(link, accessToken, message);
+    };
+    const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
+    const many = (values: number) => `[${Array(values).fill('0').join(',')}]`;
+    for (const json of [nested(90), many(199_000)]) expect((await ask(json)).status).to.equal(200);
+    for (const [json, message] of [
+      [nested(100), '100 levels'],
+      [many(200_000), '200000 values'],
+    ] as const) {
+      const refused = await ask(json);
+      expect(refused.status).to.equal(400);
+      expect(await refused.text()).to.include(message);
+    }
   });
 });

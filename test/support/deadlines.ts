@@ -18,6 +18,8 @@ export const DEADLINES = {
   manyMembers: 300,
   /** The comparison of 900 headers with 100,000 arguments. */
   parameterHeaders: 1500,
+  /** Reading 4 MB of records with a number that a double cannot represent. */
+  longNumber: 500,
   /** Building the data set of the sample, before its first call. */
   sampleDataset: 300,
   /** A failed fetch of a metadata document that is padded to 0.1 s. */

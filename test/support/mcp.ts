@@ -52,7 +52,11 @@ export function postBody(
   body: string,
   options: { signal?: AbortSignal } = {},
 ): Promise<Response> {
-  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+  const headers = {
+    accept: 'application/json, text/event-stream',
+    authorization: `Bearer ${token}`,
+    'content-type': 'application/json',
+  };
   return fetch(link, { method: 'POST', headers, body, ...options });
 }
 

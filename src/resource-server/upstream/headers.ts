@@ -9,9 +9,9 @@ import {
   isRequest,
   membersOf,
   type Message,
-  plainValues,
   subjectOf,
 } from '../json-rpc.ts';
+import { plainValues } from '../exact-json.ts';
 import type { IdBinder } from './bound-ids.ts';
 import { CALLER_HEADER } from './caller-header.ts';
 

@@ -32,13 +32,13 @@ import {
   type Message,
   type MessageId,
   MISSING_CLIENT_CAPABILITY,
-  plainValues,
   requireMessages,
   SERVER_ERROR,
   subscriptionEnded,
   traceLinksIn,
   withTraceparent,
 } from '../json-rpc.ts';
+import { plainValues } from '../exact-json.ts';
 import type { AuthorizedRequest, McpHandler } from '../mcp-handler.ts';
 import type { RecordCache } from '../record-cache.ts';
 import {

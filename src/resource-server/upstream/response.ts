@@ -8,14 +8,8 @@ import { requestContext } from '../../http/request-context.ts';
 import type { Caller } from '../authenticate.ts';
 import { authorize } from '../authorize.ts';
 import { type Extensions, withAuthorizationExtensions } from '../extensions.ts';
-import {
-  errorResponse,
-  isObject,
-  membersOf,
-  type MessageId,
-  parseExact,
-  type RpcError,
-} from '../json-rpc.ts';
+import { errorResponse, isObject, membersOf, type MessageId, type RpcError } from '../json-rpc.ts';
+import { parseExact } from '../exact-json.ts';
 import {
   createdTask,
   type IdBinder,

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { parseExact } from '../../../src/resource-server/exact-json.ts';
 import { requireMessages } from '../../../src/resource-server/json-rpc.ts';
 import { parameterHeaders } from '../../../src/resource-server/upstream/headers.ts';
 import { isLookalike, levelRules } from '../../../src/upstreams/tool-levels.ts';
@@ -40,6 +41,15 @@ describe('The cost of validating a call', () => {
     const call = { jsonrpc: '2.0' as const, id: 1, method: 'tools/call', params };
     await meetsDeadline('parameterHeaders', async () => {
       expect(Object.keys(verified(headers, call))).to.have.length(900);
+    });
+  });
+
+  it('DOS-08 one long number does not make large JSON slow to read', async () => {
+    const record = JSON.stringify({ id: 1, name: 'Ada', ok: true, v: [1, 2] });
+    const records = Array(Math.floor(4_000_000 / record.length)).fill(record);
+    const text = `[12345678901234567890,${records.join(',')}]`;
+    await meetsDeadline('longNumber', async () => {
+      expect(parseExact(text)).to.have.length(records.length + 1);
     });
   });
 });

@@ -1,0 +1,78 @@
+import { expect } from 'chai';
+import * as fc from 'fast-check';
+import { exceededLimit, parseExact, plainValues } from '../../src/resource-server/exact-json.ts';
+
+const BIG = '12345678901234567890';
+
+describe('JSON with exact integers', () => {
+  const integer = fc.bigInt({ min: -(10n ** 25n), max: 10n ** 25n }).map(String);
+  const scalar = fc.oneof(
+    integer,
+    fc.string().map((text) => JSON.stringify(text)),
+    fc.constantFrom(`"${BIG}"`, `"\\"${BIG}"`, '1234567890123456e-2', '0.1', 'null', '""'),
+  );
+  const { json } = fc.letrec<{ json: string }>((tie) => ({
+    json: fc.oneof(
+      { maxDepth: 4 },
+      scalar,
+      fc.array(tie('json'), { maxLength: 4 }).map((items) => `[${items.join(', ')}]`),
+      fc
+        .array(fc.tuple(fc.constantFrom('a', BIG, '__proto__', '\\\\', 'é'), tie('json')))
+        .map((all) => `{${all.map(([name, value]) => `"${name}":${value}`).join(',')}}`),
+    ),
+  }));
+
+  /** The slow way, with the standard reviver. */
+  function withReviver(text: string, replace: (digits: string) => unknown): unknown {
+    return JSON.parse(text, (_name, value: unknown, context?: { source?: string }) =>
+      typeof value === 'number' &&
+      !Number.isSafeInteger(value) &&
+      /^-?\d+$/.test(context?.source ?? '')
+        ? replace(String(context?.source))
+        : value,
+    );
+  }
+
+  it('any JSON is read as with the reviver of the standard', () => {
+    fc.assert(
+      fc.property(json, (text) => {
+        const expected = withReviver(text, (digits) => ({ big: digits }));
+        const found = JSON.stringify(parseExact(text));
+        expect(withReviver(found, (digits) => ({ big: digits }))).to.deep.equal(expected);
+        expect(plainValues(parseExact(text))).to.deep.equal(withReviver(text, String));
+      }),
+    );
+  });
+
+  for (const text of [
+    `{${BIG}:1}`,
+    `[1 ${BIG}]`,
+    `"a"${BIG}`,
+    `[-0${BIG}]`,
+    `${BIG} ${BIG}`,
+    `[${BIG}`,
+  ])
+    it(`${text} is refused`, () => {
+      expect(() => parseExact(text)).to.throw(SyntaxError);
+    });
+
+  it('text in the form of a number never becomes one', () => {
+    const text = JSON.stringify({ [BIG]: [BIG, `"${BIG}`, `\\"${BIG}\\`] });
+    expect(JSON.stringify(parseExact(text))).to.equal(text);
+  });
+});
+
+describe('The limits of JSON', () => {
+  const limits = { depth: 3, values: 8 };
+  for (const [text, exceeded] of [
+    ['[[[1]]]', undefined],
+    ['[[[[]]]]', 'depth'],
+    ['[1,2,3,4,5,6,7]', undefined],
+    ['[1,2,3,4,5,6,7,8]', 'values'],
+    ['["[[[[,,,,,,,,,", "\\"[[[[,,,,,,,,,"]', undefined],
+    ['{"a":[{}],"b":[{}],"c":{}}', 'values'],
+  ] as const)
+    it(`${text} ${exceeded === undefined ? 'is within both' : `exceeds the limit of ${exceeded}`}`, () => {
+      expect(exceededLimit(text, limits)).to.equal(exceeded);
+    });
+});
