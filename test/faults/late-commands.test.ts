@@ -8,11 +8,18 @@ import type { ProxiedSystem } from '../support/faults/proxied-system.ts';
 import { atEachCommand, type Prepare, sendStalled, untilReady } from '../support/faults/stalls.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
+import { multiplyStoreTimeouts } from '../support/scale-out/patient-timeouts.ts';
 
 const COMMIT = 'evalsha grant';
 const CACHE_SECONDS = 10;
 
 describe('A request during which Redis stalls', () => {
+  let restoreTimeouts: () => void;
+  before(() => {
+    // A dozen systems in one process can take longer than the timeouts for commands that do not stall.
+    restoreTimeouts = multiplyStoreTimeouts(4);
+  });
+  after(() => restoreTimeouts());
   afterEach(restoreClock);
 
   /** Stalls each command of the request in turn. Resolves with the stalled commands. */

@@ -11,7 +11,7 @@ import {
 import { registerClient } from '../support/connection.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
-import { countStoredKeys } from '../support/stored-keys.ts';
+import { countStoredKeys, isWrittenAnyTime } from '../support/stored-keys.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { useSystem } from '../support/system.ts';
 
@@ -44,11 +44,8 @@ describe('A request that shows no page to a person', () => {
 
   /** Sends each kind of such a request with the browser's cookies, and expects a refusal without side effects. */
   async function expectNothingHappens(browser: Browser, url: URL): Promise<void> {
-    // The counts of the overview are written whenever there is something to count.
     const stored = async () =>
-      (await readStoredBytes(system().storeAddress)).filter(
-        ({ name }) => !name.startsWith('activity:'),
-      );
+      (await readStoredBytes(system().storeAddress)).filter(({ name }) => !isWrittenAnyTime(name));
     const before = await stored();
     for (const { method = 'GET', headers } of UNSEEN) {
       const cookie = cookieHeader(browser.jar, url);

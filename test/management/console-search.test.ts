@@ -54,7 +54,10 @@ describe('the search of the lists in the console and the API', function () {
     const [, next = ''] = /href="\/console([^"]*after=[^"]*)"/.exec(html) ?? [];
     expect(next).to.include('q=paged').and.include('state=active');
     const second = await open(browser, next.replaceAll('&amp;', '&'));
-    expect(titles(second.html)).to.deep.equal(['Paged 100']);
+    const paged = Array.from({ length: 101 }, (_, n) => `Paged ${n}`);
+    // Sorted, because the clock of the machine can be set back between two of them.
+    expect([...titles(html), ...titles(second.html)].sort()).to.deep.equal(paged.sort());
+    expect(titles(second.html)).to.have.length(1);
     type Found = { items: { name: string }[]; next?: string };
     const read = async (query: string) =>
       (await requestManagement(system(), 'GET', `/connectors?${query}`)) as Found;

@@ -3,15 +3,20 @@ import { DatabaseSync } from 'node:sqlite';
 import { Redis } from 'ioredis';
 import type { System } from './system.ts';
 
-/** By kind, for example `client`; without rate limit counters and the counts of the overview, which any request may add, the orders of sets, and the index of the audit log, which is written later. */
+/** Rate limit counters and the counts of the overview, which any request may add, the orders of sets, and the index of the audit log, which is written later. */
+export function isWrittenAnyTime(name: string): boolean {
+  return /^(limit|activity|order|audit-[a-z-]+):/.test(name);
+}
+
+/** By kind, for example `client`; without what is written at any time. */
 export async function countStoredKeys({ storeAddress }: System): Promise<Record<string, number>> {
   const names = storeAddress.startsWith('sqlite:')
     ? namesInSqlite(storeAddress.slice('sqlite:'.length))
     : await namesInRedis(storeAddress);
   const counts: Record<string, number> = {};
   for (const name of names) {
+    if (isWrittenAnyTime(name)) continue;
     const [kind = ''] = name.split(':');
-    if (/^(limit|activity|order|audit-.*)$/.test(kind)) continue;
     counts[kind] = (counts[kind] ?? 0) + 1;
   }
   return counts;

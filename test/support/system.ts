@@ -10,6 +10,7 @@ import { loadSettings } from '../../src/settings/load.ts';
 import { restoreClock } from './clock.ts';
 import { freePorts } from './free-ports.ts';
 import { startRedis } from './redis-server.ts';
+import { waitForStore } from './scale-out/patient-timeouts.ts';
 
 export const STORES = ['sqlite', 'redis'] as const;
 export type StoreKind = (typeof STORES)[number];
@@ -154,12 +155,19 @@ export function useSystem(options: SystemOptions = {}): () => System {
   };
 }
 
-/** Runs the same tests on every store. */
+/** Runs the same tests on every store, which a busy machine may delay: tests of outages start their own system. */
 export function onEachStore(
   title: string,
   claims: (system: () => System, store: StoreKind) => void,
   options: Omit<SystemOptions, 'store'> = {},
 ): void {
   for (const store of STORES)
-    describe(`${title}, on ${store}`, () => claims(useSystem({ ...options, store }), store));
+    describe(`${title}, on ${store}`, () => {
+      let restoreTimeouts: (() => void) | undefined;
+      before(() => {
+        restoreTimeouts = waitForStore();
+      });
+      after(() => restoreTimeouts?.());
+      claims(useSystem({ ...options, store }), store);
+    });
 }

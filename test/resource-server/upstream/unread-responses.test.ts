@@ -78,6 +78,8 @@ for (const [kind, handle] of Object.entries(RESPONSES)) {
       upstream.respondWith(handle);
       const response = await sendWithoutReading(link, token);
       await upstream.received[before]?.closed;
+      // Before the first bytes of its events, a revoked stream can still be answered with an error.
+      await once(response, 'readable');
       const answered = await countAnswered(system);
       await revokeConnector(system, connector.id);
       await until('the request to end', async () => (await countAnswered(system)) > answered);

@@ -1,6 +1,8 @@
 // Redis stalls at each store command of a request in turn, and executes the command later.
+import { isWrittenAnyTime } from '../stored-keys.ts';
 import { until } from '../until.ts';
 import { type ProxiedSystem, startProxiedSystem } from './proxied-system.ts';
+import type { Command } from './redis-proxy.ts';
 
 /** `send` resolves with the status. `retry` is what the client does when Redis works again; `late` is the stalled command. */
 export type StalledRequest = {
@@ -13,17 +15,26 @@ export type Prepare = (proxied: ProxiedSystem) => Promise<StalledRequest>;
 /** What happened to a request whose command `late` stalled. `late` is undefined if the request sent fewer commands. */
 export type Stall = { late: string | undefined; status: number };
 
-/** Sends the request and stalls its command number `point`, from 0, until the response. */
+/** One command of a request: what it is, and how many commands like it come before it. */
+export type Point = { command: string; before: number };
+
+/** The command of a request; undefined for those that the process sends in the background, which come between them in every run anew. */
+function commandOf({ name, kind }: Command): string | undefined {
+  return kind === '' || isWrittenAnyTime(`${kind}:`) ? undefined : `${name} ${kind}`;
+}
+
+/** Sends the request and stalls its command at `point` until the response. */
 export async function sendStalled(
   { proxy }: Pick<ProxiedSystem, 'proxy'>,
-  point: number,
+  point: Point,
   send: () => Promise<number>,
 ): Promise<Stall> {
-  let number = 0;
+  let alike = 0;
   let late: string | undefined;
-  proxy.setRule(({ name, kind }) => {
-    if (!kind || number++ !== point) return 'pass';
-    late = `${name} ${kind}`;
+  proxy.setRule((sent) => {
+    const command = commandOf(sent);
+    if (command !== point.command || alike++ !== point.before) return 'pass';
+    late = command;
     return 'hold';
   });
   const status = await send();
@@ -34,29 +45,33 @@ export async function sendStalled(
 /** Runs `use` for each store command that the request sends if nothing stalls, each on a system of its own, all at once. */
 export async function atEachCommand(
   prepare: Prepare,
-  use: (proxied: ProxiedSystem, point: number) => Promise<void>,
+  use: (proxied: ProxiedSystem, point: Point) => Promise<void>,
 ): Promise<void> {
   const first = await startProxiedSystem();
-  const commands = await countCommands(first, prepare).finally(first.close);
-  const points = Array.from({ length: commands }, async (_, point) => {
+  const points = await findPoints(first, prepare).finally(first.close);
+  const used = points.map(async (point) => {
     const proxied = await startProxiedSystem();
     await use(proxied, point).finally(proxied.close);
   });
-  const failed = (await Promise.allSettled(points)).filter(({ status }) => status === 'rejected');
+  const failed = (await Promise.allSettled(used)).filter(({ status }) => status === 'rejected');
   for (const { reason } of failed as PromiseRejectedResult[]) throw reason;
 }
 
-async function countCommands(proxied: ProxiedSystem, prepare: Prepare): Promise<number> {
+async function findPoints(proxied: ProxiedSystem, prepare: Prepare): Promise<Point[]> {
   const { send } = await prepare(proxied);
-  let commands = 0;
-  proxied.proxy.setRule(({ kind }) => {
-    if (kind) commands += 1;
+  const commands: string[] = [];
+  proxied.proxy.setRule((sent) => {
+    const command = commandOf(sent);
+    if (command) commands.push(command);
     return 'pass';
   });
   const status = await send();
   proxied.proxy.setRule();
   if (status !== 200) throw new Error(`the request got ${status} although nothing stalled`);
-  return commands;
+  return commands.map((command, n) => ({
+    command,
+    before: commands.slice(0, n).filter((other) => other === command).length,
+  }));
 }
 
 export async function untilReady({ system }: ProxiedSystem): Promise<void> {

@@ -13,3 +13,10 @@ export function waitForStore(): () => void {
   });
   return () => void Object.assign(STORE_TIMEOUTS, present);
 }
+
+/** Multiplies the timeouts of stores that this process opens from now on, for outages on a busy machine. Returns a function that restores them. */
+export function multiplyStoreTimeouts(by: number): () => void {
+  const present = { ...STORE_TIMEOUTS };
+  for (const name of Object.keys(present) as (keyof typeof present)[]) STORE_TIMEOUTS[name] *= by;
+  return () => void Object.assign(STORE_TIMEOUTS, present);
+}
