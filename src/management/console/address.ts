@@ -10,12 +10,23 @@ export function consoleUrl({ management, managementUrl }: Settings): string | un
 
 export type RecordSection = 'connectors' | 'clients' | 'grants' | 'accounts';
 
-/** Returns the path of the page of one record. Ids of clients can be URLs. */
+/** Ids of clients can be URLs, and no canonical path contains an escape. */
+const PLAIN_ID = /^[\w-]+$/;
+const ENCODED = '~';
+
+/** Returns the path of the page of one record. `recordId` reads it. */
 export function recordPath(section: RecordSection, id: string): string {
-  return `${CONSOLE_PATH}/${section}/${encodeURIComponent(id)}`;
+  const segment = PLAIN_ID.test(id) ? id : ENCODED + Buffer.from(id).toString('base64url');
+  return `${CONSOLE_PATH}/${section}/${segment}`;
 }
 
-const RECORD_PATH = /^\/console\/(connectors|clients|grants|accounts)\/[\w.!~*'()%-]{1,1500}$/;
+/** Returns the id in the last segment of `recordPath`. */
+export function recordId(segment: string): string {
+  if (!segment.startsWith(ENCODED)) return segment;
+  return Buffer.from(segment.slice(ENCODED.length), 'base64url').toString();
+}
+
+const RECORD_PATH = /^\/console\/(connectors|clients|grants|accounts)\/[\w~-]{1,4000}$/;
 
 /** Returns the page of a record that a form was sent from, or undefined if it names no such page. */
 export function returnPath({ returnTo = '' }: Record<string, string>): string | undefined {

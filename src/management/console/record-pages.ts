@@ -12,7 +12,7 @@ import type { ManagementContext } from '../context.ts';
 import { showGrant } from '../grants.ts';
 import { type CreatedMachine, listMachinesCreatedBy } from '../machines.ts';
 import { listTokensMintedBy } from '../minted-tokens.ts';
-import { CONSOLE_PATH, recordPath, type RecordSection } from './address.ts';
+import { CONSOLE_PATH, recordId, recordPath, type RecordSection } from './address.ts';
 import { describeAudit } from './audit-events.ts';
 import { connectionOf, connectionValues, reasonOf } from './connections.ts';
 import { accountManager, type ConsoleContext, type ConsoleRoutes } from './context.ts';
@@ -64,7 +64,7 @@ async function render(
   read: (context: ConsoleContext, id: string) => Promise<RecordValues>,
 ): Promise<void> {
   const { management, ctx } = context;
-  const id = String(ctx.params.id);
+  const id = recordId(String(ctx.params.id));
   const about = { [AUDIT_FILTERS[section]]: id };
   const [{ actions, block, ...values }, history] = await Promise.all([
     read(context, id),
