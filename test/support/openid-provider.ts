@@ -19,8 +19,13 @@ export type Behaviour = {
   responses?: Record<string, RequestListener>;
 };
 
+export type Metadata = Record<string, unknown> & { issuer: string; jwks_uri: string };
+
 export type OpenIdProvider = {
   issuer: string;
+  port: number;
+  /** A signed ID token for Gatehouse. */
+  idToken: (claims: JWTPayload) => Promise<string>;
   setBehaviour: (behaviour: Behaviour) => void;
   /** Signs the person in; returns the URL of the callback. */
   approve: (authorization: URL) => URL;
@@ -79,7 +84,10 @@ async function generateKeys(): Promise<Keys> {
   };
 }
 
-export async function startOpenIdProvider(): Promise<OpenIdProvider> {
+/** `metadata`: its discovery document, whose issuer and endpoints may have other hosts, which the tests direct to `port`. */
+export async function startOpenIdProvider({
+  metadata = defaultMetadata,
+}: { metadata?: (origin: string) => Metadata } = {}): Promise<OpenIdProvider> {
   keys ??= generateKeys();
   const { ours, stranger, jwk, strangerJwk } = await keys;
   const requests: string[] = [];
@@ -97,34 +105,6 @@ export async function startOpenIdProvider(): Promise<OpenIdProvider> {
     const key = signature === 'stranger' ? stranger : ours;
     return jwt.setProtectedHeader({ alg: 'RS256', kid, ...type }).sign(key);
   };
-  const idToken = async (code: string) => {
-    const now = Math.floor(Date.now() / 1000);
-    const right = {
-      iss: issuer,
-      aud: OPENID_CLIENT.clientId,
-      iat: now,
-      exp: now + 300,
-      ...signedInBy(code),
-    };
-    return sign({ ...right, ...behaviour.claims }, behaviour);
-  };
-  const answers: Record<string, (sent: URLSearchParams) => Promise<[number, object]>> = {
-    '/.well-known/openid-configuration': async () => [200, metadata(issuer)],
-    '/jwks': async () => [200, { keys: [jwk] }],
-    '/token': async (sent) => {
-      const code = sent.get('code') ?? sent.get('refresh_token') ?? '';
-      if (!isOurs(code)) return [400, { error: 'invalid_grant' }];
-      const id_token = await idToken(code);
-      return [
-        behaviour.tokenStatus ?? 200,
-        { access_token: 'at', token_type: 'Bearer', id_token, ...behaviour.tokens },
-      ];
-    },
-    '/userinfo': async () => {
-      const { status, body } = behaviour.userinfo ?? { status: 404, body: {} };
-      return [status, body];
-    },
-  };
   const server = createServer(async (req, res) => {
     const path = new URL(req.url ?? '/', 'http://provider').pathname;
     requests.push(path);
@@ -135,26 +115,47 @@ export async function startOpenIdProvider(): Promise<OpenIdProvider> {
     const [status, body] = (await answers[path]?.(sent)) ?? [404, {}];
     res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   });
-  const { origin: issuer, stop } = await listenOnLoopback(server);
+  const { origin, stop } = await listenOnLoopback(server);
+  const document = metadata(origin);
+  const { issuer } = document;
+  const issuerPath = new URL(issuer).pathname.replace(/\/$/, '');
+  const signFor = (seconds: number, claims: JWTPayload, options: LogoutTokenOptions) => {
+    const now = Math.floor(Date.now() / 1000);
+    const right = { iss: issuer, aud: OPENID_CLIENT.clientId, iat: now, exp: now + seconds };
+    return sign({ ...right, ...claims }, options);
+  };
+  const idToken = (claims: JWTPayload) =>
+    signFor(300, { ...claims, ...behaviour.claims }, behaviour);
+  const answers: Record<string, (sent: URLSearchParams) => Promise<[number, object]>> = {
+    [`${issuerPath}/.well-known/openid-configuration`]: async () => [200, document],
+    [new URL(document.jwks_uri).pathname]: async () => [200, { keys: [jwk] }],
+    '/token': async (sent) => {
+      const code = sent.get('code') ?? sent.get('refresh_token') ?? '';
+      if (!isOurs(code)) return [400, { error: 'invalid_grant' }];
+      const id_token = await idToken(signedInBy(code));
+      return [
+        behaviour.tokenStatus ?? 200,
+        { access_token: 'at', token_type: 'Bearer', id_token, ...behaviour.tokens },
+      ];
+    },
+    '/userinfo': async () => {
+      const { status, body } = behaviour.userinfo ?? { status: 404, body: {} };
+      return [status, body];
+    },
+  };
   return {
     issuer,
+    port: Number(new URL(origin).port),
     requests,
     exchanges,
+    idToken,
     setBehaviour: (next) => {
       behaviour = next;
     },
     strangerJwk,
     async logoutToken(claims, options = {}) {
-      const now = Math.floor(Date.now() / 1000);
-      const right = {
-        iss: issuer,
-        aud: OPENID_CLIENT.clientId,
-        iat: now,
-        exp: now + 120,
-        jti: randomUUID(),
-        events: { [LOGOUT_EVENT]: {} },
-      };
-      return sign({ ...right, ...claims }, { typ: 'logout+jwt', ...options });
+      const required = { jti: randomUUID(), events: { [LOGOUT_EVENT]: {} } };
+      return signFor(120, { ...required, ...claims }, { typ: 'logout+jwt', ...options });
     },
     approve: (authorization) => approveAs('subject-1', authorization),
     stop,
@@ -179,7 +180,7 @@ function signedInBy(code: string): { sub: string; nonce: string } {
   return JSON.parse(Buffer.from(code, 'base64url').toString());
 }
 
-function metadata(issuer: string): object {
+function defaultMetadata(issuer: string): Metadata {
   return {
     issuer,
     authorization_endpoint: `${issuer}/authorize`,
