@@ -43,32 +43,28 @@ export function clientEndpoints(
   { engine, introspects, registers, deviceUrl, levels, rateLimits, audit }: ClientEndpointOptions,
 ): (ctx: Koa.Context) => Promise<void> {
   const limitTokens = limitInvalidTokens(rateLimits.wrongTokens);
-  const tokenSteps = [
-    limitBody(MAX_TOKEN_REQUEST_BYTES),
-    limitTokens,
-    formatTokenResponse(levels),
-  ] as const;
+  const readForm = [requireContentType(FORM), limitBody(MAX_TOKEN_REQUEST_BYTES)] as const;
+  const tokenSteps = [...readForm, limitTokens, formatTokenResponse(levels)] as const;
   const endpoints: (readonly [path: string, ...steps: Koa.Middleware[]])[] = [
     [ENDPOINTS.token, ...tokenSteps],
     [
       ENDPOINTS.registration,
       ...(registers ? [] : [refuseRegistration]),
+      requireContentType('application/json'),
       limitRegistrations(rateLimits),
       limitBody(MAX_REGISTRATION_BYTES),
       parseLargeBody,
       formatRegistrationResponse,
       recordRegistration(audit, rateLimits),
     ],
-    [ENDPOINTS.revocation, limitBody(MAX_TOKEN_REQUEST_BYTES), limitTokens],
-    ...(introspects
-      ? [[ENDPOINTS.introspection, limitBody(MAX_TOKEN_REQUEST_BYTES), limitTokens] as const]
-      : []),
+    [ENDPOINTS.revocation, ...readForm, limitTokens],
+    ...(introspects ? [[ENDPOINTS.introspection, ...readForm, limitTokens] as const] : []),
     ...(deviceUrl === undefined
       ? []
       : [
           [
             ENDPOINTS.deviceAuthorization,
-            limitBody(MAX_TOKEN_REQUEST_BYTES),
+            ...readForm,
             limitRate(rateLimits.deviceAuthorizations),
             limitTokens,
             formatDeviceResponse(deviceUrl),
@@ -80,6 +76,19 @@ export function clientEndpoints(
     router.post(path, allowAnyOrigin('POST'), jsonOnly, ...steps, engine);
   }
   return compose<Koa.Context>([jsonOnly, ...tokenSteps, engine]);
+}
+
+const FORM = 'application/x-www-form-urlencoded';
+
+/** The engine reads a body without a type as an empty one. */
+function requireContentType(type: string): Koa.Middleware {
+  return function contentTypeRequired(ctx, next) {
+    const hasBody =
+      (ctx.request.length ?? 0) > 0 || ctx.req.headers['transfer-encoding'] !== undefined;
+    if (hasBody && ctx.get('Content-Type') === '')
+      throw new HttpError(400, 'invalid_request', `the request has no Content-Type: send ${type}`);
+    return next();
+  };
 }
 
 const refuseRegistration: Koa.Middleware = () => {
@@ -129,7 +138,7 @@ const jsonOnly: Koa.Middleware = async (ctx, next) => {
   await next();
   ctx.set('Cache-Control', 'no-store');
   if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER_SECONDS);
-  improveDescription(ctx.body);
+  improveDescription(ctx);
   nameGrantTypeRefusal(ctx.body);
   removeUnneededNonce(ctx);
 };
@@ -143,19 +152,38 @@ function removeUnneededNonce(ctx: Koa.Context): void {
   if (error !== 'use_dpop_nonce') ctx.remove('DPoP-Nonce');
 }
 
-/** Replacements for the engine's general descriptions. */
-const DESCRIPTIONS: Record<string, string> = {
-  'grant request is invalid':
-    'the code or refresh token is unknown, expired, used or revoked, or belongs to another client; connect again',
-  'client authentication failed':
-    'client authentication failed, or the client is no longer registered; register again',
-  'invalid DPoP key binding': `the DPoP proof must be a JWT of type dpop+jwt, signed (${DPOP_ALGORITHMS.join(', ')}) with the key of the public jwk in its header`,
+/** Replacements for the engine's general descriptions: by the detail that it does not send, or for any other detail. */
+const DESCRIPTIONS: Record<string, Record<string, string>> = {
+  'grant request is invalid': {
+    '': 'the code or refresh token is unknown, expired, used or revoked, or belongs to another client; connect again',
+    'code_verifier must be provided':
+      'code_verifier is missing: send the one that belongs to the code_challenge of the authorization request',
+    'code_verifier does not match code_challenge':
+      'code_verifier does not belong to the code_challenge of the authorization request; connect again',
+    'authorization code redirect_uri mismatch':
+      'redirect_uri is not the one of the authorization request; connect again',
+  },
+  'client authentication failed': {
+    '': 'client authentication failed, or the client is no longer registered; register again',
+    'signature verification failed':
+      'the signature of the client assertion fits no key of this client: use the private key of a registered one',
+    'the provided authentication mechanism does not match the registered client authentication method':
+      'the client did not authenticate with the method that it is registered for (token_endpoint_auth_method)',
+  },
+  'invalid authorization header value format': {
+    '': 'Authorization must be Basic with the client_id and client_secret (RFC 6749 section 2.3.1), or be left out',
+  },
+  'invalid DPoP key binding': {
+    '': `the DPoP proof must be a JWT of type dpop+jwt, signed (${DPOP_ALGORITHMS.join(', ')}) with the key of the public jwk in its header`,
+  },
 };
 
-function improveDescription(body: unknown): void {
-  const refusal = body as { error_description?: string } | undefined;
+function improveDescription(ctx: Koa.Context): void {
+  const refusal = ctx.body as { error_description?: string } | undefined;
   const better = DESCRIPTIONS[refusal?.error_description ?? ''];
-  if (refusal && better) refusal.error_description = better;
+  if (!refusal || !better) return;
+  const { detail = '' } = requestContext(ctx).failure ?? {};
+  refusal.error_description = better[detail] ?? better[''] ?? '';
 }
 
 const GRANT_TYPE_REFUSALS = ['requested grant type', DEVICE_CODE].map(

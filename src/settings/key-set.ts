@@ -64,9 +64,9 @@ export function isKeySetAddress(url: unknown): url is string {
   return typeof url === 'string' && url.length <= MAX_ADDRESS_LENGTH && KEY_SET_ADDRESS.test(url);
 }
 
-/** Whether a key can have made a signature with this protected header (RFC 7515 section 6). */
+/** Whether a key can have made a signature with this protected header (RFC 7515 section 6). `kid` is a hint: a key without one fits any. */
 export function fits(key: PublicKey, { alg, kid }: { alg?: unknown; kid?: unknown }): boolean {
-  if (kid !== undefined && key.kid !== kid) return false;
+  if (kid !== undefined && key.kid !== undefined && key.kid !== kid) return false;
   if (key.alg !== undefined && key.alg !== alg) return false;
   if (alg === 'ES256') return key.kty === 'EC';
   if (alg === 'EdDSA' || alg === 'Ed25519') return key.kty === 'OKP';

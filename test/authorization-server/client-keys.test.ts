@@ -240,10 +240,33 @@ describe('A client that authenticates with a key', () => {
       expect(statusAndError(answer), what).to.deep.equal(REFUSED);
       expect(answer.body.error_description, what).to.match(/\w/);
     }
+    const described = async (assertion: string) =>
+      (await redeemWith(code, assertionParameters(assertion))).body.error_description;
+    const unknown = await createAssertion(key, code, { header: { kid: 'third' } });
+    expect(await described(unknown)).to.include('kid and alg in its header');
+    expect(await described(await createAssertion(stranger, code))).to.include('fits no key');
     expect(statusAndError(await redeemWith(code, {}))).to.deep.equal(REFUSED);
     const asBatch = await signed({ ...code, client: BATCH }, inline[0]);
     expect((await redeemWith(code, asBatch)).status).to.equal(400);
     expect((await redeemed(code)).status).to.equal(200);
+  });
+
+  it('a key without kid fits an assertion that names one (RFC 7515 section 4.1.4)', async () => {
+    const [unnamed = key] = inline;
+    const named = { ...unnamed, jwk: { ...unnamed.jwk, kid: 'thumbprint' } };
+    const { status } = await redeemed(await codeOf(BATCH), named);
+    expect(status).to.equal(200);
+
+    publishing().host.answer = withKeys(keySet(unnamed));
+    const code = await codeOf();
+    const { status: fetched, body } = await redeemed(code, named);
+    expect(fetched).to.equal(200);
+
+    const rotated = await generateAssertionKey('ES256');
+    publishing().host.answer = withKeys(keySet(rotated));
+    const renamed = { ...rotated, jwk: { ...rotated.jwk, kid: 'thumbprint' } };
+    advanceClock(61);
+    expect((await refreshed(code, body.refresh_token, renamed)).status).to.equal(200);
   });
 
   it('a document can fix the algorithm', async () => {

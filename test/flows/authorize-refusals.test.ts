@@ -103,6 +103,14 @@ describe('A bad authorization request', () => {
     }
   });
 
+  it('a parameter without a value counts as omitted', async () => {
+    const empty = ['response_mode', 'prompt', 'scope', 'login_hint', 'ui_locales', 'dpop_jkt'];
+    const parameters = Object.fromEntries(empty.map((name) => [name, '']));
+    const doubled = { resource: ['', connector.link], state: ['', 'x'] };
+    const page = await pageFor({ ...parameters, ...doubled });
+    expect([page.status, isSignInPage(page)]).to.deep.equal([200, true]);
+  });
+
   it('a connect link in another spelling is accepted', async () => {
     const { link } = connector;
     const { origin, pathname } = new URL(link);

@@ -114,6 +114,20 @@ describe('A refused registration', () => {
     });
   }
 
+  it('a registration for client_credentials alone is told who creates such clients', async () => {
+    for (const redirects of [{}, { redirect_uris: [] }]) {
+      const metadata = { ...redirects, grant_types: ['client_credentials'] };
+      const response = await fetch(`${system().auth}/oauth/register`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(metadata),
+      });
+      const answer = refusal.parse(await response.json());
+      expect([response.status, answer.error]).to.deep.equal([400, 'invalid_client_metadata']);
+      expect(answer.error_description).to.match(/client_credentials.* an administrator creates/);
+    }
+  });
+
   it('a refusal is JSON, whatever the client accepts', async () => {
     const sent = { ...withRedirects('http://evil.example/cb'), headers: { accept: 'text/html' } };
     expect(await refused(system(), sent)).to.deep.equal({

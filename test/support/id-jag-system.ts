@@ -37,7 +37,7 @@ export function preRegistered({ id, secret }: Client) {
 
 export type IdJagSystem = {
   system: System;
-  /** Its keys are in the settings. */
+  /** Its keys are in the settings, without `kid`, which its assertions have (RFC 7515 section 4.1.4). */
   idp: IdJagIssuer;
   /** Its keys are fetched. */
   second: IdJagIssuer;
@@ -120,7 +120,7 @@ function settings(idp: IdJagIssuer, second: IdJagIssuer, authorization: Record<s
     authorization: {
       ...authorization,
       trustedIssuers: [
-        { issuer: idp.issuer, jwks: { keys: [idp.jwk()] }, clients },
+        { issuer: idp.issuer, jwks: { keys: [{ ...idp.jwk(), kid: undefined }] }, clients },
         { issuer: second.issuer, jwksUri: second.jwksUri, clients: [APP.id, SECOND_ISSUER_APP.id] },
       ],
     },

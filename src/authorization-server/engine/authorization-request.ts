@@ -80,12 +80,21 @@ const IGNORED = [
 
 type Query = Record<string, string | string[] | undefined>;
 
+/** Returns the only value that is not empty, all if there are several, or undefined. */
+export function withoutEmpty(values: readonly string[]): string | string[] | undefined {
+  const given = values.filter((value) => value !== '');
+  return given.length > 1 ? given : given[0];
+}
+
 /** Expands `scope` to every level up to the highest that can be granted, so that the person may choose a lower one. */
 export function canonicalAuthorizationRequest(
   options: AuthorizationRequestOptions,
 ): Koa.Middleware {
   return async function canonicalRequest(ctx, next) {
-    const query: Query = { ...ctx.query };
+    // A parameter without a value counts as omitted (RFC 6749 section 3.1).
+    const query: Query = Object.fromEntries(
+      Object.entries(ctx.query).map(([name, value]) => [name, withoutEmpty([value ?? []].flat())]),
+    );
     if (query.response_mode !== undefined && query.response_mode !== 'query') {
       throw new HttpError(400, 'invalid_request', 'response_mode must be query');
     }

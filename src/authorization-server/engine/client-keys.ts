@@ -135,7 +135,9 @@ function clientKeys({ network, limits, now }: ClientKeyOptions): ClientKeys {
     if (!cached) return fetchCurrent(url, quota);
     const { keys, fetchedAt, freshUntil } = cached;
     const isKnown = keys.some((key) => fits(key, header));
-    const isNamed = isKnown && header.kid !== undefined;
+    const isNamed = keys.some(
+      (key) => fits(key, header) && key.kid === header.kid && key.kid !== undefined,
+    );
     if (now() < (isNamed ? freshUntil : fetchedAt + REFETCH_SECONDS)) return keys;
     return fetchCurrent(url).catch((error: unknown) => {
       const isUsable = isKnown && now() - fetchedAt < MAX_STALE_SECONDS;
@@ -152,6 +154,9 @@ function parse(text: string): unknown {
     throw new KeySetRefused('the key set is not JSON');
   }
 }
+
+const NO_KEY =
+  'no key of this client fits the assertion: kid and alg in its header must be those of a registered key';
 
 export type KeyLoader = (client: KeyClient, ctx: KoaContextWithOIDC) => Promise<void>;
 
@@ -170,15 +175,22 @@ export function keyLoader(options: ClientKeyOptions): KeyLoader {
     const hasKeys = client.jwks !== undefined || client.jwksUri !== undefined;
     if (hasDocument && hasKeys && client.clientAuthMethod === 'none')
       client.tokenEndpointAuthMethod = 'private_key_jwt';
-    if (client.clientAuthMethod !== 'private_key_jwt' || client.jwksUri === undefined) return;
+    if (client.clientAuthMethod !== 'private_key_jwt') return;
     const header = headerOf(assertion);
     // The engine refuses other algorithms, without keys.
     if (!ASSERTION_ALGORITHMS.some((supported) => supported === header.alg)) return;
     const quota = hasDocument ? addressQuota(options, requestContext(ctx).address) : undefined;
-    const keys = await findKeys(client.jwksUri, header, quota).catch((error: unknown) => {
-      throw toEngineError(error, ctx);
-    });
-    useKeys(client, keys);
+    const keys =
+      client.jwksUri === undefined
+        ? publicKeys(client.jwks)
+        : await findKeys(client.jwksUri, header, quota).catch((error: unknown) => {
+            throw toEngineError(error, ctx);
+          });
+    const { kid } = header;
+    const fitting = keys.filter((key) => fits(key, header));
+    if (fitting.length === 0) throw invalidClientAuth(NO_KEY);
+    // The engine compares `kid` strictly.
+    useKeys(client, typeof kid === 'string' ? fitting.map((key) => ({ ...key, kid })) : fitting);
   };
 }
 

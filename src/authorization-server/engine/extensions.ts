@@ -1,4 +1,5 @@
 // Extensions for which the engine has no documented hook. The tests named here fail if the engine changes.
+import type Koa from 'koa';
 import { type Client, Provider } from 'oidc-provider';
 import type { PublicKey } from '../../settings/key-set.ts';
 import type { KeyLoader } from './client-keys.ts';
@@ -7,7 +8,7 @@ import { requestContext } from '../../http/request-context.ts';
 import type { AttemptLimiter } from '../../http/failed-attempts.ts';
 import { secretDigest } from '../../clients/client-secrets.ts';
 import { tooManyAttempts } from './errors.ts';
-import { canonicalDeviceRequest } from './authorization-request.ts';
+import { canonicalDeviceRequest, withoutEmpty } from './authorization-request.ts';
 import type { GrantModels } from './grant-models.ts';
 
 type UnsavedToken = { jti?: string; grantId?: string };
@@ -34,19 +35,27 @@ export function ttlThatSetsValue(
  *   a value that looks opaque, which our AccessToken model resolves.
  * - It requires `redirect_uri` with a code. OAuth 2.1 (section 4.1.3) does not: see `comparedRedirectUri`.
  * - A device sends its `resource` as apps do in a browser: a non-canonical one, or twice. See `canonicalDeviceRequest`.
+ * - It counts a repeated parameter twice even if one of them has no value, which means that it was omitted (RFC 6749 section 3.1).
+ * - It refuses every `Authorization` header but Basic. Some apps send the header that their user configured for the MCP server everywhere.
  *
- * Tests: flows/engine-extensions.test.ts, grants/codes.test.ts, flows/device-grant.test.ts.
+ * Tests: flows/engine-extensions.test.ts, flows/token-endpoint.test.ts, grants/codes.test.ts, flows/device-grant.test.ts.
  */
 export function replaceParameters(provider: Provider): void {
   const { prototype } = (provider as unknown as { OIDCContext: { prototype: object } }).OIDCContext;
   const assembled = Symbol('params');
-  type Context = { route?: string; [assembled]?: Record<string, unknown> };
+  type Context = { ctx: Koa.Context; route?: string; [assembled]?: Record<string, unknown> };
   Object.defineProperty(prototype, 'params', {
     configurable: true,
     get(this: Context) {
       return this[assembled];
     },
     set(this: Context, params: Record<string, unknown>) {
+      for (const [name, value] of Object.entries(params))
+        if (Array.isArray(value)) params[name] = withoutEmpty(value);
+      const { headers } = this.ctx.req;
+      const isBasic = /^basic /i.test(headers.authorization ?? '');
+      if (isBasic) headers.authorization = decodable(headers.authorization);
+      else if (typeof params.client_id === 'string') delete headers.authorization;
       const isAboutToken = this.route === 'revocation' || this.route === 'introspection';
       // Refresh tokens have no dots. Their first letters can be those of a JWT.
       if (isAboutToken && typeof params.token === 'string' && params.token.includes('.')) {
@@ -58,6 +67,25 @@ export function replaceParameters(provider: Provider): void {
       this[assembled] = params;
     },
   });
+}
+
+const BASIC = /^basic +([a-z0-9+/]+=*)$/i;
+
+/** The id and the secret of a Basic header as they were sent: encoded (RFC 6749 section 2.3.1), or not, as by many clients. */
+function basicCredentials(authorization = ''): [id: string, secret: string] | undefined {
+  const [, encoded] = BASIC.exec(authorization) ?? [];
+  const [id, ...secret] = Buffer.from(encoded ?? '', 'base64')
+    .toString('utf8')
+    .split(':');
+  return id === undefined || secret.length === 0 ? undefined : [id, secret.join(':')];
+}
+
+/** Encodes credentials that cannot be encoded ones, because of a `%`. */
+function decodable(authorization: string | undefined): string | undefined {
+  const credentials = basicCredentials(authorization);
+  if (!credentials?.some((text) => /%(?![\da-f]{2})/i.test(text))) return authorization;
+  const text = credentials.map(encodeURIComponent).join(':');
+  return `Basic ${Buffer.from(text).toString('base64')}`;
 }
 
 /** The engine treats empty parameters as missing, so no request has this value. */
@@ -94,7 +122,12 @@ export function compareByDigest(provider: Provider, limiter: AttemptLimiter): vo
       subject: this.clientId,
       secret: actual,
     };
-    const { isCorrect, retryAfter } = await limiter(attempt, () => isSecret(stored, actual));
+    // A `+` that was not encoded reads as a space.
+    const [, asSent] = basicCredentials(ctx.get('Authorization')) ?? [];
+    const { isCorrect, retryAfter } = await limiter(
+      attempt,
+      () => isSecret(stored, actual) || (asSent !== undefined && isSecret(stored, asSent)),
+    );
     if (retryAfter !== undefined) throw tooManyAttempts(ctx, retryAfter);
     return isCorrect;
   };

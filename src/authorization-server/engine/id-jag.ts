@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import {
   compactVerify,
   createLocalJWKSet,
+  errors as joseErrors,
   createRemoteJWKSet,
   customFetch,
   decodeJwt,
@@ -122,7 +123,7 @@ function signatureCheck({ jwksUri, jwks }: TrustedIssuer): SignatureCheck {
         cooldownDuration: KEYS_COOLDOWN_MS,
         [customFetch]: fetchFromProvider,
       })
-    : createLocalJWKSet(jwks as JSONWebKeySet);
+    : localKeys(jwks as JSONWebKeySet);
   return async function isSigned(assertion) {
     try {
       await compactVerify(assertion, keys, { algorithms: ALGORITHMS });
@@ -132,6 +133,18 @@ function signatureCheck({ jwksUri, jwks }: TrustedIssuer): SignatureCheck {
       return false;
     }
   };
+}
+
+/** `kid` is a hint (RFC 7515 section 4.1.4): a key without one fits any. */
+function localKeys({ keys }: JSONWebKeySet): JWTVerifyGetKey {
+  const all = createLocalJWKSet({ keys });
+  const unnamed = createLocalJWKSet({ keys: keys.filter(({ kid }) => kid === undefined) });
+  return (header, assertion) =>
+    all(header, assertion).catch((error: unknown) => {
+      if (!(error instanceof joseErrors.JWKSNoMatchingKey)) throw error;
+      const { kid: _, ...rest } = header ?? {};
+      return unnamed(rest, assertion);
+    });
 }
 
 async function validateAssertion(

@@ -117,6 +117,7 @@ export function acceptedMetadata(
     sent.grant_types.includes(DEVICE_CODE);
   const hasNoRedirects = sent.redirect_uris == null || isEmptyArray(sent.redirect_uris);
   const isDeviceOnly = asksForDevices && hasNoRedirects;
+  if (hasNoRedirects && !isDeviceOnly) requireCodeGrant(sent);
   const redirects = isDeviceOnly ? [] : acceptedRedirects(sent.redirect_uris, policy, documentUrl);
   return {
     client_name: cleanName(sent.client_name),
@@ -161,6 +162,16 @@ export function stillAccepted<T extends ClientMetadata>(
     grant_types: (stored.grant_types ?? []).filter((type) => isAccepted[type] ?? true),
     response_types: redirects.length > 0 ? ['code'] : [],
   };
+}
+
+/** Without redirect URIs, the grant types tell what is wrong. RFC 7591 section 2: absent means authorization_code. */
+function requireCodeGrant({ grant_types: types }: Metadata): void {
+  if (!Array.isArray(types) || types.length === 0 || types.includes('authorization_code')) return;
+  if (types.includes(DEVICE_CODE))
+    throw new errors.InvalidClientMetadata('the device grant is switched off on this server');
+  throw new errors.InvalidClientMetadata(
+    'grant_types must have authorization_code, with redirect_uris: a client for client_credentials cannot register itself, an administrator creates it',
+  );
 }
 
 function isEmptyArray(value: unknown): boolean {
