@@ -84,6 +84,7 @@ function configuration(
     claims: CLAIMS_BY_SCOPE,
     scopes: SCOPES,
     acrValues: stepUp?.acrValues ?? [],
+    discovery: { ui_locales_supported: [...options.pages.languages] },
     // Put all claims into the ID token, because the authorization server does not request userinfo.
     conformIdTokenClaims: false,
     responseTypes: ['code'],

@@ -7,9 +7,15 @@ import {
   pathOfProvider,
   providerCallback,
 } from '../identity-providers/provider.ts';
+import {
+  lacks,
+  OFFLINE_ACCESS,
+  requestedScopes,
+} from '../identity-providers/discovered-choices.ts';
 import { LOGOUT_PATH } from '../identity-providers/logout-token.ts';
 import { printableText } from '../identity-providers/errors.ts';
 import { CONSOLE_CALLBACK_PATH } from '../management/console/address.ts';
+import { isGoogle } from '../settings/identity-provider-schema.ts';
 import type { IdentityProvider as ProviderSettings } from '../settings/identity-provider.ts';
 import type { Settings } from '../settings/settings.ts';
 import { checkDateHeader } from './clock.ts';
@@ -124,24 +130,22 @@ async function checkKeys(
   ];
 }
 
-const RECHECK_SCOPE = 'offline_access';
-
 /** Reports why rechecks cannot work, or not as often as set. */
 function recheckFindings(
   { settings: { lifetimes } }: ConfiguredDeployment,
-  { issuer, scopes, recheck }: ProviderSettings,
+  { issuer, kind, recheck, recheckScopes }: ProviderSettings,
   { scopes_supported: supported, grant_types_supported: grantTypes }: Metadata = {},
 ): Finding[] {
   if (recheck === undefined) return [];
   const finding = findingAbout('recheck', issuer);
-  const missing = [
-    ...(scopes.includes(RECHECK_SCOPE) && lacks(supported, RECHECK_SCOPE)
-      ? [`the scope ${RECHECK_SCOPE}`]
-      : []),
-    ...(lacks(grantTypes, 'refresh_token') ? ['the grant type refresh_token'] : []),
-  ];
+  const isUnlisted = kind === 'openid' && !isGoogle(issuer) && lacks(supported, OFFLINE_ACCESS);
+  const notRequested = finding.note({
+    what: `the identity provider does not list the scope ${OFFLINE_ACCESS}, so it is not requested`,
+    why: 'some providers issue refresh tokens without it (GitLab, Amazon Cognito); at others people must sign in again whenever the time in recheck has passed',
+    remedy: `sign in once; if the log says that no refresh token was issued, set recheckScopes: [${OFFLINE_ACCESS}]. If nothing is to be requested, set recheckScopes: []`,
+  });
   const noTokens = finding.warning({
-    what: `the identity provider does not offer ${missing.join(' and ')}`,
+    what: 'the identity provider does not offer the grant type refresh_token',
     why: 'without its refresh token, people must sign in again whenever the time in recheck has passed',
     remedy: 'allow it for this client at the provider, or remove recheck',
   });
@@ -156,38 +160,53 @@ function recheckFindings(
     remedy: 'set recheck to a longer time, or shorten lifetimes.accessToken',
   });
   const found = [
-    ...(missing.length > 0 ? [noTokens] : []),
+    ...(isUnlisted && recheckScopes === undefined ? [notRequested] : []),
+    ...(lacks(grantTypes, 'refresh_token') ? [noTokens] : []),
     ...(recheck >= lifetimes.refreshTokenAbsolute ? [never] : []),
     ...(recheck < lifetimes.accessToken ? [tooOften] : []),
   ];
   return okIfNone(found, finding.ok('nothing prevents rechecks'));
 }
 
-function lacks(list: unknown, name: string): boolean {
-  return Array.isArray(list) && !list.includes(name);
-}
-
 /** Reports only capabilities that the document lists. A provider may support others. */
 function capabilityFindings(
   finding: FindingFactory,
-  { scopes }: ProviderSettings,
-  { scopes_supported: supported, code_challenge_methods_supported: methods }: Metadata,
+  settings: ProviderSettings,
+  metadata: Metadata,
 ): Finding[] {
-  const missing = Array.isArray(supported)
-    ? scopes.filter((name) => name !== RECHECK_SCOPE && !supported.includes(name))
-    : [];
-  const lacksPkce = Array.isArray(methods) && !methods.includes('S256');
+  const { pkce, clientAuthentication: method } = settings;
+  const { scopes_supported: supported, code_challenge_methods_supported: methods } = metadata;
+  const missing = requestedScopes(settings, metadata).filter((name) => lacks(supported, name));
+  const lacksPkce = pkce && lacks(methods, 'S256');
+  const isPkceOff = !pkce && Array.isArray(methods) && methods.includes('S256');
+  const lacksMethod =
+    method !== undefined && lacks(metadata.token_endpoint_auth_methods_supported, method);
   const missingScopes = finding.warning({
     what: `the identity provider does not offer the scope ${missing.join(', ')}`,
     why: 'it may refuse sign-ins, or omit claims that entitlements need',
-    remedy: 'set identityProvider.scopes to scopes that it offers',
+    remedy: 'set scopes, and recheckScopes if it is set, to scopes that it offers',
   });
   const noPkce = finding.warning({
     what: 'the identity provider does not offer PKCE with S256',
     why: 'an intercepted authorization code is less well protected',
     remedy: 'enable PKCE for this client, if the provider can',
   });
-  return [...(missing.length > 0 ? [missingScopes] : []), ...(lacksPkce ? [noPkce] : [])];
+  const pkceOff = finding.warning({
+    what: 'pkce is false, but the identity provider offers PKCE with S256',
+    why: 'an intercepted authorization code is less well protected',
+    remedy: 'remove pkce',
+  });
+  const noMethod = finding.warning({
+    what: `the identity provider does not offer ${method}, which clientAuthentication requires`,
+    why: 'it may refuse the client secret',
+    remedy: 'remove clientAuthentication, or set it to a method that the provider offers',
+  });
+  return [
+    ...(missing.length > 0 ? [missingScopes] : []),
+    ...(lacksPkce ? [noPkce] : []),
+    ...(isPkceOff ? [pkceOff] : []),
+    ...(lacksMethod ? [noMethod] : []),
+  ];
 }
 
 /** A provider may support values and claims that it does not list, but then approvals may fail. */
@@ -259,6 +278,13 @@ const ACCEPTED =
   /^(login_required|interaction_required|consent_required|account_selection_required)$/;
 /** In error pages of common providers. */
 const MISMATCH = /redirect_uri_mismatch|AADSTS50011|invalid[ _]redirect|redirect_?uri/i;
+const SCOPE = /invalid[ _]scopes?|scopes?( \S+)? (is|are) (invalid|unknown|not )/i;
+const REMEDIES: Record<string, string> = {
+  invalid_scope:
+    'set scopes, and with recheck recheckScopes, to scopes that are allowed for this client there',
+  invalid_request:
+    'compare the registration of this client there; if the provider refuses parameters that it does not know, set pkce: false, and check authorizationParameters',
+};
 
 async function checkRegistration(
   deployment: ConfiguredDeployment,
@@ -312,8 +338,11 @@ function callbackFinding(
   if (isCallback && (error === '' || ACCEPTED.test(error)))
     return finding.ok('the callback is registered at the identity provider');
   if (isCallback)
-    return refused(finding, `${error} ${target.searchParams.get('error_description') ?? ''}`);
+    return refused(finding, error, target.searchParams.get('error_description') ?? '');
   const text = `${response.text} ${target?.href ?? ''} ${googleError(target)}`;
+  const refusedScope = MISMATCH.test(text) ? undefined : SCOPE.exec(text)?.[0];
+  if (response.status >= 400 && refusedScope !== undefined)
+    return refused(finding, 'invalid_scope', `its page says “${refusedScope}”`);
   if (response.status >= 400 || MISMATCH.test(text))
     return unregistered(finding, callback, response, MISMATCH.exec(text)?.[0]);
   return finding.ok('the identity provider does not appear to refuse the callback');
@@ -324,11 +353,12 @@ function googleError(target: URL | null): string {
   return Buffer.from(target?.searchParams.get('authError') ?? '', 'base64').toString('latin1');
 }
 
-function refused(finding: FindingFactory, reason: string): Finding {
+function refused(finding: FindingFactory, error: string, description: string): Finding {
   return finding.problem({
-    what: `the identity provider refuses sign-ins: ${printableText(reason, 300)}`,
+    what: `the identity provider refuses sign-ins: ${printableText(`${error} ${description}`, 300)}`,
     why: NO_SIGN_IN,
     remedy:
+      REMEDIES[error] ??
       'compare the registration of this client with identityProvider (clientId, scopes); its type must be a web application with the authorization code flow',
   });
 }

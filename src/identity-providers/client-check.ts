@@ -32,8 +32,11 @@ const UNAVAILABLE_ADVICE =
 
 export async function checkClient(client: ProviderClient): Promise<ClientCheck> {
   const { settings } = client;
+  let server: openid.ServerMetadata | undefined;
   try {
-    await requestTokens(client, await client.config());
+    const config = await client.config();
+    server = config.serverMetadata();
+    await requestTokens(client, config);
     return { result: 'unclear', response: 'tokens for an invalid code', advice: '' };
   } catch (cause) {
     if (cause instanceof HttpError) return discoveryFailed(cause);
@@ -41,7 +44,8 @@ export async function checkClient(client: ProviderClient): Promise<ClientCheck> 
     const result = resultOf(error);
     const fault = tlsFault(cause);
     if (fault) return { result, response: `it ${fault.what}`, advice: fault.remedy };
-    const advice = result === 'unavailable' ? UNAVAILABLE_ADVICE : adviceFor(settings, error);
+    const advice =
+      result === 'unavailable' ? UNAVAILABLE_ADVICE : adviceFor(settings, error, server);
     return { result, response: describeProviderError(error), advice };
   }
 }
@@ -54,7 +58,7 @@ async function requestTokens(
   const query = new URLSearchParams({ code: INVALID_CODE, state, iss: settings.issuer });
   await openid.authorizationCodeGrant(config, new URL(`${callbackUrl}?${query}`), {
     expectedState: state,
-    pkceCodeVerifier: openid.randomPKCECodeVerifier(),
+    ...(settings.pkce ? { pkceCodeVerifier: openid.randomPKCECodeVerifier() } : {}),
   });
 }
 

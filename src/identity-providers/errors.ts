@@ -2,6 +2,7 @@
 import * as openid from 'openid-client';
 import { HttpError, unavailable } from '../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
+import { clientAuthenticationMethod } from './discovered-choices.ts';
 import { tlsFault } from '../tls-errors.ts';
 
 /** Key of the page's texts if the provider is unavailable. */
@@ -228,7 +229,11 @@ export function permanentDiscoveryFailure(failure: unknown): string | undefined 
 export function toHttpError(
   settings: IdentityProviderSettings,
   error: ProviderError,
-  { cause, isFromBrowser }: { cause: unknown; isFromBrowser: boolean },
+  {
+    cause,
+    isFromBrowser,
+    server,
+  }: { cause: unknown; isFromBrowser: boolean; server: openid.ServerMetadata },
 ): HttpError {
   const reason = `the identity provider ${settings.issuer} answered ${describeProviderError(error)}`;
   if (error.kind === 'stopped') {
@@ -246,7 +251,7 @@ export function toHttpError(
     return error.code === undefined && error.status === undefined
       ? providerUnavailable(settings, cause)
       : unavailable(new Error(reason), UNAVAILABLE);
-  return notSetUp(`${reason}: ${adviceFor(settings, error)}`, { isFromBrowser });
+  return notSetUp(`${reason}: ${adviceFor(settings, error, server)}`, { isFromBrowser });
 }
 
 /** A temporary fault. The log has the cause, and explains a failure of TLS. */
@@ -274,22 +279,37 @@ export function notSetUp(
   });
 }
 
-/** Tells the operator which setting to check. */
+/** Tells the operator which setting to check. `server` is the provider's metadata. */
 export function adviceFor(
-  { id, listed, kind, clientSecret }: IdentityProviderSettings,
-  { code, status }: Pick<ProviderError, 'code' | 'status'>,
+  settings: IdentityProviderSettings,
+  { code, description, status }: Omit<ProviderError, 'kind'>,
+  server: openid.ServerMetadata = { issuer: settings.issuer },
 ): string {
+  const { id, listed, kind, clientSecret } = settings;
   const setting = listed ? `identityProviders (${id})` : 'identityProvider';
   if (code === 'invalid_scope') return `check scopes of ${setting}`;
   if (/redirect/.test(code ?? ''))
     return `check the redirect addresses that are registered there, and clientId of ${setting}`;
+  if (code === undefined && isWrongEndpoint(status))
+    return `check issuer of ${setting}: the token endpoint that it leads to, ${server.token_endpoint}, does not work`;
   const isOfSecret = status === 401 || /client|credential/.test(code ?? '');
   const variable = listed ? '' : 'GATEHOUSE_IDENTITY_PROVIDER_SECRET, or ';
   if (clientSecret === undefined && kind === 'openid')
     return `no client secret is set; set the one that is registered there (${variable}clientSecretFile of ${setting})`;
-  return isOfSecret
-    ? `check clientId and the client secret (${variable}clientSecretFile of ${setting}); the secret may have expired, or the client may be disabled`
-    : `compare the registration of this client there with ${setting}: code flow, web application`;
+  if (isOfSecret) {
+    const checks = `check clientId and the client secret (${variable}clientSecretFile of ${setting}); the secret may have expired, or the client may be disabled`;
+    return kind === 'github' ? checks : `${checks}. ${otherMethod(settings, server)}`;
+  }
+  const isOfPkce = /code_challenge|code_verifier|pkce/i.test(description ?? '');
+  if (isOfPkce) return `enable PKCE with S256 for this client there, or set pkce of ${setting}`;
+  return `compare the registration of this client there with ${setting}: code flow, web application`;
+}
+
+/** A provider that accepts one method for each client reports the other as a wrong secret. */
+function otherMethod(settings: IdentityProviderSettings, server: openid.ServerMetadata): string {
+  const used = clientAuthenticationMethod(settings, server);
+  const other = used === 'client_secret_basic' ? 'client_secret_post' : 'client_secret_basic';
+  return `The secret was sent with ${used}: if the client is registered there for ${other}, set clientAuthentication to it`;
 }
 
 function messageOf(cause: unknown): string {

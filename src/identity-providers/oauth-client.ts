@@ -40,6 +40,6 @@ export async function exchangeCode(
   } catch (cause) {
     const error = await readProviderError(cause, settings);
     const isFromBrowser = cause instanceof openid.AuthorizationResponseError;
-    throw toHttpError(settings, error, { cause, isFromBrowser });
+    throw toHttpError(settings, error, { cause, isFromBrowser, server: known.serverMetadata() });
   }
 }

@@ -8,6 +8,11 @@ import { unavailable } from '../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
 import { checkClient } from './client-check.ts';
 import {
+  clientAuthenticationMethod,
+  requestedScopes,
+  takesUiLocales,
+} from './discovered-choices.ts';
+import {
   notSetUp,
   notTrusted,
   permanentDiscoveryFailure,
@@ -30,14 +35,21 @@ export function openOpenidProvider(
     async authorizationUrl({ state, nonce, verifier }, { prompt, uiLocales, loginHint } = {}) {
       const asked = prompt === 'switch' ? settings.switchAccountPrompt : prompt;
       const prompted = asked === undefined || asked === 'step-up' ? {} : { prompt: asked };
-      return openid.buildAuthorizationUrl(await discovered(), {
+      const config = await discovered();
+      const metadata = config.serverMetadata();
+      return openid.buildAuthorizationUrl(config, {
+        ...settings.authorizationParameters,
         redirect_uri: callbackUrl,
-        scope: settings.scopes.join(' '),
+        scope: requestedScopes(settings, metadata).join(' '),
         state,
         nonce,
-        code_challenge: await openid.calculatePKCECodeChallenge(verifier),
-        code_challenge_method: 'S256',
-        ...(uiLocales ? { ui_locales: uiLocales } : {}),
+        ...(settings.pkce
+          ? {
+              code_challenge: await openid.calculatePKCECodeChallenge(verifier),
+              code_challenge_method: 'S256',
+            }
+          : {}),
+        ...(uiLocales && takesUiLocales(metadata) ? { ui_locales: uiLocales } : {}),
         ...(loginHint ? { login_hint: loginHint } : {}),
         ...(prompt === 'step-up' ? stepUpParameters(settings) : {}),
         ...(settings.recheck !== undefined && isGoogle(settings.issuer)
@@ -50,7 +62,7 @@ export function openOpenidProvider(
       const tokens = await exchangeCode(client, query, {
         expectedState: state,
         expectedNonce: nonce,
-        pkceCodeVerifier: verifier,
+        ...(settings.pkce ? { pkceCodeVerifier: verifier } : {}),
         idTokenExpected: true,
       });
       const { refresh_token: recheckToken } = settings.recheck === undefined ? {} : tokens;
@@ -116,9 +128,9 @@ async function discover(settings: IdentityProviderSettings): Promise<openid.Conf
 
 function clientAt(
   server: openid.ServerMetadata,
-  { clientId, clientSecret }: Pick<IdentityProviderSettings, 'clientId' | 'clientSecret'>,
+  settings: IdentityProviderSettings,
 ): openid.Configuration {
-  const config = providerClient(server, clientId, authentication(server, clientSecret));
+  const config = providerClient(server, settings.clientId, authentication(server, settings));
   // TLS already authenticates the ID token (Core section 3.1.3.7 point 6). Its signature is verified as well.
   openid.enableNonRepudiationChecks(config);
   return config;
@@ -130,16 +142,15 @@ function copyKeys(from: openid.Configuration, to: openid.Configuration): void {
   if (keys) openid.setJwksCache(to, keys);
 }
 
-/** `client_secret_basic` is the default (OpenID Connect Discovery section 3). */
 function authentication(
   server: openid.ServerMetadata,
-  secret: string | undefined,
+  settings: IdentityProviderSettings,
 ): openid.ClientAuth {
-  if (secret === undefined) return openid.None();
-  const methods = server.token_endpoint_auth_methods_supported ?? ['client_secret_basic'];
-  return methods.includes('client_secret_basic')
-    ? openid.ClientSecretBasic(secret)
-    : openid.ClientSecretPost(secret);
+  const { clientSecret } = settings;
+  if (clientSecret === undefined) return openid.None();
+  return clientAuthenticationMethod(settings, server) === 'client_secret_basic'
+    ? openid.ClientSecretBasic(clientSecret)
+    : openid.ClientSecretPost(clientSecret);
 }
 
 type Claims = Record<string, unknown> & { iss: string; sub: string };

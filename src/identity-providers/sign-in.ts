@@ -201,7 +201,8 @@ function warnOfMissingToken({ logger }: SignInSite, provider: IdentityProvider):
   logger.warn(
     {
       what: provider.issuer,
-      remedy: 'allow the grant type refresh_token and the scope offline_access for this client',
+      remedy:
+        'allow the grant type refresh_token and the scope offline_access for this client there; if its discovery document does not list the scope, set recheckScopes',
     },
     'the identity provider issued no refresh token: people must sign in again after recheck',
   );

@@ -76,6 +76,26 @@ const properties = {
       'File that contains only the client secret. Either environment variable replaces both settings.',
     valueType: 'path',
   }),
+  clientAuthentication: z.enum(['client_secret_basic', 'client_secret_post']).optional().meta({
+    description:
+      'How the client secret is sent. Some providers list both ways and accept only one of them for a client. Not for `github`.',
+    defaultText:
+      '`client_secret_basic`, unless the discovery document lists ways without it; then `client_secret_post`',
+  }),
+  pkce: z.boolean().optional().meta({
+    description:
+      'Send a PKCE challenge. Only for a provider that refuses its parameters, turn it off; codes are bound to the sign-in by `nonce` alone then. Not for `github`.',
+    defaultText: '`true`',
+  }),
+  authorizationParameters: z
+    .record(z.string().regex(/^[a-z][\w.-]{0,63}$/i), z.string().min(1))
+    .optional()
+    .meta({
+      description:
+        'Further parameters of the authentication request, with their values, for example `resource` or `domain_hint`. Not those that Gatehouse sets itself. Not for `github`.',
+      valueType: 'parameters',
+      defaultText: 'none',
+    }),
   scopes: z.array(z.string().min(1)).optional().meta({
     description: 'Scopes to request.',
     defaultText:
@@ -112,9 +132,15 @@ const properties = {
     .optional()
     .meta({
       description:
-        'Fetch the claims of a person again when an app refreshes its token, at most this often, at least `1m`. Entitlements follow, and connections end when the provider no longer accepts the person. Sessions of browsers, including the console, last no longer than this without such an answer. Adds `offline_access` to `scopes` and stores the refresh token, encrypted ([details](leaving.md#recheck)).',
+        'Fetch the claims of a person again when an app refreshes its token, at most this often, at least `1m`. Entitlements follow, and connections end when the provider no longer accepts the person. Sessions of browsers, including the console, last no longer than this without such an answer. Adds `recheckScopes` to `scopes` and stores the refresh token, encrypted ([details](leaving.md#recheck)).',
       defaultText: 'off',
     }),
+  recheckScopes: z.array(z.string().min(1)).optional().meta({
+    description:
+      'Scopes that `recheck` requests besides `scopes`, for a refresh token; `[]` for none. Not for `github`.',
+    defaultText:
+      '`offline_access`, unless the discovery document lists scopes without it; none at Google',
+  }),
   stepUp: stepUpSchema
     .optional()
     .describe(
@@ -122,11 +148,43 @@ const properties = {
     ),
 };
 
+/** Parameters of the authentication request that the settings cannot override. */
+const OWN_PARAMETERS = [
+  'acr_values',
+  'client_id',
+  'code_challenge',
+  'code_challenge_method',
+  'login_hint',
+  'max_age',
+  'nonce',
+  'prompt',
+  'redirect_uri',
+  'request',
+  'request_uri',
+  'response_mode',
+  'response_type',
+  'scope',
+  'state',
+  'ui_locales',
+];
+
+/** Settings of an OpenID provider that GitHub cannot have. */
+const OPENID_ONLY = [
+  'clientAuthentication',
+  'pkce',
+  'authorizationParameters',
+  'recheckScopes',
+] as const;
+
 type ProviderInput = z.output<z.ZodObject<typeof properties>>;
 
 /** The settings that exclude each other or depend on `kind`, with what is expected there. */
 function conflictsIn(given: ProviderInput): [key: keyof ProviderInput, expected: string][] {
   const isGithub = given.kind === 'github';
+  const hasSecret = given.clientSecret !== undefined || given.clientSecretFile !== undefined;
+  const own = Object.keys(given.authorizationParameters ?? {}).find((name) =>
+    OWN_PARAMETERS.includes(name.toLowerCase()),
+  );
   const conflicts: [boolean, keyof ProviderInput, string][] = [
     [
       given.clientSecret !== undefined && given.clientSecretFile !== undefined,
@@ -154,13 +212,37 @@ function conflictsIn(given: ProviderInput): [key: keyof ProviderInput, expected:
       'stepUp',
       'no value, because GitHub does not say when or how a person signed in; to require it, use an OpenID provider',
     ],
+    ...OPENID_ONLY.map((key): [boolean, keyof ProviderInput, string] => [
+      isGithub && given[key] !== undefined,
+      key,
+      'no value, because it is only for OpenID providers',
+    ]),
+    [
+      !isGithub && given.clientAuthentication !== undefined && !hasSecret,
+      'clientAuthentication',
+      'no value without a client secret',
+    ],
+    [
+      !isGithub && given.pkce === false && !hasSecret,
+      'pkce',
+      'true, because nothing else protects the code of a client without a secret',
+    ],
+    [
+      own !== undefined,
+      'authorizationParameters',
+      `no ${own}, because Gatehouse sets this parameter itself`,
+    ],
+    [
+      !isGithub && given.recheckScopes !== undefined && given.recheck === undefined,
+      'recheckScopes',
+      'no value without recheck',
+    ],
   ];
   return conflicts.filter(([isWrong]) => isWrong).map(([, key, expected]) => [key, expected]);
 }
 
 const OPENID_SCOPES = ['openid', 'profile', 'email'];
 const GITHUB_SCOPES = ['read:user', 'user:email'];
-const OFFLINE_ACCESS = 'offline_access';
 
 /** Google has no scope `offline_access`, but a parameter `access_type=offline`. */
 export function isGoogle(issuer: string): boolean {
@@ -172,13 +254,13 @@ function withDefaults<Given extends ProviderInput>(given: Given, listed: boolean
   const { organizations = false } = given;
   const github = [...GITHUB_SCOPES, ...(organizations ? ['read:org'] : [])];
   const issuer = given.issuer ?? (isGithub ? 'https://github.com' : '');
-  const scopes = given.scopes ?? (isGithub ? github : OPENID_SCOPES);
-  const isOffline = given.recheck !== undefined && !isGithub && !isGoogle(issuer);
   return {
     ...given,
     listed,
     issuer,
-    scopes: isOffline ? [...new Set([...scopes, OFFLINE_ACCESS])] : scopes,
+    scopes: given.scopes ?? (isGithub ? github : OPENID_SCOPES),
+    pkce: given.pkce ?? true,
+    authorizationParameters: given.authorizationParameters ?? {},
     groupsClaim: given.groupsClaim ?? 'groups',
     organizations,
     backchannelLogout: given.backchannelLogout ?? ('sessions' as const),

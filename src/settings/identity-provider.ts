@@ -18,6 +18,12 @@ export type IdentityProvider = {
   issuer: string;
   clientId: string;
   clientSecret?: string;
+  /** If absent, the discovery document decides. */
+  clientAuthentication?: 'client_secret_basic' | 'client_secret_post';
+  /** Whether the authentication request has a PKCE challenge (RFC 7636). */
+  pkce: boolean;
+  /** Further parameters of the authentication request. */
+  authorizationParameters: Record<string, string>;
   scopes: string[];
   groupsClaim: string;
   /** With `github`, adds the person's organizations to the groups. */
@@ -30,6 +36,8 @@ export type IdentityProvider = {
   backchannelLogout: 'sessions' | 'connections';
   /** Seconds. Undefined: off. */
   recheck?: number;
+  /** Scopes that `recheck` adds. If absent, the discovery document decides. */
+  recheckScopes?: string[];
   /** What a sign-in must be to approve certain levels. */
   stepUp?: StepUp;
   embedded: boolean;

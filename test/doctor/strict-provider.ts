@@ -12,6 +12,8 @@ export type ProviderFault = Partial<Registration> & {
   answersWith?: object;
   tokenAnswer?: [status: number, body: object];
   location?: string;
+  /** The answer to authentication requests. */
+  page?: [status: number, html: string];
   isDown?: boolean;
 };
 
@@ -58,6 +60,7 @@ export async function startStrictProvider(
             { 'www-authenticate': 'Basic realm="token"' },
           );
     }
+    if (fault.page) return res.writeHead(fault.page[0]).end(fault.page[1]);
     if (fault.location) return res.writeHead(302, { location: fault.location }).end();
     const callback = url.searchParams.get('redirect_uri');
     if (callback !== (fault.callback ?? right.callback))

@@ -46,6 +46,73 @@ describe('sign-in with OpenID Connect', () => {
     ).to.equal('login');
   });
 
+  async function requestWith(metadata: object, more: object = {}) {
+    provider.setBehaviour({ metadata });
+    const checks = createLoginState('flow-0123456789abcdef');
+    const url = await open(more).authorizationUrl(checks, { uiLocales: 'fr' });
+    return Object.fromEntries(url.searchParams);
+  }
+
+  it('a recheck requests offline_access unless the discovery document lists scopes without it, or what recheckScopes says', async () => {
+    const recheck = { recheck: '24h' };
+    const listed = ['openid', 'profile', 'email'];
+    const scopeWith = async (supported: string[] | undefined, more: object) =>
+      (await requestWith({ scopes_supported: supported }, more)).scope;
+    const withOffline = 'openid profile email offline_access';
+    expect(await scopeWith(undefined, recheck)).to.equal(withOffline);
+    expect(await scopeWith([...listed, 'offline_access'], recheck)).to.equal(withOffline);
+    expect(await scopeWith([...listed, 'offline_access'], {})).to.equal('openid profile email');
+    expect(await scopeWith(listed, recheck)).to.equal('openid profile email');
+    const asSet = { ...recheck, recheckScopes: ['offline_access', 'email'] };
+    expect(await scopeWith(listed, asSet)).to.equal(withOffline);
+    const none = { ...recheck, recheckScopes: [] };
+    expect(await scopeWith(undefined, none)).to.equal('openid profile email');
+  });
+
+  it('ui_locales is sent only to a provider that has languages', async () => {
+    expect(await requestWith({ ui_locales_supported: ['fr', 'en'] })).to.include({
+      ui_locales: 'fr',
+    });
+    for (const metadata of [{}, { ui_locales_supported: [] }])
+      expect(await requestWith(metadata)).to.not.have.property('ui_locales');
+  });
+
+  // https://partenaires.proconnect.gouv.fr/docs/fournisseur-service
+  it('without PKCE, a provider that refuses unknown parameters gets only those of OpenID Connect', async () => {
+    const more = { pkce: false, clientSecret: 'secret', authorizationParameters: { claims: '{}' } };
+    expect(Object.keys(await requestWith({}, more)).toSorted()).to.deep.equal([
+      'claims',
+      'client_id',
+      'nonce',
+      'redirect_uri',
+      'response_type',
+      'scope',
+      'state',
+    ]);
+    provider.setBehaviour({ claims: { name: 'Ada', email: 'ada@example.com' } });
+    expect(await identify(more)).to.include({ name: 'Ada' });
+    expect(provider.exchanges.at(-1)?.has('code_verifier')).to.equal(false);
+    expect(
+      await refusal(more, (_query, state) => Object.assign(state, { nonce: 'other' })),
+    ).to.include({
+      code: 'access_denied',
+    });
+  });
+
+  it('the client secret is sent as clientAuthentication says, or else as the discovery document lists', async () => {
+    const sentWith = async (methods: string[] | undefined, more: object = {}) => {
+      provider.setBehaviour({ metadata: { token_endpoint_auth_methods_supported: methods } });
+      await open(more).checkClient();
+      return provider.exchanges.at(-1)?.has('client_secret') ? 'post' : 'basic';
+    };
+    const both = ['client_secret_post', 'client_secret_basic'];
+    const post = { clientSecret: 'secret', clientAuthentication: 'client_secret_post' };
+    expect(await sentWith(undefined)).to.equal('basic');
+    expect(await sentWith(both)).to.equal('basic');
+    expect(await sentWith(['client_secret_post'])).to.equal('post');
+    expect(await sentWith(both, post)).to.equal('post');
+  });
+
   it('name, email address and groups are read from the ID token', async () => {
     provider.setBehaviour({
       claims: { name: 'Ada', email: 'ada@example.com', email_verified: true, roles: ['a', 7, 'b'] },

@@ -353,7 +353,7 @@ describe('The startup check of identity providers', () => {
   const LASTING: Record<string, [Answer, advice: RegExp]> = {
     redirects: [
       { status: 308, headers: { location: 'https://elsewhere.example.com/token' } },
-      /^compare the registration/,
+      /^check issuer of identityProvider: the token endpoint that it leads to, .+\/token, does not work$/,
     ],
     fails: [{ status: 503 }, /^check that the identity provider is up/],
   };

@@ -31,8 +31,9 @@ function keysIn(node: unknown, path = '', comment: string | null | undefined = n
       return keysIn(item, `${path}[]`, before ?? (index === 0 ? node.commentBefore : null));
     });
   }
-  // These hold documents, keys and headers, whose members the schema does not list.
-  if (!isMap(node) || /\.(document|jwks\.keys\[\]|headers)$/.test(path)) return [];
+  // These hold documents, keys, headers and parameters, whose members the schema does not list.
+  const isFree = /\.(document|jwks\.keys\[\]|headers|authorizationParameters)$/.test(path);
+  if (!isMap(node) || isFree) return [];
   return node.items.flatMap(({ key, value }: Pair, index) => {
     const { value: text, commentBefore } = key as { value: string; commentBefore?: string | null };
     const name = path ? `${path}.${text}` : text;

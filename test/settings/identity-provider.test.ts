@@ -24,6 +24,8 @@ describe('the identity provider', () => {
         name: 'the development identity provider',
         issuer: 'http://localhost:4003',
         clientId: 'gatehouse',
+        pkce: true,
+        authorizationParameters: {},
         scopes: ['openid', 'profile', 'email'],
         groupsClaim: 'groups',
         switchAccountPrompt: 'login',
@@ -96,6 +98,33 @@ describe('the identity provider', () => {
         expected: 'at least 1 character',
       },
     ]);
+  });
+
+  it('how the provider is asked cannot override what Gatehouse sets, weaken a client without a secret or have no effect', () => {
+    const issuesWith = (provider: object) =>
+      issuesIn(withClientSecret(provider), { GATEHOUSE_SECRET: SECRET }).map(
+        ({ setting, expected }) => [setting.replace('identityProvider.', ''), expected],
+      );
+    const clientSecret = 'the-secret';
+    const recheckScopes = ['offline_access'];
+    const good = { clientSecret, pkce: false, clientAuthentication: 'client_secret_post' };
+    loadInProduction(withClientSecret({ ...good, authorizationParameters: { resource: 'urn:a' } }));
+    loadInProduction(withClientSecret({ recheck: '24h', recheckScopes: [] }));
+    for (const name of ['state', 'redirect_uri', 'Prompt', 'code_challenge', 'acr_values'])
+      expect(issuesWith({ authorizationParameters: { [name]: 'x' } })).to.deep.equal([
+        ['authorizationParameters', `no ${name}, because Gatehouse sets this parameter itself`],
+      ]);
+    expect(issuesWith({ recheckScopes })).to.deep.equal([
+      ['recheckScopes', 'no value without recheck'],
+    ]);
+    expect(issuesWith({ pkce: false })).to.deep.equal([
+      ['pkce', 'true, because nothing else protects the code of a client without a secret'],
+    ]);
+    expect(issuesWith({ clientAuthentication: 'client_secret_post' })).to.deep.equal([
+      ['clientAuthentication', 'no value without a client secret'],
+    ]);
+    const github = { kind: 'github', clientSecret, recheck: '24h', recheckScopes, pkce: true };
+    expect(issuesWith(github).map(([setting]) => setting)).to.deep.equal(['pkce', 'recheckScopes']);
   });
 
   it('exactly one of identityProvider and developmentIdp is required', () => {

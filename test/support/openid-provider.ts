@@ -13,6 +13,8 @@ export type Behaviour = {
   signature?: 'ours' | 'stranger' | 'none' | 'secret';
   userinfo?: { status: number; body: object };
   tokenStatus?: number;
+  /** Override members of the discovery document. */
+  metadata?: object;
   /** Override members of the token response. */
   tokens?: object;
   /** Overrides of the normal response, by path. */
@@ -127,7 +129,10 @@ export async function startOpenIdProvider({
   const idToken = (claims: JWTPayload) =>
     signFor(300, { ...claims, ...behaviour.claims }, behaviour);
   const answers: Record<string, (sent: URLSearchParams) => Promise<[number, object]>> = {
-    [`${issuerPath}/.well-known/openid-configuration`]: async () => [200, document],
+    [`${issuerPath}/.well-known/openid-configuration`]: async () => [
+      200,
+      { ...document, ...behaviour.metadata },
+    ],
     [new URL(document.jwks_uri).pathname]: async () => [200, { keys: [jwk] }],
     '/token': async (sent) => {
       const code = sent.get('code') ?? sent.get('refresh_token') ?? '';
