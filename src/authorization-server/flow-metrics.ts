@@ -3,7 +3,7 @@ import type Koa from 'koa';
 import type { FlowOutcome, FlowStep } from '../observability/labels.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { DEVICE_PATH, ENDPOINTS } from './metadata.ts';
-import { requestContext } from '../http/request-context.ts';
+import { engineRequest } from './engine/engine-request.ts';
 
 /** Records when the response is finished. Ignores other paths. */
 export function recordFlowMetrics(metrics: Metrics): Koa.Middleware {
@@ -19,7 +19,7 @@ function record(metrics: Metrics, ctx: Koa.Context): void {
   if (!step) return;
   metrics.flow(step, outcomeOf(ctx));
   if (ctx.path === ENDPOINTS.token && ctx.status === 200)
-    metrics.token(String(requestContext(ctx).grantType));
+    metrics.token(String(engineRequest(ctx).grantType));
 }
 
 /** Returns undefined for redirects between two steps. */
@@ -32,7 +32,7 @@ function stepOf(ctx: Koa.Context): FlowStep | undefined {
   if (/^\/interaction\/[^/]+\/callback(\/[^/]+)?$/.test(path)) return 'sign-in';
   // The redirect to the identity provider failed.
   if (status >= 500 && path.startsWith('/interaction/')) return 'sign-in';
-  if (path.startsWith(`${DEVICE_PATH}/`) && requestContext(ctx).deviceOutcome) return 'consent';
+  if (path.startsWith(`${DEVICE_PATH}/`) && engineRequest(ctx).deviceOutcome) return 'consent';
   const isDecided = status >= 400 || responseIn(response.get('Location')) !== undefined;
   return isDecided && path.startsWith(`${ENDPOINTS.authorization}/`) ? 'consent' : undefined;
 }
@@ -44,7 +44,7 @@ const POSTED: Record<string, FlowStep> = {
 };
 
 function tokenStep(ctx: Koa.Context): FlowStep {
-  return requestContext(ctx).grantType === 'refresh_token' ? 'refresh' : 'exchange';
+  return engineRequest(ctx).grantType === 'refresh_token' ? 'refresh' : 'exchange';
 }
 
 function outcomeOf(ctx: Koa.Context): FlowOutcome {
@@ -53,7 +53,7 @@ function outcomeOf(ctx: Koa.Context): FlowOutcome {
   if (status === 429) return 'limited';
   if (status >= 400) return 'refused';
   const result = responseIn(response.get('Location'));
-  if (requestContext(ctx).deviceOutcome === 'denied') return 'denied';
+  if (engineRequest(ctx).deviceOutcome === 'denied') return 'denied';
   if (result === 'access_denied') return 'denied';
   return result === undefined || result === 'code' ? 'done' : 'refused';
 }

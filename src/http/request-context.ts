@@ -1,13 +1,9 @@
 import type Koa from 'koa';
 import type { Span } from '../observability/tracing.ts';
-import type { Level } from '../permission-levels.ts';
 import type { ManagementRole } from '../settings/management-roles.ts';
 
 /** Who uses management: `by` is `key:<name>` or `account:<id>`, as in the audit log. */
 export type Manager = { by: string; role: ManagementRole };
-
-/** A person's decision, or the code of the error that prevented it. */
-export type DeviceOutcome = 'approved' | 'denied' | { error: string };
 
 /** What a request leaves for its log line, its metrics, its rate limits and its error response. */
 export type RequestContext = {
@@ -21,16 +17,8 @@ export type RequestContext = {
   failure?: { code: string; detail?: string | undefined; cause?: unknown };
   /** The OAuth client, once the engine authenticated it. */
   clientId?: string | undefined;
-  /** `grant_type` of a token request. */
-  grantType?: unknown;
   /** `ui_locales` of the authorization request. It takes precedence over the query. */
   uiLocales?: unknown;
-  /** Key of the error page's texts that the engine rendered. */
-  errorPage?: string;
-  /** The approval whose code this request stored: the level, the client's name as the person saw it, and the connector's id. */
-  approval?: { level: Level | undefined; client: string; connector: string };
-  /** What the engine's endpoint for decisions about devices (RFC 8628) resulted in. */
-  deviceOutcome?: DeviceOutcome;
   /** The request named another host: where the same page is. */
   rightAddress?: string;
   /** Set once the management host authenticated the request. */

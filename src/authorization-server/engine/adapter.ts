@@ -1,11 +1,16 @@
 // The engine's storage adapter: grants and their tokens in one record, clients with their own lifetime, other models as plain keys.
-import { type Adapter, type AdapterPayload, Provider } from 'oidc-provider';
+import type { Adapter, AdapterPayload } from 'oidc-provider';
 import { lruCache } from '../../lru-cache.ts';
 import { type Found, KEEP, type Next, type Store } from '../../store/store.ts';
 import type { Clients } from './clients.ts';
 import { mapStoreErrors } from './errors.ts';
-import { finishBeforeResponse } from './pending-writes.ts';
-import { readAhead, startReading } from './read-ahead.ts';
+import {
+  currentRequest,
+  type EngineRequest,
+  finishBeforeResponse,
+  readAhead,
+  startReading,
+} from './engine-request.ts';
 
 const nothing = async () => undefined;
 
@@ -45,14 +50,14 @@ const sessionKey = (id: string) => `session:${id}`;
 /** Starts to read what the engine reads first in an authorization: the session, and the interaction that it resumes. */
 export function readBrowserAhead(
   store: Store,
-  ctx: object,
+  request: EngineRequest,
   { session, interaction }: { session?: string | undefined; interaction?: string },
 ): void {
   const keys = [
     ...(session === undefined ? [] : [sessionKey(session)]),
     ...(interaction === undefined ? [] : [interactionKey(interaction)]),
   ];
-  for (const key of keys) startReading(ctx, key, () => store.get<AdapterPayload>(key));
+  for (const key of keys) startReading(request, key, () => store.get<AdapterPayload>(key));
 }
 
 /** For models such as Interaction: one key each, with the engine's TTL in seconds. */
@@ -63,7 +68,7 @@ export function plainModel(store: Store, kind: string): Partial<Adapter> {
       store.set<AdapterPayload>(key(id), payload, expiresIn),
     find: async (id) => {
       const read = () => store.get<AdapterPayload>(key(id));
-      return (await readAhead(Provider.ctx, key(id), read))?.value;
+      return (await readAhead(key(id), read))?.value;
     },
     destroy: (id) => store.delete(key(id)),
   };
@@ -97,8 +102,8 @@ function interactionModel(store: Store): Partial<Adapter> {
     ...plainModel(store, 'Interaction'),
     async find(uid) {
       const key = interactionKey(uid);
-      const found = await readAhead(Provider.ctx, key, () => store.get<AdapterPayload>(key));
-      if (found && !Provider.ctx) lastRead.set(uid, found);
+      const found = await readAhead(key, () => store.get<AdapterPayload>(key));
+      if (found && !currentRequest()) lastRead.set(uid, found);
       return found?.value;
     },
   };
@@ -115,9 +120,6 @@ function joined({ upsert, destroy, ...reads }: Partial<Adapter>): Partial<Adapte
 
 const MAX_LAST_IDS = 1000;
 
-/** The session that a request of the engine has read. */
-const foundSessions = new WeakMap<object, { id: string; payload: AdapterPayload }>();
-
 /**
  * The cookie has a session id that changes; an interaction keeps the session's uid, which resolves to the current id. The engine's list of the
  * session's clients is not stored: it grows with every connected app, and we do not use what it is for, logout that is initiated by clients.
@@ -131,7 +133,8 @@ function sessionModel(store: Store): Partial<Adapter> {
     ...sessions,
     async find(id) {
       const payload = await sessions.find?.(id);
-      if (payload && Provider.ctx) foundSessions.set(Provider.ctx, { id, payload });
+      const request = currentRequest();
+      if (payload && request) request.session = { id, payload };
       return payload || undefined;
     },
     async upsert(id, { authorizations: _clients, ...payload }, expiresIn = Infinity) {
@@ -164,7 +167,7 @@ const MIN_SECONDS_LEFT = 1000;
  * lifetime, but a session lasts a fixed time from the sign-in.
  */
 function isUnchanged(id: string, payload: AdapterPayload): boolean {
-  const found = Provider.ctx && foundSessions.get(Provider.ctx);
+  const found = currentRequest()?.session;
   if (found?.id !== id) return false;
   const left = Number(found.payload.exp) - Date.now() / 1000;
   return left > MIN_SECONDS_LEFT && contentOf(found.payload) === contentOf(payload);

@@ -4,6 +4,7 @@ import type { ErrorOut, KoaContextWithOIDC } from 'oidc-provider';
 import { RETRY_AFTER_SECONDS } from '../../http/errors.ts';
 import type { Pages } from '../../pages/pages.ts';
 import { type ErrorPage, sendErrorPage } from '../../pages/error-page.ts';
+import { engineRequest } from './engine-request.ts';
 import { redirectDestination } from './redirect-uris.ts';
 import { NO_RESOURCE } from './resource-indicators.ts';
 import { requestContext } from '../../http/request-context.ts';
@@ -19,7 +20,7 @@ export function renderErrorPage(pages: Pages) {
     if (code === 'server_error') page.start = 'account';
     if (description) page.description = description;
     if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER_SECONDS);
-    requestContext(ctx).errorPage = page.about;
+    engineRequest(ctx).errorPage = page.about;
     restoreLanguage(ctx as KoaContextWithOIDC);
     await sendErrorPage(pages, ctx, page);
   };

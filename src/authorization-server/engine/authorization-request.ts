@@ -23,6 +23,7 @@ import {
   OFFLINE_ACCESS,
 } from '../../permission-levels.ts';
 import type { Store } from '../../store/store.ts';
+import { engineRequest } from './engine-request.ts';
 
 /** In characters. Real clients send about 700. */
 const MAX_QUERY_LENGTH = 4096;
@@ -178,7 +179,7 @@ async function requestedScope(
   // The engine rejects repeated parameters (RFC 6749 section 3.1).
   if (Array.isArray(query.scope)) return query.scope as unknown as string;
   const connector = await connectorOf(options, query.resource);
-  if (ctx && connector) connectors.set(ctx, connector);
+  if (ctx && connector) engineRequest(ctx).connector = connector;
   const {
     settings: { levels },
     stayConnected,
@@ -187,15 +188,6 @@ async function requestedScope(
   const level = lowest(levels, connector?.level ?? highestLevel(levels), ...(asked ? [asked] : []));
   const offline = stayConnected === 'offered' || !sent || sent.split(' ').includes(OFFLINE_ACCESS);
   return [...levelsUpTo(levels, level), ...(offline ? [OFFLINE_ACCESS] : [])].join(' ');
-}
-
-/** The connectors that authorization requests have read. */
-const connectors = new WeakMap<object, Connector>();
-
-/** Returns the connector `id` if this authorization request has read it. */
-export function connectorReadBy(ctx: object, id: string): Connector | undefined {
-  const connector = connectors.get(ctx);
-  return connector?.id === id ? connector : undefined;
 }
 
 async function connectorOf(

@@ -6,7 +6,7 @@ import { isSessionRecent } from '../../accounts/recheck.ts';
 import { highestLevelIn, levelIds, type Levels, OFFLINE_ACCESS } from '../../permission-levels.ts';
 import type { App } from '../../clients/rules.ts';
 import { DEVICE_CODE } from '../../clients/clients.ts';
-import { type DeviceOutcome, requestContext } from '../../http/request-context.ts';
+import { requestContext } from '../../http/request-context.ts';
 import { CLIENT_AUTH_METHODS, DEVICE_PATH, ENDPOINTS, JWT_BEARER } from '../metadata.ts';
 import type { ClientMetadataDocuments } from './client-metadata-documents.ts';
 import { secretDigest } from '../../clients/client-secrets.ts';
@@ -16,6 +16,7 @@ import type { GrantModels } from './grant-models.ts';
 import { approvedGrantId, interactionPrompts } from './authorization-request.ts';
 import type { introspection } from './introspection.ts';
 import { dpopFeature } from './dpop.ts';
+import { type DeviceOutcome, engineRequest } from './engine-request.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
 import { mapStoreErrors } from './errors.ts';
 import { registration, requireUnblocked } from './registration.ts';
@@ -220,7 +221,7 @@ function clientAuthentication({ secret, jwks, jwksUri }: Credentials) {
 /** Eight letters without vowels (RFC 8628 section 6.1). The pages are our own: `interactions/device.ts`. */
 function deviceFlow() {
   const leave = (ctx: KoaContextWithOIDC, outcome: DeviceOutcome) => {
-    requestContext(ctx).deviceOutcome = outcome;
+    engineRequest(ctx).deviceOutcome = outcome;
     ctx.body = '';
   };
   return {

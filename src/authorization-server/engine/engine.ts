@@ -2,7 +2,7 @@
 import { type JWTPayload, type JWTVerifyGetKey, jwtVerify } from 'jose';
 import type Koa from 'koa';
 import compose from 'koa-compose';
-import { Provider } from 'oidc-provider';
+import { type KoaContextWithOIDC, Provider } from 'oidc-provider';
 import { ACCOUNTS_CHANNEL, findAccount } from '../../accounts/accounts.ts';
 import { accessThrough } from '../../accounts/entitlement.ts';
 import { CONNECTORS_CHANNEL, findConnector } from '../../connectors/connectors.ts';
@@ -14,7 +14,6 @@ import { limitFailedAttempts } from '../../http/failed-attempts.ts';
 import type { CookieSignatures } from '../../keys/cookie-signatures.ts';
 import { keyRing } from '../../keys/key-ring.ts';
 import { SIGNING_ALGORITHM, type SigningKeyRing } from '../../keys/signing-keys.ts';
-import { OFFLINE_ACCESS } from '../../permission-levels.ts';
 import type { Services } from '../../services.ts';
 import { callbacksOf } from '../../settings/apps.ts';
 import { isRedirectPattern } from '../../settings/redirect-uri.ts';
@@ -33,14 +32,13 @@ import { type Clients, registeredClients } from './clients.ts';
 import { assertionAudiences, keyLoader } from './client-keys.ts';
 import { configuration } from './configuration.ts';
 import { INTERNET, requireAddressGuard } from './guarded-fetch.ts';
-import { mapStoreErrors } from './errors.ts';
+import { engineRequest, finishWrites, startReading } from './engine-request.ts';
+import { mapStoreErrors, respondWithError } from './errors.ts';
 import { grantEvents, logRefusals } from './events.ts';
 import { authenticateByKeys, compareByDigest, replaceParameters } from './extensions.ts';
 import { type AccessTokenClaims, type GrantModelOptions, grantModels } from './grant-models.ts';
 import { idJagGrantType } from './id-jag.ts';
 import { introspection } from './introspection.ts';
-import { finishWrites } from './pending-writes.ts';
-import { startReading } from './read-ahead.ts';
 import { rechecks } from './recheck.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
 import {
@@ -107,10 +105,6 @@ export async function openEngine(
     now,
     validateTokenRequest: (ctx, granted) => validateTokenRequest(policy, ctx, granted),
     recheckPerson: people.recheckPerson,
-    refreshTokenFollows: (_ctx, code) =>
-      String(code.scope ?? '')
-        .split(' ')
-        .includes(OFFLINE_ACCESS),
     verifyAccessToken: accessTokenVerifier(settings.authUrl, signingKeys.verificationKeys),
     ...grantEvents({ store, logger, metrics, auditLog, clients, uses, now }),
   });
@@ -167,11 +161,21 @@ export async function openEngine(
   });
   return {
     provider: () => current.provider,
-    middleware: finishWrites((ctx, next) => current.middleware(ctx, next)),
+    async middleware(ctx, next) {
+      const { provider, middleware } = current;
+      await middleware(ctx, next);
+      await finishWrites(ctx);
+      await grants.redeem(ctx as KoaContextWithOIDC).catch((error: unknown) => {
+        respondWithError(ctx, error);
+        provider.emit('grant.error', ctx, error);
+      });
+    },
     readAhead(ctx, { client, grant, ...known }) {
       const session = ctx.cookies.get(current.provider.cookieName('session'), { signed: true });
-      readBrowserAhead(store, ctx, { session, ...known });
-      if (grant !== undefined) startReading(ctx, grantKey(grant), () => findGrant(store, grant));
+      const request = engineRequest(ctx);
+      readBrowserAhead(store, request, { session, ...known });
+      if (grant !== undefined)
+        startReading(request, grantKey(grant), () => findGrant(store, grant));
       // Its cache keeps it for the engine.
       if (typeof client === 'string' && !preRegistered.has(client))
         void clients.model.find?.(client).catch(() => undefined);

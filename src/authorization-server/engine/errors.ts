@@ -1,4 +1,5 @@
 // OAuth errors of the engine with our descriptions and status codes.
+import type Koa from 'koa';
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
 import type { Reason } from '../../grants/reasons.ts';
 import { tooManyRequests } from '../../http/errors.ts';
@@ -47,6 +48,13 @@ export function tooManyAttempts(ctx: KoaContextWithOIDC, seconds: number): Error
     expose: true,
     allow_redirect: false,
   });
+}
+
+/** Responds as the engine does to an error of a token request (RFC 6749 section 5.2). Throws any other error. */
+export function respondWithError(ctx: Koa.Context, error: unknown): void {
+  if (!(error instanceof errors.OIDCProviderError)) throw error;
+  ctx.status = error.statusCode;
+  ctx.body = { error: error.error, error_description: error.error_description };
 }
 
 /** Wraps hooks that read the store: a store error becomes 503 `temporarily_unavailable` instead of 500. */

@@ -7,6 +7,7 @@ import { commitReservedUse } from '../../connectors/connectors.ts';
 import type { UseRecorder } from '../../connectors/use-recorder.ts';
 import { wasExchanged } from '../../grants/grant-lifetime.ts';
 import type { Clients } from './clients.ts';
+import { engineRequest } from './engine-request.ts';
 import type { GrantModelOptions } from './grant-models.ts';
 import { grantedLevel, type GrantRecord } from '../../grants/grant-record.ts';
 import { auditMembers } from '../../connections/connections.ts';
@@ -96,7 +97,7 @@ type Refusal = Error & { error?: string; error_detail?: string; error_descriptio
 
 /** For the metrics. */
 function recordGrantType(ctx: Pick<KoaContextWithOIDC, 'state' | 'oidc'>): void {
-  requestContext(ctx).grantType = ctx.oidc?.params?.grant_type;
+  engineRequest(ctx).grantType = ctx.oidc?.params?.grant_type;
 }
 
 /** The response has a code and a safe description; the request's log line also has the detail. */

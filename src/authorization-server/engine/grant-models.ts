@@ -43,7 +43,6 @@ import type { Reason } from '../../grants/reasons.ts';
 import { KEEP, type Store } from '../../store/store.ts';
 import { DEVICE_CODE } from '../../clients/clients.ts';
 import { JWT_BEARER } from '../metadata.ts';
-import { requestContext } from '../../http/request-context.ts';
 import type { Level } from '../../permission-levels.ts';
 import {
   addDevice,
@@ -56,10 +55,16 @@ import {
 } from './device-codes.ts';
 import { consumeAssertion } from './client-keys.ts';
 import { levelOfProof, presentedProof, proofReused, requireBoundKey } from './dpop.ts';
-import { invalidGrant, reasonIn, temporarilyUnavailable } from './errors.ts';
+import {
+  currentRequest,
+  type EngineRequest,
+  engineRequest,
+  finishBeforeResponse,
+  readAhead,
+  requireContext,
+} from './engine-request.ts';
+import { invalidGrant, mapStoreErrors, reasonIn, temporarilyUnavailable } from './errors.ts';
 import { comparedRedirectUri, presentedJwt } from './extensions.ts';
-import { finishBeforeResponse } from './pending-writes.ts';
-import { readAhead } from './read-ahead.ts';
 
 export type GrantModelOptions = {
   store: Store;
@@ -72,8 +77,6 @@ export type GrantModelOptions = {
   validateTokenRequest: (ctx: KoaContextWithOIDC, granted: EnginePayload) => Promise<void>;
   /** Asks the identity provider about the person of a refresh token again, if that is due. */
   recheckPerson: (granted: EnginePayload) => Promise<void>;
-  /** Whether the exchange of this code issues a refresh token. */
-  refreshTokenFollows: (ctx: KoaContextWithOIDC, code: EnginePayload) => boolean;
   /** Returns the claims of a valid access token of ours. */
   verifyAccessToken: (jwt: string) => Promise<AccessTokenClaims | undefined>;
   /** Called once per approval, when its code is stored. If it rejects, the app gets no code. */
@@ -105,6 +108,8 @@ export type GrantModels = {
   models: Record<string, Partial<Adapter>>;
   /** Returns the value of the code or refresh token that is about to be saved. Needs a grant that the same request has read. */
   createTokenValue: (kind: 'AuthorizationCode' | 'RefreshToken', grantId: string) => string;
+  /** Consumes the code that a token request exchanged. Call it when the engine has made the response, which is sent only after it resolves. */
+  redeem: (ctx: KoaContextWithOIDC) => Promise<void>;
 };
 
 export function grantModels(options: GrantModelOptions): GrantModels {
@@ -116,8 +121,9 @@ export function grantModels(options: GrantModelOptions): GrantModels {
       RefreshToken: refreshTokenModel(options, records),
       DeviceCode: deviceCodeModel(options, records),
       AccessToken: accessTokenModel(options, records),
-      ReplayDetection: replayModel(options, records),
+      ReplayDetection: replayModel(options),
     },
+    redeem: mapStoreErrors((ctx: KoaContextWithOIDC) => redeem(options, records, ctx)),
     createTokenValue(kind, grantId) {
       const record = records.seen(grantId)?.value;
       if (!record) throw new Error('the grant of the token has not been read');
@@ -139,10 +145,7 @@ function grantModel({ load, end }: RequestGrants): Partial<Adapter> {
   };
 }
 
-/**
- * The engine's AuthorizationCode model. `consume` starts the redemption. The last hook that can fail writes it, so that a client may retry
- * a failed exchange.
- */
+/** The engine's AuthorizationCode model. `consume` only plans the write of `redeem`, so that a client may retry a failed exchange. */
 export function codeModel(options: GrantModelOptions, records: RequestGrants): Partial<Adapter> {
   const { lifetimes, now } = options;
   return {
@@ -155,7 +158,7 @@ export function codeModel(options: GrantModelOptions, records: RequestGrants): P
       await finishBeforeResponse(recorded);
     },
     async find(id) {
-      const ctx = requireRequest();
+      const ctx = requireContext();
       const hit = await records.resolve(id, 'code');
       const code = hit && limitToProof(options, ctx, hit.record).code;
       if (!code) return undefined;
@@ -174,7 +177,7 @@ export function codeModel(options: GrantModelOptions, records: RequestGrants): P
       };
     },
     async consume(id) {
-      await startRedemption(options, records, grantIdOf(id));
+      await planRedemption(options, records, grantIdOf(id));
     },
   };
 }
@@ -196,27 +199,58 @@ async function attachCode(
   });
   if (!after) throw new errors.AccessDenied('the connection was ended');
   const recorded = isFirst ? onApproved(grantId, after.value) : undefined;
-  if (Provider.ctx) {
+  const request = currentRequest();
+  if (request) {
     const { client, connector } = after.value;
     const level = grantedLevel(after.value);
-    requestContext(Provider.ctx).approval = { level, client: client.name, connector };
+    request.approval = { level, client: client.name, connector };
   }
   return { recorded };
 }
 
 /** Validates the request, so that a refused one consumes nothing. */
-async function startRedemption(
+async function planRedemption(
   options: GrantModelOptions,
   records: RequestGrants,
   grantId: string,
 ): Promise<void> {
-  const ctx = requireRequest();
+  const ctx = requireContext();
   const payload = (await records.load(grantId))?.value.code?.payload;
   if (!payload) throw invalidGrant('the authorization code is unknown');
   await options.validateTokenRequest(ctx, payload);
-  const lastHook = lastHookOf(options, ctx, payload);
-  requestState(ctx).redemption = { grantId, lastHook };
-  await completeRedemption(options, records, 'code consumed');
+  engineRequest(ctx).redemption = { grantId };
+}
+
+/** Consumes the code of a successful response and stores the first refresh token, in one write and for exactly one caller. */
+async function redeem(
+  options: GrantModelOptions,
+  records: RequestGrants,
+  ctx: KoaContextWithOIDC,
+): Promise<void> {
+  const request = engineRequest(ctx);
+  if (!request.redemption || ctx.status !== 200) return;
+  const { now, onExchanged, onLowered } = options;
+  const { grantId, refresh } = request.redemption;
+  let first = false;
+  let approved: Level | undefined;
+  const consume = (record: GrantRecord): GrantRecord | typeof KEEP => {
+    approved = grantedLevel(record);
+    const { code, ...rest } = limitToProof(options, ctx, record);
+    first = code !== undefined && code.usedAt === undefined;
+    if (!first || !code) return KEEP;
+    // The person reduced the grant since the code was read. A retry gets the reduced scope.
+    if (refresh && code.payload.scope !== refresh.scope)
+      throw temporarilyUnavailable(new Error('the grant was changed concurrently'));
+    return {
+      ...rest,
+      code: { ...code, usedAt: now() },
+      ...(refresh ? { refresh: { payload: refresh, generation: 0, turns: [] } } : {}),
+    };
+  };
+  const after = await records.change(grantId, consume, request);
+  if (!after || !first) throw invalidGrant('the authorization code was already used');
+  onExchanged(grantId, after.value);
+  if (grantedLevel(after.value) !== approved) onLowered(grantId, after.value);
 }
 
 const DENIED = { error: 'access_denied', errorDescription: 'the person denied the connection' };
@@ -230,7 +264,7 @@ function deviceCodeModel(options: GrantModelOptions, records: RequestGrants): Pa
   const { store, now } = options;
   return {
     async upsert(id, { jti: _jti, ...payload }) {
-      if (requireRequest().oidc.route === 'device_authorization') {
+      if (requireContext().oidc.route === 'device_authorization') {
         const isNew = await addDevice(
           store,
           deviceIdOf(id),
@@ -256,7 +290,7 @@ function deviceCodeModel(options: GrantModelOptions, records: RequestGrants): Pa
       });
     },
     async find(id) {
-      const ctx = requireRequest();
+      const ctx = requireContext();
       if (ctx.oidc.route !== 'token') {
         const device = await findDevice(store, id);
         return device && { ...device.payload, jti: id, ...(device.decision ? DENIED : {}) };
@@ -278,7 +312,7 @@ function deviceCodeModel(options: GrantModelOptions, records: RequestGrants): Pa
       // After a denial, `find` has returned the error that the engine responds with.
       if (decision === 'denied' || (decision && !(await records.load(decision.grantId)))) return;
       if (!decision) throw invalidGrant('the device code is unknown');
-      await startRedemption(options, records, decision.grantId);
+      await planRedemption(options, records, decision.grantId);
     },
   };
 }
@@ -321,7 +355,7 @@ async function approvedCode(
     const isUnused = ended && !isLive(ended) && ended.lastUsedAt === undefined;
     return isUnused ? { ...waiting, ...DENIED } : undefined;
   }
-  const { code, refresh } = limitToProof(options, requireRequest(), record);
+  const { code, refresh } = limitToProof(options, requireContext(), record);
   // The approval is being written, or the grant was refreshed since the code was used.
   if (!code) return refresh ? undefined : waiting;
   const moment = now();
@@ -356,63 +390,24 @@ function withinGrant<Issued extends EnginePayload>(
   return { ...payload, scope: scopes.filter((scope) => granted.includes(scope)).join(' ') };
 }
 
-function lastHookOf(
-  { refreshTokenFollows }: GrantModelOptions,
-  ctx: KoaContextWithOIDC,
-  code: EnginePayload,
-): Redemption['lastHook'] {
-  if (refreshTokenFollows(ctx, code)) return 'refresh token saved';
-  // The engine checks a proof for replay after it consumed the code.
-  return ctx.req.headers.dpop ? 'proof consumed' : 'code consumed';
-}
-
-/**
- * Consumes the code, together with `next`, in one write and for exactly one caller, if `hook` is the last one of the request. Called by every
- * hook that can be the last.
- */
-async function completeRedemption(
-  options: GrantModelOptions,
-  records: RequestGrants,
-  hook: Redemption['lastHook'],
-  next: (record: GrantRecord) => GrantRecord = (record) => record,
-): Promise<void> {
-  const { now, onExchanged, onLowered } = options;
-  const ctx = requireRequest();
-  const { redemption } = requestState(ctx);
-  if (redemption?.lastHook !== hook) return;
-  const { grantId } = redemption;
-  let first = false;
-  let approved: Level | undefined;
-  const after = await records.change(grantId, (record) => {
-    approved = grantedLevel(record);
-    const { code, ...rest } = limitToProof(options, ctx, record);
-    first = code !== undefined && code.usedAt === undefined;
-    return first && code ? next({ ...rest, code: { ...code, usedAt: now() } }) : KEEP;
-  });
-  if (!after || !first) throw invalidGrant('the authorization code was already used');
-  onExchanged(grantId, after.value);
-  if (grantedLevel(after.value) !== approved) onLowered(grantId, after.value);
-}
-
 /**
  * The engine's `ReplayDetection` model. Exactly one of concurrent requests with an assertion or a proof passes. `find` returns nothing, so that
  * the engine always calls `upsert`: first for the assertion of the client, as the last step of its authentication, later for the DPoP proof. The
  * engine's id of a proof depends on the client; ours is the same for every grant type.
  */
-function replayModel(options: GrantModelOptions, records: RequestGrants): Partial<Adapter> {
+function replayModel({ store }: GrantModelOptions): Partial<Adapter> {
   return {
     async upsert(_id, _payload, expiresIn = 0) {
-      const ctx = requireRequest();
-      const state = requestState(ctx);
-      if (ctx.oidc.client?.clientAuthMethod === 'private_key_jwt' && !state.assertionUsed) {
-        await consumeAssertion(options.store, ctx, expiresIn);
-        state.assertionUsed = true;
+      const ctx = requireContext();
+      const request = engineRequest(ctx);
+      if (ctx.oidc.client?.clientAuthMethod === 'private_key_jwt' && !request.assertionUsed) {
+        await consumeAssertion(store, ctx, expiresIn);
+        request.assertionUsed = true;
         return;
       }
       const proof = await presentedProof(ctx);
       if (!proof) throw new Error('the engine used ReplayDetection for something unknown');
-      if (!(await consumeProof(options.store, proof))) throw proofReused();
-      await completeRedemption(options, records, 'proof consumed');
+      if (!(await consumeProof(store, proof))) throw proofReused();
     },
   };
 }
@@ -421,28 +416,19 @@ function replayModel(options: GrantModelOptions, records: RequestGrants): Partia
 function refreshTokenModel(options: GrantModelOptions, records: RequestGrants): Partial<Adapter> {
   const { lifetimes, now, validateTokenRequest, recheckPerson, onRefreshed } = options;
   return {
-    /** Writes the first generation only. `consume` makes later ones. */
+    /** Plans the first generation, which `redeem` writes. `consume` makes later ones. */
     async upsert(_id, { jti: _jti, exp: _exp, ...payload }) {
-      if (requireRequest().oidc.entities.RotatedRefreshToken) return;
-      const refresh = {
-        payload: payload as EnginePayload & { iat: number },
-        generation: 0,
-        turns: [],
-      };
-      if (requestState(requireRequest()).redemption?.lastHook !== 'refresh token saved')
-        throw new Error('the engine saved a refresh token that was not expected');
-      await completeRedemption(options, records, 'refresh token saved', (record) => {
-        // The person reduced the grant since the code was read. A retry gets the reduced scope.
-        if (record.code?.payload.scope !== payload.scope)
-          throw temporarilyUnavailable(new Error('the grant was changed concurrently'));
-        return { ...record, refresh };
-      });
+      const ctx = requireContext();
+      if (ctx.oidc.entities.RotatedRefreshToken) return;
+      const { redemption } = engineRequest(ctx);
+      if (!redemption) throw new Error('the engine saved a refresh token that was not expected');
+      redemption.refresh = payload as EnginePayload & { iat: number };
     },
     async find(id) {
       const hit = await records.resolve(id, 'refresh token');
       const refresh = hit?.record.refresh;
       if (!hit || !refresh) return undefined;
-      const ctx = requireRequest();
+      const ctx = requireContext();
       const isOwn = ctx.oidc.client?.clientId === refresh.payload.clientId;
       const replayed =
         classifyRefreshToken(refresh, Number(hit.name.part), now(), lifetimes.refreshGrace) ===
@@ -526,7 +512,7 @@ function accessTokenModel(options: GrantModelOptions, records: RequestGrants): P
       return { kind: 'AccessToken', format: 'opaque', ...claims, ...gty, extra: {} };
     },
     async destroy(jti) {
-      const token = requireRequest().oidc.entities.AccessToken;
+      const token = requireContext().oidc.entities.AccessToken;
       const grantId = token?.grantId;
       if (!token || !grantId) return;
       let tooMany = false;
@@ -543,60 +529,41 @@ function accessTokenModel(options: GrantModelOptions, records: RequestGrants): P
 
 type RequestGrants = ReturnType<typeof requestGrants>;
 
-/** State of one engine request. */
-type RequestState = {
-  /** The grant that was last read or written. */
-  grant?: { id: string; found: FoundGrant | undefined };
-  redemption?: Redemption;
-  assertionUsed?: true;
-};
-
-/** The redemption of a code. `lastHook`: the engine hook after which nothing can fail, so it writes. */
-type Redemption = {
-  grantId: string;
-  lastHook: 'code consumed' | 'proof consumed' | 'refresh token saved';
-};
-
-const states = new WeakMap<object, RequestState>();
-
-function requestState(ctx: KoaContextWithOIDC): RequestState {
-  const state = states.get(ctx) ?? {};
-  states.set(ctx, state);
-  return state;
-}
-
 /** Reads the record once per engine request, in which the engine finds the token, then its grant, then changes it. */
 function requestGrants({ store, tokenKeys, lifetimes, now, onEnded }: GrantModelOptions) {
-  const request = (): KoaContextWithOIDC | undefined => Provider.ctx;
-
-  const remember = (id: string, found: FoundGrant | undefined) => {
-    const ctx = request();
-    if (ctx) requestState(ctx).grant = { id, found };
+  const remember = (
+    request: EngineRequest | undefined,
+    id: string,
+    found: FoundGrant | undefined,
+  ) => {
+    if (request) request.grant = { id, found };
     return found;
   };
-  const remembered = (id: string) => {
-    const ctx = request();
-    const last = ctx && requestState(ctx).grant;
-    return last?.id === id ? last : undefined;
-  };
-  const seen = (id: string) => remembered(id)?.found;
+  const remembered = (request: EngineRequest | undefined, id: string) =>
+    request?.grant?.id === id ? request.grant : undefined;
+  const seen = (id: string) => remembered(currentRequest(), id)?.found;
   const load = async (id: string) =>
-    seen(id) ?? remember(id, await readAhead(request(), grantKey(id), () => findGrant(store, id)));
-
+    seen(id) ??
+    remember(currentRequest(), id, await readAhead(grantKey(id), () => findGrant(store, id)));
   return {
     seen,
     load,
-    async change(id: string, next: (record: GrantRecord) => GrantRecord | typeof KEEP) {
-      const seenBefore = seen(id);
+    async change(
+      id: string,
+      next: (record: GrantRecord) => GrantRecord | typeof KEEP,
+      request = currentRequest(),
+    ) {
+      const seenBefore = remembered(request, id)?.found;
       const options = { lifetimes, now: now(), ...(seenBefore ? { seen: seenBefore } : {}) };
-      return remember(id, await updateGrant(store, id, next, options));
+      return remember(request, id, await updateGrant(store, id, next, options));
     },
     async end(id: string, reason: Reason) {
       // The engine destroys a token and then its grant, which are one record here.
-      const known = remembered(id);
+      const request = currentRequest();
+      const known = remembered(request, id);
       if (known && !known.found) return;
       const ended = await endGrant(store, id, reason, now());
-      remember(id, undefined);
+      remember(request, id, undefined);
       if (ended) await Promise.all([announceGrant(store, id), onEnded(id, ended, reason)]);
     },
     /** Finds the record of a presented code or refresh token with a valid MAC. */
@@ -623,10 +590,4 @@ function grantIdOf(value: string): string {
   const name = parseOpaqueToken(value);
   if (!name) throw invalidGrant('not one of our tokens');
   return name.grantId;
-}
-
-function requireRequest(): KoaContextWithOIDC {
-  const ctx = Provider.ctx;
-  if (!ctx) throw new Error('the engine used a token outside a request');
-  return ctx;
 }

@@ -26,8 +26,8 @@ import {
 } from '../../permission-levels.ts';
 import type { Via } from '../../settings/entitlements.ts';
 import { JWT_BEARER } from '../metadata.ts';
-import { connectorReadBy } from './authorization-request.ts';
 import { requireLevelOfProof } from './dpop.ts';
+import { engineRequest } from './engine-request.ts';
 import { invalidGrant, mapStoreErrors } from './errors.ts';
 
 export type TokenPolicy = {
@@ -97,10 +97,9 @@ async function requireConnector(policy: TokenPolicy, ctx: KoaContextWithOIDC, re
   if (Array.isArray(ctx.oidc.params?.resource))
     throw new errors.InvalidTarget('request one resource at a time');
   const id = connectorIdOf(policy.resourceUrl, resource);
+  const known = engineRequest(ctx).connector;
   const connector =
-    id === undefined
-      ? undefined
-      : (connectorReadBy(ctx, id) ?? (await policy.refreshConnector(id)));
+    id === undefined || known?.id === id ? known : await policy.refreshConnector(id);
   if (!connector || !isUsable(connector, policy.now(), policy.settings))
     throw new errors.InvalidTarget(UNKNOWN_RESOURCE);
   return connector;

@@ -18,6 +18,7 @@ import {
   type WaitingDevice,
 } from '../engine/device-codes.ts';
 import { startDeviceInteraction } from '../engine/device-interaction.ts';
+import { engineRequest } from '../engine/engine-request.ts';
 import { DEVICE_PATH } from '../metadata.ts';
 import { type InteractionContext, requireResumeCookie, requireSameOrigin } from './interaction.ts';
 import { saveDeviceResult, showResultOf } from './resubmission.ts';
@@ -123,7 +124,7 @@ function recordDecision(context: InteractionContext): Koa.Middleware {
   return async function deviceDecisionRecorded(ctx, next) {
     const uid = String(ctx.params.uid);
     await next();
-    const decision = requestContext(ctx).deviceOutcome;
+    const decision = engineRequest(ctx).deviceOutcome;
     // The engine's page that ends the session of another person needs a script, which our security headers block.
     if (decision === undefined && ctx.status === 200) throw failure('expired');
     if (decision === undefined) return;

@@ -14,6 +14,7 @@ import { isLevel, type Level } from '../../permission-levels.ts';
 import type { Store } from '../../store/store.ts';
 import { COOKIE } from '../engine/configuration.ts';
 import { redirectDestination } from '../engine/redirect-uris.ts';
+import { engineRequest } from '../engine/engine-request.ts';
 import { ACCOUNT_PATH } from './account-session.ts';
 import { DENIED_DESCRIPTION, grantIdOf, requireConsentToken } from './consent.ts';
 import { hasInteractionCookie, type InteractionContext } from './interaction.ts';
@@ -51,7 +52,7 @@ export function recordConsentResult(context: InteractionContext): Koa.Middleware
   return async function consentResultRecorded(ctx, next) {
     const uid = String(ctx.params.uid);
     await next();
-    if (requestContext(ctx).errorPage === 'expired') return repeatRedirect(context, ctx, uid);
+    if (engineRequest(ctx).errorPage === 'expired') return repeatRedirect(context, ctx, uid);
     const location = ctx.response.get('Location');
     const decision = decisionIn(location);
     if (ctx.status === 303 && decision) await saveDecision(context, ctx, uid, decision, location);
@@ -114,7 +115,7 @@ async function saveDecision(
     maxAge: OUTCOME_SECONDS * 1000,
   });
   const destination = location === undefined ? '' : redirectDestination(location);
-  const { approval: { level, client, connector } = {} } = requestContext(ctx);
+  const { approval: { level, client, connector } = {} } = engineRequest(ctx);
   const outcome = {
     decision,
     destination,
