@@ -13,6 +13,7 @@ import { loadSettings } from '../../src/settings/load.ts';
 import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { startRedis } from '../support/redis-server.ts';
+import { waitForStore } from '../support/scale-out/patient-timeouts.ts';
 import { startStrictProvider } from './strict-provider.ts';
 import { startTlsProxy } from './tls-proxy.ts';
 
@@ -23,6 +24,8 @@ const OPS = { name: 'Ops', level: 'operations' } as const;
 export type GoodDeployment = Awaited<ReturnType<typeof startGoodDeployment>>;
 
 export async function startGoodDeployment() {
+  // Of this deployment and of doctor, which runs in the same process.
+  const restoreTimeouts = waitForStore();
   const dir = await mkdtemp(join(tmpdir(), 'gatehouse-doctor-'));
   const ports = await freePorts(6);
   const [authPort = 0, resourcePort = 0, auth = 0, resource = 0, management = 0, idp = 0] = ports;
@@ -105,6 +108,7 @@ export async function startGoodDeployment() {
       await gatehouse.stop(0);
       await provider.stop();
       await redis.stop();
+      restoreTimeouts();
       setDefaultCACertificates(trusted);
       await rm(dir, { recursive: true, force: true });
     },

@@ -35,7 +35,12 @@ import { INTERNET, requireAddressGuard } from './guarded-fetch.ts';
 import { engineRequest, finishWrites, startReading } from './engine-request.ts';
 import { mapStoreErrors, respondWithError } from './errors.ts';
 import { grantEvents, logRefusals } from './events.ts';
-import { authenticateByKeys, compareByDigest, replaceParameters } from './extensions.ts';
+import {
+  authenticateByKeys,
+  compareByDigest,
+  replaceParameters,
+  rotateSessionAtSignIn,
+} from './extensions.ts';
 import { type AccessTokenClaims, type GrantModelOptions, grantModels } from './grant-models.ts';
 import { idJagGrantType } from './id-jag.ts';
 import { introspection } from './introspection.ts';
@@ -149,6 +154,7 @@ export async function openEngine(
     addIdJag(provider, resources.getResourceServerInfo);
     addClientCredentials(provider, resources.getResourceServerInfo);
     replaceParameters(provider);
+    rotateSessionAtSignIn(provider);
     compareByDigest(provider, guardSecrets);
     authenticateByKeys(provider, loadKeys, assertionAudiences(settings.authUrl));
     logRefusals(provider, logger);

@@ -1,6 +1,6 @@
 // Extensions for which the engine has no documented hook. The tests named here fail if the engine changes.
 import type Koa from 'koa';
-import { type Client, Provider } from 'oidc-provider';
+import { type Client, type Interaction, Provider } from 'oidc-provider';
 import type { PublicKey } from '../../settings/key-set.ts';
 import type { KeyLoader } from './client-keys.ts';
 import { constantTimeEqual } from '../../constant-time.ts';
@@ -177,4 +177,26 @@ export function useKeys({ asymmetricKeyStore: store }: KeyClient, keys: PublicKe
   store.clear();
   for (const key of keys) store.add(key);
   store.freshUntil = Infinity;
+}
+
+/**
+ * Rotates the session id at sign-ins only. The engine rotates it whenever it resumes an interaction, so that of consent pages that one browser
+ * sends at the same time, all but one would arrive with an id that no longer exists. A result is merged with those of earlier steps, so a sign-in is
+ * a login that the interaction did not begin with.
+ * Tests: security/sessions.test.ts, flows/approvals-at-once.test.ts.
+ */
+export function rotateSessionAtSignIn(provider: Provider): void {
+  type Prototype = { resetIdentifier: () => void };
+  const { prototype } = provider.Session as unknown as { prototype: Prototype };
+  const { resetIdentifier } = prototype;
+  prototype.resetIdentifier = function resetAtSignIn(this: Prototype) {
+    const { Interaction: interaction } = Provider.ctx?.oidc.entities ?? {};
+    if (!interaction || isSignIn(interaction)) resetIdentifier.call(this);
+  };
+}
+
+function isSignIn({ prompt, result, lastSubmission }: Interaction): boolean {
+  const [now, before] = [result?.login, lastSubmission?.login];
+  const isEarlier = now?.accountId === before?.accountId && now?.ts === before?.ts;
+  return prompt.name !== 'consent' || !isEarlier;
 }
