@@ -16,12 +16,34 @@ export function canonicalAddress(text: string): string | undefined {
 
 /** Returns an IPv4 address, or the /64 of an IPv6 address, which one subscriber has (RFC 6177); `unknown` if it is not an address. */
 export function clientSubnet(text: string): string {
+  return clientNetworks(text)[0];
+}
+
+/**
+ * Returns an IPv4 address, or the /64, /56 and /48 of an IPv6 address: one link, and the sizes of a site that has as many links as it wants
+ * (RFC 6177).
+ */
+export function clientNetworks(text: string): [smallest: string, ...sites: string[]] {
+  const address = canonicalAddress(text);
+  if (address === undefined) return ['unknown'];
+  if (isIP(address) === 4) return [address];
+  const [one = '', two = '', three = '', four = ''] = hextets(address);
+  const site = `${one}:${two}:${three}`;
+  const upper = (parseInt(four, 16) & 0xff00).toString(16);
+  return [`${site}:${four}::/64`, `${site}:${upper}::/56`, `${site}::/48`];
+}
+
+/** Returns the IPv4 /16 or the IPv6 /32 of an address: about what one operator of a network has. */
+export function operatorNetwork(text: string): string {
   const address = canonicalAddress(text);
   if (address === undefined) return 'unknown';
-  if (isIP(address) === 4) return address;
+  if (isIP(address) === 4) return `${address.split('.', 2).join('.')}.0.0/16`;
+  return `${hextets(address).slice(0, 2).join(':')}::/32`;
+}
+
+function hextets(address: string): string[] {
   const [before = [], after = []] = address
     .split('::')
     .map((part) => part.split(':').filter(Boolean));
-  const zeros = Array(8 - before.length - after.length).fill('0');
-  return `${[...before, ...zeros, ...after].slice(0, 4).join(':')}::/64`;
+  return [...before, ...Array(8 - before.length - after.length).fill('0'), ...after];
 }

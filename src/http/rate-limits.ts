@@ -3,7 +3,7 @@ import { lruCache } from '../lru-cache.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { type Limit, type Limits, networkList } from '../settings/limits.ts';
 import type { OpenCounter } from '../store/counters.ts';
-import { canonicalAddress, clientSubnet } from './client-subnet.ts';
+import { canonicalAddress, clientNetworks, operatorNetwork } from './client-subnet.ts';
 import { tooManyRequests } from './errors.ts';
 import { requestContext } from './request-context.ts';
 
@@ -36,9 +36,12 @@ export type RateLimits = Record<
 const MAX_BLOCKED = 50_000;
 /**
  * Above the limit of all addresses together, each address gets a tenth of its own limit, so that one client with thousands of addresses cannot
- * lock out all others. Above ten times that limit, all are rejected, because every store is finite.
+ * lock out all others. Above ten times that limit, only networks are accepted that have not taken part in the flood, once more up to the limit:
+ * every store is finite.
  */
 const CROWD_FACTOR = 10;
+/** The limits of an IPv6 /64, /56 and /48 in limits of an address. A /48 has 65,536 networks, and often one owner. */
+const IPV6_SHARES = [1, 4, 8];
 
 export function openRateLimits(
   limits: Limits,
@@ -104,43 +107,62 @@ function rateLimit(
 ): RateLimit {
   const countAddress = openCounter('address', perAddress.seconds);
   const countAll = openCounter('all', inAll.seconds);
+  const countOperator = openCounter('operator', inAll.seconds);
+  const countReserve = openCounter('reserve', inAll.seconds);
   const blocked = openBlocked(now);
   const countInCrowd = Math.max(1, Math.floor(perAddress.count / CROWD_FACTOR));
 
   const allKey = (all: 'all' | 'shared', subject: string) =>
     subjectOf === 'all' ? `${all} ${subject}` : all;
-  /** Undefined in a shared network. */
-  const addressKey = (address: string, subject: string) => {
+  /** Empty in a shared network. */
+  const addressKeys = (address: string, subject: string) => {
     const canonical = canonicalAddress(address);
-    if (canonical !== undefined && isShared(canonical)) return undefined;
-    return `${clientSubnet(address)} ${subjectOf === 'address' ? subject : ''}`;
+    if (canonical !== undefined && isShared(canonical)) return [];
+    const own = subjectOf === 'address' ? subject : '';
+    return clientNetworks(address).map((network) => `${network} ${own}`);
   };
+  const operatorKey = (address: string, keyOfAll: string) =>
+    `${operatorNetwork(address)} ${keyOfAll}`;
   const consumeShared = async (sharedKey: string) => {
     const all = await countAll(sharedKey);
     return all.count > inAll.count ? blocked.add(sharedKey, all.secondsLeft) : undefined;
   };
-  const consumeOwn = async (key: string, keyOfAll: string) => {
-    const [all, own] = await Promise.all([countAll(keyOfAll), countAddress(key)]);
-    if (all.count > inAll.count * CROWD_FACTOR) return blocked.add(keyOfAll, all.secondsLeft);
-    if (own.count > perAddress.count) return blocked.add(key, own.secondsLeft);
-    if (all.count <= inAll.count || own.count <= countInCrowd) return undefined;
-    return blocked.add(key, Math.min(own.secondsLeft, all.secondsLeft));
+  const consumeOwn = async (address: string, keys: readonly string[], keyOfAll: string) => {
+    const [all, ...own] = await Promise.all([
+      countAll(keyOfAll),
+      ...keys.map((k) => countAddress(k)),
+    ]);
+    /** The first of the address's networks with more requests than its share of `limit`. */
+    const above = (limit: number) => {
+      const at = own.findIndex(({ count }, n) => count > limit * (IPV6_SHARES[n] ?? 1));
+      const [key, counted] = [keys[at], own[at]];
+      return key === undefined || !counted ? undefined : { key, secondsLeft: counted.secondsLeft };
+    };
+    const over = above(perAddress.count);
+    if (over) return blocked.add(over.key, over.secondsLeft);
+    if (all.count <= inAll.count) return undefined;
+    const operator = operatorKey(address, keyOfAll);
+    const { count: ofOperator } = await countOperator(operator);
+    const crowded = above(countInCrowd);
+    if (crowded) return blocked.add(crowded.key, Math.min(crowded.secondsLeft, all.secondsLeft));
+    if (all.count <= inAll.count * CROWD_FACTOR) return undefined;
+    if (ofOperator > perAddress.count) return blocked.add(operator, all.secondsLeft);
+    const reserve = await countReserve(keyOfAll);
+    return reserve.count <= inAll.count ? undefined : blocked.add(keyOfAll, reserve.secondsLeft);
   };
+  const blockedAmong = (keys: readonly string[]) =>
+    keys.map((key) => blocked.for(key)).find((seconds) => seconds !== undefined);
   return {
     async consume(address, subject = '') {
-      const key = addressKey(address, subject);
-      const keyOfAll = allKey(key === undefined ? 'shared' : 'all', subject);
-      const seconds = blocked.for(keyOfAll) ?? (key === undefined ? undefined : blocked.for(key));
+      const keys = addressKeys(address, subject);
+      const keyOfAll = allKey(keys.length === 0 ? 'shared' : 'all', subject);
+      const seconds = blockedAmong([keyOfAll, ...keys, operatorKey(address, keyOfAll)]);
       if (seconds !== undefined) return seconds;
-      return key === undefined ? consumeShared(keyOfAll) : consumeOwn(key, keyOfAll);
+      return keys.length === 0 ? consumeShared(keyOfAll) : consumeOwn(address, keys, keyOfAll);
     },
-    blockedFor(address, subject = '') {
-      const key = addressKey(address, subject);
-      return key === undefined ? undefined : blocked.for(key);
-    },
+    blockedFor: (address, subject = '') => blockedAmong(addressKeys(address, subject)),
     async penalize(address, subject, times) {
-      const key = addressKey(address, subject);
-      if (key !== undefined) await countAddress(key, times);
+      await Promise.all(addressKeys(address, subject).map((key) => countAddress(key, times)));
     },
   };
 }

@@ -6,7 +6,7 @@ import { secondsIn } from './value-types.ts';
 /** `count` requests in a window of `seconds`, which starts with the first request. */
 export type Rate = { count: number; seconds: number };
 
-/** `perAddress` counts one IPv4 address or one IPv6 /64 network, and `inAll` all addresses together. */
+/** `perAddress` counts one IPv4 address or one IPv6 /64 network (a /56 has four times, a /48 eight times as much), and `inAll` all addresses together. */
 export type Limit = { perAddress: Rate; inAll: Rate };
 
 const RATE = 'a rate over at most one day, such as 30/10m or 5000/1h';

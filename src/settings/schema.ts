@@ -710,7 +710,7 @@ export const settingsSchema = z.strictObject({
     .describe('The consent page.'),
   lifetimes: lifetimes.prefault({}).describe('How long tokens, sessions and registrations last.'),
   limits: limitsSchema.describe(
-    'Rate limits. Above a limit, requests get 429 with `Retry-After`; tokens and connections are not affected. `perAddress` applies to one IPv4 address or one IPv6 /64 network, so `proxies` must be right. `inAll` applies to all addresses together: above it, each address gets a tenth of `perAddress`, and above ten times `inAll` all requests are refused. The defaults are a hundred times as high in development. Processes count together in Redis, and each for itself while Redis is unreachable.',
+    'Rate limits. Above a limit, requests get 429 with `Retry-After`; tokens and connections are not affected. `perAddress` applies to one IPv4 address or one IPv6 /64 network (a /56 gets four times, a /48 eight times as much), so `proxies` must be right. `inAll` applies to all addresses together: above it, each address gets a tenth of `perAddress`, and above ten times `inAll` only addresses are accepted whose network (IPv4 /16, IPv6 /32) has not taken part in the flood, once more up to `inAll`. The defaults are a hundred times as high in development. Processes count together in Redis, and each for itself while Redis is unreachable.',
   ),
   management: z
     .strictObject({

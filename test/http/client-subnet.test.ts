@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { clientSubnet } from '../../src/http/client-subnet.ts';
+import { clientNetworks, clientSubnet, operatorNetwork } from '../../src/http/client-subnet.ts';
 
 const SUBNETS: Record<string, string[]> = {
   '203.0.113.9': [
@@ -43,4 +43,22 @@ describe('the subnet of a client', () => {
       });
     }
   }
+
+  it('HDR-02 an IPv6 address is in a /64, a /56 and a /48, and an IPv4 address is alone', () => {
+    expect(clientNetworks('2001:db8:77:12ab::1')).to.deep.equal([
+      '2001:db8:77:12ab::/64',
+      '2001:db8:77:1200::/56',
+      '2001:db8:77::/48',
+    ]);
+    expect(clientNetworks('::1')).to.deep.equal(['0:0:0:0::/64', '0:0:0:0::/56', '0:0:0::/48']);
+    expect(clientNetworks('198.51.100.7')).to.deep.equal(['198.51.100.7']);
+    expect(clientNetworks('evil')).to.deep.equal(['unknown']);
+  });
+
+  it('HDR-02 the network of an operator is an IPv4 /16 or an IPv6 /32', () => {
+    expect(operatorNetwork('198.51.100.7')).to.equal('198.51.0.0/16');
+    expect(operatorNetwork('::ffff:198.51.100.7')).to.equal('198.51.0.0/16');
+    expect(operatorNetwork('2001:db8:77:12ab::1')).to.equal('2001:db8::/32');
+    expect(operatorNetwork('evil')).to.equal('unknown');
+  });
 });

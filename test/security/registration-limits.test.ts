@@ -134,6 +134,40 @@ describe('The limit of registrations in all', () => {
   });
 });
 
+describe('The limits of registrations from IPv6 networks', () => {
+  const system = useSystem({
+    file: { proxies: 1, limits: { registrations: { perAddress: '5/10m', inAll: '100/10m' } } },
+  });
+
+  it('DCR-13 a /56 may register four times, and a /48 eight times as often as one address', async () => {
+    const site = times(25, (n) => tryToRegister(system(), `2001:db8:1:10${n + 10}::1`));
+    expect(await statuses(site)).to.deep.equal([...Array(20).fill(201), ...Array(5).fill(429)]);
+    const others = times(30, (n) => tryToRegister(system(), `2001:db8:1:${n + 10}10::1`));
+    // The first refused request of the /56 counts for the /48 too.
+    expect((await statuses(others)).filter((status) => status === 201)).to.have.length(19);
+    const next = await statuses(times(5, () => tryToRegister(system(), '2001:db8:2:1::1')));
+    expect(next).to.deep.equal(Array(5).fill(201));
+  });
+});
+
+describe('The limit of registrations during a flood from many networks', () => {
+  const system = useSystem({
+    file: { proxies: 1, limits: { registrations: { perAddress: '5/10m', inAll: '10/10m' } } },
+  });
+
+  it('DCR-13 networks without a part in it can still register', async () => {
+    const flood = await statuses(
+      times(120, (n) => tryToRegister(system(), `2001:db8:${(n + 1).toString(16)}::1`)),
+    );
+    expect(flood).to.deep.equal([...Array(100).fill(201), ...Array(20).fill(429)]);
+    const people = ['198.51.100.7', '203.0.113.9', '2a00:1450:4001::5'];
+    const register = (address: string) => () => tryToRegister(system(), address);
+    expect(await statuses(people.map(register))).to.deep.equal([201, 201, 201]);
+    const more = await statuses(times(20, (n) => tryToRegister(system(), `10.${n}.0.1`)));
+    expect(more).to.deep.equal([...Array(7).fill(201), ...Array(13).fill(429)]);
+  });
+});
+
 describe('The limit of registrations by web pages', () => {
   const system = useSystem({
     file: {
