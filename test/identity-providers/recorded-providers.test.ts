@@ -12,13 +12,11 @@ import {
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, type Connection, openConsent, registerClient } from '../support/connection.ts';
 import { isProviderChoicePage } from '../support/identity-providers.ts';
-import { directHosts } from '../support/known-hosts.ts';
 import { type Connector, createConnector, showGrant } from '../support/management-api.ts';
 import { NO_LIMITS } from '../support/no-limits.ts';
 import { type Client, discover, refresh } from '../support/oauth.ts';
-import { OPENID_CLIENT } from '../support/openid-provider.ts';
 import { startSystem, type System } from '../support/system.ts';
-import { type PlayedProvider, playProvider } from './played-provider.ts';
+import { idOf, recommendedFile, usePlayedProviders, VERIFIED_DOMAIN } from './played-providers.ts';
 import { RECORDED_PROVIDERS } from './providers/index.ts';
 import {
   type Person,
@@ -61,67 +59,23 @@ const isPending = ({ name }: RecordedProvider, step: Step) =>
 const groupOf = (recorded: RecordedProvider): string | undefined =>
   recommendedSettings(recorded).entitlements[0]?.match.group;
 
-const idOf = ({ name }: RecordedProvider) => name.toLowerCase().replaceAll(' ', '-');
-
 describe('The recorded identity providers', () => {
+  const providerOf = usePlayedProviders();
   let system: System;
   let connector: Connector;
   let client: Client;
-  let played: PlayedProvider[] = [];
-  let endDirecting = async () => {};
   let people = 0;
 
   before(async () => {
-    played = await Promise.all(RECORDED_PROVIDERS.map(playProvider));
-    const ports = played.flatMap(({ hosts, port }) =>
-      hosts.map((host): [string, number] => [host, port]),
-    );
-    endDirecting = directHosts(new Map(ports));
     system = await startSystem({
       settings: { GATEHOUSE_DEVELOPMENT_IDP_URL: '' },
-      file: { developmentIdp: undefined, limits: NO_LIMITS, management: {}, ...settingsFile() },
+      file: { limits: NO_LIMITS, ...recommendedFile() },
     });
     connector = await createConnector(system, { level: 'operations' });
     client = await registerClient((await discover(connector.link)).server);
   });
-  afterEach(() => {
-    restoreClock();
-    for (const provider of played) {
-      provider.refuse(undefined);
-      provider.play({});
-    }
-  });
-  after(async () => {
-    await system?.stop();
-    await endDirecting();
-    await Promise.all(played.map(({ stop }) => stop()));
-  });
-
-  /** The recommended settings of all, with `recheck`, and for each also a lower level for verified addresses. */
-  function settingsFile() {
-    const recommended = RECORDED_PROVIDERS.map((recorded) => ({
-      id: idOf(recorded),
-      ...recommendedSettings(recorded),
-    }));
-    return {
-      identityProviders: recommended.map(({ id, identityProvider }) => ({
-        ...identityProvider,
-        ...OPENID_CLIENT,
-        id,
-        recheck: '24h',
-      })),
-      entitlements: recommended.flatMap(({ id, entitlements }) => [
-        ...entitlements.map(({ match, level }) => ({ match: { ...match, provider: id }, level })),
-        { match: { emailDomain: 'verified.example', provider: id }, level: 'analytics' },
-      ]),
-    };
-  }
-
-  const providerOf = (recorded: RecordedProvider): PlayedProvider => {
-    const found = played.find((each) => each.recorded === recorded);
-    if (!found) throw new Error(`${recorded.name} does not run`);
-    return found;
-  };
+  afterEach(restoreClock);
+  after(() => system?.stop());
 
   /** A new person in the group of the document, with an address that no rule matches. */
   function hire(recorded: RecordedProvider, more: Partial<Person> = {}): Person {
@@ -215,7 +169,7 @@ describe('The recorded identity providers', () => {
         async (recorded) => {
           for (const form of [{}, ...(recorded.otherForms ?? [])]) {
             providerOf(recorded).play(form);
-            const email = `person-${people}@verified.example`;
+            const email = `person-${people}@${VERIFIED_DOMAIN}`;
             expect(await levelOf(recorded, hire(recorded, { email, groups: [] }))).to.equal(
               'analytics',
             );
@@ -294,7 +248,7 @@ describe('The recorded identity providers', () => {
     (each) => each.steps.email !== 'tested' && !isPending(each, 'email'),
   ))
     it(`no rule by email address matches a person of ${recorded.name}`, async () => {
-      const person = hire(recorded, { email: 'person@verified.example', groups: [] });
+      const person = hire(recorded, { email: `person@${VERIFIED_DOMAIN}`, groups: [] });
       expect(await levelOf(recorded, person)).to.equal(undefined);
     });
 

@@ -1,0 +1,46 @@
+import { expect } from 'chai';
+import { openDeployment } from '../../src/doctor/deployment.ts';
+import type { HttpResponse, SendRequest } from '../../src/doctor/http-client.ts';
+import { checkIdentityProviders } from '../../src/doctor/identity-providers.ts';
+import type { Finding } from '../../src/doctor/report.ts';
+import { recommendedFile, usePlayedProviders } from '../identity-providers/played-providers.ts';
+import { RECORDED_PROVIDERS } from '../identity-providers/providers/index.ts';
+import { recommendedSettings } from '../identity-providers/table.ts';
+import { DEVELOPMENT, load } from '../settings/settings-file.ts';
+
+describe('doctor and the recorded identity providers', () => {
+  usePlayedProviders();
+  let findings: Finding[];
+  before(async () => {
+    const settings = load({ ...DEVELOPMENT, ...recommendedFile() });
+    const { authUrl, resourceUrl } = settings;
+    const signal = AbortSignal.timeout(60_000);
+    const deployment = openDeployment({ authUrl, resourceUrl, signal });
+    findings = await checkIdentityProviders({ ...deployment, settings, sendVerified: send });
+    deployment.close();
+  });
+
+  for (const recorded of RECORDED_PROVIDERS)
+    it(`doctor finds nothing wrong with the recommended settings of ${recorded.name}`, () => {
+      const { issuer } = recommendedSettings(recorded).identityProvider;
+      const own = findings.filter(({ about }) => about === issuer);
+      expect(own.filter(({ outcome }) => outcome === 'ok')).not.to.deep.equal([]);
+      expect(
+        findings.filter(({ outcome, about }) => about === issuer && outcome !== 'ok'),
+      ).to.deep.equal([]);
+    });
+});
+
+/** As doctor does, to the hosts of the providers. */
+const send: SendRequest = async (url, options = {}): Promise<HttpResponse> => {
+  const sentAt = Date.now();
+  const response = await fetch(url, { ...options, redirect: 'manual' });
+  return {
+    status: response.status,
+    header: (name) => response.headers.get(name) ?? undefined,
+    cookies: response.headers.getSetCookie(),
+    text: await response.text(),
+    sentAt,
+    receivedAt: Date.now(),
+  };
+};
