@@ -138,7 +138,10 @@ export const PROVIDER: Readonly<Record<ProviderKey, Provider>> = {
     isNameless: true,
     issuer: { kind: 'asked', pattern: HTTPS, example: 'https://login.example.com' },
     sendsLogoutTokens: true,
-    registration: ['Register a web application with the grant type authorization code and PKCE.'],
+    registration: [
+      'Register a web application with the grant type authorization code and PKCE.',
+      'config/identity-providers.md of Gatehouse has the settings for AD FS, Amazon Cognito, GitLab, authentik, Authelia, JumpCloud and PingFederate.',
+    ],
     rule: GROUP,
   },
   development: {

@@ -46,11 +46,10 @@ const NAMES = [
 /** Cells whose defects are being mended. */
 const PENDING: Partial<Record<string, readonly Step[]>> = {
   Okta: ['groups', 'email', 'recheck'],
-  'AD FS': ['sign in', 'groups', 'email', 'recheck'],
-  'Amazon Cognito': ['sign in', 'groups', 'email', 'recheck'],
-  GitLab: ['sign in', 'groups', 'email', 'recheck'],
+  'AD FS': ['groups', 'recheck'],
+  GitLab: ['recheck'],
   JumpCloud: ['groups', 'recheck'],
-  PingFederate: ['sign in', 'groups', 'email', 'recheck'],
+  PingFederate: ['groups', 'recheck'],
 };
 const isPending = ({ name }: RecordedProvider, step: Step) =>
   PENDING[name]?.includes(step) ?? false;

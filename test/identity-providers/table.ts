@@ -16,7 +16,7 @@ type Recommended = {
 };
 
 /** The settings in the section of the provider. */
-export function recommendedSettings({ name }: RecordedProvider): Recommended {
+export function recommendedSettings({ name }: Pick<RecordedProvider, 'name'>): Recommended {
   const [, section = ''] = readFileSync(DOCUMENT, 'utf8').split(`\n## ${name}\n`);
   const [, block] = /```yaml\n([\s\S]*?)```/.exec(section.split('\n## ')[0] ?? '') ?? [];
   if (!block) throw new Error(`the document has no settings for ${name}`);

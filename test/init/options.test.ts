@@ -2,6 +2,7 @@ import { mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { stringify } from 'yaml';
+import { recommendedSettings } from '../identity-providers/table.ts';
 import { gatehouse } from '../management/command-line.ts';
 import { rulesIn, temporaryDirectory } from '../settings/settings-file.ts';
 import { initOffline, loadWritten, namesIn, PUBLIC, read, refusedInit, words } from './files.ts';
@@ -31,16 +32,24 @@ const ISSUERS = {
   github: 'https://github.com',
   oidc: 'https://login.example.com',
 };
-/** What config/identity-providers.md says about each provider. */
-const PRESETS: Record<keyof typeof ISSUERS, object> = {
-  google: { name: 'Google', switchAccountPrompt: 'select_account' },
-  okta: { name: 'Okta', scopes: ['openid', 'profile', 'email', 'groups'] },
-  entra: { name: 'Microsoft' },
-  keycloak: { name: 'Keycloak', groupsClaim: 'groups' },
-  auth0: { name: 'Auth0', groupsClaim: 'https://example.com/groups' },
-  github: { name: 'GitHub', kind: 'github', organizations: true },
-  oidc: { kind: 'openid', groupsClaim: 'groups' },
+/** The headings in config/identity-providers.md. */
+const HEADINGS: Record<string, string> = {
+  google: 'Google',
+  okta: 'Okta',
+  entra: 'Microsoft Entra ID',
+  keycloak: 'Keycloak',
+  auth0: 'Auth0',
+  github: 'GitHub',
 };
+
+/** The settings in the document, without the addresses and credentials of its examples. */
+function recommended(idp: string): object {
+  const name = HEADINGS[idp];
+  if (name === undefined) return { kind: 'openid', groupsClaim: 'groups' };
+  const { identityProvider } = recommendedSettings({ name });
+  const own = ['issuer', 'clientId', 'clientSecretFile'];
+  return Object.fromEntries(Object.entries(identityProvider).filter(([key]) => !own.includes(key)));
+}
 
 describe('gatehouse init with options', () => {
   for (const [idp, issuer] of Object.entries(ISSUERS))
@@ -66,7 +75,7 @@ describe('gatehouse init with options', () => {
         resource: { host: '127.0.0.1', port: 4001 },
       });
       const expected = {
-        ...PRESETS[idp as keyof typeof PRESETS],
+        ...recommended(idp),
         issuer,
         clientId: 'gatehouse-client',
         clientSecret: CLIENT_SECRET,
