@@ -85,17 +85,10 @@ export function isGrantValid(account: Account, createdAt: number): boolean {
   return grantEnd(account, createdAt) === undefined;
 }
 
-/**
- * Whether a session that a sign-in of this time (seconds since the epoch) opened is still valid. `startedAt` is later if the session was opened
- * after sessions of that second had ended.
- */
-export function isSessionValid(
-  account: Account,
-  signedInAt: number,
-  startedAt = signedInAt,
-): boolean {
+/** Whether a session that a sign-in of this time (seconds since the epoch) opened is still valid. */
+export function isSessionValid(account: Account, signedInAt: number): boolean {
   const { disabledAt, overBefore = 0, sessionsOverBefore = 0, endedSignIns } = account;
-  const isEnded = startedAt < Math.max(overBefore, sessionsOverBefore);
+  const isEnded = signedInAt < Math.max(overBefore, sessionsOverBefore);
   return disabledAt === undefined && !isEnded && !endedSignIns?.includes(signedInAt);
 }
 

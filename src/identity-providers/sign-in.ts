@@ -1,13 +1,14 @@
 // Sign-in at an identity provider: the provider choice, the authentication request and its callback.
 import type { KeyObject } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import type Koa from 'koa';
 import type { Logger } from 'pino';
-import type { Account } from '../accounts/account.ts';
+import { type Account, type Identity, isSessionValid } from '../accounts/account.ts';
 import type { Authentication } from '../accounts/step-up.ts';
 import { saveAccount } from '../accounts/accounts.ts';
 import { type AuditServices, recordAudit } from '../audit/audit.ts';
 import { COOKIE, hostCookieName } from '../http/cookies.ts';
-import { HttpError } from '../http/errors.ts';
+import { HttpError, unavailable } from '../http/errors.ts';
 import { requestContext } from '../http/request-context.ts';
 import { seeOther } from '../http/see-other.ts';
 import type { Pages, ViewValues } from '../pages/pages.ts';
@@ -163,14 +164,10 @@ export function handleCallback(
     });
     if (!found) return;
     const { sid, recheckToken: token, authentication = {}, ...identity } = found;
-    const { store, accountKey, accountLifetime: ttl } = site;
+    const { store } = site;
     const issued = token === undefined ? {} : { token };
     const recheck = provider.recheckInterval === undefined ? undefined : issued;
-    const account = await saveAccount(store, accountKey, identity, {
-      now: site.now(),
-      ttl,
-      recheck,
-    });
+    const account = await saveSignIn(site, identity, recheck);
     if (recheck && account.disabledAt === undefined && account.recheck?.token === undefined)
       warnOfMissingToken(site, provider);
     if (sid !== undefined) {
@@ -190,6 +187,33 @@ export function handleCallback(
       ...(approval ? { approval } : {}),
     });
   });
+}
+
+/** Clocks of processes may differ by about a second. */
+const MAX_SAVE_ATTEMPTS = 3;
+/** Timers can be early. */
+const TIMER_TOLERANCE_MS = 5;
+
+/**
+ * Saves the account with the time of the sign-in. If the account was enabled or deleted, or its sessions were ended, within this second, a session
+ * of this second would be invalid and the sign-in would loop. Then waits for the next second. Rejects with 503 if that is not enough.
+ */
+async function saveSignIn(
+  { store, accountKey, accountLifetime: ttl, now }: SignInSite,
+  identity: Identity,
+  recheck: { token?: string } | undefined,
+): Promise<Account> {
+  for (let attempt = 1; ; attempt += 1) {
+    const time = now();
+    const account = await saveAccount(store, accountKey, identity, { now: time, ttl, recheck });
+    if (account.disabledAt !== undefined || isSessionValid(account, account.signedInAt))
+      return account;
+    if (attempt === MAX_SAVE_ATTEMPTS)
+      throw unavailable(
+        new Error('sessions of this account ended in the future: compare the clocks of processes'),
+      );
+    await delay((Math.floor(time) + 1 - time) * 1000 + TIMER_TOLERANCE_MS);
+  }
 }
 
 const warned = new WeakSet<IdentityProvider>();

@@ -1,13 +1,19 @@
 // RFC 6749 sections 5.2 and 10.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { changeAccount, createConnector, readAudit } from '../support/management-api.ts';
+import {
+  changeAccount,
+  createConnector,
+  readAudit,
+  requestManagement,
+} from '../support/management-api.ts';
 import { isConsentPage, openBrowser, requirePage } from '../support/browser.ts';
-import { advanceClock } from '../support/clock.ts';
+import { advanceClock, freezeClockAt, restoreClock } from '../support/clock.ts';
 import { connect, type Connection, obtainCode, redeem } from '../support/connection.ts';
 import { callTool, isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, refresh } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
+import { until } from '../support/until.ts';
 
 describe('Disabling an account', () => {
   const system = useSystem();
@@ -117,4 +123,32 @@ describe('Disabling an account', () => {
       'account_enabled',
     ]);
   });
+});
+
+describe('A sign-in within the second in which an account was enabled or deleted', () => {
+  const system = useSystem();
+  afterEach(restoreClock);
+
+  for (const [person, changes] of [
+    ['ada', ['disable', 'enable']],
+    ['grace', ['forget']],
+  ] as const)
+    it(`waits for the next second, and goes on (${changes.join(', ')})`, async () => {
+      const before = await connect(system(), await createConnector(system()), { person });
+      const id = String(decodeJwt(before.accessToken).sub);
+      const second = Math.floor(Date.now() / 1000) + 60;
+      freezeClockAt(second);
+      for (const change of changes) await changeAccount(system(), id, change);
+      const { url } = authorizeUrl(before.server, before.client, { resource: before.link });
+      const signIn = openBrowser(system().origins).openConsent(url, person);
+      await until('the sign-in', async () => {
+        const accounts = await requestManagement(system(), 'GET', '/accounts');
+        return JSON.stringify(accounts).includes(
+          new Date(second * 1000).toISOString().slice(0, 19),
+        );
+      });
+      advanceClock(1);
+      const page = await signIn;
+      expect([page.status, isConsentPage(page)]).to.deep.equal([200, true]);
+    });
 });

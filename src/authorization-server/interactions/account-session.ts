@@ -20,7 +20,7 @@ import {
   startSignIn,
   startSignInAt,
 } from '../../identity-providers/sign-in.ts';
-import { type InteractionContext, requireEnabledBefore } from './interaction.ts';
+import type { InteractionContext } from './interaction.ts';
 
 export const ACCOUNT_PATH = '/account';
 export const SIGN_IN_PATH = `${ACCOUNT_PATH}/sign-in`;
@@ -95,7 +95,6 @@ export async function completeAccountSignIn(
   const uid = requireLoginUid(ctx, loginCookie(context));
   const pending = { uid, to: 'account', action: SIGN_IN_PATH } as const;
   await handleCallback(context.site, ctx, pending, async (account) => {
-    requireEnabledBefore(account);
     clearLoginCookie(ctx, loginCookie(context));
     if (account.disabledAt !== undefined)
       throw new HttpError(403, 'account_disabled', 'the account was disabled');

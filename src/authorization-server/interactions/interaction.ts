@@ -2,9 +2,8 @@
 import type Koa from 'koa';
 import type Provider from 'oidc-provider';
 import { errors } from 'oidc-provider';
-import { type Account, isSessionValid } from '../../accounts/account.ts';
 import type { Authentication, StepUpProblem } from '../../accounts/step-up.ts';
-import { HttpError, unavailable } from '../../http/errors.ts';
+import { HttpError } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { LoginRequest, SignInSite } from '../../identity-providers/sign-in.ts';
 import type { Services } from '../../services.ts';
@@ -83,19 +82,6 @@ export function loginRequestOf({ uid, prompt, params }: Interaction): LoginReque
       ...(isHint && !isSwitch ? { loginHint } : {}),
     },
   };
-}
-
-/**
- * Throws 503 if the account was enabled or its sessions were ended within this second, or by a faster clock: the session would be invalid and
- * sign-in would loop.
- */
-export function requireEnabledBefore(account: Account): void {
-  if (account.disabledAt !== undefined || isSessionValid(account, account.signedInAt)) return;
-  throw unavailable(
-    new Error(
-      'the account was enabled or signed out within this second, or the clock of another process is ahead',
-    ),
-  );
 }
 
 /** Stores the result and redirects to the engine's resume endpoint. Throws 400 `expired` if another tab has finished it in the meantime. */

@@ -27,7 +27,6 @@ import {
   type Interaction,
   type InteractionContext,
   loginRequestOf,
-  requireEnabledBefore,
   requireInteraction,
   requireSameOrigin,
 } from './interaction.ts';
@@ -110,7 +109,6 @@ function completeSignIn(
 ): Promise<void> {
   const done = async (account: Account, { approval, authentication }: CompletedSignIn) => {
     const { id: accountId, signedInAt: ts } = account;
-    requireEnabledBefore(account);
     const signIn = { login: { accountId, ts }, authentication };
     const stepUpFailure =
       approval && (await continueApproval(context, ctx, interaction, signIn, approval));

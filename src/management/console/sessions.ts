@@ -17,8 +17,6 @@ import type { ManagementHost } from '../context.ts';
 /** Times are seconds since the epoch. */
 type StoredSession = {
   accountId: string;
-  /** Sessions from before a release that stored it have none. */
-  signedInAt?: number;
   startedAt: number;
   seenAt: number;
   formToken: string;
@@ -54,10 +52,9 @@ export async function openSession(
   const id = randomToken();
   const seenAt = Math.floor(now());
   // Any change to the account after this time ends the session.
-  const { signedInAt, overBefore = 0, sessionsOverBefore = 0 } = account;
-  const startedAt = Math.max(signedInAt, overBefore, sessionsOverBefore);
+  const startedAt = account.signedInAt;
   const formToken = createFormToken(keys.forms, `console\n${id}`);
-  const session = { accountId: account.id, signedInAt, startedAt, seenAt, formToken };
+  const session = { accountId: account.id, startedAt, seenAt, formToken };
   await store.set<StoredSession>(sessionKey(id), session, MAX_IDLE_SECONDS);
   ctx.cookies.set(sessionCookie(management), id, { ...COOKIE, signed: false });
 }
@@ -75,9 +72,9 @@ export async function findSession(
   if (!stored || now >= stored.startedAt + MAX_SECONDS || now >= stored.seenAt + MAX_IDLE_SECONDS)
     return undefined;
   const account = await findAccount(store, stored.accountId);
-  const { startedAt, signedInAt = startedAt } = stored;
-  if (!account || !isSessionValid(account, signedInAt, startedAt)) return undefined;
-  if (!isSessionRecent(settings, account, signedInAt, now)) return undefined;
+  const { startedAt } = stored;
+  if (!account || !isSessionValid(account, startedAt)) return undefined;
+  if (!isSessionRecent(settings, account, startedAt, now)) return undefined;
   // The settings and the account decide at every request, so a lowered role also applies to open sessions.
   const role = consoleRole(account, settings.management.administrators);
   if (!role) throw new NotAdministrator(account);
