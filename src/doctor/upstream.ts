@@ -7,6 +7,7 @@ import {
   listOf,
   remedyFor,
 } from '../resource-server/upstream/discovery.ts';
+import { shownUrl } from '../resource-server/upstream/quoting.ts';
 import type { Levels } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import { DEFAULT_UPSTREAM, isServed, type Upstream } from '../settings/upstreams.ts';
@@ -42,12 +43,6 @@ async function tryUpstreams(deployment: ConfiguredDeployment): Promise<Finding[]
   const keys = await readSigningKeys(settings).catch(() => undefined);
   const tried = upstreams.map((upstream) => checkUpstream(deployment, upstream, keys));
   return (await Promise.all(tried)).flat();
-}
-
-/** A query may contain a secret. */
-function shownUrl(url: string): string {
-  const { origin, pathname } = new URL(url);
-  return origin + pathname;
 }
 
 /** Reports connectors and minted tokens whose MCP server is not in the settings. */

@@ -24,7 +24,7 @@ export type RequestContext = {
   /** Set once the management host authenticated the request. */
   manager?: Manager;
   /** JSON-RPC: id of the only request in the body, and the error that the upstream returned. */
-  jsonRpc?: { id?: string | number | undefined; error?: object };
+  jsonRpc?: { id?: string | number | object | undefined; error?: object };
   /** Names and values in turn, of headers that the response does not have yet. */
   deferredHeaders?: string[] | undefined;
   /** Called when the response has ended. */

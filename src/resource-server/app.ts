@@ -12,6 +12,7 @@ import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
 import { outcomeOf, requestContext } from '../http/request-context.ts';
 import { keyRing } from '../keys/key-ring.ts';
 import { recordUse } from '../minted-tokens/minted-tokens.ts';
+import { highestLevelIn } from '../permission-levels.ts';
 import type { Services } from '../services.ts';
 import type { Settings } from '../settings/settings.ts';
 import { findUpstream, type LeadsToUpstream } from '../settings/upstreams.ts';
@@ -22,7 +23,7 @@ import {
   tokenRequired,
   tokenVerifier,
 } from './authenticate.ts';
-import { requireLevel } from './authorize.ts';
+import { authorize, insufficientScope, requireLevel } from './authorize.ts';
 import { callAuditor } from './call-audit.ts';
 import { dpopProofs } from './dpop.ts';
 import { authorizationExtensions } from './extensions.ts';
@@ -112,7 +113,13 @@ export async function resourceServer(
     if (changes !== known) caller = await revalidate();
     countCalls(ctx, caller, body);
     requireLevel(settings.levels, settings, connector, caller, mcp.requiredLevel(body));
-    await mcp.handle(ctx, { caller, body, revalidate });
+    const stepUpTo = (scope: string) => {
+      const level = highestLevelIn(settings.levels, scope);
+      if (!level || authorize(settings.levels, caller, level) !== 'step-up') return undefined;
+      const message = `the MCP server asks for the level ${level}: sign in again and allow it`;
+      return insufficientScope(settings, connector, caller, { level, message });
+    };
+    await mcp.handle(ctx, { caller, body, revalidate, stepUpTo });
   };
   const serveMinted = async (ctx: Koa.Context) => {
     const revalidate = () => authenticateMintedToken(authentication, ctx);

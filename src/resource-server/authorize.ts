@@ -37,13 +37,25 @@ export function requireLevel(
 ): void {
   if (!required || authorize(levels, caller, required.level) !== 'step-up') return;
   const { level, tool } = required;
+  throw insufficientScope(addresses, connector, caller, {
+    level,
+    message: `the tool ${tool} needs the level ${level}: sign in again and allow it`,
+  });
+}
+
+/** Asks the app to get the level (MCP authorization, step-up). Pass a level that the person can grant. */
+export function insufficientScope(
+  addresses: Addresses,
+  connector: Connector,
+  caller: Caller,
+  { level, message }: { level: Level; message: string },
+): HttpError {
   const header = challenge(addresses, connector, {
     error: 'insufficient_scope',
     scope: level,
     scheme: caller.keyThumbprint === undefined ? 'Bearer' : 'DPoP',
   });
-  const message = `the tool ${tool} needs the level ${level}: sign in again and allow it`;
-  throw new HttpError(403, 'insufficient_scope', message, {
+  return new HttpError(403, 'insufficient_scope', message, {
     headers: { 'WWW-Authenticate': header },
   });
 }

@@ -2,7 +2,12 @@
 import { randomUUID } from 'node:crypto';
 
 /** Part of ECMAScript 2026, and missing in TypeScript's types. */
-const { rawJSON } = JSON as typeof JSON & { rawJSON: (text: string) => { rawJSON: string } };
+export const { isRawJSON, rawJSON } = JSON as typeof JSON & {
+  rawJSON: (text: string) => BigInteger;
+  isRawJSON: (value: unknown) => value is BigInteger;
+};
+/** An integer that a double cannot represent, which only `JSON.stringify` understands. */
+export type BigInteger = { readonly rawJSON: string };
 
 const LONG_NUMBER = /\d{16}/;
 

@@ -3,7 +3,13 @@ import type Koa from 'koa';
 import { readText } from '../http/body.ts';
 import { HttpError, respondWithJson } from '../http/errors.ts';
 import { requestContext } from '../http/request-context.ts';
-import { exceededLimit, type JsonLimits, parseExact } from './exact-json.ts';
+import {
+  type BigInteger,
+  exceededLimit,
+  isRawJSON,
+  type JsonLimits,
+  parseExact,
+} from './exact-json.ts';
 import { parseTraceparent, type SpanLink } from '../observability/tracing.ts';
 
 const MAX_MESSAGES = 20;
@@ -32,13 +38,18 @@ export async function readBody(
   const text = await readText(ctx, limit);
   const exceeded = exceededLimit(text, MAX_JSON);
   if (exceeded) throw new HttpError(400, 'invalid_request', TOO_COMPLEX[exceeded]);
-  const body = parse(text, keepBigIntegers);
+  const parsed = parse(text, keepBigIntegers);
+  const body = Array.isArray(parsed) ? parsed.map(withoutNulls) : withoutNulls(parsed);
   if (Array.isArray(body) && body.length > MAX_MESSAGES)
     throw new HttpError(400, 'invalid_request', `the batch has more than ${MAX_MESSAGES} messages`);
   return body;
 }
 
-function parse(text: string, keepBigIntegers: boolean): unknown {
+/** RFC 8259 section 8.1 lets parsers ignore it. */
+const BYTE_ORDER_MARK = /^\uFEFF/;
+
+function parse(given: string, keepBigIntegers: boolean): unknown {
+  const text = given.replace(BYTE_ORDER_MARK, '');
   try {
     return keepBigIntegers ? parseExact(text) : JSON.parse(text);
   } catch {
@@ -50,6 +61,24 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+const NULLABLE: ReadonlySet<string> = new Set(['id', 'method', 'params', 'result', 'error']);
+
+/**
+ * Removes the members of a message that are null in place of absent, as serializers write them that know no difference. Keeps a null result
+ * of a call that succeeded, and the null id of a request, which MCP does not allow.
+ */
+export function withoutNulls(value: unknown): unknown {
+  if (!isObject(value)) return value;
+  const { method, error } = value;
+  const isRequest = typeof method === 'string' && !method.startsWith('notifications/');
+  const isSuccess = (method ?? error ?? undefined) === undefined;
+  const isKept = (name: string) =>
+    (name === 'result' && isSuccess) || (name === 'id' && isRequest) || !NULLABLE.has(name);
+  const members = Object.entries(value);
+  if (members.every(([name, member]) => member !== null || isKept(name))) return value;
+  return Object.fromEntries(members.filter(([name, member]) => member !== null || isKept(name)));
+}
+
 /** Returns an empty object for anything that is not an object. */
 export function membersOf(value: unknown): Record<string, unknown> {
   return isObject(value) ? value : {};
@@ -57,7 +86,7 @@ export function membersOf(value: unknown): Record<string, unknown> {
 
 // Messages of the client, validated and rebuilt from what was understood, so that the upstream reads them as we did
 
-export type MessageId = string | number;
+export type MessageId = string | number | BigInteger;
 
 /** A request, a notification, or the client's response to a request of the upstream. */
 export type Message = {
@@ -100,7 +129,8 @@ function requireMessage(given: unknown): Message {
   const isResponse = id !== undefined && (result !== undefined || error !== undefined);
   const isValid = jsonrpc === '2.0' && (method === undefined ? isResponse : isMethod(method));
   if (!isValid) throw invalid('this is not a JSON-RPC 2.0 message');
-  if (!isId(id)) throw invalid('the id of a message must be a string or a number');
+  if (id !== undefined && !isId(id))
+    throw invalid('the id of a message must be a string or a number');
   if (params !== undefined && !isObject(params)) throw invalid('params must be an object in MCP');
   if (params) refuseAmbiguous(String(method), params);
   if (method === 'tools/call' && typeof params?.['name'] !== 'string')
@@ -179,8 +209,17 @@ function isMethod(method: unknown): boolean {
   return typeof method === 'string' && method !== '';
 }
 
-function isId(id: unknown): boolean {
-  return id === undefined || typeof id === 'string' || Number.isFinite(id);
+function isId(id: unknown): id is MessageId {
+  return typeof id === 'string' || Number.isFinite(id) || isRawJSON(id);
+}
+
+/** Servers that keep ids as text answer the id 1 with "1", which SDKs accept. */
+export function isSameId(one: unknown, other: unknown): boolean {
+  return isId(one) && isId(other) && idText(one) === idText(other);
+}
+
+export function idText(id: MessageId): string {
+  return isRawJSON(id) ? id.rawJSON : String(id);
 }
 
 function invalid(message: string): HttpError {
@@ -201,7 +240,7 @@ export const MISSING_CLIENT_CAPABILITY = -32_021;
 
 const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId';
 
-export function errorResponse(id: unknown, error: object): object {
+export function errorResponse(id: unknown, error: object): Record<string, unknown> {
   return { jsonrpc: '2.0', ...(id === undefined ? {} : { id }), error };
 }
 
@@ -227,7 +266,7 @@ const ERROR_CODES: Readonly<Record<string, number>> = {
 /** The id of a single message, or undefined. The message may be invalid otherwise. */
 export function idOf(body: unknown): MessageId | undefined {
   const { id } = membersOf(body);
-  return typeof id === 'string' || (typeof id === 'number' && Number.isFinite(id)) ? id : undefined;
+  return isId(id) ? id : undefined;
 }
 
 /**

@@ -1,4 +1,5 @@
 import type Koa from 'koa';
+import type { HttpError } from '../http/errors.ts';
 import type { RequestKind } from './active-requests.ts';
 import type { Caller } from './authenticate.ts';
 import type { RequiredLevel } from './authorize.ts';
@@ -7,6 +8,8 @@ export type AuthorizedRequest = {
   caller: Caller;
   /** The parsed JSON; undefined if the request had none or it was invalid. */
   body: unknown;
+  /** Returns 403 `insufficient_scope` if the person can grant the highest level in the scope. Absent for minted tokens. */
+  stepUpTo?: (scope: string) => HttpError | undefined;
   /** Authenticates the request again. Rejects with the error that a new request would get. */
   revalidate: () => Promise<unknown>;
 };

@@ -20,6 +20,7 @@ import {
 import type { Caller } from '../authenticate.ts';
 import { membersOf } from '../json-rpc.ts';
 import { CALLER_HEADER, callerHeader } from './caller-header.ts';
+import { findsParts, printable } from './quoting.ts';
 import { levelOfTool, levelRules } from '../../upstreams/tool-levels.ts';
 
 export type DiscoveryOptions = {
@@ -324,44 +325,6 @@ function otherFault(
   return new DiscoveryError('not-mcp', `sends a response that is not valid MCP${quote}`, {
     cause: error,
   });
-}
-
-/** So many characters of a credential are not found by chance. */
-const MIN_PART_LENGTH = 6;
-
-/** Returns whether a text of the upstream repeats a part of what Gatehouse sent, without the scheme of `Authorization`. */
-function findsParts(credentials: DiscoveryOptions['credentials']): (text: string) => boolean {
-  const secrets = Object.values(credentials).map((value) => {
-    const secret = value.replace(/^[\w-]+ +(?=\S)/, '');
-    const length = Math.min(MIN_PART_LENGTH, secret.length);
-    return { length, parts: new Set(partsOf(secret, length)) };
-  });
-  return (text) =>
-    [text, decoded(text)].some((shown) =>
-      secrets.some(({ length, parts }) => partsOf(shown, length).some((part) => parts.has(part))),
-    );
-}
-
-function partsOf(text: string, length: number): string[] {
-  const count = Math.max(text.length - length + 1, 0);
-  return Array.from({ length: count }, (_, start) => text.slice(start, start + length));
-}
-
-/** A redirect may repeat a credential in percent escapes. */
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return '';
-  }
-}
-
-const MAX_TEXT_LENGTH = 200;
-
-/** Makes text of the upstream safe for logs and terminals. */
-function printable(text: string, maxLength = MAX_TEXT_LENGTH): string {
-  const line = text.replaceAll(/[\p{C}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
-  return line.length > maxLength ? `${line.slice(0, maxLength)}…` : line;
 }
 
 // Comparison with the settings

@@ -1,6 +1,7 @@
 // One request to the upstream and its response, without the streams and signals of `fetch` and `request`, which take most of a call's time.
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
+import { mediaType } from './messages.ts';
 
 export type UpstreamResponse = {
   status: number;
@@ -57,12 +58,6 @@ export function isRefused(status: number): boolean {
   return !isForwarded || REFUSED_STATUSES.has(status);
 }
 
-/** The media type without parameters. */
-export function contentType(headers: IncomingHttpHeaders): string | undefined {
-  const type = headers['content-type'];
-  return type === 'application/json' ? type : type?.split(';', 1)[0]?.trim().toLowerCase();
-}
-
 class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
   readonly response: Promise<UpstreamResponse>;
   readonly #options: ExchangeOptions;
@@ -107,7 +102,7 @@ class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
     this.#status = status;
     this.#headers = headers;
     if (isRefused(status)) return this.#finish(false);
-    if (status !== 200 || contentType(headers) !== 'text/event-stream') return;
+    if (status !== 200 || mediaType(headers['content-type']) !== 'text/event-stream') return;
     this.#reader = this.#options.openStream(headers, controller);
     this.#finish(true);
   }

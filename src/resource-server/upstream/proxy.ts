@@ -49,7 +49,7 @@ import {
   withoutForeignTask,
   withUnboundState,
 } from './bound-ids.ts';
-import { callerHeader } from './caller-header.ts';
+import { CALLER_HEADER, callerHeader } from './caller-header.ts';
 import { concurrencyLimiter, type ConcurrencyLimiter } from './concurrency-limit.ts';
 import {
   type Exchange,
@@ -59,7 +59,9 @@ import {
   type UpstreamResponse,
 } from './exchange.ts';
 import { outboundHeaders, parameterHeaders } from './headers.ts';
+import { ForeignResponse } from './messages.ts';
 import type { OpenCalls } from './open-calls.ts';
+import { shownUrl } from './quoting.ts';
 import type { ToolDiscovery } from './tool-discovery.ts';
 import { refuseMessages, requiredBy } from './levels.ts';
 import {
@@ -95,13 +97,14 @@ export function openUpstreamProxy(
   const { url } = upstream;
   if (!keys.signing) throw new Error('the proxy signs caller headers and needs the signing keys');
   const signingKey = keys.signing.current;
-  const pool = new Pool(new URL(url).origin, { allowH2: false });
+  const connections = openConnections(url);
   const activeRequests = trackActiveRequests(onChange);
   const proxy: Proxy = {
     upstream,
     productName: settings.productName,
     services,
-    send: senderTo(url, pool, services.traces !== undefined),
+    send: senderTo(url, connections, services.traces !== undefined),
+    connections,
     audit: callAuditor(services),
     activeRequests,
     concurrency: concurrencyLimiter(upstream.id, upstream.openCalls, openCalls),
@@ -111,6 +114,7 @@ export function openUpstreamProxy(
     parameterHeaders: parameterHeaders(),
     extensions: authorizationExtensions(settings),
     onToolsChanged: discovery.refresh,
+    onSkipped: skippedEvents(services, upstream),
     callerJwt: callerHeader({ issuer: settings.authUrl, audience: url, signingKey, now }),
   };
   return {
@@ -122,7 +126,7 @@ export function openUpstreamProxy(
     async close() {
       activeRequests.close();
       await discovery.close();
-      await pool.destroy();
+      await connections.destroy();
     },
   };
 }
@@ -147,6 +151,7 @@ type Proxy = {
   upstream: Upstream;
   productName: string;
   services: Services;
+  connections: Connections;
   send: Send;
   audit: AuditCall;
   activeRequests: ActiveRequests;
@@ -161,6 +166,7 @@ type Proxy = {
   callerJwt: ReturnType<typeof callerHeader>;
   /** Called when the upstream says that its list of tools changed. */
   onToolsChanged: () => void;
+  onSkipped: EventStreamOptions['onSkipped'];
 };
 
 type OutboundRequest = {
@@ -175,7 +181,7 @@ const METHODS = ['GET', 'POST', 'DELETE'] as const;
 
 async function proxyRequest(
   ctx: Koa.Context,
-  { caller, body, revalidate }: AuthorizedRequest,
+  { caller, body, revalidate, stepUpTo }: AuthorizedRequest,
   proxy: Proxy,
 ): Promise<void> {
   const { ids, tasks, parameterHeaders, productName } = proxy;
@@ -234,9 +240,11 @@ async function proxyRequest(
     headers,
     ...(method === 'POST' ? { body: serializer(body, sent) } : {}),
     messages,
-    expectsResponse: messages.some(isRequest),
+    requestIds: messages.filter(isRequest).flatMap(({ id }) => (id === undefined ? [] : [id])),
     // A list may arrive long after the request, under other rules.
     filter: (message) => filterMessage({ ...filter, rules: proxy.rules() }, message),
+    stepUpTo,
+    secrets: secretsIn(headers, proxy.upstream),
     bindSession: (id) => ids.bind('session', caller, id),
     bindEvent: (id) => ids.bind('event', caller, id),
   });
@@ -320,7 +328,40 @@ function serializer(
   };
 }
 
+/** The headers that authenticate Gatehouse, the caller and its session. */
+function secretsIn(sent: Record<string, string>, { headers: credentials }: Upstream) {
+  const names = [...Object.keys(credentials), CALLER_HEADER, 'mcp-session-id'];
+  return Object.fromEntries(Object.entries(sent).filter(([name]) => names.includes(name)));
+}
+
+/** Logs each kind of fault once. */
+function skippedEvents({ logger }: Services, { url }: Upstream): EventStreamOptions['onSkipped'] {
+  const reported = new Set<string>();
+  return (reason) => {
+    if (reported.has(reason)) return;
+    reported.add(reason);
+    const details = { what: shownUrl(url), reason: `an event ${reason}` };
+    logger.warn(details, 'the MCP server sends events that are skipped');
+  };
+}
+
 // Forwarding
+
+type Connections = ReturnType<typeof openConnections>;
+
+function openConnections(url: string) {
+  const open = () => new Pool(new URL(url).origin, { allowH2: false });
+  let pool = open();
+  return {
+    current: () => pool,
+    /** Closes the connections: idle ones at once, others after their present exchange. */
+    renew() {
+      void pool.close();
+      pool = open();
+    },
+    destroy: () => pool.destroy(),
+  };
+}
 
 type Send = (
   request: OutboundRequest,
@@ -329,7 +370,7 @@ type Send = (
 ) => Promise<UpstreamResponse>;
 
 /** With traces on, sends in a span whose context the upstream gets. */
-function senderTo(url: string, pool: Pool, isTraced: boolean): Send {
+function senderTo(url: string, connections: Connections, isTraced: boolean): Send {
   const { pathname, search } = new URL(url);
   const path = pathname + search;
   const send = (
@@ -339,7 +380,7 @@ function senderTo(url: string, pool: Pool, isTraced: boolean): Send {
     span?: Span,
   ) => {
     const exchange = startExchange(
-      pool,
+      connections.current(),
       {
         headersTimeout: 0,
         bodyTimeout: 0,
@@ -363,9 +404,11 @@ function senderTo(url: string, pool: Pool, isTraced: boolean): Send {
 }
 
 type Forwarded = OutboundRequest & {
-  /** False if the client sent only notifications and responses. */
-  expectsResponse: boolean;
+  /** Empty if the client sent only notifications and responses. */
+  requestIds: readonly MessageId[];
   filter: FilterMessage;
+  stepUpTo?: AuthorizedRequest['stepUpTo'];
+  secrets: Readonly<Record<string, string>>;
   bindSession: (id: string) => string;
   bindEvent: (id: string) => string;
 };
@@ -390,6 +433,7 @@ async function forward(
     lifetime.requireActive();
     lifetime.endWhenRead(proxy.upstream.silence);
   } catch (error) {
+    if (error instanceof ForeignResponse) proxy.connections.renew();
     const cause = lifetime.endReason(error);
     // An unread rest of the response would keep its connection.
     lifetime.abort(cause);
@@ -497,9 +541,9 @@ const FLUSH_MS = 1000;
 
 function streamOptions(
   ctx: Koa.Context,
-  { upstream, services }: Proxy,
+  { upstream, services, onSkipped }: Proxy,
   lifetime: Lifetime,
-  { messages, filter, bindSession, bindEvent }: Forwarded,
+  { method, messages, requestIds, filter, bindSession, bindEvent }: Forwarded,
 ): EventStreamOptions {
   lifetime.restartTimer(upstream.silence);
   return {
@@ -507,7 +551,8 @@ function streamOptions(
     filter,
     bindSession,
     bindEvent,
-    requestIds: messages.filter(isRequest).flatMap(({ id }) => (id === undefined ? [] : [id])),
+    requestIds: method === 'GET' ? undefined : requestIds,
+    onSkipped,
     onData: () => lifetime.refreshTimer(),
     onEnd: () => lifetime.endWhenRead(upstream.silence),
     onBreak(error) {

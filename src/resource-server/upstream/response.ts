@@ -1,6 +1,5 @@
 // Validates and filters the responses and event streams of the upstream, and forwards them.
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
-import { createParser, type EventSourceMessage, type ParseError } from 'eventsource-parser';
 import type Koa from 'koa';
 import { addHeader, sendText, setDeferredHeaders } from '../../http/deferred-headers.ts';
 import { HttpError } from '../../http/errors.ts';
@@ -8,8 +7,14 @@ import { requestContext } from '../../http/request-context.ts';
 import type { Caller } from '../authenticate.ts';
 import { authorize } from '../authorize.ts';
 import { type Extensions, withAuthorizationExtensions } from '../extensions.ts';
-import { errorResponse, isObject, membersOf, type MessageId, type RpcError } from '../json-rpc.ts';
-import { parseExact } from '../exact-json.ts';
+import {
+  errorResponse,
+  idText,
+  isObject,
+  membersOf,
+  type MessageId,
+  type RpcError,
+} from '../json-rpc.ts';
 import {
   createdTask,
   type IdBinder,
@@ -20,43 +25,64 @@ import {
 } from './bound-ids.ts';
 import {
   type ChunkReader,
-  contentType,
   isRefused,
   type StreamControl,
   type UpstreamResponse,
 } from './exchange.ts';
+import type { AuthorizedRequest } from '../mcp-handler.ts';
 import type { ParameterHeaders } from './headers.ts';
+import {
+  type Comment,
+  encodeEvent,
+  isResponse,
+  matchResponses,
+  mediaType,
+  openEventReader,
+  readMessages,
+  type ReceivedEvent,
+  requireIdentity,
+  type RpcMessage,
+  writeMessages,
+} from './messages.ts';
+import { findsParts, printable, refusesHost } from './quoting.ts';
 import { isLookalike, type LevelRules, levelOfTool } from '../../upstreams/tool-levels.ts';
 import { TASK_NOT_FOUND } from './levels.ts';
 
 /** Returns undefined if the message is dropped. */
-export type FilterMessage = (message: unknown) => Promise<unknown>;
+export type FilterMessage = (message: RpcMessage) => Promise<RpcMessage | undefined>;
 
 export type ResponseOptions = {
-  /** False if the client sent only notifications and responses. */
-  expectsResponse: boolean;
+  /** Empty if the client sent only notifications and responses. */
+  requestIds: readonly MessageId[];
   filter: FilterMessage;
   bindSession: (id: string) => string;
+  stepUpTo?: AuthorizedRequest['stepUpTo'];
+  /** Headers that were sent. What repeats a part of one is not logged. */
+  secrets: Readonly<Record<string, string>>;
 };
 
 const ALLOWED_METHODS = ['GET', 'POST', 'DELETE'];
-const SESSION_ID = /^[\x21-\x7e]{1,512}$/;
+/** JWTs, and the state of gateways, take more than half a kilobyte. Node reads 16 kB of headers. */
+const SESSION_ID = /^[\x21-\x7e]{1,4096}$/;
 const REVISION = /^[\w.-]{1,40}$/;
 
 /** Validates and filters the upstream's response, and forwards it without the upstream's own headers. Throws HttpError. */
 export async function forwardResponse(
   ctx: Koa.Context,
   { status, headers, body }: UpstreamResponse,
-  { expectsResponse, filter, bindSession }: ResponseOptions,
+  options: ResponseOptions,
 ): Promise<void> {
+  const { requestIds, filter, bindSession } = options;
   if (isRefused(status)) throw badGateway(new Error(`the upstream answered ${status}`));
-  const kind = contentType(headers);
+  const kind = mediaType(headers['content-type']);
+  if (MISLEADING_STATUSES.has(status)) throw refusedGatehouse(status, headers, body, options);
   if (status >= 400) throw upstreamRefusal(ctx, status, headers, rpcError(kind, body));
   forwardHeaders(ctx, headers, bindSession);
-  const isEmpty = ctx.method === 'DELETE' || (ctx.method === 'POST' && !expectsResponse);
-  if (isEmpty) sendEmpty(ctx, status);
-  else if (kind === 'application/json' && ctx.method === 'POST')
-    sendText(ctx, status, await filterText(body.toString('utf8'), filter), JSON_HEADERS);
+  const isEmpty = ctx.method === 'DELETE' || (ctx.method === 'POST' && requestIds.length === 0);
+  if (isEmpty) return sendEmpty(ctx, status);
+  requireIdentity(headers['content-encoding']);
+  if (kind === 'application/json' && ctx.method === 'POST')
+    sendText(ctx, status, await filterBody(body, requestIds, filter), JSON_HEADERS);
   else throw badGateway(new Error(`the upstream answered ${status} with ${kind ?? 'nothing'}`));
 }
 
@@ -66,7 +92,8 @@ function forwardHeaders(
   bindSession: (id: string) => string,
 ): void {
   const { 'mcp-session-id': session, 'mcp-protocol-version': revision } = headers;
-  if (session !== undefined) {
+  // An empty one is that of a server without sessions.
+  if (session !== undefined && session !== '') {
     if (typeof session !== 'string' || !SESSION_ID.test(session))
       throw badGateway(new Error('the upstream issued an invalid session id'));
     addHeader(ctx, 'Mcp-Session-Id', bindSession(session));
@@ -86,34 +113,27 @@ function sendEmpty(ctx: Koa.Context, status: number): void {
 }
 
 /** Serializes what was filtered, so that a member that occurs twice cannot hide another value from the filter. */
-async function filterText(text: string, filter: FilterMessage): Promise<string> {
-  const parsed = parseExact(text);
-  const messages: unknown[] = Array.isArray(parsed) ? parsed : [parsed];
-  if (messages.length === 0 || !messages.every(isMessage))
-    throw badGateway(new Error('the response of the upstream is not JSON-RPC'));
-  const filtered = await filterAll(messages, filter);
+async function filterBody(
+  body: Buffer,
+  requestIds: readonly MessageId[],
+  filter: FilterMessage,
+): Promise<string> {
+  const { messages, isBatch } = readMessages(body);
+  const filtered = await filterAll(matchResponses(messages, requestIds), filter);
   if (filtered.length === 0)
     throw badGateway(new Error('the response of the upstream has no message for this caller'));
-  return JSON.stringify(Array.isArray(parsed) ? filtered : filtered[0]);
+  return writeMessages({ messages: filtered, isBatch });
 }
 
 /** Omits the messages that the filter drops. */
 async function filterAll(
-  messages: readonly unknown[],
+  messages: readonly RpcMessage[],
   filter: FilterMessage,
-): Promise<readonly unknown[]> {
+): Promise<readonly RpcMessage[]> {
   if (!messages.some(needsFilter)) return messages;
   const filtered = [];
   for (const message of messages) filtered.push(await filter(message));
   return filtered.filter((message) => message !== undefined);
-}
-
-function isMessage(value: unknown): boolean {
-  return (
-    isObject(value) &&
-    value['jsonrpc'] === '2.0' &&
-    ('result' in value || 'error' in value || 'method' in value)
-  );
 }
 
 type ErrorObject = RpcError & { data?: unknown };
@@ -156,10 +176,39 @@ function upstreamRefusal(
   );
 }
 
+/** Statuses that have another meaning on a connect link: sign in again, the link is gone, the address is wrong. */
+const MISLEADING_STATUSES: ReadonlySet<number> = new Set([403, 410, 421]);
+
+const MAX_WORDS_BYTES = 1000;
+
+/** The upstream refuses Gatehouse, or wants a level that this person can grant. */
+function refusedGatehouse(
+  status: number,
+  headers: IncomingHttpHeaders,
+  body: Buffer,
+  { stepUpTo, secrets }: ResponseOptions,
+): HttpError {
+  const challenge = String(headers['www-authenticate'] ?? '');
+  const [, scope = ''] = /\bscope="([^"]*)"/.exec(challenge) ?? [];
+  if (status === 403 && /\berror="?insufficient_scope\b/.test(challenge)) {
+    const stepUp = stepUpTo?.(scope);
+    if (stepUp) return stepUp;
+  }
+  const words = body.toString('utf8', 0, MAX_WORDS_BYTES);
+  const quote = findsParts(secrets)(words) ? '' : `: ${printable(words)}`;
+  return badGateway(
+    new Error(
+      `the upstream answered ${status}${quote}${refusesHost(status, words) ? ' (see the setting host)' : ''}`,
+    ),
+    'the MCP server behind this address refused the request; its operator finds the reason in the log',
+  );
+}
+
 /** The upstream is unreachable or its response is invalid. The cause is logged, and nothing of it is sent. */
-export function badGateway(cause: unknown): HttpError {
-  const message =
-    'the MCP server behind this address is unreachable or sent an invalid response; try again in a moment';
+export function badGateway(
+  cause: unknown,
+  message = 'the MCP server behind this address is unreachable or sent an invalid response; try again in a moment',
+): HttpError {
   return new HttpError(502, 'bad_gateway', message, { cause });
 }
 
@@ -215,8 +264,7 @@ const FILTERED_MEMBERS = [
 ];
 
 /** False for most results of tools, which the filter would not change. */
-function needsFilter(message: unknown): boolean {
-  const { method, result } = membersOf(message);
+function needsFilter({ method, result }: RpcMessage): boolean {
   if (method !== undefined) return true;
   return isObject(result) && FILTERED_MEMBERS.some((name) => result[name] !== undefined);
 }
@@ -224,12 +272,14 @@ function needsFilter(message: unknown): boolean {
 /**
  * Removes what the caller can never reach, or what belongs to other callers. Returns undefined if the message is dropped. Recognizes lists and tasks by their members, because a response may arrive on another stream than its request.
  */
-export async function filterMessage(options: FilterOptions, message: unknown): Promise<unknown> {
-  const { id, method, result } = membersOf(message);
-  // A response that also has a method is filtered as a response, because a client may read it as one.
-  if (method !== undefined && result === undefined)
-    return (await isForCaller(options, membersOf(message))) ? message : undefined;
-  if (!isObject(message) || !isObject(result)) return message;
+export async function filterMessage(
+  options: FilterOptions,
+  message: RpcMessage,
+): Promise<RpcMessage | undefined> {
+  const { id, method, result } = message;
+  if (method !== undefined && !isResponse(message))
+    return (await isForCaller(options, message)) ? message : undefined;
+  if (!isObject(result)) return message;
   const filtered = await filterResult(options, result);
   if (filtered === undefined) return errorResponse(id, TASK_NOT_FOUND);
   return filtered === result ? message : { ...message, result: filtered };
@@ -342,8 +392,10 @@ export type EventStreamOptions = {
   filter: FilterMessage;
   bindSession: (id: string) => string;
   bindEvent: (id: string) => string;
-  /** The requests whose responses the stream must contain. */
-  requestIds: readonly MessageId[];
+  /** The requests whose responses the stream must contain; undefined if it may contain any, because a client resumes it. */
+  requestIds: readonly MessageId[] | undefined;
+  /** Called for an event that is skipped. */
+  onSkipped: (reason: string) => undefined;
   /** Called for each chunk. */
   onData: () => void;
   /** Called when the stream has ended. */
@@ -359,6 +411,7 @@ export function openStream(
   control: StreamControl,
   options: EventStreamOptions,
 ): ChunkReader {
+  requireIdentity(headers['content-encoding']);
   forwardHeaders(ctx, headers, options.bindSession);
   setDeferredHeaders(ctx);
   ctx.respond = false;
@@ -379,8 +432,8 @@ class EventForwarder implements ChunkReader {
   readonly #res: ServerResponse;
   readonly #control: StreamControl;
   readonly #options: EventStreamOptions;
-  readonly #reader: EventReader;
-  #waiting: (Received | Comment)[] = [];
+  readonly #reader: EventFilter;
+  #waiting: (ReceivedEvent | Comment)[] = [];
   #isForwarding = false;
   #isDraining = false;
   #isEnded = false;
@@ -391,7 +444,7 @@ class EventForwarder implements ChunkReader {
     this.#res = res;
     this.#control = control;
     this.#options = options;
-    this.#reader = openEventReader(options);
+    this.#reader = openEventFilter(options);
   }
 
   read(chunk: Buffer): void {
@@ -471,80 +524,43 @@ function incomplete(): Error {
   return badGateway(new Error('the stream of the upstream ended before its responses'));
 }
 
-type Comment = 'comment';
-type Received = EventSourceMessage & { retry: number | undefined };
-
 const EMPTY_COMMENT = ':\n\n';
 
-type EventReader = ReturnType<typeof openEventReader>;
+type EventFilter = ReturnType<typeof openEventFilter>;
 
-function openEventReader({ maxEventLength, filter, bindEvent, requestIds }: EventStreamOptions) {
-  const decoder = new TextDecoder('utf-8', { fatal: true });
-  const open = new Set(requestIds);
-  const received: (Received | Comment)[] = [];
+function openEventFilter({
+  maxEventLength,
+  filter,
+  bindEvent,
+  requestIds,
+  onSkipped,
+}: EventStreamOptions) {
+  const reader = openEventReader(maxEventLength, onSkipped);
+  const open = new Map((requestIds ?? []).map((id) => [idText(id), id]));
   let isResumable = false;
-  let retry: number | undefined;
-  const parser = createParser({
-    maxBufferSize: maxEventLength,
-    onEvent(event) {
-      received.push({ ...event, retry });
-      retry = undefined;
-    },
-    onComment: () => void received.push('comment'),
-    onRetry: (milliseconds) => void (retry = milliseconds),
-    onError: refuseTooLarge,
-  });
+  /** Returns undefined if no message is left. Events of other types have no meaning in MCP and lose their data. */
+  const filterData = async (event: ReceivedEvent): Promise<string | undefined> => {
+    const { event: type = 'message', data } = event;
+    if (type !== 'message' || data === '') return '';
+    const read = reader.messagesIn(event);
+    if (!read) return undefined;
+    const { isBatch } = read;
+    const received = requestIds ? matchResponses(read.messages, requestIds) : read.messages;
+    const messages = await filterAll(received, filter);
+    for (const message of received)
+      if (isResponse(message)) open.delete(idText(message['id'] as MessageId));
+    return messages.length === 0 ? undefined : writeMessages({ messages, isBatch });
+  };
   return {
-    read(chunk: Buffer): (Received | Comment)[] {
-      parser.feed(decoder.decode(chunk, { stream: true }));
-      return received.splice(0);
-    },
-    async forward(event: Received | Comment): Promise<string> {
+    read: reader.read,
+    async forward(event: ReceivedEvent | Comment): Promise<string> {
       if (event === 'comment') return EMPTY_COMMENT;
       if (event.id) isResumable = true;
-      const data = await filterEventData(event, filter, open);
+      const data = await filterData(event);
       if (data === undefined && !event.id) return EMPTY_COMMENT;
       const bound = event.id ? { ...event, id: bindEvent(event.id) } : event;
       return encodeEvent({ ...bound, data: data ?? '' });
     },
-    unanswered: () => (isResumable ? [] : [...open]),
+    unanswered: () => (isResumable ? [] : [...open.values()]),
   };
-}
-
-/** Returns undefined if every message is dropped. Events of other types have no meaning in MCP and lose their data. */
-async function filterEventData(
-  { event = 'message', data }: EventSourceMessage,
-  filter: FilterMessage,
-  open: Set<MessageId>,
-): Promise<string | undefined> {
-  if (event !== 'message' || data === '') return '';
-  const parsed = parseExact(data);
-  const messages = Array.isArray(parsed) ? parsed : [parsed];
-  if (!messages.every(isObject))
-    throw new Error('the upstream sent an event that is not a message');
-  const filtered = await filterAll(messages, filter);
-  // As the filter, recognizes a response that also has a method.
-  for (const { id, method, result } of messages.map(membersOf))
-    if (method === undefined || result !== undefined) open.delete(id as MessageId);
-  if (filtered.length === 0) return undefined;
-  return JSON.stringify(Array.isArray(parsed) ? filtered : filtered[0]);
-}
-
-function refuseTooLarge(error: ParseError): void {
-  if (error.type === 'max-buffer-size-exceeded') throw error;
-}
-
-function encodeEvent({
-  event,
-  id,
-  data,
-  retry,
-}: EventSourceMessage & { retry?: number | undefined }) {
-  const lines = [
-    ...(event === undefined ? [] : [`event: ${event}`]),
-    ...(id === undefined ? [] : [`id: ${id}`]),
-    ...(retry === undefined ? [] : [`retry: ${retry}`]),
-    ...data.split('\n').map((line) => `data: ${line}`),
-  ];
-  return `${lines.join('\n')}\n\n`;
 }

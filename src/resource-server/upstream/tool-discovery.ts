@@ -1,5 +1,6 @@
 // Keeps the catalog of an upstream's tools current: reads it at the start, when the upstream says that its list changed, and every five minutes.
 import { DiscoveryError, listOf, remedyFor, watchTools } from './discovery.ts';
+import { shownUrl } from './quoting.ts';
 import type { Services } from '../../services.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
@@ -171,8 +172,7 @@ function faultOf({ fault, message, remedy }: DiscoveryError): CatalogFault {
 
 /** Logs each fault, and each set of missing tools, once. */
 function reporter({ logger }: Services, upstream: Upstream): (catalog: ToolCatalog) => void {
-  const { origin, pathname } = new URL(upstream.url);
-  const what = origin + pathname;
+  const what = shownUrl(upstream.url);
   let reported: string | undefined;
   return ({ tools, error }) => {
     const missing = missingTools(upstream, tools);

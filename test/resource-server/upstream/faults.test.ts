@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
 import { expect } from 'chai';
 import { call, postBody, type RpcResponse } from '../../support/mcp.ts';
 import type { UpstreamHandler } from '../../support/upstream/upstream-server.ts';
@@ -97,6 +98,36 @@ describe('A faulty upstream', () => {
       (_req, res) =>
         json(res, { jsonrpc: '2.0', id: 1, error: { code: -32_603, message: CANARY } }, 500),
     ],
+    'responds with a result without an id': [
+      502,
+      (_req, res) => json(res, { jsonrpc: '2.0', result: { canary: CANARY } }),
+    ],
+    'compresses its response': [
+      502,
+      (_req, res) => {
+        res.writeHead(200, { 'content-type': 'application/json', 'content-encoding': 'gzip' });
+        res.end(gzipSync(JSON.stringify(resultFor(PING))));
+      },
+    ],
+    'sends a session id above 4 kB': [
+      502,
+      (_req, res) => {
+        res.setHeader('mcp-session-id', 'x'.repeat(4097));
+        json(res, resultFor(PING));
+      },
+    ],
+    'responds with 403': [502, (_req, res) => res.writeHead(403).end(CANARY)],
+    'responds with 403 for a scope of its own': [
+      502,
+      (_req, res) =>
+        res
+          .writeHead(403, {
+            'www-authenticate': 'Bearer error="insufficient_scope", scope="canary:read"',
+          })
+          .end(),
+    ],
+    'responds with 410': [502, (_req, res) => res.writeHead(410).end(CANARY)],
+    'responds with 421': [502, (_req, res) => res.writeHead(421).end(CANARY)],
     'responds with 503': [502, (_req, res) => res.writeHead(503).end(CANARY)],
     'sends an invalid session id': [
       502,
@@ -125,18 +156,68 @@ describe('A faulty upstream', () => {
       stream(res, ':\n\n');
       setImmediate(() => req.socket.resetAndDestroy());
     },
-    'sends an event that is not JSON': (_req, res) => stream(res, `data: ${CANARY}\n\n`),
-    'sends an event that is not a message': (_req, res) => stream(res, 'data: 7\n\n'),
-    'sends a stream that is not UTF-8': (_req, res) => {
-      stream(res);
-      res.write(Buffer.from([0x64, 0x61, 0x74, 0x61, 0x3a, 0xff, 0x0a, 0x0a]));
-    },
+    'sends a response to another request in a stream': (_req, res) =>
+      stream(res, event(resultFor({ id: 2 }, { canary: CANARY }))),
     'sends an event without an end': (_req, res) => stream(res, `data: "${'x'.repeat(3000)}`),
   };
   for (const [name, handle] of Object.entries(STREAMS))
     it(`the stream ends with an error for the pending request if the upstream ${name}`, async () => {
       await expectBrokenStream(behind(), handle);
     });
+
+  it('UPS-17 a response to another request is a 502, and no further request uses its connection', async () => {
+    const { link, token } = await behind().connected('analytics');
+    const ports: (number | undefined)[] = [];
+    const answers =
+      (id: number): UpstreamHandler =>
+      (req, res) => {
+        ports.push(req.socket.remotePort);
+        return json(res, resultFor({ id }, { canary: CANARY }));
+      };
+    behind().upstream.respondWith(answers(1));
+    expect((await call(link, token, PING)).status).to.equal(200);
+    behind().upstream.respondWith(answers(2));
+    expectFailure(await call(link, token, PING), 502);
+    behind().upstream.respondWith(answers(1));
+    expect((await call(link, token, PING)).status).to.equal(200);
+    expect(ports[1]).to.equal(ports[0]);
+    expect(ports[2]).to.not.equal(ports[0]);
+  });
+
+  it('a response whose id is the text of a number is forwarded, because SDKs accept it', async () => {
+    const { link, token } = await behind().connected('analytics');
+    behind().upstream.respondWith((_req, res) => json(res, resultFor({ id: '1' })));
+    expect((await call(link, token, PING)).rpc).to.deep.equal(resultFor({ id: '1' }));
+  });
+
+  const SKIPPED: Record<string, Buffer> = {
+    'is not JSON': Buffer.from(`data: ${CANARY}\n\n`),
+    'is not JSON-RPC': Buffer.from('data: {"type":"heartbeat"}\n\n'),
+    'is not an object': Buffer.from('data: null\n\n'),
+    'is not UTF-8': Buffer.concat([
+      Buffer.from('data: {"jsonrpc":"2.0","method":"notifications/message","params":{"data":"caf'),
+      Buffer.from([0xe9]),
+      Buffer.from('"}}\n\n'),
+    ]),
+  };
+  for (const [what, bytes] of Object.entries(SKIPPED))
+    it(`an event that ${what} is skipped, and the response after it is forwarded`, async () => {
+      const { link, token } = await behind().connected('analytics');
+      behind().upstream.respondWith((_req, res) => {
+        stream(res);
+        res.write(bytes);
+        res.end(event(resultFor(PING)));
+      });
+      const { text } = await call(link, token, PING);
+      expect(text).to.equal(`:\n\n${event(resultFor(PING))}`);
+    });
+
+  it('an event with a character that replaces others is forwarded if the upstream sent it so', async () => {
+    const { link, token } = await behind().connected('analytics');
+    const message = resultFor(PING, { text: 'caf\uFFFD' });
+    behind().upstream.respondWith((_req, res) => void (stream(res), res.end(event(message))));
+    expect((await call(link, token, PING)).text).to.equal(event(message));
+  });
 
   it('a stream whose response also has a method ends without an error', async () => {
     const { link, token } = await behind().connected('analytics');

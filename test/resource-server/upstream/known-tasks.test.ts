@@ -19,7 +19,7 @@ const about = (taskId: string) => ({ _meta: { [RELATED]: { taskId } } });
 const notice = (method: string, params: object) => ({ jsonrpc: '2.0', method, params });
 const answer = (result: object) => ({ jsonrpc: '2.0', id: 1, result });
 
-const MESSAGES: Record<string, (taskId: string) => object> = {
+const MESSAGES: Record<string, (taskId: string) => Record<string, unknown>> = {
   'progress of a task': (taskId) => notice('notifications/progress', about(taskId)),
   'the status of a task': (taskId) =>
     notice('notifications/tasks/status', { taskId, status: 'working' }),
@@ -31,7 +31,7 @@ describe('A message about a task', () => {
   let reads = 0;
   beforeEach(() => void (reads = 0));
 
-  const filter = (message: object) =>
+  const filter = (message: Record<string, unknown>) =>
     filterMessage(
       {
         extensions: {},

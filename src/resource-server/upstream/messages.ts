@@ -1,0 +1,153 @@
+// Reads the messages of an upstream as servers really write them, for the proxy and for Gatehouse's own requests.
+import type { IncomingHttpHeaders } from 'node:http';
+import { createParser, type EventSourceMessage, type ParseError } from 'eventsource-parser';
+import { parseExact } from '../exact-json.ts';
+import { isSameId, membersOf, type MessageId, withoutNulls } from '../json-rpc.ts';
+import { printable } from './quoting.ts';
+
+/** The media type without parameters. */
+export function mediaType(type: string | null | undefined): string | undefined {
+  return type === 'application/json' ? type : type?.split(';', 1)[0]?.trim().toLowerCase();
+}
+
+/** Throws if a response is compressed. Gatehouse asks for `identity` only, so that no byte expands. */
+export function requireIdentity(encoding: IncomingHttpHeaders[string] | null): void {
+  const text = String(encoding ?? '').trim();
+  if (text === '' || text.toLowerCase() === 'identity') return;
+  throw new Error(
+    `the response of the upstream is compressed (Content-Encoding: ${printable(text, 40)}), although Gatehouse asks for identity`,
+  );
+}
+
+/** Decodes UTF-8 without a byte order mark, which RFC 8259 section 8.1 lets parsers ignore. Replaces bytes that are not UTF-8. */
+const decoder = new TextDecoder();
+
+/** `isBatch` tells how to write them again. */
+export type ReadMessages = { messages: readonly RpcMessage[]; isBatch: boolean };
+export type RpcMessage = Record<string, unknown>;
+
+/** Parses the body of a response. Throws if it is anything but JSON-RPC. */
+export function readMessages(body: Uint8Array): ReadMessages {
+  return parseMessages(decoder.decode(body));
+}
+
+function parseMessages(text: string): ReadMessages {
+  const parsed = parseExact(text);
+  const messages = (Array.isArray(parsed) ? parsed : [parsed]).map(asMessage);
+  if (messages.length === 0 || !messages.every((message) => message !== undefined))
+    throw new Error('the response of the upstream is not JSON-RPC');
+  return { messages, isBatch: Array.isArray(parsed) };
+}
+
+export function writeMessages({ messages, isBatch }: ReadMessages): string {
+  return JSON.stringify(isBatch ? messages : messages[0]);
+}
+
+/** Returns undefined for anything that is not JSON-RPC 2.0. */
+function asMessage(value: unknown): RpcMessage | undefined {
+  const { id, ...others } = membersOf(withoutNulls(value));
+  if (others['jsonrpc'] !== '2.0') return undefined;
+  if (!('result' in others || 'error' in others || 'method' in others)) return undefined;
+  return id === undefined || id === null ? others : { jsonrpc: '2.0', id, ...others };
+}
+
+/** A response that also has a method is a response, because a client may read it as one. */
+export function isResponse({ method, result, error }: RpcMessage): boolean {
+  return result !== undefined || (method === undefined && error !== undefined);
+}
+
+/**
+ * Returns the messages with the ids of their requests: an error without an id gets that of the only request. Throws if a response answers none
+ * of them: on a kept-alive connection, it may be the late response to another caller.
+ */
+export function matchResponses(
+  messages: readonly RpcMessage[],
+  requestIds: readonly MessageId[],
+): RpcMessage[] {
+  const [only, ...others] = requestIds;
+  return messages.map((message) => {
+    if (!isResponse(message)) return message;
+    const { id, result } = message;
+    if (id === undefined && result === undefined)
+      return only === undefined || others.length > 0 ? message : { ...message, id: only };
+    if (requestIds.some((requestId) => isSameId(requestId, id))) return message;
+    throw new ForeignResponse('the upstream sent a response to another request');
+  });
+}
+
+/** The connection that it came on must serve no further request. */
+export class ForeignResponse extends Error {
+  override name = 'ForeignResponse';
+}
+
+// Event streams
+
+export type Comment = 'comment';
+export type ReceivedEvent = EventSourceMessage & { retry: number | undefined };
+
+export type EventReader = {
+  /** Returns the events and comments that are complete. Throws if one is too large. */
+  read(chunk: Uint8Array): (ReceivedEvent | Comment)[];
+  /** Returns undefined, after `onSkipped`, for an event that SDKs skip: one that is not UTF-8, JSON or JSON-RPC. */
+  messagesIn(event: ReceivedEvent): ReadMessages | undefined;
+};
+
+const REPLACEMENT = '\uFFFD';
+const REPLACEMENT_BYTES = Buffer.from(REPLACEMENT);
+
+/** `maxEventLength` is in characters. */
+export function openEventReader(
+  maxEventLength: number,
+  onSkipped: (reason: string) => undefined,
+): EventReader {
+  const streamDecoder = new TextDecoder();
+  const received: (ReceivedEvent | Comment)[] = [];
+  let retry: number | undefined;
+  let hasInvalidBytes = false;
+  const parser = createParser({
+    maxBufferSize: maxEventLength,
+    onEvent(event) {
+      received.push({ ...event, retry });
+      retry = undefined;
+    },
+    onComment: () => void received.push('comment'),
+    onRetry: (milliseconds) => void (retry = milliseconds),
+    onError: refuseTooLarge,
+  });
+  return {
+    read(chunk) {
+      const text = streamDecoder.decode(chunk, { stream: true });
+      if (text.includes(REPLACEMENT) && !Buffer.from(chunk).includes(REPLACEMENT_BYTES))
+        hasInvalidBytes = true;
+      parser.feed(text);
+      return received.splice(0);
+    },
+    messagesIn({ data }) {
+      if (hasInvalidBytes && data.includes(REPLACEMENT)) return onSkipped('is not UTF-8');
+      try {
+        return parseMessages(data);
+      } catch (error) {
+        return onSkipped(error instanceof SyntaxError ? 'is not JSON' : 'is not JSON-RPC');
+      }
+    },
+  };
+}
+
+function refuseTooLarge(error: ParseError): void {
+  if (error.type === 'max-buffer-size-exceeded') throw error;
+}
+
+export function encodeEvent({
+  event,
+  id,
+  data,
+  retry,
+}: EventSourceMessage & { retry?: number | undefined }): string {
+  const lines = [
+    ...(event === undefined ? [] : [`event: ${event}`]),
+    ...(id === undefined ? [] : [`id: ${id}`]),
+    ...(retry === undefined ? [] : [`retry: ${retry}`]),
+    ...data.split('\n').map((line) => `data: ${line}`),
+  ];
+  return `${lines.join('\n')}\n\n`;
+}

@@ -1,0 +1,50 @@
+// The address and the text of an upstream, made safe for logs, terminals and pages.
+
+/** Without the query, which may contain a secret. */
+export function shownUrl(url: string): string {
+  const { origin, pathname } = new URL(url);
+  return origin + pathname;
+}
+
+const MAX_TEXT_LENGTH = 200;
+
+/** One line without control characters, shortened. */
+export function printable(text: string, maxLength = MAX_TEXT_LENGTH): string {
+  const line = text.replaceAll(/[\p{C}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
+  return line.length > maxLength ? `${line.slice(0, maxLength)}…` : line;
+}
+
+/** Whether a server refuses the `Host` that it got: many accept only their own names, against DNS rebinding. */
+export function refusesHost(status: number, words: string): boolean {
+  return status === 421 || (status === 403 && /\bhost\b/i.test(words));
+}
+
+/** So many characters of a credential are not found by chance. */
+const MIN_PART_LENGTH = 6;
+
+/** Returns whether a text of the upstream repeats a part of the headers that Gatehouse sent, without the scheme of `Authorization`. */
+export function findsParts(sent: Readonly<Record<string, string>>): (text: string) => boolean {
+  const secrets = Object.values(sent).map((value) => {
+    const secret = value.replace(/^[\w-]+ +(?=\S)/, '');
+    const length = Math.min(MIN_PART_LENGTH, secret.length);
+    return { length, parts: new Set(partsOf(secret, length)) };
+  });
+  return (text) =>
+    [text, decoded(text)].some((shown) =>
+      secrets.some(({ length, parts }) => partsOf(shown, length).some((part) => parts.has(part))),
+    );
+}
+
+function partsOf(text: string, length: number): string[] {
+  const count = Math.max(text.length - length + 1, 0);
+  return Array.from({ length: count }, (_, start) => text.slice(start, start + length));
+}
+
+/** A redirect may repeat a credential in percent escapes. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return '';
+  }
+}
