@@ -259,7 +259,7 @@ async function isPrivateNetwork(
 }
 
 function hasPassword(store = ''): boolean {
-  return /^redis.*@/.test(store);
+  return /^redis.*(@|[?&]sentinelPassword=)/.test(store);
 }
 
 /** A path in the folder stays relative, so that the folder can be moved. */

@@ -97,7 +97,14 @@ export type HostPort = { host: string; port: number };
 export type StoreAddress =
   | { kind: 'sqlite'; file: string }
   | { kind: 'redis'; url: string }
-  | ({ kind: 'sentinel'; nodes: HostPort[]; name: string } & Credentials)
+  | ({
+      kind: 'sentinel';
+      nodes: HostPort[];
+      name: string;
+      /** Of the Sentinels. */
+      sentinelUsername?: string;
+      sentinelPassword?: string;
+    } & Credentials)
   | ({ kind: 'cluster'; nodes: HostPort[] } & Credentials);
 
 type Credentials = { username?: string; password?: string; tls: boolean };
@@ -105,7 +112,13 @@ type Credentials = { username?: string; password?: string; tls: boolean };
 const EXPECTED =
   'sqlite:<file>, redis://host:port, rediss://host:port, redis+sentinel://host:port,host:port/<name> or redis+cluster://host:port,host:port';
 const LIST =
-  /^(rediss?)\+(sentinel|cluster):\/\/(?:([^:@/]*):([^@/]*)@)?([^/@]+?)(?:\/([\w.-]+))?$/;
+  /^(rediss?)\+(sentinel|cluster):\/\/(?:([^:@/]*):([^@/]*)@)?([^/@?]+?)(?:\/([\w.-]+))?(?:\?(.*))?$/;
+
+/** What may follow the address as `?name=value`. The client library would take any other as an option of its own. */
+const PARAMETERS = {
+  redis: ['family'],
+  sentinel: ['sentinelUsername', 'sentinelPassword'],
+} as const;
 
 export function parseStoreAddress(text: string, ctx: RefinementCtx): StoreAddress {
   const parsed = readAddress(text);
@@ -121,10 +134,14 @@ function readAddress(text: string): StoreAddress | undefined {
   }
   if (/^rediss?:\/\//.test(text)) {
     const url = URL.parse(text);
-    const isSound = url?.hostname && [url.username, url.password].every(isDecodable);
+    const isSound =
+      url?.hostname &&
+      [url.username, url.password].every(isDecodable) &&
+      /^\/?\d*$/.test(url.pathname) &&
+      parametersIn(url.search.slice(1), PARAMETERS.redis);
     return isSound ? { kind: 'redis', url: text } : undefined;
   }
-  const [, scheme, kind, username, password, list, name] = LIST.exec(text) ?? [];
+  const [, scheme, kind, username, password, list, name, query] = LIST.exec(text) ?? [];
   const nodes = list?.split(',').map(hostPort);
   if (!nodes?.every((node) => node !== undefined)) return undefined;
   if (![username, password].every(isDecodable)) return undefined;
@@ -133,8 +150,23 @@ function readAddress(text: string): StoreAddress | undefined {
     ...(username ? { username: decodeURIComponent(username) } : {}),
     ...(password ? { password: decodeURIComponent(password) } : {}),
   };
-  if (kind === 'cluster') return name ? undefined : { kind, nodes, ...credentials };
-  return name ? { kind: 'sentinel', nodes, name, ...credentials } : undefined;
+  if (kind === 'cluster')
+    return name || query !== undefined ? undefined : { kind, nodes, ...credentials };
+  const parameters = parametersIn(query, PARAMETERS.sentinel);
+  return name && parameters
+    ? { kind: 'sentinel', nodes, name, ...credentials, ...parameters }
+    : undefined;
+}
+
+/** Undefined if the text has another parameter, or the same one twice. In a password, `+` is no space. */
+function parametersIn(text = '', names: readonly string[]): Record<string, string> | undefined {
+  const found: Record<string, string> = {};
+  for (const part of text === '' ? [] : text.split('&')) {
+    const [, name = '', value = ''] = /^(\w+)=(.+)$/.exec(part) ?? [];
+    if (!names.includes(name) || name in found || !isDecodable(value)) return undefined;
+    found[name] = decodeURIComponent(value);
+  }
+  return found;
 }
 
 function isDecodable(text = ''): boolean {

@@ -47,6 +47,7 @@ export const OTHER_VARIABLES: Readonly<Record<string, string>> = {
   GATEHOUSE_MANAGEMENT_KEY:
     'Bearer key of the management API, at least 32 characters; the same in every process with the management role. Default: generated in `dataDir`.',
   GATEHOUSE_MANAGEMENT_KEY_FILE: 'File that contains the management key.',
+  GATEHOUSE_STORE_FILE: 'File that contains the address of the store, for one with a password.',
 };
 
 const UPSTREAM_URL: Path = ['resourceServer', 'upstream', 'url'];

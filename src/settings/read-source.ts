@@ -11,6 +11,7 @@ import {
 } from './environment.ts';
 import { SettingsError } from './issues.ts';
 import { readSecrets, withSecrets } from './secret-file.ts';
+import { type Reading, readSecretFile } from './secrets.ts';
 import { withTrialLevels } from './upstream-option.ts';
 import { errorCode, type Source, valueAt, withoutEmpty, withValue } from './source.ts';
 
@@ -39,13 +40,28 @@ export function sourceOf(
 ): Source {
   const file = valueAt(tree, ['secretFile']);
   const secrets = typeof file === 'string' && file ? readSecrets(file, folder) : { issues: [] };
-  const complete = withSecrets(environment, secrets.value ?? {});
+  const { value: store, issues: storeIssues } = readStoreFile(environment);
+  const given = { ...environment, ...(store === undefined ? {} : { GATEHOUSE_STORE: store }) };
+  const complete = withSecrets(given, secrets.value ?? {});
   const variables = variablesIn(complete, options);
   const document = variables.reduce<unknown>(
     (before, variable) => withValue(before, variable.path, variable.value),
     withoutReplaced(tree, variables),
   );
-  return { document, variables, folder, environment: complete, issues: secrets.issues };
+  return {
+    document,
+    variables,
+    folder,
+    environment: complete,
+    issues: [...secrets.issues, ...storeIssues],
+  };
+}
+
+function readStoreFile({ GATEHOUSE_STORE, GATEHOUSE_STORE_FILE: file }: Environment): Reading {
+  if (!file) return { issues: [] };
+  if (!GATEHOUSE_STORE) return readSecretFile(file, 'GATEHOUSE_STORE_FILE');
+  const given = 'a value, and a file in GATEHOUSE_STORE_FILE';
+  return { issues: [{ setting: 'GATEHOUSE_STORE', given, expected: 'only one of them' }] };
 }
 
 /** Either variable replaces both `clientSecret` and `clientSecretFile`. */

@@ -505,7 +505,7 @@ export const settingsSchema = z.strictObject({
     ),
   store: z.string().transform(parseStoreAddress).prefault('sqlite:gatehouse.sqlite').meta({
     description:
-      'Database: `sqlite:<file>` (relative to `dataDir`; one process with all roles), `redis://host:port`, `rediss://host:port` (TLS), `redis+sentinel://host:port,host:port/<name>` or `redis+cluster://host:port,host:port`. Put an address with a password into the environment variable.',
+      'Database: `sqlite:<file>` (relative to `dataDir`; one process with all roles), `redis://host:port`, `rediss://host:port` (TLS), `redis+sentinel://host:port,host:port/<name>` or `redis+cluster://host:port,host:port` ([redis.md](redis.md)). Put an address with a password into the environment variable, `secretFile` or the file of `GATEHOUSE_STORE_FILE`.',
     valueType: 'store address',
   }),
   dataDir: z.string().min(1).default('.data').meta({

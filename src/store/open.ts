@@ -57,7 +57,7 @@ export async function openStore(
     };
   } catch (error) {
     await bytes.close();
-    throw error;
+    throw error instanceof StoreNotOpened ? error : notOpened(address, options, error);
   }
 }
 
@@ -75,10 +75,8 @@ async function requireNameKey(bytes: ByteStore, keys: EncryptionKeys): Promise<v
 }
 
 /** Loads only the kind of store that is opened, because a client library takes long to load. */
-async function openBytes(
-  address: StoreAddress,
-  { dataDir, logger, now, timeouts }: StoreOptions,
-): Promise<ByteStore> {
+async function openBytes(address: StoreAddress, options: StoreOptions): Promise<ByteStore> {
+  const { dataDir, logger, now, timeouts } = options;
   try {
     if (address.kind !== 'sqlite') {
       const { openRedis } = await import('./redis.ts');
@@ -87,12 +85,20 @@ async function openBytes(
     const { openSqlite } = await import('./sqlite.ts');
     return openSqlite(resolve(dataDir, address.file), { now, logger });
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new StoreNotOpened(
-      `the store at ${locationOf(address, dataDir)} cannot be opened: ${reason}; check GATEHOUSE_STORE`,
-      { cause },
-    );
+    throw notOpened(address, options, cause);
   }
+}
+
+function notOpened(
+  address: StoreAddress,
+  { dataDir }: Pick<StoreOptions, 'dataDir'>,
+  cause: unknown,
+): StoreNotOpened {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new StoreNotOpened(
+    `the store at ${locationOf(address, dataDir)} cannot be opened: ${reason}; check GATEHOUSE_STORE`,
+    { cause },
+  );
 }
 
 /** Leaves out user name and password, because it is logged. */

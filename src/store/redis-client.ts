@@ -1,7 +1,8 @@
 // Connections to single Redis, Sentinel or Cluster. A lost or stalled server causes an error within 1.5 s, and the client reconnects by itself.
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
-import type { StoreAddress } from '../settings/addresses.ts';
+import type { HostPort, StoreAddress } from '../settings/addresses.ts';
 import { tlsFault } from '../tls-errors.ts';
+import { isRefusal, redisFault, refusedDatabase } from './redis-errors.ts';
 import type { StoreLogger } from './store.ts';
 import { STORE_TIMEOUTS, type StoreTimeouts } from './timeout.ts';
 
@@ -41,12 +42,59 @@ export async function connectRedis(
   logger: StoreLogger | undefined,
   timeouts = STORE_TIMEOUTS,
 ): Promise<RedisClient> {
-  const client = createClient(address, timeouts);
+  const client = createClient(await withSentinelPassword(address, timeouts), timeouts);
   joinWrites(client);
   reconnectWhenEnded(client);
+  disconnectFromOtherDatabase(client);
   warnWhenLost(client, logger);
-  await whenReady(client, timeouts.open);
+  try {
+    await whenReady(client, timeouts.open);
+  } catch (error) {
+    const refusal = address.kind === 'cluster' && (await clusterRefusal(address, timeouts));
+    throw refusal || error;
+  }
   return client;
+}
+
+/** The client of a Cluster tries again for ever, without an error, while its first command is refused. */
+async function clusterRefusal(
+  { nodes, tls, username, password }: Extract<RedisAddress, { kind: 'cluster' }>,
+  timeouts: StoreTimeouts,
+): Promise<Error | undefined> {
+  const [node = { host: '', port: 0 }] = nodes;
+  const access = { tls, username, password };
+  const error = await askOnce(node, access, timeouts, (redis) => redis.cluster('INFO'));
+  return isRefusal(error) ? new Error(explain(error), { cause: error }) : undefined;
+}
+
+type Access = { tls: boolean; username?: string | undefined; password?: string | undefined };
+
+/** Asks one server on a connection of its own. Resolves to the error, or undefined. */
+async function askOnce(
+  { host, port }: HostPort,
+  { tls, ...access }: Access,
+  { command }: StoreTimeouts,
+  ask: (redis: Redis) => Promise<unknown>,
+): Promise<unknown> {
+  const redis = new Redis({
+    host,
+    port,
+    ...access,
+    ...(tls ? { tls: {} } : {}),
+    connectTimeout: command,
+    commandTimeout: command,
+    enableReadyCheck: false,
+    retryStrategy: null,
+  });
+  redis.on('error', () => undefined);
+  try {
+    await ask(redis);
+    return undefined;
+  } catch (error) {
+    return error;
+  } finally {
+    redis.disconnect();
+  }
 }
 
 /**
@@ -86,8 +134,17 @@ export async function connectSubscriber(
   // With autoResubscribe, ioredis ends the process when the subscription is refused or times out.
   const subscriber = client.duplicate({ autoResubscribe: false });
   reconnectWhenEnded(subscriber);
+  disconnectFromOtherDatabase(subscriber);
   await whenReady(subscriber, timeouts.open);
   return subscriber;
+}
+
+/** When SELECT is refused, ioredis goes on in database 0, which belongs to others. */
+function disconnectFromOtherDatabase(client: RedisClient): void {
+  if (client instanceof Cluster) return;
+  client.on('error', (error: Error) => {
+    if (refusedDatabase(error) !== undefined) client.stream.destroy();
+  });
 }
 
 /** Closes the connection without reconnecting, also if the server does not answer. */
@@ -112,11 +169,19 @@ function createClient(address: RedisAddress, timeouts: StoreTimeouts): RedisClie
   const { username, password } = address;
   const access = { username, password, ...(address.tls ? { tls: {} } : {}) };
   if (address.kind === 'sentinel') {
-    const { nodes: sentinels, name, tls } = address;
+    const { nodes: sentinels, name, tls, sentinelUsername, sentinelPassword } = address;
     const encrypted = tls ? { enableTLSForSentinelMode: true, sentinelTLS: {} } : {};
-    // After a failover, the old master accepts writes for seconds and loses them, so follow Sentinel's notification.
-    const detector = { failoverDetector: true };
-    return new Redis({ ...single, ...access, ...encrypted, ...detector, sentinels, name });
+    return new Redis({
+      ...single,
+      ...access,
+      ...encrypted,
+      sentinelUsername,
+      sentinelPassword,
+      // After a failover, the old master accepts writes for seconds and loses them, so follow Sentinel's notification.
+      failoverDetector: true,
+      sentinels,
+      name,
+    });
   }
   return new Cluster(address.nodes, {
     redisOptions: { ...connection(timeouts), ...access },
@@ -131,28 +196,76 @@ function createClient(address: RedisAddress, timeouts: StoreTimeouts): RedisClie
   });
 }
 
+/**
+ * Adds the password of Redis for Sentinels that require one when the address has none for them: charts set the same for both. Sent to no
+ * Sentinel that answers without it, because it would refuse the user.
+ */
+async function withSentinelPassword(
+  address: RedisAddress,
+  timeouts: StoreTimeouts,
+): Promise<RedisAddress> {
+  if (address.kind !== 'sentinel' || address.sentinelPassword || !address.password) return address;
+  const { nodes, tls, username, password } = address;
+  const errors = await Promise.all(
+    nodes.map((node) => askOnce(node, { tls }, timeouts, (sentinel) => sentinel.ping())),
+  );
+  if (!errors.some((error) => error instanceof Error && error.message.includes('NOAUTH')))
+    return address;
+  return {
+    ...address,
+    ...(username === undefined ? {} : { sentinelUsername: username }),
+    sentinelPassword: password,
+  };
+}
+
+/** ioredis listens for the first error of a connection only. A TLS server may send an alert after it, which would end the process. */
+function ignoreLaterErrors(client: RedisClient): void {
+  if (client instanceof Cluster || !client.stream) return;
+  if (client.stream.listenerCount('error') === 0) client.stream.on('error', () => undefined);
+}
+
+const NO_RESPONSE = 'no response';
+const CLOSED =
+  'it closes connections without an answer: if it requires TLS, use rediss:// in place of redis://';
+
 function whenReady(client: RedisClient, timeoutMs: number): Promise<void> {
   return new Promise((resolve, reject) => {
-    let reason: Error = new Error('no response');
+    let reason: Error = new Error(NO_RESPONSE);
+    let isSettled = false;
     const remember = (error: Error) => {
       reason = error;
+      ignoreLaterErrors(client);
+      if (refusedDatabase(error) !== undefined && !isSettled) fail(explain(error));
     };
+    const fail = (message: string) => {
+      isSettled = true;
+      clearTimeout(timer);
+      void closeRedis(client);
+      reject(new Error(message, { cause: reason }));
+    };
+    const rememberClose = () => {
+      if (client instanceof Cluster || client.options.tls) return;
+      const isReset = /ECONNRESET|EPIPE/.test(reason.message);
+      if (isReset || reason.message === NO_RESPONSE) reason = new Error(CLOSED, { cause: reason });
+    };
+    client.on('close', rememberClose);
     // Never removed, because ioredis prints errors that have no listener.
     client.on('error', remember);
-    const timer = setTimeout(() => {
-      void closeRedis(client);
-      const tried = `tried for ${timeoutMs / 1000} s`;
-      reject(new Error(`${explain(reason)} (${tried})`, { cause: reason }));
-    }, timeoutMs);
+    const timer = setTimeout(
+      () => fail(`${explain(reason)} (tried for ${timeoutMs / 1000} s)`),
+      timeoutMs,
+    );
     client.once('ready', () => {
+      isSettled = true;
       clearTimeout(timer);
+      client.off('close', rememberClose);
       resolve();
     });
   });
 }
 
 function explain(reason: Error): string {
-  const fault = tlsFault(reason);
+  const fault = tlsFault(reason) ?? redisFault(reason);
   if (fault) return `it ${fault.what}: ${fault.remedy}`;
   const inner = 'lastNodeError' in reason ? reason.lastNodeError : undefined;
   return inner instanceof Error ? inner.message : reason.message;

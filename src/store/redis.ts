@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Cluster, type Redis, type Result } from 'ioredis';
+import type { Redis, Result } from 'ioredis';
 import { RateLimiterRedis } from 'rate-limiter-flexible';
 import { type ByteStore, FIELD_LENGTH, MEMBERS_PER_PAGE, type Transform } from './byte-store.ts';
 import {
@@ -9,6 +9,14 @@ import {
   type RedisAddress,
   type RedisClient,
 } from './redis-client.ts';
+import { isRefusal } from './redis-errors.ts';
+import {
+  evictionPolicies,
+  mastersOf,
+  NO_EVICTION,
+  requireCommands,
+  waitRefusal,
+} from './redis-requirements.ts';
 import type { StoreLogger } from './store.ts';
 import { STORE_TIMEOUTS } from './timeout.ts';
 
@@ -127,7 +135,7 @@ declare module 'ioredis' {
 
 const NOTHING = Buffer.alloc(0);
 
-/** Requires Redis 6.2. Throws if Redis is not ready within `timeouts.open`, or evicts keys without a TTL under memory pressure. */
+/** Requires Redis 6.2. Throws if Redis is not ready within `timeouts.open`, lacks what the store needs, or evicts keys under memory pressure. */
 export async function openRedis(
   address: RedisAddress,
   logger?: StoreLogger,
@@ -140,26 +148,33 @@ export async function openRedis(
   client.defineCommand('readPage', { numberOfKeys: 2, lua: READ_PAGE });
   client.defineCommand('setPlaces', { numberOfKeys: 2, lua: SET_PLACES });
   client.defineCommand('appendEntry', { numberOfKeys: 1, lua: APPEND_ENTRY });
+  const closers = [client];
   try {
-    await rejectEviction(client);
     const subscriber = await connectSubscriber(client, timeouts);
+    closers.push(subscriber);
+    await requireCommands(client, subscriber, timeouts.open);
+    await rejectEviction(client, logger);
+    const mayWait = await canWait(client, logger);
     return {
       ...values(client),
       ...sets(client),
       ...streams(client),
       rewrite: rewriter(client),
       ...channels(client, subscriber, logger),
-      replicated: waitForReplicas(client),
+      ...(mayWait ? { replicated: waitForReplicas(client) } : {}),
       openLimiter: (limits) =>
         new RateLimiterRedis({ ...limits, storeClient: client, rejectIfRedisNotReady: true }),
       ping: () => assertReady(client),
-      close: async () =>
-        void (await Promise.all([...new Set([client, subscriber])].map(closeRedis))),
+      close: () => closeAll(closers),
     };
   } catch (error) {
-    await closeRedis(client);
+    await closeAll(closers);
     throw error;
   }
+}
+
+async function closeAll(clients: readonly RedisClient[]): Promise<void> {
+  await Promise.all([...new Set(clients)].map(closeRedis));
 }
 
 /** The argument of PX and PEXPIRE. Empty for a value that never expires. */
@@ -287,14 +302,31 @@ async function assertReady(client: RedisClient): Promise<void> {
   await rejectEviction(client);
 }
 
-/** Redis is the system of record, so it must not evict records that have not expired. */
-async function rejectEviction(client: RedisClient): Promise<void> {
-  const [, policy] = /^maxmemory_policy:(\S+)/m.exec(await client.info('memory')) ?? [];
-  if (policy?.startsWith('allkeys-')) {
+/** Redis is the system of record, so it must not evict records that have not expired. Warns about a service that does not tell. */
+async function rejectEviction(client: RedisClient, logger?: StoreLogger): Promise<void> {
+  const policies = await evictionPolicies(client);
+  const evicting = policies.find((policy) => policy !== undefined && policy !== NO_EVICTION);
+  if (evicting !== undefined)
     throw new Error(
-      `Redis evicts records when it runs out of memory: set maxmemory-policy to noeviction, not ${policy}`,
+      `it evicts records when it runs out of memory (maxmemory-policy ${evicting}): set maxmemory-policy to noeviction, or turn eviction off at the service`,
     );
-  }
+  if (policies.includes(undefined))
+    logger?.warn(
+      {},
+      'the store does not tell whether it evicts records when it runs out of memory, which would end connections: turn eviction off there (maxmemory-policy noeviction)',
+    );
+}
+
+/** Asks WAIT itself, because services refuse or change other commands about replicas. */
+async function canWait(client: RedisClient, logger: StoreLogger | undefined): Promise<boolean> {
+  const [master] = mastersOf(client);
+  const refusal = master && (await waitRefusal(master));
+  if (!refusal) return true;
+  logger?.warn(
+    { err: refusal },
+    'the store does not let Gatehouse wait for replicas (WAIT): a failover just after a revocation may undo it',
+  );
+  return false;
 }
 
 const RESUBSCRIBE_DELAY_MS = 1000;
@@ -347,15 +379,28 @@ function waitForReplicas(client: RedisClient): NonNullable<ByteStore['replicated
     lastTurn = turn.catch(() => undefined);
     return turn;
   };
+  /** ROLE is refused or has another form. */
+  let hasRole = true;
+  /** Without ROLE: no replica has acknowledged anything in the whole time of the last call. */
+  let isAlone = false;
 
   return async function replicated(name, milliseconds) {
     const end = performance.now() + milliseconds;
-    const { offset, acknowledged } = await askMaster(client, name, 0);
-    if (acknowledged.length === 0) return;
+    const written = hasRole ? await askMaster(client, name, 0) : undefined;
+    if (written && !written.replicas) hasRole = false;
+    if (written?.replicas?.length === 0) return;
     const isDone = async () => {
-      if (performance.now() > end) return true;
+      if (performance.now() > end) {
+        isAlone = !hasRole;
+        return true;
+      }
       const now = await askMaster(client, name, WAIT_TIMEOUT_MS);
-      if (now.acknowledged.some((reached) => reached >= offset)) return true;
+      const { offset = Infinity } = written ?? {};
+      if (now.acknowledged > 0 || now.replicas?.some((reached) => reached >= offset)) {
+        isAlone = false;
+        return true;
+      }
+      if (isAlone) return true;
       await delay(PAUSE_BETWEEN_WAITS_MS);
       return false;
     };
@@ -365,9 +410,11 @@ function waitForReplicas(client: RedisClient): NonNullable<ByteStore['replicated
 
 type Replication = {
   /** Bytes written by the master. */
-  offset: number;
-  /** Bytes that each replica has acknowledged. */
-  acknowledged: number[];
+  offset?: number;
+  /** Bytes that each replica has acknowledged. Undefined if the server does not tell. */
+  replicas?: number[];
+  /** How many replicas acknowledged all writes of this connection, when they were asked. */
+  acknowledged: number;
 };
 
 /** Asks replicas to acknowledge within `milliseconds`. With 0, returns their last acknowledgement, which they send once a second. */
@@ -379,20 +426,21 @@ async function askMaster(
   // In a Cluster, EXISTS routes the whole pipeline to the master of the key.
   const pipeline = client.pipeline().exists(name);
   if (milliseconds > 0) pipeline.wait(1, milliseconds);
-  const [found, ...others] = (await pipeline.role().exec()) ?? [];
-  const [error, role] = others.at(-1) ?? [];
-  if (found?.[0] ?? error) throw found?.[0] ?? error;
-  return readRole(role);
+  const replies = (await pipeline.role().exec()) ?? [];
+  for (const [error] of replies) if (error && !isRefusal(error)) throw error;
+  const [roleError, role] = replies.at(-1) ?? [];
+  const acknowledged = milliseconds > 0 ? Number(replies[1]?.[1] ?? 0) : 0;
+  return { ...(roleError ? {} : readRole(role)), acknowledged };
 }
 
-/** The reply of ROLE: `master`, offset, and for each replica host, port and offset. */
-function readRole(role: unknown): Replication {
-  if (!Array.isArray(role) || role[0] !== 'master') throw new Error('Redis is not a master');
-  const replicas: unknown[] = Array.isArray(role[2]) ? role[2] : [];
-  return {
-    offset: Number(role[1]),
-    acknowledged: replicas.map((replica) => Number(Array.isArray(replica) ? replica[2] : 0)),
-  };
+/** The reply of ROLE: `master`, offset, and for each replica host, port and offset. Services have other forms. */
+function readRole(role: unknown): Pick<Replication, 'offset' | 'replicas'> {
+  if (!Array.isArray(role)) return {};
+  const [kind, offset, replicas] = role as unknown[];
+  if (kind !== 'master') throw new Error('Redis is not a master');
+  if (!Array.isArray(replicas) || !Number.isSafeInteger(Number(offset ?? NaN))) return {};
+  const reached = replicas.map((replica) => Number(Array.isArray(replica) ? replica[2] : NaN));
+  return reached.some(Number.isNaN) ? {} : { offset: Number(offset), replicas: reached };
 }
 
 const SCAN_COUNT = 100;
@@ -422,12 +470,6 @@ function rewriter(client: RedisClient): ByteStore['rewrite'] {
       }
     }
   };
-}
-
-function mastersOf(client: RedisClient): Redis[] {
-  const masters = client instanceof Cluster ? client.nodes('master') : [client];
-  if (masters.length === 0) throw new Error('no master of the Redis Cluster is known');
-  return masters;
 }
 
 function scanNames(master: Redis, type: 'string' | 'hash'): AsyncGenerator<string[]> {

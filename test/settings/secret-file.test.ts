@@ -72,6 +72,20 @@ describe('the secret file', () => {
     });
   });
 
+  it('the address of the store can be in a file of its own, and not in a variable as well', () => {
+    const file = join(temporaryDirectory(), 'store');
+    writeFileSync(file, `${STORE}\n`);
+    const path = settingsWith(ALL.replace(/GATEHOUSE_STORE=.*/, 'GATEHOUSE_STORE=redis://other'));
+    expect(load(path, { GATEHOUSE_STORE_FILE: file }).store).to.deep.equal({
+      kind: 'redis',
+      url: STORE,
+    });
+    const both = { GATEHOUSE_STORE_FILE: file, GATEHOUSE_STORE: STORE };
+    expect(refusal(() => load(path, both)).message).to.include('only one of them');
+    const missing = { GATEHOUSE_STORE_FILE: '/nowhere/store' };
+    expect(refusal(() => load(path, missing)).message).to.match(/GATEHOUSE_STORE_FILE.*ENOENT/s);
+  });
+
   it('commands take the management key from the secret file', () => {
     const path = settingsWith(ALL);
     expect(findManagementAccess({ GATEHOUSE_CONFIG: path }).key).to.equal(KEY);

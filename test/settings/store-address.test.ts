@@ -38,6 +38,16 @@ describe('a store address', () => {
       password: 's/cret',
       tls: true,
     },
+    'redis://localhost?family=6': { kind: 'redis', url: 'redis://localhost?family=6' },
+    'redis+sentinel://:a@one.example:7000/main?sentinelUsername=watcher&sentinelPassword=p+a%26b': {
+      kind: 'sentinel',
+      nodes: [{ host: 'one.example', port: 7000 }],
+      name: 'main',
+      password: 'a',
+      sentinelUsername: 'watcher',
+      sentinelPassword: 'p+a&b',
+      tls: false,
+    },
   };
   for (const [text, address] of Object.entries(read)) {
     it(`the store address ${text} is parsed`, () =>
@@ -62,6 +72,15 @@ describe('a store address', () => {
     'redis+sentinel://one.example:7000/',
     'redis+sentinel://one.example:7000/main/more',
     'redis+other://one.example:7000',
+    'redis://localhost/three',
+    'redis://localhost/3/4',
+    'redis://localhost?db=3',
+    'redis://localhost?connectTimeout=60000',
+    'redis+cluster://one.example:7000?family=6',
+    'redis+sentinel://one.example:7000/main?password=x',
+    'redis+sentinel://one.example:7000/main?sentinelPassword=',
+    'redis+sentinel://one.example:7000/main?sentinelPassword=a&sentinelPassword=b',
+    'redis+sentinel://one.example:7000/main?sentinelPassword=p%zz',
     'redis://gate:p%zz@one.example:7000',
     'redis+cluster://gate:p%zz@one.example:7000',
     'redis+sentinel://gate:p%zz@one.example:7000/main',

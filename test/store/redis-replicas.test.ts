@@ -90,6 +90,60 @@ describe('The store on Redis with a replica', () => {
     for (const { done } of waiting) await done;
   });
 
+  describe('for a user who may not run ROLE, as in hosted services', () => {
+    let limited: Store;
+    before(async () => {
+      await replica.stop();
+      raw.disconnect();
+      const setUp = new Redis(master.url);
+      replica = await startRedis({ args: ['--replicaof', `127.0.0.1 ${master.port}`] });
+      raw = new Redis(replica.url);
+      raw.on('error', () => undefined);
+      await untilInSync(setUp, raw);
+      const rights = ['on', '>secret', '~*', '&*', '+@all', '-role'];
+      await setUp.call('ACL', 'SETUSER', 'limited', ...rights);
+      setUp.disconnect();
+      const url = master.url.replace('redis://', 'redis://limited:secret@');
+      limited = await openStore({ kind: 'redis', url }, options);
+    });
+    after(() => limited?.close());
+
+    it('replicated waits for the replica, which is asked with WAIT alone', async () => {
+      await limited.set('limited:1', 1, 60);
+      await limited.replicated('limited:1');
+      assert.lengthOf(await raw.keys('limited:*'), 1);
+      await whileStopped(async () => {
+        await limited.set('limited:2', 1, 60);
+        const started = performance.now();
+        await limited.replicated('limited:2');
+        expect(performance.now() - started).to.be.above(WAIT_MS - 10);
+      });
+    });
+
+    it('replicated waits only once for the whole time while no replica answers, and again when one does', async () => {
+      await whileStopped(async () => {
+        await limited.set('limited:3', 1, 60);
+        await limited.replicated('limited:3');
+        const started = performance.now();
+        for (let i = 0; i < 3; i++) await limited.replicated('limited:3');
+        expect(performance.now() - started).to.be.below(3 * WAIT_MS);
+      });
+      await until('the replica to answer', async () => {
+        await limited.set('limited:4', 1, 60);
+        await limited.replicated('limited:4');
+        return (await raw.keys('limited:*')).length > 0;
+      });
+      await whileStopped(async () => {
+        await until('a whole wait', async () => {
+          const started = performance.now();
+          await limited.set('limited:5', 1, 60);
+          await limited.replicated('limited:5');
+          return performance.now() - started > WAIT_MS - 10;
+        });
+      });
+    });
+  });
+
   it('replicated does not wait for a replica that has disconnected', async () => {
     await replica.stop();
     await patient.set('alone:1', 1, 60);

@@ -200,7 +200,7 @@ describe('The store on Redis', () => {
     await raw.config('SET', 'maxmemory-policy', 'noeviction');
     const store = await open(at(evicting.port));
     await store.ping();
-    await raw.config('SET', 'maxmemory-policy', 'allkeys-random');
+    await raw.config('SET', 'maxmemory-policy', 'volatile-ttl');
     expect(await refusal(store.ping())).to.be.instanceOf(StoreUnavailable);
   });
 

@@ -30,7 +30,7 @@ export type RedisOptions = {
   dataDir?: string;
 };
 
-/** Resolves when the server answers PING. */
+/** Resolves when the server answers PING, or asks for a password. */
 export async function startRedis(options: RedisOptions = {}): Promise<RedisServer> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -112,7 +112,7 @@ function answersPing(port: number): Promise<boolean> {
       socket.destroy();
       resolve(answer);
     };
-    socket.once('data', (data) => finish(data.toString().startsWith('+PONG')));
+    socket.once('data', (data) => finish(/^(\+PONG|-NOAUTH)/.test(data.toString())));
     socket.once('error', () => finish(false));
     socket.setTimeout(500, () => finish(false));
   });
