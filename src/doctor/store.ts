@@ -8,12 +8,27 @@ import { canDecryptStore } from '../store/name-key.ts';
 import {
   closeRedis,
   connectRedis,
+  connectSubscriber,
   type RedisAddress,
   type RedisClient,
 } from '../store/redis-client.ts';
+import { isRefusal, redisFault, RIGHTS } from '../store/redis-errors.ts';
+import {
+  CommandsRefused,
+  NO_EVICTION,
+  requireCommands,
+  waitRefusal,
+} from '../store/redis-requirements.ts';
 import { checkClock } from './clock.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
-import { type Finding, findingAbout, type FindingFactory, okIfNone } from './report.ts';
+import { type Info, redisService, type RedisService } from './redis-services.ts';
+import {
+  type Explanation,
+  type Finding,
+  findingAbout,
+  type FindingFactory,
+  okIfNone,
+} from './report.ts';
 import { STORE_TIMEOUTS } from '../store/timeout.ts';
 
 const OUT_OF_SPACE = 'when it is full, nobody can connect or refresh a token';
@@ -31,6 +46,7 @@ export async function checkStore(deployment: ConfiguredDeployment): Promise<Find
     );
     return [
       ...(await secretFindings(client, settings)),
+      await commandFinding(client, store),
       ...passwordFindings(store),
       ...found.flat(),
     ];
@@ -75,17 +91,40 @@ function hostsOf(address: RedisAddress): string {
 
 function unreachable(store: RedisAddress, error: Error): Finding {
   return findingAbout('store', hostsOf(store)).problem({
-    what: `Redis cannot be reached from this machine: ${error.message}`,
-    why: 'without its store, Gatehouse asks everybody to try again',
+    what: `Redis cannot be used from this machine: ${error.message}`,
+    why: 'without its store, Gatehouse asks everybody to try again, and does not start',
     remedy:
-      tlsFault(error)?.remedy ??
+      (tlsFault(error) ?? redisFault(error.cause))?.remedy ??
       'check that Redis runs, that GATEHOUSE_STORE and its password are right, and that no firewall blocks this machine',
   });
 }
 
+/** Tries the commands as the start does, with the rights of the user of Gatehouse. */
+async function commandFinding(client: RedisClient, store: RedisAddress): Promise<Finding> {
+  const finding = findingAbout('commands', hostsOf(store));
+  const subscriber = await connectSubscriber(client);
+  try {
+    await requireCommands(client, subscriber, 0);
+    return finding.ok('the server runs every kind of command that Gatehouse needs');
+  } catch (error) {
+    if (!(error instanceof CommandsRefused)) throw error;
+    return finding.problem({
+      what: `Redis ${error.what}`,
+      why: 'Gatehouse does not start, or fails later',
+      remedy: error.remedy,
+    });
+  } finally {
+    if (subscriber !== client) await closeRedis(subscriber);
+  }
+}
+
 async function secretFindings(client: RedisClient, settings: Settings): Promise<Finding[]> {
   const finding = findingAbout('secret', 'GATEHOUSE_SECRET');
-  const canDecrypt = await canDecryptStore((name) => client.getBuffer(name), settings);
+  const readable = await unlessRefused(
+    canDecryptStore((name) => client.getBuffer(name), settings).then((answer) => ({ answer })),
+  );
+  if (!readable) return [finding.unknown('Redis does not let this user read the store')];
+  const canDecrypt = readable.answer;
   if (canDecrypt === undefined)
     return [finding.unknown('the store is empty, because no Gatehouse has started with it yet')];
   if (canDecrypt) return [finding.ok('the store was written with this root secret')];
@@ -121,9 +160,6 @@ function credentialsOf(store: RedisAddress): { host: string; hasPassword: boolea
 
 // One Redis server
 
-/** The fields of INFO. */
-type Info = Record<string, string>;
-
 const MIN_VERSION = [6, 2] as const;
 const MEMORY_PROBLEM = 0.95;
 const MEMORY_WARNING = 0.8;
@@ -138,19 +174,52 @@ export async function checkRedis(
 ): Promise<Finding[]> {
   const { host, port } = redis.options;
   const about = `Redis ${store.kind === 'sentinel' ? `master ${store.name}` : `${host}:${port}`}`;
-  const info = parseInfo(await redis.info());
-  const sentAt = Date.now();
-  const [seconds = 0, microseconds = 0] = await redis.time();
-  const time = Number(seconds) * 1000 + Number(microseconds) / 1000;
+  const info = await readInfo(redis);
+  const service = redisService(host ?? '', info ?? {});
   return [
-    versionFinding(findingAbout('redis-version', about), info),
-    await persistenceFinding(findingAbout('persistence', about), redis, info),
+    versionFinding(findingAbout('redis-version', about), info, service),
+    await persistenceFinding(findingAbout('persistence', about), redis, info, service),
     evictionFinding(findingAbout('eviction', about), info),
     memoryFinding(findingAbout('memory', about), info),
     await latencyFinding(findingAbout('latency', about), redis, maxLatency),
-    checkClock(about, time, { sentAt, receivedAt: Date.now() }),
+    await clockFinding(about, redis),
+    await replicationFinding(findingAbout('replication', about), redis),
     ...(store.kind === 'sentinel' ? await replicaFindings(about, redis, info) : []),
   ];
+}
+
+/** Undefined if the server refuses it, as services do. */
+async function unlessRefused<T>(reply: Promise<T>): Promise<T | undefined> {
+  try {
+    return await reply;
+  } catch (error) {
+    if (isRefusal(error)) return undefined;
+    throw error;
+  }
+}
+
+async function readInfo(redis: Redis): Promise<Info | undefined> {
+  const text = await unlessRefused(redis.info());
+  return text === undefined ? undefined : parseInfo(text);
+}
+
+async function clockFinding(about: string, redis: Redis): Promise<Finding> {
+  const sentAt = Date.now();
+  const reply = await unlessRefused(redis.time());
+  if (!reply) return findingAbout('clock', about).unknown('Redis does not tell its time (TIME)');
+  const [seconds = 0, microseconds = 0] = reply;
+  const time = Number(seconds) * 1000 + Number(microseconds) / 1000;
+  return checkClock(about, time, { sentAt, receivedAt: Date.now() });
+}
+
+async function replicationFinding(finding: FindingFactory, redis: Redis): Promise<Finding> {
+  const refusal = await waitRefusal(redis);
+  if (!refusal) return finding.ok('Gatehouse can wait for replicas before it reports a revocation');
+  return finding.warning({
+    what: `Gatehouse cannot wait for replicas (WAIT: ${refusal.message})`,
+    why: 'if the server has replicas, a failover just after a revocation may undo it',
+    remedy: `${RIGHTS}; if the service has no WAIT, use one that does, or one that keeps every write`,
+  });
 }
 
 function parseInfo(text: string): Info {
@@ -164,11 +233,19 @@ async function readConfig(redis: Redis, name: string): Promise<string | undefine
   return Array.isArray(values) && values[1] !== undefined ? String(values[1]) : undefined;
 }
 
-function versionFinding(finding: FindingFactory, info: Info): Finding {
-  const version = info.redis_version ?? '0.0';
+const INFO_REFUSED = 'Redis does not let this user read it (INFO)';
+
+function versionFinding(
+  finding: FindingFactory,
+  info: Info | undefined,
+  service: RedisService | undefined,
+): Finding {
+  if (!info) return finding.unknown(INFO_REFUSED);
+  const { redis_version: version } = info;
+  if (version === undefined) return finding.unknown('the server does not tell its version');
   const [major = 0, minor = 0] = version.split('.').map(Number);
   const isOld = major < MIN_VERSION[0] || (major === MIN_VERSION[0] && minor < MIN_VERSION[1]);
-  if (!isOld) return finding.ok(`version ${version}`);
+  if (!isOld) return finding.ok(`version ${version}${service ? ` of ${service.name}` : ''}`);
   return finding.problem({
     what: `Redis ${version} is older than ${MIN_VERSION.join('.')}`,
     why: 'it lacks commands that Gatehouse needs',
@@ -176,17 +253,19 @@ function versionFinding(finding: FindingFactory, info: Info): Finding {
   });
 }
 
+const LOST_WRITES =
+  'a crash loses every write since the last snapshot: connections end, and revocations may be undone';
+
 async function persistenceFinding(
   finding: FindingFactory,
   redis: Redis,
-  info: Info,
+  info: Info | undefined,
+  service: RedisService | undefined,
 ): Promise<Finding> {
-  if (info.aof_enabled !== '1')
-    return finding.warning({
-      what: 'the append-only file is off',
-      why: 'a crash loses every write since the last snapshot: connections end, and revocations may be undone',
-      remedy: 'set appendonly yes (CONFIG SET appendonly yes, and in the configuration file)',
-    });
+  if (service?.persistence.isDurable) return finding.ok(`${service.name} keeps every write`);
+  if (!info && !service) return finding.unknown(INFO_REFUSED);
+  if (info?.aof_enabled !== '1')
+    return finding.warning(await persistenceAdvice(redis, info ?? {}, service));
   if (info.aof_last_write_status === 'err' || info.aof_last_bgrewrite_status === 'err')
     return finding.problem({
       what: 'Redis could not write its append-only file',
@@ -202,22 +281,50 @@ async function persistenceFinding(
   });
 }
 
-function evictionFinding(finding: FindingFactory, info: Info): Finding {
-  const policy = info.maxmemory_policy ?? 'unknown';
-  if (policy === 'noeviction') return finding.ok('eviction is off');
-  const explanation = {
-    what: `maxmemory-policy is ${policy}`,
-    why: 'when memory is short, Redis evicts records, which disconnects people without a reason',
-    remedy: 'set maxmemory-policy noeviction',
-  };
-  return policy.startsWith('allkeys-')
-    ? finding.problem(explanation)
-    : finding.warning(explanation);
+async function persistenceAdvice(
+  redis: Redis,
+  { aof_enabled: enabled }: Info,
+  service: RedisService | undefined,
+): Promise<Explanation> {
+  const why = LOST_WRITES;
+  if (service && !service.persistence.isDurable)
+    return { what: `${service.name} may lose writes`, why, remedy: service.persistence.remedy };
+  const what =
+    enabled === undefined
+      ? 'the server does not tell whether its append-only file is on'
+      : 'the append-only file is off';
+  const isOwn = (await readConfig(redis, 'appendonly')) !== undefined;
+  const remedy = isOwn
+    ? 'set appendonly yes (CONFIG SET appendonly yes, and in the configuration file)'
+    : 'the server refuses CONFIG: turn the append-only file (AOF, data persistence) on where the service is set up, such as its console, or ask its operator';
+  return { what, why, remedy };
 }
 
-function memoryFinding(finding: FindingFactory, info: Info): Finding {
+function evictionFinding(finding: FindingFactory, info: Info | undefined): Finding {
+  const policy = info?.maxmemory_policy;
+  if (policy === NO_EVICTION) return finding.ok('eviction is off');
+  const why =
+    'when memory is short, Redis evicts records, which disconnects people without a reason';
+  if (policy === undefined)
+    return finding.warning({
+      what: info ? 'the server does not tell whether it evicts records' : INFO_REFUSED,
+      why,
+      remedy:
+        'make sure where the server is set up that eviction is off (maxmemory-policy noeviction)',
+    });
+  return finding.problem({
+    what: `maxmemory-policy is ${policy}`,
+    why: `${why}; Gatehouse does not start`,
+    remedy: 'set maxmemory-policy noeviction, or turn eviction off where the service is set up',
+  });
+}
+
+function memoryFinding(finding: FindingFactory, info: Info | undefined): Finding {
+  if (!info) return finding.unknown(INFO_REFUSED);
   const limit = Number(info.maxmemory) || Number(info.total_system_memory);
-  const share = limit > 0 ? Number(info.used_memory) / limit : 0;
+  if (!limit || info.used_memory === undefined)
+    return finding.unknown('the server does not tell how much memory it uses and may use');
+  const share = Number(info.used_memory) / limit;
   const what = `Redis uses ${Math.round(share * 100)} % of its memory`;
   if (share < MEMORY_WARNING) return finding.ok(what);
   const explanation = {
@@ -251,7 +358,11 @@ async function latencyFinding(
 }
 
 /** A replaced master accepts writes, and loses them, unless it requires a replica for writes. */
-async function replicaFindings(about: string, redis: Redis, info: Info): Promise<Finding[]> {
+async function replicaFindings(
+  about: string,
+  redis: Redis,
+  info: Info | undefined,
+): Promise<Finding[]> {
   const finding = findingAbout('replicas', about);
   const minReplicas = await readConfig(redis, 'min-replicas-to-write');
   const maxLag = await readConfig(redis, 'min-replicas-max-lag');
@@ -270,7 +381,7 @@ async function replicaFindings(about: string, redis: Redis, info: Info): Promise
   });
   const found = [
     ...(acceptsWritesAlone ? [unsafe] : []),
-    ...(info.connected_slaves === '0' ? [noReplica] : []),
+    ...(info?.connected_slaves === '0' ? [noReplica] : []),
   ];
   return okIfNone(found, finding.ok('the master requires a replica for writes'));
 }

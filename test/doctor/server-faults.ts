@@ -30,8 +30,9 @@ export const SERVER_FAULTS: Fault[] = [
   {
     fault: 'a Redis that evicts records with a lifetime',
     inject: configure('maxmemory-policy', 'volatile-lru'),
-    found: ['eviction'],
-    says: /maxmemory-policy is volatile-lru/,
+    found: ['eviction', 'ready'],
+    says: [/maxmemory-policy is volatile-lru/, /the process runs but is not ready/],
+    hides: ['cookies'],
   },
   {
     fault: 'a Redis without an append-only file',
