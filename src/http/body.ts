@@ -32,6 +32,12 @@ function bodyTooLarge(maxBytes: number): HttpError {
   return new HttpError(413, 'invalid_request', message);
 }
 
+/** The most bytes that the body can have. Throws 413. */
+export function requireLength(ctx: Koa.Context, maxBytes: number): number {
+  refuseDeclaredLength(ctx, maxBytes);
+  return ctx.request.length ?? maxBytes;
+}
+
 /** Decodes UTF-8. Throws 413. */
 export async function readText(ctx: Koa.Context, maxBytes: number): Promise<string> {
   refuseDeclaredLength(ctx, maxBytes);
@@ -41,7 +47,7 @@ export async function readText(ctx: Koa.Context, maxBytes: number): Promise<stri
 /** Listens to events, because the iterator of a stream takes longer than the rest of a small request. Discards what comes above the limit. */
 function readRequest(req: IncomingMessage, maxBytes: number): Promise<string> {
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
+    let chunks: Buffer[] = [];
     let received = 0;
     const read = (chunk: Buffer) => {
       received += chunk.length;
@@ -49,12 +55,15 @@ function readRequest(req: IncomingMessage, maxBytes: number): Promise<string> {
       if (received <= maxBytes) return;
       // Reads the rest, so that the connection can serve the next request.
       req.off('data', read).resume();
+      chunks = [];
       reject(bodyTooLarge(maxBytes));
     };
     req.on('data', read);
-    req.once('end', () =>
-      resolve((chunks[1] ? Buffer.concat(chunks) : chunks[0])?.toString('utf8') ?? ''),
-    );
+    req.once('end', () => {
+      resolve((chunks[1] ? Buffer.concat(chunks) : chunks[0])?.toString('utf8') ?? '');
+      // The request lives as long as its response.
+      chunks = [];
+    });
     req.once('error', reject);
     req.once('close', () => {
       if (!req.readableEnded) reject(new Error('the request was aborted'));

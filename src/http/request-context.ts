@@ -23,8 +23,12 @@ export type RequestContext = {
   rightAddress?: string;
   /** Set once the management host authenticated the request. */
   manager?: Manager;
-  /** JSON-RPC: id of the only request in the body, and the error that the upstream returned. */
-  jsonRpc?: { id?: string | number | object | undefined; error?: object };
+  /** JSON-RPC: id of the only request in the body, all requests in it, and the error that the upstream returned. */
+  jsonRpc?: {
+    id?: string | number | object | undefined;
+    outline?: { isBatch: boolean; requests: { id: unknown; method: string }[] };
+    error?: object;
+  };
   /** Names and values in turn, of headers that the response does not have yet. */
   deferredHeaders?: string[] | undefined;
   /** Called when the response has ended. */

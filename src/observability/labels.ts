@@ -38,6 +38,7 @@ export const refusalReasons = [
   'invalid_software_statement',
   'invalid_target',
   'invalid_token',
+  'limit_reached',
   'login_required',
   'machine_ended',
   'method_not_allowed',
@@ -49,6 +50,7 @@ export const refusalReasons = [
   'registration_not_supported',
   'request_not_supported',
   'request_uri_not_supported',
+  'response_too_large',
   'rotation_pending',
   'server_error',
   'sign_in_not_set_up',
@@ -96,7 +98,7 @@ export type FlowStep = (typeof flowSteps)[number];
 export const flowOutcomes = ['done', 'denied', 'refused', 'limited', 'failed'] as const;
 export type FlowOutcome = (typeof flowOutcomes)[number];
 
-export const upstreamFaults = ['bad_gateway', 'gateway_timeout'] as const;
+export const upstreamFaults = ['bad_gateway', 'gateway_timeout', 'response_too_large'] as const;
 
 export const storeVerbs = [
   'get',

@@ -19,6 +19,7 @@ import { findUpstream, type LeadsToUpstream } from '../settings/upstreams.ts';
 import {
   authenticate,
   type Caller,
+  limitOwner,
   authenticateMintedToken,
   tokenRequired,
   tokenVerifier,
@@ -27,11 +28,14 @@ import { authorize, insufficientScope, requireLevel } from './authorize.ts';
 import { callAuditor } from './call-audit.ts';
 import { dpopProofs } from './dpop.ts';
 import { authorizationExtensions } from './extensions.ts';
-import { idOf, membersOf, readBody } from './json-rpc.ts';
-import type { McpHandler } from './mcp-handler.ts';
+import { heldBytes } from './held-bytes.ts';
+import { idOf, membersOf } from './json-rpc.ts';
+import type { AuthorizedRequest, McpHandler } from './mcp-handler.ts';
 import { connectorMetadata, METADATA_PREFIX, rootMetadata } from './metadata.ts';
 import { isVisit, respondToError, showConnectLink } from './pages.ts';
+import { readBody } from './read-body.ts';
 import { openRecordCache, type RecordCache } from './record-cache.ts';
+import { outlineOf } from './request-outline.ts';
 import type { UpstreamProxy } from './upstream/proxy.ts';
 
 export type ResourceServer = {
@@ -58,7 +62,7 @@ export async function resourceServer(
     url: settings.resourceUrl,
     proxies: settings.proxies,
     probeKeys: keyRing(settings, PROBE_PURPOSE),
-    respondToError: respondToError(pages),
+    respondToError: respondToError(pages, settings.resourceServer.maxBodyBytes),
     assets: pages.middleware,
     direct: { find: (req) => findCall(req, serveCall), headers: ANY_ORIGIN_HEADERS },
   });
@@ -77,10 +81,27 @@ export async function resourceServer(
     allowLoopback: !settings.production,
   });
   const readOptions = { limit: maxBodyBytes, keepBigIntegers: settings.upstreams.length > 0 };
-  const readPosted = async (ctx: Koa.Context) => {
-    const body = await readBody(ctx, readOptions);
-    requestContext(ctx).jsonRpc = { id: idOf(body) };
-    return body;
+  const held = heldBytes({
+    ...settings.resourceServer.heldBytes,
+    largest: Math.max(maxBodyBytes, ...settings.upstreams.map((each) => each.maxAnswerBytes)),
+  });
+  /** Counts the request before its body is read. */
+  const readRequest = async (
+    ctx: Koa.Context,
+    mcp: McpHandler,
+    caller: Caller,
+  ): Promise<Pick<AuthorizedRequest, 'slot' | 'hold' | 'body'>> => {
+    const isPost = ctx.method === 'POST';
+    const slot = mcp.acquire(caller, isPost ? 'working' : 'listening');
+    const hold = held.hold(limitOwner(caller));
+    ctx.res.once('close', () => {
+      slot.release();
+      hold.release();
+    });
+    if (!isPost) return { slot, hold, body: undefined };
+    const body = await readBody(ctx, { ...readOptions, hold });
+    requestContext(ctx).jsonRpc = { id: idOf(body), outline: outlineOf(body) };
+    return { slot, hold, body };
   };
   const countCalls = (ctx: Koa.Context, { level }: Caller, body: unknown) => {
     const isCall = (message: unknown) => membersOf(message).method === 'tools/call';
@@ -109,27 +130,27 @@ export async function resourceServer(
     if (caller.keyThumbprint !== undefined) await requireDpopProof(ctx, connector, caller);
     const revalidate = async () =>
       authenticate(authentication, ctx, await readConnector(connector.id));
-    const body = ctx.method === 'POST' ? await readPosted(ctx) : undefined;
+    const request = await readRequest(ctx, mcp, caller);
     if (changes !== known) caller = await revalidate();
-    countCalls(ctx, caller, body);
-    requireLevel(settings.levels, settings, connector, caller, mcp.requiredLevel(body));
+    countCalls(ctx, caller, request.body);
+    requireLevel(settings.levels, settings, connector, caller, mcp.requiredLevel(request.body));
     const stepUpTo = (scope: string) => {
       const level = highestLevelIn(settings.levels, scope);
       if (!level || authorize(settings.levels, caller, level) !== 'step-up') return undefined;
       const message = `the MCP server asks for the level ${level}: sign in again and allow it`;
       return insufficientScope(settings, connector, caller, { level, message });
     };
-    await mcp.handle(ctx, { caller, body, revalidate, stepUpTo });
+    await mcp.handle(ctx, Object.assign(request, { caller, revalidate, stepUpTo }));
   };
   const serveMinted = async (ctx: Koa.Context) => {
     const revalidate = () => authenticateMintedToken(authentication, ctx);
     const known = changes;
     let caller = await revalidate();
     const mcp = await handlers.serving(caller.record);
-    const body = ctx.method === 'POST' ? await readPosted(ctx) : undefined;
+    const request = await readRequest(ctx, mcp, caller);
     if (changes !== known) caller = await revalidate();
-    countCalls(ctx, caller, body);
-    await mcp.handle(ctx, { caller, body, revalidate });
+    countCalls(ctx, caller, request.body);
+    await mcp.handle(ctx, Object.assign(request, { caller, revalidate }));
     void recordUse(store, caller.record, now()).catch(() => undefined);
   };
   serveCall = (id) => (id === undefined ? serveMinted : (ctx) => serveLink(ctx, id));

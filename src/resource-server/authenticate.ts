@@ -47,6 +47,11 @@ export type Caller = {
   keyThumbprint?: string;
 };
 
+/** Who shares the limits on calls: all apps of a person, and each minted token by itself, because no person is behind it. */
+export function limitOwner({ minted, tokenId, accountId }: Caller): string {
+  return minted ? `token ${tokenId}` : `account ${accountId}`;
+}
+
 /** `record` is the minted token's record, whose last use is noted. */
 export type MintedCaller = Caller & { record: MintedToken };
 

@@ -93,24 +93,24 @@ function endOfString(text: string, start: number): number {
   return text.length;
 }
 
-export type JsonLimits = { depth: number; values: number };
+export type JsonSize = { depth: number; values: number };
 
 /**
- * Returns which limit the text exceeds, if any. Reads each character once, before a parser builds values that take many times the memory of
- * the text. Counts each member, element and bracket.
+ * Reads each character once, before a parser builds values that take many times the memory of the text. Counts each member, element and
+ * bracket.
  */
-export function exceededLimit(text: string, limits: JsonLimits): keyof JsonLimits | undefined {
+export function measureJson(text: string): JsonSize {
   let depth = 0;
-  let values = 1;
+  const size = { depth: 0, values: 1 };
   for (let at = 0; at < text.length; at += 1) {
     const code = text.charCodeAt(at);
     if (code === QUOTE) at = endOfString(text, at);
-    else if (code === COMMA) values += 1;
+    else if (code === COMMA) size.values += 1;
     else if (code === OPENING_BRACKET || code === OPENING_BRACE) {
       depth += 1;
-      values += 1;
-      if (depth > limits.depth) return 'depth';
+      size.values += 1;
+      if (depth > size.depth) size.depth = depth;
     } else if (code === CLOSING_BRACKET || code === CLOSING_BRACE) depth -= 1;
   }
-  return values > limits.values ? 'values' : undefined;
+  return size;
 }

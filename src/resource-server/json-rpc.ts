@@ -1,61 +1,9 @@
 // JSON-RPC 2.0 messages over HTTP: reads, validates and creates them, and responds with errors.
 import type Koa from 'koa';
-import { readText } from '../http/body.ts';
 import { HttpError, respondWithJson } from '../http/errors.ts';
 import { requestContext } from '../http/request-context.ts';
-import {
-  type BigInteger,
-  exceededLimit,
-  isRawJSON,
-  type JsonLimits,
-  parseExact,
-} from './exact-json.ts';
+import { type BigInteger, isRawJSON } from './exact-json.ts';
 import { parseTraceparent, type SpanLink } from '../observability/tracing.ts';
-
-const MAX_MESSAGES = 20;
-/** Later steps recurse through the values, and each takes up to a hundred bytes of memory. */
-const MAX_JSON: JsonLimits = { depth: 100, values: 200_000 };
-const TOO_COMPLEX: Record<keyof JsonLimits, string> = {
-  depth: `the JSON is nested more than ${MAX_JSON.depth} levels deep`,
-  values: `the JSON has more than ${MAX_JSON.values} values`,
-};
-
-export type ReadOptions = {
-  /** Bytes. */
-  limit: number;
-  /** Keeps integers of any size, as objects that only `JSON.stringify` understands. */
-  keepBigIntegers: boolean;
-};
-
-/**
- * Returns the parsed body, or undefined if it is not JSON: the MCP handler responds to that. Throws HttpError 413 above the limit, and 400 if
- * the JSON is nested too deeply or has too many values, or a batch has too many messages.
- */
-export async function readBody(
-  ctx: Koa.Context,
-  { limit, keepBigIntegers }: ReadOptions,
-): Promise<unknown> {
-  const text = await readText(ctx, limit);
-  const exceeded = exceededLimit(text, MAX_JSON);
-  if (exceeded) throw new HttpError(400, 'invalid_request', TOO_COMPLEX[exceeded]);
-  const parsed = parse(text, keepBigIntegers);
-  const body = Array.isArray(parsed) ? parsed.map(withoutNulls) : withoutNulls(parsed);
-  if (Array.isArray(body) && body.length > MAX_MESSAGES)
-    throw new HttpError(400, 'invalid_request', `the batch has more than ${MAX_MESSAGES} messages`);
-  return body;
-}
-
-/** RFC 8259 section 8.1 lets parsers ignore it. */
-const BYTE_ORDER_MARK = /^\uFEFF/;
-
-function parse(given: string, keepBigIntegers: boolean): unknown {
-  const text = given.replace(BYTE_ORDER_MARK, '');
-  try {
-    return keepBigIntegers ? parseExact(text) : JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
 
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -181,7 +129,7 @@ function foldCase(name: string): string {
   return name.toUpperCase().toLowerCase();
 }
 
-export function isSubscription({ method }: Message): boolean {
+export function isSubscription({ method }: Pick<Message, 'method'>): boolean {
   return method === 'subscriptions/listen';
 }
 

@@ -8,6 +8,7 @@ import { prefersPage } from '../http/prefers-page.ts';
 import { requestContext } from '../http/request-context.ts';
 import { sendErrorPage } from '../pages/error-page.ts';
 import type { Pages } from '../pages/pages.ts';
+import { InBandError, respondInBand } from './in-band-error.ts';
 import { respondWithJsonRpcError } from './json-rpc.ts';
 
 /** Whether the request shows a page to a person. MCP clients use other methods, prefer JSON or event streams, or send a token. */
@@ -40,8 +41,9 @@ export async function showConnectLink(
 type ConnectLinkVisit = { resourceUrl: string; connector: Connector; refusal: HttpError };
 
 /** Renders errors as pages for people, and as JSON for clients. */
-export function respondToError(pages: Pages): RespondToError {
+export function respondToError(pages: Pages, maxBodyBytes: number): RespondToError {
   return async function resourceServerError(ctx, error) {
+    if (error instanceof InBandError) return respondInBand(ctx, error, maxBodyBytes);
     if (!isVisit(ctx)) return respondWithJsonRpcError(ctx, error);
     const { about, message: description, status } = error;
     ctx.set(error.headers);

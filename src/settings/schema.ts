@@ -386,16 +386,14 @@ export const upstreamSchema = z.strictObject({
     .strictObject({
       perCaller: wholeNumber(1, 100_000)
         .default(100)
-        .describe(
-          'For one person or one minted token, in all processes together. Above it, calls get 429.',
-        ),
+        .describe('For one person or one minted token, in all processes together.'),
       inAll: wholeNumber(1, 100_000)
         .default(5000)
-        .describe('For all callers together, in each process. Above it, calls get 503.'),
+        .describe('For all callers together, in each process.'),
     })
     .prefault({})
     .describe(
-      'Maximum number of concurrent calls and streams. Streams that only wait for notifications may use four fifths of it.',
+      'Maximum number of concurrent calls and streams, counted before their bodies are read. Streams that only wait for notifications may use four fifths of it. Above it, calls get an error that says when to try again, and streams 503.',
     ),
   defaultLevel: levelId.optional().meta({
     description:
@@ -739,6 +737,19 @@ export const settingsSchema = z.strictObject({
       maxBodyBytes: wholeNumber(1024, 64 * MEGABYTE)
         .default(MEGABYTE)
         .describe('Maximum size of an MCP message.'),
+      heldBytes: z
+        .strictObject({
+          perCaller: wholeNumber(MEGABYTE, 1024 * MEGABYTE)
+            .default(32 * MEGABYTE)
+            .describe('For one person or one minted token.'),
+          inAll: wholeNumber(MEGABYTE, 4096 * MEGABYTE)
+            .default(128 * MEGABYTE)
+            .describe('For all callers together.'),
+        })
+        .prefault({})
+        .describe(
+          'Maximum number of bytes of messages that a process holds at the same time: requests, from before they are read, and responses that apps have not read yet. Above it, requests and responses wait for 5 s, and are then refused. One message always fits, however large the other limits allow it to be. Messages of up to 16 kB are not counted.',
+        ),
       upstream: upstreamSchema.optional().meta({
         description:
           'Your own MCP server (Streamable HTTP), which receives the authorized calls with the caller in `Gatehouse-Caller`, a signed JWT. It never receives the token of the caller ([details](../src/resource-server/upstream/README.md)).',

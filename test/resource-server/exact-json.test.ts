@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import * as fc from 'fast-check';
-import { exceededLimit, parseExact, plainValues } from '../../src/resource-server/exact-json.ts';
+import { measureJson, parseExact, plainValues } from '../../src/resource-server/exact-json.ts';
 
 const BIG = '12345678901234567890';
 
@@ -62,17 +62,17 @@ describe('JSON with exact integers', () => {
   });
 });
 
-describe('The limits of JSON', () => {
-  const limits = { depth: 3, values: 8 };
-  for (const [text, exceeded] of [
-    ['[[[1]]]', undefined],
-    ['[[[[]]]]', 'depth'],
-    ['[1,2,3,4,5,6,7]', undefined],
-    ['[1,2,3,4,5,6,7,8]', 'values'],
-    ['["[[[[,,,,,,,,,", "\\"[[[[,,,,,,,,,"]', undefined],
-    ['{"a":[{}],"b":[{}],"c":{}}', 'values'],
+describe('The size of JSON', () => {
+  for (const [text, depth, values] of [
+    ['1', 0, 1],
+    ['[[[1]]]', 3, 4],
+    ['[1,2,3]', 1, 4],
+    ['["[[,,", "\\"[[[,,", "\\\\"]', 1, 4],
+    ['{"a":[{}],"b":[{}],"c":{}}', 3, 9],
+    ['[[]}', 2, 3],
+    ['"[', 0, 1],
   ] as const)
-    it(`${text} ${exceeded === undefined ? 'is within both' : `exceeds the limit of ${exceeded}`}`, () => {
-      expect(exceededLimit(text, limits)).to.equal(exceeded);
+    it(`${text} has ${depth} levels and at most ${values} values`, () => {
+      expect(measureJson(text)).to.deep.equal({ depth, values });
     });
 });

@@ -41,8 +41,20 @@ export async function call(
     },
     body: JSON.stringify(message),
   });
+  return readResponse(response);
+}
+
+export async function readResponse(response: Response): Promise<RpcResponse> {
   const text = await response.text();
   return { status: response.status, headers: response.headers, text, rpc: readMessage(text) };
+}
+
+/** Whether a limit of the caller was reached: an ordinary response that says when to try again. */
+export function isLimited({ status, headers, rpc }: RpcResponse): boolean {
+  const { error, result: refused } = rpc ?? {};
+  const text = error?.message ?? (refused?.isError ? refused.content?.[0]?.text : undefined);
+  const seconds = /try again in (\d+) s$/.exec(text ?? '')?.[1];
+  return status === 200 && seconds !== undefined && headers.get('retry-after') === seconds;
 }
 
 /** POSTs a body exactly as given. */

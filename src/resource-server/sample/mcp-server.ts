@@ -34,6 +34,8 @@ export function openSample({ logger, ...options }: SampleOptions): McpHandler {
   });
   return {
     requiredLevel: (body) => requiredLevel(options.levels, body, TOOL_LEVELS),
+    // Only requests with large bodies last, and these are limited by their bytes.
+    acquire: () => ({ listen: () => undefined, release: () => undefined }),
     async handle(ctx, { caller, body }) {
       // The SDK would respond with the id `null`.
       if (ctx.method === 'POST') requireMessages(body);

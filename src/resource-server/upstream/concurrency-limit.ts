@@ -1,14 +1,15 @@
 // Limits the requests that are open at the upstream at the same time: for each caller in all processes, and in all in this one.
-import { HttpError, tooManyRequests, unavailable } from '../../http/errors.ts';
 import type { RequestKind } from '../active-requests.ts';
-import type { Caller } from '../authenticate.ts';
+import { type Caller, limitOwner } from '../authenticate.ts';
+import { limitReached } from '../in-band-error.ts';
+import type { Slot } from '../mcp-handler.ts';
 import type { OpenCalls } from './open-calls.ts';
 
 export type ConcurrencyLimits = { perCaller: number; inAll: number };
 
 export type ConcurrencyLimiter = {
-  /** Acquires a slot, and returns the function that releases it. Throws HttpError 429 (RFC 6585 section 4) or 503 if none is free. */
-  acquire(caller: Caller, kind: RequestKind): () => void;
+  /** Throws an InBandError if no slot is free. */
+  acquire(caller: Caller, kind: RequestKind): Slot;
 };
 
 /** Listening requests may use this share of the slots, so that tool calls always find some. */
@@ -24,39 +25,43 @@ export function concurrencyLimiter(
   openCalls: OpenCalls,
 ): ConcurrencyLimiter {
   let total = 0;
+  const requireFree = (taken: number, limit: number, kind: RequestKind, refusal: () => Error) => {
+    const share = kind === 'listening' ? LISTENING_SHARE : 1;
+    if (taken >= Math.max(1, Math.floor(limit * share))) throw refusal();
+  };
   return {
     acquire(caller, kind) {
-      const owner = `${upstream} ${ownerOf(caller)}`;
+      const owner = `${upstream} ${limitOwner(caller)}`;
       const count = openCalls.count(owner);
-      const share = kind === 'listening' ? LISTENING_SHARE : 1;
-      if (count >= Math.max(1, Math.floor(perCaller * share))) throw tooManyOfCaller();
-      if (total >= Math.max(1, Math.floor(inAll * share)))
-        throw unavailable(new Error('the maximum number of calls and streams is open'));
+      requireFree(count, perCaller, kind, tooManyOfCaller);
+      requireFree(total, inAll, kind, tooManyInAll);
       total += 1;
       const end = openCalls.open(owner, count >= perCaller * UNUSUAL_SHARE);
-      return once(() => {
-        total -= 1;
-        end();
-      });
+      let isOpen = true;
+      return {
+        listen() {
+          requireFree(openCalls.count(owner) - 1, perCaller, 'listening', tooManyOfCaller);
+          requireFree(total - 1, inAll, 'listening', tooManyInAll);
+        },
+        release() {
+          if (!isOpen) return;
+          isOpen = false;
+          total -= 1;
+          end();
+        },
+      };
     },
   };
 }
 
-/** All apps of a person share one limit. Each minted token has its own, because no person is behind it. */
-function ownerOf({ minted, tokenId, accountId }: Caller): string {
-  return minted ? `token ${tokenId}` : `account ${accountId}`;
+function tooManyOfCaller(): Error {
+  return limitReached('too many of your calls and streams are open: end some', RETRY_AFTER_SECONDS);
 }
 
-function tooManyOfCaller(): HttpError {
-  const { status, code, about, headers } = tooManyRequests(RETRY_AFTER_SECONDS);
-  const message = `too many of your calls and streams are open: end some, or try again in ${RETRY_AFTER_SECONDS} s`;
-  return new HttpError(status, code, message, { about, headers });
-}
-
-function once(step: () => void): () => void {
-  let isDone = false;
-  return () => {
-    if (!isDone) step();
-    isDone = true;
-  };
+function tooManyInAll(): Error {
+  return limitReached(
+    'too many calls and streams are open at this server',
+    RETRY_AFTER_SECONDS,
+    new Error('the maximum number of calls and streams is open'),
+  );
 }

@@ -1,6 +1,7 @@
 // One request to the upstream and its response, without the streams and signals of `fetch` and `request`, which take most of a call's time.
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
+import { responseTooLarge } from '../in-band-error.ts';
 import { mediaType } from './messages.ts';
 
 export type UpstreamResponse = {
@@ -24,6 +25,8 @@ export type StreamControl = Pick<Dispatcher.DispatchController, 'pause' | 'resum
 export type ExchangeOptions = {
   /** The maximum size of a body that is not a stream, in bytes. */
   maxBytes: number;
+  /** Called with the bytes received so far of a body that is not a stream. The upstream waits for the promise; if it rejects, so does the exchange. */
+  hold: (bytes: number) => Promise<void> | undefined;
   /** Called when a stream begins. If it throws, the exchange fails with that error. */
   openStream: (headers: IncomingHttpHeaders, control: StreamControl) => ChunkReader;
 };
@@ -107,13 +110,19 @@ class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
     this.#finish(true);
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#reader) return this.#reader.read(chunk);
     this.#size += chunk.length;
-    const { maxBytes } = this.#options;
-    if (this.#size > maxBytes)
-      throw new Error(`the response of the upstream is larger than ${maxBytes} bytes`);
+    const { maxBytes, hold } = this.#options;
+    if (this.#size > maxBytes) throw responseTooLarge(maxBytes);
     this.#chunks.push(chunk);
+    const wait = hold(this.#size);
+    if (!wait) return;
+    controller.pause();
+    wait.then(
+      () => controller.resume(),
+      (error: unknown) => this.abort(error),
+    );
   }
 
   onResponseEnd(): void {

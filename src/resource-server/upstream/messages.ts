@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { createParser, type EventSourceMessage, type ParseError } from 'eventsource-parser';
 import { parseExact } from '../exact-json.ts';
+import { responseTooLarge } from '../in-band-error.ts';
 import { isSameId, membersOf, type MessageId, withoutNulls } from '../json-rpc.ts';
 import { printable } from './quoting.ts';
 
@@ -112,7 +113,7 @@ export function openEventReader(
     },
     onComment: () => void received.push('comment'),
     onRetry: (milliseconds) => void (retry = milliseconds),
-    onError: refuseTooLarge,
+    onError: (error) => refuseTooLarge(error, maxEventLength),
   });
   return {
     read(chunk) {
@@ -133,8 +134,8 @@ export function openEventReader(
   };
 }
 
-function refuseTooLarge(error: ParseError): void {
-  if (error.type === 'max-buffer-size-exceeded') throw error;
+function refuseTooLarge({ type }: ParseError, maxBytes: number): void {
+  if (type === 'max-buffer-size-exceeded') throw responseTooLarge(maxBytes);
 }
 
 export function encodeEvent({

@@ -5,7 +5,7 @@ import { type Dispatcher, Pool } from 'undici';
 import { asHttpError, HttpError, methodNotAllowed, unavailable } from '../../http/errors.ts';
 import { requestContext } from '../../http/request-context.ts';
 import { keyRing } from '../../keys/key-ring.ts';
-import { type Span, tracedRequest } from '../../observability/tracing.ts';
+import { type Span, type SpanLink, tracedRequest } from '../../observability/tracing.ts';
 import { isRecorded, type Levels } from '../../permission-levels.ts';
 import type { Services } from '../../services.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
@@ -39,8 +39,11 @@ import {
   withTraceparent,
 } from '../json-rpc.ts';
 import { plainValues } from '../exact-json.ts';
+import type { Hold } from '../held-bytes.ts';
+import { InBandError, inBandResponse } from '../in-band-error.ts';
 import type { AuthorizedRequest, McpHandler } from '../mcp-handler.ts';
 import type { RecordCache } from '../record-cache.ts';
+import type { RequestOutline } from '../request-outline.ts';
 import {
   idBinder,
   namesTask,
@@ -120,6 +123,7 @@ export function openUpstreamProxy(
   return {
     requiredLevel: (body) =>
       highestRequired(levels, body, (message) => requiredBy(proxy.rules(), message)),
+    acquire: (caller, kind) => proxy.concurrency.acquire(caller, kind),
     handle: (ctx, request) => proxyRequest(ctx, request, proxy),
     discover: discovery.start,
     end: (kind) => activeRequests.end(kind),
@@ -172,22 +176,26 @@ type Proxy = {
 type OutboundRequest = {
   method: Dispatcher.HttpMethod;
   headers: Record<string, string>;
-  /** Serializes the messages with our trace context, if traces are on. */
-  body?: (traceparent: string | undefined) => string;
-  messages: readonly Message[];
+  /** Serializes the messages with our trace context, if traces are on. Removed when the request is sent, because a call may take long. */
+  body?: ((traceparent: string | undefined) => string) | undefined;
+  /** The client's trace contexts. */
+  links: SpanLink[];
+  hold: Hold;
 };
 
 const METHODS = ['GET', 'POST', 'DELETE'] as const;
 
 async function proxyRequest(
   ctx: Koa.Context,
-  { caller, body, revalidate, stepUpTo }: AuthorizedRequest,
+  request: AuthorizedRequest,
   proxy: Proxy,
 ): Promise<void> {
+  const { caller, body, revalidate, stepUpTo, slot, hold } = request;
   const { ids, tasks, parameterHeaders, productName } = proxy;
   const rules = proxy.rules();
   const { version } = proxy.services;
   const method = requireMethod(ctx);
+  request.body = undefined;
   const messages = method === 'POST' ? requirePosted(ctx, body) : [];
   const headers = outboundHeaders(
     { req: ctx.req, messages },
@@ -205,18 +213,12 @@ async function proxyRequest(
   const refused = refuseMessages({ rules, productName, ids, ownTasks }, caller, messages);
   if (refused) return respondLocally(ctx, body, refused);
   const kind = kindOf(method, messages);
-  const release = proxy.concurrency.acquire(caller, kind);
+  if (kind === 'listening') slot.listen();
   if (isRecorded(rules.levels, caller.level)) {
     const unaudited = await auditMessages(proxy, rules, caller, messages);
-    if (unaudited) {
-      release();
-      return respondLocally(ctx, body, unaudited);
-    }
+    if (unaudited) return respondLocally(ctx, body, unaudited);
     // Recording may have taken seconds.
-    await revalidate().catch((error: unknown) => {
-      release();
-      throw error;
-    });
+    await revalidate();
   }
 
   const sent = messages.map((message) =>
@@ -232,15 +234,25 @@ async function proxyRequest(
     onToolsChanged: proxy.onToolsChanged,
     isListening: method === 'GET' || messages.some(isSubscription),
   };
-  const lifetime = new Lifetime(ctx.res, proxy.upstream.timeout, release);
+  const lifetime = new Lifetime(ctx.res, proxy.upstream.timeout, () => {
+    slot.release();
+    hold.release();
+  });
   const { onRevoked } = lifetime;
   lifetime.track(proxy.activeRequests.start({ ids: idsOf(caller), revalidate, kind, onRevoked }));
-  await forward(ctx, proxy, lifetime, {
+  const links = proxy.services.traces ? traceLinksIn(messages) : [];
+  const requests = messages.flatMap(({ id, method: name }) =>
+    id === undefined || name === undefined ? [] : [{ id, method: name }],
+  );
+  // Not awaited here, because this function would keep the messages for as long.
+  return forward(ctx, proxy, lifetime, {
     method,
     headers,
     ...(method === 'POST' ? { body: serializer(body, sent) } : {}),
-    messages,
-    requestIds: messages.filter(isRequest).flatMap(({ id }) => (id === undefined ? [] : [id])),
+    links,
+    hold,
+    requests,
+    requestIds: requests.map(({ id }) => id),
     // A list may arrive long after the request, under other rules.
     filter: (message) => filterMessage({ ...filter, rules: proxy.rules() }, message),
     stepUpTo,
@@ -374,11 +386,12 @@ function senderTo(url: string, connections: Connections, isTraced: boolean): Sen
   const { pathname, search } = new URL(url);
   const path = pathname + search;
   const send = (
-    { method, headers, body }: OutboundRequest,
+    request: OutboundRequest,
     options: ExchangeOptions,
     lifetime: Lifetime,
     span?: Span,
   ) => {
+    const { method, headers } = request;
     const exchange = startExchange(
       connections.current(),
       {
@@ -387,7 +400,7 @@ function senderTo(url: string, connections: Connections, isTraced: boolean): Sen
         path,
         method,
         headers: span ? { ...headers, traceparent: span.traceparent } : headers,
-        body: body?.(span?.traceparent) ?? null,
+        body: takeBody(request, span?.traceparent),
       },
       options,
     );
@@ -397,14 +410,29 @@ function senderTo(url: string, connections: Connections, isTraced: boolean): Sen
   if (!isTraced) return send;
   return (request, options, lifetime) =>
     tracedRequest(
-      { peer: 'upstream', method: request.method, url, links: traceLinksIn(request.messages) },
+      { peer: 'upstream', method: request.method, url, links: request.links },
       (span) => send(request, options, lifetime, span),
       ({ status }) => status,
     );
 }
 
+/** Counts bytes of the response beside the text of the request, which is held until the response ends. */
+function holdResponse(hold: Hold): ExchangeOptions['hold'] {
+  let sent: number | undefined;
+  return (bytes) => hold.set((sent ??= hold.bytes) + bytes);
+}
+
+/** From now on, only the text is held. */
+function takeBody(request: OutboundRequest, traceparent: string | undefined): string | null {
+  const text = request.body?.(traceparent) ?? null;
+  request.body = undefined;
+  request.hold.reduce(text?.length ?? 0);
+  return text;
+}
+
 type Forwarded = OutboundRequest & {
-  /** Empty if the client sent only notifications and responses. */
+  /** Without the client's notifications and responses. */
+  requests: RequestOutline[];
   requestIds: readonly MessageId[];
   filter: FilterMessage;
   stepUpTo?: AuthorizedRequest['stepUpTo'];
@@ -424,6 +452,7 @@ async function forward(
     lifetime.requireActive();
     const options = {
       maxBytes: proxy.upstream.maxAnswerBytes,
+      hold: holdResponse(request.hold),
       openStream: (headers: IncomingHttpHeaders, control: StreamControl) =>
         openStream(ctx, headers, control, streamOptions(ctx, proxy, lifetime, request)),
     };
@@ -543,11 +572,12 @@ function streamOptions(
   ctx: Koa.Context,
   { upstream, services, onSkipped }: Proxy,
   lifetime: Lifetime,
-  { method, messages, requestIds, filter, bindSession, bindEvent }: Forwarded,
+  { method, requests, requestIds, hold, filter, bindSession, bindEvent }: Forwarded,
 ): EventStreamOptions {
   lifetime.restartTimer(upstream.silence);
   return {
     maxEventLength: upstream.maxAnswerBytes,
+    hold: holdResponse(hold),
     filter,
     bindSession,
     bindEvent,
@@ -560,20 +590,24 @@ function streamOptions(
       lifetime.abort(reason);
       setTimeout(() => ctx.res.destroy(), FLUSH_MS).unref();
       const fault = asHttpError(reason);
-      if (fault.cause instanceof ProcessStops) return endSubscriptions(messages, fault);
+      if (fault.cause instanceof ProcessStops) return endSubscriptions(requests, fault);
       if (fault.status >= 500) {
         // The status is already sent, so only the log and the metrics show the fault.
         requestContext(ctx).failure = { code: fault.code };
         services.logger.warn({ err: fault.cause ?? fault }, 'a stream of the MCP server failed');
       }
-      return (id) => errorResponse(id, { code: SERVER_ERROR, message: fault.message });
+      return (id) => {
+        const request = requests.find((one) => one.id === id);
+        if (request && fault instanceof InBandError) return inBandResponse(request, fault);
+        return errorResponse(id, { code: SERVER_ERROR, message: fault.message });
+      };
     },
   };
 }
 
 /** Ends subscriptions without an error, so that clients open new ones. */
-function endSubscriptions(messages: readonly Message[], { message }: HttpError) {
-  const subscriptions = new Set(messages.filter(isSubscription).map(({ id }) => id));
+function endSubscriptions(requests: readonly RequestOutline[], { message }: HttpError) {
+  const subscriptions = new Set(requests.filter(isSubscription).map(({ id }) => id));
   return (id: MessageId) =>
     subscriptions.has(id)
       ? subscriptionEnded(id)

@@ -5,6 +5,7 @@ import { addHeader, sendText, setDeferredHeaders } from '../../http/deferred-hea
 import { HttpError } from '../../http/errors.ts';
 import { requestContext } from '../../http/request-context.ts';
 import type { Caller } from '../authenticate.ts';
+import { type InBandError, limitReached } from '../in-band-error.ts';
 import { authorize } from '../authorize.ts';
 import { type Extensions, withAuthorizationExtensions } from '../extensions.ts';
 import {
@@ -73,7 +74,12 @@ export async function forwardResponse(
   options: ResponseOptions,
 ): Promise<void> {
   const { requestIds, filter, bindSession } = options;
-  if (isRefused(status)) throw badGateway(new Error(`the upstream answered ${status}`));
+  if (status === 429) throw upstreamLimit(headers);
+  if (isRefused(status)) {
+    const cause = new Error(`the upstream answered ${status}`);
+    const retryAfter = status === 503 ? retryAfterOf(headers) : undefined;
+    throw retryAfter === undefined ? badGateway(cause) : upstreamBusy(cause, retryAfter);
+  }
   const kind = mediaType(headers['content-type']);
   if (MISLEADING_STATUSES.has(status)) throw refusedGatehouse(status, headers, body, options);
   if (status >= 400) throw upstreamRefusal(ctx, status, headers, rpcError(kind, body));
@@ -161,17 +167,13 @@ function upstreamRefusal(
   error: ErrorObject | undefined,
 ): HttpError {
   const allowed = ALLOWED_METHODS.filter((method) => headers.allow?.includes(method)).join(', ');
-  const retryAfter = /^\d{1,6}$/.exec(headers['retry-after'] ?? '')?.[0];
   if (error) requestContext(ctx).jsonRpc = { ...requestContext(ctx).jsonRpc, error };
   return new HttpError(
     status,
     'refused_upstream',
     'the MCP server behind this address refused the request',
     {
-      headers: {
-        ...(status === 405 && allowed ? { Allow: allowed } : {}),
-        ...(retryAfter ? { 'Retry-After': retryAfter } : {}),
-      },
+      headers: status === 405 && allowed ? { Allow: allowed } : {},
     },
   );
 }
@@ -210,6 +212,29 @@ export function badGateway(
   message = 'the MCP server behind this address is unreachable or sent an invalid response; try again in a moment',
 ): HttpError {
   return new HttpError(502, 'bad_gateway', message, { cause });
+}
+
+const MAX_RETRY_AFTER_SECONDS = 999_999;
+/** If the upstream does not say when to try again. */
+const RETRY_AFTER_SECONDS = 5;
+
+/** Whole seconds, of a number of seconds or a date (RFC 9110 section 10.2.3). */
+function retryAfterOf({ 'retry-after': value = '' }: IncomingHttpHeaders): number | undefined {
+  const seconds = /^\d+$/.test(value) ? Number(value) : (Date.parse(value) - Date.now()) / 1000;
+  if (Number.isNaN(seconds)) return undefined;
+  return Math.min(Math.max(Math.ceil(seconds), 1), MAX_RETRY_AFTER_SECONDS);
+}
+
+/** A rate limit of the upstream. */
+function upstreamLimit(headers: IncomingHttpHeaders): InBandError {
+  const retryAfter = retryAfterOf(headers) ?? RETRY_AFTER_SECONDS;
+  return limitReached('the MCP server behind this address limits its calls', retryAfter);
+}
+
+function upstreamBusy(cause: Error, retryAfter: number): HttpError {
+  const message = `the MCP server behind this address is unavailable; try again in ${retryAfter} s`;
+  const headers = { 'Retry-After': String(retryAfter) };
+  return new HttpError(502, 'bad_gateway', message, { cause, headers });
 }
 
 // Filter
@@ -389,6 +414,8 @@ function privateCacheScope({ cacheScope }: Record<string, unknown>): Record<stri
 export type EventStreamOptions = {
   /** Characters. */
   maxEventLength: number;
+  /** Called with the bytes of events that the client has not read. The upstream waits for the promise; the stream breaks if it rejects. */
+  hold: (bytes: number) => Promise<void> | undefined;
   filter: FilterMessage;
   bindSession: (id: string) => string;
   bindEvent: (id: string) => string;
@@ -434,6 +461,10 @@ class EventForwarder implements ChunkReader {
   readonly #options: EventStreamOptions;
   readonly #reader: EventFilter;
   #waiting: (ReceivedEvent | Comment)[] = [];
+  /** Bytes of the events that wait, and of the event that is not complete. */
+  #received = 0;
+  #incomplete = 0;
+  #wait: Promise<void> | undefined;
   #isForwarding = false;
   #isDraining = false;
   #isEnded = false;
@@ -451,10 +482,14 @@ class EventForwarder implements ChunkReader {
     if (this.#isEnded) return;
     this.#options.onData();
     try {
-      this.#waiting.push(...this.#reader.read(chunk));
+      const events = this.#reader.read(chunk);
+      this.#received += chunk.length;
+      this.#incomplete = chunk.length + (events.length > 0 ? 0 : this.#incomplete);
+      this.#waiting.push(...events);
     } catch (error) {
       return this.fail(error);
     }
+    this.#hold(this.#received);
     if (!this.#isForwarding) void this.#forward();
     else if (this.#waiting.length > MAX_WAITING) this.#control.pause();
   }
@@ -487,8 +522,30 @@ class EventForwarder implements ChunkReader {
       this.#outcome = { error };
     }
     this.#isForwarding = false;
-    if (this.#outcome === undefined) this.#control.resume();
-    else this.#finish();
+    if (this.#outcome !== undefined) return this.#finish();
+    this.#received = this.#incomplete;
+    this.#hold(this.#received);
+    this.#resume();
+  }
+
+  /** The upstream waits while the bytes are not granted. */
+  #hold(bytes: number): void {
+    const wait = this.#options.hold(bytes);
+    this.#wait = wait;
+    if (!wait) return;
+    this.#control.pause();
+    wait.then(
+      () => {
+        if (this.#wait !== wait) return;
+        this.#wait = undefined;
+        this.#resume();
+      },
+      (error: unknown) => this.fail(error),
+    );
+  }
+
+  #resume(): void {
+    if (!this.#isForwarding && !this.#wait) this.#control.resume();
   }
 
   /** The upstream waits until the client has read. */

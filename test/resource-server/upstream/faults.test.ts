@@ -4,7 +4,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { expect } from 'chai';
-import { call, postBody, type RpcResponse } from '../../support/mcp.ts';
+import { call, isLimited, postBody, type RpcResponse } from '../../support/mcp.ts';
 import type { UpstreamHandler } from '../../support/upstream/upstream-server.ts';
 import {
   resultFor,
@@ -15,6 +15,7 @@ import {
   type ScriptedUpstream,
   startScriptedUpstream,
   stream,
+  toolCall,
 } from '../../support/upstream/scripted-upstream.ts';
 import { type UpstreamSystem, useUpstream } from '../../support/upstream/system.ts';
 import { until } from '../../support/until.ts';
@@ -80,10 +81,6 @@ describe('A faulty upstream', () => {
     'responds with 202 to a request': [502, (_req, res) => res.writeHead(202).end()],
     'responds with 205 and a message': [502, (_req, res) => json(res, resultFor(PING), 205)],
     'responds with 206 and a message': [502, (_req, res) => json(res, resultFor(PING), 206)],
-    'exceeds the response limit': [
-      502,
-      (_req, res) => json(res, resultFor(PING, { text: 'x'.repeat(3000) })),
-    ],
     redirects: [
       502,
       (_req, res) => res.writeHead(307, { location: behind().system.auth }).end(CANARY),
@@ -158,7 +155,6 @@ describe('A faulty upstream', () => {
     },
     'sends a response to another request in a stream': (_req, res) =>
       stream(res, event(resultFor({ id: 2 }, { canary: CANARY }))),
-    'sends an event without an end': (_req, res) => stream(res, `data: "${'x'.repeat(3000)}`),
   };
   for (const [name, handle] of Object.entries(STREAMS))
     it(`the stream ends with an error for the pending request if the upstream ${name}`, async () => {
@@ -218,6 +214,53 @@ describe('A faulty upstream', () => {
     behind().upstream.respondWith((_req, res) => void (stream(res), res.end(event(message))));
     expect((await call(link, token, PING)).text).to.equal(event(message));
   });
+
+  const TOO_LARGE: Record<string, UpstreamHandler> = {
+    response: (_req, res) => json(res, resultFor(PING, { text: 'x'.repeat(3000) })),
+    event: (_req, res) => stream(res, `data: "${'x'.repeat(3000)}`),
+  };
+  for (const [what, handle] of Object.entries(TOO_LARGE))
+    it(`DOS-09 a call whose ${what} is too large gets a tool error that names the limit`, async () => {
+      const { link, token } = await behind().connected('analytics');
+      behind().upstream.respondWith(handle);
+      const ask = async (message: object) => {
+        const { status, text } = await call(link, token, message);
+        await behind().upstream.received.at(-1)?.closed;
+        expect(status).to.equal(200);
+        return JSON.parse(text.replace(/^[^]*data: /, ''));
+      };
+      const { id, result } = await ask(toolCall('whoami'));
+      expect([id, result.isError]).to.deep.equal([1, true]);
+      expect(result.content[0].text).to.include('larger than 2000 bytes');
+      expect((await ask(PING)).error.message).to.include('larger than 2000 bytes');
+    });
+
+  const inSeconds = (seconds: number) => new Date(Date.now() + seconds * 1000).toUTCString();
+  for (const [what, value, expected] of [
+    ['seconds', '7', 7],
+    ['a date', inSeconds(1000), 1000],
+    ['a date that is over', inSeconds(-1000), 1],
+    ['neither seconds nor a date', 'soon', undefined],
+  ] as const)
+    it(`Retry-After of an upstream with ${what} is passed on in seconds, with 429 and 503`, async () => {
+      const { link, token } = await behind().connected('analytics');
+      const ask = async (status: number, message: object) => {
+        behind().upstream.respondWith((_req, res) => {
+          res.writeHead(status, { 'retry-after': value }).end(CANARY);
+        });
+        const response = await call(link, token, message);
+        const seconds = response.headers.get('retry-after');
+        return { ...response, seconds: seconds === null ? undefined : Number(seconds) };
+      };
+      const failed = await ask(503, PING);
+      expectFailure(failed, 502);
+      const limited = [await ask(429, PING), await ask(429, toolCall('whoami'))];
+      for (const response of limited) expect(isLimited(response), response.text).to.equal(true);
+      if (expected === undefined) expect(failed.seconds).to.equal(undefined);
+      else
+        for (const { seconds } of [failed, ...limited])
+          expect(seconds).to.be.within(Math.max(1, expected - 100), expected);
+    });
 
   it('a stream whose response also has a method ends without an error', async () => {
     const { link, token } = await behind().connected('analytics');

@@ -24,6 +24,8 @@ export type UpstreamSystem<Server extends Upstream = Upstream> = {
 export type UpstreamSystemOptions = {
   /** Additional settings of the upstream. */
   settings?: Record<string, unknown>;
+  /** Additional settings of the resource server. */
+  resourceServer?: Record<string, unknown>;
   system?: Omit<SystemOptions, 'file'>;
 };
 
@@ -36,7 +38,7 @@ export function useUpstream<Server extends Upstream>(
   before(async () => {
     const upstream = await open();
     const settings = { url: upstream.url, tools: DECLARED, ...options.settings };
-    const file = { resourceServer: { upstream: settings } };
+    const file = { resourceServer: { ...options.resourceServer, upstream: settings } };
     const system = await startSystem({ ...options.system, file });
     upstream.trustIssuer(system.auth);
     behind = { system, upstream, connected: connectOncePerLevel(system) };

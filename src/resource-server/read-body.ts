@@ -1,0 +1,66 @@
+// Reads the JSON of an authenticated request, within the limits of its size and of what is held in memory.
+import type Koa from 'koa';
+import { readText, requireLength } from '../http/body.ts';
+import { HttpError } from '../http/errors.ts';
+import { type JsonSize, measureJson, parseExact } from './exact-json.ts';
+import type { Hold } from './held-bytes.ts';
+import { withoutNulls } from './json-rpc.ts';
+import { turnFor } from './turns.ts';
+
+const MAX_MESSAGES = 20;
+/** Later steps recurse through the values. */
+const MAX_JSON: JsonSize = { depth: 100, values: 200_000 };
+/** Of memory, in a parsed body. */
+const BYTES_PER_VALUE = 60;
+
+export type ReadOptions = {
+  /** Bytes. */
+  limit: number;
+  /** Keeps integers of any size, as objects that only `JSON.stringify` understands. */
+  keepBigIntegers: boolean;
+  /** Counts the bytes of the body before they are read, and of its values before it is parsed. */
+  hold?: Hold;
+};
+
+/**
+ * Returns the parsed body, or undefined if it is not JSON: the MCP handler responds to that. Throws HttpError 413 above the limit, and 400 if
+ * the JSON is nested too deeply or has too many values, or a batch has too many messages.
+ */
+export async function readBody(
+  ctx: Koa.Context,
+  { limit, keepBigIntegers, hold }: ReadOptions,
+): Promise<unknown> {
+  const wait = hold?.set(requireLength(ctx, limit));
+  if (wait) await wait;
+  const text = await readText(ctx, limit);
+  const { depth, values } = measureJson(text);
+  if (depth > MAX_JSON.depth)
+    throw tooComplex(`the JSON is nested more than ${MAX_JSON.depth} levels deep`);
+  if (values > MAX_JSON.values)
+    throw tooComplex(`the JSON has more than ${MAX_JSON.values} values`);
+  const waitForValues = hold?.set(text.length + values * BYTES_PER_VALUE);
+  if (waitForValues) await waitForValues;
+  const turn = turnFor(text.length);
+  if (turn) await turn;
+  const parsed = parse(text, keepBigIntegers);
+  const body = Array.isArray(parsed) ? parsed.map(withoutNulls) : withoutNulls(parsed);
+  if (Array.isArray(body) && body.length > MAX_MESSAGES)
+    throw new HttpError(400, 'invalid_request', `the batch has more than ${MAX_MESSAGES} messages`);
+  return body;
+}
+
+function tooComplex(message: string): HttpError {
+  return new HttpError(400, 'invalid_request', message);
+}
+
+/** RFC 8259 section 8.1 lets parsers ignore it. */
+const BYTE_ORDER_MARK = /^\uFEFF/;
+
+function parse(given: string, keepBigIntegers: boolean): unknown {
+  const text = given.replace(BYTE_ORDER_MARK, '');
+  try {
+    return keepBigIntegers ? parseExact(text) : JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,110 @@
+// Which requests the body of an HTTP request has, without keeping the body.
+import type Koa from 'koa';
+import { parseExact } from './exact-json.ts';
+import { idOf, membersOf, type MessageId } from './json-rpc.ts';
+
+export type RequestOutline = { id: MessageId; method: string };
+
+/** The messages that have a response. */
+export type Outline = { isBatch: boolean; requests: RequestOutline[] };
+
+/** Of a parsed body, which may be invalid. */
+export function outlineOf(body: unknown): Outline {
+  const isBatch = Array.isArray(body);
+  const messages: unknown[] = isBatch ? body : [body];
+  return { isBatch, requests: messages.flatMap(requestIn) };
+}
+
+function requestIn(message: unknown): RequestOutline[] {
+  const id = idOf(message);
+  const { method } = membersOf(message);
+  return id !== undefined && typeof method === 'string' ? [{ id, method }] : [];
+}
+
+/** Reads and discards the body. Resolves to an outline without requests if there is none, if it is too large or not JSON. */
+export async function readOutline(ctx: Koa.Context, maxBytes: number): Promise<Outline> {
+  const scanner = new OutlineScanner();
+  let received = 0;
+  try {
+    for await (const chunk of ctx.req as AsyncIterable<Buffer>) {
+      received += chunk.length;
+      if (received > maxBytes) break;
+      scanner.read(chunk);
+    }
+    return scanner.outline();
+  } catch {
+    return { isBatch: false, requests: [] };
+  }
+}
+
+const MAX_REQUESTS = 20;
+/** Of a name or a value. */
+const MAX_TOKEN_LENGTH = 300;
+const [QUOTE, COMMA, COLON, BACKSLASH] = [0x22, 0x2c, 0x3a, 0x5c];
+const [OPENING_BRACKET, CLOSING_BRACKET, OPENING_BRACE, CLOSING_BRACE] = [0x5b, 0x5d, 0x7b, 0x7d];
+
+/** Keeps the members `id` and `method` of each message, however large the others are. */
+class OutlineScanner {
+  #depth = 0;
+  #isBatch = false;
+  #isInString = false;
+  #isEscaped = false;
+  #token: number[] = [];
+  #name: unknown;
+  #message: Record<string, unknown> = {};
+  #requests: RequestOutline[] = [];
+
+  read(chunk: Buffer): void {
+    for (const byte of chunk) this.#readByte(byte);
+  }
+
+  outline(): Outline {
+    return { isBatch: this.#isBatch, requests: this.#requests };
+  }
+
+  #readByte(byte: number): void {
+    const isOuter = this.#depth === (this.#isBatch ? 2 : 1);
+    if (this.#isInString) {
+      if (isOuter) this.#keep(byte);
+      if (this.#isEscaped) this.#isEscaped = false;
+      else if (byte === BACKSLASH) this.#isEscaped = true;
+      else if (byte === QUOTE) this.#isInString = false;
+    } else if (byte === OPENING_BRACKET || byte === OPENING_BRACE) {
+      if (this.#depth === 0) this.#isBatch = byte === OPENING_BRACKET;
+      this.#depth += 1;
+    } else if (byte === CLOSING_BRACKET || byte === CLOSING_BRACE) {
+      if (isOuter) this.#endMessage();
+      this.#depth -= 1;
+    } else if (isOuter && byte === COLON) this.#name = this.#takeToken();
+    else if (isOuter && byte === COMMA) this.#endMember();
+    else {
+      this.#isInString = byte === QUOTE;
+      if (isOuter) this.#keep(byte);
+    }
+  }
+
+  #keep(byte: number): void {
+    if (this.#token.length < MAX_TOKEN_LENGTH) this.#token.push(byte);
+  }
+
+  #takeToken(): unknown {
+    const text = Buffer.from(this.#token).toString('utf8');
+    this.#token = [];
+    try {
+      return parseExact(text);
+    } catch {
+      return undefined;
+    }
+  }
+
+  #endMember(): void {
+    const value = this.#takeToken();
+    if (this.#name === 'id' || this.#name === 'method') this.#message[this.#name] = value;
+  }
+
+  #endMessage(): void {
+    this.#endMember();
+    if (this.#requests.length < MAX_REQUESTS) this.#requests.push(...requestIn(this.#message));
+    this.#message = {};
+  }
+}
