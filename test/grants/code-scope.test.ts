@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { codeModel } from '../../src/authorization-server/engine/grant-models.ts';
+import { codeModel } from '../../src/authorization-server/engine/models/code.ts';
 import { type GrantRecord, narrowed } from '../../src/grants/grant-record.ts';
 import { KEEP } from '../../src/store/store.ts';
 import { DEFAULT_LEVELS } from '../support/levels.ts';

@@ -41,7 +41,8 @@ import {
   replaceParameters,
   rotateSessionAtSignIn,
 } from './extensions.ts';
-import { type AccessTokenClaims, type GrantModelOptions, grantModels } from './grant-models.ts';
+import { grantModels } from './grant-models.ts';
+import type { AccessTokenClaims, GrantModelOptions } from './models/options.ts';
 import { idJagGrantType } from './id-jag.ts';
 import { introspection } from './introspection.ts';
 import { rechecks } from './recheck.ts';

@@ -8,7 +8,7 @@ import type { UseRecorder } from '../../connectors/use-recorder.ts';
 import { wasExchanged } from '../../grants/grant-lifetime.ts';
 import type { Clients } from './clients.ts';
 import { engineRequest } from './engine-request.ts';
-import type { GrantModelOptions } from './grant-models.ts';
+import type { GrantModelOptions } from './models/options.ts';
 import { grantedLevel, type GrantRecord } from '../../grants/grant-record.ts';
 import { auditMembers } from '../../connections/connections.ts';
 import { clientSubnet } from '../../http/client-subnet.ts';
