@@ -24,7 +24,6 @@ const GROWING = [
   'test/security/assertions.md',
   'test/security/clauses.md',
 ];
-const MAX_SCREENSHOT_BYTES = 100_000;
 /** Languages of blocks that are not checked. */
 const UNCHECKED = ['text', 'mermaid', 'nginx'];
 
