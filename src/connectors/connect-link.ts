@@ -25,3 +25,25 @@ export function connectorIdOf(resourceUrl: string, resource: string): string | u
   if (!id || !CONNECTOR_ID.test(id)) return undefined;
   return canonical === connectLink(resourceUrl, id) ? id : undefined;
 }
+
+/** What is wrong with an address that looks like a connect link, by the key of the texts of its page. */
+export const LINK_MISTAKES = {
+  link_has_more: 'a connect link ends with /mcp: remove what follows it from the address',
+  link_incomplete: 'this is not a whole connect link, which ends with /connect/<id>/mcp',
+} as const;
+export type LinkMistake = keyof typeof LINK_MISTAKES;
+
+/** `path` may have a query and a fragment. Undefined if it has the form of a connect link. */
+export function linkMistake(path: string): LinkMistake | undefined {
+  const [, more] = /^\/connect\/[^/?#]+\/mcp(.*)$/s.exec(path) ?? [];
+  if (more === undefined) return 'link_incomplete';
+  return more === '' ? undefined : 'link_has_more';
+}
+
+/** Undefined also for an address of another server. */
+export function resourceMistake(resourceUrl: string, resource: string): LinkMistake | undefined {
+  const url = URL.parse(resource);
+  return url?.origin === new URL(resourceUrl).origin
+    ? linkMistake(url.href.slice(url.origin.length))
+    : undefined;
+}

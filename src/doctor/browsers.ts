@@ -6,7 +6,7 @@ import type { HttpResponse } from './http-client.ts';
 import { type Finding, findingAbout, type FindingFactory, okIfNone } from './report.ts';
 
 const ORIGIN = 'https://inspector.example';
-const REQUEST_HEADERS = ['authorization', 'content-type', 'mcp-protocol-version'];
+const REQUEST_HEADERS = ['authorization', 'content-type', 'mcp-protocol-version', 'traceparent'];
 
 /** Sends CORS requests to every address that a web app calls (Fetch section 4.8). */
 export async function checkPreflights(deployment: Deployment): Promise<Finding[]> {
@@ -67,7 +67,7 @@ function originFault(response: HttpResponse): string | undefined {
 const KEEP_COOKIES =
   'configure the proxy to keep Set-Cookie unchanged (nginx: no proxy_cookie_flags, proxy_cookie_path or proxy_cookie_domain)';
 
-/** Checks cookie attributes and prefixes (RFC 6265bis section 4.1.3), and Strict-Transport-Security. */
+/** Checks cookie attributes and prefixes (RFC 6265bis section 4.1.3), Strict-Transport-Security and Referrer-Policy. */
 export async function checkCookies({ send, authUrl }: Deployment): Promise<Finding[]> {
   const finding = findingAbout('cookies', authUrl);
   const response = await send(authUrl + ACCOUNT_PATH);
@@ -75,6 +75,7 @@ export async function checkCookies({ send, authUrl }: Deployment): Promise<Findi
   const headers = isHttps
     ? transportSecurityFindings(authUrl, response.header('strict-transport-security'))
     : [];
+  headers.push(...referrerPolicyFindings(authUrl, response.header('referrer-policy')));
   if (response.cookies.length === 0) {
     const reason = `the account page sets no cookie (${response.status})`;
     const isUnavailable = response.status === 503;
@@ -111,6 +112,18 @@ function cookieFindings(finding: FindingFactory, cookie: string, isHttps: boolea
       what: `the cookie ${name} ${texts.join(', ')}`,
       why: 'browsers discard it and nobody can sign in, or others can read or replace it',
       remedy: KEEP_COOKIES,
+    }),
+  ];
+}
+
+/** Later values of the header win. Browsers send `Origin: null` with forms under `no-referrer` (Fetch section 3.2). */
+function referrerPolicyFindings(url: string, header = ''): Finding[] {
+  if (header.split(',').at(-1)?.trim() !== 'no-referrer') return [];
+  return [
+    findingAbout('headers', url).warning({
+      what: 'Referrer-Policy is no-referrer',
+      why: 'browsers then hide which page sent a form; those without Fetch Metadata cannot approve anything',
+      remedy: 'configure the proxy to leave Referrer-Policy as Gatehouse sends it: same-origin',
     }),
   ];
 }

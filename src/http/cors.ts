@@ -1,9 +1,9 @@
 import type Koa from 'koa';
 import { HttpError } from './errors.ts';
 
-/** Request headers of MCP clients. */
+/** Request headers of MCP clients, and of the libraries that they use. */
 export const ALLOWED_HEADERS =
-  'Authorization, DPoP, Content-Type, Accept, MCP-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-ID';
+  'Authorization, DPoP, Content-Type, Accept, MCP-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-ID, User-Agent, traceparent, tracestate, baggage';
 /** Response headers that MCP clients read. */
 export const EXPOSED_HEADERS =
   'WWW-Authenticate, DPoP-Nonce, Retry-After, Mcp-Session-Id, MCP-Protocol-Version';

@@ -5,14 +5,13 @@ import { constantTimeEqual } from '../constant-time.ts';
 import { HttpError, tooManyRequests } from '../http/errors.ts';
 import type { AttemptLimiter } from '../http/failed-attempts.ts';
 import { requestContext } from '../http/request-context.ts';
+import { isFromOtherOrigin } from '../http/same-origin.ts';
 import type { ManagementKey } from '../settings/management-keys.ts';
 
-/** Rejects requests that a page of another origin sends, `null` included, with 403. */
+/** Rejects requests that a page of another origin sends with 403. */
 export function refuseForeignOrigin(url: string): Koa.Middleware {
-  const { origin: own } = new URL(url);
   return function checkOrigin(ctx, next) {
-    const { origin } = ctx.req.headers;
-    if (origin !== undefined && origin !== own) {
+    if (isFromOtherOrigin(ctx, url)) {
       throw new HttpError(
         403,
         'access_denied',

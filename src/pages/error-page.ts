@@ -16,8 +16,10 @@ export type ErrorPage = {
 export async function sendErrorPage(
   pages: Pages,
   ctx: Koa.Context,
-  { about, description, status, returnTo, start }: ErrorPage,
+  { about: error, description, status, returnTo, start }: ErrorPage,
 ): Promise<void> {
+  // Connecting again does not help a browser that refuses cookies.
+  const about = error === 'expired' && !ctx.req.headers.cookie ? 'no_cookies' : error;
   const hasTexts = pages.hasErrorTexts(about);
   const { requestId: reference, rightAddress } = requestContext(ctx);
   const detail = hasTexts || start ? undefined : description;

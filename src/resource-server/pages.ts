@@ -1,9 +1,9 @@
 // What a person sees who opens an address of the resource server in a browser.
 import type Koa from 'koa';
 import { installLinks, instructionsFor } from '../connectors/app-instructions.ts';
-import { connectLink } from '../connectors/connect-link.ts';
+import { connectLink, LINK_MISTAKES, linkMistake } from '../connectors/connect-link.ts';
 import type { Connector } from '../connectors/connector.ts';
-import type { HttpError, RespondToError } from '../http/errors.ts';
+import { HttpError, type RespondToError } from '../http/errors.ts';
 import { prefersPage } from '../http/prefers-page.ts';
 import { requestContext } from '../http/request-context.ts';
 import { sendErrorPage } from '../pages/error-page.ts';
@@ -42,11 +42,19 @@ type ConnectLinkVisit = { resourceUrl: string; connector: Connector; refusal: Ht
 
 /** Renders errors as pages for people, and as JSON for clients. */
 export function respondToError(pages: Pages, maxBodyBytes: number): RespondToError {
-  return async function resourceServerError(ctx, error) {
-    if (error instanceof InBandError) return respondInBand(ctx, error, maxBodyBytes);
+  return async function resourceServerError(ctx, refusal) {
+    if (refusal instanceof InBandError) return respondInBand(ctx, refusal, maxBodyBytes);
+    const error = refusal.about === 'not_found' ? nothingAt(ctx.path, refusal) : refusal;
     if (!isVisit(ctx)) return respondWithJsonRpcError(ctx, error);
     const { about, message: description, status } = error;
     ctx.set(error.headers);
     await sendErrorPage(pages, ctx, { about, description, status });
   };
+}
+
+/** Says what to change in an address that is almost a connect link. */
+function nothingAt(path: string, refusal: HttpError): HttpError {
+  const mistake = /^\/(connect(\/|$)|$)/.test(path) ? linkMistake(path) : undefined;
+  if (!mistake) return refusal;
+  return new HttpError(refusal.status, refusal.code, LINK_MISTAKES[mistake], { about: mistake });
 }

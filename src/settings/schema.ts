@@ -26,6 +26,7 @@ import {
   isDistinct,
   origin,
   shortId,
+  webOrigin,
   wholeNumber,
 } from './value-types.ts';
 
@@ -731,9 +732,11 @@ export const settingsSchema = z.strictObject({
   resourceServer: z
     .strictObject({
       allowedOrigins: z
-        .array(origin)
+        .array(webOrigin)
         .default([])
-        .describe('Origins of other web pages that may call the resource server from a browser.'),
+        .describe(
+          'Origins of other web pages that may call the resource server from a browser, also of browser extensions (`chrome-extension://<id>`) and of apps that show pages (`tauri://localhost`). Each is compared as a whole.',
+        ),
       maxBodyBytes: wholeNumber(1024, 64 * MEGABYTE)
         .default(MEGABYTE)
         .describe('Maximum size of an MCP message.'),

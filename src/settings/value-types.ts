@@ -26,10 +26,29 @@ export const origin = z
   .refine((text) => {
     const url = URL.parse(text);
     return (
-      url !== null && /^https?:$/.test(url.protocol) && url.origin === text && url.port !== '0'
+      url !== null &&
+      /^https?:$/.test(url.protocol) &&
+      url.origin === text &&
+      url.port !== '0' &&
+      !text.includes('*')
     );
   }, ORIGIN)
   .meta({ valueType: 'URL without a path' });
+
+const WEB_ORIGIN =
+  'an origin such as https://app.example.com, chrome-extension://<id> or tauri://localhost, in lower case, without a path, a trailing slash or a wildcard';
+
+/** What browsers send as `Origin`, also for pages of extensions and apps. */
+export const webOrigin = z
+  .string(WEB_ORIGIN)
+  .refine((text) => origin.safeParse(text).success || isAppOrigin(text), WEB_ORIGIN)
+  .meta({ valueType: 'origin' });
+
+/** Of another scheme than http. URL parsers give these origins as `null`. */
+function isAppOrigin(text: string): boolean {
+  const [, scheme = ''] = /^([a-z][a-z0-9+.-]*):\/\/[a-z0-9._-]+(:\d{1,5})?$/.exec(text) ?? [];
+  return scheme !== '' && !['http', 'https', 'file', 'data'].includes(scheme);
+}
 
 const ISSUER =
   'an address such as https://login.example.com, without a query (?), a fragment (#), a user name or a password';

@@ -148,6 +148,14 @@ export const PROXY_FAULTS: Fault[] = [
     says: /Strict-Transport-Security is missing/,
   },
   {
+    fault: 'a proxy that adds a referrer policy',
+    inject: outward(({ headers }) => {
+      headers['referrer-policy'] = `${String(headers['referrer-policy'])}, no-referrer`;
+    }),
+    found: ['headers'],
+    says: /Referrer-Policy is no-referrer/,
+  },
+  {
     fault: 'a clock that is five minutes behind',
     inject: outward(({ headers }) => {
       headers.date = new Date(Date.now() - 300_000).toUTCString();

@@ -139,7 +139,7 @@ describe('The consent page', () => {
     const { action, body } = approval(page);
     const evil = { ...page, url: new URL('https://evil.example/') };
     await expectNothingApproved(browser, evil, body, action);
-    const hidden = { ...page, headers: new Headers({ 'referrer-policy': 'no-referrer' }) };
+    const hidden = { ...evil, headers: new Headers({ 'referrer-policy': 'no-referrer' }) };
     await expectNothingApproved(browser, hidden, body, action);
     const other = openBrowser(system().origins);
     await expectNothingApproved(other, page, body, action);

@@ -103,6 +103,22 @@ describe('A bad authorization request', () => {
     }
   });
 
+  it('the page says what is too much or missing in a resource that is almost a connect link', async () => {
+    const { resource } = system();
+    const { link } = connector;
+    for (const [sent, title] of [
+      [`${link}?utm_source=plugin`, 'Remove what follows the connect link'],
+      [`${link}#`, 'Remove what follows the connect link'],
+      [`${link}/sse`, 'Remove what follows the connect link'],
+      [resource, 'This isn’t the whole connect link'],
+      [link.replace('/mcp', ''), 'This isn’t the whole connect link'],
+      [`${resource}/mcp`, 'This isn’t the whole connect link'],
+      [link.replace(connector.id, 'x'.repeat(22)), 'This connect link doesn’t work'],
+      ['https://other.example/connect/x/mcp?x', 'This connect link doesn’t work'],
+    ] as const)
+      expect((await pageFor({ resource: sent })).html, sent).to.include(title);
+  });
+
   it('a parameter without a value counts as omitted', async () => {
     const empty = ['response_mode', 'prompt', 'scope', 'login_hint', 'ui_locales', 'dpop_jkt'];
     const parameters = Object.fromEntries(empty.map((name) => [name, '']));
@@ -151,6 +167,20 @@ describe('A bad authorization request', () => {
     expect(step.url.searchParams.get('error_description')).to.match(/used up/);
     const late = requirePage(await browser.visit(page.url));
     expect(late.html).to.include('<h1>You’ve denied this</h1>');
+  });
+
+  it('a browser that refuses cookies is told so, and one that sends another cookie is not', async () => {
+    const { server } = await discover(connector.link);
+    const client = await registerClient(server);
+    const { url } = authorizeUrl(server, client, { resource: connector.link });
+    const headers = { accept: 'text/html' };
+    const first = await fetch(url, { redirect: 'manual', headers });
+    const next = new URL(first.headers.get('location') ?? '', url);
+    const refused = await fetch(next, { headers });
+    expect(refused.status).to.equal(400);
+    expect(await refused.text()).to.include('Your browser didn’t send a cookie');
+    const other = await fetch(next, { headers: { ...headers, cookie: 'theme=dark' } });
+    expect(await other.text()).to.include('This page has expired');
   });
 
   it('the page shows the reference that is also in the response header', async () => {

@@ -15,10 +15,13 @@ describe('the console', function () {
       await mine.submit(page, { person: 'ada' });
       const callback = mine.visited.find(({ pathname }) => pathname === '/console/callback');
       if (!callback) throw new Error('the identity provider sent nobody back');
-      for (const browser of [theirs, mine]) {
+      for (const [browser, text] of [
+        [theirs, 'Your browser didn’t send a cookie'],
+        [mine, 'This sign-in page has expired'],
+      ] as const) {
         const { status, html } = requirePage(await browser.visit(callback));
         expect(status).to.equal(400);
-        expect(html).to.include('This sign-in page has expired');
+        expect(html).to.include(text).and.include('Sign in to the console');
       }
       expect(theirs.jar.map(({ name }) => name)).not.to.include('gatehouse-console');
     });
@@ -65,6 +68,11 @@ describe('the console', function () {
       }
       const { html } = await open(browser, '/connectors');
       expect(html).not.to.include('Never made');
+      // Where a proxy sets `Referrer-Policy: no-referrer`.
+      const own = { cookie, origin: 'null', 'sec-fetch-site': 'same-origin' };
+      const address = consoleUrl('/connectors');
+      const accepted = await fetch(address, { method: 'POST', headers: own, body });
+      expect(accepted.status).to.equal(200);
     });
 
     it('unknown records and invalid forms get an error page', async () => {

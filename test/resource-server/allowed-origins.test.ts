@@ -8,6 +8,8 @@ import { useSystem } from '../support/system.ts';
 
 const PING = { jsonrpc: '2.0', id: 1, method: 'ping' };
 const ALLOWED = 'https://app.example.com';
+/** Of browser extensions and apps that show pages. */
+const WEBVIEWS = ['chrome-extension://abcdefghijklmnopabcdefghijklmnop', 'tauri://localhost'];
 const OTHERS = [
   'https://other.example.com',
   'http://app.example.com',
@@ -16,6 +18,8 @@ const OTHERS = [
   'https://evil-app.example.com',
   'https://APP.example.com',
   'https://app.example.com/',
+  'chrome-extension://ponmlkjihgfedcbaponmlkjihgfedcba',
+  'tauri://localhost.evil.example',
   'null',
 ];
 const LOOPBACK = [
@@ -35,7 +39,9 @@ function preflight(origin: string): Record<string, string> {
 }
 
 describe('The setting resourceServer.allowedOrigins', () => {
-  const system = useSystem({ file: { resourceServer: { allowedOrigins: [ALLOWED] } } });
+  const system = useSystem({
+    file: { resourceServer: { allowedOrigins: [ALLOWED, ...WEBVIEWS] } },
+  });
   let connector: Connector;
   let token: string;
   before(async () => {
@@ -47,14 +53,15 @@ describe('The setting resourceServer.allowedOrigins', () => {
   const askFirst = (origin: string) =>
     fetch(connector.link, { method: 'OPTIONS', headers: preflight(origin) });
 
-  it('an allowed origin can call and read the response', async () => {
-    const { status, headers, rpc } = await ask(ALLOWED);
-    expect(status).to.equal(200);
-    expect(rpc?.result).to.deep.equal({});
-    expect(headers.get('access-control-allow-origin')).to.equal(ALLOWED);
-    expect(headers.get('vary')).to.match(/\borigin\b/i);
-    expect(headers.has('access-control-allow-credentials')).to.equal(false);
-  });
+  for (const origin of [ALLOWED, ...WEBVIEWS])
+    it(`the allowed origin ${origin} can call and read the response`, async () => {
+      const { status, headers, rpc } = await ask(origin);
+      expect(status).to.equal(200);
+      expect(rpc?.result).to.deep.equal({});
+      expect(headers.get('access-control-allow-origin')).to.equal(origin);
+      expect(headers.get('vary')).to.match(/\borigin\b/i);
+      expect(headers.has('access-control-allow-credentials')).to.equal(false);
+    });
 
   it('an allowed origin can read the challenge', async () => {
     const { status, headers } = await call(connector.link, undefined, PING, {
@@ -70,7 +77,7 @@ describe('The setting resourceServer.allowedOrigins', () => {
     expect(status).to.equal(204);
     expect(headers.get('access-control-allow-origin')).to.equal(ALLOWED);
     expect(headers.get('access-control-allow-methods')).to.match(/\bPOST\b/);
-    for (const name of ['authorization', 'content-type', 'mcp-protocol-version'])
+    for (const name of ['authorization', 'mcp-protocol-version', 'user-agent', 'traceparent'])
       expect(headers.get('access-control-allow-headers')?.toLowerCase()).to.include(name);
     expect(headers.get('vary')).to.match(/\borigin\b/i);
   });

@@ -338,6 +338,23 @@ describe('Addresses that people open in a browser', () => {
       });
     });
 
+    it('an address that is almost a connect link says what to change, as a page and as JSON', async () => {
+      const { link } = await createConnector(system());
+      for (const [address, title, description] of [
+        [`${link}/`, 'Remove what follows the connect link', 'ends with /mcp: remove'],
+        [`${link}/sse`, 'Remove what follows the connect link', 'ends with /mcp: remove'],
+        [link.replace('/mcp', ''), 'This isn’t the whole connect link', 'not a whole connect link'],
+        [link.replace(/[^/]+\/mcp$/, ''), 'This isn’t the whole connect link', 'not a whole'],
+      ] as const) {
+        const page = await visit(address);
+        expect(page.status, address).to.equal(404);
+        expect(page.body).to.include(title);
+        const answer = await fetch(address, { method: 'POST', body: '{}' });
+        expect(answer.status, address).to.equal(404);
+        expect(await answer.text()).to.include(description);
+      }
+    });
+
     it('the address of minted tokens is a page in a browser, and JSON in a program', async () => {
       const url = `${system().resource}/mcp`;
       const page = await visit(url);

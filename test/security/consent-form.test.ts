@@ -28,6 +28,16 @@ describe('The consent form', () => {
       ['without a token', new URLSearchParams({ decision: 'approve', level: 'operations' }), {}],
       ['from another origin', body, { origin: 'https://evil.example' }],
       ['from an opaque origin', body, { origin: 'null' }],
+      [
+        'from an opaque origin, across sites',
+        body,
+        { origin: 'null', 'sec-fetch-site': 'cross-site' },
+      ],
+      [
+        'from an opaque origin, from the same site',
+        body,
+        { origin: 'null', 'sec-fetch-site': 'same-site' },
+      ],
       ['from the resource server', body, { origin: system().resource }],
       ['across sites', body, { 'sec-fetch-site': 'cross-site' }],
       ['from the same site', body, { 'sec-fetch-site': 'same-site' }],
@@ -55,6 +65,21 @@ describe('The consent form', () => {
       });
       expect([answer.status, answer.headers.get('location')], what).to.deep.equal([403, null]);
     }
+  });
+
+  it('CON-06 the own form is accepted where a proxy makes browsers withhold its origin', async () => {
+    const { browser, page } = await openConsentPage();
+    const { action, body } = approvalForm(page);
+    const headers = {
+      cookie: cookieHeader(browser.jar, action),
+      origin: 'null',
+      'sec-fetch-site': 'same-origin',
+    };
+    const answer = await fetch(action, { method: 'POST', redirect: 'manual', headers, body });
+    expect(answer.status).to.equal(303);
+    const resumed = new URL(answer.headers.get('location') ?? '', action);
+    const callback = requireExternalRedirect(await browser.visit(resumed));
+    expect(callback.searchParams.has('code')).to.equal(true);
   });
 
   it('CON-06 a page that was loaded twice has one form token, and either copy can be submitted', async () => {

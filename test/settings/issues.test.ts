@@ -141,6 +141,17 @@ describe('settings issues', () => {
       'clients.preRegistered',
     ],
     [
+      'an origin with a wildcard',
+      { resourceServer: { allowedOrigins: ['https://*.example.com'] } },
+      'resourceServer.allowedOrigins[0]',
+    ],
+    [
+      'the origin of an extension with a path',
+      { resourceServer: { allowedOrigins: ['chrome-extension://abc/page'] } },
+      'resourceServer.allowedOrigins[0]',
+    ],
+    ['an address with a wildcard', { authUrl: 'https://*.example.com' }, 'authUrl'],
+    [
       'an origin with a path',
       { resourceServer: { allowedOrigins: ['https://a.example/x'] } },
       'resourceServer.allowedOrigins[0]',

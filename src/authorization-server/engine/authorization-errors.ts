@@ -1,6 +1,7 @@
 // Error pages of the authorization endpoint. Before the person has acted, errors are never redirected (RFC 9700 section 4.11.2).
 import type Koa from 'koa';
 import type { ErrorOut, KoaContextWithOIDC } from 'oidc-provider';
+import { LINK_MISTAKES } from '../../connectors/connect-link.ts';
 import { RETRY_AFTER_SECONDS } from '../../http/errors.ts';
 import type { Pages } from '../../pages/pages.ts';
 import { type ErrorPage, sendErrorPage } from '../../pages/error-page.ts';
@@ -16,7 +17,12 @@ export function renderErrorPage(pages: Pages) {
       ctx.status >= 500 && out.error !== 'temporarily_unavailable' ? 'server_error' : out.error;
     const { error_description: cause } = (error.cause ?? {}) as { error_description?: string };
     const description = cause ?? out.error_description;
-    const page: ErrorPage = { about: aboutOf(code, out.error_description), status: ctx.status };
+    const isPublished = String(ctx.query.client_id).startsWith('https://');
+    const about =
+      code === 'invalid_redirect_uri' && isPublished
+        ? 'redirect_not_published'
+        : aboutOf(code, out.error_description);
+    const page: ErrorPage = { about, status: ctx.status };
     if (code === 'server_error') page.start = 'account';
     if (description) page.description = description;
     if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER_SECONDS);
@@ -31,11 +37,16 @@ function restoreLanguage(ctx: KoaContextWithOIDC): void {
   requestContext(ctx).uiLocales ??= ctx.oidc?.params?.ui_locales;
 }
 
+const ENGINE_REFUSES_FRAGMENT = 'resource indicator must not contain a fragment component';
+
 /** Distinguishes errors that have the same code but need different texts. */
 function aboutOf(code: string, description = ''): string {
   if (code === 'invalid_request' && /session|expired|interaction/i.test(description))
     return 'expired';
   if (description === NO_RESOURCE) return 'no_resource';
+  if (description === ENGINE_REFUSES_FRAGMENT) return 'link_has_more';
+  const [mistake] = Object.entries(LINK_MISTAKES).find(([, text]) => text === description) ?? [];
+  if (mistake !== undefined) return mistake;
   if (/^request(_uri)?_not_supported$/.test(code)) return 'unsupported';
   return description.startsWith('client_id metadata document') ? 'metadata_document' : code;
 }

@@ -2,7 +2,12 @@
 import { errors, type KoaContextWithOIDC, type ResourceServer } from 'oidc-provider';
 import { type Account, grantEnd } from '../../accounts/account.ts';
 import type { Access } from '../../accounts/entitlement.ts';
-import { canonicalResource, connectorIdOf } from '../../connectors/connect-link.ts';
+import {
+  canonicalResource,
+  connectorIdOf,
+  LINK_MISTAKES,
+  resourceMistake,
+} from '../../connectors/connect-link.ts';
 import {
   type Connector,
   type ConnectorSettings,
@@ -97,6 +102,8 @@ async function requireConnector(policy: TokenPolicy, ctx: KoaContextWithOIDC, re
   if (Array.isArray(ctx.oidc.params?.resource))
     throw new errors.InvalidTarget('request one resource at a time');
   const id = connectorIdOf(policy.resourceUrl, resource);
+  const mistake = id === undefined && resourceMistake(policy.resourceUrl, resource);
+  if (mistake) throw new errors.InvalidTarget(LINK_MISTAKES[mistake]);
   const known = engineRequest(ctx).connector;
   const connector =
     id === undefined || known?.id === id ? known : await policy.refreshConnector(id);
