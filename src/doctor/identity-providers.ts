@@ -18,6 +18,7 @@ import { CONSOLE_CALLBACK_PATH } from '../management/console/address.ts';
 import { isGoogle } from '../settings/identity-provider-schema.ts';
 import type { IdentityProvider as ProviderSettings } from '../settings/identity-provider.ts';
 import type { Settings } from '../settings/settings.ts';
+import { isIssuerOfDocument } from '../settings/value-types.ts';
 import { checkDateHeader } from './clock.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
 import { describeResponse, type HttpResponse, jsonObject, NoResponseError } from './http-client.ts';
@@ -103,7 +104,8 @@ function noDocument(finding: FindingFactory, response: HttpResponse): Finding {
 
 function issuerFinding(expected: string, found: unknown): Finding {
   const finding = findingAbout('identity-provider-issuer', expected);
-  if (found === expected) return finding.ok('the issuer of the document is that of the settings');
+  if (isIssuerOfDocument(expected, found))
+    return finding.ok('the issuer of the document is that of the settings');
   return finding.problem({
     what: `the issuer of the discovery document is ${String(found)}`,
     why: 'sign-ins are refused, because ID tokens come from another issuer than that of the settings',

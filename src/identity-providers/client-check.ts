@@ -55,7 +55,11 @@ async function requestTokens(
   config: openid.Configuration,
 ): Promise<void> {
   const state = openid.randomState();
-  const query = new URLSearchParams({ code: INVALID_CODE, state, iss: settings.issuer });
+  const query = new URLSearchParams({
+    code: INVALID_CODE,
+    state,
+    iss: config.serverMetadata().issuer,
+  });
   await openid.authorizationCodeGrant(config, new URL(`${callbackUrl}?${query}`), {
     expectedState: state,
     ...(settings.pkce ? { pkceCodeVerifier: openid.randomPKCECodeVerifier() } : {}),

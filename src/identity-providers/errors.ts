@@ -115,7 +115,7 @@ export function isClientRejected({ code = '', description = '', status }: Provid
 
 /** Redirects are not followed. */
 function isWrongEndpoint(status = 0): boolean {
-  return (status >= 300 && status < 400) || status === 404 || status === 405;
+  return (status >= 300 && status < 400) || [404, 405, 410].includes(status);
 }
 
 /** Whether the provider accepted the client and rejected only the code. */
@@ -152,6 +152,14 @@ function isTemporary(
   if (status !== undefined) return status >= 500 || status === 408 || status === 429;
   // All other errors are network errors.
   return !(failure instanceof openid.ClientError) || failure.code === 'OAUTH_TIMEOUT';
+}
+
+/** Whether a change of the discovery document can explain the failure. After a timeout, there is no time to read it. */
+export function mayHaveMoved(failure: unknown): boolean {
+  const response = failure instanceof openid.ClientError ? failure.cause : failure;
+  const hasStatus = response instanceof Response || response instanceof openid.ResponseBodyError;
+  if (hasStatus) return isWrongEndpoint(response.status) || response.status >= 500;
+  return failure instanceof TypeError;
 }
 
 type ProviderResponse = { body?: object | undefined; status?: number };
@@ -290,7 +298,7 @@ export function adviceFor(
   if (code === 'invalid_scope') return `check scopes of ${setting}`;
   if (/redirect/.test(code ?? ''))
     return `check the redirect addresses that are registered there, and clientId of ${setting}`;
-  if (code === undefined && isWrongEndpoint(status))
+  if (isWrongEndpoint(status) && !CLIENT_REJECTED_AT_TOKEN.includes(code ?? ''))
     return `check issuer of ${setting}: the token endpoint that it leads to, ${server.token_endpoint}, does not work`;
   const isOfSecret = status === 401 || /client|credential/.test(code ?? '');
   const variable = listed ? '' : 'GATEHOUSE_IDENTITY_PROVIDER_SECRET, or ';

@@ -4,6 +4,7 @@ import { HttpError, unavailable } from '../http/errors.ts';
 import { isKeySetError } from '../keys/remote-keys.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
 import { isSameIssuer } from '../settings/value-types.ts';
+import type { Discovery } from './discovery.ts';
 import { fetchFromProvider } from './fetch.ts';
 import { TIMEOUT_SECONDS } from './oauth-client.ts';
 
@@ -32,22 +33,23 @@ const MAX_ID_LENGTH = 512;
 /** Limits the fetches that made-up key ids cause. */
 const UNKNOWN_KEY_COOLDOWN_MS = 10_000;
 
-type ServerMetadata = { jwks_uri?: string };
-
-/** `discover` rejects if the provider's metadata cannot be read. The result rejects with 400, or 503 if the keys cannot be fetched. */
+/** The result rejects with 400, or 503 if the provider's metadata or keys cannot be fetched. */
 export function logoutTokenVerifier(
   { issuer, clientId }: Pick<IdentityProviderSettings, 'issuer' | 'clientId'>,
-  discover: () => Promise<ServerMetadata>,
+  { config, reread }: Discovery,
 ): (token: string, now: number) => Promise<LogoutToken> {
-  let keys: ReturnType<typeof createRemoteJWKSet> | undefined;
+  let keys: { uri: string; set: ReturnType<typeof createRemoteJWKSet> } | undefined;
   const keySet = async () => {
-    const { jwks_uri: jwksUri = '' } = await discover();
-    keys ??= createRemoteJWKSet(new URL(jwksUri), {
-      timeoutDuration: TIMEOUT_SECONDS * 1000,
-      cooldownDuration: UNKNOWN_KEY_COOLDOWN_MS,
-      [customFetch]: fetchFromProvider,
-    });
-    return keys;
+    const { jwks_uri: uri = '' } = (await config()).serverMetadata();
+    if (keys?.uri !== uri) {
+      const set = createRemoteJWKSet(new URL(uri), {
+        timeoutDuration: TIMEOUT_SECONDS * 1000,
+        cooldownDuration: UNKNOWN_KEY_COOLDOWN_MS,
+        [customFetch]: fetchFromProvider,
+      });
+      keys = { uri, set };
+    }
+    return keys.set;
   };
   return async function verifyLogoutToken(token, now) {
     const verified = await jwtVerify(token, async (...key) => (await keySet())(...key), {
@@ -57,8 +59,11 @@ export function logoutTokenVerifier(
       maxTokenAge: MAX_AGE_SECONDS,
       clockTolerance: MAX_CLOCK_SKEW_SECONDS,
       currentDate: new Date(now * 1000),
-    }).catch((error: unknown) => {
-      if (isKeySetError(error)) throw unavailable(error);
+    }).catch(async (error: unknown) => {
+      if (isKeySetError(error)) {
+        await reread(await config());
+        throw unavailable(error);
+      }
       throw invalid((error as errors.JOSEError).message);
     });
     const { typ } = verified.protectedHeader;

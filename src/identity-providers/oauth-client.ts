@@ -1,7 +1,7 @@
 // Gatehouse as an OAuth client of one identity provider: its configuration and the code exchange (RFC 6749 section 4.1.3, RFC 9207).
 import * as openid from 'openid-client';
 import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
-import { readProviderError, toHttpError } from './errors.ts';
+import { mayHaveMoved, readProviderError, toHttpError } from './errors.ts';
 import { fetchFromProvider } from './fetch.ts';
 
 export const TIMEOUT_SECONDS = 5;
@@ -26,20 +26,33 @@ export type ProviderClient = {
   settings: IdentityProviderSettings;
   callbackUrl: string;
   config: () => Promise<openid.Configuration>;
+  /** Resolves to a client if the provider has moved. Absent without a discovery document. */
+  reread?: (failed: openid.Configuration) => Promise<openid.Configuration | undefined>;
 };
 
 /** `query` is the query of the callback URL. Rejects with an HttpError. */
 export async function exchangeCode(
-  { settings, callbackUrl, config }: ProviderClient,
+  { settings, callbackUrl, config, reread }: ProviderClient,
   query: string,
   checks: openid.AuthorizationCodeGrantChecks,
 ): Promise<Tokens> {
   const known = await config();
+  const exchangeAt = (client: openid.Configuration) =>
+    openid.authorizationCodeGrant(client, new URL(callbackUrl + query), checks);
   try {
-    return await openid.authorizationCodeGrant(known, new URL(callbackUrl + query), checks);
+    return await exchangeAt(known).catch(async (cause: unknown) => {
+      const changed = mayHaveMoved(cause) ? await reread?.(known) : undefined;
+      const isMoved = changed && tokenEndpoint(changed) !== tokenEndpoint(known);
+      if (isMoved) return exchangeAt(changed);
+      throw cause;
+    });
   } catch (cause) {
     const error = await readProviderError(cause, settings);
     const isFromBrowser = cause instanceof openid.AuthorizationResponseError;
     throw toHttpError(settings, error, { cause, isFromBrowser, server: known.serverMetadata() });
   }
+}
+
+function tokenEndpoint(client: openid.Configuration): string | undefined {
+  return client.serverMetadata().token_endpoint;
 }

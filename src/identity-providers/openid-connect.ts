@@ -7,20 +7,10 @@ import { isSameIssuer } from '../settings/value-types.ts';
 import { unavailable } from '../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
 import { checkClient } from './client-check.ts';
-import {
-  clientAuthenticationMethod,
-  requestedScopes,
-  takesUiLocales,
-} from './discovered-choices.ts';
-import {
-  notSetUp,
-  notTrusted,
-  permanentDiscoveryFailure,
-  providerUnavailable,
-  UNAVAILABLE,
-} from './errors.ts';
-import { fetchFromProvider } from './fetch.ts';
-import { exchangeCode, providerClient, TIMEOUT_SECONDS, type Tokens } from './oauth-client.ts';
+import { requestedScopes, takesUiLocales } from './discovered-choices.ts';
+import { clientFor, copyKeys, openDiscovery } from './discovery.ts';
+import { notTrusted, UNAVAILABLE } from './errors.ts';
+import { exchangeCode, type Tokens } from './oauth-client.ts';
 import { isSessionId, logoutTokenVerifier } from './logout-token.ts';
 import type { ProtocolClient, RecheckRequest } from './provider.ts';
 import { type RefreshedTokens, refreshTokens } from './refresh.ts';
@@ -29,8 +19,9 @@ export function openOpenidProvider(
   settings: IdentityProviderSettings,
   callbackUrl: string,
 ): ProtocolClient {
-  const discovered = discoverOnce(settings);
-  const client = { settings, callbackUrl, config: discovered };
+  const discovery = openDiscovery(settings);
+  const { config: discovered } = discovery;
+  const client = { settings, callbackUrl, ...discovery };
   return {
     async authorizationUrl({ state, nonce, verifier }, { prompt, uiLocales, loginHint } = {}) {
       const asked = prompt === 'switch' ? settings.switchAccountPrompt : prompt;
@@ -76,18 +67,18 @@ export function openOpenidProvider(
     },
     async recheck({ person, ...request }) {
       const shared = await discovered();
-      const config = clientAt(shared.serverMetadata(), settings);
-      copyKeys(shared, config);
-      const tokens = await refreshTokens(settings, config, request);
+      const config = clientFor(shared, settings, person);
+      const tokens = await refreshTokens(settings, config, request).catch(async (error) => {
+        await discovery.reread(shared);
+        throw error;
+      });
       if (typeof tokens === 'string') return tokens;
       copyKeys(config, shared);
       return {
         identity: identityOf(settings, await claimsAgain(settings, config, tokens, person)),
       };
     },
-    verifyLogoutToken: logoutTokenVerifier(settings, async () =>
-      (await discovered()).serverMetadata(),
-    ),
+    verifyLogoutToken: logoutTokenVerifier(settings, discovery),
     checkClient: () => checkClient(client),
   };
 }
@@ -99,58 +90,6 @@ function stepUpParameters({ stepUp }: IdentityProviderSettings): Record<string, 
     ...(maxAge === undefined ? {} : { max_age: String(maxAge) }),
     ...(acrValues ? { acr_values: acrValues.join(' ') } : {}),
   };
-}
-
-/** Runs discovery on first use and caches the result. Retries after a failure, because the provider may start later. */
-function discoverOnce(settings: IdentityProviderSettings): () => Promise<openid.Configuration> {
-  let cached: Promise<openid.Configuration> | undefined;
-  return () => {
-    cached ??= discover(settings).catch((cause: unknown) => {
-      cached = undefined;
-      const wrong = permanentDiscoveryFailure(cause);
-      if (wrong === undefined) throw providerUnavailable(settings, cause);
-      throw notSetUp(`the discovery document of ${settings.issuer} ${wrong}: check the issuer`);
-    });
-    return cached;
-  };
-}
-
-async function discover(settings: IdentityProviderSettings): Promise<openid.Configuration> {
-  const { issuer, clientId } = settings;
-  const execute = issuer.startsWith('http:') ? [openid.allowInsecureRequests] : [];
-  const found = await openid.discovery(new URL(issuer), clientId, undefined, openid.None(), {
-    execute,
-    timeout: TIMEOUT_SECONDS,
-    [openid.customFetch]: fetchFromProvider,
-  });
-  return clientAt(found.serverMetadata(), settings);
-}
-
-function clientAt(
-  server: openid.ServerMetadata,
-  settings: IdentityProviderSettings,
-): openid.Configuration {
-  const config = providerClient(server, settings.clientId, authentication(server, settings));
-  // TLS already authenticates the ID token (Core section 3.1.3.7 point 6). Its signature is verified as well.
-  openid.enableNonRepudiationChecks(config);
-  return config;
-}
-
-/** Copies the provider's public keys, so that they are fetched rarely. */
-function copyKeys(from: openid.Configuration, to: openid.Configuration): void {
-  const keys = openid.getJwksCache(from);
-  if (keys) openid.setJwksCache(to, keys);
-}
-
-function authentication(
-  server: openid.ServerMetadata,
-  settings: IdentityProviderSettings,
-): openid.ClientAuth {
-  const { clientSecret } = settings;
-  if (clientSecret === undefined) return openid.None();
-  return clientAuthenticationMethod(settings, server) === 'client_secret_basic'
-    ? openid.ClientSecretBasic(clientSecret)
-    : openid.ClientSecretPost(clientSecret);
 }
 
 type Claims = Record<string, unknown> & { iss: string; sub: string };

@@ -1,6 +1,7 @@
 // Asks the identity provider and the MCP server whether the answers fit. Neither stops init.
 import { DiscoveryError, discoverTools } from '../resource-server/upstream/discovery.ts';
 import { errorCode } from '../settings/source.ts';
+import { isIssuerOfDocument } from '../settings/value-types.ts';
 import { version } from '../version.ts';
 import { type ClassifiedTool, classifyTools, SUGGESTED_LEVELS } from './levels.ts';
 import { HEADER_EXAMPLE, type UpstreamHeader, type UpstreamHeaders } from './upstream-headers.ts';
@@ -75,7 +76,7 @@ export async function probeIssuer(issuer: string): Promise<Probe<undefined>> {
     const document: unknown = await response.json();
     const named = typeof document === 'object' && document && 'issuer' in document;
     if (!named || typeof document.issuer !== 'string') return fault('names no issuer');
-    if (document.issuer === issuer) return { found: undefined };
+    if (isIssuerOfDocument(issuer, document.issuer)) return { found: undefined };
     return fault(`names another issuer, ${JSON.stringify(document.issuer.slice(0, 200))}`);
   } catch (error) {
     const { cause = error } = error as { cause?: unknown };

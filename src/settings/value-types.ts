@@ -72,6 +72,18 @@ export function comparableIssuer(issuer: string): string {
   return URL.parse(issuer)?.href ?? issuer;
 }
 
+/**
+ * Whether a discovery document of this issuer is accepted, as openid-client decides. Documents of Microsoft have other issuers: `{tenantid}`, or the
+ * id of a tenant that is addressed by its domain.
+ */
+export function isIssuerOfDocument(expected: string, found: unknown): boolean {
+  if (typeof found !== 'string') return false;
+  const { origin, hostname } = new URL(expected);
+  const isMicrosoft =
+    origin === 'https://login.microsoftonline.com' || hostname.endsWith('.b2clogin.com');
+  return URL.canParse(found) && (isMicrosoft || isSameIssuer(found, expected));
+}
+
 const ADDRESS = 'host:port, for example 0.0.0.0:4000';
 
 /** `host:port` to listen on, with IPv6 hosts in brackets. */

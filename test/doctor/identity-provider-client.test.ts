@@ -100,6 +100,20 @@ describe("doctor's check of the client secret", () => {
     expect(problem?.remedy).to.match(/^set scopes, and with recheck recheckScopes/);
   });
 
+  it('an issuer whose host has capitals in the document is no problem, and later checks run; another issuer is one', async () => {
+    const [{ issuer = '' } = {}] = good.settings.identityProviders;
+    const problemsWith = async (found: string) => {
+      const findings = await examineWith({}, { issuer: found });
+      return findings.filter(({ outcome }) => outcome === 'problem').map(({ check: name }) => name);
+    };
+    const capitals = issuer.replace('localhost', 'LOCALHOST');
+    expect(capitals).to.not.equal(issuer);
+    expect(await problemsWith(capitals)).to.deep.equal([]);
+    good.provider.misbehave({ secret: 'another-secret' });
+    expect(await problemsWith(capitals)).to.deep.equal(['client-secret']);
+    expect(await problemsWith(`${issuer}/other`)).to.deep.equal(['identity-provider-issuer']);
+  });
+
   it('a wrong secret is a problem whose remedy names the authentication method, and settings that the provider does not offer are warnings', async () => {
     const methods = ['client_secret_basic', 'client_secret_post'];
     good.provider.misbehave({ secret: 'another-secret' });

@@ -17,6 +17,9 @@ export type Behaviour = {
   metadata?: object;
   /** Override members of the token response. */
   tokens?: object;
+  /** Where the token endpoint and the keys are besides their normal paths. */
+  tokenPath?: string;
+  keysPath?: string;
   /** Overrides of the normal response, by path. */
   responses?: Record<string, RequestListener>;
 };
@@ -86,10 +89,17 @@ async function generateKeys(): Promise<Keys> {
   };
 }
 
-/** `metadata`: its discovery document, whose issuer and endpoints may have other hosts, which the tests direct to `port`. */
+/**
+ * `metadata`: its discovery document, whose issuer and endpoints may have other hosts, which the tests direct to `port`. `discoveryPath`: the path
+ * of the issuer in the settings, if it is another than in the document.
+ */
 export async function startOpenIdProvider({
   metadata = defaultMetadata,
-}: { metadata?: (origin: string) => Metadata } = {}): Promise<OpenIdProvider> {
+  discoveryPath,
+}: {
+  metadata?: (origin: string) => Metadata;
+  discoveryPath?: string;
+} = {}): Promise<OpenIdProvider> {
   keys ??= generateKeys();
   const { ours, stranger, jwk, strangerJwk } = await keys;
   const requests: string[] = [];
@@ -107,11 +117,16 @@ export async function startOpenIdProvider({
     const key = signature === 'stranger' ? stranger : ours;
     return jwt.setProtectedHeader({ alg: 'RS256', kid, ...type }).sign(key);
   };
+  const normalPath = (path: string) => {
+    if (path === behaviour.tokenPath) return '/token';
+    return path === behaviour.keysPath ? keysPath : path;
+  };
   const server = createServer(async (req, res) => {
-    const path = new URL(req.url ?? '/', 'http://provider').pathname;
-    requests.push(path);
-    const own = behaviour.responses?.[path];
+    const { pathname } = new URL(req.url ?? '/', 'http://provider');
+    requests.push(pathname);
+    const own = behaviour.responses?.[pathname];
     if (own) return own(req, res);
+    const path = normalPath(pathname);
     const sent = new URLSearchParams(await text(req));
     if (path === '/token') exchanges.push(sent);
     const [status, body] = (await answers[path]?.(sent)) ?? [404, {}];
@@ -120,7 +135,8 @@ export async function startOpenIdProvider({
   const { origin, stop } = await listenOnLoopback(server);
   const document = metadata(origin);
   const { issuer } = document;
-  const issuerPath = new URL(issuer).pathname.replace(/\/$/, '');
+  const issuerPath = discoveryPath ?? new URL(issuer).pathname.replace(/\/$/, '');
+  const keysPath = new URL(document.jwks_uri).pathname;
   const signFor = (seconds: number, claims: JWTPayload, options: LogoutTokenOptions) => {
     const now = Math.floor(Date.now() / 1000);
     const right = { iss: issuer, aud: OPENID_CLIENT.clientId, iat: now, exp: now + seconds };
@@ -133,7 +149,7 @@ export async function startOpenIdProvider({
       200,
       { ...document, ...behaviour.metadata },
     ],
-    [new URL(document.jwks_uri).pathname]: async () => [200, { keys: [jwk] }],
+    [keysPath]: async () => [200, { keys: [jwk] }],
     '/token': async (sent) => {
       const code = sent.get('code') ?? sent.get('refresh_token') ?? '';
       if (!isOurs(code)) return [400, { error: 'invalid_grant' }];
