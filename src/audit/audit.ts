@@ -15,8 +15,10 @@ export type AuditItem = {
   /** Who made a change in management: `key:<name>`, or `account:<id>` in the console. Earlier items have the account id alone, or nothing for the key. */
   by?: string | undefined;
   tool?: string;
-  /** Those of a call, or details of another event. `{bytes, sha256}` of the JSON for a refused call, or if it is larger than 4 kB. */
+  /** Details of an event. `{bytes, sha256}` of the JSON for a refused call, or if it is larger than 4 kB. Earlier calls have their arguments here. */
   arguments?: unknown;
+  /** The arguments of a call, as JSON text (`recordableArguments`). */
+  argumentsJson?: string;
   outcome: string;
   reason?: string;
 };

@@ -20,12 +20,12 @@ describe('The size of the audit log', () => {
     return (await readAudit(host.store, { limit: 10 })).at(-1)?.value;
   }
 
-  it('arguments of up to 4 kB are recorded as they were sent', async () => {
+  it('details of up to 4 kB are recorded as they are', async () => {
     const given = { name: 'x'.repeat(4096 - '{"name":""}'.length) };
     expect(await recorded('find_members', given)).to.deep.include({ arguments: given });
   });
 
-  it('longer arguments are recorded as their length in bytes and their hash', async () => {
+  it('longer details are recorded as their length in bytes and their hash', async () => {
     const given = { name: 'é'.repeat(2100) };
     const json = JSON.stringify(given);
     expect(await recorded('find_members', given)).to.deep.include({

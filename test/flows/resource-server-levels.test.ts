@@ -120,8 +120,12 @@ describe('Permission levels of tool calls', () => {
       await callTool(link, accessToken, tool, sent);
       const items = await recorded();
       expect(items).to.have.length(n + 1);
-      expect(items.at(-1)).to.deep.include({ tool, arguments: sent, outcome: 'allowed' });
-      const members = 'time event account clientId connector grantId tool arguments outcome';
+      expect(items.at(-1)).to.deep.include({
+        tool,
+        argumentsJson: JSON.stringify(sent),
+        outcome: 'allowed',
+      });
+      const members = 'time event account clientId connector grantId tool argumentsJson outcome';
       expect(items.at(-1)).to.have.all.keys(members.split(' '));
       expect(items.at(-1)?.time).to.match(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
     }
@@ -140,7 +144,7 @@ describe('Permission levels of tool calls', () => {
     const items = await recorded();
     const outcomes = items.map(({ outcome }) => outcome);
     expect(outcomes).to.deep.equal(['refused', 'refused', 'allowed']);
-    expect(items.at(-1)?.arguments).to.deep.equal({});
+    expect(items.at(-1)?.argumentsJson).to.equal('{}');
     for (const { arguments: given } of items.slice(0, -1))
       expect(given).to.have.all.keys('bytes', 'sha256');
   });

@@ -59,8 +59,15 @@ describe('the audit log over the management API', () => {
       arguments: { member: 7 },
       outcome: 'allowed',
     };
-    await recordAudit(auditServices(host.store, 1_900_000_000), item);
-    expect((await read()).items).to.deep.equal([{ time: '2030-03-17T17:46:40.000Z', ...item }]);
+    // Calls that earlier versions recorded have `arguments`.
+    const { arguments: _, ...later } = { ...item, argumentsJson: '{"member":7}' };
+    const time = '2030-03-17T17:46:40.000Z';
+    for (const each of [item, later])
+      await recordAudit(auditServices(host.store, 1_900_000_000), each);
+    expect((await read()).items).to.deep.equal([
+      { time, ...later },
+      { time, ...item },
+    ]);
   });
 
   it('the pages contain every item once, with and without `since`', async () => {

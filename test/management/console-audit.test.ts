@@ -142,6 +142,11 @@ describe('the sentences of the audit log in the console', function () {
     const [, details = ''] = page.html.split('<details class="more">');
     expect(page.html).to.match(/<\/time> · Refused/);
     expect(details).to.include('{&#34;month&#34;:&#34;May&#34;}').and.include('>minted:0<');
+    const { arguments: _, ...allowed } = { ...call, argumentsJson: '{"month":"June"}' };
+    await record({ ...allowed, ...program, outcome: 'allowed' });
+    expect((await openAs('/audit?event=call')).page.html).to.include(
+      '{&#34;month&#34;:&#34;June&#34;}',
+    );
   });
 
   it('the log of one person says whose it is, and keeps the person when it is filtered', async () => {

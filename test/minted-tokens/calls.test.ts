@@ -107,7 +107,7 @@ describe('The level of a minted token', () => {
       expect(items.at(-1)).to.deep.include({
         account: client,
         tool,
-        arguments: { memberId: 'M9999' },
+        argumentsJson: '{"memberId":"M9999"}',
         outcome: 'allowed',
       });
     }

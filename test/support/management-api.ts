@@ -22,6 +22,7 @@ const auditItem = z.looseObject({
   connector: z.string().optional(),
   grantId: z.string().optional(),
   tool: z.string().optional(),
+  argumentsJson: z.string().optional(),
 });
 
 export type Connector = z.output<typeof connector>;

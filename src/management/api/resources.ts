@@ -287,7 +287,13 @@ export const auditItemSchema = z
         'Who made the change: `key:<name>` for a management key, `account:<id>` for an administrator in the console. Older items have the account id alone.',
       ),
     tool: z.string().optional(),
-    arguments: z.unknown().optional(),
+    arguments: z.unknown().optional().describe('Details of the event.'),
+    argumentsJson: z
+      .string()
+      .optional()
+      .describe(
+        'The arguments of a call as JSON text, up to 64 kB. Of longer ones, texts and lists above 1 kB are replaced by `{bytes, sha256}`. Older calls have `arguments` in its place.',
+      ),
     outcome: z.string(),
     reason: z.string().optional(),
   })

@@ -70,8 +70,9 @@ function auditText({ items }: { items: AuditItem[] }): string {
   );
 }
 
-function detail({ tool, arguments: args, reason }: Partial<AuditItem>): string {
-  const parts = [tool, args === undefined ? undefined : JSON.stringify(args), reason];
+function detail({ tool, arguments: args, argumentsJson, reason }: Partial<AuditItem>): string {
+  const given = argumentsJson ?? (args === undefined ? undefined : JSON.stringify(args));
+  const parts = [tool, given, reason];
   const text = parts.filter((part) => part !== undefined).join(' ');
   return text.length > MAX_DETAIL_CHARACTERS
     ? `${text.slice(0, MAX_DETAIL_CHARACTERS - 1)}…`

@@ -144,10 +144,14 @@ function fieldsOf(item: AuditItem, names: AllNames, pagesSince: number): Field[]
     ...namedField('connector', connector, connectors.get(connector ?? '')),
     ...(grantId === undefined ? [] : [{ ...codeField('grant', grantId), ...grant }]),
     ...(tool === undefined ? [] : [codeField('tool', tool)]),
-    ...(item.arguments === undefined
-      ? []
-      : [codeField('arguments', JSON.stringify(item.arguments))]),
+    ...argumentsField(item),
   ];
+}
+
+/** Earlier calls have their arguments as a value. */
+function argumentsField({ arguments: given, argumentsJson }: AuditItem): Field[] {
+  const text = argumentsJson ?? (given === undefined ? undefined : JSON.stringify(given));
+  return text === undefined ? [] : [codeField('arguments', text)];
 }
 
 function namedField(

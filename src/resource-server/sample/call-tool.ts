@@ -5,7 +5,12 @@ import { z } from 'zod';
 import { isRecorded, type Level, type Levels } from '../../permission-levels.ts';
 import type { Caller } from '../authenticate.ts';
 import { authorize, denialText } from '../authorize.ts';
-import { type AuditCall, type AuditedCall, AUDIT_FAILED } from '../call-audit.ts';
+import {
+  type AuditCall,
+  type AuditedCall,
+  AUDIT_FAILED,
+  recordableArguments,
+} from '../call-audit.ts';
 import { redact } from './redact.ts';
 import { type Tool, ToolError, TOOLS } from './tools.ts';
 
@@ -37,8 +42,16 @@ export async function callTool(
   const decision = tool && authorize(options.levels, caller, tool.level);
   const input = tool?.input.safeParse(given);
   if (isRecorded(options.levels, caller.level)) {
-    const outcome = decision === 'allowed' && input?.success ? 'allowed' : 'refused';
-    await auditCall(options, { caller, tool: name, arguments: given, outcome });
+    // Arguments that fit a tool of the sample are never too long to record.
+    const argumentsJson =
+      decision === 'allowed' && input?.success ? recordableArguments(given) : undefined;
+    await auditCall(options, {
+      caller,
+      tool: name,
+      ...(argumentsJson === undefined
+        ? { outcome: 'refused', arguments: given }
+        : { outcome: 'allowed', argumentsJson }),
+    });
   }
   if (!tool || !decision || !input) {
     const message = 'There is no tool of this name. Call tools/list for the names.';

@@ -21,11 +21,19 @@ import {
 } from '../active-requests.ts';
 import type { Caller } from '../authenticate.ts';
 import { highestRequired } from '../authorize.ts';
-import { type AuditCall, AUDIT_FAILED, callAuditor } from '../call-audit.ts';
+import {
+  ARGUMENTS_TOO_LONG,
+  type AuditCall,
+  AUDIT_FAILED,
+  type AuditedCall,
+  callAuditor,
+  recordableArguments,
+} from '../call-audit.ts';
 import { authorizationExtensions, type Extensions } from '../extensions.ts';
 import {
   errorResponse,
   INTERNAL_ERROR,
+  INVALID_PARAMS,
   isRequest,
   isSubscription,
   membersOf,
@@ -38,7 +46,6 @@ import {
   traceLinksIn,
   withTraceparent,
 } from '../json-rpc.ts';
-import { plainValues } from '../exact-json.ts';
 import type { Hold } from '../held-bytes.ts';
 import { InBandError, inBandResponse } from '../in-band-error.ts';
 import type { AuthorizedRequest, McpHandler } from '../mcp-handler.ts';
@@ -286,33 +293,39 @@ function idsOf({ accountId, connector, grantId, tokenId }: Caller): string[] {
   return [accountId, connector, grantId, tokenId].filter((id) => id !== undefined);
 }
 
-/** Audits the calls of a caller with a recorded level. Returns error responses to all requests if that fails. */
+/** Audits the calls of a caller with a recorded level. Returns error responses to all requests if that fails, or if one is too long to record. */
 async function auditMessages(
   { audit, services }: Proxy,
   rules: LevelRules,
   caller: Caller,
   messages: readonly Message[],
 ): Promise<object[] | undefined> {
+  const failAll = (code: number, message: string) =>
+    messages.filter(isRequest).map(({ id }) => errorResponse(id, { code, message }));
+  const calls = messages.flatMap((message) => {
+    const required = requiredBy(rules, message);
+    return required ? [auditedCall(caller, required.tool, message)] : [];
+  });
+  const refused = calls.filter(({ outcome }) => outcome === 'refused');
   try {
-    for (const message of messages) {
-      const required = requiredBy(rules, message);
-      if (required) await audit(auditedCall(caller, required.tool, message));
-    }
-    return undefined;
+    for (const call of refused.length > 0 ? refused : calls) await audit(call);
+    return refused.length > 0 ? failAll(INVALID_PARAMS, ARGUMENTS_TOO_LONG) : undefined;
   } catch (error) {
     services.logger.error(
       { err: error },
       'a call was refused, because the audit log could not record it',
     );
-    const failure = { code: INTERNAL_ERROR, message: AUDIT_FAILED };
-    return messages.filter(isRequest).map(({ id }) => errorResponse(id, failure));
+    return failAll(INTERNAL_ERROR, AUDIT_FAILED);
   }
 }
 
 /** Requests other than tool calls are audited with their method and all params. */
-function auditedCall(caller: Caller, tool: string, { method, params = {} }: Message) {
+function auditedCall(caller: Caller, tool: string, { method, params = {} }: Message): AuditedCall {
   const given = method === 'tools/call' ? (params['arguments'] ?? {}) : params;
-  return { caller, tool, arguments: plainValues(given), outcome: 'allowed' } as const;
+  const argumentsJson = recordableArguments(given);
+  return argumentsJson === undefined
+    ? { caller, tool, outcome: 'refused', arguments: given }
+    : { caller, tool, outcome: 'allowed', argumentsJson };
 }
 
 function respondLocally(ctx: Koa.Context, body: unknown, responses: object[]): void {

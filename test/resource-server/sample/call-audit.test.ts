@@ -17,7 +17,7 @@ describe('the audit of calls with the level full', () => {
       SAMPLE_CALLS.map(({ tool, given }) => ({
         caller,
         tool: tool.name,
-        arguments: given,
+        argumentsJson: JSON.stringify(given),
         outcome: 'allowed',
       })),
     );

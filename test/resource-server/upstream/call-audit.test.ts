@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { expect } from 'chai';
 import { advanceClock } from '../../support/clock.ts';
 import {
@@ -5,7 +6,7 @@ import {
   startPersistentRedis,
 } from '../../support/faults/persistent-redis.ts';
 import { type RedisProxy, startRedisProxy } from '../../support/faults/redis-proxy.ts';
-import { readAudit } from '../../support/management-api.ts';
+import { type AuditItem, readAudit } from '../../support/management-api.ts';
 import { call, callTool, postBody } from '../../support/mcp.ts';
 import {
   resultFor,
@@ -23,6 +24,17 @@ const READ = {
   method: 'resources/read',
   params: { uri: 'file:///report' },
 };
+
+/** As the audit log names what it does not keep. */
+function digestOf(value: unknown) {
+  const json = JSON.stringify(value);
+  const sha256 = createHash('sha256').update(json).digest('hex');
+  return { bytes: Buffer.byteLength(json), sha256 };
+}
+
+function withoutCaller({ tool, outcome, arguments: given }: AuditItem) {
+  return { tool, outcome, arguments: given };
+}
 
 describe('The audit of upstream calls with the level full', () => {
   const behind = useUpstream(startScriptedUpstream, { system: { store: 'redis' } });
@@ -47,12 +59,15 @@ describe('The audit of upstream calls with the level full', () => {
       clientId: connection.client.id,
       connector: connector.id,
       tool: 'cards',
-      arguments: { member: 'M1' },
+      argumentsJson: '{"member":"M1"}',
       outcome: 'allowed',
     });
     expect(onRecord.at(-1)).to.include.keys('account', 'grantId', 'time');
     await call(link, token, READ);
-    expect(onRecord.at(-1)).to.deep.include({ tool: 'resources/read', arguments: READ.params });
+    expect(onRecord.at(-1)).to.deep.include({
+      tool: 'resources/read',
+      argumentsJson: JSON.stringify(READ.params),
+    });
   });
 
   it('each call of a batch is audited, and initializing and listing are not', async () => {
@@ -64,7 +79,7 @@ describe('The audit of upstream calls with the level full', () => {
     expect(tools).to.deep.equal(['whoami', 'cards']);
   });
 
-  it('numbers are audited with every digit, as text if a JSON parser would round them', async () => {
+  it('numbers are audited with every digit', async () => {
     const { link, token } = await behind().connected('full');
     const big = '12345678901234567891';
     const response = await postBody(
@@ -73,8 +88,45 @@ describe('The audit of upstream calls with the level full', () => {
       `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"cards","arguments":{"id":${big},"few":[7]}}}`,
     );
     expect(response.status).to.equal(200);
-    const given = (await recorded()).at(-1)?.arguments;
-    expect(given).to.deep.equal({ id: big, few: [7] });
+    expect((await recorded()).at(-1)?.argumentsJson).to.equal(`{"id":${big},"few":[7]}`);
+  });
+
+  it('RSV-12 arguments that are padded still say whom the call is about', async () => {
+    const { link, token } = await behind().connected('full');
+    const [text, list] = ['é'.repeat(40_000), Array(30_000).fill(7)];
+    const given = { member: 'M1', filter: { card: 12, note: text }, list };
+    expect((await callTool(link, token, 'cards', given)).rpc?.result).to.deep.equal({});
+    const { argumentsJson = '', ...item } = (await recorded()).at(-1) ?? {};
+    expect(item).not.to.include.keys('arguments');
+    expect(JSON.parse(argumentsJson)).to.deep.equal({
+      member: 'M1',
+      filter: { card: 12, note: digestOf(text) },
+      list: digestOf(list),
+    });
+  });
+
+  it('RSV-12 arguments of 64 kB are audited as they are', async () => {
+    const { link, token } = await behind().connected('full');
+    const given = { note: 'x'.repeat(64 * 1024 - '{"note":""}'.length) };
+    expect((await callTool(link, token, 'cards', given)).status).to.equal(200);
+    expect((await recorded()).at(-1)?.argumentsJson).to.equal(JSON.stringify(given));
+  });
+
+  it('RSV-12 a call with arguments that are too long to be audited is refused and not forwarded, and with it its batch', async () => {
+    const { link, token } = await behind().connected('full');
+    const { upstream } = behind();
+    const [before, items] = [upstream.received.length, (await recorded()).length];
+    const many = Object.fromEntries(Array.from({ length: 5000 }, (_, n) => [`member ${n}`, n]));
+    const { rpc } = await callTool(link, token, 'cards', many);
+    expect(rpc?.error?.code).to.equal(-32_602);
+    expect(rpc?.error?.message).to.match(/too long/);
+    const batch = await call(link, token, [toolCall('whoami', 1), toolCall('cards', 2, many)]);
+    const answers: { error?: { code: number } }[] = JSON.parse(batch.text);
+    expect(answers.map(({ error }) => error?.code)).to.deep.equal([-32_602, -32_602]);
+    expect(upstream.received).to.have.length(before);
+    expect((await recorded()).slice(items).map(withoutCaller)).to.deep.equal(
+      Array(2).fill({ tool: 'cards', outcome: 'refused', arguments: digestOf(many) }),
+    );
   });
 
   it('calls below full are not audited', async () => {
