@@ -30,7 +30,7 @@ export async function measureOtherSizes(
     ceiling: 'full',
     minted: false,
   } as const;
-  const call = { caller, tool: 'member_visits', arguments: { memberId: 'M0600' } } as const;
+  const call = { caller, tool: 'member_visits', argumentsJson: '{"memberId":"M0600"}' } as const;
   return {
     connector: await bytesOf(redis, samples, () => createConnector(store, wanted, now())),
     recordedCall: await bytesOf(redis, samples, () => record({ ...call, outcome: 'allowed' })),
