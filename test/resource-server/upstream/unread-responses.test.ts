@@ -107,7 +107,8 @@ for (const [kind, handle] of Object.entries(RESPONSES)) {
         return !isLimited(await call(link, token, PING));
       });
       await until('all to end', async () => (await countAnswered(system)) === answered + asked + 1);
-      expect((await readRest(response)).isComplete).to.equal(false);
+      // On a busy machine, the time can be over before the first event: then the stream ends with an error.
+      expect((await readRest(response)).text.length).to.be.below(LARGE.length);
     });
   });
 }
