@@ -24,9 +24,9 @@ function imageEnvironment(more: Environment): Environment {
   return { NODE_ENV: 'production', ...image, GATEHOUSE_DATA_DIR: temporaryDirectory(), ...more };
 }
 
-function secretFile(name: string): string {
+function secretFile(name: string, content = secretNamed(name)): string {
   const path = join(temporaryDirectory(), 'secret');
-  writeFileSync(path, secretNamed(name));
+  writeFileSync(path, content);
   return path;
 }
 
@@ -126,6 +126,18 @@ describe('The Kubernetes manifests', () => {
     expect(wrong).to.be.an('error');
   });
 
+  it('SUP-15 only the ingress controller reaches the pods, and they reach no link-local address', () => {
+    const [policy] = ofKind('NetworkPolicy') as (Manifest & { spec: Record<string, unknown> })[];
+    expect(policy?.spec['policyTypes']).to.deep.equal(['Ingress', 'Egress']);
+    const [ingress, egress] = [policy?.spec['ingress'], policy?.spec['egress']].map((rules) =>
+      JSON.stringify(rules),
+    );
+    expect(ingress).to.include('ingress-nginx').and.not.include('ipBlock');
+    expect(egress).to.include('169.254.0.0/16').and.include('fe80::/10');
+    const labels = { 'app.kubernetes.io/part-of': 'gatehouse' };
+    expect(policy?.spec['podSelector']).to.deep.equal({ matchLabels: labels });
+  });
+
   it('a disruption budget keeps one of two replicas of each deployment', () => {
     const names = ofKind('Deployment').map(({ metadata }) => metadata.name);
     expect(names).to.deep.equal(['authorization-server', 'resource-server']);
@@ -167,6 +179,10 @@ const composeService = z.object({
     .transform((networks) => (Array.isArray(networks) ? networks : Object.keys(networks))),
   volumes: z.array(z.string()).default([]),
   command: z.array(z.string()).default([]),
+  image: z.string(),
+  read_only: z.boolean().default(false),
+  cap_drop: z.array(z.string()).default([]),
+  security_opt: z.array(z.string()).default([]),
 });
 const composeFile = z.object({
   services: z.record(z.string(), composeService),
@@ -201,7 +217,8 @@ describe('The Compose file', () => {
       const given = Object.entries(environment).map(([key, value]) => {
         const [, secret] = /^\/run\/secrets\/(\w+)$/.exec(value) ?? [];
         if (secret) expect(secrets, name).to.include(secret);
-        return [key, secret ? secretFile(secret) : value.replace(/\$\{\w+:\?[^}]*\}/, 'password')];
+        const content = secret === 'gatehouse_store' ? 'redis://:password@redis:6379' : undefined;
+        return [key, secret ? secretFile(secret, content) : value];
       });
       const settings = loadSettings(
         imageEnvironment({
@@ -218,7 +235,25 @@ describe('The Compose file', () => {
 
   it('the compose file runs Redis with persistence', () => {
     const command = compose.services.redis?.command.join(' ');
-    expect(command).to.match(/--appendonly yes --maxmemory-policy noeviction --requirepass /);
+    expect(command).to.match(/--appendonly yes --maxmemory-policy noeviction$/);
+  });
+
+  it('SUP-15 no container has more rights than it needs, a version that can change, or a secret in its arguments', () => {
+    const text = read('config/compose.yaml');
+    expect(services.map(([name]) => name)).to.include.members(['redis', 'proxy']);
+    for (const [name, { image, read_only, cap_drop, security_opt, command }] of services) {
+      expect({ read_only, cap_drop, security_opt }, name).to.deep.equal({
+        read_only: true,
+        cap_drop: ['ALL'],
+        security_opt: ['no-new-privileges:true'],
+      });
+      if (image !== 'gatehouse') expect(image, name).to.match(/:\d+\.\d+\.\d+(-\w+)?(@sha256:|$)/);
+      expect(command.join(' '), name).not.to.match(/requirepass|\$\{/);
+    }
+    expect(text).not.to.match(/PASSWORD/);
+    // The documents name what is to be pinned.
+    for (const [, { image }] of services)
+      if (image !== 'gatehouse') expect(read('config/operating.md')).to.include(image);
   });
 });
 
