@@ -1,6 +1,5 @@
 // A provider's discovery document (OpenID Connect Discovery 1.0 section 4): read on first use, again after some time, and after a failure that a
 // change of it can explain.
-import { isDeepStrictEqual } from 'node:util';
 import * as openid from 'openid-client';
 import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
 import { clientAuthenticationMethod } from './discovered-choices.ts';
@@ -15,7 +14,7 @@ const MIN_INTERVAL_MS = 2000;
 export type Discovery = {
   /** Gatehouse as a client of the provider. Rejects with an HttpError as long as the document could not be read. */
   config: () => Promise<openid.Configuration>;
-  /** Reads the document again after a failure of `failed`. Resolves to the client if the document has changed. Never rejects. */
+  /** Reads document and keys again after a failure of `failed`. Resolves to undefined if that is not possible now. Never rejects. */
   reread: (failed: openid.Configuration) => Promise<openid.Configuration | undefined>;
 };
 
@@ -30,8 +29,9 @@ export function openDiscovery(settings: IdentityProviderSettings): Discovery {
     triedAt = Date.now();
     const found = await discover(settings);
     readAt = triedAt;
-    if (!known || !isDeepStrictEqual(known.serverMetadata(), found.serverMetadata())) known = found;
-    return known;
+    // Without the keys of the last one, which may have been replaced.
+    known = found;
+    return found;
   }
   const readOnce = () => {
     reading ??= read().finally(() => {

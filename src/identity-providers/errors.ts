@@ -154,12 +154,15 @@ function isTemporary(
   return !(failure instanceof openid.ClientError) || failure.code === 'OAUTH_TIMEOUT';
 }
 
-/** Whether a change of the discovery document can explain the failure. After a timeout, there is no time to read it. */
-export function mayHaveMoved(failure: unknown): boolean {
+/** Messages of openid-client about an ID token that no known key has signed. */
+const KEY_FAILED = /no applicable keys found|signature verification failed/;
+
+/** Whether a change of the discovery document or of the keys can explain the failure. After a timeout, there is no time to read them. */
+export function mayBeOutdated(failure: unknown): boolean {
   const response = failure instanceof openid.ClientError ? failure.cause : failure;
   const hasStatus = response instanceof Response || response instanceof openid.ResponseBodyError;
   if (hasStatus) return isWrongEndpoint(response.status) || response.status >= 500;
-  return failure instanceof TypeError;
+  return failure instanceof TypeError || KEY_FAILED.test(messageOf(response));
 }
 
 type ProviderResponse = { body?: object | undefined; status?: number };

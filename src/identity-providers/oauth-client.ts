@@ -1,7 +1,7 @@
 // Gatehouse as an OAuth client of one identity provider: its configuration and the code exchange (RFC 6749 section 4.1.3, RFC 9207).
 import * as openid from 'openid-client';
 import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
-import { mayHaveMoved, readProviderError, toHttpError } from './errors.ts';
+import { mayBeOutdated, readProviderError, toHttpError } from './errors.ts';
 import { fetchFromProvider } from './fetch.ts';
 
 export const TIMEOUT_SECONDS = 5;
@@ -26,7 +26,7 @@ export type ProviderClient = {
   settings: IdentityProviderSettings;
   callbackUrl: string;
   config: () => Promise<openid.Configuration>;
-  /** Resolves to a client if the provider has moved. Absent without a discovery document. */
+  /** Reads the discovery document again. Absent if there is none. */
   reread?: (failed: openid.Configuration) => Promise<openid.Configuration | undefined>;
 };
 
@@ -41,9 +41,9 @@ export async function exchangeCode(
     openid.authorizationCodeGrant(client, new URL(callbackUrl + query), checks);
   try {
     return await exchangeAt(known).catch(async (cause: unknown) => {
-      const changed = mayHaveMoved(cause) ? await reread?.(known) : undefined;
-      const isMoved = changed && tokenEndpoint(changed) !== tokenEndpoint(known);
-      if (isMoved) return exchangeAt(changed);
+      const current = mayBeOutdated(cause) ? await reread?.(known) : undefined;
+      const isMoved = current && tokenEndpoint(current) !== tokenEndpoint(known);
+      if (isMoved) return exchangeAt(current);
       throw cause;
     });
   } catch (cause) {

@@ -95,6 +95,20 @@ describe('The discovery document of a provider', () => {
     expect(reads()).to.equal(1);
   });
 
+  // https://github.com/kellnr/kellnr/issues/1265
+  it('is read again, with the keys, when an ID token has another key, so that one sign-in fails at most', async () => {
+    const ofStranger = { claims: ADA, signature: 'stranger' } as const;
+    const keys = JSON.stringify({ keys: [{ ...provider.strangerJwk, kid: 'one' }] });
+    const responses: typeof gone = {
+      '/jwks': (_req, res) => res.writeHead(200, { 'content-type': 'application/json' }).end(keys),
+    };
+    advanceClock(10);
+    provider.setBehaviour({ ...ofStranger, responses });
+    expect(await refusalOf(identify())).to.include({ code: 'access_denied' });
+    expect(await identify()).to.include({ name: 'Ada' });
+    expect(reads()).to.equal(2);
+  });
+
   it('is read again when the keys for logout tokens have moved', async () => {
     const token = async () => provider.logoutToken({ sub: 'subject-1' });
     const now = () => Date.now() / 1000;
