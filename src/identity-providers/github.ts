@@ -47,7 +47,7 @@ export function openGithub(
   );
   const client = { settings, callbackUrl, config: async () => config };
   const apiWith =
-    (token: string, onError?: (status: number) => void) =>
+    (token: string, onError?: (response: Response) => Promise<void>) =>
     (path: string): Promise<unknown> =>
       fetchJson(config, apiOf(origin) + path, token, onError);
   return {
@@ -72,21 +72,30 @@ export function openGithub(
       return { ...identity, ...(settings.recheck === undefined ? {} : { recheckToken: token }) };
     },
     async recheck({ token, person }) {
-      let isRefused = false;
-      const fetchApi = apiWith(token, (status) => {
-        isRefused ||= status === 401;
+      let refusal: 'ended' | 'sign-in' | undefined;
+      const fetchApi = apiWith(token, async (response) => {
+        refusal ??= await refusalIn(response);
       });
       const identity = await identityOf(settings, fetchApi).catch((error: unknown) => {
-        if (isRefused) return undefined;
+        if (refusal) return refusal;
         throw error;
       });
-      if (!identity) return 'ended';
+      if (typeof identity === 'string') return identity;
       if (identity.subject !== person.subject)
         throw new Error('the response is about another person');
       return { identity };
     },
     checkClient: () => checkClient(client),
   };
+}
+
+/** GitHub answers 403 to a suspended person and to a token that lacks a scope, but also if there are too many requests. */
+async function refusalIn(response: Response): Promise<'ended' | 'sign-in' | undefined> {
+  if (response.status === 401) return 'ended';
+  const { headers } = response;
+  const isLimited = headers.get('x-ratelimit-remaining') === '0' || headers.has('retry-after');
+  if (response.status !== 403 || isLimited) return undefined;
+  return /rate limit/i.test(await response.text()) ? undefined : 'sign-in';
 }
 
 /** The API has its own host at github.com and ghe.com, and a path on GitHub Enterprise Server. */
@@ -143,7 +152,7 @@ async function fetchJson(
   config: openid.Configuration,
   url: string,
   token: string,
-  onError?: (status: number) => void,
+  onError?: (response: Response) => Promise<void>,
 ): Promise<unknown> {
   const headers = new Headers({
     accept: 'application/vnd.github+json',
@@ -158,11 +167,11 @@ async function fetchJson(
       undefined,
       headers,
     );
-    if (!answer.ok) onError?.(answer.status);
+    if (!answer.ok) await onError?.(answer);
     if (!answer.ok) throw new Error(`${new URL(url).pathname} answered ${answer.status}`);
     return await answer.json();
   } catch (cause) {
-    if (cause instanceof openid.WWWAuthenticateChallengeError) onError?.(cause.status);
+    if (cause instanceof openid.WWWAuthenticateChallengeError) await onError?.(cause.response);
     throw unavailable(cause, UNAVAILABLE);
   }
 }

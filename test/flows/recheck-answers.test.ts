@@ -202,7 +202,7 @@ describe("A provider's answer to a recheck", () => {
     expect(warnings.map(({ what }) => what)).to.deep.equal([provider.issuer]);
   });
 
-  it('GitHub is asked with its access token: organizations follow, and a refused token ends the connections', async () => {
+  it('GitHub is asked with its access token: organizations follow, a suspended person must sign in again, and a refused token ends the connections', async () => {
     const { renew, grant } = await connectVia('github');
     github.setBehaviour({ responses: { '/api/v3/user/orgs': { status: 502 } } });
     advanceClock(DAY);
@@ -211,6 +211,22 @@ describe("A provider's answer to a recheck", () => {
     advanceClock(60);
     expect(await renew()).to.deep.equal([400, 'invalid_grant']);
     expect(await showGrant(system, grant)).to.include({ reason: 'not_entitled' });
+    github.setBehaviour({ organizations: ['analysts'] });
+    advanceClock(DAY);
+    expect(await renew()).to.deep.equal([200, undefined]);
+    const refuse = (body: object) =>
+      github.setBehaviour({ responses: { '/api/v3/user': { status: 403, body } } });
+    refuse({ message: 'You have exceeded a secondary rate limit.' });
+    advanceClock(DAY);
+    expect(await renew()).to.deep.equal([200, undefined]);
+    refuse({ message: 'Sorry. Your account was suspended.' });
+    advanceClock(60);
+    expect(await renew()).to.deep.equal([400, 'invalid_grant']);
+    const refused = { state: 'refused', reason: 'sign_in_again' };
+    expect(await showGrant(system, grant)).to.include(refused);
+    github.setBehaviour({ organizations: ['analysts'] });
+    await connectVia('github');
+    expect(await renew()).to.deep.equal([200, undefined]);
     github.setBehaviour({ responses: { '/api/v3/user': { status: 401 } } });
     advanceClock(DAY);
     expect(await renew()).to.deep.equal([400, 'invalid_grant']);
