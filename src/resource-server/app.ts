@@ -36,6 +36,7 @@ import { isVisit, respondToError, showConnectLink } from './pages.ts';
 import { readBody } from './read-body.ts';
 import { openRecordCache, type RecordCache } from './record-cache.ts';
 import { outlineOf } from './request-outline.ts';
+import { replaceToleratedHeaders } from './tolerated-headers.ts';
 import type { UpstreamProxy } from './upstream/proxy.ts';
 
 export type ResourceServer = {
@@ -140,6 +141,7 @@ export async function resourceServer(
       const message = `the MCP server asks for the level ${level}: sign in again and allow it`;
       return insufficientScope(settings, connector, caller, { level, message });
     };
+    replaceToleratedHeaders(ctx.req.headers);
     await mcp.handle(ctx, Object.assign(request, { caller, revalidate, stepUpTo }));
   };
   const serveMinted = async (ctx: Koa.Context) => {
@@ -150,6 +152,7 @@ export async function resourceServer(
     const request = await readRequest(ctx, mcp, caller);
     if (changes !== known) caller = await revalidate();
     countCalls(ctx, caller, request.body);
+    replaceToleratedHeaders(ctx.req.headers);
     await mcp.handle(ctx, Object.assign(request, { caller, revalidate }));
     void recordUse(store, caller.record, now()).catch(() => undefined);
   };

@@ -95,6 +95,14 @@ describe('A request without a valid token', () => {
       expect((await ask(connector, { method: 'POST', ...request })).status).to.equal(401);
   });
 
+  it('a client that accepts any type gets a result of the sample', async () => {
+    const { link, accessToken } = await connect(system(), await createConnector(system()));
+    for (const accept of ['*/*', 'application/*', 'text/*, application/*']) {
+      const { status, rpc } = await call(link, accessToken, PING, { headers: { accept } });
+      expect([status, rpc?.result], accept).to.deep.equal([200, {}]);
+    }
+  });
+
   it('RSV-01 an expired token is invalid_token', async () => {
     const connector = await createConnector(system());
     const { accessToken } = await connect(system(), connector);

@@ -83,7 +83,6 @@ describe('Upstream sessions', () => {
     const before = behind().upstream.received.length;
     const [mark = '', handle = ''] = session.split('.');
     for (const made of [
-      '',
       '.',
       id,
       `.${id}`,

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { expect } from 'chai';
 import { call, postBody } from '../../support/mcp.ts';
+import { rawRequest } from '../../support/raw-request.ts';
 import {
   resultFor,
   echo,
@@ -46,6 +47,31 @@ describe('Requests to the upstream', () => {
     await once(response, 'end');
     return response.statusCode;
   }
+
+  it('an Accept header for any type, or none, is sent as both types, and an empty id as none', async () => {
+    const { link, token } = await behind().connected('analytics');
+    const headers = {
+      authorization: `Bearer ${token}`,
+      'content-type': 'application/json',
+      'mcp-session-id': '',
+      'last-event-id': '',
+    };
+    const { host, pathname: path } = new URL(link);
+    for (const accept of [undefined, '', '*/*', 'application/*', 'text/*, application/*;q=0.9']) {
+      const { status } = await rawRequest(link, {
+        method: 'POST',
+        path,
+        headers: { host, ...headers, ...(accept === undefined ? {} : { accept }) },
+        chunks: [JSON.stringify(PING)],
+      });
+      expect(status, accept).to.equal(200);
+      const sent = behind().upstream.received.at(-1)?.headers;
+      expect(sent?.accept, accept).to.equal('application/json, text/event-stream');
+      expect(sent).to.not.have.any.keys('mcp-session-id', 'last-event-id');
+    }
+    await call(link, token, PING, { headers: { accept: 'application/json' } });
+    expect(behind().upstream.received.at(-1)?.headers.accept).to.equal('application/json');
+  });
 
   it('RSV-06 the token, cookies and forwarding headers are not forwarded', async () => {
     const { token } = await behind().connected('analytics');
