@@ -1,3 +1,4 @@
+import { authorityCheck } from '../http/canonical-host.ts';
 import { lookup } from 'node:dns/promises';
 import { checkServerIdentity, connect, type PeerCertificate, type TLSSocket } from 'node:tls';
 import { isPublicAddress } from '../authorization-server/engine/guarded-fetch.ts';
@@ -112,7 +113,7 @@ function hostFindings(
 ): Finding[] {
   const finding = findingAbout('host', url);
   const { host } = new URL(url);
-  if (metadata.status === 421 || (seen && seen.host.toLowerCase() !== host)) {
+  if (metadata.status === 421 || (seen && !authorityCheck(url)(seen.host))) {
     const what = seen
       ? `requests for ${host} arrive with the Host ${seen.host}`
       : `requests for ${host} arrive with another Host`;

@@ -81,6 +81,7 @@ async function checkUpstream(
   try {
     const { revision, tools } = await discoverTools({
       url: upstream.url,
+      host: upstream.host,
       credentials: upstream.headers,
       maxAnswerBytes: upstream.maxAnswerBytes,
       issuer: settings.authUrl,

@@ -31,11 +31,12 @@ export function requireCanonicalHost(baseUrl: string): Koa.Middleware {
 export function canonicalHostCheck(baseUrl: string): (ctx: Koa.Context) => void {
   const { host, protocol } = new URL(baseUrl);
   const scheme = protocol.slice(0, -1);
+  const isSameAuthority = authorityCheck(baseUrl);
   return (ctx) => {
     const { headers, rawHeaders, url = '' } = ctx.req;
     if (countHosts(rawHeaders) > 1)
       throw new HttpError(400, 'invalid_request', 'send exactly one Host header');
-    if (headers.host?.toLowerCase() !== host || !url.startsWith('/')) {
+    if (!isSameAuthority(headers.host) || !url.startsWith('/')) {
       requestContext(ctx).rightAddress = rightAddress(baseUrl, url);
       throw new HttpError(421, 'misdirected_request', 'this server does not serve that host');
     }
@@ -43,6 +44,16 @@ export function canonicalHostCheck(baseUrl: string): (ctx: Koa.Context) => void 
     headers['x-forwarded-proto'] = scheme;
     headers.host = host;
     if (!isCanonicalPath(pathOf(url))) throw notFound();
+  };
+}
+
+/** Whether a `Host` names the same authority: some clients and proxies write the default port of the scheme (RFC 9110 section 4.2.3). */
+export function authorityCheck(baseUrl: string): (host: string | undefined) => boolean {
+  const { host, port, protocol } = new URL(baseUrl);
+  const withPort = `${host}:${protocol === 'https:' ? 443 : 80}`;
+  return (given) => {
+    const sent = given?.toLowerCase();
+    return sent === host || (port === '' && sent === withPort);
   };
 }
 

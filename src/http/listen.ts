@@ -1,3 +1,4 @@
+import { authorityCheck } from './canonical-host.ts';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -124,12 +125,12 @@ function dispatch(group: ListeningHost[], first: ListeningHost): RequestListener
   if (group.length === 1) return first.app.callback();
   const known = group.map(({ app, owns, url }) => ({
     handle: app.callback(),
-    name: new URL(url).host,
+    isNamed: authorityCheck(url),
     owns,
   }));
   return (req, res) => {
     const path = (req.url ?? '/').split('?', 1)[0] ?? '/';
-    const named = known.filter(({ name }) => name === req.headers.host?.toLowerCase());
+    const named = known.filter(({ isNamed }) => isNamed(req.headers.host));
     const host = named.find(({ owns }) => owns(path)) ?? named[0] ?? known[0];
     void host?.handle(req, res);
   };

@@ -340,6 +340,9 @@ const upstreamTimeout = duration.refine(
   'at most 1h',
 );
 
+/** RFC 9110 section 7.2, without user information. */
+const HOST = /^(?=.{1,255}$)([\w-]+(\.[\w-]+)*|\[[\da-f:.]+\])(:\d{1,5})?$/i;
+
 const HEADER_VALUE = 'a text, {env: <variable>} or {file: <path>}';
 
 /** A credential for the upstream. `upstreams.ts` checks the names and reads variables and files. */
@@ -367,6 +370,15 @@ export const upstreamSchema = z.strictObject({
     .boolean()
     .default(false)
     .describe('Accept plain http in production, for a network that nobody else can listen on.'),
+  host: z
+    .string()
+    .regex(HOST, 'a host, with a port or without, such as localhost:8000')
+    .optional()
+    .meta({
+      description:
+        'The `Host` header that is sent, for a server that accepts only its own names, such as `localhost:8000`. With https, the certificate must be for this name.',
+      defaultText: 'that of `url`',
+    }),
   headers: z.record(z.string().min(1).max(128), headerValue).default({}).meta({
     description:
       'Headers of every request to the upstream, such as `Authorization: {env: TOOLS_AUTHORIZATION}`. A value is a text, `{env: <variable>}` or `{file: <path>}`, read at the start and never shown. Headers that Gatehouse or the connection sets are refused.',

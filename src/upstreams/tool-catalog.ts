@@ -17,11 +17,12 @@ export type ToolHints = {
 /** Stated by the upstream: untrusted text, shortened. */
 export type CatalogTool = { name: string; title?: string; hints?: ToolHints };
 
-/** `rejected`: HTTP 401 or 403, so the caller header was not accepted. `not-mcp`: the response is not MCP. */
+/** `rejected`: HTTP 401 or 403, so the caller header was not accepted. `wrong-host`: the `Host` was not accepted. `not-mcp`: the response is not MCP. */
 export const DISCOVERY_FAULTS = [
   'unreachable',
   'timeout',
   'rejected',
+  'wrong-host',
   'redirected',
   'not-found',
   'failing',

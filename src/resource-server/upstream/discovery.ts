@@ -3,10 +3,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import {
   Client,
   ProtocolError,
+  type RequestOptions,
   SdkError,
   SdkErrorCode,
   StreamableHTTPClientTransport,
+  type VersionNegotiationOptions,
 } from '@modelcontextprotocol/client';
+import { Agent, fetch as fetchOfUndici } from 'undici';
+import { z } from 'zod';
 import type { SigningKey } from '../../keys/signing-keys.ts';
 import { highestLevel, type Level, type Levels } from '../../permission-levels.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
@@ -18,14 +22,28 @@ import {
   missingTools,
 } from '../../upstreams/tool-catalog.ts';
 import type { Caller } from '../authenticate.ts';
-import { membersOf } from '../json-rpc.ts';
+import { idOf, membersOf, type MessageId } from '../json-rpc.ts';
 import { CALLER_HEADER, callerHeader } from './caller-header.ts';
-import { findsParts, printable } from './quoting.ts';
+import { STATELESS_SINCE } from './headers.ts';
+import {
+  CompressedResponse,
+  encodeEvent,
+  matchResponses,
+  mediaType,
+  openEventReader,
+  readMessages,
+  type ReadMessages,
+  requireIdentity,
+  writeMessages,
+} from './messages.ts';
+import { findsParts, printable, refusesHost } from './quoting.ts';
 import { levelOfTool, levelRules } from '../../upstreams/tool-levels.ts';
 
 export type DiscoveryOptions = {
   /** The upstream's address, exactly as in the settings. */
   url: string;
+  /** The value of `Host`, if it is not that of the address. */
+  host?: string | undefined;
   /** The operator's credentials. */
   credentials: Readonly<Record<string, string>>;
   /** Per response. */
@@ -96,12 +114,32 @@ export async function watchTools(
   return openTools(options, onChanged);
 }
 
-async function openTools(
-  options: DiscoveryOptions,
-  onChanged?: () => void,
-): Promise<Discovered & { close: () => Promise<void> }> {
+type OpenedTools = Discovered & { close: () => Promise<void> };
+
+/**
+ * An older server may answer a request that it does not know with an error, in another form or never. Only a list of revisions means that it
+ * is of the newer kind (MCP 2026-07-28, versioning).
+ */
+const PROBE_MS = 3000;
+
+async function openTools(options: DiscoveryOptions, onChanged?: () => void): Promise<OpenedTools> {
   const time = AbortSignal.timeout(options.timeout);
   const signal = options.signal ? AbortSignal.any([options.signal, time]) : time;
+  const probe = { timeoutMs: Math.min(PROBE_MS, options.timeout / 3) };
+  const newer = await connect(options, { mode: { pin: STATELESS_SINCE }, probe }, signal, onChanged)
+    // The older kind is tried next.
+    .catch(() => undefined);
+  const connection = newer ?? (await connect(options, { mode: 'legacy' }, signal, onChanged));
+  return connection.read();
+}
+
+/** Rejects with DiscoveryError. */
+async function connect(
+  options: DiscoveryOptions,
+  versionNegotiation: VersionNegotiationOptions,
+  signal: AbortSignal,
+  onChanged: (() => void) | undefined,
+): Promise<{ read: () => Promise<OpenedTools> }> {
   const connection = openConnection(options, signal, onChanged !== undefined);
   const transport = new StreamableHTTPClientTransport(new URL(options.url), {
     fetch: connection.fetch,
@@ -110,34 +148,67 @@ async function openTools(
   const client = new Client(
     { name: 'gatehouse', version: options.version },
     {
-      versionNegotiation: { mode: 'auto' },
-      listMaxPages: MAX_PAGES,
+      versionNegotiation,
       ...(onChanged ? { listChanged: { tools: { autoRefresh: false, onChanged } } } : {}),
     },
   );
   const limits = { signal: connection.signal, timeout: options.timeout };
-  const work = async () => {
-    await client.connect(transport, limits);
-    const { tools } = await client.listTools(undefined, limits);
-    const revision = client.getNegotiatedProtocolVersion() ?? '';
-    if (tools.length > MAX_TOOLS)
-      throw new DiscoveryError('too-large', `lists more than ${MAX_TOOLS} tools`);
-    const reveals = findsParts(options.credentials);
-    return { revision, tools: tools.flatMap((tool) => toolOf(tool, reveals)), close };
-  };
   const close = async () => {
     await transport.terminateSession().catch(() => undefined);
     await client.close().catch(() => undefined);
     connection.close();
   };
-  try {
-    // The client ignores the signal in some places.
-    return await Promise.race([work(), rejectedBy(connection.signal)]);
-  } catch (error) {
-    await close();
-    if (error instanceof DiscoveryError) throw error;
-    throw connection.fault() ?? otherFault(error, signal, options);
-  }
+  const attempt = async <T>(work: () => Promise<T>): Promise<T> => {
+    try {
+      // The client ignores the signal in some places.
+      return await Promise.race([work(), rejectedBy(connection.signal)]);
+    } catch (error) {
+      await close();
+      if (error instanceof DiscoveryError) throw error;
+      throw connection.fault() ?? otherFault(error, signal, options);
+    }
+  };
+  await attempt(() => client.connect(transport, limits));
+  return {
+    read: () =>
+      attempt(async () => {
+        const listed = await listTools(client, limits);
+        const reveals = findsParts(options.credentials);
+        const revision = client.getNegotiatedProtocolVersion() ?? '';
+        return { revision, tools: listed.flatMap((tool) => toolOf(tool, reveals)), close };
+      }),
+  };
+}
+
+/** Less strict than the client's own schema, which refuses all tools for one with `"title": null` or another schema than an object. */
+const TOOLS_PAGE = z.looseObject({
+  tools: z.array(z.unknown()),
+  nextCursor: z.string().optional().catch(undefined),
+});
+
+/** Returns the members of each tool. A repeated cursor ends the list. */
+async function listTools(client: Client, limits: RequestOptions): Promise<ListedTool[]> {
+  const tools: ListedTool[] = [];
+  const cursors = new Set<string | undefined>();
+  let cursor: string | undefined;
+  do {
+    cursors.add(cursor);
+    const params = cursor === undefined ? {} : { params: { cursor } };
+    const page = await client
+      .request({ method: 'tools/list', ...params }, TOOLS_PAGE, limits)
+      .catch((error: unknown) => {
+        const hasTools = client.getServerCapabilities()?.tools !== undefined;
+        if (hasTools || !(error instanceof ProtocolError)) throw error;
+        return { tools: [], nextCursor: undefined };
+      });
+    tools.push(...page.tools.map(membersOf));
+    cursor = page.nextCursor;
+    if (tools.length > MAX_TOOLS)
+      throw new DiscoveryError('too-large', `lists more than ${MAX_TOOLS} tools`);
+    if (cursors.size > MAX_PAGES)
+      throw new DiscoveryError('too-large', `lists its tools on more than ${MAX_PAGES} pages`);
+  } while (cursor !== undefined && !cursors.has(cursor));
+  return tools;
 }
 
 function rejectedBy(signal: AbortSignal): Promise<never> {
@@ -150,16 +221,16 @@ function rejectedBy(signal: AbortSignal): Promise<never> {
 /** Nobody can call a tool with a longer name. */
 const MAX_TOOL_NAME_LENGTH = 512;
 
-type ListedTool = { name: string; title?: string | undefined; annotations?: unknown };
+type ListedTool = Record<string, unknown>;
 
 /** A title that `reveals` finds a credential in is left out, because people see titles. */
 function toolOf(
   { name, title, annotations }: ListedTool,
   reveals: (text: string) => boolean,
 ): CatalogTool[] {
-  if (name.length > MAX_TOOL_NAME_LENGTH) return [];
+  if (typeof name !== 'string' || name.length > MAX_TOOL_NAME_LENGTH) return [];
   const stated = membersOf(annotations);
-  const text = printable(title ?? String(stated['title'] ?? ''), MAX_TITLE_LENGTH);
+  const text = printable(String(title ?? stated['title'] ?? ''), MAX_TITLE_LENGTH);
   const hints = Object.fromEntries(
     HINTS.filter((hint) => typeof stated[hint] === 'boolean').map((hint) => [hint, stated[hint]]),
   );
@@ -181,18 +252,34 @@ async function headersOf({
   version,
   now,
 }: DiscoveryOptions): Promise<Record<string, string>> {
-  const agent = { ...credentials, 'user-agent': `gatehouse/${version}` };
+  const agent = {
+    ...credentials,
+    'accept-encoding': 'identity',
+    'user-agent': `gatehouse/${version}`,
+  };
   if (!signingKey) return agent;
   const headerOf = callerHeader({ issuer, audience, signingKey, now });
   return { ...agent, [CALLER_HEADER]: await headerOf(ourselves(levels)) };
 }
 
+/** `fetch` removes the header `Host` (Fetch, HTTP-network-or-cache fetch), so it is added below. */
+function fetchWithHost(host: string): typeof fetch {
+  const dispatcher = new Agent().compose(
+    (dispatch) => (options, handler) =>
+      dispatch({ ...options, headers: { ...(options.headers as object), host } }, handler),
+  );
+  // Its types and those of Node differ in classes that are not used here.
+  const send = fetchOfUndici as unknown as (url: string, init: object) => Promise<Response>;
+  return (url, init) => send(String(url), { ...init, dispatcher });
+}
+
 /** HTTP for the MCP client. Remembers why the last request failed, because the client wraps the error in its own. */
 function openConnection(
-  { credentials, maxAnswerBytes }: DiscoveryOptions,
+  { host, credentials, maxAnswerBytes }: DiscoveryOptions,
   signal: AbortSignal,
   listens: boolean,
 ) {
+  const send = host === undefined ? fetch : fetchWithHost(host);
   let last: DiscoveryError | undefined;
   // The client keeps waiting after an event stream breaks.
   const broken = new AbortController();
@@ -220,16 +307,18 @@ function openConnection(
     const either = AbortSignal.any(signals);
     try {
       if (isWaiting(init)) await waitForTurn(either);
-      const response = await fetch(url, {
-        ...init,
-        signal: either,
-        redirect: 'manual',
-      });
-      if (!isWaiting(init)) last = faultOf(response, credentials);
-      return limited(response, maxAnswerBytes, breakOff);
+      const response = await send(url, { ...init, signal: either, redirect: 'manual' });
+      const answer = await readable(
+        limited(response, maxAnswerBytes, breakOff),
+        maxAnswerBytes,
+        requestsIn(init),
+      );
+      if (isWaiting(init) || response.ok) return answer;
+      const words = await answer.text();
+      last = faultOf(response, words.slice(0, MAX_WORDS_LENGTH), credentials);
+      return new Response(words, { status: response.status, headers: response.headers });
     } catch (error) {
-      if (!limit.aborted && !isWaiting(init))
-        last = new DiscoveryError('unreachable', reasonOf(error), { cause: error });
+      if (!limit.aborted && !isWaiting(init)) last ??= unreachable(error);
       throw error;
     }
   };
@@ -246,12 +335,18 @@ function isWaiting({ method, body }: RequestInit): boolean {
   return method === 'GET' || (typeof body === 'string' && body.includes('"subscriptions/listen"'));
 }
 
+const MAX_WORDS_LENGTH = 1000;
+
 function faultOf(
   response: Response,
+  words: string,
   credentials: DiscoveryOptions['credentials'],
 ): DiscoveryError | undefined {
   const { status } = response;
   if (status < 300) return undefined;
+  const quote = words === '' || findsParts(credentials)(words) ? '' : `: ${printable(words)}`;
+  if (refusesHost(status, words))
+    return new DiscoveryError('wrong-host', `refuses the Host header (HTTP ${status}${quote})`);
   if (status === 401 || status === 403 || status === 407)
     return new DiscoveryError('rejected', `refuses Gatehouse (HTTP ${status})`);
   if (status < 400) {
@@ -287,6 +382,81 @@ function limited(
   return new Response(response.body.pipeThrough(counter), { status, statusText, headers });
 }
 
+/** Returns the response with its messages as the proxy reads them, so that Gatehouse can read what apps can use. */
+async function readable(
+  response: Response,
+  maxEventLength: number,
+  requestIds: readonly MessageId[] | undefined,
+): Promise<Response> {
+  const { body, status, statusText, headers } = response;
+  if (!response.ok || !body) return response;
+  requireIdentity(headers.get('content-encoding'));
+  const kind = mediaType(headers.get('content-type'));
+  const init = { status, statusText, headers };
+  if (kind === 'text/event-stream')
+    return new Response(body.pipeThrough(rewriteEvents(maxEventLength, requestIds)), init);
+  if (kind !== 'application/json') return response;
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  try {
+    return new Response(rewrite(readMessages(bytes), requestIds), init);
+  } catch {
+    // The client says what is wrong with it.
+    return new Response(bytes, init);
+  }
+}
+
+/** The requests that a response may answer; undefined for a stream that may repeat any. */
+function requestsIn({ method, body }: RequestInit): MessageId[] | undefined {
+  if (method !== 'POST' || typeof body !== 'string') return undefined;
+  const id = idOf(JSON.parse(body));
+  return id === undefined ? [] : [id];
+}
+
+function rewriteEvents(
+  maxEventLength: number,
+  requestIds: readonly MessageId[] | undefined,
+): TransformStream<Uint8Array, Uint8Array> {
+  const reader = openEventReader(maxEventLength, () => undefined);
+  return new TransformStream({
+    transform(chunk, controller) {
+      for (const event of reader.read(chunk)) {
+        if (event === 'comment') continue;
+        const read = event.data === '' ? undefined : reader.messagesIn(event);
+        const data = read ? rewrite(read, requestIds) : '';
+        controller.enqueue(Buffer.from(encodeEvent({ ...event, data })));
+      }
+    },
+  });
+}
+
+/** The client refuses a handshake with null in place of an absent member, or without the name or version of the server. */
+function rewrite(
+  { messages, isBatch }: ReadMessages,
+  requestIds: readonly MessageId[] | undefined,
+): string {
+  const rewritten = (requestIds ? matchResponses(messages, requestIds) : messages).map(
+    (message) => {
+      const { result } = message;
+      const { protocolVersion, serverInfo } = membersOf(result);
+      if (protocolVersion === undefined) return message;
+      const handshake = {
+        ...membersOf(result),
+        serverInfo: { ...NO_NAME, ...membersOf(serverInfo) },
+      };
+      return { ...message, result: withoutNullMembers(handshake) };
+    },
+  );
+  return writeMessages({ messages: rewritten, isBatch });
+}
+
+const NO_NAME = { name: '', version: '' };
+
+function withoutNullMembers(value: object): unknown {
+  return JSON.parse(
+    JSON.stringify(value, (_name, member: unknown) => (member === null ? undefined : member)),
+  );
+}
+
 const REASONS: Record<string, string> = {
   ECONNREFUSED: 'does not listen (connection refused)',
   ECONNRESET: 'closes the connection',
@@ -296,6 +466,12 @@ const REASONS: Record<string, string> = {
   EHOSTUNREACH: 'cannot be reached from this machine (EHOSTUNREACH)',
   ENETUNREACH: 'cannot be reached from this machine (ENETUNREACH)',
 };
+
+function unreachable(error: unknown): DiscoveryError {
+  if (error instanceof CompressedResponse)
+    return new DiscoveryError('not-mcp', `compresses its responses (${error.encoding})`);
+  return new DiscoveryError('unreachable', reasonOf(error), { cause: error });
+}
 
 /** `fetch` throws a TypeError whose cause is the network error. */
 function reasonOf(error: unknown): string {
@@ -375,6 +551,8 @@ const REMEDIES: Record<DiscoveryFault, (setting: string) => string> = {
   unreachable: (setting) =>
     `check ${setting}.url, that the MCP server runs, and that no firewall blocks this machine`,
   timeout: () => 'check that this machine reaches the MCP server, and how long its response takes',
+  'wrong-host': (setting) =>
+    `set ${setting}.host to a name that the MCP server accepts, such as localhost with its port, or allow the host of ${setting}.url in the MCP server`,
   rejected: (setting) =>
     `configure the MCP server to verify the header gatehouse-caller: keys at {authUrl}/oauth/jwks, issuer authUrl, audience exactly ${setting}.url; sub may be gatehouse. If it needs a credential of its own, set ${setting}.headers`,
   redirected: (setting) =>

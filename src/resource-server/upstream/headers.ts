@@ -18,7 +18,7 @@ import { CALLER_HEADER } from './caller-header.ts';
 const FORWARDED = ['accept', 'mcp-protocol-version', 'mcp-method', 'mcp-name'] as const;
 const REVISION = /^\d{4}-\d{2}-\d{2}$/;
 /** The first revision without sessions: each request states its revision and capabilities, and its headers repeat the body (SEP-2243). */
-const STATELESS_SINCE = '2026-07-28';
+export const STATELESS_SINCE = '2026-07-28';
 /** Has a task id, but no `Mcp-Name`, because that revision removed it. */
 const REMOVED_METHOD = 'tasks/result';
 const REVISION_IN_BODY = 'io.modelcontextprotocol/protocolVersion';
@@ -31,6 +31,8 @@ export type OutboundOptions = {
   caller: Caller;
   /** The value of `Gatehouse-Caller`. */
   callerJwt: string;
+  /** The value of `Host`, if it is not that of the address. */
+  host: string | undefined;
   /** The operator's credentials, which never replace the headers that Gatehouse sets. */
   credentials: Readonly<Record<string, string>>;
   version: string;
@@ -43,7 +45,7 @@ export function outboundHeaders(
 ): Record<string, string> {
   const { headers } = req;
   requireMatchingBody(headers, messages);
-  const { ids, parameterHeaders, caller, callerJwt, credentials, version } = options;
+  const { ids, parameterHeaders, caller, callerJwt, credentials, host, version } = options;
   const session = headers['mcp-session-id'];
   const event = headers['last-event-id'];
   const outbound: Record<string, string> = {
@@ -56,6 +58,7 @@ export function outboundHeaders(
     outbound['mcp-session-id'] = requireOwnId(ids.unbind('session', caller, String(session)));
   if (event !== undefined)
     outbound['last-event-id'] = requireOwnId(ids.unbind('event', caller, String(event)));
+  if (host !== undefined) outbound['host'] = host;
   outbound['accept-encoding'] = 'identity';
   outbound['user-agent'] = `gatehouse/${version}`;
   outbound[CALLER_HEADER] = callerJwt;

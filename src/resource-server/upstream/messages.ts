@@ -1,5 +1,4 @@
 // Reads the messages of an upstream as servers really write them, for the proxy and for Gatehouse's own requests.
-import type { IncomingHttpHeaders } from 'node:http';
 import { createParser, type EventSourceMessage, type ParseError } from 'eventsource-parser';
 import { parseExact } from '../exact-json.ts';
 import { responseTooLarge } from '../in-band-error.ts';
@@ -11,13 +10,22 @@ export function mediaType(type: string | null | undefined): string | undefined {
   return type === 'application/json' ? type : type?.split(';', 1)[0]?.trim().toLowerCase();
 }
 
-/** Throws if a response is compressed. Gatehouse asks for `identity` only, so that no byte expands. */
-export function requireIdentity(encoding: IncomingHttpHeaders[string] | null): void {
-  const text = String(encoding ?? '').trim();
-  if (text === '' || text.toLowerCase() === 'identity') return;
-  throw new Error(
-    `the response of the upstream is compressed (Content-Encoding: ${printable(text, 40)}), although Gatehouse asks for identity`,
-  );
+/** Gatehouse asks for `identity` only, so that no byte expands. */
+export class CompressedResponse extends Error {
+  override name = 'CompressedResponse';
+  readonly encoding: string;
+
+  constructor(encoding: string) {
+    super(`the response of the upstream is compressed (${encoding})`);
+    this.encoding = encoding;
+  }
+}
+
+/** Throws CompressedResponse. */
+export function requireIdentity(encoding: string | null | undefined): void {
+  const text = encoding?.trim().toLowerCase() ?? '';
+  if (text === '' || text === 'identity') return;
+  throw new CompressedResponse(`Content-Encoding: ${printable(text, 40)}`);
 }
 
 /** Decodes UTF-8 without a byte order mark, which RFC 8259 section 8.1 lets parsers ignore. Replaces bytes that are not UTF-8. */

@@ -212,6 +212,7 @@ async function proxyRequest(
       caller,
       callerJwt: await proxy.callerJwt(caller),
       credentials: proxy.upstream.headers,
+      host: proxy.upstream.host,
       version,
     },
   );

@@ -82,12 +82,13 @@ export async function openToolDiscovery(
     signal: AbortSignal,
     previous: ToolCatalog | undefined,
   ): Promise<ToolCatalog> {
-    const { url, headers: credentials, maxAnswerBytes } = upstream;
+    const { url, host, headers: credentials, maxAnswerBytes } = upstream;
     const { keys, version } = services;
     try {
       const { revision, tools, close } = await watchTools(
         {
           url,
+          host,
           credentials,
           maxAnswerBytes,
           issuer: settings.authUrl,

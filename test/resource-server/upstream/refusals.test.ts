@@ -108,3 +108,16 @@ describe('A refusal of the upstream', () => {
     ]);
   });
 });
+
+describe('The setting host of an upstream', () => {
+  const behind = useUpstream(startScriptedUpstream, { settings: { host: 'localhost:8000' } });
+
+  it('is the Host of forwarded requests, and of those of Gatehouse', async () => {
+    const { link, token } = await behind().connected('analytics');
+    expect((await call(link, token, PING)).status).to.equal(200);
+    await until('a request of Gatehouse', () => behind().upstream.discoveries.length > 0);
+    const { received, discoveries } = behind().upstream;
+    const hosts = [...received, ...discoveries].map(({ headers }) => headers.host);
+    expect(new Set(hosts)).to.deep.equal(new Set(['localhost:8000']));
+  });
+});
