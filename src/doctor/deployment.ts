@@ -42,14 +42,16 @@ export type DeploymentOptions = {
   signal: AbortSignal;
   now?: () => number;
   maxRedisLatency?: number;
+  /** Milliseconds for one HTTP request. Tests replace it. */
+  requestTimeout?: number;
 };
 
 export function openDeployment(options: DeploymentOptions): Deployment & { close: () => void } {
   const { link, openClient, network = INTERNET, now = Date.now, ...rest } = options;
   const { maxRedisLatency = MAX_REDIS_LATENCY_MS } = options;
-  const { signal } = options;
-  const insecure = openHttpClient({ verifyCertificates: false, signal });
-  const verified = openHttpClient({ verifyCertificates: true, signal });
+  const { signal, requestTimeout: timeout } = options;
+  const insecure = openHttpClient({ verifyCertificates: false, signal, timeout });
+  const verified = openHttpClient({ verifyCertificates: true, signal, timeout });
   let found: Promise<string | undefined> | undefined;
   let records: Promise<StoredRecords | undefined> | undefined;
   return {

@@ -36,11 +36,20 @@ export class NoResponseError extends Error {
 const TIMEOUT_MS = 5000;
 const MAX_RESPONSE_BYTES = 1024 * 1024;
 
-type ClientOptions = { verifyCertificates: boolean; signal: AbortSignal };
+/** `timeout` of one request, in milliseconds. */
+type ClientOptions = {
+  verifyCertificates: boolean;
+  signal: AbortSignal;
+  timeout?: number | undefined;
+};
 
-export function openHttpClient({ verifyCertificates, signal }: ClientOptions) {
+export function openHttpClient({
+  verifyCertificates,
+  signal,
+  timeout = TIMEOUT_MS,
+}: ClientOptions) {
   const dispatcher = new Agent({
-    connect: { rejectUnauthorized: verifyCertificates, timeout: TIMEOUT_MS },
+    connect: { rejectUnauthorized: verifyCertificates, timeout },
     maxResponseSize: MAX_RESPONSE_BYTES,
   });
   const send: SendRequest = async (url, { method = 'GET', headers = {}, body } = {}) => {
@@ -51,7 +60,7 @@ export function openHttpClient({ verifyCertificates, signal }: ClientOptions) {
         headers: { 'user-agent': 'gatehouse-doctor', ...headers },
         ...(body === undefined ? {} : { body }),
         dispatcher,
-        signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
+        signal: AbortSignal.any([signal, AbortSignal.timeout(timeout)]),
       });
       const text = await response.body.text();
       const header = (name: string) => joined(response.headers[name]);

@@ -82,6 +82,7 @@ export async function startGoodDeployment() {
       signal: AbortSignal.timeout(60_000),
       // Above every delay of a busy machine.
       maxRedisLatency: 60_000,
+      requestTimeout: 60_000,
       ...changed,
     });
     try {

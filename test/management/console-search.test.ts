@@ -80,3 +80,47 @@ describe('the search of the lists in the console and the API', function () {
     expect(home.headers.get('content-security-policy')).not.to.include('script-src');
   });
 });
+
+// https://github.com/keycloak/keycloak/issues/43780 and https://github.com/keycloak/keycloak/issues/36513
+describe('the search for people whose addresses have characters with a meaning in addresses and patterns', function () {
+  this.timeout(30_000);
+  const people = [
+    { id: 'ada', name: 'Ada Lovelace', email: 'ada@example.com' },
+    { id: 'grace', name: 'Plus', email: 'name+surname@example.com' },
+    { id: 'alan', name: 'Underscore', email: 'name_surname@example.com' },
+  ];
+  const entitlements = [{ match: { emailDomain: 'example.com' }, level: 'analytics' }];
+  const { system, signIn, open } = useConsole({
+    file: {
+      developmentIdp: { url: 'http://localhost:4003', people },
+      management: { administrators: [{ subject: 'ada' }] },
+      entitlements,
+    },
+  });
+
+  it('such an address finds its person and nobody else, in the API and the console', async () => {
+    const connector = await createConnector(system());
+    for (const person of ['grace', 'alan'] as const) await connect(system(), connector, { person });
+    const { browser } = await signIn();
+    for (const [q, name] of [
+      ['name+surname@example.com', 'Plus'],
+      ['e+s', 'Plus'],
+      ['name_surname@example.com', 'Underscore'],
+      ['e_s', 'Underscore'],
+      ['e%s', undefined],
+      ['e*s', undefined],
+    ]) {
+      const query = new URLSearchParams({ q: String(q) });
+      const { items } = (await requestManagement(system(), 'GET', `/accounts?${query}`)) as {
+        items: { name: string }[];
+      };
+      expect(
+        items.map((item) => item.name),
+        q,
+      ).to.deep.equal(name ? [name] : []);
+      const { html } = await open(browser, `/accounts?${query}`);
+      const expected = name ? [`>${name}<`] : ['Try fewer or shorter words'];
+      expect(html, q).to.include(expected[0] ?? '');
+    }
+  });
+});
