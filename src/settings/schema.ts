@@ -322,6 +322,7 @@ const lifetimes = z
 
 const MEGABYTE = 1024 * 1024;
 const MAX_UPSTREAM_TIMEOUT_SECONDS = 3600;
+const MAX_HEARTBEAT_SECONDS = 600;
 
 const UPSTREAM_URL =
   'the address of an MCP server such as https://tools.example.com/mcp, without a user name, a password or a #';
@@ -752,6 +753,12 @@ export const settingsSchema = z.strictObject({
       maxBodyBytes: wholeNumber(1024, 64 * MEGABYTE)
         .default(MEGABYTE)
         .describe('Maximum size of an MCP message.'),
+      heartbeat: duration
+        .refine((seconds) => seconds <= MAX_HEARTBEAT_SECONDS, 'at most 10m')
+        .prefault('25s')
+        .describe(
+          'Time after which a comment is sent on an idle event stream, at most `10m`. Proxies in front cut idle streams, often after 60 s. Streams that wait for notifications begin with a comment.',
+        ),
       heldBytes: z
         .strictObject({
           perCaller: wholeNumber(MEGABYTE, 1024 * MEGABYTE)

@@ -112,6 +112,7 @@ export function openUpstreamProxy(
   const proxy: Proxy = {
     upstream,
     productName: settings.productName,
+    heartbeat: settings.resourceServer.heartbeat,
     services,
     send: senderTo(url, connections, services.traces !== undefined),
     connections,
@@ -161,6 +162,8 @@ function currentRules(
 type Proxy = {
   upstream: Upstream;
   productName: string;
+  /** Seconds. */
+  heartbeat: number;
   services: Services;
   connections: Connections;
   send: Send;
@@ -584,13 +587,15 @@ const FLUSH_MS = 1000;
 
 function streamOptions(
   ctx: Koa.Context,
-  { upstream, services, onSkipped }: Proxy,
+  { upstream, services, heartbeat, onSkipped }: Proxy,
   lifetime: Lifetime,
   { method, requests, requestIds, hold, filter, bindSession, bindEvent }: Forwarded,
 ): EventStreamOptions {
   lifetime.restartTimer(upstream.silence);
   return {
     maxEventLength: upstream.maxAnswerBytes,
+    isListening: method === 'GET' || requests.every(isSubscription),
+    heartbeat,
     hold: holdResponse(hold),
     filter,
     bindSession,

@@ -350,9 +350,9 @@ async function filterResult(
   const lists = filterLists(options, result, own);
   const isFiltered = Object.keys(lists).length > 0;
   const filtered = isFiltered
-    ? { ...result, ...lists, ...privateCacheScope(result) }
+    ? { ...result, ...lists }
     : withAuthorizationExtensions(options.extensions, result);
-  return withBoundState(ids, caller, filtered);
+  return withBoundState(ids, caller, withLimitedCaching(filtered));
 }
 
 /** Reads the store only for tasks outside `ownTasks`, because clients poll the state of a task. */
@@ -404,9 +404,17 @@ function isList<Name extends string>(
   return Array.isArray(result[name]);
 }
 
-/** A filtered list must not be in a shared cache (MCP 2026-07-28, caching). */
-function privateCacheScope({ cacheScope }: Record<string, unknown>): Record<string, unknown> {
-  return cacheScope === 'public' ? { cacheScope: 'private' } : {};
+const MAX_LIST_TTL_MS = 5000;
+const LISTS = ['tools', 'tasks', ...OTHER_LISTS] as const;
+
+/** Lists and discovery differ by caller, and change with levels and links (MCP 2026-07-28, caching). */
+function withLimitedCaching(result: Record<string, unknown>): Record<string, unknown> {
+  const { cacheScope, ttlMs } = result;
+  const isCacheable = cacheScope !== undefined || ttlMs !== undefined;
+  const isDiscovery = Array.isArray(result['supportedVersions']);
+  if (!isCacheable || !(isDiscovery || LISTS.some((name) => isList(result, name)))) return result;
+  const isShort = typeof ttlMs === 'number' && ttlMs < MAX_LIST_TTL_MS;
+  return { ...result, cacheScope: 'private', ttlMs: isShort ? ttlMs : MAX_LIST_TTL_MS };
 }
 
 // Streams
@@ -423,6 +431,10 @@ export type EventStreamOptions = {
   requestIds: readonly MessageId[] | undefined;
   /** Called for an event that is skipped. */
   onSkipped: (reason: string) => undefined;
+  /** Whether the client only waits for notifications, which may not come for long. */
+  isListening: boolean;
+  /** Seconds until a comment is sent on an idle stream. */
+  heartbeat: number;
   /** Called for each chunk. */
   onData: () => void;
   /** Called when the stream has ended. */
@@ -468,6 +480,8 @@ class EventForwarder implements ChunkReader {
   #isForwarding = false;
   #isDraining = false;
   #isEnded = false;
+  /** Proxies in front cut idle streams, and some hold the headers back until the first byte. */
+  readonly #heartbeat: NodeJS.Timeout;
   /** Set when no more chunks come. */
   #outcome: 'ended' | { error: unknown } | undefined;
 
@@ -476,6 +490,11 @@ class EventForwarder implements ChunkReader {
     this.#control = control;
     this.#options = options;
     this.#reader = openEventFilter(options);
+    const sendComment = () => {
+      if (!this.#isForwarding) res.write(EMPTY_COMMENT);
+    };
+    this.#heartbeat = setInterval(sendComment, options.heartbeat * 1000).unref();
+    if (options.isListening) sendComment();
   }
 
   read(chunk: Buffer): void {
@@ -514,6 +533,7 @@ class EventForwarder implements ChunkReader {
       for (let event = this.#waiting.shift(); event; event = this.#waiting.shift()) {
         const text = await this.#reader.forward(event);
         if (this.#isEnded) return;
+        this.#heartbeat.refresh();
         const isRead = this.#res.write(text);
         if (!isRead && this.#hasFailed()) break;
         if (!isRead) await this.#drain();
@@ -565,6 +585,7 @@ class EventForwarder implements ChunkReader {
   #finish(): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
+    clearInterval(this.#heartbeat);
     const unanswered = this.#reader.unanswered();
     if (this.#outcome !== 'ended' || unanswered.length > 0) {
       const { error } = typeof this.#outcome === 'object' ? this.#outcome : { error: incomplete() };

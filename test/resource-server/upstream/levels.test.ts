@@ -227,13 +227,32 @@ describe('Levels in front of an upstream', () => {
     expect(namesIn(text)).to.deep.equal(['whoami', 'wait']);
   });
 
-  it('a filtered list is not cached by shared caches', async () => {
-    behind().upstream.respondWith((_req, res) =>
-      json(res, resultFor({ id: 1 }, { ...LISTS, ttlMs: 5000, cacheScope: 'public' })),
-    );
-    const { text } = await attempt('analytics', 'analytics', ask('tools/list'));
-    expect(JSON.parse(text).result).to.include({ ttlMs: 5000, cacheScope: 'private' });
-  });
+  for (const [what, result] of Object.entries({
+    'a list of tools': { tools: [] },
+    'a list of resources': { resources: [] },
+    'a list of prompts': { prompts: [] },
+    'the result of server/discover': { supportedVersions: ['2026-07-28'], capabilities: {} },
+  }))
+    it(`${what} is cached for at most 5 s, and by no shared cache`, async () => {
+      const cachingOf = async (stated: object) => {
+        behind().upstream.respondWith((_req, res) =>
+          json(res, resultFor({ id: 1 }, { ...result, ...stated })),
+        );
+        const { text } = await attempt('full', 'full', ask('tools/list'));
+        const { ttlMs, cacheScope } = JSON.parse(text).result;
+        return { ttlMs, cacheScope };
+      };
+      for (const [ttlMs, expected] of [
+        [3_600_000, 5000],
+        ['soon', 5000],
+        [100, 100],
+      ])
+        expect(await cachingOf({ ttlMs, cacheScope: 'public' })).to.deep.equal({
+          ttlMs: expected,
+          cacheScope: 'private',
+        });
+      expect(await cachingOf({})).to.deep.equal({ ttlMs: undefined, cacheScope: undefined });
+    });
 
   /** The response to a call, as JSON and as the data of an event. */
   async function responsesTo(body: string): Promise<string[]> {
