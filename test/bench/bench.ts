@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { consentPage } from './consent-page.ts';
 import { exchanges } from './code-exchanges.ts';
 import { readOrExit } from './command.ts';
+import { oneCaller } from './one-caller.ts';
 import { HELP, type Options, PARTS, type PartName, readOptions } from './options.ts';
 import type { Part } from './part.ts';
 import { followPhases, logProgress, secondsOf } from './progress.ts';
@@ -26,6 +27,7 @@ const MEASURED: Record<PartName, Part> = {
   exchanges,
   calls,
   'consent-page': consentPage,
+  'one-caller': oneCaller,
 };
 
 async function main(options: Options): Promise<void> {

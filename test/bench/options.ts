@@ -27,6 +27,7 @@ export const PARTS = [
   'exchanges',
   'calls',
   'consent-page',
+  'one-caller',
 ] as const;
 export type PartName = (typeof PARTS)[number];
 
