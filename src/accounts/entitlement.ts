@@ -77,6 +77,18 @@ export function consoleRole(
   return highestRole(rules.map(({ role }) => role));
 }
 
+/** Whether a person who signed in has any level or role. */
+export function hasAnyAccess(
+  settings: Pick<Settings, 'levels' | 'entitlements' | 'management'>,
+  account: Account,
+): boolean {
+  const { administrators } = settings.management;
+  return (
+    entitledLevel(settings, account, 'sign-in') !== undefined ||
+    consoleRole(account, administrators) !== undefined
+  );
+}
+
 function matches(account: Account, match: Match, via: Via): boolean {
   const claims = claimsVia(account, via);
   const issuer = via === 'sign-in' ? (account.providerIssuer ?? account.issuer) : account.issuer;

@@ -1,6 +1,7 @@
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { accountLifetime, sessionLifetime } from '../accounts/account.ts';
+import { hasAnyAccess } from '../accounts/entitlement.ts';
 import { allowAnyOrigin, PUBLIC_HEADERS } from '../http/cors.ts';
 import { homeValues } from '../pages/home.ts';
 import { HttpError } from '../http/errors.ts';
@@ -93,6 +94,8 @@ export async function authorizationServer(
       accountLifetime: accountLifetime(settings),
       sessionLifetime: sessionLifetime(settings),
       hasSharedCallback: true,
+      rateLimits: services.rateLimits,
+      mayHaveAccess: (account) => hasAnyAccess(settings, account),
     },
   };
   app.use(interactions(context));

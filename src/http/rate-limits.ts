@@ -21,14 +21,17 @@ type Name = Exclude<keyof Limits, 'sharedNetworks'>;
 
 /**
  * `pageRegistrations` counts registrations from web pages, so that a page's visitors cannot use up `registrations`. `recordedRegistrations`
- * limits those in the audit log, which keeps them for more than a year, and `registrationGaps` its items about registrations that it lacks.
+ * limits those in the audit log, which keeps them for more than a year, and `registrationGaps` its items about registrations that it lacks. So do
+ * `recordedSignIns` and `signInGaps`, by address and person, for sign-ins of people without any access.
  */
 export type RateLimits = Record<
   | Name
   | 'deviceAuthorizations'
   | 'pageRegistrations'
   | 'recordedRegistrations'
-  | 'registrationGaps',
+  | 'registrationGaps'
+  | 'recordedSignIns'
+  | 'signInGaps',
   RateLimit
 >;
 
@@ -62,6 +65,8 @@ export function openRateLimits(
     pageRegistrations: open('pageRegistrations', pageLimit(limits.registrations)),
     recordedRegistrations: open('recordedRegistrations', RECORDED_REGISTRATIONS),
     registrationGaps: open('registrationGaps', REGISTRATION_GAPS),
+    recordedSignIns: open('recordedSignIns', RECORDED_SIGN_INS),
+    signInGaps: open('signInGaps', REGISTRATION_GAPS),
     authorizations: open('authorizations', limits.authorizations),
     // Web pages can send them, and must not use up the limit of the sign-ins of their visitors.
     deviceAuthorizations: open('deviceAuthorizations', limits.authorizations),
@@ -78,6 +83,11 @@ const DAY_SECONDS = 86_400;
 const RECORDED_REGISTRATIONS: Limit = {
   perAddress: { count: 200, seconds: DAY_SECONDS },
   inAll: { count: 2000, seconds: DAY_SECONDS },
+};
+
+const RECORDED_SIGN_INS: Limit = {
+  perAddress: { count: 20, seconds: DAY_SECONDS },
+  inAll: RECORDED_REGISTRATIONS.inAll,
 };
 
 const REGISTRATION_GAPS: Limit = {

@@ -9,6 +9,7 @@ import { saveAccount } from '../accounts/accounts.ts';
 import { type AuditServices, recordAudit } from '../audit/audit.ts';
 import { COOKIE, hostCookieName } from '../http/cookies.ts';
 import { HttpError, unavailable } from '../http/errors.ts';
+import type { RateLimits } from '../http/rate-limits.ts';
 import { requestContext } from '../http/request-context.ts';
 import { seeOther } from '../http/see-other.ts';
 import type { Pages, ViewValues } from '../pages/pages.ts';
@@ -44,6 +45,9 @@ export type SignInSite = AuditServices & {
   sessionLifetime: number;
   /** Whether the redirect URI is that of several sites. Then `state` contains the uid for `forwardCallback`. */
   hasSharedCallback: boolean;
+  rateLimits: Pick<RateLimits, 'recordedSignIns' | 'signInGaps'>;
+  /** Whether the person has any level or role. */
+  mayHaveAccess: (account: Account) => boolean;
   /** Renders the provider choice in place of the view `sign-in`. Failures of a provider are error pages then. */
   renderChoice?: (ctx: Koa.Context, choice: Choice) => Promise<void>;
 };
@@ -175,17 +179,40 @@ export function handleCallback(
       await addSignIn(store, { issuer: identity.issuer, sid }, signIn, site.sessionLifetime);
     }
     rememberProvider(site, ctx, provider);
-    await recordAudit(site, {
-      event: 'signed_in',
-      account: account.id,
-      arguments: { to: loginRequest.to, provider: provider.settingsId },
-      outcome: account.disabledAt === undefined ? 'done' : 'refused',
+    await recordSignIn(site, ctx, account, {
+      to: loginRequest.to,
+      provider: provider.settingsId,
     });
     await done(account, {
       authentication,
       ...(returnTo === undefined ? {} : { returnTo }),
       ...(approval ? { approval } : {}),
     });
+  });
+}
+
+/**
+ * Above a limit, sign-ins of a person without any access are no longer recorded, and one item says so: anybody may have an account at a public
+ * provider.
+ */
+async function recordSignIn(
+  site: SignInSite,
+  ctx: Koa.Context,
+  account: Account,
+  details: { to: string; provider: string },
+): Promise<void> {
+  const { address } = requestContext(ctx);
+  const { recordedSignIns, signInGaps } = site.rateLimits;
+  const isOver =
+    !site.mayHaveAccess(account) &&
+    (await recordedSignIns.consume(address, account.id)) !== undefined;
+  if (isOver && (await signInGaps.consume(address, account.id)) !== undefined) return;
+  const done = isOver ? 'done_unrecorded' : 'done';
+  await recordAudit(site, {
+    event: 'signed_in',
+    account: account.id,
+    arguments: details,
+    outcome: account.disabledAt === undefined ? done : 'refused',
   });
 }
 

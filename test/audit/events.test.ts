@@ -189,6 +189,21 @@ describe('What the audit log cannot record', () => {
     expect(body).to.not.have.property('client_id');
   });
 
+  it('LOG-10 of the sign-ins of a person without any access, the audit log has 20 a day from one address, and one item that says so', async () => {
+    for (const person of ['alan', 'ada'] as const)
+      for (let n = 0; n < 23; n += 1)
+        await openAccountPage(system(), openBrowser(system().origins), person);
+    const items = await itemsOf(system(), 'signed_in');
+    const outcomes = Map.groupBy(items, ({ account }) => account ?? '');
+    const counts = [...outcomes.values()].map((all) => ({
+      done: all.filter(({ outcome }) => outcome === 'done').length,
+      unrecorded: all.filter(({ outcome }) => outcome === 'done_unrecorded').length,
+    }));
+    expect(counts)
+      .to.deep.include({ done: 20, unrecorded: 1 })
+      .and.deep.include({ done: 23, unrecorded: 0 });
+  });
+
   it('LOG-10 of a flood of registrations from one address, the audit log has at most 200 a day, one item that says so, and later approvals', async () => {
     const connector = await createConnector(system());
     const { server } = await discover(connector.link);

@@ -1,6 +1,6 @@
 import type Koa from 'koa';
 import { accountLifetime, sessionLifetime } from '../../accounts/account.ts';
-import { consoleRole } from '../../accounts/entitlement.ts';
+import { consoleRole, hasAnyAccess } from '../../accounts/entitlement.ts';
 import { recordAudit } from '../../audit/audit.ts';
 import { hostCookieName } from '../../http/cookies.ts';
 import { seeOther } from '../../http/see-other.ts';
@@ -97,6 +97,8 @@ function signInSite({ settings, services }: ManagementHost): SignInSite {
     accountLifetime: accountLifetime(settings),
     sessionLifetime: sessionLifetime(settings),
     hasSharedCallback: false,
+    rateLimits: services.rateLimits,
+    mayHaveAccess: (account) => hasAnyAccess(settings, account),
     renderChoice(ctx, { action, providers }) {
       const links = providers.map(({ id, name }) => ({ name, href: `${action}/${id}` }));
       return pages.render(ctx, 'console/sign-in', { providers: links });
