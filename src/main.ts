@@ -1,6 +1,7 @@
 import './settings/library-debug.ts';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { useForwardProxy } from './http/forward-proxy.ts';
 import { type Running, startGatehouse } from './server.ts';
 import { ThemeError } from './pages/theme.ts';
 import { ListenError } from './http/listen.ts';
@@ -23,6 +24,7 @@ export async function runServer(
 ): Promise<void> {
   try {
     const settings = loadSettings(environment, { options });
+    useForwardProxy(settings.forwardProxy);
     const running = await startGatehouse(settings);
     stopOnSignal(running, settings.drain);
     console.log(await startupMessage(settings, running));

@@ -80,6 +80,8 @@ async function createDoctorReport(options: Options, terminal: Terminal): Promise
   // Imported here, because these modules load the whole server, which would delay every other command.
   const { examine } = await import('./examination.ts');
   const { openDeployment } = await import('./deployment.ts');
+  const { useForwardProxy } = await import('../http/forward-proxy.ts');
+  if (settings) useForwardProxy(settings.forwardProxy);
   const deployment = openDeployment({
     authUrl,
     resourceUrl,

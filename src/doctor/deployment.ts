@@ -47,7 +47,9 @@ export type DeploymentOptions = {
 };
 
 export function openDeployment(options: DeploymentOptions): Deployment & { close: () => void } {
-  const { link, openClient, network = INTERNET, now = Date.now, ...rest } = options;
+  const { link, openClient, settings, now = Date.now, ...rest } = options;
+  const { network = settings ? { ...INTERNET, forwardProxy: settings.forwardProxy } : INTERNET } =
+    options;
   const { maxRedisLatency = MAX_REDIS_LATENCY_MS } = options;
   const { signal, requestTimeout: timeout } = options;
   const insecure = openHttpClient({ verifyCertificates: false, signal, timeout });
@@ -56,6 +58,7 @@ export function openDeployment(options: DeploymentOptions): Deployment & { close
   let records: Promise<StoredRecords | undefined> | undefined;
   return {
     ...rest,
+    ...(settings ? { settings } : {}),
     network,
     now,
     maxRedisLatency,

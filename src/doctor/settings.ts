@@ -13,6 +13,7 @@ import {
   ruleNotices,
 } from '../settings/entitlements.ts';
 import { type Level, levelIds, type Levels } from '../permission-levels.ts';
+import { proxyFor, shownProxy } from '../settings/forward-proxy.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
 import { jsonObject, NoResponseError, type SendRequest } from './http-client.ts';
@@ -36,6 +37,31 @@ export async function checkSettings({ settings }: ConfiguredDeployment): Promise
     ...logLevelFindings(settings),
     ...settings.management.administrators.flatMap(broadAdministrators),
     ...secretFileFindings(settings),
+    ...forwardProxyFindings(settings),
+  ];
+}
+
+/** Says which servers are reached through the proxy of the network. */
+function forwardProxyFindings({
+  forwardProxy,
+  identityProviders,
+  upstreams,
+}: Pick<Settings, 'forwardProxy' | 'identityProviders' | 'upstreams'>): Finding[] {
+  if (forwardProxy.http === undefined && forwardProxy.https === undefined) return [];
+  const urls = [
+    ...identityProviders.map(({ issuer }) => issuer),
+    ...upstreams.map(({ url }) => url),
+    'https://metadata-documents-of-apps',
+  ];
+  const ways = Map.groupBy(urls, (url) => {
+    const proxy = proxyFor(url, forwardProxy);
+    return proxy === undefined ? 'directly' : `through ${shownProxy(proxy)}`;
+  });
+  const shown = [...ways].map(
+    ([way, of]) => `${way}: ${of.map((url) => new URL(url).host).join(', ')}`,
+  );
+  return [
+    findingAbout('forward-proxy', 'HTTPS_PROXY').ok(`Gatehouse sends requests ${shown.join('; ')}`),
   ];
 }
 

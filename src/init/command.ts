@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
 import { details, plain, type Terminal } from '../management/commands/terminal.ts';
+import { readForwardProxy } from '../settings/forward-proxy.ts';
 import type { InitResult } from './init.ts';
 import { PROVIDERS } from './providers.ts';
 import { HEADER_EXAMPLE } from './upstream-headers.ts';
@@ -61,6 +62,8 @@ export function addInitCommand(program: Command, terminal: Terminal): void {
       const isTerminal = input?.isTTY === true && progress.isTTY === true;
       // Imported here, because it loads an MCP client, which would delay every other command.
       const { init } = await import('./init.ts');
+      const { useForwardProxy } = await import('../http/forward-proxy.ts');
+      useForwardProxy(readForwardProxy(environment).value);
       const result = await init({
         given,
         folder: dir,

@@ -47,6 +47,13 @@ export const OTHER_VARIABLES: Readonly<Record<string, string>> = {
   GATEHOUSE_MANAGEMENT_KEY:
     'Bearer key of the management API, at least 32 characters; the same in every process with the management role. Default: generated in `dataDir`.',
   GATEHOUSE_MANAGEMENT_KEY_FILE: 'File that contains the management key.',
+  HTTPS_PROXY:
+    'Proxy for requests to https addresses ([forward proxy](README.md#forward-proxy-and-private-authorities)). Also in lower case. Default: `HTTP_PROXY`.',
+  HTTP_PROXY: 'Proxy for requests to http addresses.',
+  NO_PROXY:
+    'Hosts, domains or ranges of addresses that are reached without a proxy, separated by commas.',
+  NODE_EXTRA_CA_CERTS:
+    'File with certificates of private authorities (PEM), which are trusted beside the public ones.',
   GATEHOUSE_STORE_FILE: 'File that contains the address of the store, for one with a password.',
 };
 

@@ -45,6 +45,7 @@ import {
   valueAt,
   withValue,
 } from './source.ts';
+import { readForwardProxy } from './forward-proxy.ts';
 import { readTraces } from './traces.ts';
 import { readUpstreams } from './upstreams.ts';
 
@@ -82,6 +83,7 @@ function resolveSettings(source: Source, makesSecrets: boolean): Settings {
     ...namedKeys(managementKeys.value),
   ] as const;
   const traces = readTraces(environment, sound, reason);
+  const forwardProxy = readForwardProxy(environment);
   const secrets = [
     ['GATEHOUSE_SECRET', secret.value],
     ...keys,
@@ -112,6 +114,7 @@ function resolveSettings(source: Source, makesSecrets: boolean): Settings {
     ...managementKey.issues,
     ...managementKeys.issues,
     ...traces.issues,
+    ...forwardProxy.issues,
     ...checkManagementKey(managementKey.value, 'GATEHOUSE_MANAGEMENT_KEY'),
     ...(reason ? checkPlaceholders(secrets, reason) : []),
     ...(reason
@@ -149,6 +152,7 @@ function resolveSettings(source: Source, makesSecrets: boolean): Settings {
     upstreams: upstreams.value ?? [],
     limits: resolveLimits(file.limits, reason !== undefined),
     traces: traces.value,
+    forwardProxy: forwardProxy.value,
     secret: secret.value ?? kept('secret'),
     previousSecret: previousSecret.value,
     managementKey: key,

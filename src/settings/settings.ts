@@ -1,6 +1,7 @@
 // The validated settings, with defaults, addresses and secrets resolved.
 import type { Administrator, Entitlement } from './entitlements.ts';
 import type { IdentityProvider } from './identity-provider.ts';
+import type { ForwardProxy } from './forward-proxy.ts';
 import type { Limits } from './limits.ts';
 import type { Listeners } from './addresses.ts';
 import type { ManagementKey } from './management-keys.ts';
@@ -34,6 +35,8 @@ export type Settings = Omit<
   resourceServer: Omit<SettingsFile['resourceServer'], 'upstream' | 'upstreams'>;
   /** The operator's MCP servers. Empty if the sample serves calls. */
   upstreams: readonly Upstream[];
+  /** The proxy of the network, from HTTPS_PROXY, HTTP_PROXY and NO_PROXY. */
+  forwardProxy: ForwardProxy;
   /** Undefined if traces are off. */
   traces: TraceSettings | undefined;
   /** Root secret of at least 32 characters, from which other keys are derived. */

@@ -86,7 +86,8 @@ export async function openEngine(
   const { store, logger, metrics, auditLog, rateLimits, now } = services;
   const lifetimes = grantLifetimes(settings.lifetimes);
   const policy = await tokenPolicy(settings, services);
-  const network = { ...INTERNET, ...documentFetching?.network };
+  const { forwardProxy } = settings;
+  const network = { ...INTERNET, forwardProxy, ...documentFetching?.network };
   await requireAddressGuard(network);
   const copies = documentCopies(store, settings.lifetimes, now);
   const preRegistered = new Set(settings.clients.preRegistered.map(({ id }) => id));

@@ -1,11 +1,13 @@
 // Fetches metadata documents and keys of clients from public addresses only (SSRF protection), with limits of size and time.
 import { Resolver } from 'node:dns/promises';
-import type { IncomingMessage } from 'node:http';
-import { get } from 'node:https';
-import { isIP, type LookupFunction } from 'node:net';
+import { type IncomingMessage, request as httpRequest } from 'node:http';
+import { get, request as httpsRequest } from 'node:https';
+import { isIP, type LookupFunction, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
 import ipaddr from 'ipaddr.js';
 import { readBytes } from '../../http/body.ts';
 import { tracedRequest } from '../../observability/tracing.ts';
+import { type ForwardProxy, proxyFor } from '../../settings/forward-proxy.ts';
 
 /** How to reach a document. Only tests replace `INTERNET`. */
 export type Network = {
@@ -15,6 +17,8 @@ export type Network = {
   port: number;
   /** Replaces the trusted certificates (PEM). */
   ca?: string;
+  /** The proxy of the network, through which documents are fetched. */
+  forwardProxy?: ForwardProxy;
 };
 
 export type FetchedDocument = { text: string; cacheControl: string | undefined };
@@ -78,7 +82,10 @@ async function fetchInTime(
   const signal = AbortSignal.timeout(TIMEOUT_SECONDS * 1000);
   try {
     const addresses = await allowedAddresses(new URL(url).hostname, network, signal);
-    return await readDocument(await open(url, addresses, network, signal), kind);
+    const proxy = network.forwardProxy && proxyFor(url, network.forwardProxy);
+    const tunnel =
+      proxy === undefined ? undefined : await openTunnel(proxy, addresses, network, signal);
+    return await readDocument(await open(url, addresses, network, signal, tunnel), kind);
   } catch (error) {
     if (error instanceof DocumentRefused || error instanceof DocumentUnreachable) throw error;
     throw new DocumentUnreachable('the document cannot be reached', { cause: error });
@@ -118,6 +125,7 @@ function open(
   addresses: readonly string[],
   { port, ca }: Network,
   signal: AbortSignal,
+  tunnel: Socket | undefined,
 ): Promise<IncomingMessage> {
   const all = addresses.map((address) => ({ address, family: isIP(address) }));
   const lookup: LookupFunction = (_host, _options, done) => done(null, all);
@@ -130,10 +138,54 @@ function open(
     maxHeaderSize: MAX_HEADER_BYTES,
     headers: { accept: 'application/json', 'user-agent': 'Gatehouse' },
     ...(ca === undefined ? {} : { ca }),
+    ...(tunnel ? { createConnection: () => tlsIn(tunnel, url, ca) } : {}),
   };
   return new Promise((resolve, reject) => {
     get(url, options, resolve).on('error', reject);
   });
+}
+
+/**
+ * Asks the proxy for a connection to a checked address (CONNECT, RFC 9110 section 9.3.6). With a name, the proxy would resolve it again, and
+ * could reach hosts of the internal network.
+ */
+function openTunnel(
+  proxy: string,
+  [address = '']: readonly string[],
+  { port }: Network,
+  signal: AbortSignal,
+): Promise<Socket> {
+  const { protocol, hostname, port: proxyPort, username, password } = new URL(proxy);
+  const target = `${isIP(address) === 6 ? `[${address}]` : address}:${port}`;
+  const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  const credentials = Buffer.from(user).toString('base64');
+  const request = protocol === 'https:' ? httpsRequest : httpRequest;
+  const connecting = request({
+    host: hostname.replace(/^\[|\]$/g, ''),
+    port: proxyPort || (protocol === 'https:' ? 443 : 80),
+    method: 'CONNECT',
+    path: target,
+    headers: {
+      host: target,
+      ...(username ? { 'proxy-authorization': `Basic ${credentials}` } : {}),
+    },
+    agent: false,
+    signal,
+  });
+  return new Promise((resolve, reject) => {
+    connecting.on('error', reject);
+    connecting.on('connect', ({ statusCode }, socket) => {
+      if (statusCode === 200) return resolve(socket);
+      socket.destroy();
+      reject(new DocumentUnreachable(`the proxy refuses the connection with status ${statusCode}`));
+    });
+    connecting.end();
+  });
+}
+
+function tlsIn(tunnel: Socket, url: string, ca: string | undefined): Socket {
+  const servername = new URL(url).hostname;
+  return connectTls({ socket: tunnel, servername, ...(ca === undefined ? {} : { ca }) });
 }
 
 async function readDocument(

@@ -1,13 +1,14 @@
 // Proxies MCP requests to the operator's own MCP server. Replaces the access token by a signed header that says who calls.
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type Koa from 'koa';
-import { type Dispatcher, Pool } from 'undici';
+import { type Dispatcher, Pool, ProxyAgent } from 'undici';
 import { asHttpError, HttpError, methodNotAllowed, unavailable } from '../../http/errors.ts';
 import { requestContext } from '../../http/request-context.ts';
 import { keyRing } from '../../keys/key-ring.ts';
 import { type Span, type SpanLink, tracedRequest } from '../../observability/tracing.ts';
 import { isRecorded, type Levels } from '../../permission-levels.ts';
 import type { Services } from '../../services.ts';
+import { type ForwardProxy, proxyFor } from '../../settings/forward-proxy.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
 import { type CatalogTool, usableTools } from '../../upstreams/tool-catalog.ts';
 import { levelRules, type LevelRules } from '../../upstreams/tool-levels.ts';
@@ -107,7 +108,7 @@ export function openUpstreamProxy(
   const { url } = upstream;
   if (!keys.signing) throw new Error('the proxy signs caller headers and needs the signing keys');
   const signingKey = keys.signing.current;
-  const connections = openConnections(url);
+  const connections = openConnections(url, settings.forwardProxy);
   const activeRequests = trackActiveRequests(onChange);
   const proxy: Proxy = {
     upstream,
@@ -378,8 +379,12 @@ function skippedEvents({ logger }: Services, { url }: Upstream): EventStreamOpti
 
 type Connections = ReturnType<typeof openConnections>;
 
-function openConnections(url: string) {
-  const open = () => new Pool(new URL(url).origin, { allowH2: false });
+function openConnections(url: string, forwardProxy: ForwardProxy) {
+  const uri = proxyFor(url, forwardProxy);
+  const open = (): Dispatcher =>
+    uri === undefined
+      ? new Pool(new URL(url).origin, { allowH2: false })
+      : new ProxyAgent({ uri, allowH2: false });
   let pool = open();
   return {
     current: () => pool,
@@ -400,7 +405,7 @@ type Send = (
 
 /** With traces on, sends in a span whose context the upstream gets. */
 function senderTo(url: string, connections: Connections, isTraced: boolean): Send {
-  const { pathname, search } = new URL(url);
+  const { origin, pathname, search } = new URL(url);
   const path = pathname + search;
   const send = (
     request: OutboundRequest,
@@ -414,6 +419,7 @@ function senderTo(url: string, connections: Connections, isTraced: boolean): Sen
       {
         headersTimeout: 0,
         bodyTimeout: 0,
+        origin,
         path,
         method,
         headers: span ? { ...headers, traceparent: span.traceparent } : headers,

@@ -1,0 +1,23 @@
+// Sends the requests of this process through the proxy of the network.
+import { Agent, ProxyAgent, setGlobalDispatcher } from 'undici';
+import { type ForwardProxy, proxyFor } from '../settings/forward-proxy.ts';
+
+/** For every `fetch` of the process. Does nothing without a proxy. */
+export function useForwardProxy(proxy: ForwardProxy): void {
+  if (proxy.http === undefined && proxy.https === undefined) return;
+  const agents = new Map<string, ProxyAgent>();
+  const agentOf = (uri: string) => {
+    const agent = agents.get(uri) ?? new ProxyAgent({ uri });
+    agents.set(uri, agent);
+    return agent;
+  };
+  const direct = new Agent();
+  setGlobalDispatcher(
+    direct.compose((dispatch) => (options, handler) => {
+      const uri = proxyFor(String(options.origin), proxy);
+      return uri === undefined
+        ? dispatch(options, handler)
+        : agentOf(uri).dispatch(options, handler);
+    }),
+  );
+}
