@@ -2,6 +2,7 @@
 import { DiscoveryError, discoverTools } from '../resource-server/upstream/discovery.ts';
 import { errorCode } from '../settings/source.ts';
 import { isIssuerOfDocument } from '../settings/value-types.ts';
+import { tlsFault } from '../tls-errors.ts';
 import { version } from '../version.ts';
 import { type ClassifiedTool, classifyTools, SUGGESTED_LEVELS } from './levels.ts';
 import { HEADER_EXAMPLE, type UpstreamHeader, type UpstreamHeaders } from './upstream-headers.ts';
@@ -50,7 +51,7 @@ export async function readTools(
     const isRefused = error.fault === 'rejected';
     const remedy = isRefused
       ? `${credentialRemedy(headers)}; if it requires the header Gatehouse-Caller, start Gatehouse; gatehouse doctor then lists its tools`
-      : 'check the address, and that the server runs';
+      : (tlsFault(error)?.remedy ?? 'check the address, and that the server runs');
     return { found: [], problem: `${name} ${error.message}`, remedy, isRefused };
   }
 }
@@ -79,6 +80,8 @@ export async function probeIssuer(issuer: string): Promise<Probe<undefined>> {
     if (isIssuerOfDocument(issuer, document.issuer)) return { found: undefined };
     return fault(`names another issuer, ${JSON.stringify(document.issuer.slice(0, 200))}`);
   } catch (error) {
+    const tls = tlsFault(error);
+    if (tls) return { ...fault(tls.what), remedy: tls.remedy };
     const { cause = error } = error as { cause?: unknown };
     return fault(
       error instanceof SyntaxError ? 'is not JSON' : `cannot be fetched (${errorCode(cause)})`,
