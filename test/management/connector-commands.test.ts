@@ -157,9 +157,9 @@ describe('the command line', () => {
       const longer = { name: 'A longer name', level: 'full' } as const;
       const { id: other } = await createConnector(host().store, longer, NOW + 1);
       expect((await done('connector', 'list')).trimEnd().split('\n')).to.deep.equal([
-        'ID                      NAME           LEVEL       STATE   USES    EXPIRES',
-        `${id}  Ops            operations  active  0 of 5  2100-01-01 00:00 UTC`,
-        `${other}  A longer name  full        active  0       never`,
+        'ID                      NAME           LEVEL       STATE   USES    EXPIRES               LINK',
+        `${id}  Ops            operations  active  0 of 5  2100-01-01 00:00 UTC  https://mcp.example.com/connect/${id}/mcp`,
+        `${other}  A longer name  full        active  0       never                 https://mcp.example.com/connect/${other}/mcp`,
       ]);
     });
 

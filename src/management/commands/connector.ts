@@ -166,13 +166,13 @@ function listText({ items }: { items: ConnectorResource[] }): string {
   const upstreams = upstreamColumn(items);
   const audiences = audienceColumn(items);
   const rows = items.map((connector) => {
-    const { id, name, level, state, expiresAt } = connector;
+    const { id, name, level, state, expiresAt, link } = connector;
     const expires = expiresAt ? minute(expiresAt) : 'never';
     const optional = [...upstreams.cells(connector), ...audiences.cells(connector)];
-    return [id, name, level, ...optional, state, usesText(connector), expires];
+    return [id, name, level, ...optional, state, usesText(connector), expires, link];
   });
   const optional = [...upstreams.title, ...audiences.title];
-  return table(['ID', 'NAME', 'LEVEL', ...optional, 'STATE', 'USES', 'EXPIRES'], rows);
+  return table(['ID', 'NAME', 'LEVEL', ...optional, 'STATE', 'USES', 'EXPIRES', 'LINK'], rows);
 }
 
 /** The column with the people of each connector, if any is for some people only. */

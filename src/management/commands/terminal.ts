@@ -79,9 +79,15 @@ export function quoted(word: string): string {
   return /^[\w:/.-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-/** Formats an ISO 8601 time to the minute. */
-export function minute(time: string): string {
-  return `${time.slice(0, 10)} ${time.slice(11, 16)} UTC`;
+/** Formats an ISO 8601 time to the minute, in the time zone of the terminal. `minutes` is its offset, east of UTC. */
+export function minute(time: string, minutes = -new Date(time).getTimezoneOffset()): string {
+  const local = new Date(Date.parse(time) + minutes * 60_000).toISOString();
+  const distance = Math.abs(minutes);
+  const parts = [Math.floor(distance / 60), distance % 60].map((part) =>
+    String(part).padStart(2, '0'),
+  );
+  const offset = minutes === 0 ? 'UTC' : `${minutes < 0 ? '-' : '+'}${parts.join(':')}`;
+  return `${local.slice(0, 10)} ${local.slice(11, 16)} ${offset}`;
 }
 
 type Item = { upstream?: string | undefined };
