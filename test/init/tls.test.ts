@@ -13,7 +13,7 @@ describe('init and servers whose certificate is not trusted', () => {
     const url = `https://localhost:${(server.address() as AddressInfo).port}`;
     for (const { problem, remedy } of [
       await probeIssuer(url),
-      await readTools(`${url}/mcp`, url, { headers: [], values: {} }),
+      await readTools(`${url}/mcp`, url, { headers: [], values: {}, problems: [] }),
     ]) {
       expect(problem).to.include('self-signed certificate').and.not.include('DEPTH_ZERO');
       expect(remedy).to.include('NODE_EXTRA_CA_CERTS');
