@@ -1,6 +1,10 @@
 import { INTERNET, type Network } from '../authorization-server/engine/guarded-fetch.ts';
 import { allItems, type ManagementClient } from '../management/api/client.ts';
-import type { ConnectorResource, MintedTokenResource } from '../management/api/resources.ts';
+import type {
+  ConnectorResource,
+  MintedTokenResource,
+  UpstreamResource,
+} from '../management/api/resources.ts';
 import type { Settings } from '../settings/settings.ts';
 import { openHttpClient, type SendRequest } from './http-client.ts';
 
@@ -89,7 +93,12 @@ async function findLink(
   return undefined;
 }
 
-export type StoredRecords = { connectors: ConnectorResource[]; tokens: MintedTokenResource[] };
+export type StoredRecords = {
+  connectors: ConnectorResource[];
+  tokens: MintedTokenResource[];
+  /** Of the running process, which may have been started with other settings (start --upstream). */
+  upstreams: UpstreamResource[];
+};
 
 /** Connectors that could still be used and minted tokens. Undefined if the management API is unreachable. */
 async function listRecords(
@@ -101,7 +110,9 @@ async function listRecords(
     const connectors = await Array.fromAsync(allItems((query) => client.listConnectors({ query })));
     const tokens = await Array.fromAsync(allItems((query) => client.listTokens({ query })));
     const isOpen = ({ state }: { state: string }) => state !== 'revoked' && state !== 'expired';
-    return { connectors: connectors.filter(isOpen), tokens };
+    // An earlier version has no such list.
+    const { items: upstreams } = await client.listUpstreams({}).catch(() => ({ items: [] }));
+    return { connectors: connectors.filter(isOpen), tokens, upstreams };
   } catch {
     return undefined;
   }

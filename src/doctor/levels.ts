@@ -53,7 +53,10 @@ async function recordFindings({
   const records = await listRecords();
   if (!records)
     return [finding.unknown('the levels of stored records were not checked: no management API')];
-  const isStale = ({ level }: { level: string }) => !isLevel(levels, level);
+  const running = new Set(
+    records.upstreams.flatMap((upstream) => upstream.levels.map(({ level }) => level)),
+  );
+  const isStale = ({ level }: { level: string }) => !isLevel(levels, level) && !running.has(level);
   const found = [
     ['connector', records.connectors.filter(isStale)],
     ['minted token', records.tokens.filter(isStale)],

@@ -53,8 +53,10 @@ async function recordFindings({
   const records = await listRecords();
   if (!records) return [];
   const finding = findingAbout('upstream', 'resourceServer.upstreams');
+  const isRunning = ({ upstream = DEFAULT_UPSTREAM }: { upstream?: string | undefined }) =>
+    records.upstreams.some(({ id }) => id === upstream);
   const lost = [...records.connectors, ...records.tokens].filter(
-    (record) => !isServed(upstreams, record),
+    (record) => !isServed(upstreams, record) && !isRunning(record),
   );
   if (lost.length === 0) return [];
   const ids = upstreams.map(({ id }) => id).join(', ') || 'none: the sample serves calls';

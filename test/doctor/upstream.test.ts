@@ -6,6 +6,7 @@ import { upstreamSchema } from '../../src/settings/schema.ts';
 import { gatehouse } from '../management/command-line.ts';
 import { createConnector } from '../support/management-api.ts';
 import { freePorts } from '../support/free-ports.ts';
+import { runServerWhile } from '../support/main-process.ts';
 import { listenOnLoopback } from '../support/loopback-server.ts';
 import { createDeployment, startDeployment } from '../support/system.ts';
 import type { Upstream } from '../support/upstream/upstream-server.ts';
@@ -263,4 +264,26 @@ describe("doctor's check of the MCP server", () => {
       await place.release();
     }
   });
+
+  it('after start --upstream, doctor without the option does not say that the first connect link gives no access', async () => {
+    const [server] = servers;
+    const { environment, release } = await createDeployment();
+    const { GATEHOUSE_CONFIG: _development, ...trial } = environment;
+    try {
+      await runServerWhile(
+        trial,
+        /connect\//,
+        async () => {
+          const { stdout } = await gatehouse(['doctor', '--json'], trial);
+          const { findings } = JSON.parse(stdout) as { findings: Finding[] };
+          const found = findings.filter(({ why }) => why === 'they give no access');
+          expect(found).to.deep.equal([]);
+          expect(findings.find(({ check: name }) => name === 'levels')?.outcome).to.equal('ok');
+        },
+        ['--upstream', server?.url ?? ''],
+      );
+    } finally {
+      await release();
+    }
+  }).timeout(60_000);
 });
