@@ -2,7 +2,7 @@
 import { isAtLeast, type Level } from '../permission-levels.ts';
 import {
   type Administrator,
-  assertersOf,
+  identitySourcesOf,
   type AudienceRule,
   type Match,
   resolveAudienceRule,
@@ -61,9 +61,9 @@ export function isInAudience(
   via: Via,
 ): boolean {
   if (audience === undefined) return true;
-  const asserters = assertersOf(settings);
+  const identitySources = identitySourcesOf(settings);
   return audience.some((rule) => {
-    const match = resolveAudienceRule(rule, asserters);
+    const match = resolveAudienceRule(rule, identitySources);
     return match !== undefined && matches(account, match, via);
   });
 }

@@ -40,7 +40,6 @@ export const CONNECTOR_STATES = [
   'revoked',
   'unconfigured',
 ] as const;
-/** `unavailable`: its level is no longer in the settings. */
 export type ConnectorState = (typeof CONNECTOR_STATES)[number];
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';

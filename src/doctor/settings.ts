@@ -2,7 +2,7 @@ import { statSync } from 'node:fs';
 import { apiOf } from '../identity-providers/github.ts';
 import {
   type Administrator,
-  assertersOf,
+  identitySourcesOf,
   domainOf,
   type Entitlement,
   type Match,
@@ -233,7 +233,7 @@ export async function checkRules({
 function unownedDomain(settings: Settings, setting: string, match: Match): Finding[] {
   const domain = domainOf(match);
   if (domain === undefined || match.from.issuers.length < 2) return [];
-  if (ownerOf(match, assertersOf(settings))) return [];
+  if (ownerOf(match, identitySourcesOf(settings))) return [];
   return [
     findingAbout('entitlements', setting).warning({
       what: `every identity provider may assert addresses at ${domain}`,
@@ -246,7 +246,7 @@ function unownedDomain(settings: Settings, setting: string, match: Match): Findi
 type NamedOrganization = NonNullable<ReturnType<typeof organizationIn>>;
 
 async function checkOrganizations(settings: Settings, send: SendRequest): Promise<Finding[]> {
-  const asserters = assertersOf(settings);
+  const identitySources = identitySourcesOf(settings);
   const { entitlements, management } = settings;
   const rules: [setting: string, match: Match][] = [
     ...entitlements.map(({ match }, n): [string, Match] => [`entitlements[${n}]`, match]),
@@ -257,11 +257,11 @@ async function checkOrganizations(settings: Settings, send: SendRequest): Promis
   ];
   const findings: Finding[] = [];
   for (const [setting, match] of rules) {
-    const named = organizationIn(match, asserters);
+    const named = organizationIn(match, identitySources);
     if (!named) continue;
     const finding = findingAbout('entitlements', setting);
     const found = await fetchOrganization(send, named);
-    const [notice] = organizationByLogin(setting, match, asserters);
+    const [notice] = organizationByLogin(setting, match, identitySources);
     findings.push(
       notice ? finding.warning(withId(notice, named, found)) : compareId(finding, named, found),
     );

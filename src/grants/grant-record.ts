@@ -158,17 +158,17 @@ const REFUSAL_INTERVAL_SECONDS = 3600;
 export type PresentedToken = 'current' | 'repeat' | 'late' | 'lost' | 'replay';
 
 export function classifyRefreshToken(
-  { generation, turns }: RefreshState,
+  { generation, turns: rotations }: RefreshState,
   presented: number,
   now: number,
   grace: number,
 ): PresentedToken {
   if (presented === generation) return 'current';
   if (presented > generation) return 'lost';
-  const among = turns.find(([first, last]) => first <= presented && presented <= last);
+  const among = rotations.find(([first, last]) => first <= presented && presented <= last);
   if (!among) return 'replay';
   if (now - among[2] < grace) return 'repeat';
-  return turns.at(-1)?.[1] === presented ? 'late' : 'replay';
+  return rotations.at(-1)?.[1] === presented ? 'late' : 'replay';
 }
 
 /** Returns the record with a new current generation, whose parent is `presented`. */
@@ -196,13 +196,13 @@ export function rotate(
 }
 
 /** Merges the rotation with the previous one if they are consecutive and within the same few seconds. */
-function withRotation(turns: Rotation[], added: Rotation): Rotation[] {
-  const before = turns.at(-1);
+function withRotation(rotations: Rotation[], added: Rotation): Rotation[] {
+  const before = rotations.at(-1);
   const [first, last, at] = added;
   const moment = (time: number) => Math.floor(time / ROTATION_MERGE_SECONDS);
   if (!before || before[1] !== first - 1 || moment(before[2]) < moment(at))
-    return [...turns, added];
-  return [...turns.slice(0, -1), [before[0], last, Math.max(before[2], at)]];
+    return [...rotations, added];
+  return [...rotations.slice(0, -1), [before[0], last, Math.max(before[2], at)]];
 }
 
 /** Undefined if too many tokens are revoked one by one: end the grant instead. */

@@ -16,7 +16,7 @@ import { grantLifetimes } from '../grants/grant-lifetime.ts';
 import { isGrantActive } from '../grants/grants.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import {
-  assertersOf,
+  identitySourcesOf,
   audienceIssue,
   type AudienceRule,
   withProviderOfGroup,
@@ -51,8 +51,8 @@ function requireAudience(
 ): AudienceRule[] {
   const issues = audienceIssues(settings, rules);
   if (issues.length > 0) throw new HttpError(400, 'invalid_request', issues.join('; '));
-  const asserters = assertersOf(settings);
-  return distinctRules(rules.map((rule) => withProviderOfGroup(rule, asserters)));
+  const identitySources = identitySourcesOf(settings);
+  return distinctRules(rules.map((rule) => withProviderOfGroup(rule, identitySources)));
 }
 
 /** Describes every rule that does not fit the identity providers. */
@@ -60,9 +60,9 @@ export function audienceIssues(
   settings: ProviderSettings,
   rules: readonly AudienceRule[] = [],
 ): string[] {
-  const asserters = assertersOf(settings);
+  const identitySources = identitySourcesOf(settings);
   return rules.flatMap((rule, n) => {
-    const [member, expected] = audienceIssue(rule, asserters) ?? [];
+    const [member, expected] = audienceIssue(rule, identitySources) ?? [];
     return member === undefined ? [] : [`audience.${n}.${member}: ${expected}`];
   });
 }

@@ -1,6 +1,5 @@
 // The values of the console's views. Times are seconds since the epoch. Each `href` and `action` is a path on the same host.
 
-/** The layout around every page of the console. */
 /** A column chart. Sizes in units of the drawing; `at` in seconds since the epoch. */
 export type ConsoleChart = {
   width: number;
@@ -15,6 +14,7 @@ export type ConsoleChart = {
   rows: { at: number; values: number[] }[];
 };
 
+/** The layout around every page of the console. */
 export type ConsoleLayout = {
   /** The key of the current page below `console.sections`. */
   section: string;

@@ -24,7 +24,7 @@ import {
   tokenRequired,
   tokenVerifier,
 } from './authenticate.ts';
-import { authorize, insufficientScope, requireLevel } from './authorize.ts';
+import { authorize, challengeForStepUp, insufficientScope } from './authorize.ts';
 import { callAuditor } from './call-audit.ts';
 import { dpopProofs } from './dpop.ts';
 import { authorizationExtensions } from './extensions.ts';
@@ -134,7 +134,13 @@ export async function resourceServer(
     const request = await readRequest(ctx, mcp, caller);
     if (changes !== known) caller = await revalidate();
     countCalls(ctx, caller, request.body);
-    requireLevel(settings.levels, settings, connector, caller, mcp.requiredLevel(request.body));
+    challengeForStepUp(
+      settings.levels,
+      settings,
+      connector,
+      caller,
+      mcp.requiredLevel(request.body),
+    );
     const stepUpTo = (scope: string) => {
       const level = highestLevelIn(settings.levels, scope);
       if (!level || authorize(settings.levels, caller, level) !== 'step-up') return undefined;

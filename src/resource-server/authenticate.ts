@@ -21,6 +21,7 @@ import { HttpError, tooManyRequests, unavailable } from '../http/errors.ts';
 import type { RateLimit } from '../http/rate-limits.ts';
 import { requestContext } from '../http/request-context.ts';
 import { isKeySetError } from '../keys/remote-keys.ts';
+import { SIGNING_ALGORITHM } from '../keys/signing-keys.ts';
 import { lruCache } from '../lru-cache.ts';
 import { type MintedToken, mintedAudience } from '../minted-tokens/minted-tokens.ts';
 import { isAtLeast, isLevel, type Level, lowest } from '../permission-levels.ts';
@@ -361,7 +362,7 @@ async function verify(
   const { payload, protectedHeader, key } = await jwtVerify(token, verificationKeys, {
     issuer,
     typ: 'at+jwt',
-    algorithms: ['ES256'],
+    algorithms: [SIGNING_ALGORITHM],
     requiredClaims: ['aud', 'exp', 'iat', 'jti', 'sub'],
     currentDate: new Date(now() * 1000),
   });

@@ -28,7 +28,7 @@ export function authorize(
 }
 
 /** Throws 403 if the person can grant the missing level. Other denied calls pass: the MCP handler returns a tool error. */
-export function requireLevel(
+export function challengeForStepUp(
   levels: Levels,
   addresses: Addresses,
   connector: Connector,

@@ -5,7 +5,7 @@ import { HttpError } from '../http/errors.ts';
 import { type JsonSize, measureJson, parseExact } from './exact-json.ts';
 import type { Hold } from './held-bytes.ts';
 import { withoutNulls } from './json-rpc.ts';
-import { turnFor } from './turns.ts';
+import { nextTurn } from './event-loop.ts';
 
 const MAX_MESSAGES = 20;
 /** Later steps recurse through the values. */
@@ -40,7 +40,7 @@ export async function readBody(
     throw tooComplex(`the JSON has more than ${MAX_JSON.values} values`);
   const waitForValues = hold?.set(text.length + values * BYTES_PER_VALUE);
   if (waitForValues) await waitForValues;
-  const turn = turnFor(text.length);
+  const turn = nextTurn(text.length);
   if (turn) await turn;
   const parsed = parse(text, keepBigIntegers);
   const body = Array.isArray(parsed) ? parsed.map(withoutNulls) : withoutNulls(parsed);

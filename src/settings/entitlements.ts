@@ -24,7 +24,7 @@ export type Administrator = Match & { role: ManagementRole };
 export type Entitlement = Omit<RuleInFile, 'match'> & { match: Match };
 
 /** A sign-in provider or a trusted issuer. */
-export type Asserter = {
+export type IdentitySource = {
   id: string;
   issuer: string;
   via: Via;
@@ -32,13 +32,16 @@ export type Asserter = {
   hasOrganizations: boolean;
 };
 
-type Placed = Asserter & { path: Path };
-type Asserting = Pick<SettingsFile, 'authorization'> & {
+type Placed = IdentitySource & { path: Path };
+type IdentitySettings = Pick<SettingsFile, 'authorization'> & {
   identityProviders: readonly IdentityProvider[];
 };
 
 /** Returns the sign-in providers, followed by the trusted issuers. */
-export function assertersOf({ identityProviders, authorization }: Asserting): Asserter[] {
+export function identitySourcesOf({
+  identityProviders,
+  authorization,
+}: IdentitySettings): IdentitySource[] {
   return [
     ...identityProviders.map(signInProvider),
     ...authorization.trustedIssuers.map(trustedIssuer),
@@ -50,16 +53,16 @@ function signInProvider({
   issuer,
   emailDomains,
   organizations,
-}: Pick<IdentityProvider, 'id' | 'issuer' | 'emailDomains' | 'organizations'>): Asserter {
+}: Pick<IdentityProvider, 'id' | 'issuer' | 'emailDomains' | 'organizations'>): IdentitySource {
   return { id, issuer, emailDomains, hasOrganizations: organizations, via: 'sign-in' };
 }
 
-function trustedIssuer({ id, issuer }: { id: string; issuer: string }): Asserter {
+function trustedIssuer({ id, issuer }: { id: string; issuer: string }): IdentitySource {
   return { id, issuer, emailDomains: [], hasOrganizations: false, via: 'id-jag' };
 }
 
-/** Like `assertersOf`, for settings that are not validated yet, with the path of each in the file. */
-function assertersIn(file: Partial<SettingsFile>): Placed[] {
+/** Like `identitySourcesOf`, for settings that are not validated yet, with the path of each in the file. */
+function identitySourcesIn(file: Partial<SettingsFile>): Placed[] {
   const { developmentIdp, authorization } = file;
   const embedded = developmentIdp ? [embeddedProvider(developmentIdp)] : [];
   return [
@@ -77,10 +80,10 @@ export function resolveRules(
   { entitlements, management, authorization }: SettingsFile,
   identityProviders: readonly IdentityProvider[],
 ): { entitlements: Entitlement[]; management: { administrators: Administrator[] } } {
-  const asserters = assertersOf({ identityProviders, authorization });
+  const identitySources = identitySourcesOf({ identityProviders, authorization });
   const resolved = <Rule extends MatchInFile>(match: Rule) => ({
     ...match,
-    from: acceptedFrom(match, asserters),
+    from: acceptedFrom(match, identitySources),
   });
   return {
     entitlements: entitlements.map((rule) => ({ ...rule, match: resolved(rule.match) })),
@@ -89,19 +92,22 @@ export function resolveRules(
 }
 
 /** Without `provider`, a rule accepts the owner of its email domain, otherwise every sign-in provider, and never a trusted issuer. */
-function acceptedFrom(match: MatchInFile, asserters: readonly Asserter[]): AcceptedFrom {
+function acceptedFrom(
+  match: MatchInFile,
+  identitySources: readonly IdentitySource[],
+): AcceptedFrom {
   if (match.provider === undefined) {
-    const owner = ownerOf(match, asserters);
-    const providers = owner ? [owner] : signInProviders(asserters);
+    const owner = ownerOf(match, identitySources);
+    const providers = owner ? [owner] : signInProviders(identitySources);
     return { via: 'sign-in', issuers: providers.map(({ issuer }) => issuer) };
   }
-  const named = asserters.find(({ id }) => id === match.provider);
+  const named = identitySources.find(({ id }) => id === match.provider);
   if (named) return { via: named.via, issuers: [named.issuer] };
   throw new Error(`a rule names the provider ${match.provider}, which does not exist`);
 }
 
-function signInProviders(asserters: readonly Asserter[]): Asserter[] {
-  return asserters.filter(({ via }) => via === 'sign-in');
+function signInProviders(identitySources: readonly IdentitySource[]): IdentitySource[] {
+  return identitySources.filter(({ via }) => via === 'sign-in');
 }
 
 /** Returns the email domain of a rule, in lower case. */
@@ -110,36 +116,37 @@ export function domainOf({ email, emailDomain }: MatchInFile): string | undefine
 }
 
 /** Returns the provider whose `emailDomains` contains the domain of a rule. Subdomains are separate domains. */
-export function ownerOf<Of extends Asserter>(
+export function ownerOf<Of extends IdentitySource>(
   match: MatchInFile,
-  asserters: readonly Of[],
+  identitySources: readonly Of[],
 ): Of | undefined {
   const domain = domainOf(match);
   return domain === undefined
     ? undefined
-    : asserters.find(({ emailDomains }) => emailDomains.includes(domain));
+    : identitySources.find(({ emailDomains }) => emailDomains.includes(domain));
 }
 
 /** Ids are unique, because rules name a provider or trusted issuer by id. */
 export function checkProviderIds(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
-  const asserters = assertersIn(file);
-  return asserters.flatMap(({ path, id }, n) => {
-    const first = asserters.findIndex((other) => other.id === id);
-    const expected = `a different id, because ${pathName(asserters[first]?.path ?? [])} has the id ${id}`;
+  const identitySources = identitySourcesIn(file);
+  return identitySources.flatMap(({ path, id }, n) => {
+    const first = identitySources.findIndex((other) => other.id === id);
+    const expected = `a different id, because ${pathName(identitySources[first]?.path ?? [])} has the id ${id}`;
     return first === n ? [] : [issueAt(source, [...path, 'id'], expected)];
   });
 }
 
 /** Reports rules that cannot match, and rules that an unintended provider could satisfy. */
 export function checkRules(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
-  const asserters = assertersIn(file);
+  const identitySources = identitySourcesIn(file);
   const isAmbiguous = file.developmentIdp !== undefined && providersIn(file).length > 0;
   // Report issues of the providers first.
-  if (signInProviders(asserters).length === 0 || isAmbiguous || !file.authorization) return [];
+  if (signInProviders(identitySources).length === 0 || isAmbiguous || !file.authorization)
+    return [];
   return matchesIn(file).flatMap(([path, match, forConsole]) => {
-    const eligible = forConsole ? signInProviders(asserters) : asserters;
+    const eligible = forConsole ? signInProviders(identitySources) : identitySources;
     const [key, expected] =
-      providerIssue(match, eligible, forConsole) ?? organizationIssue(match, asserters) ?? [];
+      providerIssue(match, eligible, forConsole) ?? organizationIssue(match, identitySources) ?? [];
     return key === undefined || expected === undefined
       ? []
       : [issueAt(source, [...path, key], expected)];
@@ -151,26 +158,26 @@ type Expected = [key: keyof MatchInFile, expected: string];
 /** Returns the member of an audience rule that is wrong with these providers, and what is expected there. */
 export function audienceIssue(
   rule: AudienceRule,
-  asserters: readonly Asserter[],
+  identitySources: readonly IdentitySource[],
 ): Expected | undefined {
-  return providerIssue(rule, asserters, false);
+  return providerIssue(rule, identitySources, false);
 }
 
 /** Undefined if the rule does not fit the providers, which may have changed since it was stored: it then matches nobody. */
 export function resolveAudienceRule(
   rule: AudienceRule,
-  asserters: readonly Asserter[],
+  identitySources: readonly IdentitySource[],
 ): Match | undefined {
-  if (audienceIssue(rule, asserters)) return undefined;
-  return { ...rule, from: acceptedFrom(rule, asserters) };
+  if (audienceIssue(rule, identitySources)) return undefined;
+  return { ...rule, from: acceptedFrom(rule, identitySources) };
 }
 
 /** Adds the only provider to a rule about a group, so that a provider that is added later does not match it. */
 export function withProviderOfGroup(
   rule: AudienceRule,
-  asserters: readonly Asserter[],
+  identitySources: readonly IdentitySource[],
 ): AudienceRule {
-  const [only, ...others] = signInProviders(asserters);
+  const [only, ...others] = signInProviders(identitySources);
   if (rule.group === undefined || rule.provider !== undefined || !only || others.length > 0)
     return rule;
   return { ...rule, provider: only.id };
@@ -178,7 +185,7 @@ export function withProviderOfGroup(
 
 function providerIssue(
   match: MatchInFile,
-  eligible: readonly Asserter[],
+  eligible: readonly IdentitySource[],
   forConsole: boolean,
 ): Expected | undefined {
   const { provider: id } = match;
@@ -193,7 +200,7 @@ function providerIssue(
 /** Subjects, groups and organizations are unique only within one provider. */
 function missingProvider(
   match: MatchInFile,
-  eligible: readonly Asserter[],
+  eligible: readonly IdentitySource[],
   forConsole: boolean,
 ): Expected | undefined {
   const providers = signInProviders(eligible);
@@ -203,18 +210,20 @@ function missingProvider(
   return ['provider', `${owner?.id ?? oneOf(eligible)}, because there are several`];
 }
 
-function oneOf(asserters: readonly Asserter[]): string {
-  const [first, ...others] = asserters.map(({ id }) => id);
+function oneOf(identitySources: readonly IdentitySource[]): string {
+  const [first, ...others] = identitySources.map(({ id }) => id);
   return others.length === 0 ? String(first) : `one of ${[first, ...others].join(', ')}`;
 }
 
 function organizationIssue(
   { organization, provider: id }: MatchInFile,
-  asserters: readonly Asserter[],
+  identitySources: readonly IdentitySource[],
 ): Expected | undefined {
   if (organization === undefined) return undefined;
   const meant =
-    id === undefined ? signInProviders(asserters) : asserters.filter((a) => a.id === id);
+    id === undefined
+      ? signInProviders(identitySources)
+      : identitySources.filter((a) => a.id === id);
   if (meant.every(({ hasOrganizations }) => hasOrganizations)) return undefined;
   return [
     'organization',
@@ -263,15 +272,15 @@ type RuleSettings = Pick<
 
 /** Logged at startup, and reported by doctor. */
 export function ruleNotices(settings: RuleSettings): RuleNotice[] {
-  const asserters = assertersOf(settings);
+  const identitySources = identitySourcesOf(settings);
   const { entitlements, management } = settings;
   return [
     ...entitlements.flatMap(({ match }, n) => [
-      ...changedMeaning(`entitlements[${n}]`, match, asserters),
-      ...organizationByLogin(`entitlements[${n}]`, match, asserters),
+      ...changedMeaning(`entitlements[${n}]`, match, identitySources),
+      ...organizationByLogin(`entitlements[${n}]`, match, identitySources),
     ]),
     ...management.administrators.flatMap((match, n) =>
-      organizationByLogin(`management.administrators[${n}]`, match, asserters),
+      organizationByLogin(`management.administrators[${n}]`, match, identitySources),
     ),
   ];
 }
@@ -279,12 +288,12 @@ export function ruleNotices(settings: RuleSettings): RuleNotice[] {
 function changedMeaning(
   setting: string,
   match: Match,
-  asserters: readonly Asserter[],
+  identitySources: readonly IdentitySource[],
 ): RuleNotice[] {
   if (match.provider !== undefined) return [];
-  const signIn = asserters.filter(({ via }) => via === 'sign-in');
-  const trusted = asserters.filter(({ via }) => via === 'id-jag');
-  const owner = ownerOf(match, asserters);
+  const signIn = identitySources.filter(({ via }) => via === 'sign-in');
+  const trusted = identitySources.filter(({ via }) => via === 'id-jag');
+  const owner = ownerOf(match, identitySources);
   const isNarrowed = owner !== undefined && signIn.length > 1;
   if (trusted.length === 0 && !isNarrowed) return [];
   const meant = owner ? [owner] : signIn;
@@ -313,9 +322,9 @@ function changedMeaning(
 /** Returns the login of the GitHub organization that a rule matches, and its numeric id if the rule contains it. */
 export function organizationIn(
   { organization, group, from }: Match,
-  asserters: readonly Asserter[],
+  identitySources: readonly IdentitySource[],
 ): { login: string; id?: string; issuer: string } | undefined {
-  const provider = asserters.find(
+  const provider = identitySources.find(
     ({ via, issuer, hasOrganizations }) =>
       hasOrganizations && via === from.via && from.issuers.includes(issuer),
   );
@@ -328,9 +337,9 @@ export function organizationIn(
 export function organizationByLogin(
   setting: string,
   match: Match,
-  asserters: readonly Asserter[],
+  identitySources: readonly IdentitySource[],
 ): RuleNotice[] {
-  const named = organizationIn(match, asserters);
+  const named = organizationIn(match, identitySources);
   if (!named || named.id !== undefined) return [];
   const { login } = named;
   return [
@@ -344,6 +353,6 @@ export function organizationByLogin(
   ];
 }
 
-function idsOf(asserters: readonly Asserter[], separator = ', '): string {
-  return asserters.map(({ id }) => id).join(separator);
+function idsOf(identitySources: readonly IdentitySource[], separator = ', '): string {
+  return identitySources.map(({ id }) => id).join(separator);
 }

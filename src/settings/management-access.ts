@@ -19,7 +19,7 @@ export function findManagementAccess(
   options: CommandLineSettings = {},
 ): ManagementAccess {
   const source = readSource(environment, options);
-  const key = givenKey(source.environment) ?? keptKey(source);
+  const key = givenKey(source.environment) ?? generatedKey(source);
   return { url: setting(source, 'managementUrl', managementUrl), key };
 }
 
@@ -38,7 +38,7 @@ function givenKey(environment: Environment): string | undefined {
   return value && sendable(value, KEY);
 }
 
-function keptKey(source: Source): string {
+function generatedKey(source: Source): string {
   if (source.issues.length > 0) throw new SettingsError(source.issues);
   const file = join(resolveDataDir(source, setting(source, 'dataDir', dataDir)), 'management.key');
   try {

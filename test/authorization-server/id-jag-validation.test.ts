@@ -119,7 +119,7 @@ describe('ID-JAG validation', () => {
   }
 
   it('an ID-JAG is rejected unless the settings allow its issuer for the client', () => {
-    expect(validate({}, { clients: ['other'] })).to.equal('client_not_vouched');
+    expect(validate({}, { clients: ['other'] })).to.equal('client_not_trusted');
   });
 
   it('an ID-JAG of another tenant than that of the settings is rejected', () => {

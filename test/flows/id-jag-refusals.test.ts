@@ -64,7 +64,7 @@ describe('EMA-01 EMA-02 EMA-03 EMA-05 A refused ID-JAG', () => {
     not_yet_valid: inSeconds(90, 300),
     too_long_lived: inSeconds(0, 3700),
     wrong_client: refusedFor({}, OTHER),
-    client_not_vouched: async () =>
+    client_not_trusted: async () =>
       presentAssertion(
         await idp.sign(claimsFor('refused', { client_id: SECOND_ISSUER_APP.id })),
         SECOND_ISSUER_APP,
@@ -98,7 +98,7 @@ describe('EMA-01 EMA-02 EMA-03 EMA-05 A refused ID-JAG', () => {
       const { link } = await createConnector(system);
       return refusedFor({}, APP, { resource: link })();
     },
-    connector_over: async () => {
+    connector_ended: async () => {
       const { id, link } = await createConnector(system);
       await revokeConnector(system, id);
       return refusedFor({ resource: link })();
@@ -131,7 +131,7 @@ describe('EMA-01 EMA-02 EMA-03 EMA-05 A refused ID-JAG', () => {
       expect(account).to.include({ name: 'As it is' });
       return refused;
     },
-    grant_over: async () => {
+    grant_ended: async () => {
       const claims = claimsFor('forgotten');
       const assertion = await idp.sign(claims);
       const { body } = await presentAssertion(assertion);

@@ -57,7 +57,7 @@ describe('Connectors for some people', function () {
     ]);
     issuer = assertions;
     providers = { example, partners };
-    const asserters = ['example', 'partners', idOf(issuer.issuer)];
+    const sourceIds = ['example', 'partners', idOf(issuer.issuer)];
     const trusted = { issuer: issuer.issuer, jwks: { keys: [issuer.jwk()] }, clients: [APP.id] };
     system = await startSystem({
       settings: { GATEHOUSE_DEVELOPMENT_IDP_URL: '' },
@@ -74,7 +74,7 @@ describe('Connectors for some people', function () {
           },
           { id: 'partners', name: 'Partners', issuer: partners.issuer, ...OPENID_CLIENT },
         ],
-        entitlements: asserters.map((provider) => ({
+        entitlements: sourceIds.map((provider) => ({
           match: { anyone: true, provider },
           level: 'full',
         })),
@@ -207,7 +207,7 @@ describe('Connectors for some people', function () {
   });
 
   it('with several providers, a rule that does not say or cannot have the provider is refused, and the error lists the providers', async () => {
-    const asserters = `example, partners, ${idOf(issuer.issuer)}`;
+    const providers = `example, partners, ${idOf(issuer.issuer)}`;
     const owner = 'example, because this domain is in its emailDomains';
     const refused = await restricted([
       { group: 'analysts' },
@@ -218,8 +218,8 @@ describe('Connectors for some people', function () {
     ]).catch((error: unknown) => String(error));
     expect(refused).to.include(
       [
-        `audience.0.provider: one of ${asserters}, because there are several`,
-        `audience.2.provider: one of ${asserters}`,
+        `audience.0.provider: one of ${providers}, because there are several`,
+        `audience.2.provider: one of ${providers}`,
         `audience.3.provider: ${owner}`,
         `audience.4.provider: ${owner}`,
       ].join('; '),

@@ -34,7 +34,7 @@ describe('roles in the console', function () {
     file: { management: { administrators: ADMINISTRATORS } },
   });
 
-  it('ROL-03 every form requires its role, and the page of a refusal names it', async () => {
+  it('ADM-03 ROL-03 every form requires its role, and the page of a refusal names it', async () => {
     const { id } = await createConnector(system());
     for (const [person, allowed] of [
       ['alan', []],

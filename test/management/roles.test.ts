@@ -53,7 +53,7 @@ describe('management keys with roles', () => {
     expect((await metrics({ Authorization: `Bearer ${KEYS.viewer}x` })).status).to.equal(401);
   });
 
-  it('ROL-01 the command line works with any key, and says which role a command needs', async () => {
+  it('ADM-03 ROL-01 the command line works with any key, and says which role a command needs', async () => {
     const viewer = accessTo(host, KEYS.viewer);
     expect((await gatehouse(['connector', 'list'], viewer)).code).to.equal(0);
     const create = ['connector', 'create', '--name', 'Ops', '--level', 'operations'];

@@ -74,7 +74,7 @@ describe('An ID token of the identity provider', () => {
     expect(one).to.match(/^[\w-]{27}$/);
   });
 
-  it("IDP-05 the provider's tokens are neither stored nor sent to the browser or the app", async () => {
+  it("IDP-05 without recheck, the provider's tokens are neither stored nor sent to the browser or the app", async () => {
     const canaries = { access_token: 'canary-access-token', refresh_token: 'canary-refresh-token' };
     provider.setBehaviour({ claims: PERSON, tokens: canaries });
     const browser = newBrowser();

@@ -67,7 +67,7 @@ export function clientMetadataDocuments(options: DocumentOptions) {
       async allowFetch(ctx: KoaContextWithOIDC | undefined, url: string): Promise<boolean> {
         if (!isClientIdUrl(url)) return false;
         const startsNew = ctx !== undefined && startsAuthorization(ctx);
-        // A document that only vouches for assertions may still not be connected by people.
+        // A document of a client that only presents assertions may still not be connected by people.
         const isAccepted = trusted.has(url) && !startsNew;
         if (!isAccepted && !isAcceptedUrl(options, url, startsNew)) return false;
         const mayFetch =

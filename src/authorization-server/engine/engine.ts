@@ -68,7 +68,7 @@ export type Engine = {
   readAhead: (ctx: Koa.Context, known: KnownAhead) => void;
   redirectPolicy: RedirectPolicy;
   grantLifetimes: Lifetimes;
-  prolongClient: Clients['touch'];
+  touchClient: Clients['touch'];
   /** Resolves when all pending writes are done. */
   close: () => Promise<void>;
 };
@@ -190,7 +190,7 @@ export async function openEngine(
     },
     redirectPolicy,
     grantLifetimes: lifetimes,
-    prolongClient: clients.touch,
+    touchClient: clients.touch,
     close: async () => void (await Promise.all([uses.close(), people.close()])),
   };
 }

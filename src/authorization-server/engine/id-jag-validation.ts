@@ -106,7 +106,7 @@ function checkAudience(
   const audience = [claims.aud].flat();
   if (audience.length !== 1 || audience[0] !== authUrl) return 'wrong_audience';
   if (claims.client_id !== clientId) return 'wrong_client';
-  if (!issuer.clients.includes(clientId)) return 'client_not_vouched';
+  if (!issuer.clients.includes(clientId)) return 'client_not_trusted';
   // A multi-tenant issuer names the tenant; subjects are unique only within a tenant.
   if (claims.tenant !== issuer.tenant) return 'wrong_tenant';
   const isRestricted = claims.cnf !== undefined || claims.authorization_details !== undefined;
@@ -193,7 +193,7 @@ export const ID_JAG_ERRORS = {
   not_yet_valid: invalidGrant('the assertion is not valid yet; check the clocks'),
   too_long_lived: invalidGrant('the assertion is valid for longer than an hour'),
   wrong_client: invalidGrant('the assertion was issued for another client'),
-  client_not_vouched: invalidGrant('the issuer of the assertion is not trusted for this client'),
+  client_not_trusted: invalidGrant('the issuer of the assertion is not trusted for this client'),
   client_blocked: invalidGrant('an administrator blocked this app'),
   client_revoked: invalidGrant('an administrator revoked this app'),
   wrong_tenant: invalidGrant('the tenant of the assertion is not trusted'),
@@ -211,7 +211,7 @@ export const ID_JAG_ERRORS = {
     'the assertion names several resources: choose one of them with the parameter resource',
   ),
   other_resource: invalidTarget('the parameter resource is not a resource of the assertion'),
-  connector_over: invalidGrant('the connect link was revoked or has expired; ask for a fresh one'),
+  connector_ended: invalidGrant('the connect link was revoked or has expired; ask for a fresh one'),
   scope_without_level: invalidGrant(
     'the scope of the assertion names no permission level of this server',
   ),
@@ -224,7 +224,7 @@ export const ID_JAG_ERRORS = {
   ),
   used_up: invalidGrant('this connect link was used up; ask for a fresh connect link'),
   replayed: invalidGrant('the assertion was already used; get a new one'),
-  grant_over: invalidGrant('the grant of this assertion has ended; get a new assertion'),
+  grant_ended: invalidGrant('the grant of this assertion has ended; get a new assertion'),
 } as const satisfies Record<string, ErrorEntry>;
 
 export type IdJagErrorCode = keyof typeof ID_JAG_ERRORS;

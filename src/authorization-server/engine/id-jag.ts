@@ -96,7 +96,7 @@ export function idJagGrantType(context: IdJagContext) {
       const authorized = await authorize(context, ctx, jag);
       // No refresh token: the next assertion takes its place (draft section 4.4.3).
       const isIssued = await issueAccessToken(ctx, { ...authorized, describeResource, proof });
-      if (!isIssued) throw idJagError('grant_over');
+      if (!isIssued) throw idJagError('grant_ended');
     });
     provider.registerGrantType<Parameters>(
       JWT_BEARER,
@@ -200,7 +200,7 @@ async function authorize(context: IdJagContext, ctx: Context, jag: IdJag): Promi
   if (usedBefore) throw idJagError('replayed');
   if (refusal) throw idJagError(clientError(refusal));
   if (!connector) throw idJagError(jag.isParameter ? 'unknown_parameter' : 'unknown_resource');
-  if (!isUsable(connector, now(), context.settings)) throw idJagError('connector_over');
+  if (!isUsable(connector, now(), context.settings)) throw idJagError('connector_ended');
   const identity = {
     ...jag.person,
     id: accountIdOf(keys.accountIds, jag.person.issuer, jag.person.subject),

@@ -399,7 +399,7 @@ async function approve(
       grantId,
       { ...request, client, scopes },
     ),
-    engine.prolongClient(request.client.id, appVersion(request.stated)),
+    engine.touchClient(request.client.id, appVersion(request.stated)),
   ]);
   // A previous approval created the grant but did not finish the interaction: this one may only narrow it.
   if (

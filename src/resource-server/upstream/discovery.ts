@@ -49,8 +49,8 @@ export type DiscoveryOptions = {
   /** Per response. */
   maxAnswerBytes: number;
   issuer: string;
-  /** The current signing key. Without it, requests have no caller header. */
   levels: Levels;
+  /** The current signing key. Without it, requests have no caller header. */
   signingKey?: () => SigningKey;
   version: string;
   /** Milliseconds, for the whole discovery. */
@@ -79,7 +79,7 @@ export class DiscoveryError extends Error {
 }
 
 /** The caller in Gatehouse's own requests, who may see every tool. */
-function ourselves(levels: Levels): Caller {
+function gatehouseCaller(levels: Levels): Caller {
   const level = highestLevel(levels);
   return {
     accountId: 'gatehouse',
@@ -259,7 +259,7 @@ async function headersOf({
   };
   if (!signingKey) return agent;
   const headerOf = callerHeader({ issuer, audience, signingKey, now });
-  return { ...agent, [CALLER_HEADER]: await headerOf(ourselves(levels)) };
+  return { ...agent, [CALLER_HEADER]: await headerOf(gatehouseCaller(levels)) };
 }
 
 /** `fetch` removes the header `Host` (Fetch, HTTP-network-or-cache fetch), so it is added below. */

@@ -6,7 +6,7 @@ const LARGE_BYTES = 64 * 1024;
 let lastTurn: Promise<unknown> = Promise.resolve();
 
 /** Resolves for one large message in each turn of the event loop, so that other requests are served in between. */
-export function turnFor(bytes: number): Promise<unknown> | undefined {
+export function nextTurn(bytes: number): Promise<unknown> | undefined {
   if (bytes <= LARGE_BYTES) return undefined;
   lastTurn = lastTurn.then(() => nextImmediate());
   return lastTurn;
