@@ -1,4 +1,5 @@
 // Explains why a TLS connection to a server failed, in words, from the error codes of Node and OpenSSL.
+import { causesOf, type ErrorWithCode } from './error-causes.ts';
 
 /** `what` is a predicate whose subject is the server. `remedy` is a clause. Neither has a capital letter at the start or a full stop. */
 export type TlsFault = { what: string; remedy: string };
@@ -84,23 +85,9 @@ export function tlsFault(error: unknown, isHandshake = false): TlsFault | undefi
   return undefined;
 }
 
-type NodeError = Error & {
-  code?: string;
+type CertificateError = ErrorWithCode & {
   cert?: { subjectaltname?: string; subject?: { CN?: string | string[] } };
 };
-
-const MAX_CAUSES = 5;
-
-/** An AggregateError has one error for each address of a name. */
-function causesOf(error: unknown, depth = 0): NodeError[] {
-  if (!(error instanceof Error) || depth === MAX_CAUSES) return [];
-  const { lastNodeError } = error as { lastNodeError?: unknown };
-  const inner = error instanceof AggregateError ? error.errors : [];
-  return [
-    error,
-    ...[error.cause, lastNodeError, ...inner].flatMap((each) => causesOf(each, depth + 1)),
-  ];
-}
 
 /** `write EPROTO 00A1…:error:0A00010B:SSL routines:tls_validate_record_header:wrong version number:…` */
 function reasonOf(message: string): string {
@@ -109,7 +96,7 @@ function reasonOf(message: string): string {
 
 const MAX_NAMES_LENGTH = 200;
 
-function otherName({ cert }: NodeError): TlsFault {
+function otherName({ cert }: CertificateError): TlsFault {
   const names = cert?.subjectaltname ?? [cert?.subject?.CN ?? []].flat().join(', ');
   const shown = names.replaceAll(/[\p{C}\p{Zl}\p{Zp}]+/gu, ' ').slice(0, MAX_NAMES_LENGTH);
   return {

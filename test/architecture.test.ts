@@ -11,6 +11,7 @@ type SourceFile = { path: string; text: string; imports: Import[] };
 
 const LEAVES = [
   'constant-time.ts',
+  'error-causes.ts',
   'lru-cache.ts',
   'package-folder.ts',
   'tls-errors.ts',
@@ -47,13 +48,14 @@ const APPS = ['authorization-server/', 'development-idp/', 'resource-server/', '
 /** What each part may import besides itself. The longest matching prefix decides which part a file belongs to. */
 const MAY_IMPORT: Record<string, string[]> = {
   'constant-time.ts': [],
+  'error-causes.ts': [],
   'lru-cache.ts': [],
   'package-folder.ts': [],
-  'tls-errors.ts': [],
+  'tls-errors.ts': ['error-causes.ts'],
   'transient-items.ts': [],
   'version.ts': ['package-folder.ts'],
   'permission-levels.ts': [],
-  'observability/': ['settings/', 'tls-errors.ts'],
+  'observability/': ['settings/', 'error-causes.ts', 'tls-errors.ts'],
   'settings/': ['permission-levels.ts', 'package-folder.ts'],
   'store/': LEAVES,
   'http/': BELOW_RECORDS,

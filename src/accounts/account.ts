@@ -12,6 +12,8 @@ export type Claims = {
   email?: string;
   emailVerified: boolean;
   groups: string[];
+  /** The provider left the groups out, because they are too many for a token (Microsoft Entra ID). */
+  groupsOmitted?: true;
   /** Only GitHub asserts them. */
   organizations?: Organization[];
 };
@@ -197,8 +199,19 @@ export function claimsVia(account: Account, via: Via): Claims | undefined {
   return account.neverSignedIn ? undefined : account;
 }
 
-/** Characters. A longer address is ignored and not truncated, because a part of it is another address. */
+/** Characters. */
 export const MAX_EMAIL_LENGTH = 320;
+const EMAIL = /^[^@\s\p{C}]+@[^@\s\p{C}]+$/u;
+
+/**
+ * Returns the address that a provider asserts. Undefined if it is not one: with several at signs, what belongs to the domain is ambiguous, and a
+ * part of a text that is too long is another address.
+ */
+export function emailIn(asserted: unknown): string | undefined {
+  const isAddress =
+    typeof asserted === 'string' && asserted.length <= MAX_EMAIL_LENGTH && EMAIL.test(asserted);
+  return isAddress ? asserted : undefined;
+}
 
 /** Lower-cases ASCII letters only, because others can become ASCII letters (the Kelvin sign becomes k). */
 export function normalizeEmail(address: string): string {
@@ -253,6 +266,17 @@ export function accountLifetime({ lifetimes }: Pick<Settings, 'lifetimes'>): num
   return lifetimes.refreshTokenAbsolute + lifetimes.session + DAY_SECONDS;
 }
 
+const MAX_NAME_LENGTH = 200;
+/** Could disguise a name. Joiners are not among them: names of some scripts need them. */
+const INVISIBLE = /[\p{Bidi_Control}\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u00AD\u200B\u2060\uFEFF]+/gu;
+
+/** The text on one line, without invisible characters, truncated. */
+export function printableName(text: string): string {
+  const line = text.replace(/\s+/g, ' ').replace(INVISIBLE, '').trim();
+  // A pair of surrogates may have been cut.
+  return line.slice(0, MAX_NAME_LENGTH).replace(/\p{Cs}$/u, '');
+}
+
 /** Returns the first candidate that is fit to be shown as a name. An email address is one only if it is verified. */
 export function personNameIn(
   candidates: readonly unknown[],
@@ -261,6 +285,7 @@ export function personNameIn(
   const verified = emailVerified === true ? email : undefined;
   return candidates
     .filter((text) => typeof text === 'string')
+    .map(printableName)
     .find((text) => text !== '' && (!looksLikeAddress(text) || text === verified));
 }
 

@@ -1,3 +1,4 @@
+import { rootMessage } from '../error-causes.ts';
 import { checkAudiences } from './audiences.ts';
 import { checkCookies, checkPreflights } from './browsers.ts';
 import type { ConfiguredDeployment, Deployment } from './deployment.ts';
@@ -120,10 +121,9 @@ async function runCheck(
       timeout(deployment, check),
     ]);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
     return [
       findingAbout(name, title).warning({
-        what: `the check failed: ${reason}`,
+        what: `the check failed: ${rootMessage(error)}`,
         why: 'there may be problems that it would have found',
         remedy: 'run doctor again; if the check fails again, check this part yourself',
       }),

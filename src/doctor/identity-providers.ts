@@ -12,6 +12,7 @@ import {
   OFFLINE_ACCESS,
   requestedScopes,
 } from '../identity-providers/discovered-choices.ts';
+import { rootMessage } from '../error-causes.ts';
 import { LOGOUT_PATH } from '../identity-providers/logout-token.ts';
 import { printableText } from '../identity-providers/errors.ts';
 import { CONSOLE_CALLBACK_PATH } from '../management/console/address.ts';
@@ -320,7 +321,7 @@ async function checkCallback(
     return callbackFinding(finding, callback, await sendVerified(url.href));
   } catch (error) {
     const isUnreachable = error instanceof NoResponseError;
-    const reason = isUnreachable ? error.message : 'the metadata of the provider is invalid';
+    const reason = isUnreachable ? error.message : rootMessage(error);
     return finding.problem({
       what: `the sign-in page of the identity provider cannot be reached: ${reason}`,
       why: NO_SIGN_IN,

@@ -4,6 +4,7 @@ import {
   type Network,
   requireAddressGuard,
 } from '../authorization-server/engine/guarded-fetch.ts';
+import { rootMessage } from '../error-causes.ts';
 import { publicKeys } from '../settings/key-set.ts';
 import type { ConfiguredDeployment, Deployment } from './deployment.ts';
 import { NoResponseError } from './http-client.ts';
@@ -45,9 +46,8 @@ async function checkKeysOf(id: string, jwksUri: string, network: Network): Promi
     const { length } = publicKeys(JSON.parse(text));
     return finding.ok(`the keys of the app can be fetched (${length})`);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
     return finding.problem({
-      what: `the keys at ${jwksUri} cannot be used: ${reason}`,
+      what: `the keys at ${jwksUri} cannot be used: ${rootMessage(error)}`,
       why: 'the app cannot authenticate, so nobody can connect it',
       remedy:
         'check clients.preRegistered[].jwksUri and its host, which needs a public address; or set jwks instead',

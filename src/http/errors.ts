@@ -1,4 +1,5 @@
 import type Koa from 'koa';
+import type { RequestContext } from './request-context.ts';
 import { StoreUnavailable } from '../store/store.ts';
 
 /** An error response. `message` is sent, and says what to do. The cause is only logged. */
@@ -7,11 +8,11 @@ export class HttpError extends Error {
   readonly code: string;
   readonly headers: Record<string, string>;
   readonly about: string;
-  readonly isLoggedAsError: boolean;
+  readonly logLevel: 'info' | 'warn' | 'error';
 
   /**
    * `code` is an error code of an RFC, for example `invalid_request` (RFC 6749 section 5.2). `about` is the key of the page's text, by
-   * default the code. `isLoggedAsError` is true by default from status 500 on.
+   * default the code. `logLevel` is by default `error` from status 500 on, and `info` below. Only `error` also logs the cause.
    */
   constructor(
     status: number,
@@ -20,7 +21,7 @@ export class HttpError extends Error {
     options: ErrorOptions & {
       headers?: Record<string, string>;
       about?: string;
-      isLoggedAsError?: boolean;
+      logLevel?: HttpError['logLevel'];
     } = {},
   ) {
     super(message, options);
@@ -29,8 +30,19 @@ export class HttpError extends Error {
     this.code = code;
     this.headers = options.headers ?? {};
     this.about = options.about ?? code;
-    this.isLoggedAsError = options.isLoggedAsError ?? status >= 500;
+    this.logLevel = options.logLevel ?? (status >= 500 ? 'error' : 'info');
   }
+}
+
+/** What the log line of the request says about the error. */
+export function failureOf(error: HttpError): NonNullable<RequestContext['failure']> {
+  const { code, message: detail, logLevel } = error;
+  return {
+    code,
+    detail,
+    logLevel,
+    ...(logLevel === 'error' ? { cause: error.cause ?? error } : {}),
+  };
 }
 
 /** Sent with infrastructure faults. */

@@ -14,6 +14,7 @@ import type { Metrics } from '../observability/metrics.ts';
 import type { Traces } from '../observability/tracing.ts';
 import {
   asHttpError,
+  failureOf,
   HttpError,
   methodNotAllowed,
   notFound,
@@ -178,7 +179,7 @@ function requestLogger({ name, logger, proxies }: HostOptions): (ctx: Koa.Contex
     const log = () => {
       const { requestId, address, failure } = request;
       const { status, reason } = outcomeOf(ctx);
-      const level = status >= 500 || failure?.cause ? 'error' : 'info';
+      const level = status >= 500 || failure?.cause ? 'error' : (failure?.logLevel ?? 'info');
       if (!logger.isLevelEnabled(level)) return;
       logger[level](
         {
@@ -226,11 +227,7 @@ export function handleErrors({
 function errorResponder(respondToError: RespondToError = respondWithJson) {
   return async (ctx: Koa.Context, thrown: unknown): Promise<void> => {
     const error = asHttpError(thrown);
-    requestContext(ctx).failure = {
-      code: error.code,
-      detail: error.message,
-      ...(error.isLoggedAsError ? { cause: error.cause ?? error } : {}),
-    };
+    requestContext(ctx).failure = failureOf(error);
     // Clients probe well-known addresses for JSON, whatever their `Accept` says.
     await (isWellKnown(ctx.path) ? respondWithJson : respondToError)(ctx, error);
   };

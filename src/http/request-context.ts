@@ -13,8 +13,13 @@ export type RequestContext = {
   address: string;
   /** Present when traces are on. */
   span?: Span;
-  /** Why the request was refused or failed. `code` is the error code; `cause` goes to the log only. */
-  failure?: { code: string; detail?: string | undefined; cause?: unknown };
+  /** Why the request was refused or failed. `code` is the error code; `cause` and `logLevel` are for the log only. */
+  failure?: {
+    code: string;
+    detail?: string | undefined;
+    cause?: unknown;
+    logLevel?: 'info' | 'warn' | 'error';
+  };
   /** The OAuth client, once the engine authenticated it. */
   clientId?: string | undefined;
   /** `ui_locales` of the authorization request. It takes precedence over the query. */

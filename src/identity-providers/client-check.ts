@@ -1,12 +1,13 @@
 // Checks whether an identity provider accepts Gatehouse as a client, with an invalid code (RFC 6749 section 5.2).
 import * as openid from 'openid-client';
 import type { Logger } from 'pino';
+import { rootMessage } from '../error-causes.ts';
 import { HttpError } from '../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
 import { tlsFault } from '../tls-errors.ts';
 import {
   adviceFor,
-  describeProviderError,
+  describeFailure,
   isClientRejected,
   isInvalidCode,
   NOT_SET_UP,
@@ -46,7 +47,7 @@ export async function checkClient(client: ProviderClient): Promise<ClientCheck> 
     if (fault) return { result, response: `it ${fault.what}`, advice: fault.remedy };
     const advice =
       result === 'unavailable' ? UNAVAILABLE_ADVICE : adviceFor(settings, error, server);
-    return { result, response: describeProviderError(error), advice };
+    return { result, response: describeFailure(error, cause), advice };
   }
 }
 
@@ -71,7 +72,7 @@ function discoveryFailed({ about, cause }: HttpError): ClientCheck {
   if (fault) return { result: 'unavailable', response: `it ${fault.what}`, advice: fault.remedy };
   return {
     result: about === NOT_SET_UP ? 'refused' : 'unavailable',
-    response: cause instanceof Error ? cause.message : 'no answer',
+    response: rootMessage(cause),
     advice: 'check the issuer, and that this machine may connect to it',
   };
 }

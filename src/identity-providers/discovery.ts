@@ -75,13 +75,17 @@ async function discover(settings: IdentityProviderSettings): Promise<openid.Conf
   }
 }
 
-/** A client of its own for one refresh of this person, whose issuer is that of the person. */
+/** A client of its own for one refresh or UserInfo request about this person, whose issuer is that of the person. */
 export function clientFor(
   shared: openid.Configuration,
   settings: IdentityProviderSettings,
   { issuer }: { issuer: string },
 ): openid.Configuration {
-  const server = Object.assign(shared.serverMetadata(), { issuer });
+  const found = shared.serverMetadata();
+  // Few providers list the algorithms of signed UserInfo responses (Core section 5.3.2). The keys are those of ID tokens.
+  const userinfo_signing_alg_values_supported =
+    found.userinfo_signing_alg_values_supported ?? found.id_token_signing_alg_values_supported;
+  const server = Object.assign(found, { issuer, userinfo_signing_alg_values_supported });
   const config = providerClient(server, settings.clientId, authentication(settings));
   openid.enableNonRepudiationChecks(config);
   copyKeys(shared, config);

@@ -3,6 +3,7 @@ import * as openid from 'openid-client';
 import { HttpError, unavailable } from '../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
 import { clientAuthenticationMethod } from './discovered-choices.ts';
+import { rootMessage } from '../error-causes.ts';
 import { tlsFault } from '../tls-errors.ts';
 
 /** Key of the page's texts if the provider is unavailable. */
@@ -88,6 +89,14 @@ export async function readProviderError(
 export function describeProviderError({ code, description, status }: ProviderError): string {
   if (code === undefined) return status === undefined ? 'no answer' : `HTTP ${status}`;
   return description === undefined ? code : `${code} (${description})`;
+}
+
+/** The same, with the innermost cause if there was no response. */
+export function describeFailure(error: ProviderError, cause: unknown): string {
+  const { code, status } = error;
+  if (code !== undefined || status !== undefined) return describeProviderError(error);
+  const fault = tlsFault(cause);
+  return fault ? `it ${fault.what}: ${fault.remedy}` : rootMessage(cause);
 }
 
 /** Returned by a token endpoint that rejects the client. */
@@ -252,11 +261,7 @@ export function toHttpError(
     const message = `the sign-in was not completed at the identity provider${code}`;
     return new HttpError(400, 'access_denied', message, { cause, about: STOPPED });
   }
-  if (error.kind === 'untrusted')
-    return notTrusted(
-      `the response of the identity provider is not valid: ${messageOf(cause)}`,
-      cause,
-    );
+  if (error.kind === 'untrusted') return invalidResponse(cause);
   if (error.kind === 'unavailable')
     // The cause of an authorization error response contains its query, with the state. It is not logged.
     return error.code === undefined && error.status === undefined
@@ -271,8 +276,10 @@ export function providerUnavailable(
   cause: unknown,
 ): HttpError {
   const fault = tlsFault(cause);
-  const message = fault && `the identity provider ${issuer} ${fault.what}: ${fault.remedy}`;
-  return unavailable(message ? new Error(message, { cause }) : cause, UNAVAILABLE);
+  const message = fault
+    ? `the identity provider ${issuer} ${fault.what}: ${fault.remedy}`
+    : `the identity provider ${issuer} gave no valid response: ${rootMessage(cause)}`;
+  return unavailable(new Error(message, { cause }), UNAVAILABLE);
 }
 
 /**
@@ -286,7 +293,7 @@ export function notSetUp(
   const message = 'sign-in is not set up correctly: contact the operator of this service';
   return new HttpError(isFromBrowser ? 400 : 500, 'sign_in_not_set_up', message, {
     cause: new Error(reason),
-    isLoggedAsError: true,
+    logLevel: 'error',
   });
 }
 
@@ -323,10 +330,50 @@ function otherMethod(settings: IdentityProviderSettings, server: openid.ServerMe
   return `The secret was sent with ${used}: if the client is registered there for ${other}, set clientAuthentication to it`;
 }
 
-function messageOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : 'unknown error';
+/** What operators can do about a response that fails validation, by the library's message. */
+const ADVICE: readonly [message: RegExp, advice: string][] = [
+  [
+    /"alg"|JWS algorithm|JWS "alg"/,
+    'let the provider sign ID tokens of this client with one of the public-key algorithms in its discovery document, such as RS256 (with authentik, choose a signing key; with Auth0 and Keycloak, set the algorithm of the client)',
+  ],
+  [
+    /signature|verification key/,
+    'compare the keys at jwks_uri of its discovery document with those that sign; several instances of the provider may not share their keys',
+  ],
+  [
+    /"(exp|nbf|iat)"|too much time/,
+    'compare the clocks of this machine and of the provider (NTP): they differ, or the response was too slow',
+  ],
+  [/"iss"/, 'set issuer exactly as in the discovery document, with or without the final slash'],
+  [
+    /"(aud|azp)"/,
+    'compare clientId with the id of this client at the provider, and remove other audiences from its ID tokens, or let the provider name this client in azp',
+  ],
+  [
+    /"nonce"/,
+    'let the provider copy nonce of the request into the ID token (Core section 3.1.2.1)',
+  ],
+  [/"state"/, 'let the provider copy state of the request into its response'],
+  [
+    /claim|must be|missing|parse|content-type/,
+    'correct the named member of the response at the provider, which breaks the specification',
+  ],
+];
+
+function invalidResponse(cause: unknown): HttpError {
+  const reason = rootMessage(cause);
+  const advice = ADVICE.find(([message]) => message.test(reason))?.[1];
+  return notTrusted(
+    `the response of the identity provider is not valid: ${reason}${advice === undefined ? '' : `; ${advice}`}`,
+    cause,
+  );
 }
 
+/** Nobody may be able to sign in, so it is a warning. The message is for the log and has the reason; the page has other words. */
 export function notTrusted(message: string, cause?: unknown): HttpError {
-  return new HttpError(400, 'access_denied', message, { cause, about: 'sign_in_not_trusted' });
+  return new HttpError(400, 'access_denied', message, {
+    cause,
+    about: 'sign_in_not_trusted',
+    logLevel: 'warn',
+  });
 }

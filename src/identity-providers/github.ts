@@ -2,8 +2,8 @@
 import * as openid from 'openid-client';
 import { z } from 'zod';
 import {
+  emailIn,
   normalizeEmail,
-  MAX_EMAIL_LENGTH,
   personNameIn,
   type Identity,
   type Organization,
@@ -112,13 +112,13 @@ async function identityOf(
 ): Promise<Identity> {
   const { id, login, name } = parseResponse(user, await fetchApi('/user'));
   const all = parseResponse(emails, await fetchApi(`/user/emails?per_page=${PAGE_SIZE}`));
-  const addresses = all.filter(({ email }) => email.length <= MAX_EMAIL_LENGTH);
+  const addresses = all.filter(({ email }) => emailIn(email) !== undefined);
   const address = preferredEmail(addresses, emailDomains);
   const shown = { email: address?.email, emailVerified: address?.verified === true };
   return {
     issuer,
     subject: String(id),
-    name: (personNameIn([name], shown) ?? login).slice(0, 200),
+    name: personNameIn([name], shown) ?? login,
     ...(address ? { email: address.email } : {}),
     emailVerified: shown.emailVerified,
     ...(settings.organizations ? await membershipsOf(fetchApi) : { groups: [] }),

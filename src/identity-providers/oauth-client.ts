@@ -37,15 +37,10 @@ export async function exchangeCode(
   checks: openid.AuthorizationCodeGrantChecks,
 ): Promise<Tokens> {
   const known = await config();
-  const exchangeAt = (client: openid.Configuration) =>
-    openid.authorizationCodeGrant(client, new URL(callbackUrl + query), checks);
   try {
-    return await exchangeAt(known).catch(async (cause: unknown) => {
-      const current = mayBeOutdated(cause) ? await reread?.(known) : undefined;
-      const isMoved = current && tokenEndpoint(current) !== tokenEndpoint(known);
-      if (isMoved) return exchangeAt(current);
-      throw cause;
-    });
+    return await requestWhereItIs('token_endpoint', known, reread, (client) =>
+      openid.authorizationCodeGrant(client, new URL(callbackUrl + query), checks),
+    );
   } catch (cause) {
     const error = await readProviderError(cause, settings);
     const isFromBrowser = cause instanceof openid.AuthorizationResponseError;
@@ -53,6 +48,17 @@ export async function exchangeCode(
   }
 }
 
-function tokenEndpoint(client: openid.Configuration): string | undefined {
-  return client.serverMetadata().token_endpoint;
+/** Sends the request again if it failed because the endpoint has moved. */
+export function requestWhereItIs<Response>(
+  endpoint: 'token_endpoint' | 'userinfo_endpoint',
+  known: openid.Configuration,
+  reread: ProviderClient['reread'],
+  request: (client: openid.Configuration) => Promise<Response>,
+): Promise<Response> {
+  const addressOf = (client: openid.Configuration) => client.serverMetadata()[endpoint];
+  return request(known).catch(async (cause: unknown) => {
+    const current = mayBeOutdated(cause) ? await reread?.(known) : undefined;
+    if (current && addressOf(current) !== addressOf(known)) return request(current);
+    throw cause;
+  });
 }

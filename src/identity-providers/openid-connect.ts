@@ -1,11 +1,10 @@
 // OpenID Connect client: authorization code flow with PKCE, state and nonce (OpenID Connect Core section 3.1).
 import * as openid from 'openid-client';
-import { type Identity, MAX_EMAIL_LENGTH, personNameIn } from '../accounts/account.ts';
 import { authenticationIn } from '../accounts/step-up.ts';
 import { isGoogle } from '../settings/identity-provider-schema.ts';
-import { isSameIssuer } from '../settings/value-types.ts';
 import { unavailable } from '../http/errors.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
+import { readIdentity, type UsedClaim, UserInfoFailure } from './claims.ts';
 import { checkClient } from './client-check.ts';
 import { requestedScopes, takesUiLocales } from './discovered-choices.ts';
 import { clientFor, copyKeys, openDiscovery } from './discovery.ts';
@@ -13,11 +12,12 @@ import { notTrusted, UNAVAILABLE } from './errors.ts';
 import { exchangeCode, type Tokens } from './oauth-client.ts';
 import { isSessionId, logoutTokenVerifier } from './logout-token.ts';
 import type { ProtocolClient, RecheckRequest } from './provider.ts';
-import { type RefreshedTokens, refreshTokens } from './refresh.ts';
+import { refreshTokens } from './refresh.ts';
 
 export function openOpenidProvider(
   settings: IdentityProviderSettings,
   callbackUrl: string,
+  rulesUse: readonly UsedClaim[],
 ): ProtocolClient {
   const discovery = openDiscovery(settings);
   const { config: discovered } = discovery;
@@ -57,8 +57,19 @@ export function openOpenidProvider(
         idTokenExpected: true,
       });
       const { refresh_token: recheckToken } = settings.recheck === undefined ? {} : tokens;
+      const config = await discovered();
+      const idToken = requireIdToken(config, tokens);
+      const { identity, notices } = await readIdentity(settings, {
+        config,
+        reread: discovery.reread,
+        accessToken: tokens.access_token,
+        idToken,
+        person: { issuer: idToken.iss, subject: idToken.sub },
+        onFailure: failureAtSignIn(rulesUse),
+      });
       return {
-        ...identityOf(settings, await claimsOf(await discovered(), tokens)),
+        ...identity,
+        notices,
         ...sidOf(tokens),
         ...(recheckToken ? { recheckToken } : {}),
         // Only from the ID token: the nonce binds it to this sign-in.
@@ -74,9 +85,22 @@ export function openOpenidProvider(
       });
       if (typeof tokens === 'string') return tokens;
       copyKeys(config, shared);
-      return {
-        identity: identityOf(settings, await claimsAgain(settings, config, tokens, person)),
-      };
+      const idToken = tokens.claims();
+      if (idToken && (idToken.iss !== person.issuer || idToken.sub !== person.subject))
+        throw new Error('the ID token is about another person');
+      return readIdentity(settings, {
+        config: shared,
+        reread: discovery.reread,
+        accessToken: tokens.access_token,
+        idToken,
+        person,
+        onFailure(failure, missing) {
+          if (!idToken || missing.some((claim) => hadClaim(person, claim))) throw failure;
+        },
+      }).catch((error: unknown) => {
+        if (isRefusal(error)) return 'sign-in';
+        throw error;
+      });
     },
     verifyLogoutToken: logoutTokenVerifier(settings, discovery),
     checkClient: () => checkClient(client),
@@ -92,78 +116,45 @@ function stepUpParameters({ stepUp }: IdentityProviderSettings): Record<string, 
   };
 }
 
-type Claims = Record<string, unknown> & { iss: string; sub: string };
-
-/**
- * Reads the claims of a refresh. The ID token is optional there (OpenID Connect Core section 12.2), and may have fewer claims. Rejects if the
- * response is about another person, or has no claims.
- */
-async function claimsAgain(
-  { groupsClaim }: IdentityProviderSettings,
-  config: openid.Configuration,
-  tokens: RefreshedTokens,
-  { issuer, subject }: RecheckRequest['person'],
-): Promise<Claims> {
+/** A provider may send `azp` with a single audience too; it must then be this client (Core section 3.1.3.7). */
+function requireIdToken(config: openid.Configuration, tokens: Tokens): openid.IDToken {
   const claims = tokens.claims();
-  if (claims && (claims.iss !== issuer || claims.sub !== subject))
-    throw new Error('the ID token is about another person');
-  const isComplete = [claims?.email, claims?.name, claims?.[groupsClaim]].every(
-    (claim) => claim !== undefined,
-  );
-  const hasUserInfo = config.serverMetadata().userinfo_endpoint !== undefined;
-  if (!claims && !hasUserInfo) throw new Error('there is no ID token, and no UserInfo endpoint');
-  if (isComplete || !hasUserInfo) return { ...claims, iss: issuer, sub: subject };
-  const userInfo = await openid.fetchUserInfo(config, tokens.access_token, subject);
-  return mergedClaims({ ...claims, iss: issuer, sub: subject }, userInfo);
-}
-
-/**
- * Reads the UserInfo endpoint if the ID token lacks email or name; entitlements depend on these claims. The provider's tokens are not
- * stored or passed on.
- */
-async function claimsOf(config: openid.Configuration, tokens: Tokens): Promise<Claims> {
-  const claims = tokens.claims();
-  // A provider may send `azp` with a single audience too; it must then be this client (Core section 3.1.3.7).
   const { client_id: clientId } = config.clientMetadata();
-  if (!claims || (claims.azp ?? clientId) !== clientId) {
+  if (!claims || (claims.azp ?? clientId) !== clientId)
     throw notTrusted('the identity provider sent no ID token for this client');
-  }
-  const isIncomplete = claims.email === undefined || claims.name === undefined;
-  if (!isIncomplete || !config.serverMetadata().userinfo_endpoint) return { ...claims };
-  const userInfo = await openid
-    .fetchUserInfo(config, tokens.access_token, claims.sub)
-    .catch((cause: unknown) => {
-      throw unavailable(cause, UNAVAILABLE);
-    });
-  return mergedClaims(claims, userInfo);
+  if (claims.sub.trim() === '') throw notTrusted('the ID token has an empty sub');
+  return claims;
 }
 
-/** `email_verified` is valid only together with the `email` of the same source. */
-function mergedClaims(claims: Claims, userInfo: object): Claims {
-  const source: Record<string, unknown> = claims.email === undefined ? { ...userInfo } : claims;
-  const { email, email_verified } = source;
-  return { ...userInfo, ...claims, email, email_verified };
+/**
+ * A sign-in goes on without claims that the endpoint never gives: an error response may be normal there (AD FS). After a fault, a person must not
+ * lose entitlements because the claims that rules use could not be read.
+ */
+function failureAtSignIn(rulesUse: readonly UsedClaim[]) {
+  return (failure: UserInfoFailure, missing: readonly UsedClaim[]): void => {
+    const { kind, status, message } = failure;
+    const isNeeded = missing.some((claim) => rulesUse.includes(claim));
+    if (!isNeeded) return;
+    if (kind === 'unavailable') throw unavailable(failure, UNAVAILABLE);
+    if (status === undefined) throw notTrusted(message, failure);
+  };
+}
+
+/** Whether the claim was known of the person. What the ID token lacks now came from the UserInfo endpoint then. */
+function hadClaim(
+  { email, emailVerified, groups }: RecheckRequest['person'],
+  claim: UsedClaim,
+): boolean {
+  const known = { email: email !== undefined, email_verified: emailVerified, name: false };
+  return { ...known, groups: groups.length > 0 }[claim];
+}
+
+/** Some providers refresh the tokens of a person who has left, and refuse their access token (GitLab). */
+function isRefusal(error: unknown): boolean {
+  return error instanceof UserInfoFailure && (error.status === 401 || error.status === 403);
 }
 
 function sidOf(tokens: Tokens): { sid?: string } {
   const sid = tokens.claims()?.sid;
   return isSessionId(sid) ? { sid } : {};
-}
-
-function identityOf({ groupsClaim, issuer }: IdentityProviderSettings, claims: Claims): Identity {
-  const { iss, sub, name, preferred_username: username, email, email_verified: verified } = claims;
-  const groups = claims[groupsClaim];
-  const isUsable = typeof email === 'string' && email.length <= MAX_EMAIL_LENGTH;
-  const address = isUsable ? email : undefined;
-  const emailVerified = address !== undefined && verified === true;
-  const display = personNameIn([name, username, address], { email: address, emailVerified });
-  return {
-    issuer: iss,
-    subject: sub,
-    name: (display ?? sub).slice(0, 200),
-    ...(isSameIssuer(iss, issuer) ? {} : { providerIssuer: issuer }),
-    ...(address === undefined ? {} : { email: address }),
-    emailVerified,
-    groups: Array.isArray(groups) ? groups.filter((group) => typeof group === 'string') : [],
-  };
 }

@@ -2,10 +2,13 @@ import * as openid from 'openid-client';
 import { normalizeEmail, type Identity } from '../accounts/account.ts';
 import type { Authentication } from '../accounts/step-up.ts';
 import { HttpError } from '../http/errors.ts';
+import { domainOf } from '../settings/entitlements.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
 import { isSameIssuer } from '../settings/value-types.ts';
 import type { Settings } from '../settings/settings.ts';
 import { deriveKey } from '../store/key-derivation.ts';
+import type { ClaimNotice } from './claim-notices.ts';
+import type { UsedClaim } from './claims.ts';
 import type { ClientCheck } from './client-check.ts';
 import { openGithub } from './github.ts';
 import type { LogoutToken } from './logout-token.ts';
@@ -27,15 +30,18 @@ export type SignedInIdentity = Identity & {
   sid?: string;
   recheckToken?: string;
   authentication?: Authentication;
+  notices?: readonly ClaimNotice[];
 };
 
 /** `ended`: the provider no longer accepts the token (`invalid_grant`). `sign-in`: it needs the person. */
-export type RecheckAnswer = { identity: Identity } | 'ended' | 'sign-in';
+export type RecheckAnswer =
+  { identity: Identity; notices?: readonly ClaimNotice[] } | 'ended' | 'sign-in';
 
 /** `keep` stores the token that the provider rotated to. It is called before anything else is validated or fetched. */
 export type RecheckRequest = {
   token: string;
-  person: Pick<Identity, 'issuer' | 'subject'>;
+  /** As the provider last described the person. */
+  person: Identity;
   keep: (token: string) => Promise<void>;
 };
 
@@ -77,13 +83,35 @@ export type IdentityProviders = readonly IdentityProvider[];
  */
 export function openIdentityProviders(settings: Settings, callbackUrl: string): IdentityProviders {
   return identityProviderSettings(settings).map((provider) =>
-    openIdentityProvider(provider, providerCallback(provider, callbackUrl)),
+    openIdentityProvider(
+      provider,
+      providerCallback(provider, callbackUrl),
+      claimsInRules(settings, provider),
+    ),
   );
+}
+
+/** What a rule of the settings, or an audience about addresses, cannot do without. */
+function claimsInRules(
+  { entitlements, management }: Settings,
+  { issuer }: IdentityProviderSettings,
+): UsedClaim[] {
+  const rules = [...entitlements.map(({ match }) => match), ...management.administrators].filter(
+    ({ from }) => from.via === 'sign-in' && from.issuers.includes(issuer),
+  );
+  const areAboutGroups = rules.some(({ group }) => group !== undefined);
+  const areAboutAddresses = rules.some((match) => domainOf(match) !== undefined);
+  return [
+    'email',
+    ...(areAboutAddresses ? (['email_verified'] as const) : []),
+    ...(areAboutGroups ? (['groups'] as const) : []),
+  ];
 }
 
 export function openIdentityProvider(
   settings: IdentityProviderSettings,
   callbackUrl: string,
+  rulesUse: readonly UsedClaim[] = ['email', 'email_verified', 'groups'],
 ): IdentityProvider {
   const { id, listed, name, issuer, emailDomains, backchannelLogout, kind, recheck } = settings;
   const open = kind === 'github' ? openGithub : openOpenidProvider;
@@ -95,7 +123,7 @@ export function openIdentityProvider(
     emailDomains,
     backchannelLogout,
     ...(recheck === undefined ? {} : { recheckInterval: recheck }),
-    ...open(settings, callbackUrl),
+    ...open(settings, callbackUrl, rulesUse),
   };
 }
 

@@ -8,11 +8,12 @@ import type { Authentication } from '../accounts/step-up.ts';
 import { saveAccount } from '../accounts/accounts.ts';
 import { type AuditServices, recordAudit } from '../audit/audit.ts';
 import { COOKIE, hostCookieName } from '../http/cookies.ts';
-import { HttpError, unavailable } from '../http/errors.ts';
+import { failureOf, HttpError, unavailable } from '../http/errors.ts';
 import type { RateLimits } from '../http/rate-limits.ts';
 import { requestContext } from '../http/request-context.ts';
 import { seeOther } from '../http/see-other.ts';
 import type { Pages, ViewValues } from '../pages/pages.ts';
+import { type ClaimNotice, warnOnce } from './claim-notices.ts';
 import { NOT_SET_UP, STOPPED, UNAVAILABLE } from './errors.ts';
 import {
   consumePendingLogin,
@@ -162,18 +163,20 @@ export function handleCallback(
     const { returnTo, approval } = login;
     const found = await provider.identify(ctx.search, login).catch(async (error: unknown) => {
       if (!approval || !stopped || failureReason(error) === undefined) throw error;
-      logFailure(ctx, error as HttpError);
+      requestContext(ctx).failure = failureOf(error as HttpError);
       await stopped();
       return undefined;
     });
     if (!found) return;
-    const { sid, recheckToken: token, authentication = {}, ...identity } = found;
+    const { sid, recheckToken: token, authentication = {}, notices = [], ...identity } = found;
     const { store } = site;
     const issued = token === undefined ? {} : { token };
     const recheck = provider.recheckInterval === undefined ? undefined : issued;
     const account = await saveSignIn(site, identity, recheck);
     if (recheck && account.disabledAt === undefined && account.recheck?.token === undefined)
-      warnOfMissingToken(site, provider);
+      warnOnce(site.logger, provider.issuer, NO_REFRESH_TOKEN);
+    for (const notice of notices) warnOnce(site.logger, provider.issuer, notice);
+    logClaims(site.logger, provider, account);
     if (sid !== undefined) {
       const signIn = { account: account.id, at: account.signedInAt };
       await addSignIn(store, { issuer: identity.issuer, sid }, signIn, site.sessionLifetime);
@@ -243,19 +246,31 @@ async function saveSignIn(
   }
 }
 
-const warned = new WeakSet<IdentityProvider>();
+const NO_REFRESH_TOKEN: ClaimNotice = {
+  what: 'the identity provider issued no refresh token: people must sign in again after recheck',
+  remedy:
+    'allow the grant type refresh_token and the scope offline_access for this client there; if its discovery document does not list the scope, set recheckScopes',
+};
 
-/** Logs once in each process. */
-function warnOfMissingToken({ logger }: SignInSite, provider: IdentityProvider): void {
-  if (warned.has(provider)) return;
-  warned.add(provider);
-  logger.warn(
+const MAX_LOGGED_GROUPS = 50;
+
+/** What rules can match, so that an operator sees why a person has a level or none. Without name and address. */
+function logClaims(
+  logger: Logger,
+  { issuer }: IdentityProvider,
+  { id, email, emailVerified, groups, groupsOmitted }: Account,
+): void {
+  logger.info(
     {
-      what: provider.issuer,
-      remedy:
-        'allow the grant type refresh_token and the scope offline_access for this client there; if its discovery document does not list the scope, set recheckScopes',
+      what: issuer,
+      account: id,
+      hasEmail: email !== undefined,
+      emailVerified,
+      groupCount: groups.length,
+      groups: groups.slice(0, MAX_LOGGED_GROUPS),
+      ...(groupsOmitted ? { groupsOmitted } : {}),
     },
-    'the identity provider issued no refresh token: people must sign in again after recheck',
+    'a person signed in with these claims',
   );
 }
 
@@ -292,19 +307,12 @@ async function offerChoiceOnFailure(
     const reason = failureReason(error);
     if (!reason || site.identityProviders.length < 2 || site.renderChoice) throw error;
     const { status, headers } = error as HttpError;
-    logFailure(ctx, error as HttpError);
+    requestContext(ctx).failure = failureOf(error as HttpError);
     ctx.set(headers);
     const reference = reason === 'notSetUp' ? { reference: requestContext(ctx).requestId } : {};
     const trouble = { name, reason, ...reference };
     await showProviderChoice(site, ctx, loginRequest, { trouble, status });
   }
-}
-
-function logFailure(
-  ctx: Koa.Context,
-  { code, message: detail, cause, isLoggedAsError }: HttpError,
-): void {
-  requestContext(ctx).failure = { code, detail, ...(isLoggedAsError ? { cause } : {}) };
 }
 
 function failureReason(error: unknown): NonNullable<Choice['trouble']>['reason'] | undefined {

@@ -4,7 +4,15 @@ import pino, { type Logger } from 'pino';
 function describeError(error: unknown): object {
   if (!(error instanceof Error)) return { message: String(error) };
   const { name, message, stack, cause } = error;
-  return { name, message, stack, ...(cause === undefined ? {} : { cause: describeError(cause) }) };
+  // For each address of a name.
+  const errors = error instanceof AggregateError ? error.errors.map(describeError) : [];
+  return {
+    name,
+    message,
+    stack,
+    ...(cause === undefined ? {} : { cause: describeError(cause) }),
+    ...(errors.length > 0 ? { errors } : {}),
+  };
 }
 
 export function createLogger(level: string, destination?: pino.DestinationStream): Logger {

@@ -21,7 +21,7 @@ export class InBandError extends HttpError {
     super(status, code, message, {
       cause,
       ...(retryAfter === undefined ? {} : { headers: { 'Retry-After': String(retryAfter) } }),
-      isLoggedAsError: cause !== undefined,
+      logLevel: cause === undefined ? 'info' : 'error',
     });
     this.retryAfter = retryAfter;
   }

@@ -102,8 +102,18 @@ const properties = {
       '`openid`, `profile`, `email`; with `github`: `read:user`, `user:email`, and `read:org` for `organizations`',
   }),
   groupsClaim: z.string().min(1).optional().meta({
-    description: "ID token claim that lists the person's groups. Not for `github`.",
+    description:
+      "Claim that lists the person's groups, in the ID token or from the UserInfo endpoint. A claim of this name, or a path with dots (`realm_access.roles`). It may be a list of names or of objects with a `name`, one name, or an object whose keys are names. Not for `github`.",
     defaultText: '`groups`',
+  }),
+  emailVerified: z.enum(['provider', 'always']).optional().meta({
+    description:
+      "When an email address counts as verified: if the provider says so (`email_verified`), or always, unless it says that it is not. `always` is only for a company's own directory that does not say it, such as one tenant of Microsoft Entra ID. Not for `github`.",
+    defaultText: '`provider`',
+  }),
+  userInfo: z.boolean().optional().meta({
+    description: 'Ask the UserInfo endpoint for claims that the ID token lacks. Not for `github`.',
+    defaultText: '`true`',
   }),
   organizations: z.boolean().optional().meta({
     description:
@@ -203,6 +213,21 @@ function conflictsIn(given: ProviderInput): [key: keyof ProviderInput, expected:
       'no value, because GitHub has no claims; organizations: true reads the organizations of a person',
     ],
     [
+      isGithub && given.emailVerified !== undefined,
+      'emailVerified',
+      'no value, because GitHub says which addresses are verified',
+    ],
+    [
+      given.emailVerified === 'always' && isOpenToAnyTenant(given.issuer),
+      'emailVerified',
+      'provider, because at this issuer everybody can create a tenant and choose addresses in it; to use always, set issuer to that of your tenant',
+    ],
+    [
+      isGithub && given.userInfo !== undefined,
+      'userInfo',
+      'no value, because GitHub has no UserInfo endpoint',
+    ],
+    [
       isGithub && given.backchannelLogout !== undefined,
       'backchannelLogout',
       'no value, because GitHub sends no logout tokens',
@@ -241,6 +266,14 @@ function conflictsIn(given: ProviderInput): [key: keyof ProviderInput, expected:
   return conflicts.filter(([isWrong]) => isWrong).map(([, key, expected]) => [key, expected]);
 }
 
+/** Shared issuers of Microsoft Entra ID. The id is that of the tenant of personal accounts. */
+function isOpenToAnyTenant(issuer = ''): boolean {
+  const tenant = /^https:\/\/login\.microsoftonline\.com\/([^/]+)/i.exec(issuer)?.[1] ?? '';
+  return ['common', 'organizations', 'consumers', '9188040d-6c67-4c5b-b112-36a304b66dad'].includes(
+    tenant.toLowerCase(),
+  );
+}
+
 const OPENID_SCOPES = ['openid', 'profile', 'email'];
 const GITHUB_SCOPES = ['read:user', 'user:email'];
 
@@ -262,6 +295,8 @@ function withDefaults<Given extends ProviderInput>(given: Given, listed: boolean
     pkce: given.pkce ?? true,
     authorizationParameters: given.authorizationParameters ?? {},
     groupsClaim: given.groupsClaim ?? 'groups',
+    emailVerified: given.emailVerified ?? ('provider' as const),
+    userInfo: given.userInfo ?? true,
     organizations,
     backchannelLogout: given.backchannelLogout ?? ('sessions' as const),
   };

@@ -26,6 +26,10 @@ export type IdentityProvider = {
   authorizationParameters: Record<string, string>;
   scopes: string[];
   groupsClaim: string;
+  /** Whether an address counts as verified if the provider does not say it. */
+  emailVerified: 'provider' | 'always';
+  /** Whether the UserInfo endpoint may be asked. */
+  userInfo: boolean;
   /** With `github`, adds the person's organizations to the groups. */
   organizations: boolean;
   /** Value of `prompt` to switch accounts (OpenID Connect Core section 3.1.2.1). */

@@ -1,5 +1,6 @@
 // Connections to single Redis, Sentinel or Cluster. A lost or stalled server causes an error within 1.5 s, and the client reconnects by itself.
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import { rootMessage } from '../error-causes.ts';
 import type { HostPort, StoreAddress } from '../settings/addresses.ts';
 import { tlsFault } from '../tls-errors.ts';
 import { isRefusal, redisFault, refusedDatabase } from './redis-errors.ts';
@@ -267,8 +268,7 @@ function whenReady(client: RedisClient, timeoutMs: number): Promise<void> {
 function explain(reason: Error): string {
   const fault = tlsFault(reason) ?? redisFault(reason);
   if (fault) return `it ${fault.what}: ${fault.remedy}`;
-  const inner = 'lastNodeError' in reason ? reason.lastNodeError : undefined;
-  return inner instanceof Error ? inner.message : reason.message;
+  return rootMessage(reason);
 }
 
 /** Warns once per outage, not per reconnection attempt. */

@@ -92,7 +92,8 @@ describe('A refused refresh at a provider', () => {
       { ...identityProviderSchema.parse(settings), embedded: false },
       'http://localhost:4000/interaction/callback',
     );
-    const person = { issuer: provider.issuer, subject: 'subject-1' };
+    const known = { name: 'Ada', emailVerified: false, groups: [] };
+    const person = { issuer: provider.issuer, subject: 'subject-1', ...known };
     const answer = await recheck({ token: 'token', person, keep: async () => {} }).catch(
       () => undefined,
     );

@@ -274,6 +274,11 @@ export const SAMPLES: Record<string, Sample> = {
     status: 400,
   },
   'no-access': { view: 'no-access', values: NO_ACCESS, status: 403 },
+  'groups-omitted': {
+    view: 'no-access',
+    values: { ...NO_ACCESS, account: COMPANY_ACCOUNT, groupsOmitted: true },
+    status: 403,
+  },
   'not-in-audience': {
     view: 'no-access',
     values: { ...NO_ACCESS, account: COMPANY_ACCOUNT, reason: 'not-in-audience' },

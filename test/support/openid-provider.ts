@@ -11,7 +11,8 @@ export type Behaviour = {
   claims?: JWTPayload;
   /** `none`: unsigned. `stranger`: with a key that is not published. `secret`: with the client secret. */
   signature?: 'ours' | 'stranger' | 'none' | 'secret';
-  userinfo?: { status: number; body: object };
+  /** With `signature`, the response is a signed JWT (OpenID Connect Core section 5.3.2). */
+  userinfo?: { status: number; body: object; signature?: Behaviour['signature'] };
   tokenStatus?: number;
   /** Override members of the discovery document. */
   metadata?: object;
@@ -130,7 +131,9 @@ export async function startOpenIdProvider({
     const sent = new URLSearchParams(await text(req));
     if (path === '/token') exchanges.push(sent);
     const [status, body] = (await answers[path]?.(sent)) ?? [404, {}];
-    res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+    const type = typeof body === 'string' ? 'jwt; charset=utf-8' : 'json';
+    const sending = typeof body === 'string' ? body : JSON.stringify(body);
+    res.writeHead(status, { 'content-type': `application/${type}` }).end(sending);
   });
   const { origin, stop } = await listenOnLoopback(server);
   const document = metadata(origin);
@@ -144,7 +147,7 @@ export async function startOpenIdProvider({
   };
   const idToken = (claims: JWTPayload) =>
     signFor(300, { ...claims, ...behaviour.claims }, behaviour);
-  const answers: Record<string, (sent: URLSearchParams) => Promise<[number, object]>> = {
+  const answers: Record<string, (sent: URLSearchParams) => Promise<[number, object | string]>> = {
     [`${issuerPath}/.well-known/openid-configuration`]: async () => [
       200,
       { ...document, ...behaviour.metadata },
@@ -160,8 +163,8 @@ export async function startOpenIdProvider({
       ];
     },
     '/userinfo': async () => {
-      const { status, body } = behaviour.userinfo ?? { status: 404, body: {} };
-      return [status, body];
+      const { status, body, signature } = behaviour.userinfo ?? { status: 404, body: {} };
+      return [status, signature ? await sign({ ...body }, { signature }) : body];
     },
   };
   return {

@@ -5,6 +5,7 @@ import { type AuditServices, recordAudit } from '../../audit/audit.ts';
 import { redeemerOf } from '../../connectors/connector.ts';
 import { commitReservedUse } from '../../connectors/connectors.ts';
 import type { UseRecorder } from '../../connectors/use-recorder.ts';
+import { rootMessage } from '../../error-causes.ts';
 import { wasExchanged } from '../../grants/grant-lifetime.ts';
 import type { Clients } from './clients.ts';
 import { engineRequest } from './engine-request.ts';
@@ -109,7 +110,7 @@ export function logRefusals(provider: Provider, logger: Logger): void {
       requestContext(ctx).clientId = ctx.oidc?.client?.clientId;
       requestContext(ctx).failure = {
         code: error.error ?? 'server_error',
-        detail: error.error_detail ?? error.error_description,
+        detail: detailOf(error),
         ...(isFault ? { cause: error.cause ?? error } : {}),
       };
       recordGrantType(ctx);
@@ -117,4 +118,10 @@ export function logRefusals(provider: Provider, logger: Logger): void {
   }
   emitter.on('grant.success', recordGrantType);
   emitter.on('error', (error: Error) => logger.error({ err: error }, 'engine error'));
+}
+
+/** With the innermost cause, which the client does not learn. */
+function detailOf({ error_detail, error_description, cause }: Refusal): string | undefined {
+  const said = error_detail ?? error_description;
+  return cause instanceof Error ? `${said} (${rootMessage(cause)})` : said;
 }

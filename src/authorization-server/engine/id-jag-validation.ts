@@ -1,6 +1,7 @@
 // Validates the claims of an ID-JAG (draft-ietf-oauth-identity-assertion-authz-grant section 4.4.1, RFC 7523 section 3). Pure: no I/O, no clock.
 import { errors } from 'oidc-provider';
-import { type AssertedIdentity, MAX_EMAIL_LENGTH, personNameIn } from '../../accounts/account.ts';
+import { type AssertedIdentity, emailIn, personNameIn } from '../../accounts/account.ts';
+import { claimAt, groupsIn } from '../../accounts/group-claims.ts';
 import { type Authentication, authenticationIn } from '../../accounts/step-up.ts';
 import { canonicalResource, connectorIdOf } from '../../connectors/connect-link.ts';
 import { highestLevelIn, type Level, type Levels } from '../../permission-levels.ts';
@@ -15,7 +16,6 @@ export const ALGORITHMS =
 const MAX_CLOCK_SKEW_SECONDS = 60;
 const MAX_LIFETIME_SECONDS = 3600;
 const MAX_ID_LENGTH = 512;
-const MAX_NAME_LENGTH = 200;
 
 export type Claims = Record<string, unknown>;
 
@@ -147,25 +147,19 @@ function identityIn(
   claims: Claims,
   { issuer, claims: names, emailIsVerified }: TrustedIssuer,
 ): AssertedIdentity {
-  const text = (claim: string) => {
-    const value = claims[claim];
-    return typeof value === 'string' && value !== '' ? value : undefined;
-  };
-  const address = text(names.email);
-  const email = address !== undefined && address.length <= MAX_EMAIL_LENGTH ? address : undefined;
-  const [groups, verified] = [claims[names.groups], claims[names.emailVerified]];
+  const email = emailIn(claims[names.email]);
+  const verified = claims[names.emailVerified];
   const isVerified = emailIsVerified || (verified === undefined ? undefined : verified === true);
   const said = { email, emailVerified: isVerified };
-  const name = personNameIn([text(names.name)], said)?.slice(0, MAX_NAME_LENGTH);
+  const name = personNameIn([claims[names.name]], said);
+  const { groups } = groupsIn(claimAt(claims, names.groups));
   return {
     issuer,
     subject: String(claims[names.subject]),
     ...(name === undefined ? {} : { name }),
     ...(email === undefined ? {} : { email }),
     ...(email === undefined || isVerified === undefined ? {} : { emailVerified: isVerified }),
-    ...(Array.isArray(groups)
-      ? { groups: groups.filter((group) => typeof group === 'string') }
-      : {}),
+    ...(groups ? { groups } : {}),
   };
 }
 

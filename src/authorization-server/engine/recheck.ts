@@ -17,6 +17,8 @@ import {
 import type { AuditServices } from '../../audit/audit.ts';
 import { endConnectionsEndedByProvider } from '../../connections/connections.ts';
 import type { EnginePayload } from '../../grants/grant-record.ts';
+import { rootMessage } from '../../error-causes.ts';
+import { warnOnce } from '../../identity-providers/claim-notices.ts';
 import type { IdentityProvider, IdentityProviders } from '../../identity-providers/provider.ts';
 import type { Metrics } from '../../observability/metrics.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -147,7 +149,10 @@ function recheckOnce(settings: Settings, services: RecheckServices) {
     });
     if (answer === 'ended') return handleEnd(id, token, { by, wasInterrupted });
     if (answer === 'sign-in') await update(id, (current) => withoutToken(current, token));
-    else await update(id, (current) => withAnswer(current, by, answer.identity, now()));
+    else {
+      for (const notice of answer.notices ?? []) warnOnce(logger, provider.issuer, notice);
+      await update(id, (current) => withAnswer(current, by, answer.identity, now()));
+    }
     metrics.recheck(answer === 'sign-in' ? 'sign_in_again' : 'answered');
   }
 
@@ -183,7 +188,7 @@ function warnSometimes(logger: Logger, now: () => number) {
     if (now() - (last.get(issuer) ?? -Infinity) < LOG_INTERVAL_SECONDS) return;
     last.set(issuer, now());
     logger.warn(
-      { what: issuer, reason: error instanceof Error ? error.message : 'unknown error' },
+      { what: issuer, reason: rootMessage(error) },
       'the identity provider sent no valid response about a person',
     );
   };

@@ -830,6 +830,7 @@ function refusalValues(
     action,
     token,
     reason,
+    ...(account.groupsOmitted ? { groupsOmitted: true } : {}),
     account: {
       ...accountValues(context.site.identityProviders, account),
       ...(account.email !== undefined && !account.emailVerified
