@@ -171,7 +171,7 @@ export function mayBeOutdated(failure: unknown): boolean {
   const response = failure instanceof openid.ClientError ? failure.cause : failure;
   const hasStatus = response instanceof Response || response instanceof openid.ResponseBodyError;
   if (hasStatus) return isWrongEndpoint(response.status) || response.status >= 500;
-  return failure instanceof TypeError || KEY_FAILED.test(messageOf(response));
+  return failure instanceof TypeError || KEY_FAILED.test(rootMessage(response));
 }
 
 type ProviderResponse = { body?: object | undefined; status?: number };
