@@ -98,7 +98,7 @@ developmentIdp:
   url: http://localhost:4003
   people:
     - { id: ada, name: Ada Lovelace, email: ada@example.com }
-    - { id: grace, name: Grace Hopper, email: grace@example.com }
+    - { id: grace, name: Grace Hopper, email: grace@example.com, groups: [staff] }
     - { id: alan, name: Alan Turing, email: alan@example.com }`;
 
 function identityProvider(decisions: Decisions): string {
@@ -152,11 +152,11 @@ function entitlements({ provider, clientId, upstream }: Decisions): string {
     ? SUGGESTED_LEVELS.map(({ id }) => id)
     : ['analytics', 'operations', 'full'];
   if (clientId === undefined)
-    return `# Who may have which level. Alan has none: sign in as Alan to see a refusal.
+    return `# Who may have which level: a person or, as in the rule for Grace, a group. Alan has none: sign in as Alan to see a refusal.
 entitlements:
   - match: { subject: ada }
     level: ${highest}
-  - match: { subject: grace }
+  - match: { group: staff }
     level: ${second}`;
   return `${commentOf([
     'Who may have which level: the highest level of all rules that match. People without a matching rule get no access. CHANGE THIS',

@@ -123,7 +123,8 @@ export function embeddedProvider({
   stepUp,
 }: Pick<NonNullable<SettingsFile['developmentIdp']>, 'url' | 'stepUp'>): IdentityProvider {
   const name = 'the development identity provider';
-  const given = { id: 'development', name, issuer, clientId: 'gatehouse' };
+  const scopes = ['openid', 'profile', 'email', 'groups'];
+  const given = { id: 'development', name, issuer, clientId: 'gatehouse', scopes };
   const provider = { ...identityProviderSchema.parse(given), embedded: true };
   return stepUp ? { ...provider, stepUp } : provider;
 }

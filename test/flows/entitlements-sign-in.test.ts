@@ -10,7 +10,7 @@ import {
   type Page,
 } from '../support/browser.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
-import { redeem, registerClient } from '../support/connection.ts';
+import { connect, redeem, registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover, refresh, type Client } from '../support/oauth.ts';
 import {
   type OpenIdProvider,
@@ -119,5 +119,21 @@ describe('Claims of the identity provider', () => {
     advanceClock(REMEMBERED);
     const again = await refresh(first.server, first.client, token);
     expect(again.body.scope).to.equal('full offline_access');
+  });
+});
+
+describe('Groups of the development identity provider', () => {
+  it('a rule about a group of developmentIdp.people gives its level', async () => {
+    const entitlements = [{ match: { group: 'staff' }, level: 'operations' }];
+    const system = await startSystem({ file: { entitlements } });
+    try {
+      const connected = await connect(system, await createConnector(system), {
+        person: 'grace',
+        level: 'operations',
+      });
+      expect(connected.scope).to.equal('operations offline_access');
+    } finally {
+      await system.stop();
+    }
   });
 });

@@ -129,7 +129,7 @@ describe('gatehouse init with options', () => {
     ]);
     expect(rulesIn(settings)).to.deep.equal([
       { match: { subject: 'ada' }, level: 'full' },
-      { match: { subject: 'grace' }, level: 'operations' },
+      { match: { group: 'staff' }, level: 'operations' },
     ]);
   });
 

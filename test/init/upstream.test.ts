@@ -89,9 +89,11 @@ describe('gatehouse init with an MCP server', () => {
     ]);
     for (const { title } of levels)
       expect(title).to.have.all.keys('en', 'de', 'es', 'fr', 'ja', 'pt');
-    expect(entitlements.map(({ match, level }) => [match.subject, level])).to.deep.equal([
+    expect(
+      entitlements.map(({ match, level }) => [match.subject ?? match.group, level]),
+    ).to.deep.equal([
       ['ada', 'full'],
-      ['grace', 'write'],
+      ['staff', 'write'],
     ]);
   });
 

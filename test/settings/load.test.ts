@@ -106,7 +106,7 @@ describe('settings without environment variables', () => {
     expect(developmentIdp?.people.map(({ id }) => id)).to.deep.equal(['ada', 'grace', 'alan']);
     expect(rulesIn(settings)).to.deep.equal([
       { match: { subject: 'ada' }, level: 'full' },
-      { match: { subject: 'grace' }, level: 'operations' },
+      { match: { group: 'staff' }, level: 'operations' },
     ]);
   });
 });
