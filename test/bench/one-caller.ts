@@ -1,4 +1,5 @@
 // What one caller at the lowest level costs all others: memory of the process, and delays of small requests.
+import { spawn } from 'node:child_process';
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
@@ -19,6 +20,8 @@ const ANSWER_BYTES = 15 * MEGABYTE;
 const FULL = { bodies: 100, uploads: 400, unread: 80, seconds: 8 };
 const QUICK = { bodies: 3, uploads: 3, unread: 2, seconds: 0.5 };
 
+/** A process of its own, because the load keeps this one busy. */
+const PROBE = join(import.meta.dirname, 'probe.ts');
 const DEVELOPMENT_FILE = join(import.meta.dirname, '../../config/development.yaml');
 
 type Attack = { what: string; count: keyof typeof FULL; body: string; isUnfinished?: boolean };
@@ -88,17 +91,16 @@ export const oneCaller: Part = {
 
 /** Answers every call with a large text at once. */
 async function startUpstream() {
-  const text = 'x'.repeat(ANSWER_BYTES);
+  const answer = (result: object) => Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, result }));
+  const large = answer({ content: [{ type: 'text', text: 'x'.repeat(ANSWER_BYTES) }] });
+  const small = answer({ content: [], tools: [] });
   const server = createServer((req, res) => {
     const chunks: Buffer[] = [];
     req.on('data', (chunk) => chunks.push(chunk));
     req.on('end', () => {
       const sent = Buffer.concat(chunks).toString();
-      const isText = sent.includes('"a":"text"');
-      const result = isText ? { content: [{ type: 'text', text }] } : { content: [], tools: [] };
-      res
-        .writeHead(200, { 'content-type': 'application/json' })
-        .end(JSON.stringify({ jsonrpc: '2.0', id: 1, result }));
+      const body = sent.includes('"a":"text"') ? large : small;
+      res.writeHead(200, { 'content-type': 'application/json' }).end(body);
     });
   });
   await new Promise<void>((resolve) => {
@@ -130,10 +132,11 @@ async function measureAttack(
     const quiet = await watch(gatehouse, effort.seconds / 2);
     const target = new URL(gatehouse.resource);
     const head = `POST ${target.pathname} HTTP/1.1\r\nHost: ${target.host}\r\nAuthorization: Bearer ${accessToken}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: ${body.length}\r\n\r\n`;
+    const bytes = Buffer.from(head + (isUnfinished ? body.slice(0, -1) : body));
     for (let n = 0; n < effort[count]; n += 1) {
       const socket = connect(Number(target.port), target.hostname).on('error', () => undefined);
       socket.pause();
-      socket.write(head + (isUnfinished ? body.slice(0, -1) : body));
+      socket.write(bytes);
       sockets.push(socket);
     }
     const attacked = await watch(gatehouse, effort.seconds);
@@ -148,21 +151,20 @@ async function measureAttack(
   }
 }
 
-const PROBE_INTERVAL_MS = 20;
+const READ_INTERVAL_MS = 100;
 
 /** The most memory, and the slowest of small requests of others. A process that ends counts as infinitely slow. */
 async function watch({ server, resource }: StartedGatehouse, seconds: number) {
-  const end = performance.now() + seconds * 1000;
-  const most = { memory: 0, slowest: 0 };
-  while (performance.now() < end) {
-    const begun = performance.now();
-    const isAnswered = await fetch(new URL('/livez', resource)).then(
-      (response) => response.ok,
-      () => false,
-    );
-    most.slowest = Math.max(most.slowest, isAnswered ? performance.now() - begun : Infinity);
-    most.memory = Math.max(most.memory, await residentMemory(server));
-    await delay(PROBE_INTERVAL_MS);
+  const address = new URL('/livez', resource).href;
+  const probe = spawn(process.execPath, [PROBE, address], { stdio: ['ignore', 'pipe', 'inherit'] });
+  let printed = '';
+  probe.stdout.setEncoding('utf8').on('data', (text: string) => (printed += text));
+  let memory = 0;
+  for (let left = seconds * 1000; left > 0; left -= READ_INTERVAL_MS) {
+    memory = Math.max(memory, await residentMemory(server));
+    await delay(READ_INTERVAL_MS);
   }
-  return most;
+  probe.kill();
+  const slowest = Math.max(...printed.split('\n').filter(Boolean).map(Number));
+  return { memory, slowest };
 }
