@@ -240,12 +240,14 @@ function throwRoutingError({ status, matched = [] }: Koa.Context): void {
 }
 
 const MAX_HEADERS = 100;
+/** Below the limit of the listener, so that a browser with too many cookies gets a page, and the log a line. */
+const MAX_HEADER_CHARACTERS = 16_384;
 /** Ten times what browsers send. */
 const MAX_NEGOTIATION_LENGTH = 2000;
 const NEGOTIATION_HEADERS = ['accept', 'accept-charset', 'accept-encoding', 'accept-language'];
 
 /**
- * Rejects too many headers with 431 (RFC 6585 section 5). Node limits their size to 16 kB. Ignores a preference that is too long (RFC 9110
+ * Rejects too many or too large headers with 431 (RFC 6585 section 5). Ignores a preference that is too long (RFC 9110
  * section 12.1), because the parser of such headers takes time that grows with the square of their length.
  */
 function limitHeaders(ctx: Koa.Context, next: Koa.Next): Promise<void> {
@@ -256,11 +258,15 @@ function limitHeaders(ctx: Koa.Context, next: Koa.Next): Promise<void> {
   return next();
 }
 
-function requireFewHeaders(ctx: Koa.Context): void {
-  if (ctx.req.rawHeaders.length / 2 > MAX_HEADERS) {
+function requireFewHeaders({ req: { rawHeaders, url = '' } }: Koa.Context): void {
+  if (rawHeaders.length / 2 > MAX_HEADERS) {
     const message = `the request has more than ${MAX_HEADERS} headers`;
     throw new HttpError(431, 'invalid_request', message);
   }
+  const size = rawHeaders.reduce((sum, text) => sum + text.length, url.length);
+  if (size <= MAX_HEADER_CHARACTERS) return;
+  const message = `the headers of the request have more than ${MAX_HEADER_CHARACTERS} characters; cookies of other websites on this domain count`;
+  throw new HttpError(431, 'invalid_request', message, { about: 'headers_too_large' });
 }
 
 export function securityHeaders(url: string): Koa.Middleware {

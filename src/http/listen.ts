@@ -55,6 +55,8 @@ export const HTTP_TIMEOUTS: Readonly<HttpTimeouts> = {
 };
 /** Longer than load balancers keep idle connections (usually 60 s): otherwise we could close one as the next request arrives. */
 const KEEP_ALIVE_TIMEOUT_MS = 75_000;
+/** Node answers larger ones itself, without a page or a log line. Hosts refuse a quarter of it. */
+const MAX_HEADER_BYTES = 65_536;
 /** From ending the last requests to closing their connections. */
 const LAST_RESPONSES_MS = 1000;
 const IDLE_CHECK_MS = 50;
@@ -90,6 +92,7 @@ async function listenOne(group: ListeningHost[], timeouts: HttpTimeouts): Promis
       requestTimeout: timeouts.request,
       headersTimeout: timeouts.headers,
       connectionsCheckingInterval: timeouts.check,
+      maxHeaderSize: MAX_HEADER_BYTES,
     },
     dispatch(group, first),
   );

@@ -5,10 +5,11 @@ import { postBody } from '../support/mcp.ts';
 import { authorizeUrl, discover, type Parameters, requestToken } from '../support/oauth.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
-import { useSystem } from '../support/system.ts';
+import { type LogLine, useSystem } from '../support/system.ts';
 
 describe('The size limits of requests', () => {
-  const system = useSystem();
+  const log: LogLine[] = [];
+  const system = useSystem({ log });
 
   for (const host of ['auth', 'resource', 'management'] as const) {
     it(`DOS-01 a request with more than 100 headers or 16 kB of headers gets 431 (${host})`, async () => {
@@ -19,10 +20,33 @@ describe('The size limits of requests', () => {
       const { status, body } = await ask(Object.fromEntries(many));
       expect(status).to.equal(431);
       expect(body).to.include('100 headers');
-      expect((await ask({ 'x-filler': 'x'.repeat(17_000) })).status).to.equal(431);
+      for (const size of [17_000, 60_000, 70_000])
+        expect((await ask({ 'x-filler': 'x'.repeat(size) })).status).to.equal(431);
+      const long = { path: `/${'x'.repeat(17_000)}`, headers: { host: new URL(base).host } };
+      expect((await rawRequest(base, long)).status).to.equal(431);
       expect((await ask(Object.fromEntries(many.slice(0, 50)))).status).to.not.equal(431);
     });
   }
+
+  for (const host of ['auth', 'resource', 'management'] as const)
+    it(`a browser with too many cookies gets a page that says so, and the log a line (${host})`, async () => {
+      const before = log.length;
+      const address = `${system()[host]}/${host === 'management' ? 'console' : ''}`;
+      const cookie = Array.from({ length: 10 }, (_, n) => `c${n}=${'x'.repeat(3000)}`).join('; ');
+      const headers = { cookie, accept: 'text/html', 'accept-language': 'de' };
+      const response = await fetch(address, { headers });
+      const page = await response.text();
+      expect(response.status).to.equal(431);
+      // The pages of the console are in English.
+      expect(page).to.match(
+        /Ihr Browser hat zu viele Daten gesendet|Your browser sent too much data/,
+      );
+      expect(page).to.match(/Cookies|cookies/);
+      const lines = log.slice(before).filter(({ status }) => status === 431);
+      expect(lines.map(({ detail }) => detail)).to.deep.equal([
+        'the headers of the request have more than 16384 characters; cookies of other websites on this domain count',
+      ]);
+    });
 
   for (const host of ['auth', 'resource'] as const) {
     it(`DOS-01 an Accept header of more than 2000 characters is ignored, as if it were absent (${host})`, async () => {
