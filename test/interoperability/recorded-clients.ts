@@ -23,13 +23,19 @@ export const recordedClient = z.strictObject({
   /** Set for a client that runs in a page: it cannot read what CORS does not allow. */
   origin: z.string().optional(),
   protocolVersion: z.string().default('2025-06-18'),
-  discovery: z.strictObject({
-    probes: z.array(z.enum(['GET', 'HEAD', 'POST'])).min(1),
-    /** How it locates the metadata of the resource. */
-    resource: z.array(z.enum(['challenge', 'path'])).min(1),
-    /** Members that the metadata of the authorization server must have for the client to continue. */
-    needs: z.record(z.string(), z.unknown()).default({}),
-  }),
+  /** A client that does not discover has its endpoints from its user. */
+  discovery: z.union([
+    notOffered,
+    z.strictObject({
+      /** No source describes its discovery. */
+      assumed: z.literal(true).optional(),
+      probes: z.array(z.enum(['GET', 'HEAD', 'POST'])).min(1),
+      /** How it locates the metadata of the resource. */
+      resource: z.array(z.enum(['challenge', 'path'])).min(1),
+      /** Members that the metadata of the authorization server must have for the client to continue. */
+      needs: z.record(z.string(), z.unknown()).default({}),
+    }),
+  ]),
   registration: z.union([
     notOffered,
     z.strictObject({

@@ -24,8 +24,12 @@ const serverMetadata = z.looseObject({
   scopes_supported: z.array(z.string()),
 });
 
+/** How the user of a client that does not discover finds the endpoints to enter. */
+const BY_HAND = { probes: ['POST'], resource: ['challenge'], needs: {} } as const;
+
 export async function discoverAs(client: RecordedClient, send: Send, link: string): Promise<Found> {
-  const { probes, resource: ways, needs } = client.discovery;
+  const { discovery } = client;
+  const { probes, resource: ways, needs } = 'notOffered' in discovery ? BY_HAND : discovery;
   const replies = await Promise.all(probes.map((method) => probe(send, link, method, client)));
   const [refused] = replies as [Reply];
   const documents = await Promise.all(

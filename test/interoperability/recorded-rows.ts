@@ -24,6 +24,8 @@ import type { Proof, Row } from './table.ts';
 const ACCESS_TOKEN_SECONDS = 3600;
 const REVOKES = 'it also ends its own connection when the person disconnects it (RFC 7009)';
 
+const ASSUMED =
+  'as MCP 2025-06-18 requires; no source describes how it discovers. A client that asks the address of the MCP server for the authorization server finds none';
 const ALLOWED = 'after the operator allows its redirect address (`clients.allowedRedirects`)';
 const ALLOWED_APP = 'after the operator allows it (`clients.apps`)';
 const PINNED =
@@ -37,8 +39,11 @@ const NO_DEVICE = { notOffered: 'it opens a browser; it is not known to ask for 
 
 export function recordedRow(recorded: RecordedClient, systems: () => TestSystems): Row {
   const runs: ClientRuns = {};
+  let discovered: Promise<void> | undefined;
+  const discover = () => (discovered ??= discoverBoth(recorded, systems(), runs));
   const onEach = (step: (run: ClientRun) => Promise<void>): Proof => ({
     prove: async () => {
+      await discover();
       for (const run of allOf(runs)) await step(run);
     },
   });
@@ -46,7 +51,10 @@ export function recordedRow(recorded: RecordedClient, systems: () => TestSystems
     client: recorded.name,
     kind: 'recording',
     steps: {
-      discover: { prove: () => discoverBoth(recorded, systems(), runs) },
+      discover:
+        'notOffered' in recorded.discovery
+          ? { notOffered: recorded.discovery.notOffered }
+          : { prove: discover, ...('assumed' in recorded.discovery ? { note: ASSUMED } : {}) },
       register: registering(recorded, runs),
       document: publishing(recorded, runs),
       authorize: onEach(authorizeStep),
