@@ -114,7 +114,10 @@ export async function playProvider(recorded: RecordedProvider): Promise<PlayedPr
   async function answerUserInfo({ headers }: IncomingMessage): Promise<Answer> {
     const grant = issued.get(headers.authorization?.replace('Bearer ', '') ?? '');
     if (!grant) return { status: 401, body: { error: 'invalid_token' } };
-    return (refusal?.userInfo ?? form.userInfo)(personOf(grant));
+    const answer = (refusal?.userInfo ?? form.userInfo)(personOf(grant));
+    return form.signsUserInfo
+      ? { ...answer, jwt: await provider.idToken({ ...answer.body }) }
+      : answer;
   }
 
   provider.setBehaviour({
@@ -146,12 +149,12 @@ export async function playProvider(recorded: RecordedProvider): Promise<PlayedPr
 
 function send(answer: (req: IncomingMessage) => Promise<Answer>) {
   return async (req: IncomingMessage, res: ServerResponse) => {
-    const { status, body } = await answer(req);
+    const { status, body, jwt } = await answer(req);
     const headers = {
-      'content-type': 'application/json',
+      'content-type': jwt === undefined ? 'application/json' : 'application/jwt',
       ...(status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
     };
-    res.writeHead(status, headers).end(JSON.stringify(body));
+    res.writeHead(status, headers).end(jwt ?? JSON.stringify(body));
   };
 }
 

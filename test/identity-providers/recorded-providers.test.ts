@@ -43,17 +43,6 @@ const NAMES = [
   'PingFederate',
 ];
 
-/** Cells whose defects are being mended. */
-const PENDING: Partial<Record<string, readonly Step[]>> = {
-  Okta: ['groups', 'email', 'recheck'],
-  'AD FS': ['groups', 'recheck'],
-  GitLab: ['recheck'],
-  JumpCloud: ['groups', 'recheck'],
-  PingFederate: ['groups', 'recheck'],
-};
-const isPending = ({ name }: RecordedProvider, step: Step) =>
-  PENDING[name]?.includes(step) ?? false;
-
 /** The group of the example in the document, if it has one. */
 const groupOf = (recorded: RecordedProvider): string | undefined =>
   recommendedSettings(recorded).entitlements[0]?.match.group;
@@ -239,13 +228,10 @@ describe('The recorded identity providers', () => {
   for (const recorded of RECORDED_PROVIDERS)
     for (const step of STEPS) {
       const [claim, test] = TESTS[step];
-      if (recorded.steps[step] === 'tested' && !isPending(recorded, step))
-        it(`${recorded.name} ${claim}`, () => test(recorded));
+      if (recorded.steps[step] === 'tested') it(`${recorded.name} ${claim}`, () => test(recorded));
     }
 
-  for (const recorded of RECORDED_PROVIDERS.filter(
-    (each) => each.steps.email !== 'tested' && !isPending(each, 'email'),
-  ))
+  for (const recorded of RECORDED_PROVIDERS.filter(({ steps }) => steps.email !== 'tested'))
     it(`no rule by email address matches a person of ${recorded.name}`, async () => {
       const person = hire(recorded, { email: `person@${VERIFIED_DOMAIN}`, groups: [] });
       expect(await levelOf(recorded, person)).to.equal(undefined);

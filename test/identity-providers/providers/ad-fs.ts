@@ -1,4 +1,4 @@
-import type { RecordedProvider } from './recorded-provider.ts';
+import { NO_EMAIL_VERIFIED, type RecordedProvider } from './recorded-provider.ts';
 
 const HOST = 'https://fs.example.com';
 
@@ -17,7 +17,7 @@ export const adFs: RecordedProvider = {
     'sign in': 'tested',
     groups: 'tested',
     email: {
-      because: 'does not say whether an address is verified',
+      because: NO_EMAIL_VERIFIED,
       source:
         'https://learn.microsoft.com/windows-server/identity/ad-fs/development/ad-fs-openid-connect-oauth-concepts',
     },

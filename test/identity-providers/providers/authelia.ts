@@ -59,6 +59,8 @@ export const authelia: RecordedProvider = {
     },
   }),
   refresh: { hasIdToken: true, rotates: true },
+  // With `userinfo_signed_response_alg`.
+  otherForms: [{ signsUserInfo: true }],
   refusals: [
     {
       why: 'the person was removed, so that UserInfo describes nobody',

@@ -1,4 +1,4 @@
-import type { Answer, RecordedProvider } from './recorded-provider.ts';
+import { type Answer, NO_EMAIL_VERIFIED, type RecordedProvider } from './recorded-provider.ts';
 
 const TENANT = '11111111-2222-3333-4444-555555555555';
 const HOST = 'https://login.microsoftonline.com';
@@ -33,7 +33,7 @@ export const entraId: RecordedProvider = {
     'sign in': 'tested',
     groups: 'tested',
     email: {
-      because: 'does not say whether an address is verified',
+      because: NO_EMAIL_VERIFIED,
       source: 'https://learn.microsoft.com/entra/identity-platform/id-token-claims-reference',
     },
     recheck: 'tested',

@@ -1,4 +1,4 @@
-import type { Person, RecordedProvider } from './recorded-provider.ts';
+import { NO_EMAIL_VERIFIED, type Person, type RecordedProvider } from './recorded-provider.ts';
 
 const ISSUER = 'https://sso.example.com:9031';
 
@@ -22,7 +22,7 @@ export const pingFederate: RecordedProvider = {
     'sign in': 'tested',
     groups: 'tested',
     email: {
-      because: 'does not say whether an address is verified; its policy can be extended',
+      because: NO_EMAIL_VERIFIED,
       source:
         'https://docs.pingidentity.com/pingfederate/latest/administrators_reference_guide/pf_configuring_oidc_policies.html',
     },

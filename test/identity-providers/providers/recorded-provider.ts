@@ -10,7 +10,8 @@ export type Person = {
 };
 
 export type Claims = Record<string, unknown>;
-export type Answer = { status: number; body: object };
+/** `jwt` is sent in place of `body`. */
+export type Answer = { status: number; body: object; jwt?: string };
 
 /** The members of a discovery document that Gatehouse reads, and some that it must ignore. */
 export type Metadata = Claims & {
@@ -39,6 +40,9 @@ export type Step = (typeof STEPS)[number];
 /** A step that the provider cannot have, with the document that says so. */
 export type Missing = { because: string; source: string };
 
+export const NO_EMAIL_VERIFIED =
+  'does not say whether an address is verified; `emailVerified: always` can say it of your own directory';
+
 export type RecordedProvider = {
   /** The heading of its settings in config/identity-providers.md. */
   name: string;
@@ -53,9 +57,11 @@ export type RecordedProvider = {
   issuesRefreshToken?: (authorization: URLSearchParams) => boolean;
   idToken: (person: Person) => Claims;
   userInfo: (person: Person) => Answer;
+  /** The UserInfo response is a JWT (OpenID Connect Core section 5.3.2). */
+  signsUserInfo?: boolean;
   refresh: { hasIdToken: boolean; rotates: boolean };
   /** What it sends in other installations, or in other reports. */
-  otherForms?: readonly Partial<Pick<RecordedProvider, 'idToken' | 'userInfo' | 'refresh'>>[];
+  otherForms?: readonly Partial<Pick<RecordedProvider, 'idToken' | 'signsUserInfo' | 'refresh'>>[];
   /** Of a person who no longer may sign in, and of one who must only sign in again. */
   refusals: readonly Refusal[];
   /** The error of a sign-in that the provider or the person refuses. */
