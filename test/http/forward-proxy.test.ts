@@ -83,7 +83,7 @@ describe('The forward proxy', () => {
     await forward.close();
   });
 
-  it('a process sends requests to its identity provider and its MCP server through HTTP_PROXY', async () => {
+  it('a process sends requests to its identity provider and its MCP servers through HTTP_PROXY, also to one with a host of its own', async () => {
     const forward = await startProxy();
     const deployment = await createDeployment({
       file: {
@@ -93,7 +93,12 @@ describe('The forward proxy', () => {
           clientSecret: 'a-client-secret-that-is-long-enough',
         },
         developmentIdp: undefined,
-        resourceServer: { upstream: { url: 'http://tools.corp.test:3000/mcp' } },
+        resourceServer: {
+          upstreams: [
+            { id: 'one', name: 'One', url: 'http://tools.corp.test:3000/mcp' },
+            { id: 'two', name: 'Two', url: 'http://own.corp.test:3000/mcp', host: 'localhost' },
+          ],
+        },
         levels: [{ id: 'read' }, { id: 'write' }],
         entitlements: [{ match: { group: 'analysts' }, level: 'read' }],
       },
@@ -102,8 +107,8 @@ describe('The forward proxy', () => {
       const { GATEHOUSE_DEVELOPMENT_IDP_URL: _development, ...own } = deployment.environment;
       const environment = { ...own, HTTP_PROXY: forward.url };
       const { stderr } = await runServerWhile(environment, /Connect|Gatehouse/, () =>
-        until('both requests', async () =>
-          ['idp.corp.test:8080', 'tools.corp.test:3000'].every((host) =>
+        until('all requests', async () =>
+          ['idp.corp.test:8080', 'tools.corp.test:3000', 'own.corp.test:3000'].every((host) =>
             forward.asked.some((line) => line.includes(host)),
           ),
         ).then(() => undefined),

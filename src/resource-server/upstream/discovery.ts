@@ -9,7 +9,7 @@ import {
   StreamableHTTPClientTransport,
   type VersionNegotiationOptions,
 } from '@modelcontextprotocol/client';
-import { Agent, fetch as fetchOfUndici } from 'undici';
+import { fetch as fetchOfUndici, getGlobalDispatcher } from 'undici';
 import { z } from 'zod';
 import type { SigningKey } from '../../keys/signing-keys.ts';
 import { highestLevel, type Level, type Levels } from '../../permission-levels.ts';
@@ -264,7 +264,8 @@ async function headersOf({
 
 /** `fetch` removes the header `Host` (Fetch, HTTP-network-or-cache fetch), so it is added below. */
 function fetchWithHost(host: string): typeof fetch {
-  const dispatcher = new Agent().compose(
+  // That of the process goes through the proxy of the network, if there is one.
+  const dispatcher = getGlobalDispatcher().compose(
     (dispatch) => (options, handler) =>
       dispatch({ ...options, headers: { ...(options.headers as object), host } }, handler),
   );
