@@ -10,10 +10,13 @@ type Import = { specifier: string; typeOnly: boolean; dynamic: boolean };
 type SourceFile = { path: string; text: string; imports: Import[] };
 
 const LEAVES = [
+  'background-loop.ts',
   'constant-time.ts',
+  'json-values.ts',
   'error-causes.ts',
   'lru-cache.ts',
   'package-folder.ts',
+  'printable-text.ts',
   'tls-errors.ts',
   'transient-items.ts',
   'version.ts',
@@ -47,16 +50,19 @@ const APPS = ['authorization-server/', 'development-idp/', 'resource-server/', '
 
 /** What each part may import besides itself. The longest matching prefix decides which part a file belongs to. */
 const MAY_IMPORT: Record<string, string[]> = {
+  'background-loop.ts': [],
   'constant-time.ts': [],
+  'json-values.ts': [],
   'error-causes.ts': [],
   'lru-cache.ts': [],
   'package-folder.ts': [],
+  'printable-text.ts': [],
   'tls-errors.ts': ['error-causes.ts'],
   'transient-items.ts': [],
   'version.ts': ['package-folder.ts'],
   'permission-levels.ts': [],
   'observability/': ['settings/', 'error-causes.ts', 'tls-errors.ts'],
-  'settings/': ['permission-levels.ts', 'package-folder.ts'],
+  'settings/': ['json-values.ts', 'permission-levels.ts', 'package-folder.ts'],
   'store/': LEAVES,
   'http/': BELOW_RECORDS,
   'pages/': [...BELOW_RECORDS, 'http/'],

@@ -1,6 +1,7 @@
 // Finds accounts by the beginnings of the words of their name and email address, and the disabled ones. The sets only say where to look first:
 // lists read all other accounts after them, so that an account that is not in its sets yet is found too.
 import { setTimeout as delay } from 'node:timers/promises';
+import { type BackgroundLoop, startLoop } from '../background-loop.ts';
 import type { Store } from '../store/store.ts';
 import { type Account, verifiedEmailOf } from './account.ts';
 
@@ -81,27 +82,16 @@ export async function buildAccountIndex(
 export function startAccountIndex(
   store: Store,
   list: () => AsyncIterable<Account>,
-): { stop: () => Promise<void> } {
-  const stopping = new AbortController();
-  const { signal } = stopping;
-  async function* untilStopped() {
+): BackgroundLoop {
+  async function* until(signal: AbortSignal) {
     for await (const account of list()) {
       signal.throwIfAborted();
       yield account;
     }
   }
-  const run = async () => {
-    while (!signal.aborted) {
-      // The store reports its own failures, and the next turn tries again.
-      await buildAccountIndex(store, untilStopped(), BATCH_PAUSE_MS).catch(() => undefined);
-      await delay(CHECK_INTERVAL_MS, undefined, { signal, ref: false });
-    }
-  };
-  const running = run().catch(() => undefined);
-  return {
-    async stop() {
-      stopping.abort();
-      await running;
-    },
-  };
+  return startLoop(async (signal) => {
+    // The store reports its own failures, and the next run tries again.
+    await buildAccountIndex(store, until(signal), BATCH_PAUSE_MS).catch(() => undefined);
+    return CHECK_INTERVAL_MS;
+  });
 }

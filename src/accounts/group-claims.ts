@@ -1,4 +1,5 @@
 // Reads the claim that lists a person's groups, in the forms in which identity providers send it. Pure: no I/O.
+import { isObject } from '../json-values.ts';
 
 /** `groups` is absent if the claim has none that can be read. `unusable` says what was sent that is no group, for example `a number`. */
 export type GroupsInClaim = { groups?: string[]; unusable?: string };
@@ -42,8 +43,8 @@ function inText(text: string): GroupsInClaim {
 }
 
 function inList(list: readonly unknown[]): GroupsInClaim {
-  const names = list.map((entry) => (isObject(entry) ? Reflect.get(entry, 'name') : entry));
-  const groups = names.filter((name) => typeof name === 'string' && name !== '');
+  const names = list.map((entry) => (isObject(entry) ? entry['name'] : entry));
+  const groups = names.filter((name): name is string => typeof name === 'string' && name !== '');
   const other = list.find((_, index) => typeof names[index] !== 'string');
   return {
     groups: [...new Set(groups)],
@@ -57,8 +58,4 @@ function kindOf(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'a list';
   return isObject(value) ? 'an object without a name' : `a ${typeof value}`;
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,6 @@
 // Finds audit items by event, account, client or grant. The index lists the ids of their entries. It is written behind the log, in the background,
 // so it also covers what processes of earlier versions record.
-import { setTimeout as delay } from 'node:timers/promises';
+import { type BackgroundLoop, startLoop } from '../background-loop.ts';
 import type { Entry, Store } from '../store/store.ts';
 import { type AuditItem, AUDIT_RETENTION_SECONDS, readAudit } from './audit.ts';
 
@@ -86,23 +86,12 @@ function idOf(member: string): string {
 }
 
 /** Keeps the index up to date until stopped. */
-export function startAuditIndex(store: Store): { stop: () => Promise<void> } {
-  const stopping = new AbortController();
-  const { signal } = stopping;
-  const run = async () => {
-    while (!signal.aborted) {
-      // The store reports its own failures, and the next turn tries again.
-      const hasMore = await indexAudit(store).catch(() => false);
-      await delay(hasMore ? BATCH_PAUSE_MS : INTERVAL_MS, undefined, { signal, ref: false });
-    }
-  };
-  const running = run().catch(() => undefined);
-  return {
-    async stop() {
-      stopping.abort();
-      await running;
-    },
-  };
+export function startAuditIndex(store: Store): BackgroundLoop {
+  return startLoop(async () => {
+    // The store reports its own failures, and the next run tries again.
+    const hasMore = await indexAudit(store).catch(() => false);
+    return hasMore ? BATCH_PAUSE_MS : INTERVAL_MS;
+  });
 }
 
 /** The id of the last entry in the index. Undefined if there is none. */

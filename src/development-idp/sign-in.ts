@@ -5,7 +5,7 @@ import type { DevelopmentPerson } from '../accounts/account.ts';
 import { readForm } from '../http/body.ts';
 import { HttpError } from '../http/errors.ts';
 import { requestContext } from '../http/request-context.ts';
-import { isFromOtherOrigin } from '../http/same-origin.ts';
+import { requireSameOrigin } from '../http/same-origin.ts';
 import type { Pages } from '../pages/pages.ts';
 import type { Level } from '../permission-levels.ts';
 import type { IdpSettings } from './engine.ts';
@@ -77,11 +77,6 @@ async function findInteraction(engine: Provider, ctx: Koa.Context) {
     if (error instanceof errors.SessionNotFound) return undefined;
     throw error;
   }
-}
-
-function requireSameOrigin(ctx: Koa.Context, url: string): void {
-  if (isFromOtherOrigin(ctx, url))
-    throw new HttpError(403, 'access_denied', 'this form was sent from another site');
 }
 
 /** Otherwise the engine shows its own page, which needs a script, to sign the other person out first. */

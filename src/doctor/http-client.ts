@@ -1,4 +1,5 @@
 import { Agent, request } from 'undici';
+import { isObject } from '../json-values.ts';
 import { tlsFault } from '../tls-errors.ts';
 
 export type RequestOptions = {
@@ -99,9 +100,7 @@ function reasonOf(error: unknown, { hostname }: URL): string {
 export function jsonObject({ text }: HttpResponse): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : undefined;
+    return isObject(value) ? value : undefined;
   } catch {
     return undefined;
   }

@@ -14,7 +14,7 @@ import {
 } from '../identity-providers/discovered-choices.ts';
 import { rootMessage } from '../error-causes.ts';
 import { LOGOUT_PATH } from '../identity-providers/logout-token.ts';
-import { printableText } from '../identity-providers/errors.ts';
+import { printable } from '../printable-text.ts';
 import { CONSOLE_CALLBACK_PATH } from '../management/console/address.ts';
 import { isGoogle } from '../settings/identity-provider-schema.ts';
 import type { IdentityProvider as ProviderSettings } from '../settings/identity-provider.ts';
@@ -358,7 +358,7 @@ function googleError(target: URL | null): string {
 
 function refused(finding: FindingFactory, error: string, description: string): Finding {
   return finding.problem({
-    what: `the identity provider refuses sign-ins: ${printableText(`${error} ${description}`, 300)}`,
+    what: `the identity provider refuses sign-ins: ${printable(`${error} ${description}`, 300)}`,
     why: NO_SIGN_IN,
     remedy:
       REMEDIES[error] ??

@@ -1,6 +1,8 @@
 // Classifies an identity provider's errors (RFC 6749 sections 4.1.2.1 and 5.2) and maps them to errors with a page.
 import * as openid from 'openid-client';
 import { HttpError, unavailable } from '../http/errors.ts';
+import { isObject } from '../json-values.ts';
+import { printable } from '../printable-text.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
 import { clientAuthenticationMethod } from './discovered-choices.ts';
 import { rootMessage } from '../error-causes.ts';
@@ -199,10 +201,6 @@ async function jsonOf(response: Response): Promise<object | undefined> {
   return isObject(body) ? body : undefined;
 }
 
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null;
-}
-
 type ErrorBody = {
   error?: unknown;
   error_description?: unknown;
@@ -215,24 +213,18 @@ function codeAndDescription(
   secret: string | undefined,
 ): Omit<ProviderError, 'kind'> {
   const { error, error_description: description, suberror, error_subtype } = body ?? {};
-  const printable = (text: unknown, max: number) =>
+  const shown = (text: unknown, max: number) =>
     typeof text === 'string' && text.trim() !== ''
-      ? printableText(secret ? text.replaceAll(secret, '…') : text, max)
+      ? printable(secret ? text.replaceAll(secret, '…') : text, max)
       : undefined;
-  const code = printable(error, MAX_CODE_LENGTH);
-  const subcode = printable(suberror ?? error_subtype, MAX_CODE_LENGTH);
-  const text = printable(description, MAX_DESCRIPTION_LENGTH);
+  const code = shown(error, MAX_CODE_LENGTH);
+  const subcode = shown(suberror ?? error_subtype, MAX_CODE_LENGTH);
+  const text = shown(description, MAX_DESCRIPTION_LENGTH);
   return {
     ...(code === undefined ? {} : { code }),
     ...(subcode === undefined ? {} : { subcode }),
     ...(text === undefined ? {} : { description: text }),
   };
-}
-
-/** Puts the text on one line, without control characters, and truncates it. */
-export function printableText(text: string, max: number): string {
-  const line = text.replaceAll(/[\p{C}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
-  return line.length > max ? `${line.slice(0, max)}…` : line;
 }
 
 /** Returns why discovery will fail again, or undefined if a retry may succeed. */

@@ -1,6 +1,7 @@
 // Validates logout tokens (OpenID Connect Back-Channel Logout 1.0 sections 2.4 and 2.6).
 import { createRemoteJWKSet, customFetch, type errors, type JWTPayload, jwtVerify } from 'jose';
 import { HttpError, unavailable } from '../http/errors.ts';
+import { isObject } from '../json-values.ts';
 import { isKeySetError } from '../keys/remote-keys.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
 import { isSameIssuer } from '../settings/value-types.ts';
@@ -93,10 +94,6 @@ function logoutIn(claims: JWTPayload & { events?: unknown; sid?: unknown }, issu
     ...(sub === undefined ? {} : { subject: sub }),
     ...(sid === undefined ? {} : { sid: String(sid) }),
   };
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Whether the value can be `sid`, and is short enough to be stored. */

@@ -1,4 +1,5 @@
 // JSON Web Key Sets (RFC 7517) of clients that authenticate with a key (RFC 7523): in the settings, in metadata documents, and fetched.
+import { isObject } from '../json-values.ts';
 
 /** Signature algorithms of client assertions (RFC 7518, RFC 8037, RFC 9864). */
 export const ASSERTION_ALGORITHMS = ['ES256', 'EdDSA', 'Ed25519', 'RS256', 'PS256'] as const;
@@ -71,10 +72,6 @@ export function fits(key: PublicKey, { alg, kid }: { alg?: unknown; kid?: unknow
   if (alg === 'ES256') return key.kty === 'EC';
   if (alg === 'EdDSA' || alg === 'Ed25519') return key.kty === 'OKP';
   return key.kty === 'RSA';
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function isSecret(key: Record<string, unknown>): boolean {

@@ -74,7 +74,8 @@ function pooledRandom(): (size: number) => Buffer {
   };
 }
 
-function kindOf(key: string): string {
+/** Keys are `<kind>:<id>`. */
+export function kindOf(key: string): string {
   const colon = key.indexOf(':');
   if (colon < 1) throw new TypeError('a store key must be <kind>:<id>');
   return key.slice(0, colon);

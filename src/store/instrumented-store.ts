@@ -1,6 +1,7 @@
 import { type StoreVerb, storeVerbs } from '../observability/labels.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { traced } from '../observability/tracing.ts';
+import { kindOf } from './encryption.ts';
 import type { OpenedStore } from './open.ts';
 import { type Store, StoreUnavailable } from './store.ts';
 
@@ -78,11 +79,6 @@ function describe(system: string, verb: StoreVerb, collection: string) {
       'db.collection.name': collection,
     },
   };
-}
-
-/** Keys are `<kind>:<id>`. */
-function kindOf(key: string): string {
-  return key.slice(0, Math.max(key.indexOf(':'), 0));
 }
 
 /** Other versions may send a notice without a time. The delay is at least zero, because clocks differ. */

@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import type { BackgroundLoop } from '../background-loop.ts';
 import type { HostPort, StoreAddress } from '../settings/addresses.ts';
 import type { ByteStore } from './byte-store.ts';
 import { counters, type OpenCounter } from './counters.ts';
@@ -7,7 +8,6 @@ import { createEncryption, type EncryptionKeys } from './encryption.ts';
 import { deriveStoreKeys, type RootSecrets } from './key-derivation.ts';
 import { loadNameKey } from './name-key.ts';
 import {
-  type Reencryption,
   type ReencryptionIntervals,
   type ReencryptionLogger,
   startReencryption,
@@ -32,7 +32,7 @@ export type OpenedStore = Store & {
   startReencryption(
     logger: ReencryptionLogger,
     intervals?: Partial<ReencryptionIntervals>,
-  ): Reencryption;
+  ): BackgroundLoop;
 };
 
 /** Resolves when the store answers. Throws StoreNotOpened if it does not, or if it was written with another root secret. */

@@ -1,13 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { type BackgroundLoop, startLoop } from '../background-loop.ts';
 import type { ByteStore, Transform } from './byte-store.ts';
 import { memberPlace } from './encrypted-store.ts';
 import { createEncryption, type EncryptionKeys } from './encryption.ts';
 import type { StoreLogger } from './store.ts';
-
-export type Reencryption = {
-  /** Resolves when the store is no longer used. */
-  stop(): Promise<void>;
-};
 
 export type ReencryptionLogger = StoreLogger & { info(details: object, message: string): void };
 
@@ -41,26 +37,12 @@ export function startReencryption(
   keys: EncryptionKeys,
   logger: ReencryptionLogger,
   intervals: Partial<ReencryptionIntervals> = {},
-): Reencryption {
-  const stopping = new AbortController();
-  const { signal } = stopping;
-  const job = {
-    bytes,
-    transform: reencryptWith(keys),
-    logger,
-    intervals: { ...INTERVALS, ...intervals },
-    signal,
-  };
-  const running = keys.ring.length > 1 ? reencryptUntilStopped(job) : undefined;
-  const stopped = running?.catch((error: unknown) => {
-    if (!signal.aborted) throw error;
-  });
-  return {
-    async stop() {
-      stopping.abort();
-      await stopped;
-    },
-  };
+): BackgroundLoop {
+  if (keys.ring.length === 1) return { stop: () => Promise.resolve() };
+  const transform = reencryptWith(keys);
+  return startLoop(
+    reencryptor({ bytes, transform, logger, intervals: { ...INTERVALS, ...intervals } }),
+  );
 }
 
 /** Skips values that the current key decrypts, and values that no key decrypts. */
@@ -80,38 +62,35 @@ type Job = {
   transform: Transform;
   logger: ReencryptionLogger;
   intervals: ReencryptionIntervals;
-  signal: AbortSignal;
 };
 
-/** Finished only after a pass that replaced nothing, because records may move within the store during a pass. */
-async function reencryptUntilStopped(job: Job): Promise<never> {
-  const { logger, intervals, signal } = job;
+/** A pass over the store. Finished only after one that replaced nothing, because records may move within the store during a pass. */
+function reencryptor({ bytes, transform, logger, intervals }: Job) {
   let total = 0;
   let announced: number | undefined;
   let isInterrupted = false;
   const report = progressReporter(logger, intervals.report);
   logger.info({}, STARTED);
-  for (;;) {
+  return async (signal: AbortSignal): Promise<number> => {
     const before = total;
     try {
-      for await (const count of job.bytes.rewrite(job.transform)) {
+      for await (const count of bytes.rewrite(transform)) {
         total += count;
         report(total);
-        await pause(intervals.pause, signal);
+        await delay(intervals.pause * 1000, undefined, { signal, ref: false });
       }
       isInterrupted = false;
     } catch (cause) {
       signal.throwIfAborted();
       if (!isInterrupted) logger.warn({ err: cause }, INTERRUPTED);
       isInterrupted = true;
-      await pause(intervals.retry, signal);
-      continue;
+      return intervals.retry * 1000;
     }
-    if (total > before) continue;
+    if (total > before) return 0;
     if (total !== announced) logger.info({ reencrypted: total }, DONE);
     announced = total;
-    await pause(intervals.repeat, signal);
-  }
+    return intervals.repeat * 1000;
+  };
 }
 
 function progressReporter(
@@ -125,9 +104,4 @@ function progressReporter(
     next = now() + every;
     logger.info({ reencrypted }, 're-encryption with the new root secret in progress');
   };
-}
-
-/** Rejects when the signal is aborted. Does not keep the process running. */
-function pause(seconds: number, signal: AbortSignal): Promise<void> {
-  return delay(seconds * 1000, undefined, { signal, ref: false });
 }

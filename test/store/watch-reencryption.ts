@@ -1,8 +1,5 @@
-import type {
-  ReencryptionIntervals,
-  Reencryption,
-  ReencryptionLogger,
-} from '../../src/store/reencrypt.ts';
+import type { BackgroundLoop } from '../../src/background-loop.ts';
+import type { ReencryptionIntervals, ReencryptionLogger } from '../../src/store/reencrypt.ts';
 import type { OpenedStore } from '../../src/store/open.ts';
 import { until } from '../support/until.ts';
 
@@ -12,7 +9,7 @@ export type Watched = {
   lines: Line[];
   /** Resolves with the `count`-th line that matches. */
   line(pattern: RegExp, count?: number): Promise<Line>;
-  stop: Reencryption['stop'];
+  stop: BackgroundLoop['stop'];
 };
 
 export const DONE = /GATEHOUSE_PREVIOUS_SECRET can be removed/;

@@ -1,6 +1,7 @@
 // Client ID metadata documents (draft-ietf-oauth-client-id-metadata-document): fetched for new authorizations and stored for connected clients.
 import { setTimeout as delay } from 'node:timers/promises';
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
+import { isObject } from '../../json-values.ts';
 import { documentKey, documentVersion, type StoredDocument } from '../../clients/clients.ts';
 import { isListedDocument } from '../../clients/document-hosts.ts';
 import type { RateLimit } from '../../http/rate-limits.ts';
@@ -212,8 +213,7 @@ function parse(text: string): Record<string, unknown> {
       cause: cause as Error,
     });
   }
-  if (typeof value === 'object' && value !== null && !Array.isArray(value))
-    return value as Record<string, unknown>;
+  if (isObject(value)) return value;
   throw new errors.InvalidClientMetadata('the metadata document is not a JSON object');
 }
 

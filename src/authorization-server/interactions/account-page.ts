@@ -32,7 +32,8 @@ import {
   startAccountSignInAt,
 } from './account-session.ts';
 import { accountValues } from './consent.ts';
-import { type InteractionContext, requireSameOrigin } from './interaction.ts';
+import { requireSameOrigin } from '../../http/same-origin.ts';
+import type { InteractionContext } from './interaction.ts';
 
 const SIGNED_OUT_PATH = `${ACCOUNT_PATH}/signed-out`;
 

@@ -46,7 +46,7 @@ import { createFormToken, type FormKeys, requireFormToken } from '../../http/for
 import { seeOther } from '../../http/see-other.ts';
 import type { KeyRing } from '../../keys/key-ring.ts';
 import { type IdentityProviders, providerName } from '../../identity-providers/provider.ts';
-import { printableText } from '../../identity-providers/errors.ts';
+import { printable } from '../../printable-text.ts';
 import type { ApprovalForm } from '../../identity-providers/login-state.ts';
 import { startSignIn, startSignInAt } from '../../identity-providers/sign-in.ts';
 import type { ViewValues } from '../../pages/pages.ts';
@@ -283,7 +283,7 @@ async function recordStepUpFailure(
   reason: StepUpFailure,
   { acr }: Authentication = {},
 ): Promise<void> {
-  const received = acr === undefined ? {} : { acr: printableText(acr, MAX_LOGGED_ACR) };
+  const received = acr === undefined ? {} : { acr: printable(acr, MAX_LOGGED_ACR) };
   services.logger.warn(
     { what: account.providerIssuer ?? account.issuer, reason, ...received },
     'nothing was approved, because the sign-in did not meet stepUp of its identity provider',

@@ -20,7 +20,8 @@ import {
 import { startDeviceInteraction } from '../engine/device-interaction.ts';
 import { engineRequest } from '../engine/engine-request.ts';
 import { DEVICE_PATH } from '../metadata.ts';
-import { type InteractionContext, requireResumeCookie, requireSameOrigin } from './interaction.ts';
+import { requireSameOrigin } from '../../http/same-origin.ts';
+import { type InteractionContext, requireResumeCookie } from './interaction.ts';
 import { saveDeviceResult, showResultOf } from './resubmission.ts';
 
 /** As in the form. */

@@ -4,7 +4,6 @@ import type Provider from 'oidc-provider';
 import { errors } from 'oidc-provider';
 import type { Authentication, StepUpProblem } from '../../accounts/step-up.ts';
 import { HttpError } from '../../http/errors.ts';
-import { isFromOtherOrigin } from '../../http/same-origin.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { LoginRequest, SignInSite } from '../../identity-providers/sign-in.ts';
 import type { Services } from '../../services.ts';
@@ -113,11 +112,4 @@ export function hasInteractionCookie(
   cookie: 'interaction' | 'resume' = 'interaction',
 ): boolean {
   return ctx.cookies.get(provider.cookieName(cookie), { signed: true }) === uid;
-}
-
-/** Rejects cross-site form posts by `Origin` and `Sec-Fetch-Site`. Older browsers omit these headers, so absent ones pass. */
-export function requireSameOrigin(ctx: Koa.Context, authUrl: string): void {
-  const site = ctx.get('Sec-Fetch-Site');
-  if (isFromOtherOrigin(ctx, authUrl) || (site !== '' && site !== 'same-origin'))
-    throw new HttpError(403, 'forbidden', 'the form was sent from another site');
 }

@@ -3,6 +3,7 @@ import { Router } from '@koa/router';
 import type Koa from 'koa';
 import type { Account } from '../../accounts/account.ts';
 import { readForm } from '../../http/body.ts';
+import { requireSameOrigin } from '../../http/same-origin.ts';
 import { HttpError, notFound } from '../../http/errors.ts';
 import { limitRate, withinLimit } from '../../http/rate-limits.ts';
 import { requireNavigation } from '../../http/fetch-metadata.ts';
@@ -28,7 +29,6 @@ import {
   type InteractionContext,
   loginRequestOf,
   requireInteraction,
-  requireSameOrigin,
 } from './interaction.ts';
 import { CALLBACK_PATH } from './callback-path.ts';
 import { findConsentResult, handleResubmission, showOutcome } from './resubmission.ts';

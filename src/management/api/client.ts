@@ -1,4 +1,5 @@
 // A typed client of the management API, made from the route table.
+import { isObject } from '../../json-values.ts';
 import { ManagementError } from './management-error.ts';
 import type { Page } from './resources.ts';
 import {
@@ -116,8 +117,4 @@ function parseJson(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null;
 }

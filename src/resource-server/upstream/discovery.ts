@@ -36,7 +36,8 @@ import {
   requireIdentity,
   writeMessages,
 } from './messages.ts';
-import { findsParts, printable, refusesHost } from './quoting.ts';
+import { printable } from '../../printable-text.ts';
+import { findsParts, refusesHost } from './quoting.ts';
 import { levelOfTool, levelRules } from '../../upstreams/tool-levels.ts';
 
 export type DiscoveryOptions = {

@@ -3,7 +3,7 @@ import { createParser, type EventSourceMessage, type ParseError } from 'eventsou
 import { parseExact } from '../exact-json.ts';
 import { responseTooLarge } from '../in-band-error.ts';
 import { isSameId, membersOf, type MessageId, withoutNulls } from '../json-rpc.ts';
-import { printable } from './quoting.ts';
+import { printable } from '../../printable-text.ts';
 
 /** The media type without parameters. */
 export function mediaType(type: string | null | undefined): string | undefined {

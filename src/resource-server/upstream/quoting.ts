@@ -6,14 +6,6 @@ export function shownUrl(url: string): string {
   return origin + pathname;
 }
 
-const MAX_TEXT_LENGTH = 200;
-
-/** One line without control characters, shortened. */
-export function printable(text: string, maxLength = MAX_TEXT_LENGTH): string {
-  const line = text.replaceAll(/[\p{C}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
-  return line.length > maxLength ? `${line.slice(0, maxLength)}…` : line;
-}
-
 /** Whether a server refuses the `Host` that it got: many accept only their own names, against DNS rebinding. */
 export function refusesHost(status: number, words: string): boolean {
   return status === 421 || (status === 403 && /\bhost\b/i.test(words));

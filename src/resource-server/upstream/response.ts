@@ -45,7 +45,8 @@ import {
   type RpcMessage,
   writeMessages,
 } from './messages.ts';
-import { findsParts, printable, refusesHost } from './quoting.ts';
+import { printable } from '../../printable-text.ts';
+import { findsParts, refusesHost } from './quoting.ts';
 import { isLookalike, type LevelRules, levelOfTool } from '../../upstreams/tool-levels.ts';
 import { TASK_NOT_FOUND } from './levels.ts';
 
