@@ -1,5 +1,6 @@
 import { CALLBACK_PATH } from '../authorization-server/interactions/callback-path.ts';
 import {
+  claimsInRules,
   createLoginState,
   type IdentityProvider,
   identityProviderSettings,
@@ -58,6 +59,7 @@ async function checkIdentityProvider(
     checkDateHeader(provider.issuer, response),
     ...(await checkKeys(deployment, finding, metadata)),
     ...capabilityFindings(finding, provider, metadata),
+    ...groupFindings(finding, provider, metadata, deployment.settings),
     ...recheckFindings(deployment, provider, metadata),
     ...stepUpFindings(finding, provider, metadata),
     ...logoutFindings(finding, provider, metadata, deployment.settings.authUrl),
@@ -210,6 +212,25 @@ function capabilityFindings(
     ...(isPkceOff ? [pkceOff] : []),
     ...(lacksMethod ? [noMethod] : []),
   ];
+}
+
+/** A provider may send groups without the scope, so this is a note. */
+function groupFindings(
+  finding: FindingFactory,
+  provider: ProviderSettings,
+  metadata: Metadata,
+  settings: Settings,
+): Finding[] {
+  const { groupsClaim: scope } = provider;
+  const isOffered = [metadata.scopes_supported].flat().includes(scope);
+  const isRequested = requestedScopes(provider, metadata).includes(scope);
+  if (!claimsInRules(settings, provider).includes('groups') || !isOffered || isRequested) return [];
+  const note = finding.note({
+    what: `rules use groups, but the scope ${scope}, which the identity provider offers, is not requested`,
+    why: 'people may arrive without groups, so that these rules match nobody',
+    remedy: `sign in, and read the groups that arrived in the log (“a person signed in with these claims”); if there are none, add ${scope} to scopes`,
+  });
+  return [note];
 }
 
 /** A provider may support values and claims that it does not list, but then approvals may fail. */

@@ -347,7 +347,7 @@ const ADVICE: readonly [message: RegExp, advice: string][] = [
   ],
   [/"state"/, 'let the provider copy state of the request into its response'],
   [
-    /claim|must be|missing|parse|content-type/,
+    /claim|must be|missing|parse|content-type|unsupported/,
     'correct the named member of the response at the provider, which breaks the specification',
   ],
 ];

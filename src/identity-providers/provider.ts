@@ -92,7 +92,7 @@ export function openIdentityProviders(settings: Settings, callbackUrl: string): 
 }
 
 /** What a rule of the settings, or an audience about addresses, cannot do without. */
-function claimsInRules(
+export function claimsInRules(
   { entitlements, management }: Settings,
   { issuer }: IdentityProviderSettings,
 ): UsedClaim[] {

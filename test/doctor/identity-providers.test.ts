@@ -102,6 +102,28 @@ describe('doctor with several identity providers', () => {
     expect(await warningsWith({}, [other])).to.deep.equal(['step-up']);
   });
 
+  it('a scope for groups that rules need, and that is offered but not requested, is a note', async () => {
+    const [single] = good.settings.identityProviders;
+    if (!single) throw new Error('the deployment has no identity provider');
+    const from = { via: 'sign-in' as const, issuers: [single.issuer] };
+    const notesWith = async (match: object, scopes: string[]) => {
+      good.provider.misbehave({ answersWith: { scopes_supported: [...single.scopes, 'groups'] } });
+      const settings = {
+        ...good.settings,
+        identityProviders: [{ ...single, scopes: [...single.scopes, ...scopes] }],
+        entitlements: [{ match: { ...match, from }, level: 'operations' as const }],
+      };
+      const findings = await good.examine({ settings }, ['identity-provider']);
+      good.provider.behave();
+      return findings.flatMap(({ outcome, what }) =>
+        /the scope groups/.test(what ?? '') ? outcome : [],
+      );
+    };
+    expect(await notesWith({ group: 'analysts' }, [])).to.deep.equal(['note']);
+    expect(await notesWith({ group: 'analysts' }, ['groups'])).to.deep.equal([]);
+    expect(await notesWith({ anyone: true }, [])).to.deep.equal([]);
+  });
+
   /** Returns the findings about rules. GitHub is the only provider, unless `more` has others. */
   async function examineRules(matches: RuleInFile['match'][], more: object = {}) {
     const [single] = good.settings.identityProviders;

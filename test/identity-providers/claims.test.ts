@@ -7,6 +7,7 @@ import {
   type IdentityProvider,
 } from '../../src/identity-providers/provider.ts';
 import { identityProviderSchema as settingsSchema } from '../../src/settings/identity-provider-schema.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import {
   type Behaviour,
   OPENID_CLIENT,
@@ -29,7 +30,10 @@ describe('The claims of a person', () => {
   beforeEach(async () => {
     provider = await startOpenIdProvider();
   });
-  afterEach(() => provider.stop());
+  afterEach(async () => {
+    restoreClock();
+    await provider.stop();
+  });
 
   type Opening = Parameters<typeof openIdentityProvider>[2];
 
@@ -227,6 +231,28 @@ describe('The claims of a person', () => {
   }
 
   describe('at a sign-in', () => {
+    it('UserInfo is asked at its new address if it has moved', async () => {
+      const opened = open();
+      provider.setBehaviour({ claims: COMPLETE });
+      await signIn(opened);
+      const body = JSON.stringify({ sub: SUBJECT, ...COMPLETE });
+      const moved = '/moved/userinfo';
+      provider.setBehaviour({
+        claims: NAMED,
+        metadata: { userinfo_endpoint: provider.issuer + moved },
+        responses: {
+          [moved]: (_req, res) =>
+            res.writeHead(200, { 'content-type': 'application/json' }).end(body),
+        },
+      });
+      advanceClock(60);
+      expect(await signIn(opened)).to.deep.include({ groups: ['analysts'] });
+      expect(provider.requests.filter((path) => path.endsWith('/userinfo'))).to.deep.equal([
+        '/userinfo',
+        moved,
+      ]);
+    });
+
     it('IDP-12 an ID token with an empty subject is refused', async () => {
       for (const sub of ['', ' ']) {
         provider.setBehaviour({ claims: { ...COMPLETE, sub } });
