@@ -123,5 +123,6 @@ export function logRefusals(provider: Provider, logger: Logger): void {
 /** With the innermost cause, which the client does not learn. */
 function detailOf({ error_detail, error_description, cause }: Refusal): string | undefined {
   const said = error_detail ?? error_description;
-  return cause instanceof Error ? `${said} (${rootMessage(cause)})` : said;
+  const root = cause instanceof Error ? rootMessage(cause) : said;
+  return root === said ? said : `${said} (${root})`;
 }
