@@ -87,7 +87,8 @@ async function endAll(
       end(person, services.now()),
     ));
   if (known) signedOut.add(account);
-  await recordLogout(context, signedOut, sid === undefined ? 'all' : 'one');
+  const sessions = sid === undefined ? 'all' : 'one';
+  await recordLogout(context, signedOut, sessions);
   if (known && provider.backchannelLogout === 'connections')
     await endConnectionsEndedByProvider(settings, services, account);
 }
