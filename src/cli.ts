@@ -1,5 +1,4 @@
-#!/usr/bin/env node
-// gatehouse.js runs this file. It is a program too, because npx keeps links to it from earlier versions of a checkout.
+// gatehouse.js runs this file.
 import './settings/library-debug.ts';
 import { runCommandLine } from './command-line.ts';
 

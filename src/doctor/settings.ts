@@ -10,7 +10,6 @@ import {
   organizationIn,
   ownerOf,
   type RuleNotice,
-  ruleNotices,
 } from '../settings/entitlements.ts';
 import { type Level, levelIds, type Levels } from '../permission-levels.ts';
 import { proxyFor, shownProxy } from '../settings/forward-proxy.ts';
@@ -217,11 +216,7 @@ export async function checkRules({
   settings,
   sendVerified,
 }: ConfiguredDeployment): Promise<Finding[]> {
-  const changed = ruleNotices(settings).filter(({ kind }) => kind === 'changed-meaning');
   return [
-    ...changed.map(({ setting, what, why, remedy }) =>
-      findingAbout('entitlements', setting).warning({ what, why, remedy }),
-    ),
     ...settings.entitlements.flatMap(({ match }, n) =>
       unownedDomain(settings, `entitlements[${n}]`, match),
     ),

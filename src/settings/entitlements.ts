@@ -257,7 +257,6 @@ function matchesIn({
 
 /** Clauses without a full stop. Contains no email address, because it is logged. */
 export type RuleNotice = {
-  kind: 'changed-meaning' | 'organization-by-login';
   /** `entitlements[2]` */
   setting: string;
   what: string;
@@ -275,47 +274,12 @@ export function ruleNotices(settings: RuleSettings): RuleNotice[] {
   const identitySources = identitySourcesOf(settings);
   const { entitlements, management } = settings;
   return [
-    ...entitlements.flatMap(({ match }, n) => [
-      ...changedMeaning(`entitlements[${n}]`, match, identitySources),
-      ...organizationByLogin(`entitlements[${n}]`, match, identitySources),
-    ]),
+    ...entitlements.flatMap(({ match }, n) =>
+      organizationByLogin(`entitlements[${n}]`, match, identitySources),
+    ),
     ...management.administrators.flatMap((match, n) =>
       organizationByLogin(`management.administrators[${n}]`, match, identitySources),
     ),
-  ];
-}
-
-function changedMeaning(
-  setting: string,
-  match: Match,
-  identitySources: readonly IdentitySource[],
-): RuleNotice[] {
-  if (match.provider !== undefined) return [];
-  const signIn = identitySources.filter(({ via }) => via === 'sign-in');
-  const trusted = identitySources.filter(({ via }) => via === 'id-jag');
-  const owner = ownerOf(match, identitySources);
-  const isNarrowed = owner !== undefined && signIn.length > 1;
-  if (trusted.length === 0 && !isNarrowed) return [];
-  const meant = owner ? [owner] : signIn;
-  const changes = [
-    ...(isNarrowed
-      ? [`only ${owner.id} is accepted for ${domainOf(match)}, which is in its emailDomains`]
-      : []),
-    ...(trusted.length > 0
-      ? [`it does not apply to people whom a trusted issuer asserts (${idsOf(trusted)})`]
-      : []),
-  ];
-  const others = owner
-    ? `rules about ${domainOf(match)} cannot name another provider, so match people of other providers by group or subject`
-    : `to match people of a trusted issuer as well, add the rule again with its id (provider: ${trusted[0]?.id})`;
-  return [
-    {
-      kind: 'changed-meaning',
-      setting,
-      what: `the rule names no provider, and its meaning has changed: ${changes.join('; ')}`,
-      why: 'previously, the rule also accepted the assertions of others; people whom only they assert are now refused',
-      remedy: `write ${meant.length > 1 ? 'a rule for each with ' : ''}provider: ${idsOf(meant, ' or ')} in match, which keeps this meaning and ends this message; ${others}`,
-    },
   ];
 }
 
@@ -344,15 +308,10 @@ export function organizationByLogin(
   const { login } = named;
   return [
     {
-      kind: 'organization-by-login',
       setting,
       what: `the rule names the organization ${login} by its login`,
       why: 'if the organization gives up its login, the next account that registers it gets this access',
       remedy: `write organization: "${login}#<id>" in place of ${match.organization === undefined ? 'group' : 'organization'}: ${login}; gatehouse doctor looks up the id`,
     },
   ];
-}
-
-function idsOf(identitySources: readonly IdentitySource[], separator = ', '): string {
-  return identitySources.map(({ id }) => id).join(separator);
 }
