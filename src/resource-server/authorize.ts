@@ -9,7 +9,12 @@ import type { Addresses } from './metadata.ts';
 export type Decision = 'allowed' | 'step-up' | 'dpop-required' | 'forbidden';
 
 /** `tool` is the name of the tool or, for other requests, the method. */
-export type RequiredLevel = { level: Level; tool: string };
+export type RequiredLevel = {
+  level: Level;
+  tool: string;
+  /** The server has no such tool, so no level would help. */
+  isUnknown?: true;
+};
 
 /**
  * `step-up`: the person can grant the level (403 `insufficient_scope`). `dpop-required`: only to a client with DPoP. `forbidden`: nobody can
@@ -35,7 +40,8 @@ export function challengeForStepUp(
   caller: Caller,
   required: RequiredLevel | undefined,
 ): void {
-  if (!required || authorize(levels, caller, required.level) !== 'step-up') return;
+  if (!required || required.isUnknown) return;
+  if (authorize(levels, caller, required.level) !== 'step-up') return;
   const { level, tool } = required;
   throw insufficientScope(addresses, connector, caller, {
     level,

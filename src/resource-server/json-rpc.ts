@@ -80,6 +80,8 @@ function requireMessage(given: unknown): Message {
   if (id !== undefined && !isId(id))
     throw invalid('the id of a message must be a string or a number');
   if (params !== undefined && !isObject(params)) throw invalid('params must be an object in MCP');
+  if (typeof method === 'string' && isLookalikeMethod(method))
+    throw new HttpError(400, 'method_not_found', 'there is no such method');
   if (params) refuseAmbiguous(String(method), params);
   if (method === 'tools/call' && typeof params?.['name'] !== 'string')
     throw invalid('the name of a tool must be a string');
@@ -92,6 +94,46 @@ function requireMessage(given: unknown): Message {
         : { result }
       : { method: String(method), ...(params ? { params } : {}) }),
   } as Message;
+}
+
+/** What a client may send, in every revision of MCP. */
+const METHODS: ReadonlySet<string> = new Set([
+  'completion/complete',
+  'initialize',
+  'logging/setLevel',
+  'notifications/cancelled',
+  'notifications/initialized',
+  'notifications/progress',
+  'notifications/roots/list_changed',
+  'notifications/tasks/status',
+  'ping',
+  'prompts/get',
+  'prompts/list',
+  'resources/list',
+  'resources/read',
+  'resources/subscribe',
+  'resources/templates/list',
+  'resources/unsubscribe',
+  'server/discover',
+  'subscriptions/listen',
+  'tasks/cancel',
+  'tasks/get',
+  'tasks/list',
+  'tasks/result',
+  'tasks/update',
+  'tools/call',
+  'tools/list',
+]);
+
+/** Case, separators and spaces do not count, because routers ignore some of them. */
+const foldMethod = (method: string) => foldCase(method).replace(/[^a-z\d]/g, '');
+const FOLDED_METHODS: ReadonlySet<string> = new Set(Array.from(METHODS, foldMethod));
+const EXTENSION_METHOD = /^[\x21-\x7e]{1,256}$/;
+
+/** True if a careless router could run a known method for this one, without its checks. Methods of extensions pass. */
+export function isLookalikeMethod(method: string): boolean {
+  if (METHODS.has(method)) return false;
+  return !EXTENSION_METHOD.test(method) || FOLDED_METHODS.has(foldMethod(method));
 }
 
 /** Some parsers ignore the case of member names: they would call another tool, or use other arguments, than we checked and recorded. */

@@ -40,7 +40,7 @@ export type ToolCatalog = {
   url: string;
   /** The negotiated protocol revision. */
   revision?: string;
-  tools: CatalogTool[];
+  tools: readonly CatalogTool[];
   /** When the tools were last read; absent if they never were. */
   seenAt?: number;
   /** When the last attempt ended. */

@@ -22,6 +22,8 @@ export type LevelRules = {
   otherTools: Level;
   /** For resources, prompts and other methods. */
   defaultLevel: Level;
+  /** Whether the upstream is known to have no tool of this name. */
+  isUnknown?: (name: string) => boolean;
 };
 
 /** MCP recommends at most 128. */
@@ -58,7 +60,7 @@ function annotatedLevels(levels: Levels, listed: readonly CatalogTool[]): Map<st
 }
 
 /** Only what the upstream states counts, never a default of MCP. */
-function annotatedLevel(levels: Levels, hints: ToolHints = {}): Level {
+export function annotatedLevel(levels: Levels, hints: ToolHints = {}): Level {
   const { readOnlyHint, destructiveHint } = hints;
   if (readOnlyHint === true) return lowestLevel(levels);
   const [, second, third] = levelIds(levels);

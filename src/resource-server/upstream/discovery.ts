@@ -20,6 +20,7 @@ import {
   type CatalogTool,
   type DiscoveryFault,
   missingTools,
+  type ToolHints,
 } from '../../upstreams/tool-catalog.ts';
 import type { Caller } from '../authenticate.ts';
 import { idOf, membersOf, type MessageId } from '../json-rpc.ts';
@@ -232,9 +233,7 @@ function toolOf(
   if (typeof name !== 'string' || name.length > MAX_TOOL_NAME_LENGTH) return [];
   const stated = membersOf(annotations);
   const text = printable(String(title ?? stated['title'] ?? ''), MAX_TITLE_LENGTH);
-  const hints = Object.fromEntries(
-    HINTS.filter((hint) => typeof stated[hint] === 'boolean').map((hint) => [hint, stated[hint]]),
-  );
+  const hints = hintsIn(annotations);
   return [
     {
       name,
@@ -242,6 +241,14 @@ function toolOf(
       ...(Object.keys(hints).length === 0 ? {} : { hints }),
     },
   ];
+}
+
+/** The hints that are stated as true or false. */
+export function hintsIn(annotations: unknown): ToolHints {
+  const stated = membersOf(annotations);
+  return Object.fromEntries(
+    HINTS.filter((hint) => typeof stated[hint] === 'boolean').map((hint) => [hint, stated[hint]]),
+  );
 }
 
 async function headersOf({

@@ -6,6 +6,7 @@ import { authorize, denialText, type RequiredLevel } from '../authorize.ts';
 import {
   errorResponse,
   INVALID_PARAMS,
+  isLookalikeMethod,
   isObject,
   isRequest,
   membersOf,
@@ -44,6 +45,8 @@ const UNRESTRICTED_SUBSCRIPTIONS: ReadonlySet<string> = new Set([
 export function requiredBy(rules: LevelRules, message: unknown): RequiredLevel | undefined {
   const { id, method, params } = membersOf(message);
   if (typeof method !== 'string' || UNRESTRICTED_METHODS.has(method)) return undefined;
+  // Refused at every level.
+  if (isLookalikeMethod(method)) return undefined;
   if (method.startsWith('notifications/') && id === undefined) return undefined;
   if (method === 'subscriptions/listen' && !isRestrictedSubscription(params)) return undefined;
   // Tasks are bound to a caller and a level.
@@ -53,7 +56,8 @@ export function requiredBy(rules: LevelRules, message: unknown): RequiredLevel |
     return { tool: method, level: rules.defaultLevel };
   // Refused at every level.
   if (isLookalike(rules, name)) return undefined;
-  return { tool: name, level: levelOfTool(rules, name) };
+  const isUnknown = rules.isUnknown?.(name) === true;
+  return { tool: name, level: levelOfTool(rules, name), ...(isUnknown ? { isUnknown } : {}) };
 }
 
 function isRestrictedSubscription(params: unknown): boolean {
@@ -90,7 +94,10 @@ const TASKS_NOT_DECLARED = {
   message: `Missing required client capability: extensions["${TASKS_EXTENSION}"]`,
   data: { requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } },
 };
-const UNKNOWN_TOOL = { code: INVALID_PARAMS, message: 'Unknown tool' };
+const UNKNOWN_TOOL = {
+  code: INVALID_PARAMS,
+  message: 'Unknown tool: the server has no tool with this name',
+};
 const UNKNOWN_STATE = { code: INVALID_PARAMS, message: 'Unknown requestState' };
 
 /** Returns the responses if any message is refused. One refused message refuses its whole batch. */
@@ -135,6 +142,7 @@ function refuseMessage(
   const required = requiredBy(rules, message);
   const decision = required ? authorize(rules.levels, caller, required.level) : 'allowed';
   if (!required || decision === 'allowed') return undefined;
+  if (required.isUnknown) return errorResponse(id, UNKNOWN_TOOL);
   const text = denialText(productName, caller, required, decision);
   return method === 'tools/call'
     ? toolErrorResponse(id, text)

@@ -120,12 +120,13 @@ export function openUpstreamProxy(
     audit: callAuditor(services),
     activeRequests,
     concurrency: concurrencyLimiter(upstream.id, upstream.openCalls, openCalls),
-    rules: currentRules(levels, upstream, () => usableTools(discovery.catalog(), now())),
+    rules: currentRules(levels, upstream, discovery, now),
     ids: idBinder(keyRing(settings, 'handles of the upstream'), levels, url),
     tasks: taskOwnership(store, levels, url, now),
     parameterHeaders: parameterHeaders(),
     extensions: authorizationExtensions(settings),
     onToolsChanged: discovery.refresh,
+    onToolsListed: discovery.observe,
     onSkipped: skippedEvents(services, upstream),
     callerJwt: callerHeader({ issuer: settings.authUrl, audience: url, signingKey, now }),
   };
@@ -148,13 +149,23 @@ export function openUpstreamProxy(
 function currentRules(
   levels: Levels,
   upstream: Upstream,
-  currentTools: () => readonly CatalogTool[],
+  discovery: ToolDiscovery,
+  now: () => number,
 ): () => LevelRules {
+  const currentTools = () => usableTools(discovery.catalog(), now());
+  const rulesFor = (listed: readonly CatalogTool[]) => {
+    const made = levelRules(levels, upstream, listed);
+    const names = new Set(listed.map(({ name }) => name));
+    // The operator knows the names in the settings, and an upstream may list more tools to a caller than to Gatehouse.
+    const isKnown = (name: string) =>
+      names.size === 0 || names.has(name) || made.tools.has(name) || discovery.wasListed(name);
+    return { ...made, isUnknown: (name: string) => !isKnown(name) };
+  };
   let tools = currentTools();
-  let rules = levelRules(levels, upstream, tools);
+  let rules = rulesFor(tools);
   return () => {
     const next = currentTools();
-    if (next !== tools) rules = levelRules(levels, upstream, next);
+    if (next !== tools) rules = rulesFor(next);
     tools = next;
     return rules;
   };
@@ -181,6 +192,7 @@ type Proxy = {
   callerJwt: ReturnType<typeof callerHeader>;
   /** Called when the upstream says that its list of tools changed. */
   onToolsChanged: () => void;
+  onToolsListed: ToolDiscovery['observe'];
   onSkipped: EventStreamOptions['onSkipped'];
 };
 
@@ -237,6 +249,10 @@ async function proxyRequest(
     withUnboundState(ids, caller, withoutForeignTask(ownTasks, message)),
   );
   const filter = {
+    // A list may arrive long after the request, under other rules, and changes them.
+    get rules() {
+      return proxy.rules();
+    },
     caller,
     tasks,
     ownTasks,
@@ -244,6 +260,7 @@ async function proxyRequest(
     parameterHeaders,
     extensions: proxy.extensions,
     onToolsChanged: proxy.onToolsChanged,
+    onToolsListed: proxy.onToolsListed,
     isListening: method === 'GET' || messages.some(isSubscription),
   };
   const lifetime = new Lifetime(ctx.res, proxy.upstream.timeout, () => {
@@ -265,8 +282,7 @@ async function proxyRequest(
     hold,
     requests,
     requestIds: requests.map(({ id }) => id),
-    // A list may arrive long after the request, under other rules.
-    filter: (message) => filterMessage({ ...filter, rules: proxy.rules() }, message),
+    filter: (message) => filterMessage(filter, message),
     stepUpTo,
     secrets: secretsIn(headers, proxy.upstream),
     bindSession: (id) => ids.bind('session', caller, id),

@@ -251,6 +251,8 @@ export type FilterOptions = {
   extensions: Extensions;
   /** Called when the upstream says that its list of tools changed. */
   onToolsChanged: () => void;
+  /** Called with each list of tools, before it is filtered. */
+  onToolsListed: (tools: readonly unknown[]) => Promise<void>;
   /** True for the stream of a session or a subscription, whose notifications do not belong to an authorized call. */
   isListening: boolean;
 };
@@ -347,7 +349,10 @@ async function filterResult(
   }
   if (!(await areOwnTasks(options, tasksIn(result)))) return undefined;
   const own = isList(result, 'tasks') ? await tasks.idsOf(caller) : undefined;
-  if (isList(result, 'tools')) parameterHeaders.learn(result['tools']);
+  if (isList(result, 'tools')) {
+    parameterHeaders.learn(result['tools']);
+    await options.onToolsListed(result['tools']);
+  }
   const lists = filterLists(options, result, own);
   const isFiltered = Object.keys(lists).length > 0;
   const filtered = isFiltered

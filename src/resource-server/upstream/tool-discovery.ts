@@ -1,5 +1,10 @@
 // Keeps the catalog of an upstream's tools current: reads it at the start, when the upstream says that its list changed, and every five minutes.
-import { DiscoveryError, listOf, remedyFor, watchTools } from './discovery.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { lruCache } from '../../lru-cache.ts';
+import { isAtLeast, type Levels } from '../../permission-levels.ts';
+import { annotatedLevel } from '../../upstreams/tool-levels.ts';
+import { membersOf } from '../json-rpc.ts';
+import { DiscoveryError, hintsIn, listOf, remedyFor, watchTools } from './discovery.ts';
 import { shownUrl } from './quoting.ts';
 import type { Services } from '../../services.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -7,6 +12,7 @@ import type { Upstream } from '../../settings/upstreams.ts';
 import {
   CATALOGS_CHANNEL,
   type CatalogFault,
+  type CatalogTool,
   findCatalog,
   missingTools,
   saveCatalog,
@@ -21,6 +27,13 @@ export type ToolDiscovery = {
   start(signal: AbortSignal): Promise<void>;
   /** Call when the upstream may have changed its tools. */
   refresh(): void;
+  /**
+   * Reads a list that passes through to a caller. A tool whose hints ask for a higher level needs it from now on; everything else waits for the
+   * next reading, which is soon, because an upstream may list other tools, and say other things, to each caller. Never rejects.
+   */
+  observe(tools: readonly unknown[]): Promise<void>;
+  /** Whether a list with this tool passed through to a caller of this process. */
+  wasListed(name: string): boolean;
   close(): Promise<void>;
 };
 
@@ -31,6 +44,9 @@ const MIN_INTERVAL_SECONDS = 5;
 const RETRY_SECONDS = 10;
 const CHECK_INTERVAL_MS = 1000;
 const TIMEOUT_MS = 15_000;
+
+/** Names of tools that were listed to callers. */
+const MAX_PASSED_ON = 5000;
 
 type Watch = { close: () => Promise<void> };
 
@@ -46,6 +62,8 @@ export async function openToolDiscovery(
   let isChangeReported = false;
   let timer: NodeJS.Timeout | undefined;
   const closing = new AbortController();
+  const passedOn = lruCache<true>(MAX_PASSED_ON);
+  const refresh = () => void (isChangeReported = true);
   let startedAt = 0;
   let failures = 0;
   const report = reporter(services, upstream);
@@ -156,15 +174,46 @@ export async function openToolDiscovery(
       if (closing.signal.aborted) return;
       timer = setInterval(() => void check().catch(() => undefined), CHECK_INTERVAL_MS).unref();
     },
-    refresh() {
-      isChangeReported = true;
+    refresh,
+    async observe(listed) {
+      const tools = listed.map(membersOf);
+      for (const { name } of tools) if (typeof name === 'string') passedOn.set(name, true);
+      if (!catalog?.seenAt) return;
+      const known = catalog.tools;
+      const observed = withObservedHints(settings.levels, known, tools);
+      if (observed.isChanged) refresh();
+      if (observed.tools === known) return;
+      catalog = { ...catalog, tools: observed.tools, triedAt: now() };
+      await saveCatalog(store, upstream.id, catalog).catch(() => undefined);
     },
+    wasListed: (name) => passedOn.has(name),
     async close() {
       closing.abort();
       clearInterval(timer);
       await stopWatching();
     },
   };
+}
+
+/** Returns the same list unless a hint raises the level of a tool. A hint that is missing is no change. */
+function withObservedHints(
+  levels: Levels,
+  known: readonly CatalogTool[],
+  listed: readonly Record<string, unknown>[],
+): { tools: readonly CatalogTool[]; isChanged: boolean } {
+  const stated = new Map(listed.map(({ name, annotations }) => [name, hintsIn(annotations)]));
+  let isChanged = false;
+  let isRaised = false;
+  const tools = known.map((tool) => {
+    const hints = { ...tool.hints, ...stated.get(tool.name) };
+    if (isDeepStrictEqual(hints, tool.hints ?? {})) return tool;
+    isChanged = true;
+    if (!isAtLeast(levels, annotatedLevel(levels, hints), annotatedLevel(levels, tool.hints)))
+      return tool;
+    isRaised = true;
+    return { ...tool, hints };
+  });
+  return { tools: isRaised ? tools : known, isChanged };
 }
 
 function faultOf({ fault, message, remedy }: DiscoveryError): CatalogFault {

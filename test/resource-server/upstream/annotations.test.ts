@@ -11,6 +11,7 @@ import {
   startChangingV2,
 } from '../../support/upstream/changing-upstream.ts';
 import { toolCall } from '../../support/upstream/scripted-upstream.ts';
+import { connectPerson } from '../../support/upstream/system.ts';
 
 const LEVELS = ['analytics', 'operations', 'admin', 'full'] as const;
 const LIST = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
@@ -110,6 +111,21 @@ describe('Levels from annotations', () => {
       ]);
   });
 
+  it('UPS-11 a tool that becomes destructive is refused as soon as a caller was told', async () => {
+    const changed = TOOLS.map((tool) =>
+      tool.name === 'read' ? { ...tool, annotations: { readOnlyHint: false } } : tool,
+    );
+    await upstream.setTools(changed, { isSilent: true });
+    expect(await isCalled('analytics', 'read')).to.equal(true);
+    expect(await listed('analytics')).to.not.include('read');
+    expect(await isCalled('analytics', 'read')).to.equal(false);
+    // The weaker hint counts only once Gatehouse has read it itself.
+    await upstream.setTools(TOOLS, { isSilent: true });
+    expect(await listed('analytics')).to.not.include('read');
+    advanceClock(10);
+    await untilListed('analytics', 'read');
+  });
+
   it('calls cause no requests to the upstream but their own', async () => {
     const before = upstream.discoveries.length;
     for (let n = 0; n < 20; n += 1) expect(await isCalled('analytics', 'read')).to.equal(true);
@@ -145,5 +161,22 @@ describe('Levels from annotations', () => {
     advanceClock(10);
     await upstream.setTools(TOOLS);
     await untilListed('analytics', 'read');
+  });
+
+  it('UPS-19 a tool that the server does not have is no reason to ask for a level, unless the server listed it to the caller', async () => {
+    const { link, token } = await connectPerson(system, 'analytics', 'full');
+    const refused = await call(link, token, toolCall('unknown'));
+    expect([refused.status, refused.headers.has('www-authenticate')]).to.deep.equal([200, false]);
+    expect(refused.rpc?.error).to.deep.equal({
+      code: -32_602,
+      message: 'Unknown tool: the server has no tool with this name',
+    });
+    expect((await call(link, token, toolCall('bare'))).status).to.equal(403);
+
+    await upstream.setTools([...TOOLS, { name: 'new' }], { isSilent: true });
+    expect((await call(link, token, toolCall('new'))).status).to.equal(200);
+    await call(link, token, LIST);
+    expect((await call(link, token, toolCall('new'))).status).to.equal(403);
+    await upstream.setTools(TOOLS, { isSilent: true });
   });
 });

@@ -51,6 +51,7 @@ describe('A message about a task', () => {
         ids: { bind: (_kind, _caller, handle) => handle, unbind: () => undefined },
         parameterHeaders: parameterHeaders(),
         onToolsChanged: () => undefined,
+        onToolsListed: () => Promise.resolve(),
         isListening: true,
       },
       message,

@@ -101,6 +101,32 @@ describe('Levels in front of an upstream', () => {
     expect(sent()).to.equal(before);
   });
 
+  const LOOKALIKES = [
+    'Tools/Call',
+    'TOOLS/CALL',
+    ' tools/call',
+    'tools/call ',
+    'tools//call',
+    'tools/call/',
+  ]
+    .concat('tools_call', 'tools/call\u0000', 'tools/call\u200b', 'toolſ/call', 'ｔools/call')
+    .concat('TASKS/RESULT', 'Initialize', 'Notifications/Initialized', `x/${'y'.repeat(300)}`);
+  for (const method of LOOKALIKES)
+    it(`UPS-20 a method that is not spelled as a known one is refused at every level: ${JSON.stringify(method).slice(0, 40)}`, async () => {
+      const before = sent();
+      for (const level of ['analytics', 'full'] as const) {
+        const message = ask(method, { name: 'cards', taskId: 'foreign' });
+        const { status, rpc } = await attempt(level, 'full', message);
+        expect([status, rpc?.error?.code]).to.deep.equal([400, -32_601]);
+      }
+      expect(sent()).to.equal(before);
+    });
+
+  it('a method of an extension is forwarded', async () => {
+    for (const method of ['com.example/search', 'tools/describe', '$/setTrace'])
+      expect((await attempt('full', 'full', ask(method))).status, method).to.equal(200);
+  });
+
   it('initializing, listing and notifications require no level', async () => {
     const before = sent();
     const free = [
