@@ -143,9 +143,10 @@ async function connect(
   onChanged: (() => void) | undefined,
 ): Promise<{ read: () => Promise<OpenedTools> }> {
   const connection = openConnection(options, signal, onChanged !== undefined);
+  const headers = await headersOf(options);
   const transport = new StreamableHTTPClientTransport(new URL(options.url), {
     fetch: connection.fetch,
-    requestInit: { headers: await headersOf(options) },
+    requestInit: { headers },
   });
   const client = new Client(
     { name: 'gatehouse', version: options.version },
@@ -157,6 +158,7 @@ async function connect(
   const limits = { signal: connection.signal, timeout: options.timeout };
   const close = async () => {
     await transport.terminateSession().catch(() => undefined);
+    await connection.endLeftSession(options.url, headers).catch(() => undefined);
     await client.close().catch(() => undefined);
     connection.close();
   };
@@ -297,6 +299,7 @@ function openConnection(
     last = fault;
     broken.abort(fault);
   };
+  let leftSession: string | null = null;
   let nextStreamAt = 0;
   const waitForTurn = async (limit: AbortSignal) => {
     const wait = nextStreamAt - performance.now();
@@ -317,6 +320,7 @@ function openConnection(
     try {
       if (isWaiting(init)) await waitForTurn(either);
       const response = await send(url, { ...init, signal: either, redirect: 'manual' });
+      if (isProbe(init)) leftSession = response.headers.get('mcp-session-id');
       const answer = await readable(
         limited(response, maxAnswerBytes, breakOff),
         maxAnswerBytes,
@@ -333,6 +337,13 @@ function openConnection(
   };
   return {
     fetch: ask,
+    /** Some servers start a session for the probe, and answer with its id and an error. */
+    async endLeftSession(url: string, headers: Record<string, string>) {
+      if (!leftSession) return;
+      const session = { 'mcp-session-id': leftSession };
+      leftSession = null;
+      await ask(url, { method: 'DELETE', headers: { ...headers, ...session } });
+    },
     signal: AbortSignal.any([signal, broken.signal]),
     fault: () => (signal.aborted ? undefined : last),
     close: () => closed.abort(),
@@ -340,8 +351,16 @@ function openConnection(
 }
 
 /** The stream of a session, or a subscription. */
-function isWaiting({ method, body }: RequestInit): boolean {
-  return method === 'GET' || (typeof body === 'string' && body.includes('"subscriptions/listen"'));
+function isWaiting(init: RequestInit): boolean {
+  return init.method === 'GET' || calls(init, 'subscriptions/listen');
+}
+
+function isProbe(init: RequestInit): boolean {
+  return calls(init, 'server/discover');
+}
+
+function calls({ body }: RequestInit, method: string): boolean {
+  return typeof body === 'string' && body.includes(`"${method}"`);
 }
 
 const MAX_WORDS_LENGTH = 1000;

@@ -8,7 +8,7 @@ export function shownUrl(url: string): string {
 
 /** Whether a server refuses the `Host` that it got: many accept only their own names, against DNS rebinding. */
 export function refusesHost(status: number, words: string): boolean {
-  return status === 421 || (status === 403 && /\bhost\b/i.test(words));
+  return status === 421 || ([400, 403].includes(status) && /\b(HTTP_)?host(name)?\b/i.test(words));
 }
 
 /** So many characters of a credential are not found by chance. */

@@ -150,6 +150,13 @@ describe('A server of before 2026-07-28', () => {
         200,
         'text/event-stream',
       ),
+    'an empty event before it, and CRLF line endings': (res, { id }) =>
+      send(
+        res,
+        `id: 1\r\ndata: \r\n\r\nevent: message\r\ndata: ${JSON.stringify(answer(id, HANDSHAKE))}\r\n\r\n`,
+        200,
+        'text/event-stream',
+      ),
     'no name of the server': (res, { id }) =>
       send(res, answer(id, { ...HANDSHAKE, serverInfo: undefined })),
   };
@@ -181,6 +188,30 @@ describe('A server of before 2026-07-28', () => {
       { name: 't3' },
       { name: 't4' },
     ]);
+  });
+
+  it('loses the session that it started for the probe', async () => {
+    const ended: unknown[] = [];
+    const server = await listenOnLoopback(
+      createServer(async (req, res) => {
+        if (req.method === 'GET') return void res.writeHead(405).end();
+        if (req.method === 'DELETE')
+          return void (ended.push(req.headers['mcp-session-id']), res.end());
+        const { id, method = '' } = (await readJson(req)) as Call;
+        if (method === 'server/discover') {
+          res.setHeader('mcp-session-id', 'left');
+          return send(res, fault('server-error', -32_600), 400);
+        }
+        if (id === undefined) return void res.writeHead(202).end();
+        return send(res, answer(id, method === 'initialize' ? HANDSHAKE : { tools: [ECHO] }));
+      }),
+    );
+    try {
+      expect((await discover(server.origin)).tools).to.have.length(1);
+      expect(ended).to.deep.equal(['left']);
+    } finally {
+      await server.stop();
+    }
   });
 
   it('is read on all pages, and a cursor that comes again ends the list', async () => {
