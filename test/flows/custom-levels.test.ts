@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { createConnector, requestManagement } from '../support/management-api.ts';
+import { createConnector, readAudit, requestManagement } from '../support/management-api.ts';
 import { connect, openConsent } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';
 import { startSystem, type System } from '../support/system.ts';
@@ -94,9 +94,8 @@ describe('Levels of the operator', () => {
       const { accessToken } = await connect(system, { link }, { level });
       await callTool(link, accessToken, 'search', { of: level });
     }
-    const audit = JSON.stringify(await requestManagement(system, 'GET', '/audit?event=call'));
-    expect(audit).to.contain('"of":"full"');
-    expect(audit).to.not.contain('"of":"write"');
+    const calls = (await readAudit(system)).filter(({ event }) => event === 'call');
+    expect(calls.map(({ argumentsJson }) => argumentsJson)).to.deep.equal(['{"of":"full"}']);
   });
 
   it('an unknown level is refused by API and command line with the levels that exist', async () => {
