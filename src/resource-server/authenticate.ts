@@ -27,7 +27,7 @@ import { type MintedToken, mintedAudience } from '../minted-tokens/minted-tokens
 import { isAtLeast, isLevel, type Level, lowest } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import { isServed } from '../settings/upstreams.ts';
-import { membersOf } from './json-rpc.ts';
+import { membersOf } from '../json-values.ts';
 import { type Addresses, metadataUrl } from './metadata.ts';
 import type { RecordCache } from './record-cache.ts';
 

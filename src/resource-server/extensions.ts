@@ -1,6 +1,6 @@
 // The MCP extensions for authorization that Gatehouse adds to what a server advertises (MCP 2026-07-28, `server/discover`).
 import type { Settings } from '../settings/settings.ts';
-import { isObject, membersOf } from './json-rpc.ts';
+import { isObject, membersOf } from '../json-values.ts';
 
 export type Extensions = Readonly<Record<string, Record<string, never>>>;
 

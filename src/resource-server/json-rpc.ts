@@ -2,12 +2,9 @@
 import type Koa from 'koa';
 import { HttpError, respondWithJson } from '../http/errors.ts';
 import { requestContext } from '../http/request-context.ts';
+import { isObject, membersOf } from '../json-values.ts';
 import { type BigInteger, isRawJSON } from './exact-json.ts';
 import { parseTraceparent, type SpanLink } from '../observability/tracing.ts';
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
 
 const NULLABLE: ReadonlySet<string> = new Set(['id', 'method', 'params', 'result', 'error']);
 
@@ -25,11 +22,6 @@ export function withoutNulls(value: unknown): unknown {
   const members = Object.entries(value);
   if (members.every(([name, member]) => member !== null || isKept(name))) return value;
   return Object.fromEntries(members.filter(([name, member]) => member !== null || isKept(name)));
-}
-
-/** Returns an empty object for anything that is not an object. */
-export function membersOf(value: unknown): Record<string, unknown> {
-  return isObject(value) ? value : {};
 }
 
 // Messages of the client, validated and rebuilt from what was understood, so that the upstream reads them as we did

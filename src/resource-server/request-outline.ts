@@ -1,7 +1,8 @@
 // Which requests the body of an HTTP request has, without keeping the body.
 import type Koa from 'koa';
 import { parseExact } from './exact-json.ts';
-import { idOf, membersOf, type MessageId } from './json-rpc.ts';
+import { membersOf } from '../json-values.ts';
+import { idOf, type MessageId } from './json-rpc.ts';
 
 export type RequestOutline = { id: MessageId; method: string };
 

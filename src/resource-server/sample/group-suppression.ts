@@ -1,5 +1,5 @@
 // Small-group suppression: statistics never describe fewer than MIN_GROUP_SIZE people.
-import { isObject } from '../json-rpc.ts';
+import { isObject } from '../../json-values.ts';
 
 const MIN_GROUP_SIZE = 5;
 

@@ -5,7 +5,8 @@ import type { KeyRing } from '../../keys/key-ring.ts';
 import { isAtLeast, type Level, type Levels, levelsUpTo } from '../../permission-levels.ts';
 import type { Store } from '../../store/store.ts';
 import type { Caller } from '../authenticate.ts';
-import { membersOf, type Message } from '../json-rpc.ts';
+import { membersOf } from '../../json-values.ts';
+import { type Message } from '../json-rpc.ts';
 
 // Session ids, event ids and request states: the client gets the id with a MAC, and nothing is stored
 

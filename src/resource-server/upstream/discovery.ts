@@ -23,7 +23,8 @@ import {
   type ToolHints,
 } from '../../upstreams/tool-catalog.ts';
 import type { Caller } from '../authenticate.ts';
-import { idOf, membersOf, type MessageId } from '../json-rpc.ts';
+import { membersOf } from '../../json-values.ts';
+import { idOf, type MessageId } from '../json-rpc.ts';
 import { CALLER_HEADER, callerHeader } from './caller-header.ts';
 import { STATELESS_SINCE } from './headers.ts';
 import {

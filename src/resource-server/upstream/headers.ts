@@ -3,14 +3,8 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { HttpError } from '../../http/errors.ts';
 import { lruCache } from '../../lru-cache.ts';
 import { type Caller, presentedToken } from '../authenticate.ts';
-import {
-  hasSubject,
-  isObject,
-  isRequest,
-  membersOf,
-  type Message,
-  subjectOf,
-} from '../json-rpc.ts';
+import { isObject, membersOf } from '../../json-values.ts';
+import { hasSubject, isRequest, type Message, subjectOf } from '../json-rpc.ts';
 import { plainValues } from '../exact-json.ts';
 import type { IdBinder } from './bound-ids.ts';
 import { CALLER_HEADER } from './caller-header.ts';

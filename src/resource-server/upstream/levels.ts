@@ -3,13 +3,12 @@ import { lowestLevel } from '../../permission-levels.ts';
 import { isLookalike, levelOfTool, type LevelRules } from '../../upstreams/tool-levels.ts';
 import type { Caller } from '../authenticate.ts';
 import { authorize, denialText, type RequiredLevel } from '../authorize.ts';
+import { isObject, membersOf } from '../../json-values.ts';
 import {
   errorResponse,
   INVALID_PARAMS,
   isLookalikeMethod,
-  isObject,
   isRequest,
-  membersOf,
   MISSING_CLIENT_CAPABILITY,
   type Message,
   SERVER_ERROR,

@@ -2,7 +2,8 @@
 import { createParser, type EventSourceMessage, type ParseError } from 'eventsource-parser';
 import { parseExact } from '../exact-json.ts';
 import { responseTooLarge } from '../in-band-error.ts';
-import { isSameId, membersOf, type MessageId, withoutNulls } from '../json-rpc.ts';
+import { membersOf } from '../../json-values.ts';
+import { isSameId, type MessageId, withoutNulls } from '../json-rpc.ts';
 import { printable } from '../../printable-text.ts';
 
 /** The media type without parameters. */

@@ -31,13 +31,13 @@ import {
   recordableArguments,
 } from '../call-audit.ts';
 import { authorizationExtensions, type Extensions } from '../extensions.ts';
+import { membersOf } from '../../json-values.ts';
 import {
   errorResponse,
   INTERNAL_ERROR,
   INVALID_PARAMS,
   isRequest,
   isSubscription,
-  membersOf,
   type Message,
   type MessageId,
   MISSING_CLIENT_CAPABILITY,

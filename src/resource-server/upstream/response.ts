@@ -8,14 +8,8 @@ import type { Caller } from '../authenticate.ts';
 import { type InBandError, limitReached } from '../in-band-error.ts';
 import { authorize } from '../authorize.ts';
 import { type Extensions, withAuthorizationExtensions } from '../extensions.ts';
-import {
-  errorResponse,
-  idText,
-  isObject,
-  membersOf,
-  type MessageId,
-  type RpcError,
-} from '../json-rpc.ts';
+import { isObject, membersOf } from '../../json-values.ts';
+import { errorResponse, idText, type MessageId, type RpcError } from '../json-rpc.ts';
 import {
   createdTask,
   type IdBinder,

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { lruCache } from '../../lru-cache.ts';
 import { isAtLeast, type Levels } from '../../permission-levels.ts';
 import { annotatedLevel } from '../../upstreams/tool-levels.ts';
-import { membersOf } from '../json-rpc.ts';
+import { membersOf } from '../../json-values.ts';
 import { DiscoveryError, hintsIn, listOf, remedyFor, watchTools } from './discovery.ts';
 import { shownUrl } from './quoting.ts';
 import type { Services } from '../../services.ts';
