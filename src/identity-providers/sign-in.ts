@@ -176,7 +176,7 @@ export function handleCallback(
     if (recheck && account.disabledAt === undefined && account.recheck?.token === undefined)
       warnOnce(site.logger, provider.issuer, NO_REFRESH_TOKEN);
     for (const notice of notices) warnOnce(site.logger, provider.issuer, notice);
-    logClaims(site.logger, provider, account);
+    logClaims(site.logger, ctx, provider, account);
     if (sid !== undefined) {
       const signIn = { account: account.id, at: account.signedInAt };
       await addSignIn(store, { issuer: identity.issuer, sid }, signIn, site.sessionLifetime);
@@ -254,16 +254,17 @@ const NO_REFRESH_TOKEN: ClaimNotice = {
 
 const MAX_LOGGED_GROUPS = 50;
 
-/** What rules can match, so that an operator sees why a person has a level or none. Without name and address. */
+/** What rules can match, so that an operator sees why people have a level or none. Nothing that identifies the person. */
 function logClaims(
   logger: Logger,
+  ctx: Koa.Context,
   { issuer }: IdentityProvider,
-  { id, email, emailVerified, groups, groupsOmitted }: Account,
+  { email, emailVerified, groups, groupsOmitted }: Account,
 ): void {
   logger.info(
     {
       what: issuer,
-      account: id,
+      requestId: requestContext(ctx).requestId,
       hasEmail: email !== undefined,
       emailVerified,
       groupCount: groups.length,

@@ -268,7 +268,9 @@ function whenReady(client: RedisClient, timeoutMs: number): Promise<void> {
 function explain(reason: Error): string {
   const fault = tlsFault(reason) ?? redisFault(reason);
   if (fault) return `it ${fault.what}: ${fault.remedy}`;
-  return rootMessage(reason);
+  // A cluster wraps the errors of its nodes, and an AggregateError those of its addresses.
+  const isWrapper = 'lastNodeError' in reason || reason.message === '';
+  return isWrapper ? rootMessage(reason) : reason.message;
 }
 
 /** Warns once per outage, not per reconnection attempt. */

@@ -18,6 +18,12 @@ import { expectNothingOf } from './span-contents.ts';
 const FIELDS = ['level', 'time', 'msg', 'err', 'event', 'reason', 'remedy', 'what', 'reencrypted'];
 const REQUEST_FIELDS =
   'host requestId method path status milliseconds address detail trace_id span_id'.split(' ');
+/** What rules can match about a person, whom the line does not name. */
+const CLAIM_FIELDS = ['requestId', 'hasEmail', 'emailVerified', 'groupCount', 'groups'];
+const MORE_FIELDS: Record<string, string[]> = {
+  request: REQUEST_FIELDS,
+  'a person signed in with these claims': CLAIM_FIELDS,
+};
 
 describe('What is observed of every kind of request', () => {
   const lines: Record<string, unknown>[] = [];
@@ -43,10 +49,13 @@ describe('What is observed of every kind of request', () => {
   it('LOG-01 the log has only fields of the allow-list', () => {
     expect(lines).to.have.length.above(100);
     for (const line of lines) {
-      const allowed = line.msg === 'request' ? [...FIELDS, ...REQUEST_FIELDS] : FIELDS;
+      const allowed = [...FIELDS, ...(MORE_FIELDS[String(line.msg)] ?? [])];
       expect(allowed, String(line.msg)).to.include.members(Object.keys(line));
       const { err } = line;
-      if (err) expect(['name', 'message', 'stack', 'cause']).to.include.members(Object.keys(err));
+      if (err)
+        expect(['name', 'message', 'stack', 'cause', 'errors']).to.include.members(
+          Object.keys(err),
+        );
     }
   });
 
