@@ -1,8 +1,8 @@
 // Proxies MCP requests to the operator's own MCP server. Replaces the access token by a signed header that says who calls.
-import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders } from 'node:http';
 import type Koa from 'koa';
 import { type Dispatcher, Pool, ProxyAgent } from 'undici';
-import { asHttpError, HttpError, methodNotAllowed, unavailable } from '../../http/errors.ts';
+import { asHttpError, HttpError, methodNotAllowed } from '../../http/errors.ts';
 import { requestContext } from '../../http/request-context.ts';
 import { keyRing } from '../../keys/key-ring.ts';
 import { type Span, type SpanLink, tracedRequest } from '../../observability/tracing.ts';
@@ -13,7 +13,6 @@ import type { Upstream } from '../../settings/upstreams.ts';
 import { type CatalogTool, usableTools } from '../../upstreams/tool-catalog.ts';
 import { levelRules, type LevelRules } from '../../upstreams/tool-levels.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { StoreUnavailable } from '../../store/store.ts';
 import {
   type ActiveRequests,
   ProcessStops,
@@ -63,7 +62,6 @@ import {
 import { CALLER_HEADER, callerHeader } from './caller-header.ts';
 import { concurrencyLimiter, type ConcurrencyLimiter } from './concurrency-limit.ts';
 import {
-  type Exchange,
   type ExchangeOptions,
   startExchange,
   type StreamControl,
@@ -75,14 +73,10 @@ import type { OpenCalls } from './open-calls.ts';
 import { shownUrl } from './quoting.ts';
 import type { ToolDiscovery } from './tool-discovery.ts';
 import { refuseMessages, requiredBy } from './levels.ts';
-import {
-  badGateway,
-  type EventStreamOptions,
-  filterMessage,
-  type FilterMessage,
-  forwardResponse,
-  openStream,
-} from './response.ts';
+import { filterMessage, type FilterMessage } from './filter.ts';
+import { Lifetime } from './lifetime.ts';
+import { forwardResponse } from './response.ts';
+import { type EventStreamOptions, openStream } from './stream.ts';
 
 export type UpstreamProxy = McpHandler & {
   /** Resolves after the first attempt to read the tools. */
@@ -507,101 +501,6 @@ async function forward(
     lifetime.abort(cause);
     throw cause;
   }
-}
-
-/** Ends when the client has read the response, on the timeout, when the client disconnects, and when revalidation fails or the process stops. */
-class Lifetime {
-  readonly #res: ServerResponse;
-  #timer: NodeJS.Timeout;
-  #release: () => void;
-  #untrack: (() => void) | undefined;
-  #exchange: Exchange | undefined;
-  #isResponseComplete = false;
-  #isEnded = false;
-  #aborted: { reason: unknown } | undefined;
-
-  /** `release` is called when the request has ended. */
-  constructor(res: ServerResponse, timeout: number, release: () => void) {
-    this.#res = res;
-    this.#release = release;
-    this.#timer = this.#startTimer(timeout);
-    res.once('close', this.#onClose);
-    if (res.destroyed) this.#onClose();
-  }
-
-  /** Calls `untrack` when the request has ended. */
-  track(untrack: () => void): void {
-    if (this.#isEnded) untrack();
-    else this.#untrack = untrack;
-  }
-
-  /** Aborts the exchange too. */
-  onAbort(exchange: Exchange): void {
-    this.#exchange = exchange;
-    if (this.#aborted) exchange.abort(this.#aborted.reason);
-  }
-
-  readonly onRevoked = (reason: unknown): void => this.abort(reason);
-
-  readonly #onClose = (): void =>
-    this.abort(new HttpError(400, 'client_gone', 'the client disconnected'));
-
-  abort(reason: unknown): void {
-    if (this.#isEnded) return;
-    this.#aborted = { reason };
-    this.#end();
-    this.#exchange?.abort(reason);
-    if (this.#isResponseComplete) this.#res.destroy();
-  }
-
-  /** Call it when the response is complete. A client that does not read it keeps its slot, for so many seconds at most. */
-  endWhenRead(seconds: number): void {
-    if (this.#isEnded) return;
-    if (this.#res.writableEnded && this.#res.writableLength === 0) return this.#end();
-    this.#isResponseComplete = true;
-    this.restartTimer(seconds);
-    this.#res.once('finish', () => this.#end());
-  }
-
-  #end(): void {
-    if (this.#isEnded) return;
-    this.#isEnded = true;
-    clearTimeout(this.#timer);
-    this.#res.off('close', this.#onClose);
-    this.#untrack?.();
-    this.#release();
-  }
-
-  requireActive(): void {
-    if (this.#aborted) throw this.#aborted.reason;
-  }
-
-  /** Why a request ended early: the reason of the abort, an unavailable store, or a fault of the upstream. */
-  endReason(error: unknown): unknown {
-    if (this.#aborted) return this.#aborted.reason;
-    if (error instanceof StoreUnavailable) return unavailable(error);
-    return error instanceof HttpError ? error : badGateway(error);
-  }
-
-  /** Aborts with 504 after so many seconds without `refreshTimer`. */
-  restartTimer(seconds: number): void {
-    clearTimeout(this.#timer);
-    this.#timer = this.#startTimer(seconds);
-  }
-
-  refreshTimer(): void {
-    this.#timer.refresh();
-  }
-
-  #startTimer(seconds: number): NodeJS.Timeout {
-    return setTimeout(() => this.abort(gatewayTimeout(seconds)), seconds * 1000);
-  }
-}
-
-function gatewayTimeout(seconds: number): HttpError {
-  const message = 'the MCP server behind this address timed out; try again in a moment';
-  const cause = new Error(`the upstream sent nothing for ${seconds} s`);
-  return new HttpError(504, 'gateway_timeout', message, { cause });
 }
 
 /** How long an ended stream waits for the client to read its last events. */

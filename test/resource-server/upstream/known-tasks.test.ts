@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { Caller } from '../../../src/resource-server/authenticate.ts';
 import { levelRules } from '../../../src/upstreams/tool-levels.ts';
 import { parameterHeaders } from '../../../src/resource-server/upstream/headers.ts';
-import { filterMessage } from '../../../src/resource-server/upstream/response.ts';
+import { filterMessage } from '../../../src/resource-server/upstream/filter.ts';
 import { DEFAULT_LEVELS } from '../../support/levels.ts';
 
 const RELATED = 'io.modelcontextprotocol/related-task';

@@ -1,0 +1,216 @@
+// Removes from the messages of the upstream what their caller may not see.
+import type { Caller } from '../authenticate.ts';
+import { authorize } from '../authorize.ts';
+import { type Extensions, withAuthorizationExtensions } from '../extensions.ts';
+import { isObject, membersOf } from '../../json-values.ts';
+import { errorResponse } from '../json-rpc.ts';
+import {
+  createdTask,
+  type IdBinder,
+  isOwnTask,
+  relatedTask,
+  type TaskOwnership,
+  withBoundState,
+} from './bound-ids.ts';
+import { badGateway } from './gateway-errors.ts';
+import type { ParameterHeaders } from './headers.ts';
+import { isResponse, type RpcMessage } from './messages.ts';
+import { isLookalike, type LevelRules, levelOfTool } from '../../upstreams/tool-levels.ts';
+import { TASK_NOT_FOUND } from './levels.ts';
+
+/** Returns undefined if the message is dropped. */
+export type FilterMessage = (message: RpcMessage) => Promise<RpcMessage | undefined>;
+
+/** Omits the messages that the filter drops. */
+export async function filterAll(
+  messages: readonly RpcMessage[],
+  filter: FilterMessage,
+): Promise<readonly RpcMessage[]> {
+  if (!messages.some(needsFilter)) return messages;
+  const filtered = [];
+  for (const message of messages) filtered.push(await filter(message));
+  return filtered.filter((message) => message !== undefined);
+}
+
+export type FilterOptions = {
+  rules: LevelRules;
+  caller: Caller;
+  tasks: TaskOwnership;
+  /** The caller's tasks at the start of the request, if they were read. */
+  ownTasks: ReadonlySet<string>;
+  ids: IdBinder;
+  parameterHeaders: ParameterHeaders;
+  extensions: Extensions;
+  /** Called when the upstream says that its list of tools changed. */
+  onToolsChanged: () => void;
+  /** Called with each list of tools, before it is filtered. */
+  onToolsListed: (tools: readonly unknown[]) => Promise<void>;
+  /** True for the stream of a session or a subscription, whose notifications do not belong to an authorized call. */
+  isListening: boolean;
+};
+
+const OTHER_LISTS = ['resources', 'resourceTemplates', 'prompts'] as const;
+const MAX_TASK_ID_LENGTH = 512;
+
+const TOOLS_CHANGED = 'notifications/tools/list_changed';
+
+/** About the caller's own calls, session or tools. */
+const OWN_NOTIFICATIONS: ReadonlySet<unknown> = new Set([
+  'notifications/cancelled',
+  'notifications/elicitation/complete',
+  'notifications/message',
+  'notifications/progress',
+  'notifications/subscriptions/acknowledged',
+  TOOLS_CHANGED,
+]);
+const LIST_NOTIFICATIONS: ReadonlySet<unknown> = new Set([
+  'notifications/prompts/list_changed',
+  'notifications/resources/list_changed',
+]);
+const RESOURCE_UPDATED = 'notifications/resources/updated';
+
+/** The members of results that the filter reads. */
+const FILTERED_MEMBERS = [
+  '_meta',
+  'prompts',
+  'requestState',
+  'resourceTemplates',
+  'resources',
+  'supportedVersions',
+  'task',
+  'taskId',
+  'tasks',
+  'tools',
+];
+
+/** False for most results of tools, which the filter would not change. */
+function needsFilter({ method, result }: RpcMessage): boolean {
+  if (method !== undefined) return true;
+  return isObject(result) && FILTERED_MEMBERS.some((name) => result[name] !== undefined);
+}
+
+/**
+ * Removes what the caller can never reach, or what belongs to other callers. Returns undefined if the message is dropped. Recognizes lists and tasks by their members, because a response may arrive on another stream than its request.
+ */
+export async function filterMessage(
+  options: FilterOptions,
+  message: RpcMessage,
+): Promise<RpcMessage | undefined> {
+  const { id, method, result } = message;
+  if (method !== undefined && !isResponse(message))
+    return (await isForCaller(options, message)) ? message : undefined;
+  if (!isObject(result)) return message;
+  const filtered = await filterResult(options, result);
+  if (filtered === undefined) return errorResponse(id, TASK_NOT_FOUND);
+  return filtered === result ? message : { ...message, result: filtered };
+}
+
+/** Whether the caller may receive a request or a notification. */
+async function isForCaller(
+  options: FilterOptions,
+  { id, method, params }: Record<string, unknown>,
+): Promise<boolean> {
+  const { rules, caller, isListening } = options;
+  if (method === TOOLS_CHANGED) options.onToolsChanged();
+  const isAboutTask = /^notifications\/tasks(\/|$)/.test(String(method));
+  const related = relatedTask(params);
+  const named = [
+    ...(isAboutTask ? [membersOf(params)['taskId']] : []),
+    ...(related === undefined ? [] : [related]),
+  ];
+  if (!(await areOwnTasks(options, named))) return false;
+  if (isAboutTask) return true;
+  if (id !== undefined || OWN_NOTIFICATIONS.has(method)) return true;
+  const decision = authorize(rules.levels, caller, rules.defaultLevel);
+  if (LIST_NOTIFICATIONS.has(method)) return decision !== 'forbidden';
+  // In the stream of an authorized call, other notifications belong to the call.
+  return decision === 'allowed' || (!isListening && method !== RESOURCE_UPDATED);
+}
+
+/** Returns undefined if the result is about a task of another caller. */
+async function filterResult(
+  options: FilterOptions,
+  result: Record<string, unknown>,
+): Promise<Record<string, unknown> | undefined> {
+  const { caller, tasks, ids, parameterHeaders } = options;
+  const created = createdTask(result);
+  if (created) {
+    if (created.id.length > MAX_TASK_ID_LENGTH)
+      throw badGateway(new Error('the id of a task is too long'));
+    await tasks.add(caller, created);
+  }
+  if (!(await areOwnTasks(options, tasksIn(result)))) return undefined;
+  const own = isList(result, 'tasks') ? await tasks.idsOf(caller) : undefined;
+  if (isList(result, 'tools')) {
+    parameterHeaders.learn(result['tools']);
+    await options.onToolsListed(result['tools']);
+  }
+  const lists = filterLists(options, result, own);
+  const isFiltered = Object.keys(lists).length > 0;
+  const filtered = isFiltered
+    ? { ...result, ...lists }
+    : withAuthorizationExtensions(options.extensions, result);
+  return withBoundState(ids, caller, withLimitedCaching(filtered));
+}
+
+/** Reads the store only for tasks outside `ownTasks`, because clients poll the state of a task. */
+async function areOwnTasks(
+  { caller, tasks, ownTasks }: FilterOptions,
+  named: readonly unknown[],
+): Promise<boolean> {
+  if (named.every((task) => isOwnTask(ownTasks, task))) return true;
+  const own = await tasks.idsOf(caller);
+  return named.every((task) => isOwnTask(own, task));
+}
+
+/** The task whose state a result is, and the task that it belongs to. */
+function tasksIn(result: Record<string, unknown>): unknown[] {
+  const { taskId, status } = result;
+  const related = relatedTask(result);
+  return [
+    ...(typeof taskId === 'string' && typeof status === 'string' ? [taskId] : []),
+    ...(related === undefined ? [] : [related]),
+  ];
+}
+
+function filterLists(
+  { rules, caller }: FilterOptions,
+  result: Record<string, unknown>,
+  ownTasks: ReadonlySet<string> | undefined,
+): Record<string, unknown> {
+  const isReachable = (tool: unknown) => {
+    const { name } = membersOf(tool);
+    return (
+      !isLookalike(rules, name) &&
+      authorize(rules.levels, caller, levelOfTool(rules, name)) !== 'forbidden'
+    );
+  };
+  const isOwn = (task: unknown) => ownTasks && isOwnTask(ownTasks, membersOf(task)['taskId']);
+  const isDefaultForbidden = authorize(rules.levels, caller, rules.defaultLevel) === 'forbidden';
+  const hidden = OTHER_LISTS.filter((name) => isDefaultForbidden && isList(result, name));
+  return {
+    ...(isList(result, 'tools') ? { tools: result['tools'].filter(isReachable) } : {}),
+    ...(isList(result, 'tasks') ? { tasks: result['tasks'].filter(isOwn) } : {}),
+    ...Object.fromEntries(hidden.map((name) => [name, []])),
+  };
+}
+
+function isList<Name extends string>(
+  result: Record<string, unknown>,
+  name: Name,
+): result is Record<Name, unknown[]> {
+  return Array.isArray(result[name]);
+}
+
+const MAX_LIST_TTL_MS = 5000;
+const LISTS = ['tools', 'tasks', ...OTHER_LISTS] as const;
+
+/** Lists and discovery differ by caller, and change with levels and links (MCP 2026-07-28, caching). */
+function withLimitedCaching(result: Record<string, unknown>): Record<string, unknown> {
+  const { cacheScope, ttlMs } = result;
+  const isCacheable = cacheScope !== undefined || ttlMs !== undefined;
+  const isDiscovery = Array.isArray(result['supportedVersions']);
+  if (!isCacheable || !(isDiscovery || LISTS.some((name) => isList(result, name)))) return result;
+  const isShort = typeof ttlMs === 'number' && ttlMs < MAX_LIST_TTL_MS;
+  return { ...result, cacheScope: 'private', ttlMs: isShort ? ttlMs : MAX_LIST_TTL_MS };
+}

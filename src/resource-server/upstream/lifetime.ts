@@ -1,0 +1,94 @@
+import type { ServerResponse } from 'node:http';
+import { HttpError, unavailable } from '../../http/errors.ts';
+import { StoreUnavailable } from '../../store/store.ts';
+import type { Exchange } from './exchange.ts';
+import { badGateway, gatewayTimeout } from './gateway-errors.ts';
+
+/** Ends when the client has read the response, on the timeout, when the client disconnects, and when revalidation fails or the process stops. */
+export class Lifetime {
+  readonly #res: ServerResponse;
+  #timer: NodeJS.Timeout;
+  #release: () => void;
+  #untrack: (() => void) | undefined;
+  #exchange: Exchange | undefined;
+  #isResponseComplete = false;
+  #isEnded = false;
+  #aborted: { reason: unknown } | undefined;
+
+  /** `release` is called when the request has ended. */
+  constructor(res: ServerResponse, timeout: number, release: () => void) {
+    this.#res = res;
+    this.#release = release;
+    this.#timer = this.#startTimer(timeout);
+    res.once('close', this.#onClose);
+    if (res.destroyed) this.#onClose();
+  }
+
+  /** Calls `untrack` when the request has ended. */
+  track(untrack: () => void): void {
+    if (this.#isEnded) untrack();
+    else this.#untrack = untrack;
+  }
+
+  /** Aborts the exchange too. */
+  onAbort(exchange: Exchange): void {
+    this.#exchange = exchange;
+    if (this.#aborted) exchange.abort(this.#aborted.reason);
+  }
+
+  readonly onRevoked = (reason: unknown): void => this.abort(reason);
+
+  readonly #onClose = (): void =>
+    this.abort(new HttpError(400, 'client_gone', 'the client disconnected'));
+
+  abort(reason: unknown): void {
+    if (this.#isEnded) return;
+    this.#aborted = { reason };
+    this.#end();
+    this.#exchange?.abort(reason);
+    if (this.#isResponseComplete) this.#res.destroy();
+  }
+
+  /** Call it when the response is complete. A client that does not read it keeps its slot, for so many seconds at most. */
+  endWhenRead(seconds: number): void {
+    if (this.#isEnded) return;
+    if (this.#res.writableEnded && this.#res.writableLength === 0) return this.#end();
+    this.#isResponseComplete = true;
+    this.restartTimer(seconds);
+    this.#res.once('finish', () => this.#end());
+  }
+
+  #end(): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    clearTimeout(this.#timer);
+    this.#res.off('close', this.#onClose);
+    this.#untrack?.();
+    this.#release();
+  }
+
+  requireActive(): void {
+    if (this.#aborted) throw this.#aborted.reason;
+  }
+
+  /** Why a request ended early: the reason of the abort, an unavailable store, or a fault of the upstream. */
+  endReason(error: unknown): unknown {
+    if (this.#aborted) return this.#aborted.reason;
+    if (error instanceof StoreUnavailable) return unavailable(error);
+    return error instanceof HttpError ? error : badGateway(error);
+  }
+
+  /** Aborts with 504 after so many seconds without `refreshTimer`. */
+  restartTimer(seconds: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = this.#startTimer(seconds);
+  }
+
+  refreshTimer(): void {
+    this.#timer.refresh();
+  }
+
+  #startTimer(seconds: number): NodeJS.Timeout {
+    return setTimeout(() => this.abort(gatewayTimeout(seconds)), seconds * 1000);
+  }
+}

@@ -1,0 +1,243 @@
+// Filters the event streams of the upstream, and forwards them.
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import type Koa from 'koa';
+import { setDeferredHeaders } from '../../http/deferred-headers.ts';
+import { idText, type MessageId } from '../json-rpc.ts';
+import type { ChunkReader, StreamControl } from './exchange.ts';
+import { filterAll, type FilterMessage } from './filter.ts';
+import { badGateway } from './gateway-errors.ts';
+import {
+  type Comment,
+  encodeEvent,
+  isResponse,
+  matchResponses,
+  openEventReader,
+  type ReceivedEvent,
+  requireIdentity,
+  writeMessages,
+} from './messages.ts';
+import { forwardHeaders } from './response.ts';
+
+export type EventStreamOptions = {
+  /** Characters. */
+  maxEventLength: number;
+  /** Called with the bytes of events that the client has not read. The upstream waits for the promise; the stream breaks if it rejects. */
+  hold: (bytes: number) => Promise<void> | undefined;
+  filter: FilterMessage;
+  bindSession: (id: string) => string;
+  bindEvent: (id: string) => string;
+  /** The requests whose responses the stream must contain; undefined if it may contain any, because a client resumes it. */
+  requestIds: readonly MessageId[] | undefined;
+  /** Called for an event that is skipped. */
+  onSkipped: (reason: string) => undefined;
+  /** Whether the client only waits for notifications, which may not come for long. */
+  isListening: boolean;
+  /** Seconds until a comment is sent on an idle stream. */
+  heartbeat: number;
+  /** Called for each chunk. */
+  onData: () => void;
+  /** Called when the stream has ended. */
+  onEnd: () => void;
+  /** Called if the stream breaks. Returns the function that makes the response to each open request. */
+  onBreak: (error: unknown) => (id: MessageId) => object;
+};
+
+/** Begins the response, and returns what filters and forwards the events. Throws HttpError if the upstream's headers are invalid. */
+export function openStream(
+  ctx: Koa.Context,
+  headers: IncomingHttpHeaders,
+  control: StreamControl,
+  options: EventStreamOptions,
+): ChunkReader {
+  requireIdentity(headers['content-encoding']);
+  forwardHeaders(ctx, headers, options.bindSession);
+  setDeferredHeaders(ctx);
+  ctx.respond = false;
+  ctx.status = 200;
+  ctx.type = 'text/event-stream';
+  ctx.set('Cache-Control', 'no-cache, no-transform');
+  ctx.set('X-Accel-Buffering', 'no');
+  // The first event may come late, and the client waits for the status.
+  ctx.flushHeaders();
+  return new EventForwarder(ctx.res, control, options);
+}
+
+/** Chunks that arrive while so many events wait stop the upstream. */
+const MAX_WAITING = 16;
+
+/** Ends the response when the stream ends. If it breaks, first sends an error response for each open request, unless the client can resume the stream by an event id. */
+class EventForwarder implements ChunkReader {
+  readonly #res: ServerResponse;
+  readonly #control: StreamControl;
+  readonly #options: EventStreamOptions;
+  readonly #reader: EventFilter;
+  #waiting: (ReceivedEvent | Comment)[] = [];
+  /** Bytes of the events that wait, and of the event that is not complete. */
+  #received = 0;
+  #incomplete = 0;
+  #wait: Promise<void> | undefined;
+  #isForwarding = false;
+  #isDraining = false;
+  #isEnded = false;
+  /** Proxies in front cut idle streams, and some hold the headers back until the first byte. */
+  readonly #heartbeat: NodeJS.Timeout;
+  /** Set when no more chunks come. */
+  #outcome: 'ended' | { error: unknown } | undefined;
+
+  constructor(res: ServerResponse, control: StreamControl, options: EventStreamOptions) {
+    this.#res = res;
+    this.#control = control;
+    this.#options = options;
+    this.#reader = openEventFilter(options);
+    const sendComment = () => {
+      if (!this.#isForwarding) res.write(EMPTY_COMMENT);
+    };
+    this.#heartbeat = setInterval(sendComment, options.heartbeat * 1000).unref();
+    if (options.isListening) sendComment();
+  }
+
+  read(chunk: Buffer): void {
+    if (this.#isEnded) return;
+    this.#options.onData();
+    try {
+      const events = this.#reader.read(chunk);
+      this.#received += chunk.length;
+      this.#incomplete = chunk.length + (events.length > 0 ? 0 : this.#incomplete);
+      this.#waiting.push(...events);
+    } catch (error) {
+      return this.fail(error);
+    }
+    this.#hold(this.#received);
+    if (!this.#isForwarding) void this.#forward();
+    else if (this.#waiting.length > MAX_WAITING) this.#control.pause();
+  }
+
+  end(): void {
+    this.#outcome ??= 'ended';
+    if (!this.#isForwarding) this.#finish();
+  }
+
+  fail(error: unknown): void {
+    if (!this.#hasFailed()) this.#outcome = { error };
+    if (!this.#isForwarding || this.#isDraining) this.#finish();
+  }
+
+  #hasFailed(): boolean {
+    return typeof this.#outcome === 'object';
+  }
+
+  async #forward(): Promise<void> {
+    this.#isForwarding = true;
+    try {
+      for (let event = this.#waiting.shift(); event; event = this.#waiting.shift()) {
+        const text = await this.#reader.forward(event);
+        if (this.#isEnded) return;
+        this.#heartbeat.refresh();
+        const isRead = this.#res.write(text);
+        if (!isRead && this.#hasFailed()) break;
+        if (!isRead) await this.#drain();
+      }
+    } catch (error) {
+      this.#outcome = { error };
+    }
+    this.#isForwarding = false;
+    if (this.#outcome !== undefined) return this.#finish();
+    this.#received = this.#incomplete;
+    this.#hold(this.#received);
+    this.#resume();
+  }
+
+  /** The upstream waits while the bytes are not granted. */
+  #hold(bytes: number): void {
+    const wait = this.#options.hold(bytes);
+    this.#wait = wait;
+    if (!wait) return;
+    this.#control.pause();
+    wait.then(
+      () => {
+        if (this.#wait !== wait) return;
+        this.#wait = undefined;
+        this.#resume();
+      },
+      (error: unknown) => this.fail(error),
+    );
+  }
+
+  #resume(): void {
+    if (!this.#isForwarding && !this.#wait) this.#control.resume();
+  }
+
+  /** The upstream waits until the client has read. */
+  async #drain(): Promise<void> {
+    this.#isDraining = true;
+    this.#control.pause();
+    await new Promise<void>((resolve) => {
+      const done = () => {
+        this.#res.off('drain', done).off('close', done);
+        resolve();
+      };
+      this.#res.on('drain', done).on('close', done);
+    });
+    this.#isDraining = false;
+  }
+
+  #finish(): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    clearInterval(this.#heartbeat);
+    const unanswered = this.#reader.unanswered();
+    if (this.#outcome !== 'ended' || unanswered.length > 0) {
+      const { error } = typeof this.#outcome === 'object' ? this.#outcome : { error: incomplete() };
+      const responseTo = this.#options.onBreak(error);
+      for (const id of unanswered)
+        this.#res.write(encodeEvent({ event: 'message', data: JSON.stringify(responseTo(id)) }));
+    }
+    this.#res.end();
+    this.#options.onEnd();
+  }
+}
+
+function incomplete(): Error {
+  return badGateway(new Error('the stream of the upstream ended before its responses'));
+}
+
+const EMPTY_COMMENT = ':\n\n';
+
+type EventFilter = ReturnType<typeof openEventFilter>;
+
+function openEventFilter({
+  maxEventLength,
+  filter,
+  bindEvent,
+  requestIds,
+  onSkipped,
+}: EventStreamOptions) {
+  const reader = openEventReader(maxEventLength, onSkipped);
+  const open = new Map((requestIds ?? []).map((id) => [idText(id), id]));
+  let isResumable = false;
+  /** Returns undefined if no message is left. Events of other types have no meaning in MCP and lose their data. */
+  const filterData = async (event: ReceivedEvent): Promise<string | undefined> => {
+    const { event: type = 'message', data } = event;
+    if (type !== 'message' || data === '') return '';
+    const read = reader.messagesIn(event);
+    if (!read) return undefined;
+    const { isBatch } = read;
+    const received = requestIds ? matchResponses(read.messages, requestIds) : read.messages;
+    const messages = await filterAll(received, filter);
+    for (const message of received)
+      if (isResponse(message)) open.delete(idText(message['id'] as MessageId));
+    return messages.length === 0 ? undefined : writeMessages({ messages, isBatch });
+  };
+  return {
+    read: reader.read,
+    async forward(event: ReceivedEvent | Comment): Promise<string> {
+      if (event === 'comment') return EMPTY_COMMENT;
+      if (event.id) isResumable = true;
+      const data = await filterData(event);
+      if (data === undefined && !event.id) return EMPTY_COMMENT;
+      const bound = event.id ? { ...event, id: bindEvent(event.id) } : event;
+      return encodeEvent({ ...bound, data: data ?? '' });
+    },
+    unanswered: () => (isResumable ? [] : [...open.values()]),
+  };
+}
