@@ -190,10 +190,11 @@ describe('What the audit log cannot record', () => {
   });
 
   it('LOG-10 of the sign-ins of a person without any access, the audit log has 20 a day from one address, and one item that says so', async () => {
+    const earlier = (await itemsOf(system(), 'signed_in')).length;
     for (const person of ['alan', 'ada'] as const)
       for (let n = 0; n < 23; n += 1)
         await openAccountPage(system(), openBrowser(system().origins), person);
-    const items = await itemsOf(system(), 'signed_in');
+    const items = (await itemsOf(system(), 'signed_in')).slice(earlier);
     const outcomes = Map.groupBy(items, ({ account }) => account ?? '');
     const counts = [...outcomes.values()].map((all) => ({
       done: all.filter(({ outcome }) => outcome === 'done').length,
