@@ -92,7 +92,10 @@ describe('Upstream subscriptions and notifications', () => {
     const params = { notifications: { resourceSubscriptions: [URI] } };
     await attempt('full', 'full', listen(params.notifications));
     const item = (await readAudit(behind().system)).findLast(({ event: name }) => name === 'call');
-    expect(item).to.deep.include({ tool: 'subscriptions/listen', arguments: params });
+    expect(item).to.deep.include({
+      tool: 'subscriptions/listen',
+      argumentsJson: JSON.stringify(params),
+    });
   });
 
   const NOTICES = {

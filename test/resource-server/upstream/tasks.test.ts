@@ -347,7 +347,10 @@ describe('Upstream tasks', () => {
     const taskId = await create({ link, token }, 'cards');
     await call(link, token, ask('tasks/result', { taskId }));
     const item = (await readAudit(system)).findLast(({ event: name }) => name === 'call');
-    expect(item).to.deep.include({ tool: 'tasks/result', arguments: { taskId } });
+    expect(item).to.deep.include({
+      tool: 'tasks/result',
+      argumentsJson: JSON.stringify({ taskId }),
+    });
   });
 });
 
