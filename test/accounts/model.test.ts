@@ -85,7 +85,7 @@ function domainIn(match: Match): string | undefined {
   return 'emailDomain' in match ? fold(match.emailDomain) : undefined;
 }
 
-/** The asserters that may satisfy a rule. */
+/** The identity sources that may satisfy a rule. */
 function acceptedBy({ owned }: World, match: Match): readonly AsserterId[] {
   if (match.provider) return [match.provider];
   return owned.includes(domainIn(match) ?? '') ? ['example'] : SIGN_IN;
@@ -195,7 +195,7 @@ type Real = {
   issuer: IdJagIssuer;
 };
 
-/** What the asserters said last, by account and by way, and the connections. */
+/** What the identity sources said last, by account and by way, and the connections. */
 type Person = { id: string; isDisabled: boolean; said: Partial<Record<AsserterId, Claims>> };
 type Held = {
   by: AsserterId;

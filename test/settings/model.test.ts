@@ -273,8 +273,8 @@ function expectConsistent(settings: Settings): void {
   expect(new Set(ids).size).to.equal(ids.length).and.to.be.within(1, 8);
   expect(identityProviders.length).to.be.at.least(1);
   const issuers = authorization.trustedIssuers;
-  const asserters = [...identityProviders, ...issuers].map((each) => each.id);
-  expect(new Set(asserters).size, 'ids of asserters').to.equal(asserters.length);
+  const identitySources = [...identityProviders, ...issuers].map((each) => each.id);
+  expect(new Set(identitySources).size, 'ids of identity sources').to.equal(identitySources.length);
   const signIn = identityProviders.map((each) => each.issuer);
   const ruled = [...entitlements.map((rule) => rule.match), ...settings.management.administrators];
   for (const rule of ruled) {
