@@ -1,8 +1,12 @@
+import { createSecretKey, randomBytes } from 'node:crypto';
 import { expect } from 'chai';
+import { saveAccount } from '../../src/accounts/accounts.ts';
 import { recordAudit } from '../../src/audit/audit.ts';
+import { documentKey } from '../../src/clients/clients.ts';
 import { auditEvents } from '../../src/observability/labels.ts';
 import { auditServices } from '../support/audit-services.ts';
 import { CREATE, gatehouse, useCommandLine } from './command-line.ts';
+import { ACCOUNT_LIFETIME } from './management-host.ts';
 
 const NOW = Math.floor(Date.now() / 1000);
 
@@ -17,13 +21,50 @@ describe('the command audit', () => {
     expect(await json('audit')).to.deep.equal({ items: [] });
   });
 
-  it('audit shows each item with its connector', async () => {
+  it('audit shows each item with the name and id of its connector', async () => {
     const { id } = await json(...CREATE);
     const stdout = await done('audit');
     expect(stdout).to.match(/^TIME .*EVENT .*OUTCOME .*BY/);
     expect(stdout).to.match(
-      new RegExp(`^20\\S+ +connector_created +done +key:default +- +- +${id} +.*Ops.*$`, 'm'),
+      new RegExp(
+        `^20\\S+ \\S+ \\S+ +connector_created +done +key:default +- +- +Ops \\(${id}\\) +.*Ops.*$`,
+        'm',
+      ),
     );
+  });
+
+  it('audit names people, apps and tokens beside their ids, and those who are gone by the id alone', async () => {
+    const { store } = host();
+    const { id: account } = await saveAccount(
+      store,
+      createSecretKey(randomBytes(32)),
+      {
+        issuer: 'https://login.example.com',
+        subject: 'ada',
+        name: 'Ada Lovelace',
+        emailVerified: false,
+        groups: [],
+      },
+      { now: NOW, ttl: ACCOUNT_LIFETIME },
+    );
+    const client = 'https://app.example.com/client.json';
+    await store.set(documentKey(client), { document: { client_name: 'Example app' } }, 3600);
+    const token = await json('token', 'mint', '--name', 'Nightly report', '--level', 'analytics');
+    const gone = '0'.repeat(32);
+    const audit = auditServices(store, NOW);
+    await recordAudit(audit, { event: 'one', outcome: 'done', by: `account:${account}`, account });
+    await recordAudit(audit, { event: 'two', outcome: 'done', clientId: client });
+    const clientId = `minted:${token.id}`;
+    await recordAudit(audit, { event: 'three', outcome: 'done', clientId, connector: gone });
+    const stdout = await done('audit');
+    expect(stdout).to.match(
+      new RegExp(`one +done +Ada Lovelace \\(account:${account}\\) +Ada Lovelace \\(${account}\\)`),
+    );
+    expect(stdout).to.match(new RegExp(`two +done +- +- +Example app \\(${client}\\)`));
+    expect(stdout).to.match(
+      new RegExp(`three +done +- +- +Nightly report \\(${clientId}\\) +${gone}`),
+    );
+    expect((await json('audit', '--event', 'token_minted')).items[0]).to.not.have.property('name');
   });
 
   it('items from before keys had names are shown with the account id that they have', async () => {

@@ -141,6 +141,7 @@ describe('The upstreams in the management API, commands and console', () => {
     await createConnector(system, { upstream: 'orders', level: 'analytics' });
     const connectors = await run('connector', 'list');
     expect(connectors.stdout).to.include('UPSTREAM');
+    expect(connectors.stdout).to.include(' Orders (orders) ');
   });
 
   it('commands accept the unique name of an upstream', async () => {

@@ -3,7 +3,8 @@ import type { AuditItem } from '../../audit/audit.ts';
 import { type AuditEvent, auditEvents } from '../../observability/labels.ts';
 import { allItems } from '../api/client.ts';
 import { parseCount, parseTime, type RelativeOrAbsoluteTime } from './option-values.ts';
-import { table, type Terminal } from './terminal.ts';
+import { auditNames, nameAndId, type RecordNames } from './record-names.ts';
+import { second, table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `
 Examples:
@@ -44,7 +45,8 @@ export function addAuditCommand(program: Command, { openClient, print, now }: Te
         items.push(item);
         if (items.length === limit) break;
       }
-      print({ items }, auditText);
+      const names = await auditNames(client, items);
+      print({ items }, (list) => auditText(list, names));
     });
 }
 
@@ -52,16 +54,13 @@ function absoluteTime(time: RelativeOrAbsoluteTime, now: number): string {
   return 'time' in time ? time.time : new Date((now - time.seconds) * 1000).toISOString();
 }
 
-function auditText({ items }: { items: AuditItem[] }): string {
+function auditText({ items }: { items: AuditItem[] }, names: RecordNames): string {
   if (items.length === 0) return 'No matching items.';
   const rows = items.map(({ time, event, outcome, account, clientId, connector, ...rest }) => [
-    time,
+    second(time),
     event,
     outcome,
-    rest.by ?? '-',
-    account ?? '-',
-    clientId ?? '-',
-    connector ?? '-',
+    ...[rest.by, account, clientId, connector].map((id) => nameAndId(names, id)),
     detail(rest),
   ]);
   return table(

@@ -14,6 +14,7 @@ import {
   searchHelp,
   type SearchOptions,
 } from './option-values.ts';
+import { type UpstreamColumn, upstreamColumn } from './record-names.ts';
 import {
   CONNECTOR,
   resolveConnector,
@@ -21,15 +22,7 @@ import {
   UPSTREAM_OPTION,
   upstreamMember,
 } from './resolve.ts';
-import {
-  details,
-  foundText,
-  minute,
-  plain,
-  table,
-  type Terminal,
-  upstreamColumn,
-} from './terminal.ts';
+import { details, foundText, minute, plain, table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `
 Examples:
@@ -97,7 +90,11 @@ export function addConnectorCommands(program: Command, { openClient, print }: Te
       const client = openClient();
       const read = (query: object) => client.listConnectors({ query: { ...query, q: search } });
       const items = await Array.fromAsync(allItems(read));
-      print({ items }, foundText(search, listText));
+      const upstreams = await upstreamColumn(client, items);
+      print(
+        { items },
+        foundText(search, (list) => listText(list, upstreams)),
+      );
     });
   connector
     .command('show')
@@ -159,11 +156,10 @@ function detailsText(connector: ConnectorResource): string {
   });
 }
 
-function listText({ items }: { items: ConnectorResource[] }): string {
+function listText({ items }: { items: ConnectorResource[] }, upstreams: UpstreamColumn): string {
   if (items.length === 0)
     return `There are no connectors. To create one:
   gatehouse connector create --name "Ops" --level operations`;
-  const upstreams = upstreamColumn(items);
   const audiences = audienceColumn(items);
   const rows = items.map((connector) => {
     const { id, name, level, state, expiresAt, link } = connector;

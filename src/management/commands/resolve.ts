@@ -187,7 +187,8 @@ export async function upstreamMember(
   return argument === undefined ? {} : { upstream: await resolveUpstream(client, argument) };
 }
 
-async function foundOnly<Item>(response: Promise<Item>): Promise<Item | undefined> {
+/** Undefined if there is no such record. */
+export async function foundOnly<Item>(response: Promise<Item>): Promise<Item | undefined> {
   try {
     return await response;
   } catch (error) {

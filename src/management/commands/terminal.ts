@@ -80,26 +80,25 @@ export function quoted(word: string): string {
 }
 
 /** Formats an ISO 8601 time to the minute, in the time zone of the terminal. `minutes` is its offset, east of UTC. */
-export function minute(time: string, minutes = -new Date(time).getTimezoneOffset()): string {
+export function minute(time: string, minutes?: number): string {
+  return localTime(time, 'HH:MM', minutes);
+}
+
+/** As `minute`, to the second. */
+export function second(time: string, minutes?: number): string {
+  return localTime(time, 'HH:MM:SS', minutes);
+}
+
+function localTime(
+  time: string,
+  { length }: 'HH:MM' | 'HH:MM:SS',
+  minutes = -new Date(time).getTimezoneOffset(),
+): string {
   const local = new Date(Date.parse(time) + minutes * 60_000).toISOString();
   const distance = Math.abs(minutes);
   const parts = [Math.floor(distance / 60), distance % 60].map((part) =>
     String(part).padStart(2, '0'),
   );
   const offset = minutes === 0 ? 'UTC' : `${minutes < 0 ? '-' : '+'}${parts.join(':')}`;
-  return `${local.slice(0, 10)} ${local.slice(11, 16)} ${offset}`;
-}
-
-type Item = { upstream?: string | undefined };
-
-/** The column of the MCP servers, if the items lead to several. */
-export function upstreamColumn(items: readonly Item[]): {
-  title: string[];
-  cells: (item: Item) => string[];
-} {
-  const isShown = new Set(items.map(({ upstream }) => upstream)).size > 1;
-  return {
-    title: isShown ? ['UPSTREAM'] : [],
-    cells: ({ upstream = '' }) => (isShown ? [upstream] : []),
-  };
+  return `${local.slice(0, 10)} ${local.slice(11, 11 + length)} ${offset}`;
 }

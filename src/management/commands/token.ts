@@ -10,8 +10,9 @@ import {
   searchHelp,
   type SearchOptions,
 } from './option-values.ts';
+import { type UpstreamColumn, upstreamColumn } from './record-names.ts';
 import { resolveToken, TOKEN, UPSTREAM_FLAG, UPSTREAM_OPTION, upstreamMember } from './resolve.ts';
-import { foundText, minute, plain, table, type Terminal, upstreamColumn } from './terminal.ts';
+import { foundText, minute, plain, table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `
 Examples:
@@ -63,7 +64,11 @@ export function addTokenCommands(program: Command, { openClient, print }: Termin
       const client = openClient();
       const read = (query: object) => client.listTokens({ query: { ...query, q: search } });
       const items = await Array.fromAsync(allItems(read));
-      print({ items }, foundText(search, listText));
+      const upstreams = await upstreamColumn(client, items);
+      print(
+        { items },
+        foundText(search, (list) => listText(list, upstreams)),
+      );
     });
   token
     .command('revoke')
@@ -105,11 +110,10 @@ async function audienceOf(token: string): Promise<string> {
   return String(decodeJwt(token).aud);
 }
 
-function listText({ items }: { items: MintedTokenResource[] }): string {
+function listText({ items }: { items: MintedTokenResource[] }, upstreams: UpstreamColumn): string {
   if (items.length === 0)
     return `There are no minted tokens. To mint one:
   gatehouse token mint --name "Nightly report" --level analytics`;
-  const upstreams = upstreamColumn(items);
   const rows = items.map(({ lastFour, expiresAt, lastUsedAt, keyReplaced, ...token }) => [
     token.id,
     token.name,
