@@ -110,7 +110,7 @@ export type StoreAddress =
 type Credentials = { username?: string; password?: string; tls: boolean };
 
 const EXPECTED =
-  'sqlite:<file>, redis://host:port, rediss://host:port, redis+sentinel://host:port,host:port/<name> or redis+cluster://host:port,host:port';
+  'sqlite:<file>, redis://host:port, rediss://host:port, redis+sentinel://host:port,host:port/<name> or redis+cluster://host:port,host:port; after `?`, redis:// and rediss:// take only family, and Sentinels only sentinelUsername and sentinelPassword';
 const LIST =
   /^(rediss?)\+(sentinel|cluster):\/\/(?:([^:@/]*):([^@/]*)@)?([^/@?]+?)(?:\/([\w.-]+))?(?:\?(.*))?$/;
 
