@@ -7,7 +7,7 @@ import {
   readAudit,
 } from '../support/management-api.ts';
 import { type Browser, openBrowser, type Page, requirePage } from '../support/browser.ts';
-import { advanceClock, freezeClock } from '../support/clock.ts';
+import { advanceClock } from '../support/clock.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
 import { connect } from '../support/connection.ts';
 import { isAccepted } from '../support/mcp.ts';
@@ -180,8 +180,7 @@ describe('the lists of the console', function () {
     expect((await press(forgotten, '/accounts/enable', id)).html).not.to.include(id);
   });
 
-  it('LOG-05 an administrator who forgets their own account can sign in again within the same second', async () => {
-    freezeClock();
+  it('LOG-05 an administrator who forgets their own account can sign in again at once', async () => {
     const page = requirePage(await browser.visit(at('/accounts')));
     const self = String((await lastAudited('console_sign_in'))?.['account']);
     const inside = await press(page, '/accounts/forget', self);
@@ -189,8 +188,7 @@ describe('the lists of the console', function () {
     expect(inside.html).to.include('Ada Lovelace').and.include(self);
   });
 
-  it('LOG-05 an administrator forgotten twice within one second is signed out both times', async () => {
-    freezeClock();
+  it('LOG-05 an administrator who is forgotten twice in a row is signed out both times', async () => {
     const self = String((await lastAudited('console_sign_in'))?.['account']);
     const inside = await press(await open('/accounts'), '/accounts/forget', self);
     const cookie = cookieHeader(browser.jar, new URL(at('/accounts')));
