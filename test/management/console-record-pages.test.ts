@@ -111,6 +111,35 @@ describe('the pages of one person, app and connection in the console', function 
     }
   });
 
+  it('the page of a person shows the groups that the identity provider sent, or says that it sent none', async () => {
+    const { person } = await graceConnected();
+    const { store } = await openSystemStore(system());
+    const key = `account:${person.slice('/accounts/'.length)}`;
+    const account = await store.get<Account>(key);
+    const setClaims = (claims: Partial<Account>) =>
+      store.update<Account>(key, () =>
+        account ? { value: { ...account.value, ...claims }, ttl: 3600 } : KEEP,
+      );
+    try {
+      await setClaims({ groups: ['analysts', '<b>staff'] });
+      const { browser, page } = await signIn(person);
+      expect(page.html).to.include('<bdi>analysts</bdi>').and.include('<bdi>&lt;b&gt;staff</bdi>');
+      const groups = Array.from({ length: 51 }, (_, n) => `group ${n + 1}`);
+      await setClaims({ groups });
+      expect((await open(browser, person)).html)
+        .to.include('<bdi>group 50</bdi>')
+        .and.include('There are more groups than fit here.')
+        .and.not.include('group 51');
+      await setClaims({ groups: [] });
+      expect((await open(browser, person)).html).to.include('sent no groups');
+      await setClaims({ groups: [], groupsOmitted: true });
+      expect((await open(browser, person)).html).to.include('left out this person’s groups');
+    } finally {
+      await setClaims({});
+      await store.close();
+    }
+  });
+
   it('the page of an app lists its people and redirect destinations, and blocks the app', async () => {
     const { person, app, isConnected } = await graceConnected();
     const { browser, page } = await signIn(app);

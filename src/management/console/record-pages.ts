@@ -1,4 +1,6 @@
 // The pages of one person, one app and one connection: what each is, why something does not work, what happened, and what can be done.
+import type { Account } from '../../accounts/account.ts';
+import { findAccount } from '../../accounts/accounts.ts';
 import { UNNAMED } from '../../clients/rules.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { includesRole, type ManagementRole } from '../../settings/management-roles.ts';
@@ -137,7 +139,11 @@ function createdItem(
 }
 
 async function personValues(context: ConsoleContext, id: string): Promise<RecordValues> {
-  const account = await showAccount(context.management, id);
+  const { management } = context;
+  const [account, stored] = await Promise.all([
+    showAccount(management, id),
+    findAccount(management.services.store, id),
+  ]);
   const { email, emailVerified, identityProvider, signedInAt, disabledAt, forgottenAt } = account;
   const isDisabled = disabledAt !== undefined;
   return {
@@ -145,13 +151,14 @@ async function personValues(context: ConsoleContext, id: string): Promise<Record
     state: accountState(disabledAt, forgottenAt),
     isOk: !isDisabled,
     meaning: PERSON_MEANINGS[accountState(disabledAt, forgottenAt)],
-    ...(context.management.by === accountManager(id) ? { isYou: true } : {}),
+    ...(management.by === accountManager(id) ? { isYou: true } : {}),
     ...(isDisabled ? { stateSince: epochSeconds(disabledAt) } : {}),
     fields: [
       ...(email === undefined
         ? []
         : [textField(emailVerified ? 'email' : 'emailUnverified', email)]),
       ...(identityProvider === '' ? [] : [codeField('provider', identityProvider)]),
+      ...(stored && forgottenAt === undefined ? groupFields(stored) : []),
       ...dateFields('signedIn', signedInAt),
       ...dateFields('forgotten', forgottenAt),
       codeField('id', id),
@@ -164,6 +171,18 @@ async function personValues(context: ConsoleContext, id: string): Promise<Record
       return path === 'forget' ? withoutReturn(offered) : offered;
     }),
   };
+}
+
+const MAX_SHOWN_GROUPS = 50;
+const GROUPS = 'console.groups';
+
+/** The groups that the identity provider sent last, because rules match nothing else. */
+function groupFields({ groups, groupsOmitted }: Account): Values['fields'] {
+  if (groupsOmitted) return [translatedField('groups', 'omitted', GROUPS)];
+  if (groups.length === 0) return [translatedField('groups', 'none', GROUPS)];
+  const shown = groups.slice(0, MAX_SHOWN_GROUPS).map((group) => textField('groups', group));
+  const isCut = groups.length > MAX_SHOWN_GROUPS;
+  return [...shown, ...(isCut ? [translatedField('groups', 'more', GROUPS)] : [])];
 }
 
 const CLIENT_MEANINGS: Record<ClientResource['state'], string> = {

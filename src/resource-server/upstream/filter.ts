@@ -90,7 +90,8 @@ function needsFilter({ method, result }: RpcMessage): boolean {
 }
 
 /**
- * Removes what the caller can never reach, or what belongs to other callers. Returns undefined if the message is dropped. Recognizes lists and tasks by their members, because a response may arrive on another stream than its request.
+ * Removes what the caller can never reach, or what belongs to other callers. Returns undefined if the message is dropped. Recognizes lists and
+ * tasks by their members, because a response may arrive on another stream than its request.
  */
 export async function filterMessage(
   options: FilterOptions,
