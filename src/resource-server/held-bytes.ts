@@ -67,7 +67,7 @@ class Budget {
 
   giveBack(holder: object, less: number, isLast: boolean): void {
     this.#used -= less;
-    if (this.#last === holder && (isLast || this.#used <= this.#shared)) this.#last = undefined;
+    if ((this.#last === holder && isLast) || this.#used <= this.#shared) this.#last = undefined;
   }
 }
 

@@ -47,6 +47,16 @@ describe('The bytes of messages that are held', () => {
     expect(await isGranted(hold('ada').set(20 * KB))).to.equal(false);
   });
 
+  it('DOS-09 the rest is free again when others gave back enough, also if the message that used it stays', () => {
+    const hold = open({ perCaller: 16_000 * KB, inAll: 16_000 * KB, largest: 4000 * KB });
+    const ada = hold('ada');
+    ada.set(10_000 * KB);
+    hold('grace').set(1900 * KB);
+    hold('alan').set(200 * KB);
+    ada.reduce(9000 * KB);
+    expect(hold('edsger').set(4000 * KB)).to.equal(undefined);
+  });
+
   it('DOS-09 small messages are not counted', () => {
     const hold = open();
     hold('ada').set(600 * KB);
