@@ -48,6 +48,10 @@ export function failureOf(error: HttpError): NonNullable<RequestContext['failure
 /** Sent with infrastructure faults. */
 export const RETRY_AFTER_SECONDS = '2';
 
+export function clientGone(): HttpError {
+  return new HttpError(400, 'client_gone', 'the client disconnected');
+}
+
 export function notFound(description = 'there is nothing at this address'): HttpError {
   return new HttpError(404, 'not_found', description);
 }

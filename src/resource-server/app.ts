@@ -6,7 +6,7 @@ import type { CallOutcome } from '../audit/activity.ts';
 import { type Connector, type ConnectorSettings, connectorState } from '../connectors/connector.ts';
 import { allowAnyOrigin, ANY_ORIGIN_HEADERS, requireAllowedOrigin } from '../http/cors.ts';
 import { homeValues } from '../pages/home.ts';
-import { HttpError, notFound } from '../http/errors.ts';
+import { clientGone, HttpError, notFound } from '../http/errors.ts';
 import { createHost, respondWithText } from '../http/host.ts';
 import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
 import { outcomeOf, requestContext } from '../http/request-context.ts';
@@ -93,6 +93,8 @@ export async function resourceServer(
     mcp: McpHandler,
     caller: Caller,
   ): Promise<Pick<AuthorizedRequest, 'slot' | 'hold' | 'body'>> => {
+    // It may have gone while it was authenticated: then no `close` would free what it gets.
+    if (ctx.res.destroyed) throw clientGone();
     const isPost = ctx.method === 'POST';
     const slot = mcp.acquire(caller, isPost ? 'working' : 'listening');
     const hold = held.hold(limitOwner(caller));

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { HttpError, unavailable } from '../../http/errors.ts';
+import { clientGone, HttpError, unavailable } from '../../http/errors.ts';
 import { StoreUnavailable } from '../../store/store.ts';
 import type { Exchange } from './exchange.ts';
 import { badGateway, gatewayTimeout } from './gateway-errors.ts';
@@ -38,8 +38,7 @@ export class Lifetime {
 
   readonly onRevoked = (reason: unknown): void => this.abort(reason);
 
-  readonly #onClose = (): void =>
-    this.abort(new HttpError(400, 'client_gone', 'the client disconnected'));
+  readonly #onClose = (): void => this.abort(clientGone());
 
   abort(reason: unknown): void {
     if (this.#isEnded) return;

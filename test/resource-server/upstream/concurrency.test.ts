@@ -1,5 +1,9 @@
+import { once } from 'node:events';
+import { request } from 'node:http';
 import { expect } from 'chai';
 import { openListening, type Streams } from '../../revocation/open-streams.ts';
+import { callBound, connectBound, createProof } from '../../support/dpop.ts';
+import type { LogLine } from '../../support/system.ts';
 import { until } from '../../support/until.ts';
 import { createConnector } from '../../support/management-api.ts';
 import { connect } from '../../support/connection.ts';
@@ -121,5 +125,43 @@ describe('Limits on concurrent calls and streams', function () {
       });
     }
     expect((await callTool(holder.link, holder.token, 'whoami')).status).to.equal(200);
+  });
+});
+
+describe('A call whose connection closes while the store checks its DPoP proof', function () {
+  this.timeout(30_000);
+  const log: LogLine[] = [];
+  const behind = useUpstream(startUpstreamV2, {
+    system: { store: 'redis', log },
+    settings: { openCalls: { perCaller: 2 } },
+  });
+  afterEach(() => behind().system.signalStore('SIGCONT'));
+
+  it('DOS-07 frees its slot', async () => {
+    const { system } = behind();
+    const connection = await connectBound(system, await createConnector(system));
+    const { key, link, accessToken } = connection;
+    system.signalStore('SIGSTOP');
+    const proofs = [1, 2, 3].map(() => createProof(key, { url: link, token: accessToken }));
+    const abandoned = (await Promise.all(proofs)).map((dpop) => {
+      const headers = {
+        authorization: `DPoP ${accessToken}`,
+        dpop,
+        'content-type': 'application/json',
+      };
+      const sent = request(link, { method: 'POST', headers, agent: false });
+      sent.end(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }), () =>
+        setImmediate(() => sent.destroy()),
+      );
+      return once(sent, 'error');
+    });
+    await Promise.all(abandoned);
+    await until(
+      'the server to see that the clients are gone',
+      () => log.filter(({ reason }) => reason === 'client_gone').length === abandoned.length,
+    );
+    system.signalStore('SIGCONT');
+    await until('a free slot', async () => !isLimited(await callBound(connection)));
+    expect(isLimited(await callBound(connection))).to.equal(false);
   });
 });
