@@ -41,6 +41,8 @@ export async function readOutline(ctx: Koa.Context, maxBytes: number): Promise<O
 const MAX_REQUESTS = 20;
 /** Of a name or a value. */
 const MAX_TOKEN_LENGTH = 300;
+/** Names and values. Each costs more than the bytes of large ones, and nobody counts the requests that are refused. */
+const MAX_TOKENS = 500;
 const [QUOTE, COMMA, COLON, BACKSLASH] = [0x22, 0x2c, 0x3a, 0x5c];
 const [OPENING_BRACKET, CLOSING_BRACKET, OPENING_BRACE, CLOSING_BRACE] = [0x5b, 0x5d, 0x7b, 0x7d];
 
@@ -51,12 +53,16 @@ class OutlineScanner {
   #isInString = false;
   #isEscaped = false;
   #token: number[] = [];
+  #tokens = 0;
   #name: unknown;
   #message: Record<string, unknown> = {};
   #requests: RequestOutline[] = [];
 
   read(chunk: Buffer): void {
-    for (const byte of chunk) this.#readByte(byte);
+    for (const byte of chunk) {
+      if (this.#tokens > MAX_TOKENS) return;
+      this.#readByte(byte);
+    }
   }
 
   outline(): Outline {
@@ -91,6 +97,7 @@ class OutlineScanner {
   #takeToken(): unknown {
     const text = Buffer.from(this.#token).toString('utf8');
     this.#token = [];
+    this.#tokens += 1;
     try {
       return parseExact(text);
     } catch {
