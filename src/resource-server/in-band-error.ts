@@ -33,10 +33,14 @@ export function limitReached(message: string, retryAfter: number, cause?: unknow
   return new InBandError(503, 'limit_reached', text, { retryAfter, cause });
 }
 
-/** Not 502, because agents would repeat the call. */
 export function responseTooLarge(maxBytes: number): InBandError {
-  const message = `the response is larger than ${maxBytes} bytes, the limit of this server: ask for less, for example one page or a filter`;
-  const cause = new Error(`the response of the upstream is larger than ${maxBytes} bytes`);
+  return responseTooComplex(`is larger than ${maxBytes} bytes`);
+}
+
+/** Not 502, because agents would repeat the call. `what` is a predicate whose subject is the response. */
+export function responseTooComplex(what: string): InBandError {
+  const message = `the response ${what}, the limit of this server: ask for less, for example one page or a filter`;
+  const cause = new Error(`the response of the upstream ${what}`);
   return new InBandError(502, 'response_too_large', message, { cause });
 }
 

@@ -1,7 +1,7 @@
 // Reads the messages of an upstream as servers really write them, for the proxy and for Gatehouse's own requests.
 import { createParser, type EventSourceMessage, type ParseError } from 'eventsource-parser';
-import { parseExact } from '../exact-json.ts';
-import { responseTooLarge } from '../in-band-error.ts';
+import { type JsonSize, measureJson, parseExact } from '../exact-json.ts';
+import { InBandError, responseTooComplex, responseTooLarge } from '../in-band-error.ts';
 import { membersOf } from '../../json-values.ts';
 import { isSameId, type MessageId, withoutNulls } from '../json-rpc.ts';
 import { printable } from '../../printable-text.ts';
@@ -36,17 +36,29 @@ const decoder = new TextDecoder();
 export type ReadMessages = { messages: readonly RpcMessage[]; isBatch: boolean };
 export type RpcMessage = Record<string, unknown>;
 
-/** Parses the body of a response. Throws if it is anything but JSON-RPC. */
+/** Parsed values take up to a hundred times the memory of their text. Shorter messages are not measured. */
+const MAX_JSON: JsonSize = { depth: 1000, values: 1_000_000 };
+const MIN_MEASURED_LENGTH = 64 * 1024;
+
+/** Parses the body of a response. Throws InBandError if it has too many values, and another error if it is anything but JSON-RPC. */
 export function readMessages(body: Uint8Array): ReadMessages {
   return parseMessages(decoder.decode(body));
 }
 
 function parseMessages(text: string): ReadMessages {
+  if (text.length > MIN_MEASURED_LENGTH) requireSimple(text);
   const parsed = parseExact(text);
   const messages = (Array.isArray(parsed) ? parsed : [parsed]).map(asMessage);
   if (messages.length === 0 || !messages.every((message) => message !== undefined))
     throw new Error('the response of the upstream is not JSON-RPC');
   return { messages, isBatch: Array.isArray(parsed) };
+}
+
+function requireSimple(text: string): void {
+  const { depth, values } = measureJson(text);
+  if (values > MAX_JSON.values) throw responseTooComplex(`has more than ${MAX_JSON.values} values`);
+  if (depth > MAX_JSON.depth)
+    throw responseTooComplex(`is nested more than ${MAX_JSON.depth} levels deep`);
 }
 
 export function writeMessages({ messages, isBatch }: ReadMessages): string {
@@ -98,7 +110,7 @@ export type ReceivedEvent = EventSourceMessage & { retry: number | undefined };
 export type EventReader = {
   /** Returns the events and comments that are complete. Throws if one is too large. */
   read(chunk: Uint8Array): (ReceivedEvent | Comment)[];
-  /** Returns undefined, after `onSkipped`, for an event that SDKs skip: one that is not UTF-8, JSON or JSON-RPC. */
+  /** Returns undefined, after `onSkipped`, for an event that SDKs skip: one that is not UTF-8, JSON or JSON-RPC. Throws if it has too many values. */
   messagesIn(event: ReceivedEvent): ReadMessages | undefined;
 };
 
@@ -137,6 +149,7 @@ export function openEventReader(
       try {
         return parseMessages(data);
       } catch (error) {
+        if (error instanceof InBandError) throw error;
         return onSkipped(error instanceof SyntaxError ? 'is not JSON' : 'is not JSON-RPC');
       }
     },

@@ -114,6 +114,30 @@ describe('Large messages of one caller', function () {
   }
 });
 
+describe('Responses that expand when they are parsed', () => {
+  const behind = useUpstream(startScriptedUpstream);
+  after(() => void behind().upstream.respondWith(echo));
+
+  const VALUES = `{"jsonrpc":"2.0","id":1,"result":{"list":[${'{},'.repeat(600_000)}{}]}}`;
+  const NESTED = `{"jsonrpc":"2.0","id":1,"result":${'['.repeat(40_000)}${']'.repeat(40_000)}}`;
+  for (const [what, text, words] of [
+    ['has a million values', VALUES, 'has more than 1000000 values'],
+    ['is nested deeply', NESTED, 'is nested more than 1000 levels deep'],
+  ] as const)
+    for (const type of ['application/json', 'text/event-stream'])
+      it(`DOS-09 a response that ${what} is not parsed, and the call gets a tool error that says so (${type})`, async () => {
+        const { link, token } = await behind().connected('analytics');
+        behind().upstream.respondWith((_req, res) => {
+          res.writeHead(200, { 'content-type': type });
+          res.end(type === 'application/json' ? text : `data: ${text}\n\n`);
+        });
+        const answer = await postBody(link, token, JSON.stringify(toolCall('whoami')));
+        const rpc = JSON.parse((await answer.text()).replace(/^[^]*data: /, ''));
+        expect(rpc).to.have.nested.property('result.isError', true);
+        expect(JSON.stringify(rpc)).to.include(words);
+      });
+});
+
 async function lengthOf(response: IncomingMessage): Promise<number> {
   let length = 0;
   for await (const chunk of response) length += chunk.length;
