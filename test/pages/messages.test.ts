@@ -12,8 +12,8 @@ const LANGUAGES = ['de', 'en', 'es', 'fr', 'ja', 'pt'];
 /** The texts of people's pages. The console is in English. */
 const TRANSLATED = [...ENGLISH].filter(([key]) => !key.startsWith('console.'));
 
-/** No page shows them, or the page shows the description of the app's error. */
-const WITHOUT_TEXTS = ['forbidden_origin', 'invalid_request'];
+/** Nobody sees them, no page shows them, or the page shows the description of the app's error. */
+const WITHOUT_TEXTS = ['client_gone', 'forbidden_origin', 'invalid_request'];
 
 describe('the messages', () => {
   it('there are valid message files in six languages', () => {
