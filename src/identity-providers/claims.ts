@@ -28,6 +28,8 @@ export type ClaimsRequest = {
   /** Of the validated ID token. A refresh may have none (Core section 12.2). */
   idToken: object | undefined;
   person: Pick<Identity, 'issuer' | 'subject'>;
+  /** Called when the UserInfo endpoint gave valid claims. */
+  onUserInfo: () => void;
   /** Throws if the claims cannot be used without what the UserInfo endpoint did not supply. */
   onFailure: (failure: UserInfoFailure, missing: readonly UsedClaim[]) => void;
 };
@@ -53,7 +55,7 @@ export async function readIdentity(
   settings: IdentityProviderSettings,
   request: ClaimsRequest,
 ): Promise<IdentityAnswer> {
-  const { config, idToken, person, onFailure } = request;
+  const { config, idToken, person, onUserInfo, onFailure } = request;
   const claims = withoutNull(idToken ?? {});
   const missing = missingIn(settings, claims);
   const hasUserInfo = settings.userInfo && config.serverMetadata().userinfo_endpoint !== undefined;
@@ -62,6 +64,7 @@ export async function readIdentity(
   if (missing.length === 0 || !hasUserInfo) return answerFrom(settings, person, claims);
   try {
     const userInfo = await fetchUserInfo(settings, request);
+    onUserInfo();
     return answerFrom(settings, person, claims, withoutNull(userInfo));
   } catch (cause) {
     const failure = new UserInfoFailure(await readProviderError(cause, settings), cause);

@@ -22,6 +22,11 @@ export function openOpenidProvider(
   const discovery = openDiscovery(settings);
   const { config: discovered } = discovery;
   const client = { settings, callbackUrl, ...discovery };
+  /** Whether the UserInfo endpoint gave claims of anybody: where it does, it refuses a person, not everybody (AD FS). */
+  let answersUserInfo = false;
+  const onUserInfo = () => {
+    answersUserInfo = true;
+  };
   return {
     async authorizationUrl({ state, nonce, verifier }, { prompt, uiLocales, loginHint } = {}) {
       const asked = prompt === 'switch' ? settings.switchAccountPrompt : prompt;
@@ -65,6 +70,7 @@ export function openOpenidProvider(
         accessToken: tokens.access_token,
         idToken,
         person: { issuer: idToken.iss, subject: idToken.sub },
+        onUserInfo,
         onFailure: failureAtSignIn(rulesUse),
       });
       return {
@@ -94,8 +100,11 @@ export function openOpenidProvider(
         accessToken: tokens.access_token,
         idToken,
         person,
+        onUserInfo,
         onFailure(failure, missing) {
-          if (!idToken || missing.some((claim) => hadClaim(person, claim))) throw failure;
+          const isRefused = answersUserInfo && isRefusal(failure);
+          if (!idToken || isRefused || missing.some((claim) => hadClaim(person, claim)))
+            throw failure;
         },
       }).catch((error: unknown) => {
         if (isRefusal(error)) return 'sign-in';

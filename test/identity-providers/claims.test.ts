@@ -325,6 +325,19 @@ describe('The claims of a person', () => {
         }
       });
 
+    for (const status of [401, 403])
+      it(`CNX-14 a provider that answers ${status} at UserInfo for one person, and claims for others, needs that person`, async () => {
+        const opened = open();
+        provider.setBehaviour({
+          claims: NAMED,
+          userinfo: { status: 200, body: { sub: SUBJECT, ...COMPLETE } },
+        });
+        await signIn(opened);
+        provider.setBehaviour({ claims: NAMED, userinfo: { status, body: {} } });
+        const person = { ...had, emailVerified: false, groups: [] };
+        expect(await recheck(opened, person)).to.equal('sign-in');
+      });
+
     it('CNX-14 a fault of UserInfo, which had claims before, is no answer', async () => {
       for (const status of [404, 429, 500]) {
         provider.setBehaviour({ claims: NAMED, userinfo: { status, body: {} } });
