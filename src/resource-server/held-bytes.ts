@@ -24,7 +24,7 @@ export type Hold = {
 };
 
 export type HeldBytes = {
-  /** `caller` is the name of whoever shares a limit. */
+  /** `caller` identifies the requests that share a limit. */
   hold(caller: string): Hold;
 };
 
