@@ -184,7 +184,7 @@ const UNUSABLE_EMAIL: ClaimNotice = {
 
 function unusableGroups(groupsClaim: string, unusable: string): ClaimNotice {
   return {
-    what: `the claim ${groupsClaim} of a person has ${unusable}, which is not read as groups`,
+    what: `the claim ${groupsClaim} of a person has ${unusable}: rules about groups may not match`,
     remedy:
       'let the identity provider send a list of names, or set groupsClaim to the claim that has one',
   };

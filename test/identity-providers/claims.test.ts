@@ -202,7 +202,7 @@ describe('The claims of a person', () => {
       const { groups, notices } = await signIn();
       expect(groups).to.deep.equal([]);
       expect(notices?.map(({ what }) => what)).to.deep.equal([
-        'the claim groups of a person has a number, which is not read as groups',
+        'the claim groups of a person has a number: rules about groups may not match',
       ]);
     });
 
