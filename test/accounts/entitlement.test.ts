@@ -89,7 +89,7 @@ describe('entitlement rules', () => {
     expect(holds({ emailDomain: 'example.com' }, { email: 'Ada@EXAMPLE.com' })).to.equal(true);
   });
 
-  it('a rule for an email domain matches no subdomain, parent domain or similar domain', () => {
+  it('ENT-08 a rule for an email domain matches no subdomain, parent domain or similar domain', () => {
     for (const email of [
       'ada@mail.example.com',
       'ada@com',
@@ -103,7 +103,7 @@ describe('entitlement rules', () => {
       expect(holds({ emailDomain: 'example.com' }, { email }), email).to.equal(false);
   });
 
-  it('rules for addresses and domains match neither look-alike letters nor a trailing dot', () => {
+  it('ENT-08 rules for addresses and domains match neither look-alike letters nor a trailing dot', () => {
     for (const email of ['mi\u212Ae@example.com', 'mike@e\u0445ample.com', 'mike@example.com.'])
       expect(holds({ email: 'mike@example.com' }, { email }), email).to.equal(false);
     for (const email of [
@@ -114,7 +114,7 @@ describe('entitlement rules', () => {
       expect(holds({ emailDomain: 'kroger.example' }, { email }), email).to.equal(false);
   });
 
-  it('rules for addresses and domains match only verified addresses', () => {
+  it('IDP-04 rules for addresses and domains match only verified addresses', () => {
     const matches: Match[] = [{ email: 'ada@example.com' }, { emailDomain: 'example.com' }];
     for (const match of matches) {
       expect(holds(match)).to.equal(true);
@@ -145,7 +145,7 @@ describe('ENT-01 entitlement rules and the claims of a trusted issuer', () => {
     { organization: 'example-corp#12' },
   ];
 
-  it('claims of a trusted issuer satisfy no rule about a sign-in provider', () => {
+  it('ENT-02 claims of a trusted issuer satisfy no rule about a sign-in provider', () => {
     for (const match of matches)
       for (const via of ['sign-in', 'id-jag'] as const)
         expect(holds(match, NEVER, { via }), JSON.stringify([match, via])).to.equal(false);
@@ -162,14 +162,14 @@ describe('ENT-01 entitlement rules and the claims of a trusted issuer', () => {
         ).to.equal(true);
   });
 
-  it('claims from a sign-in satisfy no rule about a trusted issuer', () => {
+  it('ENT-02 claims from a sign-in satisfy no rule about a trusted issuer', () => {
     const circumstances = { from: FROM_ISSUER, via: 'id-jag' } as const;
     for (const match of [{ group: 'analysts' }, { emailDomain: 'example.com' }])
       expect(holds(match, BOTH, circumstances)).to.equal(false);
     for (const match of matches) expect(holds(match, {}, circumstances)).to.equal(false);
   });
 
-  it('claims of a trusted issuer give no level at a sign-in and make nobody an administrator', () => {
+  it('CSL-01 claims of a trusted issuer give no level at a sign-in and make nobody an administrator', () => {
     for (const match of matches) {
       expect(holds(match, BOTH, { from: FROM_ISSUER })).to.equal(false);
       const role = 'administrator' as const;
@@ -218,7 +218,7 @@ describe('ENT-01 entitlement rules and the claims of a trusted issuer', () => {
 describe('ENT-02 entitlement rules that name issuers', () => {
   const other = { from: { via: 'sign-in', issuers: ['https://partners.example'] } } as const;
 
-  it('a rule that names issuers matches only their accounts, with or without a trailing slash', () => {
+  it('ENT-02 a rule that names issuers matches only their accounts, with or without a trailing slash', () => {
     const issuers = ['https://partners.example', `${ADA.issuer}/`];
     expect(holds({ anyone: true }, {}, { from: { via: 'sign-in', issuers } })).to.equal(true);
     for (const match of [{ anyone: true }, { subject: 'subject-1' }, { group: 'staff' }] as Match[])
@@ -252,12 +252,12 @@ describe('ENT-06 entitlement rules for GitHub organizations', () => {
     example: false,
   };
   for (const [organization, isMember] of Object.entries(members)) {
-    it(`the organization ${organization} ${isMember ? 'matches' : 'does not match'} a member of Example-Corp (12) and other (7)`, () => {
+    it(`ENT-06 the organization ${organization} ${isMember ? 'matches' : 'does not match'} a member of Example-Corp (12) and other (7)`, () => {
       expect(holds({ organization }, { organizations })).to.equal(isMember);
     });
   }
 
-  it('a rule for an organization matches neither groups of that name nor unknown organizations', () => {
+  it('ENT-06 a rule for an organization matches neither groups of that name nor unknown organizations', () => {
     for (const organization of ['example-corp#12', 'example-corp', '12']) {
       const groups = [organization, 'example-corp', 'example-corp#12', '12', '#12'];
       expect(holds({ organization }, { groups })).to.equal(false);

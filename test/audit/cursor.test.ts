@@ -24,7 +24,7 @@ describe('The cursor of the audit log', () => {
   });
 
   for (const after of ['5', '0'.repeat(31), '9'.repeat(33), `${'1'.repeat(31)}x`]) {
-    it(`the audit log rejects the cursor ${after}`, async () => {
+    it(`ADM-07 the audit log rejects the cursor ${after}`, async () => {
       const { status, body } = await request(host, 'GET', `/api/v1/audit?after=${after}`);
       expect(status).to.equal(400);
       expect(body).to.deep.equal({

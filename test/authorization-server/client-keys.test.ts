@@ -125,7 +125,7 @@ describe('A client that authenticates with a key', () => {
     return refresh(party.server, party.client, token, await signed(party, by));
   }
 
-  it('a metadata-document client connects, calls tools, refreshes and revokes', async () => {
+  it('CIM-16 a metadata-document client connects, calls tools, refreshes and revokes', async () => {
     const code = await codeOf();
     const { status, body } = await redeemed(code);
     expect([status, body.error]).to.deep.equal([200, undefined]);
@@ -149,7 +149,7 @@ describe('A client that authenticates with a key', () => {
     expect((await refreshed(code, next.body.refresh_token)).body.error).to.equal('invalid_grant');
   });
 
-  it('a pre-registered client signs with any of its algorithms, and two keys need no kid', async () => {
+  it('KEY-06 a pre-registered client signs with any of its algorithms, and two keys need no kid', async () => {
     const code = await codeOf(BATCH);
     let { body } = await redeemed(code, inline[0]);
     for (const each of inline) {
@@ -159,7 +159,7 @@ describe('A client that authenticates with a key', () => {
     }
   });
 
-  it('aud may be the token endpoint, the issuer as a parsed address, or a list of these', async () => {
+  it('KEY-02 aud may be the token endpoint, the issuer as a parsed address, or a list of these', async () => {
     const code = await codeOf(BATCH);
     const { issuer, token_endpoint: endpoint } = code.server;
     let { body } = await redeemed(code, inline[0], { aud: [issuer] });
@@ -321,7 +321,7 @@ describe('A client that authenticates with a key', () => {
     expect(statusAndError(replayed)).to.deep.equal(REFUSED);
   });
 
-  it('a machine signs with a listed key, or with one that is fetched', async () => {
+  it('MAC-02 a machine signs with a listed key, or with one that is fetched', async () => {
     const { system, connector, server, host } = publishing();
     host.answer = withKeys(keySet(key));
     for (const keys of [{ jwks: { keys: [key.jwk] } }, { jwksUri: `${KEYS}/machine` }]) {

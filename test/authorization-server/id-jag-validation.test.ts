@@ -42,7 +42,7 @@ function validate(claims: object, { resource, ...settings }: { [name: string]: u
 }
 
 describe('ID-JAG validation', () => {
-  it('an ID-JAG with the required claims is valid', () => {
+  it('EMA-01 an ID-JAG with the required claims is valid', () => {
     expect(validate({})).to.deep.equal({
       id: 'one',
       issuedAt: NOW,
@@ -64,7 +64,7 @@ describe('ID-JAG validation', () => {
     [{ typ: 'oauth-id-jag+jwt', alg: 'HS256' }, 'wrong_algorithm'],
   ];
   for (const [header, reason] of headers) {
-    it(`an ID-JAG with the header ${JSON.stringify(header)} ${reason ? `is rejected: ${reason}` : 'is accepted'}`, () => {
+    it(`EMA-01 an ID-JAG with the header ${JSON.stringify(header)} ${reason ? `is rejected: ${reason}` : 'is accepted'}`, () => {
       expect(checkHeader(header)).to.equal(reason);
     });
   }
@@ -100,7 +100,7 @@ describe('ID-JAG validation', () => {
     [{ resource: [FIRST, SECOND] }, 'several_resources'],
   ];
   for (const [claims, reason] of wrong) {
-    it(`an ID-JAG with ${JSON.stringify(claims, (_, value) => value ?? null).slice(0, 60)} is rejected: ${reason}`, () => {
+    it(`EMA-01 an ID-JAG with ${JSON.stringify(claims, (_, value) => value ?? null).slice(0, 60)} is rejected: ${reason}`, () => {
       expect(validate(claims)).to.equal(reason);
     });
   }
@@ -113,12 +113,12 @@ describe('ID-JAG validation', () => {
     { act: { sub: 'agent' } },
   ];
   for (const claims of right) {
-    it(`an ID-JAG with ${JSON.stringify(claims)} is valid`, () => {
+    it(`EMA-02 an ID-JAG with ${JSON.stringify(claims)} is valid`, () => {
       expect(validate(claims)).to.include({ resource: FIRST });
     });
   }
 
-  it('an ID-JAG is rejected unless the settings allow its issuer for the client', () => {
+  it('EMA-01 an ID-JAG is rejected unless the settings allow its issuer for the client', () => {
     expect(validate({}, { clients: ['other'] })).to.equal('client_not_trusted');
   });
 
@@ -135,7 +135,7 @@ describe('ID-JAG validation', () => {
     expect(validate(both, { resource: [FIRST, SECOND] })).to.equal('other_resource');
   });
 
-  it('an ID-JAG allows the highest level in its scope', () => {
+  it('EMA-04 an ID-JAG allows the highest level in its scope', () => {
     expect(validate({ scope: 'analytics admin' })).to.include({ level: 'admin' });
   });
 

@@ -31,7 +31,7 @@ describe('a probe of the proxies', () => {
     }
   });
 
-  it('a probe that is expired, truncated, forged or made with another secret returns only the status', async () => {
+  it('HDR-10 a probe that is expired, truncated, forged or made with another secret returns only the status', async () => {
     const good = createProbe(ownKey(), now());
     const values = [
       createProbe(keyOf('another secret of at least 32 characters'), now()),

@@ -42,7 +42,7 @@ describe("doctor's explanations of TLS mistakes", function () {
     expect(JSON.stringify(findings)).to.not.match(RAW);
   }
 
-  it('plain http at a public https address is a problem that says where to terminate TLS', async () => {
+  it('SUP-03 plain http at a public https address is a problem that says where to terminate TLS', async () => {
     const authUrl = await originWith('plain http behind an https address');
     const findings = await good.examine({ authUrl }, ['reach', 'certificate']);
     expectExplained(findings, /it responds without TLS/, /terminate TLS at the proxy/);

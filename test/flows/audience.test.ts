@@ -81,7 +81,7 @@ describe('Consent for several connect links', () => {
     });
   }
 
-  it('prompt=none does not skip consent', async () => {
+  it('CON-01 prompt=none does not skip consent', async () => {
     const { server, client, browser } = connection;
     for (const { link } of [own, other]) {
       const { url } = authorizeUrl(server, client, { resource: link, prompt: 'none' });
@@ -154,7 +154,7 @@ describe('The resource of a token request', () => {
     expect(decodeJwt(body.access_token ?? '').aud).to.equal(own.link);
   });
 
-  it('a refresh for another link fails, and the token still works for its own link', async () => {
+  it('REF-05 a refresh for another link fails, and the token still works for its own link', async () => {
     const { own, other } = await twoConnectors(system());
     const { server, client, refreshToken } = await connect(system(), own);
     for (const resource of [other.link, `${system().resource}/mcp`, [own.link, other.link]]) {
@@ -166,7 +166,7 @@ describe('The resource of a token request', () => {
     expect(decodeJwt(body.access_token ?? '').aud).to.equal(own.link);
   });
 
-  it('a token request may spell its link differently or omit it', async () => {
+  it('AUD-03 a token request may spell its link differently or omit it', async () => {
     const { own } = await twoConnectors(system());
     const { origin, pathname } = new URL(own.link);
     for (const resource of [

@@ -29,7 +29,7 @@ describe('The consent page', () => {
     return { connector, link, server, client, browser, page, ...authorization };
   }
 
-  it('the consent page shows the app, the redirect destination, the connect link and the account', async () => {
+  it('CON-02 the consent page shows the app, the redirect destination, the connect link and the account', async () => {
     const { link, server, browser } = await open();
     const { body } = await register(server, {
       client_name: '<b>Nice</b> & trusted\u202e',

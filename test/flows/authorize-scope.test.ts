@@ -56,7 +56,7 @@ describe('The granted scope', () => {
   }
 
   for (const level of LEVELS) {
-    it(`the granted level is the one the person picks: ${level}`, async () => {
+    it(`RSV-07 the granted level is the one the person picks: ${level}`, async () => {
       const { link, server, client, approve } = await openConsent(system(), { level: 'full' });
       const { body } = await approve({ level });
       expect(body.scope).to.equal(`${level} offline_access`);
@@ -67,7 +67,7 @@ describe('The granted scope', () => {
     });
   }
 
-  it('a refresh with a narrower scope narrows only that access token', async () => {
+  it('REF-05 a refresh with a narrower scope narrows only that access token', async () => {
     const { server, client, approve } = await openConsent(system(), { level: 'admin' });
     const { body } = await approve();
     const less = await refresh(server, client, body.refresh_token, { scope: 'analytics' });
@@ -132,7 +132,7 @@ describe('The setting consent.stayConnected: on-request', () => {
     });
   }
 
-  it('a form field cannot add a refresh token that the client did not request', async () => {
+  it('CON-07 a form field cannot add a refresh token that the client did not request', async () => {
     const asked = { level: 'operations', scope: 'operations' } as const;
     const { page, browser, redeem: redeemAt } = await openConsent(system(), asked);
     const [form] = page.forms.filter(({ method }) => method === 'POST').slice(-1);

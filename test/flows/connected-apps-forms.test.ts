@@ -33,7 +33,7 @@ describe('The forms of the connected apps page', () => {
       body: new URLSearchParams(body),
     });
 
-  it('forms from another site, or without this session’s token, are rejected', async () => {
+  it('CON-14 forms from another site, or without this session’s token, are rejected', async () => {
     const family = await connectWithRefreshToken(system());
     const browser = openBrowser(system().origins);
     const page = await open(browser);
@@ -60,7 +60,7 @@ describe('The forms of the connected apps page', () => {
     expect(await showGrant(system(), grantIdOf(family))).to.include({ state: 'ended' });
   });
 
-  it('a form cannot change another person’s connection', async () => {
+  it('CON-14 a form cannot change another person’s connection', async () => {
     const family = await connectWithRefreshToken(system(), { person: 'grace' });
     const browser = openBrowser(system().origins);
     const page = await open(browser, 'ada');

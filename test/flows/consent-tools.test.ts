@@ -89,7 +89,7 @@ describe('The tools on the consent page', () => {
     expect(html).to.include(`${titles.join(' · ')} · 6 more tools</p>`);
   });
 
-  it('an approval of a page whose tools changed meanwhile shows the page again', async () => {
+  it('CON-26 an approval of a page whose tools changed meanwhile shows the page again', async () => {
     const { decide } = await openConsent(system, { link });
     const list = { name: 'list', title: 'List queues', annotations: READ };
     await changeTools([...TOOLS, list], 'list');
@@ -111,7 +111,7 @@ describe('The tools on the consent page', () => {
       expect(html).to.not.match(SAMPLE_WORDS);
     });
 
-  it('the page stays small whatever the upstream lists, and counts what it does not list', async () => {
+  it('CON-26 the page stays small whatever the upstream lists, and counts what it does not list', async () => {
     const hostile = { name: `\u202E${'x'.repeat(500)}` };
     const many = Array.from({ length: 1900 }, (_, n) => ({ name: `${n}-`.padEnd(512, 'x') }));
     await changeTools([hostile, ...many], '1899-'.padEnd(512, 'x'));

@@ -63,7 +63,7 @@ describe('The default connector', () => {
     }
   });
 
-  it('a request without a resource is for the connector whose id is set', async () => {
+  it('AUD-04 a request without a resource is for the connector whose id is set', async () => {
     await restartWith(other.id);
     expect(await audienceWithout()).to.equal(other.link);
   });

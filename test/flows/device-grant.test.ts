@@ -112,7 +112,7 @@ describe('The device grant', () => {
     return { ...device, browser, page };
   }
 
-  it('a device gets tokens for its connect link once a person has approved its code', async () => {
+  it('DEV-04 a device gets tokens for its connect link once a person has approved its code', async () => {
     const device = await ask();
     expect(device.user_code).to.match(/^[BCDFGHJKLMNPQRSTVWXZ]{4}-[BCDFGHJKLMNPQRSTVWXZ]{4}$/);
     expect(device).to.include({ expires_in: 600, interval: 5 });
@@ -176,7 +176,7 @@ describe('The device grant', () => {
     expect(page.html).to.contain('name="user_code"').and.not.to.contain('alert');
   });
 
-  it('a device that asks too often has to slow down by five seconds each time', async () => {
+  it('DEV-11 a device that asks too often has to slow down by five seconds each time', async () => {
     const { device_code: code } = await ask();
     expect(await errorOf(code)).to.equal('authorization_pending');
     expect(await errorOf(code)).to.equal('slow_down');
@@ -317,7 +317,7 @@ describe('The device grant', () => {
     expect(refused.body.error).to.equal('invalid_grant');
   });
 
-  it('every kind of client may ask for devices, with its own authentication', async () => {
+  it('DEV-10 every kind of client may ask for devices, with its own authentication', async () => {
     const secret = await registered({ token_endpoint_auth_method: 'client_secret_basic' });
     const reports: Client = {
       id: 'reports',
@@ -380,7 +380,7 @@ describe('The device grant', () => {
     expect((await ask({}, usual)).error).to.equal('unauthorized_client');
   });
 
-  it('the resource is required, and compared as in an authorization request', async () => {
+  it('DEV-06 the resource is required, and compared as in an authorization request', async () => {
     const { link } = connector;
     expect((await ask({ resource: [link, `${link}/`] })).user_code).not.to.equal('');
     for (const resource of [undefined, `${link}x`, [link, (await createConnector(system())).link]])

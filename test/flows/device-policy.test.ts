@@ -111,7 +111,7 @@ describe('The device grant with restrictive settings', () => {
 describe('Without the device grant', () => {
   const system = useSystem({ file: { authorization: { deviceGrant: false } } });
 
-  it('endpoint, page and grant type do not exist, and registrations drop it', async () => {
+  it('DEV-09 endpoint, page and grant type do not exist, and registrations drop it', async () => {
     const { auth } = system();
     const { server } = await discover((await createConnector(system())).link);
     expect(server.device_authorization_endpoint).to.equal(undefined);

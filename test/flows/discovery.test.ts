@@ -40,7 +40,7 @@ describe('Discovery documents', () => {
     });
   });
 
-  it('the metadata of the resource server lists every level', async () => {
+  it('RSV-05 the metadata of the resource server lists every level', async () => {
     const { status, text } = await load(`${system().resource}${RESOURCE_METADATA}`);
     expect(status).to.equal(200);
     expect(JSON.parse(text)).to.deep.equal({
@@ -53,7 +53,7 @@ describe('Discovery documents', () => {
     });
   });
 
-  it('PKC-02 CIM-13 the authorization server metadata promises exactly what is supported', async () => {
+  it('DEV-09 DIS-01 PKC-02 CIM-13 the authorization server metadata promises exactly what is supported', async () => {
     const { auth } = system();
     const { status, headers, text } = await load(`${auth}${SERVER_METADATA}`);
     expect(status).to.equal(200);
@@ -87,7 +87,7 @@ describe('Discovery documents', () => {
     });
   });
 
-  it('every advertised endpoint answers', async () => {
+  it('DIS-01 every advertised endpoint answers', async () => {
     const { auth } = system();
     const metadata = JSON.parse((await load(`${auth}${SERVER_METADATA}`)).text);
     const expected: [string, string, number][] = [
@@ -114,7 +114,7 @@ describe('Discovery documents', () => {
     }
   });
 
-  it('discovery documents allow any origin and are cached for five minutes', async () => {
+  it('HDR-04 discovery documents allow any origin and are cached for five minutes', async () => {
     const { link } = await createConnector(system());
     const { pathname } = new URL(link);
     for (const url of [
@@ -178,7 +178,7 @@ describe('Discovery documents', () => {
 describe('Other well-known addresses', () => {
   const system = useSystem();
 
-  it('another well-known address is 404 in JSON', async () => {
+  it('HDR-08 another well-known address is 404 in JSON', async () => {
     const { link } = await createConnector(system());
     const { pathname } = new URL(link);
     const { auth, resource, management } = system();

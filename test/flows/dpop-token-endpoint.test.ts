@@ -73,7 +73,7 @@ describe('DPoP at the token endpoint', () => {
     expect((await refreshBound(connection, { proof: good })).status).to.equal(200);
   });
 
-  it('the expected htu does not depend on request headers', async () => {
+  it('AUD-16 the expected htu does not depend on request headers', async () => {
     const { server, client, refreshToken, key } = connection;
     const proof = await createProof(key, { url: 'https://evil.example/oauth/token' });
     const { headers, body } = authenticated(client, {
@@ -152,7 +152,7 @@ describe('DPoP at the token endpoint', () => {
     expect([plain.status, plain.body.token_type]).to.deep.equal([200, 'Bearer']);
   });
 
-  it('a client that registered dpop_bound_access_tokens gets no bearer tokens', async () => {
+  it('AUD-11 a client that registered dpop_bound_access_tokens gets no bearer tokens', async () => {
     const { link } = await createConnector(system());
     const { server } = await discover(link);
     const metadata = { redirect_uris: ['http://127.0.0.1:7070/callback'] };

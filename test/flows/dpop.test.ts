@@ -52,7 +52,7 @@ describe('A client without DPoP', () => {
 describe('A client with DPoP', () => {
   const system = useSystem();
 
-  it("the access token and the refresh token are bound to the client's key, and refreshing works", async () => {
+  it("AUD-11 the access token and the refresh token are bound to the client's key, and refreshing works", async () => {
     const connection = await boundConnection(system());
     const { key, accessToken } = connection;
     expect(decodeJwt(accessToken).cnf).to.deep.equal({ jkt: key.thumbprint });
@@ -89,7 +89,7 @@ describe('A client with DPoP', () => {
     expect((await refreshBound(connection, { token: third })).status).to.equal(200);
   });
 
-  it('a replay of a bound refresh token ends the grant', async () => {
+  it('REF-02 a replay of a bound refresh token ends the grant', async () => {
     const connection = await boundConnection(system());
     const before = await endings(system());
     const second = (await refreshBound(connection)).body.refresh_token;
@@ -101,7 +101,7 @@ describe('A client with DPoP', () => {
     expect(statusAndError(after)).to.deep.equal([400, 'invalid_grant']);
   });
 
-  it('a code that is bound by dpop_jkt can be redeemed only with that key', async () => {
+  it('COD-03 a code that is bound by dpop_jkt can be redeemed only with that key', async () => {
     const { link } = await createConnector(system());
     for (const offline of [true, false]) {
       const key = await generateProofKey();
@@ -129,7 +129,7 @@ describe('A client with DPoP', () => {
 });
 
 onEachStore('Concurrent requests with DPoP', (system) => {
-  it('a concurrent, repeated or late refresh returns the same successor', async () => {
+  it('REF-03 a concurrent, repeated or late refresh returns the same successor', async () => {
     const connection = await boundConnection(system());
     const racing = await Promise.all(Array.from({ length: 10 }, () => refreshBound(connection)));
     racing.push(await refreshBound(connection));
@@ -142,7 +142,7 @@ onEachStore('Concurrent requests with DPoP', (system) => {
     expect(await endings(system())).to.deep.equal([]);
   });
 
-  it('a reused proof is rejected and does not consume the refresh token', async () => {
+  it('AUD-13 a reused proof is rejected and does not consume the refresh token', async () => {
     const connection = await boundConnection(system());
     const proof = await createProof(connection.key, { url: connection.server.token_endpoint });
     const answers = await Promise.all(

@@ -87,7 +87,7 @@ describe('An assertion that a client with a metadata document presents', () => {
     expect(await isAccepted(publishing().connector.link, body.access_token)).to.equal(true);
   });
 
-  it('an assertion without a resource takes the parameter', async () => {
+  it('EMA-02 an assertion without a resource takes the parameter', async () => {
     await publishKeyed();
     const { link } = publishing().connector;
     const authentication = await clientAssertion(URL_OF_APP);

@@ -107,7 +107,7 @@ describe('A grant from an ID-JAG', () => {
     expect(await isAccepted(connector.link, again.token)).to.equal(true);
   });
 
-  it('a client can revoke only its own access token', async () => {
+  it('REF-06 a client can revoke only its own access token', async () => {
     const { token } = await obtainToken('revoker');
     const { server } = await discover(connector.link);
     await postToken(server.revocation_endpoint, OTHER, token);

@@ -143,7 +143,7 @@ describe('EMA-01 EMA-02 EMA-03 EMA-05 A refused ID-JAG', () => {
   };
 
   for (const [reason, refused] of Object.entries(cases)) {
-    it(`an assertion is refused because of ${reason}, and nothing changes`, async () => {
+    it(`EMA-01 EMA-02 an assertion is refused because of ${reason}, and nothing changes`, async () => {
       const { status, body, headers } = await refused();
       const { error, description } = ID_JAG_ERRORS[reason as IdJagErrorCode];
       expect([status, body]).to.deep.equal([400, { error, error_description: description }]);
@@ -155,7 +155,7 @@ describe('EMA-01 EMA-02 EMA-03 EMA-05 A refused ID-JAG', () => {
     });
   }
 
-  it('an unsigned assertion is refused', async () => {
+  it('EMA-01 an unsigned assertion is refused', async () => {
     const unsigned = new UnsecuredJWT(claimsFor('refused')).encode();
     expect((await presentAssertion(unsigned)).body.error).to.equal('invalid_grant');
   });

@@ -108,7 +108,7 @@ describe('Access tokens for ID-JAGs', () => {
     expect(await isAccepted(connector.link, token)).to.equal(false);
   });
 
-  it('an unchanged email address stays verified, and a changed one does not', async () => {
+  it('IDP-12 an unchanged email address stays verified, and a changed one does not', async () => {
     const { link } = await createConnector(system, { level: 'admin' });
     const levelWith = async (claims: Claims) =>
       (await obtainToken('verified', { resource: link, ...claims })).body.scope;
@@ -189,7 +189,7 @@ describe('Access tokens for ID-JAGs', () => {
 });
 
 describe('Without trusted issuers', () => {
-  it('the JWT bearer grant type is neither supported nor advertised', async () => {
+  it('EMA-07 the JWT bearer grant type is neither supported nor advertised', async () => {
     const system = await startSystem({
       file: {
         clients: {

@@ -68,7 +68,7 @@ describe('The language of the pages', () => {
     }
   });
 
-  it('ui_locales precedes Accept-Language, and unknown values are accepted', async () => {
+  it('HDR-09 ui_locales precedes Accept-Language, and unknown values are accepted', async () => {
     const german = await home({ 'accept-language': 'fr' }, '/?ui_locales=de');
     expect(languageOf(german.html)).to.equal('de');
     for (const wish of [

@@ -54,7 +54,7 @@ describe('The lifetime of a refresh token', () => {
     return status === 200 ? body : body.error;
   }
 
-  it('a refresh token expires after thirty days without use', async () => {
+  it('REF-04 a refresh token expires after thirty days without use', async () => {
     const connection = await connect(system(), await createConnector(system()));
     advanceClock(29 * DAY);
     const once = await refreshed(connection, connection.refreshToken);

@@ -72,7 +72,7 @@ describe('A machine', () => {
     expect(body.error_description).to.be.a('string');
   }
 
-  it('gets a token for its link and level, without a refresh token', async () => {
+  it('MAC-01 gets a token for its link and level, without a refresh token', async () => {
     const { connector, machine } = await newMachine();
     const { status, body } = await requestToken(system(), machine);
     expect(status).to.equal(200);
@@ -116,7 +116,7 @@ describe('A machine', () => {
     expect(JSON.stringify(rpc)).to.include('for a machine with the level admin');
   });
 
-  it('gets a lower level on request, and never a higher or unknown one', async () => {
+  it('MAC-04 gets a lower level on request, and never a higher or unknown one', async () => {
     const { machine } = await newMachine();
     const scopes = {
       analytics: 'analytics',
@@ -131,7 +131,7 @@ describe('A machine', () => {
     }
   });
 
-  it('is refused without its link as the resource, with another one, and with a wrong secret', async () => {
+  it('MAC-02 is refused without its link as the resource, with another one, and with a wrong secret', async () => {
     const { machine } = await newMachine();
     const other = await createConnector(system());
     await expectRefused(machine, 'invalid_target', { resource: undefined });
@@ -140,7 +140,7 @@ describe('A machine', () => {
     await expectRefused({ ...machine, id: 'x'.repeat(22) }, 'invalid_client');
   });
 
-  it('can use no other grant type, and no other client can use this one', async () => {
+  it('MAC-04 can use no other grant type, and no other client can use this one', async () => {
     const { connector, machine } = await newMachine();
     await expectRefused(machine, 'unauthorized_client', {
       grant_type: 'refresh_token',
@@ -233,7 +233,7 @@ describe('A machine', () => {
     expect(status).to.be.oneOf([400, 401]);
   });
 
-  it('gets a new secret, after which the old one and its tokens are refused', async () => {
+  it('MAC-03 gets a new secret, after which the old one and its tokens are refused', async () => {
     const { connector, machine } = await newMachine({ maxUses: 1 });
     const before = await requestToken(system(), machine);
     const { status, body } = await manage(system(), 'POST', '/clients/key', {
@@ -282,7 +282,7 @@ describe('A machine', () => {
       expect((await showConnector(system(), connector.id)).uses).to.equal(1);
     });
 
-  it('is recorded with the name, level and the key that created it', async () => {
+  it('MAC-03 is recorded with the name, level and the key that created it', async () => {
     const { connector, machine } = await newMachine();
     const item = (await readAudit(system())).find(
       ({ event, clientId }) => event === 'machine_created' && clientId === machine.id,

@@ -70,7 +70,7 @@ describe('A pre-registered client', () => {
     ['confidential', CONFIDENTIAL],
   ] as const) {
     describe(`a ${kind} client`, () => {
-      it('the client connects, calls tools and refreshes', async () => {
+      it('DCR-12 the client connects, calls tools and refreshes', async () => {
         const { link, server, accessToken, refreshToken, scope } = await connect(
           system(),
           connector,
@@ -113,7 +113,7 @@ describe('A pre-registered client', () => {
         });
       }
 
-      it('prompt=none returns interaction_required, also if the person is signed in', async () => {
+      it('CON-15 prompt=none returns interaction_required, also if the person is signed in', async () => {
         const { browser } = await connect(system(), connector, { as: { client } });
         const { url, state } = await open(client, { prompt: 'none' });
         const { searchParams } = requireExternalRedirect(await browser.visit(url));
@@ -163,7 +163,7 @@ describe('A pre-registered client', () => {
     });
   }
 
-  it('a confidential client without its secret is rejected, and the code is not consumed', async () => {
+  it('KEY-06 a confidential client without its secret is rejected, and the code is not consumed', async () => {
     const code = await obtainCode(system(), connector, { as: { client: CONFIDENTIAL } });
     const strangers: Client[] = [
       { ...CONFIDENTIAL, secret: `${SECRET}x` },
@@ -185,7 +185,7 @@ describe('A pre-registered client', () => {
     expect(refreshed.status).to.equal(200);
   });
 
-  it('a client that registered itself gets a page in place of these error redirects', async () => {
+  it('RED-08 a client that registered itself gets a page in place of these error redirects', async () => {
     const { server } = await discover(connector.link);
     const client = await registerClient(server);
     const browser = openBrowser(system().origins);

@@ -115,7 +115,7 @@ describe('Rechecks at the identity provider', () => {
     }
   });
 
-  it('the entitlements follow the claims at the provider', async () => {
+  it('CNX-11 the entitlements follow the claims at the provider', async () => {
     const connection = await hire(['owners'], 'full');
     company.people.get(connection.subject)?.groups.splice(0, 1, 'analysts');
     expect((await renew(connection)).body.scope).to.equal('full offline_access');
@@ -199,7 +199,7 @@ describe('Rechecks at the identity provider', () => {
     });
   });
 
-  it('a refusal of a token that the person has replaced by signing in ends nothing', async () => {
+  it('CNX-16 a refusal of a token that the person has replaced by signing in ends nothing', async () => {
     const connection = await hire();
     advanceClock(DAY);
     company.setFault('hold');

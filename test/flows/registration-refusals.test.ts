@@ -84,14 +84,14 @@ describe('A refused registration', () => {
     ['an address that is not a string', { redirect_uris: [{ uri: 'http://localhost/cb' }] }],
     ['addresses that are not a list', { redirect_uris: 'http://localhost/cb' }],
   ] as const) {
-    it(`a registration with ${what} is refused`, async () => {
+    it(`DCR-02 a registration with ${what} is refused`, async () => {
       const answer = await refused(system(), { body: JSON.stringify(metadata) });
       expect(answer).to.deep.equal({ status: 400, error: 'invalid_redirect_uri' });
     });
   }
 
   for (const method of ['private_key_jwt', 'client_secret_jwt', 'tls_client_auth', 'x', 7]) {
-    it(`a registration with the token endpoint authentication method ${method} is refused`, async () => {
+    it(`DCR-02 a registration with the token endpoint authentication method ${method} is refused`, async () => {
       const metadata = {
         redirect_uris: ['http://localhost/cb'],
         token_endpoint_auth_method: method,

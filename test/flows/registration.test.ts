@@ -48,7 +48,7 @@ describe('Recorded clients, on redis', function () {
   // All of them run on SQLite in interoperability/recordings.test.ts. Claude registers and publishes a document.
   const claude = RECORDED_CLIENTS.filter(({ name }) => name.startsWith('Claude (web'));
   for (const client of [...claude, EMPTY_MEMBERS])
-    it(`the client registers, connects and refreshes: ${client.name}`, async () => {
+    it(`KEY-06 the client registers, connects and refreshes: ${client.name}`, async () => {
       const { steps } = recordedRow(client, systems);
       for (const step of STEPS) {
         const proof = steps[step];

@@ -84,7 +84,7 @@ describe('Permission levels of tool calls', () => {
     expect(structured(answer)).to.include.keys('email', 'phone');
   });
 
-  it('a call above the level of the connect link is a tool error, not a challenge', async () => {
+  it('RSV-04 a call above the level of the connect link is a tool error, not a challenge', async () => {
     const memberId = await someMember();
     const { link, accessToken } = await connectAt('operations', 'operations');
     const { status, headers, rpc } = await callTool(link, accessToken, 'payment_details', {

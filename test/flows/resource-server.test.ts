@@ -192,7 +192,7 @@ describe('Revocation by the client', () => {
   const system = useSystem();
 
   for (const which of ['accessToken', 'refreshToken'] as const) {
-    it(`revoking the client's ${which} takes effect at once (RFC 7009)`, async () => {
+    it(`REF-06 revoking the client's ${which} takes effect at once (RFC 7009)`, async () => {
       const connector = await createConnector(system());
       const connection = await connect(system(), connector);
       const { server, client, accessToken, refreshToken } = connection;
@@ -212,7 +212,7 @@ describe('Revocation by the client', () => {
 describe('Revocation by another client', () => {
   const system = useSystem();
 
-  it("revoking another client's token has no effect, and the response reveals nothing", async () => {
+  it("REF-06 revoking another client's token has no effect, and the response reveals nothing", async () => {
     const connector = await createConnector(system());
     const { server, client, accessToken, refreshToken } = await connect(system(), connector);
     const stranger = await registerClient(server);

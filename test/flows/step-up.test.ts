@@ -78,7 +78,7 @@ describe('An SDK client that calls a tool above its level', () => {
       await client.close();
     });
 
-    it(`the client asks at most once for each call if the person may not have the level (${name})`, async () => {
+    it(`RSV-04 the client asks at most once for each call if the person may not have the level (${name})`, async () => {
       const first = { ...stay, person: 'grace' } as const;
       const { client, person } = await connectLow(connect, 'full', first);
       person.authorizeOptions = stay;

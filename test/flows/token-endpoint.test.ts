@@ -53,7 +53,7 @@ describe('The token endpoint', () => {
     return { status: response.status, error: answer.error };
   }
 
-  it("a request that is not a token request is refused with the RFC's error", async () => {
+  it("DIS-03 a request that is not a token request is refused with the RFC's error", async () => {
     const { server } = await discover(connector.link);
     const { id } = await registerClient(server);
     const requests: [Parameters<typeof refused>[0], number, string | undefined][] = [
@@ -104,7 +104,7 @@ describe('The token endpoint', () => {
     expect(JSON.parse(answer.body).error).to.be.a('string');
   });
 
-  it('a confidential client is authenticated only by its secret', async () => {
+  it('KEY-06 a confidential client is authenticated only by its secret', async () => {
     for (const method of ['client_secret_basic', 'client_secret_post'] as const) {
       const code = await obtainCode(system(), connector, { method });
       const impostors: Client[] = [

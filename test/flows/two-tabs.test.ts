@@ -56,7 +56,7 @@ describe('One browser with several tabs', () => {
     }
   });
 
-  it('a form that is resubmitted a minute later, or from another browser, is rejected as finished', async () => {
+  it('CON-12 a form that is resubmitted a minute later, or from another browser, is rejected as finished', async () => {
     const { start, browser } = await prepare();
     const page = await browser.openConsent(start().url, 'ada');
     requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));

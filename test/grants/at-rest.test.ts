@@ -93,7 +93,7 @@ for (const store of STORES)
       }
     });
 
-    it('the database contains no secret and no name', () => {
+    it('REF-07 the database contains no secret and no name', () => {
       const { life, stored } = recorded();
       expect(stored.length).to.be.above(5000);
       for (const kind of ['grant:', 'client:', 'account:', 'session:', 'connector:', 'audit:'])
@@ -118,7 +118,7 @@ for (const store of STORES)
       expect(findCanaries(life.canaries, log)).to.deep.equal([]);
     });
 
-    it('decrypted records contain the digest of a client secret and no code or token', async () => {
+    it('REF-07 decrypted records contain the digest of a client secret and no code or token', async () => {
       const { life, place } = recorded();
       const { store: opened } = await openSystemStore(place.facts);
       const { client, accessToken, refreshToken, code } = life.connected;

@@ -82,7 +82,7 @@ for (const { title, stay, store } of ARRANGEMENTS) {
       });
     }).timeout(TIMEOUT_MS);
 
-    it('an exchange needs no redirect_uri, also if it is empty', async () => {
+    it('COD-03 an exchange needs no redirect_uri, also if it is empty', async () => {
       for (const redirectUri of [undefined, '']) {
         const code = await newCode();
         const { status, body } = await redeem(code, { redirect_uri: redirectUri });

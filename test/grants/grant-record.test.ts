@@ -72,7 +72,7 @@ const presentation = record({
 const runs = (count: number) => (SOAK ? count : count / 4);
 
 describe('The refresh token rules', () => {
-  it('the rules agree with a model of the full history until a replay ends the family', () => {
+  it('REF-02 the rules agree with a model of the full history until a replay ends the family', () => {
     assert(
       property(array(presentation, { minLength: 1, maxLength: 120 }), (steps) => {
         let stored = newRecord();
@@ -93,7 +93,7 @@ describe('The refresh token rules', () => {
     );
   });
 
-  it('of all issued tokens that were not rotated, only the newest is valid', () => {
+  it('REF-02 of all issued tokens that were not rotated, only the newest is valid', () => {
     assert(
       property(array(presentation, { maxLength: 60 }), (steps) => {
         let stored = newRecord();
@@ -117,7 +117,7 @@ describe('The refresh token rules', () => {
     );
   });
 
-  it('concurrent refreshes of any number of clients are never refused', () => {
+  it('REF-03 concurrent refreshes of any number of clients are never refused', () => {
     const race = array(record({ client: nat(49), wait: constantFrom(0, 0.001, 0.01, 0.1) }), {
       minLength: 1,
       maxLength: 400,

@@ -74,7 +74,7 @@ describe('Introspection', () => {
     }
   });
 
-  it('introspection of an access token returns its claims', async () => {
+  it('AUD-12 introspection of an access token returns its claims', async () => {
     const { accessToken, client, link } = await connectWithRefreshToken(system());
     const { sub, iat, exp, jti } = decodeJwt(accessToken);
     for (const hint of HINTS)
@@ -92,7 +92,7 @@ describe('Introspection', () => {
       });
   });
 
-  it('introspection of a refresh token returns its account, client and expiry', async () => {
+  it('AUD-12 introspection of a refresh token returns its account, client and expiry', async () => {
     const { refreshToken, accessToken, client } = await connectWithRefreshToken(system());
     for (const hint of HINTS) {
       const facts = await factsOf(refreshToken, hint);
@@ -103,7 +103,7 @@ describe('Introspection', () => {
     }
   });
 
-  it('introspection of an invalid or expired token returns inactive and nothing else', async () => {
+  it('AUD-12 introspection of an invalid or expired token returns inactive and nothing else', async () => {
     const family = await connectWithRefreshToken(system());
     const code = await obtainCode(system(), await createConnector(system()));
     const [grant, , mac] = family.refreshToken.split('~');
@@ -134,7 +134,7 @@ describe('Introspection', () => {
     expect((await present(family, third.refreshToken)).status).to.equal(200);
   });
 
-  it('introspection of a revoked access token returns inactive, and other tokens stay active', async () => {
+  it('REF-06 introspection of a revoked access token returns inactive, and other tokens stay active', async () => {
     const family = await connectWithRefreshToken(system());
     const next = await rotate(family, family.refreshToken);
     await revoke(family, next.accessToken);
@@ -187,7 +187,7 @@ describe('Introspection', () => {
     }
   });
 
-  it('introspection without valid client authentication gets 401', async () => {
+  it('AUD-12 introspection without valid client authentication gets 401', async () => {
     const { accessToken } = await connectWithRefreshToken(system());
     const impostors: Credentials[] = [
       { ...RESOURCE_SERVER, secret: 'wrong' },
@@ -206,7 +206,7 @@ describe('Introspection', () => {
     expect(JSON.parse(anonymous.text)).to.not.have.property('active');
   });
 
-  it('a resource server can neither refresh nor revoke tokens', async () => {
+  it('REF-06 a resource server can neither refresh nor revoke tokens', async () => {
     const family = await connectWithRefreshToken(system());
     for (const token of [family.accessToken, family.refreshToken]) {
       const endpoint = family.server.revocation_endpoint;

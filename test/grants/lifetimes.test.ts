@@ -77,7 +77,7 @@ onEachStore('Token lifetimes', (system) => {
     });
   });
 
-  it('an access token expires after an hour, as expires_in says', async () => {
+  it('REF-08 an access token expires after an hour, as expires_in says', async () => {
     const now = freezeClock();
     const family = await connectWithRefreshToken(system());
     const { body } = await present(family, family.refreshToken);

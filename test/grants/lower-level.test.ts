@@ -30,7 +30,7 @@ onEachStore('Lowering the level of a grant', (system) => {
     return narrowing?.isNarrower;
   }
 
-  it('refreshes after lowering get the lower level, also when they request more', async () => {
+  it('REF-05 refreshes after lowering get the lower level, also when they request more', async () => {
     const family = await connectWithRefreshToken(
       system(),
       { level: 'full' },

@@ -38,7 +38,7 @@ for (const { store, method } of METHODS) {
       await expectAlive(family, second);
     });
 
-    it('for a minute, a token one or two generations old returns the current token', async () => {
+    it('REF-03 for a minute, a token one or two generations old returns the current token', async () => {
       const now = freezeClock();
       const family = await start();
       const first = await rotate(family, family.refreshToken);
@@ -55,7 +55,7 @@ for (const { store, method } of METHODS) {
       expect(await auditOf(system(), family.accessToken)).to.deep.equal([]);
     });
 
-    it('a token presented a minute after its successor was used ends the family with one audit event', async () => {
+    it('REF-02 a token presented a minute after its successor was used ends the family with one audit event', async () => {
       const now = freezeClock();
       const family = await start();
       const first = await rotate(family, family.refreshToken);

@@ -78,7 +78,7 @@ onEachStore('A refused refresh', (system, store) => {
     expect(await auditOf(system(), family.accessToken)).to.deep.equal([]);
   }
 
-  it('forged tokens are refused and change no grant, also with the id of a real grant', async () => {
+  it('REF-01 forged tokens are refused and change no grant, also with the id of a real grant', async () => {
     const family = await connectWithRefreshToken(system());
     const foreign = await connectWithRefreshToken(system());
     const { refreshToken: current } = await rotate(family, family.refreshToken);
@@ -94,7 +94,7 @@ onEachStore('A refused refresh', (system, store) => {
     await expectStillActive(foreign, foreign.refreshToken);
   });
 
-  it("another client's refresh is refused and changes nothing, with a current and with an old token", async () => {
+  it("REF-01 another client's refresh is refused and changes nothing, with a current and with an old token", async () => {
     const family = await connectWithRefreshToken(system());
     const { refreshToken: parent } = await rotate(family, family.refreshToken);
     const { refreshToken: current } = await rotate(family, parent);

@@ -160,7 +160,7 @@ onEachStore('Revocation of an access token', (system, store) => {
 });
 
 onEachStore('The revocation endpoint', (system, store) => {
-  it('a token of another client gets 200 and is not revoked', async () => {
+  it('REF-06 a token of another client gets 200 and is not revoked', async () => {
     const family = await connectWithRefreshToken(system());
     const otherClients = [
       await registerClient(family.server),

@@ -19,7 +19,7 @@ describe('paths with percent-encoding', () => {
     return (await rawRequest(base, { path, headers: { host } })).status;
   }
 
-  it('a connect link or its metadata with an encoded character is not found', async () => {
+  it('HDR-05 a connect link or its metadata with an encoded character is not found', async () => {
     const { link, id } = await createConnector(system());
     const { pathname } = new URL(link);
     const { resource } = system();

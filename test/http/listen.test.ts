@@ -35,7 +35,7 @@ describe('a listener', () => {
     return (await rawRequest(`http://127.0.0.1:${port}`, { path, headers })).body;
   }
 
-  it('the path selects between two hosts with one origin', async () => {
+  it('HDR-05 the path selects between two hosts with one origin', async () => {
     const url = `http://localhost:${port}`;
     servers = await listenAll([
       host('tools', { url, port, owns: (path) => /^\/tools(\/1)?$/.test(path) }),

@@ -47,7 +47,7 @@ describe('sign-in at GitHub', () => {
     expect(wanting.searchParams.get('scope')).to.include('read:org');
   });
 
-  it('the API has a host of its own only at github.com and below ghe.com', () => {
+  it('IDP-16 the API has a host of its own only at github.com and below ghe.com', () => {
     const hosts = [
       'github.com',
       'team.ghe.com',
@@ -79,7 +79,7 @@ describe('sign-in at GitHub', () => {
     expect(searchParams.get('login')).to.equal('octocat');
   });
 
-  it('the subject is the numeric user id, and the email address is the primary one', async () => {
+  it('IDP-04 the subject is the numeric user id, and the email address is the primary one', async () => {
     expect(await identify()).to.deep.equal({
       issuer: github.issuer,
       subject: '583231',
@@ -135,7 +135,7 @@ describe('sign-in at GitHub', () => {
     expect([found, emailVerified]).to.deep.equal([undefined, false]);
   });
 
-  it('the email address of the profile is ignored, because anybody can set it', async () => {
+  it('IDP-14 the email address of the profile is ignored, because anybody can set it', async () => {
     github.setBehaviour({ user: { email: 'boss@example.com' }, emails: [] });
     expect(await identify()).to.not.have.property('email');
   });

@@ -152,7 +152,7 @@ describe('sign-in with OpenID Connect', () => {
     });
   });
 
-  it('email_verified counts only together with the email address of the same source', async () => {
+  it('IDP-12 email_verified counts only together with the email address of the same source', async () => {
     provider.setBehaviour({
       claims: { name: 'Ada', email_verified: true },
       userinfo: { status: 200, body: { sub: 'subject-1', email: 'boss@example.com' } },
@@ -167,14 +167,14 @@ describe('sign-in with OpenID Connect', () => {
     }
   });
 
-  it('a UserInfo response about another subject is refused', async () => {
+  it('IDP-12 a UserInfo response about another subject is refused', async () => {
     provider.setBehaviour({
       userinfo: { status: 200, body: { sub: 'subject-2', email: 'boss@example.com' } },
     });
     expect((await refusal()).status).to.be.oneOf([400, 503]);
   });
 
-  it('an ID token with a wrong nonce, audience, issuer, expiry or signature is refused', async () => {
+  it('IDP-02 an ID token with a wrong nonce, audience, issuer, expiry or signature is refused', async () => {
     const past = Math.floor(Date.now() / 1000) - 600;
     for (const behaviour of [
       { claims: { nonce: 'another' } },

@@ -104,7 +104,7 @@ describe('Gatehouse with the files of gatehouse init', function () {
     expect(tools).to.deep.equal({ read: ['list_orders'], full: ['list_orders', 'delete_order'] });
   });
 
-  it('init, start and doctor succeed in production with an OpenID provider, TLS and Redis', async () => {
+  it('SUP-03 init, start and doctor succeed in production with an OpenID provider, TLS and Redis', async () => {
     const [folder, redisFolder] = [await newFolder(), await newFolder()];
     const ports = await freePorts(6);
     const [authPort = 0, resourcePort = 0, auth = 0, resource = 0, management = 0, idp = 0] = ports;

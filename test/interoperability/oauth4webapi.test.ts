@@ -90,7 +90,7 @@ describe('The strict client oauth4webapi', () => {
   for (const { id, method, authenticate } of CLIENTS) {
     const client: oauth.Client = { client_id: id };
 
-    it(`the client exchanges a code, refreshes and revokes with ${method}`, async () => {
+    it(`KEY-06 the client exchanges a code, refreshes and revokes with ${method}`, async () => {
       const verifier = oauth.generateRandomCodeVerifier();
       const state = oauth.generateRandomState();
       const url = new URL(String(as.authorization_endpoint));
@@ -133,7 +133,7 @@ describe('The strict client oauth4webapi', () => {
       expect(await isActive(token)).to.equal(false);
     });
 
-    it(`the client connects a device with ${method}`, async () => {
+    it(`DEV-10 the client connects a device with ${method}`, async () => {
       const asked = await oauth.deviceAuthorizationRequest(
         as,
         client,

@@ -245,7 +245,7 @@ describe('the lists of the console', function () {
     expect(html).to.include('>Active<').and.not.include('Unavailable');
   });
 
-  it('an invalid cursor is refused with an explanation on every list', async () => {
+  it('ADM-07 an invalid cursor is refused with an explanation on every list', async () => {
     for (const list of ['connectors', 'tokens', 'clients', 'grants', 'accounts', 'audit']) {
       const after = 'x'.repeat(501);
       const page = requirePage(await browser.visit(at(`/${list}?after=${after}`)));

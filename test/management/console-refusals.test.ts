@@ -75,7 +75,7 @@ describe('the console', function () {
       expect(accepted.status).to.equal(200);
     });
 
-    it('unknown records and invalid forms get an error page', async () => {
+    it('CSL-05 unknown records and invalid forms get an error page', async () => {
       const { browser, page } = await signIn();
       const missing = await open(browser, '/connectors/AAAAAAAAAAAAAAAAAAAAAA');
       expect(missing.status).to.equal(404);

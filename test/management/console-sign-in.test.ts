@@ -51,7 +51,7 @@ describe('the console', function () {
       }
     });
 
-    it('a sign-in never returns to an address that the request chose', async () => {
+    it('CSL-14 a sign-in never returns to an address that the request chose', async () => {
       const evil = 'https://evil.example/';
       for (const [path, returned] of [
         [`/connectors?returnTo=${evil}&next=${evil}`, consoleUrl('/connectors')],

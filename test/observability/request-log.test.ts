@@ -29,7 +29,7 @@ describe('LOG-01 The request log', () => {
   const requestLines = (id: string | null) =>
     lines.filter(({ msg, requestId }) => msg === 'request' && requestId === id);
 
-  it('the log has one line for every request, with the new request id of its response', async () => {
+  it('LOG-12 the log has one line for every request, with the new request id of its response', async () => {
     const headers = { 'x-request-id': 'chosen-by-us' };
     const { auth, resource, management } = here();
     const ids: (string | null)[] = [];

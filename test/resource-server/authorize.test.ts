@@ -51,7 +51,7 @@ describe('the required level of a body', () => {
 });
 
 describe('authorize', () => {
-  it('authorize allows levels up to that of the caller', () => {
+  it('RSV-07 authorize allows levels up to that of the caller', () => {
     const caller = { level: 'admin', ceiling: 'admin', minted: false } as const;
     expect(LEVELS.map((level) => authorize(DEFAULT_LEVELS, caller, level))).to.deep.equal([
       'allowed',

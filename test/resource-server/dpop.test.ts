@@ -54,7 +54,7 @@ describe('DPoP at the resource server', () => {
     expectRefused(again, 'invalid_dpop_proof', /already used/);
   });
 
-  it('the server accepts a proof once among concurrent requests', async () => {
+  it('AUD-13 the server accepts a proof once among concurrent requests', async () => {
     const { key, link: url, accessToken: token } = connection;
     const dpop = await createProof(key, { url, token });
     const answers = await Promise.all(
@@ -71,7 +71,7 @@ describe('DPoP at the resource server', () => {
     }
   });
 
-  it('the server accepts a proof whose htu is an equivalent URL or has a query', async () => {
+  it('AUD-16 the server accepts a proof whose htu is an equivalent URL or has a query', async () => {
     const { pathname, port } = new URL(connector.link);
     for (const htu of [
       `HTTP://LOCALHOST:${port}${pathname}`,
@@ -168,7 +168,7 @@ describe('DPoP at the resource server', () => {
     expect((await callBound(connection, { more: { dpop: proofs[0] ?? '' } })).status).to.equal(200);
   });
 
-  it('the server refuses the proof of another key', async () => {
+  it('AUD-11 the server refuses the proof of another key', async () => {
     const thief = { ...connection, key: await generateProofKey() };
     expectRefused(await callBound(thief), 'invalid_token', /another key/);
   });
@@ -188,7 +188,7 @@ describe('DPoP at the resource server', () => {
     }
   });
 
-  it('the server refuses tokens with an unknown confirmation method, with any scheme or proof', async () => {
+  it('AUD-11 the server refuses tokens with an unknown confirmation method, with any scheme or proof', async () => {
     const jkt = connection.key.thumbprint;
     for (const cnf of [
       {},
@@ -235,7 +235,7 @@ describe('DPoP at the resource server', () => {
     }
   });
 
-  it('the server accepts a nonce for minutes only', async () => {
+  it('AUD-15 the server accepts a nonce for minutes only', async () => {
     const asked = await callBound(connection, { overrides: about({ iat: 1 }) });
     const nonce = asked.headers.get('dpop-nonce');
     advanceClock(120);
@@ -258,7 +258,7 @@ describe('DPoP at the resource server', () => {
     expectRefused(again, 'invalid_dpop_proof', /already used/);
   });
 
-  it('the server refuses a replay of a proof accepted by nonce when its future iat becomes valid', async () => {
+  it('AUD-15 the server refuses a replay of a proof accepted by nonce when its future iat becomes valid', async () => {
     const asked = await callBound(connection, { overrides: about({ iat: 1 }) });
     const nonce = asked.headers.get('dpop-nonce');
     const dpop = await createProof(

@@ -68,7 +68,7 @@ describe('A cached access token', () => {
     expect(await verify(token, HERE)).to.be.an('object');
   });
 
-  it('a cached token is valid for its own audience only, in any order of requests', async () => {
+  it('RSV-01 a cached token is valid for its own audience only, in any order of requests', async () => {
     const token = await own.sign();
     for (const [audience, expected] of [
       ['https://mcp.example/connect/b/mcp', 'wrong-audience'],

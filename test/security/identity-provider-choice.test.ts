@@ -78,7 +78,7 @@ describe('The choice among several identity providers', () => {
       ).to.equal(true);
   });
 
-  it('a login_hint is not passed on to a provider that owns other domains', async () => {
+  it('IDP-15 a login_hint is not passed on to a provider that owns other domains', async () => {
     const browser = newBrowser();
     const page = requirePage(
       (await startAuthorization(browser, { login_hint: 'ada@example.org' })).step,
@@ -111,7 +111,7 @@ describe('The choice among several identity providers', () => {
     expect(remembered(browser)).to.equal('example');
   });
 
-  it('a failed sign-in is not remembered, and a forged cookie has no effect', async () => {
+  it('IDP-15 a failed sign-in is not remembered, and a forged cookie has no effect', async () => {
     const browser = newBrowser();
     const page = requirePage((await startAuthorization(browser)).step);
     await chooseProvider(browser, page, 'away');

@@ -77,7 +77,7 @@ describe('A metadata document', () => {
     expect(host.requests.every((path) => path.endsWith('.json'))).to.equal(true);
   });
 
-  it('a document that prefers private_key_jwt and supports none is accepted as a public client', async () => {
+  it('CIM-11 a document that prefers private_key_jwt and supports none is accepted as a public client', async () => {
     const { system, connector, host, newClient } = publishing();
     host.answer = publish({
       token_endpoint_auth_method: 'private_key_jwt',

@@ -90,7 +90,7 @@ describe('A metadata document in the settings', () => {
     expect(load(withDocument(DOCUMENT)).clients.metadataDocuments).to.have.lengthOf(1);
   });
 
-  it('a metadata document of another client is an issue', () => {
+  it('CIM-11 a metadata document of another client is an issue', () => {
     const document = { ...DOCUMENT, client_id: 'https://other.example.com/client.json' };
     expect(wrongSettings(withDocument(document))).to.deep.equal([`${place}.client_id`]);
   });

@@ -73,7 +73,7 @@ describe('a trusted issuer', () => {
   }
 
   for (const issuer of [ISSUER, `${ISSUER}/`]) {
-    it(`a trusted issuer that is listed twice, the second time as ${issuer}, is an issue`, () => {
+    it(`EMA-01 a trusted issuer that is listed twice, the second time as ${issuer}, is an issue`, () => {
       expect(wrongSettings(withIssuers(RIGHT, { ...RIGHT, id: 'other', issuer }))).to.deep.equal([
         'authorization.trustedIssuers',
       ]);

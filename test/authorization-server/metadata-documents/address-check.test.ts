@@ -84,7 +84,7 @@ describe('the startup check of document fetching', () => {
     }
   });
 
-  it('the startup check fails if loopback addresses are allowed', async () => {
+  it('CIM-03 the startup check fails if loopback addresses are allowed', async () => {
     const failure = await requireAddressGuard({
       ...INTERNET,
       isAllowed: () => true,

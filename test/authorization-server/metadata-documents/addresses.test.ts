@@ -95,7 +95,7 @@ const PUBLIC = [
 
 describe('the addresses of metadata documents', () => {
   for (const [range, name, addresses] of SPECIAL) {
-    it(`no document is fetched from ${range} (${name})`, () => {
+    it(`CIM-02 no document is fetched from ${range} (${name})`, () => {
       expect(addresses.filter(isPublicAddress)).to.deep.equal([]);
     });
   }

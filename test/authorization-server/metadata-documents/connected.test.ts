@@ -103,7 +103,7 @@ describe('connected clients with a metadata document while the store stalls', ()
 
   /** Seconds since the copy was read: fresh, stale, and too old to use. */
   for (const since of [0, 70, 3700]) {
-    it(`a refresh ${since} s after the last read returns 503, and a retry succeeds`, async () => {
+    it(`CIM-07 a refresh ${since} s after the last read returns 503, and a retry succeeds`, async () => {
       const { system, connector, newClient } = publishing();
       const connection = await connect(system, connector, { as: { client: newClient() } });
       advanceClock(since);

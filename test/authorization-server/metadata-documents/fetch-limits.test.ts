@@ -61,7 +61,7 @@ describe('limits on fetches of metadata documents', () => {
     expect(FETCH_LIMITS.minFailureSeconds).to.equal(2.5);
   });
 
-  it('concurrent fetches of one document share a request', async () => {
+  it('CIM-05 concurrent fetches of one document share a request', async () => {
     const fetch = limitedFetch(QUICK);
     const url = `https://app.${DOMAIN}/shared`;
     const all = await Promise.all(Array.from({ length: 20 }, () => fetch(url)));

@@ -33,7 +33,7 @@ describe('fetching a metadata document', () => {
   });
   afterEach(() => host.stop());
 
-  it('a document is fetched with its Cache-Control', async () => {
+  it('CIM-08 a document is fetched with its Cache-Control', async () => {
     host.answer = publish({}, { 'cache-control': 'max-age=600' });
     const { text, cacheControl } = await fetchDocument(URL, host.network);
     expect(JSON.parse(text)).to.include({ client_id: URL, client_name: 'Published app' });
@@ -75,14 +75,14 @@ describe('fetching a metadata document', () => {
   }
 
   for (const status of [201, 204, 400, 401, 403, 404, 410]) {
-    it(`a response with the status ${status} is refused`, async () => {
+    it(`CIM-17 a response with the status ${status} is refused`, async () => {
       host.answer = answerWith(status);
       expect(await failureOf(URL, host.network)).to.be.instanceOf(DocumentRefused);
     });
   }
 
   for (const status of [429, 500, 502, 503]) {
-    it(`a response with the status ${status} counts as unreachable`, async () => {
+    it(`CIM-17 a response with the status ${status} counts as unreachable`, async () => {
       host.answer = answerWith(status);
       expect(await failureOf(URL, host.network)).to.be.instanceOf(DocumentUnreachable);
     });
@@ -148,7 +148,7 @@ describe('fetching a metadata document', () => {
     expect(timeouts).to.deep.equal([2500, 2500, 2500]);
   });
 
-  it('network, DNS and certificate errors count as unreachable', async () => {
+  it('CIM-17 network, DNS and certificate errors count as unreachable', async () => {
     host.answer = hangUp;
     const { ca: _ours, ...usualTrust } = host.network;
     const failures = [

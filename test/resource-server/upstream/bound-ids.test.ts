@@ -97,7 +97,7 @@ describe('Upstream sessions', () => {
     expect(behind().upstream.received).to.have.length(before);
   });
 
-  it('an event id can be resumed at the level it was issued at or a higher one', async () => {
+  it('RSV-11 an event id can be resumed at the level it was issued at or a higher one', async () => {
     const { connector, connection, token } = await connectPerson(behind().system, 'full');
     const { link } = connector;
     const lower = await connect(behind().system, connector, {

@@ -18,7 +18,7 @@ describe('The caller header', () => {
     return String(behind().upstream.received.at(-1)?.headers['gatehouse-caller']);
   }
 
-  it('the caller header states person, client, connector and level, and expires after a minute', async () => {
+  it('UPS-21 the caller header states person, client, connector and level, and expires after a minute', async () => {
     const { connector, connection, token } = await behind().connected('operations');
     const header = await headerOf('operations');
     expect(decodeProtectedHeader(header)).to.include({ alg: 'ES256', typ: 'gatehouse-caller+jwt' });
@@ -95,7 +95,7 @@ describe('The caller header', () => {
     expect((await call(link, await sign('gatehouse-caller+jwt'), PING)).status).to.equal(401);
   });
 
-  it('the upstream rejects an access token, a missing header and a header sent by a client', async () => {
+  it('UPS-21 the upstream rejects an access token, a missing header and a header sent by a client', async () => {
     const { link, token } = await behind().connected('operations');
     const { upstream } = behind();
     const header = await headerOf('operations');

@@ -135,7 +135,7 @@ describe('A faulty upstream', () => {
     ],
   };
   for (const [name, [status, handle]] of Object.entries(ANSWERS)) {
-    it(`the response is ${status} if the upstream ${name}, and the next call succeeds`, async () => {
+    it(`UPS-23 the response is ${status} if the upstream ${name}, and the next call succeeds`, async () => {
       const { link, token } = await behind().connected('analytics');
       behind().upstream.respondWith(handle);
       expectFailure(await call(link, token, PING), status);

@@ -164,7 +164,7 @@ describe('Requests to the upstream', () => {
     }
   });
 
-  it('headers that contradict the method or the tool in the body are refused', async () => {
+  it('UPS-07 headers that contradict the method or the tool in the body are refused', async () => {
     const { link, token } = await behind().connected('analytics');
     const before = behind().upstream.received.length;
     const wrong: Record<string, string>[] = [
@@ -368,7 +368,7 @@ describe('Responses of the upstream', () => {
   const behind = useUpstream(startScriptedUpstream);
   afterEach(() => behind().upstream.respondWith(echo));
 
-  it('only our own headers and those of MCP are forwarded to the client', async () => {
+  it('UPS-22 only our own headers and those of MCP are forwarded to the client', async () => {
     const { link, token } = await behind().connected('analytics');
     const plain = await call(link, token, PING);
     behind().upstream.respondWith((req, res, body, caller) => {

@@ -43,7 +43,7 @@ describe('Levels in front of an upstream', () => {
     return call(link, token, message);
   }
 
-  it('a call below the required level is challenged and not forwarded', async () => {
+  it('RSV-04 a call below the required level is challenged and not forwarded', async () => {
     const before = sent();
     const { connector } = await behind().connected('analytics', 'full');
     for (const [tool, needed] of [
@@ -145,7 +145,7 @@ describe('Levels in front of an upstream', () => {
     expect(sent()).to.equal(before + free.length);
   });
 
-  it('server/discover advertises the authorization extensions, besides those of the MCP server', async () => {
+  it('DIS-02 server/discover advertises the authorization extensions, besides those of the MCP server', async () => {
     const extensions = { 'com.example/own': { a: 1 }, [MACHINES]: { upstream: true } };
     const result = { supportedVersions: ['2026-07-28'], capabilities: { tools: {}, extensions } };
     behind().upstream.respondWith((_req, res, body) =>
@@ -158,7 +158,7 @@ describe('Levels in front of an upstream', () => {
     });
   });
 
-  it('a batch requires the highest level of its calls, in any order', async () => {
+  it('RSV-04 a batch requires the highest level of its calls, in any order', async () => {
     const before = sent();
     const calls = [toolCall('whoami', 1), toolCall('contacts', 2), toolCall('wait', 3)];
     expect((await attempt('analytics', 'full', calls)).status).to.equal(403);
@@ -180,7 +180,7 @@ describe('Levels in front of an upstream', () => {
     expect(sent()).to.equal(before);
   });
 
-  it('a body that is not a JSON-RPC message is refused', async () => {
+  it('RSV-08 a body that is not a JSON-RPC message is refused', async () => {
     const before = sent();
     const { link, token } = await behind().connected('full');
     const bodies = ['', '{', 'null', '7', '[]', '{}', '[[]]', '{"jsonrpc":"2.0","id":1}']
