@@ -230,15 +230,7 @@ describe('the examples in the documents', () => {
     ]);
   });
 
-  it('the YAML in CHANGELOG.md parses', () => {
-    const blocks = blocksIn('yaml').filter(({ document }) => document === 'CHANGELOG.md');
-    expect(blocks.map(({ text }) => parse(text))).to.have.lengthOf.above(0);
-  });
-
-  // CHANGELOG.md shows parts of settings, before and after a change.
-  for (const { document, text } of blocksIn('yaml').filter(
-    ({ document }) => document !== 'CHANGELOG.md',
-  )) {
+  for (const { document, text } of blocksIn('yaml')) {
     const example = parse(withSecretFiles(text));
     const { identityProvider, identityProviders, entitlements, resourceServer } = example;
     const name = identityProvider?.name ?? Object.keys(example).join(', ');
