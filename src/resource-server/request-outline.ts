@@ -39,10 +39,13 @@ export async function readOutline(ctx: Koa.Context, maxBytes: number): Promise<O
 }
 
 const MAX_REQUESTS = 20;
-/** Of a name or a value. */
+/** Of a name or a value, in bytes. */
 const MAX_TOKEN_LENGTH = 300;
 /** Names and values. Each costs more than the bytes of large ones, and nobody counts the requests that are refused. */
 const MAX_TOKENS = 500;
+/** Bytes outside of strings, and for each string as much as finding its end costs. */
+const MAX_WORK = 256 * 1024;
+const WORK_PER_STRING = 8;
 const [QUOTE, COMMA, COLON, BACKSLASH] = [0x22, 0x2c, 0x3a, 0x5c];
 const [OPENING_BRACKET, CLOSING_BRACKET, OPENING_BRACE, CLOSING_BRACE] = [0x5b, 0x5d, 0x7b, 0x7d];
 
@@ -54,29 +57,45 @@ class OutlineScanner {
   #isEscaped = false;
   #token: number[] = [];
   #tokens = 0;
+  #work = 0;
   #name: unknown;
   #message: Record<string, unknown> = {};
   #requests: RequestOutline[] = [];
 
   read(chunk: Buffer): void {
-    for (const byte of chunk) {
-      if (this.#tokens > MAX_TOKENS) return;
-      this.#readByte(byte);
-    }
+    let at = 0;
+    while (at < chunk.length && this.#tokens <= MAX_TOKENS && this.#work <= MAX_WORK)
+      at = this.#isInString ? this.#skipString(chunk, at) : this.#readByte(chunk, at);
   }
 
   outline(): Outline {
     return { isBatch: this.#isBatch, requests: this.#requests };
   }
 
-  #readByte(byte: number): void {
-    const isOuter = this.#depth === (this.#isBatch ? 2 : 1);
-    if (this.#isInString) {
-      if (isOuter) this.#keep(byte);
-      if (this.#isEscaped) this.#isEscaped = false;
-      else if (byte === BACKSLASH) this.#isEscaped = true;
-      else if (byte === QUOTE) this.#isInString = false;
-    } else if (byte === OPENING_BRACKET || byte === OPENING_BRACE) {
+  #isOuter(): boolean {
+    return this.#depth === (this.#isBatch ? 2 : 1);
+  }
+
+  /** To the next quote, which may be an escaped one. Returns the index behind it. */
+  #skipString(chunk: Buffer, from: number): number {
+    this.#work += WORK_PER_STRING;
+    const quote = chunk.indexOf(QUOTE, from);
+    const end = quote < 0 ? chunk.length : quote;
+    let backslashes = 0;
+    while (end - backslashes > from && chunk[end - backslashes - 1] === BACKSLASH) backslashes += 1;
+    if (this.#isEscaped && end - backslashes === from) backslashes += 1;
+    const isEscaped = backslashes % 2 === 1;
+    this.#isEscaped = quote < 0 && isEscaped;
+    this.#isInString = quote < 0 || isEscaped;
+    this.#keep(chunk, from, end + 1);
+    return end + 1;
+  }
+
+  #readByte(chunk: Buffer, at: number): number {
+    this.#work += 1;
+    const byte = chunk[at];
+    const isOuter = this.#isOuter();
+    if (byte === OPENING_BRACKET || byte === OPENING_BRACE) {
       if (this.#depth === 0) this.#isBatch = byte === OPENING_BRACKET;
       this.#depth += 1;
     } else if (byte === CLOSING_BRACKET || byte === CLOSING_BRACE) {
@@ -86,12 +105,15 @@ class OutlineScanner {
     else if (isOuter && byte === COMMA) this.#endMember();
     else {
       this.#isInString = byte === QUOTE;
-      if (isOuter) this.#keep(byte);
+      this.#keep(chunk, at, at + 1);
     }
+    return at + 1;
   }
 
-  #keep(byte: number): void {
-    if (this.#token.length < MAX_TOKEN_LENGTH) this.#token.push(byte);
+  #keep(chunk: Buffer, from: number, to: number): void {
+    if (!this.#isOuter()) return;
+    const end = Math.min(to, from + MAX_TOKEN_LENGTH - this.#token.length);
+    this.#token.push(...chunk.subarray(from, end));
   }
 
   #takeToken(): unknown {

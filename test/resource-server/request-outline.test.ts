@@ -1,10 +1,15 @@
 import { Readable } from 'node:stream';
 import { expect } from 'chai';
+import fc from 'fast-check';
 import type Koa from 'koa';
 import { type Outline, readOutline } from '../../src/resource-server/request-outline.ts';
 
-function outlineOf(body: string): Promise<Outline> {
-  const req = Readable.from([Buffer.from(body)]);
+function outlineOf(body: string, chunkBytes = body.length): Promise<Outline> {
+  const bytes = Buffer.from(body);
+  const chunks = Array.from({ length: Math.ceil(bytes.length / chunkBytes) }, (_, n) =>
+    bytes.subarray(n * chunkBytes, (n + 1) * chunkBytes),
+  );
+  const req = Readable.from(chunks);
   return readOutline({ req } as unknown as Koa.Context, 1_000_000);
 }
 
@@ -28,5 +33,28 @@ describe('The outline of a body that was refused before it was read', () => {
     const batch = [{ id: 1, method: 'ping' }, ...Array.from({ length: 1000 }, () => ({ a: 1 }))];
     const found = await outlineOf(JSON.stringify([...batch, { id: 2, method: 'ping' }]));
     expect(found.requests).to.deep.equal([{ id: 1, method: 'ping' }]);
+  });
+
+  it('DOS-09 is the same however the body is divided, and whatever its strings contain', async () => {
+    const text = fc.stringMatching(/^(?:\\|"|[[\]{},:]|a|é)*$/);
+    await fc.assert(
+      fc.asyncProperty(
+        fc.record({ id: text, text, name: text }),
+        fc.integer({ min: 1, max: 9 }),
+        async ({ id, text: given, name }, chunkBytes) => {
+          const params = { [name]: [given, { id: given, method: 'other' }] };
+          const message = { [`x${name}`]: given, method: 'ping', params, id };
+          const { requests } = await outlineOf(JSON.stringify(message), chunkBytes);
+          expect(requests).to.deep.equal([{ id, method: 'ping' }]);
+        },
+      ),
+    );
+  });
+
+  it('DOS-09 is not searched for in more than a part of many small values', async () => {
+    const numbers = `[${'1,'.repeat(150_000)}1]`;
+    expect(await outlineOf(`{"params":${numbers},"id":1,"method":"ping"}`)).to.deep.include({
+      requests: [],
+    });
   });
 });
