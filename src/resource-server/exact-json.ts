@@ -97,12 +97,13 @@ export type JsonSize = { depth: number; values: number };
 
 /**
  * Reads each character once, before a parser builds values that take many times the memory of the text. Counts each member, element and
- * bracket.
+ * bracket, until there are more than the maximum.
  */
-export function measureJson(text: string): JsonSize {
+export function measureJson(text: string, max: JsonSize): JsonSize {
   let depth = 0;
   const size = { depth: 0, values: 1 };
   for (let at = 0; at < text.length; at += 1) {
+    if (size.values > max.values || depth > max.depth) break;
     const code = text.charCodeAt(at);
     if (code === QUOTE) at = endOfString(text, at);
     else if (code === COMMA) size.values += 1;

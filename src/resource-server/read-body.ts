@@ -33,15 +33,18 @@ export async function readBody(
   const wait = hold?.set(requireLength(ctx, limit));
   if (wait) await wait;
   const text = await readText(ctx, limit);
-  const { depth, values } = measureJson(text);
+  const turn = nextTurn(text.length);
+  if (turn) await turn;
+  const { depth, values } = measureJson(text, MAX_JSON);
   if (depth > MAX_JSON.depth)
     throw tooComplex(`the JSON is nested more than ${MAX_JSON.depth} levels deep`);
   if (values > MAX_JSON.values)
     throw tooComplex(`the JSON has more than ${MAX_JSON.values} values`);
   const waitForValues = hold?.set(text.length + values * BYTES_PER_VALUE);
-  if (waitForValues) await waitForValues;
-  const turn = nextTurn(text.length);
-  if (turn) await turn;
+  if (waitForValues) {
+    await waitForValues;
+    await nextTurn(text.length);
+  }
   const parsed = parse(text, keepBigIntegers);
   const body = Array.isArray(parsed) ? parsed.map(withoutNulls) : withoutNulls(parsed);
   if (Array.isArray(body) && body.length > MAX_MESSAGES)

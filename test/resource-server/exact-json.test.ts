@@ -73,6 +73,12 @@ describe('The size of JSON', () => {
     ['"[', 0, 1],
   ] as const)
     it(`${text} has ${depth} levels and at most ${values} values`, () => {
-      expect(measureJson(text)).to.deep.equal({ depth, values });
+      expect(measureJson(text, { depth: 100, values: 100 })).to.deep.equal({ depth, values });
     });
+
+  it('JSON that is too large is read no further than the maximum', () => {
+    const max = { depth: 5, values: 10 };
+    expect(measureJson('['.repeat(1000), max)).to.deep.equal({ depth: 6, values: 7 });
+    expect(measureJson(`[${'1,'.repeat(1000)}1]`, max)).to.deep.equal({ depth: 1, values: 11 });
+  });
 });

@@ -55,7 +55,7 @@ function parseMessages(text: string): ReadMessages {
 }
 
 function requireSimple(text: string): void {
-  const { depth, values } = measureJson(text);
+  const { depth, values } = measureJson(text, MAX_JSON);
   if (values > MAX_JSON.values) throw responseTooComplex(`has more than ${MAX_JSON.values} values`);
   if (depth > MAX_JSON.depth)
     throw responseTooComplex(`is nested more than ${MAX_JSON.depth} levels deep`);

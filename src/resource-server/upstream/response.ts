@@ -10,6 +10,7 @@ import { isRefused, type UpstreamResponse } from './exchange.ts';
 import { filterAll, type FilterMessage } from './filter.ts';
 import { badGateway } from './gateway-errors.ts';
 import type { AuthorizedRequest } from '../mcp-handler.ts';
+import { nextTurn } from '../event-loop.ts';
 import {
   matchResponses,
   mediaType,
@@ -92,6 +93,8 @@ async function filterBody(
   requestIds: readonly MessageId[],
   filter: FilterMessage,
 ): Promise<string> {
+  const turn = nextTurn(body.length);
+  if (turn) await turn;
   const { messages, isBatch } = readMessages(body);
   const filtered = await filterAll(matchResponses(messages, requestIds), filter);
   if (filtered.length === 0)
