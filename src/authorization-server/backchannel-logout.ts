@@ -15,6 +15,7 @@ import {
   endProviderSession,
   type ProviderSession,
 } from '../identity-providers/provider-sessions.ts';
+import { comparableIssuer, issuerSpellings } from '../settings/value-types.ts';
 import type { InteractionContext } from './interactions/interaction.ts';
 
 const MAX_REQUEST_BYTES = 16 * 1024;
@@ -57,7 +58,7 @@ async function useOnce(
   { issuer, id, expiresAt }: LogoutToken,
   use: () => Promise<void>,
 ): Promise<void> {
-  const key = `logout-token:${issuer}\n${id}`;
+  const key = `logout-token:${comparableIssuer(issuer)}\n${id}`;
   const claim = { at: Math.floor(now()) };
   if (!(await store.add(key, claim, CLAIM_SECONDS)))
     throw new HttpError(400, 'invalid_request', 'the logout token was already used');
@@ -70,27 +71,34 @@ async function useOnce(
   }
 }
 
-/** With `sid`, ends that session only (section 2.6). The connections of `sub` end too if the settings say so. */
+/**
+ * With `sid`, ends that session only (section 2.6). The connections of `sub` end too if the settings say so. Accounts have the issuer as their ID
+ * token spelled it.
+ */
 async function endAll(
   context: InteractionContext,
   provider: IdentityProvider,
   logout: LogoutToken,
 ): Promise<void> {
   const { settings, services, site } = context;
-  const { issuer, subject, sid } = logout;
-  const signedOut = new Set(sid === undefined ? [] : await endSession(context, { issuer, sid }));
+  const { subject, sid } = logout;
   const end = subject === undefined ? undefined : personEnd(provider, logout);
-  const account = accountIdOf(services.keys.accountIds, issuer, subject ?? '');
-  const known =
-    end &&
-    (await updateAccount(services.store, account, site.accountLifetime, (person) =>
+  const signedOut = new Set<string>();
+  const known: string[] = [];
+  for (const issuer of issuerSpellings(logout.issuer)) {
+    if (sid !== undefined)
+      for (const id of await endSession(context, { issuer, sid })) signedOut.add(id);
+    if (!end) continue;
+    const account = accountIdOf(services.keys.accountIds, issuer, subject ?? '');
+    const isKnown = await updateAccount(services.store, account, site.accountLifetime, (person) =>
       end(person, services.now()),
-    ));
-  if (known) signedOut.add(account);
+    );
+    if (isKnown) known.push(account);
+  }
   const sessions = sid === undefined ? 'all' : 'one';
-  await recordLogout(context, signedOut, sessions);
-  if (known && provider.backchannelLogout === 'connections')
-    await endConnectionsEndedByProvider(settings, services, account);
+  await recordLogout(context, signedOut.union(new Set(known)), sessions);
+  if (provider.backchannelLogout === 'connections')
+    for (const account of known) await endConnectionsEndedByProvider(settings, services, account);
 }
 
 /** What a token with `sub` changes in the person's record. One write, so that a connection that is approved meanwhile is invalid too. */

@@ -72,6 +72,12 @@ export function comparableIssuer(issuer: string): string {
   return URL.parse(issuer)?.href ?? issuer;
 }
 
+/** An issuer that is a host alone, with and without the slash after it. */
+export function issuerSpellings(issuer: string): string[] {
+  const { href = issuer, origin = issuer } = URL.parse(issuer) ?? {};
+  return href === `${origin}/` ? [origin, href] : [issuer];
+}
+
 /**
  * Whether a discovery document of this issuer is accepted, as openid-client decides. Documents of Microsoft have other issuers: `{tenantid}`, or the
  * id of a tenant that is addressed by its domain.

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { expect } from 'chai';
-import fc from 'fast-check';
+import { assert, asyncProperty, integer, record, stringMatching } from 'fast-check';
 import type Koa from 'koa';
 import { type Outline, readOutline } from '../../src/resource-server/request-outline.ts';
 
@@ -36,11 +36,11 @@ describe('The outline of a body that was refused before it was read', () => {
   });
 
   it('DOS-09 is the same however the body is divided, and whatever its strings contain', async () => {
-    const text = fc.stringMatching(/^(?:\\|"|[[\]{},:]|a|é)*$/);
-    await fc.assert(
-      fc.asyncProperty(
-        fc.record({ id: text, text, name: text }),
-        fc.integer({ min: 1, max: 9 }),
+    const text = stringMatching(/^(?:\\|"|[[\]{},:]|a|é)*$/);
+    await assert(
+      asyncProperty(
+        record({ id: text, text, name: text }),
+        integer({ min: 1, max: 9 }),
         async ({ id, text: given, name }, chunkBytes) => {
           const params = { [name]: [given, { id: given, method: 'other' }] };
           const message = { [`x${name}`]: given, method: 'ping', params, id };

@@ -175,6 +175,21 @@ describe('A logout token', () => {
     expect(await isSignedIn((await signIn('example', 'ada-5')).browser)).to.equal(true);
   });
 
+  it('BCL-03 a token whose issuer has a slash more than the ID tokens ends the same sessions', async () => {
+    const { browser } = await signIn('example', 'ada-slash', 'session-slash');
+    advanceClock(2);
+    const second = await signIn('example', 'ada-slash', 'second-slash');
+    const iss = `${setup().example.issuer}/`;
+    const sub = 'ada-slash';
+    expect((await logout('example', { iss, sid: 'session-slash' })).status).to.equal(200);
+    advanceClock(2);
+    expect(await isSignedIn(browser)).to.equal(false);
+    expect(await isSignedIn(second.browser)).to.equal(true);
+    expect((await logout('example', { iss, sub })).status).to.equal(200);
+    advanceClock(2);
+    expect(await isSignedIn(second.browser)).to.equal(false);
+  });
+
   it('BCL-03 a page opened before the logout approves nothing', async () => {
     const { browser, page } = await signIn('example', 'ada-6');
     expect((await logout('example', { sub: 'ada-6' })).status).to.equal(200);
