@@ -27,51 +27,8 @@ function withRedirects(...redirect_uris: unknown[]): Sent {
   return { body: JSON.stringify({ redirect_uris, token_endpoint_auth_method: 'none' }) };
 }
 
-const REDIRECTS_REFUSED = [
-  'http://evil.example/cb',
-  'https://evil.example/cb',
-  'https://user:pw@claude.ai/api/mcp/auth_callback',
-  'https://claude.ai/cb',
-  'https://claude.ai.evil.example/api/mcp/auth_callback',
-  'https://claude.ai:8443/api/mcp/auth_callback',
-  'http://claude.ai/api/mcp/auth_callback',
-  'https://claude.ai/api/mcp/auth_callback/',
-  'https://claude.ai/api/mcp/auth_callback?next=https://evil.example',
-  'http://localhost.evil.example/cb',
-  'http://127.0.0.1.evil.example/cb',
-  'http://user@localhost/cb',
-  'http://192.168.1.1/cb',
-  'http://0.0.0.0/cb',
-  'https://localhost/cb',
-  'http://localhost:1/cb#fragment',
-  'http://127.0.0.1:*/cb',
-  'http://*/cb',
-  'http:localhost/cb',
-  'ms-msdt:x',
-  'javascript:alert(1)',
-  'data:text/html,x',
-  'file:///etc/passwd',
-  'cursor://anysphere.cursor-mcp/oauth/callback',
-  '/callback',
-  '',
-];
-
 describe('A refused registration', () => {
   const system = useSystem();
-
-  for (const uri of REDIRECTS_REFUSED) {
-    it(`a registration whose only redirect address is "${uri}" is refused`, async () => {
-      const answer = await refused(system(), withRedirects(uri));
-      expect(answer).to.deep.equal({ status: 400, error: 'invalid_redirect_uri' });
-    });
-  }
-
-  for (const own of ['auth', 'resource', 'management'] as const) {
-    it(`a registration with a redirect address on the ${own} host is refused`, async () => {
-      const answer = await refused(system(), withRedirects(`${system()[own]}/callback`));
-      expect(answer).to.deep.equal({ status: 400, error: 'invalid_redirect_uri' });
-    });
-  }
 
   it('DCR-01 a registration with three thousand redirect addresses is refused', async () => {
     const many = Array.from({ length: 3000 }, (_, n) => `http://[::1]/${n}`);

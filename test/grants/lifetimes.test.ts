@@ -25,7 +25,7 @@ function expectExpired({ status, body }: TokenResponse): void {
 }
 
 onEachStore('Token lifetimes', (system) => {
-  it('a code expires after a minute', async () => {
+  it('COD-03 a code expires after a minute', async () => {
     const connector = await createConnector(system());
     const now = freezeClock();
     const [early, late] = [
@@ -38,7 +38,7 @@ onEachStore('Token lifetimes', (system) => {
     expectExpired(await redeem(late));
   });
 
-  it('a refresh token expires 30 days after its last use', async () => {
+  it('REF-04 a refresh token expires 30 days after its last use', async () => {
     const now = freezeClock();
     const [used, unused] = [
       await connectWithRefreshToken(system()),

@@ -101,6 +101,7 @@ describe('A redirect URI', () => {
       'view-source:https://x',
       'intent:x',
       'mailto:a@b',
+      'file:///etc/passwd',
       'x:/cb',
       'JavaScript:1',
       '\tjavascript:1',
@@ -115,6 +116,23 @@ describe('A redirect URI', () => {
 
   it('RED-05 a redirect URI that people or parsers can misread is refused', async () => {
     for (const uri of [
+      'https://evil.example/cb',
+      'https://claude.ai/cb',
+      'https://claude.ai.evil.example/api/mcp/auth_callback',
+      'https://claude.ai:8443/api/mcp/auth_callback',
+      'https://claude.ai/api/mcp/auth_callback/',
+      'https://claude.ai/api/mcp/auth_callback?next=https://evil.example',
+      'http://claude.ai/api/mcp/auth_callback',
+      'http://127.0.0.1.evil.example/cb',
+      'http://user@localhost/cb',
+      'http://192.168.1.1/cb',
+      'http://0.0.0.0/cb',
+      'https://localhost/cb',
+      'http://localhost:1/cb#fragment',
+      'http://127.0.0.1:*/cb',
+      'http:localhost/cb',
+      '/callback',
+      '',
       'https://claude.ai@evil.example/cb',
       'https://user:pw@claude.ai/api/mcp/auth_callback',
       'https://10.0.0.1/cb',
@@ -143,6 +161,15 @@ describe('A redirect URI', () => {
       await expectUnregistrable([`${own.toUpperCase().replace('HTTP:', 'http:')}/cb`]);
       const { port } = new URL(own);
       await expectUnregistrable([`http://[::1]:${port}/cb`, `http://127.0.0.1:${port}/cb`]);
+    }
+  });
+
+  it('RED-06 a loopback redirect URI, which matches any port, does not match an origin of Gatehouse', async () => {
+    const { management, origins } = system();
+    const client = await newClient('none', 'http://localhost/oauth/token');
+    for (const own of [...origins, management].map((origin) => new URL('/oauth/token', origin))) {
+      own.hostname = 'localhost';
+      await expectErrorPage(authorizationUrl(client, { redirect_uri: own.href }));
     }
   });
 

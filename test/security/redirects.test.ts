@@ -4,7 +4,7 @@ import { describePage, openBrowser, requireExternalRedirect } from '../support/b
 import { REDIRECT_URI } from '../support/connection.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
 import { fillForm } from '../support/html-forms.ts';
-import { authorizeUrl, type Parameters } from '../support/oauth.ts';
+import { authorizeUrl, challengeOf, type Parameters } from '../support/oauth.ts';
 import { publishedClient, useRedirects } from '../support/redirects.ts';
 
 describe('A redirect to the client', () => {
@@ -23,6 +23,10 @@ describe('A redirect to the client', () => {
     ['with a request object by reference', { request_uri: 'https://evil.example/request' }],
     ['with two states', { state: ['a', 'b'] }],
     ['with response_mode=fragment', { response_mode: 'fragment' }],
+    ['without a response type', { response_type: undefined }],
+    ['with two prompts', { prompt: ['none', 'login'] }],
+    ['for an empty resource', { resource: '' }],
+    ['for a resource that is not a URL', { resource: 'urn:x' }],
   ];
 
   it('RED-07 an unknown client or redirect URI gets an error page and no redirect, whatever other errors there are', async () => {
@@ -32,6 +36,8 @@ describe('A redirect to the client', () => {
       await expectErrorPage(authorizationUrl(client, evil));
       await expectErrorPage(authorizationUrl({ ...client, id: 'nobody' }, evil));
       await expectErrorPage(authorizationUrl(publishedClient('https://nobody.invalid/'), evil));
+      await expectErrorPage(authorizationUrl(client, { ...error, redirect_uri: undefined }));
+      await expectErrorPage(authorizationUrl(client, { ...error, client_id: undefined }));
     }
   });
 
@@ -87,6 +93,7 @@ describe('A redirect to the client', () => {
       scope: 'operations',
       response_type: 'code',
       code_challenge_method: 'S256',
+      code_challenge: challengeOf('a'),
     };
     for (const [name, value] of Object.entries(once)) {
       await expectErrorPage(authorizationUrl(client, { [name]: [value, value] }));
