@@ -32,7 +32,7 @@ describe('Disabling an account', () => {
     expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);
   }
 
-  it("REF-09 a disabled account's calls, refreshes and code exchanges are rejected", async () => {
+  it("COD-05 REF-09 a disabled account's calls, refreshes and code exchanges are rejected", async () => {
     const connector = await createConnector(system());
     const ada = await connect(system(), connector);
     const grace = await connect(system(), connector, { person: 'grace' });

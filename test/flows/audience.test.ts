@@ -2,10 +2,10 @@
 import { expect } from 'chai';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { type Connector, createConnector } from '../support/management-api.ts';
-import { isConsentPage, openBrowser, requirePage } from '../support/browser.ts';
-import { connect, type Connection, obtainCode, redeem } from '../support/connection.ts';
+import { isConsentPage, requirePage } from '../support/browser.ts';
+import { connect, type Connection } from '../support/connection.ts';
 import { callTool, isAccepted } from '../support/mcp.ts';
-import { authorizeUrl, refresh, type Parameters } from '../support/oauth.ts';
+import { authorizeUrl, type Parameters } from '../support/oauth.ts';
 import { type System, useSystem } from '../support/system.ts';
 
 async function twoConnectors(system: System) {
@@ -90,108 +90,5 @@ describe('Consent for several connect links', () => {
         expect(step.url.searchParams.get('error')).to.match(/_required$/);
       else expect(step.status).to.equal(400);
     }
-  });
-
-  it('AUD-05 an authorization request has exactly one connect link', async () => {
-    const { server, client, browser } = connection;
-    const { url } = authorizeUrl(server, client, { resource: [own.link, other.link] });
-    const page = requirePage(await browser.visit(url));
-    expect(page.status).to.equal(400);
-    expect(isConsentPage(page)).to.equal(false);
-  });
-
-  it('CON-13 two tabs keep their connect links and codes apart', async () => {
-    const { server, client, browser } = connection;
-    const first = authorizeUrl(server, client, { resource: own.link });
-    const second = authorizeUrl(server, client, { resource: other.link });
-    const firstPage = requirePage(await browser.visit(first.url));
-    const secondPage = requirePage(await browser.visit(second.url));
-    for (const [page, { verifier }, { link }, { link: wrong }] of [
-      [firstPage, first, own, other],
-      [secondPage, second, other, own],
-    ] as const) {
-      const step = await browser.submit(page, { decision: 'approve' });
-      if (step.kind === 'page') throw new Error(step.html);
-      const { body } = await redeem({ link, server, client, callback: step.url, verifier });
-      expect(await isAccepted(link, body.access_token)).to.equal(true);
-      expect(await isAccepted(wrong, body.access_token)).to.equal(false);
-    }
-  });
-
-  it('a consent form that is sent to the page of another link approves neither link', async () => {
-    const { server, client, browser } = connection;
-    const pages = [];
-    for (const { link } of [own, other])
-      pages.push(
-        requirePage(await browser.visit(authorizeUrl(server, client, { resource: link }).url)),
-      );
-    const [ownForm, otherForm] = pages.map((page) =>
-      page.forms.find(({ method }) => method === 'POST'),
-    );
-    const [page] = pages;
-    if (!ownForm || !otherForm || !page) throw new Error('a consent page without a form');
-    const body = new URLSearchParams({ decision: 'approve', level: 'operations' });
-    for (const { kind, name, value } of ownForm.controls)
-      if (kind === 'hidden') body.append(name, value);
-    const step = await browser.post(page, otherForm.action, body);
-    if (step.kind === 'redirect') expect(step.url.searchParams.get('code')).to.equal(null);
-  });
-});
-
-describe('The resource of a token request', () => {
-  const system = useSystem();
-
-  it('COD-04 a code exchange for another link fails, and the code still works for its own link', async () => {
-    const { own, other } = await twoConnectors(system());
-    const code = await obtainCode(system(), own);
-    const wrong = [other.link, `${system().resource}/mcp`, system().resource, 'urn:x', 'x'];
-    for (const resource of [...wrong, [own.link, other.link]]) {
-      const { status, body } = await redeem(code, { resource });
-      expect({ status, error: body.error }).to.deep.equal({ status: 400, error: 'invalid_target' });
-    }
-    const { status, body } = await redeem(code, { resource: own.link });
-    expect(status).to.equal(200);
-    expect(decodeJwt(body.access_token ?? '').aud).to.equal(own.link);
-  });
-
-  it('REF-05 a refresh for another link fails, and the token still works for its own link', async () => {
-    const { own, other } = await twoConnectors(system());
-    const { server, client, refreshToken } = await connect(system(), own);
-    for (const resource of [other.link, `${system().resource}/mcp`, [own.link, other.link]]) {
-      const { status, body } = await refresh(server, client, refreshToken, { resource });
-      expect({ status, error: body.error }).to.deep.equal({ status: 400, error: 'invalid_target' });
-    }
-    const { status, body } = await refresh(server, client, refreshToken, { resource: own.link });
-    expect(status).to.equal(200);
-    expect(decodeJwt(body.access_token ?? '').aud).to.equal(own.link);
-  });
-
-  it('AUD-03 a token request may spell its link differently or omit it', async () => {
-    const { own } = await twoConnectors(system());
-    const { origin, pathname } = new URL(own.link);
-    for (const resource of [
-      undefined,
-      `${own.link}/`,
-      origin.toUpperCase() + pathname,
-      [own.link, own.link],
-    ]) {
-      const { status, body } = await redeem(await obtainCode(system(), own), { resource });
-      expect(status, String(resource)).to.equal(200);
-      expect(decodeJwt(body.access_token ?? '').aud).to.equal(own.link);
-    }
-  });
-
-  it('a code or refresh token is rejected for another client', async () => {
-    const { own } = await twoConnectors(system());
-    const code = await obtainCode(system(), own);
-    const stranger = await connect(system(), own, {
-      as: { browser: openBrowser(system().origins) },
-    });
-    const stolen = await redeem({ ...code, client: stranger.client });
-    expect(stolen.body.error).to.equal('invalid_grant');
-    const { body } = await redeem(code);
-    const turned = await refresh(code.server, stranger.client, body.refresh_token);
-    expect(turned.body.error).to.equal('invalid_grant');
-    expect((await refresh(code.server, code.client, body.refresh_token)).status).to.equal(200);
   });
 });

@@ -11,8 +11,8 @@ import {
   type Page,
   type Person,
 } from '../support/browser.ts';
-import { connect, redeem, registerClient, REDIRECT_URI } from '../support/connection.ts';
-import { authorizeUrl, discover, register, type Parameters } from '../support/oauth.ts';
+import { connect, registerClient, REDIRECT_URI } from '../support/connection.ts';
+import { authorizeUrl, discover, type Parameters } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
 
 describe('The consent page', () => {
@@ -28,26 +28,6 @@ describe('The consent page', () => {
     const page = await browser.openConsent(authorization.url, person);
     return { connector, link, server, client, browser, page, ...authorization };
   }
-
-  it('CON-02 the consent page shows the app, the redirect destination, the connect link and the account', async () => {
-    const { link, server, browser } = await open();
-    const { body } = await register(server, {
-      client_name: '<b>Nice</b> & trusted\u202e',
-      redirect_uris: [REDIRECT_URI],
-      token_endpoint_auth_method: 'none',
-    });
-    const client = { id: body.client_id ?? '', method: 'none', redirectUri: REDIRECT_URI } as const;
-    const { url } = authorizeUrl(server, client, { resource: link });
-    const { html } = requirePage(await browser.visit(url));
-    expect(html).to.include('&lt;b&gt;Nice&lt;/b&gt; &amp; trusted');
-    expect(html).to.not.include('<b>Nice').and.not.include('\u202e');
-    expect(html).to.match(/not verified/i);
-    expect(html)
-      .to.include('127.0.0.1:7070')
-      .and.match(/this device/i);
-    expect(html).to.include('Club &amp; &lt;Friends&gt;').and.include('Ada Lovelace');
-    expect(html).to.match(/90\sdays/);
-  });
 
   it('AUD-10 the authorization response has only code, state and iss', async () => {
     const state = 'ä =&?#%00"\'<>+ /\\';
@@ -70,22 +50,6 @@ describe('The consent page', () => {
       iss: system().auth,
     });
     expect(searchParams.has('code')).to.equal(false);
-  });
-
-  it('an approval that is submitted several times creates one grant', async () => {
-    const opened = await open();
-    const { browser, page } = opened;
-    const steps = await Promise.all(
-      Array.from({ length: 4 }, () => browser.submit(page, { decision: 'approve' })),
-    );
-    const callback = requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
-    for (const step of steps) {
-      if (step.kind === 'page') expect(step.status).to.be.below(500);
-      else expect(step.url.href).to.equal(callback.href);
-    }
-    const redeemed = { ...opened, callback };
-    expect((await redeem(redeemed)).status).to.equal(200);
-    expect((await redeem(redeemed)).body.error).to.equal('invalid_grant');
   });
 
   /** The fields that the consent form sends on approval. */
@@ -132,19 +96,6 @@ describe('The consent page', () => {
     }
     const { searchParams } = requireExternalRedirect(await browser.post(page, action, body));
     expect(searchParams.has('code')).to.equal(true);
-  });
-
-  it('CON-06 a form from another origin or another browser is rejected', async () => {
-    const { browser, page, url } = await open();
-    const { action, body } = approval(page);
-    const evil = { ...page, url: new URL('https://evil.example/') };
-    await expectNothingApproved(browser, evil, body, action);
-    const hidden = { ...evil, headers: new Headers({ 'referrer-policy': 'no-referrer' }) };
-    await expectNothingApproved(browser, hidden, body, action);
-    const other = openBrowser(system().origins);
-    await expectNothingApproved(other, page, body, action);
-    const victim = await other.openConsent(url, 'grace');
-    await expectNothingApproved(other, victim, body, approval(victim).action);
   });
 
   it('CNX-08 a person without access is offered no level', async () => {

@@ -67,15 +67,6 @@ describe('The granted scope', () => {
     });
   }
 
-  it('REF-05 a refresh with a narrower scope narrows only that access token', async () => {
-    const { server, client, approve } = await openConsent(system(), { level: 'admin' });
-    const { body } = await approve();
-    const less = await refresh(server, client, body.refresh_token, { scope: 'analytics' });
-    expect(less.body.scope).to.match(/^analytics\b/);
-    const all = await refresh(server, client, less.body.refresh_token);
-    expect(all.body.scope).to.equal('admin offline_access');
-  });
-
   it('the token response states the scope, and no member of it is empty', async () => {
     const { approve } = await openConsent(system(), { level: 'operations' });
     const { headers, body } = await approve();

@@ -1,13 +1,11 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import type { RuleInFile } from '../../src/settings/schema.ts';
-import type { Account } from '../../src/accounts/account.ts';
 import { createConnector } from '../support/management-api.ts';
-import { advanceClock, restoreClock } from '../support/clock.ts';
+import { restoreClock } from '../support/clock.ts';
 import { connect, obtainCode, redeem, type ConnectOptions } from '../support/connection.ts';
 import { callTool, isAccepted } from '../support/mcp.ts';
 import { refresh, type TokenResponse } from '../support/oauth.ts';
-import { openSystemStore } from '../support/system-store.ts';
 import { restartSystem } from '../support/restart.ts';
 import { postToken } from '../support/token-endpoints.ts';
 import {
@@ -24,9 +22,6 @@ const FULL: RuleInFile[] = [
 const LOWER: RuleInFile[] = [{ match: { subject: 'ada' }, level: 'operations' }];
 const OTHERS: RuleInFile[] = [{ match: { subject: 'grace' }, level: 'full' }];
 const RESOURCE_SERVER = { id: 'figures-api', secret: 'secret-of-the-figures-api-0123456789' };
-/** Longer than a process caches an account. */
-const REMEMBERED = 15;
-
 function expectRefused({ status, body }: TokenResponse): void {
   expect([status, body.error]).to.deep.equal([400, 'invalid_grant']);
   expect(body).to.not.have.any.keys('access_token', 'refresh_token');
@@ -154,24 +149,5 @@ describe('Changed entitlement rules', () => {
     await restart(OTHERS);
     for (const answer of [await renew(prepared), await redeem(prepared.staying)])
       expect(answer.body.scope).to.equal('operations offline_access');
-  });
-
-  it('COD-05 a disabled account is refused at code exchange and refresh', async () => {
-    const prepared = await prepare();
-    const id = String(decodeJwt(prepared.connection.accessToken).sub);
-    const { store } = await openSystemStore(running());
-    const change = (disabledAt: number | undefined) =>
-      store.update<Account>(`account:${id}`, (account) => {
-        if (!account) throw new Error('the account is not there');
-        return { value: { ...account, disabledAt }, ttl: 86_400 };
-      });
-    await change(1);
-    advanceClock(REMEMBERED);
-    expectRefused(await renew(prepared));
-    expectRefused(await redeem(prepared.staying));
-    await change(undefined);
-    await store.close();
-    advanceClock(REMEMBERED);
-    expect((await renew(prepared)).body.scope).to.equal('full offline_access');
   });
 });

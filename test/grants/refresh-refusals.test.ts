@@ -140,7 +140,7 @@ onEachStore('A refused refresh', (system, store) => {
     await expectStillActive(family, current);
   });
 
-  it('a refresh that names another resource changes nothing', async () => {
+  it('REF-05 a refresh that names another resource changes nothing', async () => {
     const family = await connectWithRefreshToken(system());
     const { link: other } = await createConnector(system());
     const { refreshToken: current } = await rotate(family, family.refreshToken);
@@ -171,7 +171,7 @@ onEachStore('A refused refresh', (system, store) => {
 describe('The scope parameter of a refresh', () => {
   const system = useSystem();
 
-  it('a narrower scope applies to one access token, and the next has the full scope', async () => {
+  it('REF-05 a narrower scope applies to one access token, and the next has the full scope', async () => {
     const family = await connect(system(), await createConnector(system()));
     const wishes = [
       ['analytics', 'analytics offline_access'],

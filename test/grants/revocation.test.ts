@@ -64,7 +64,7 @@ function untilRefused({ link }: TokenFamily, token: string): Promise<void> {
 onEachStore('Revocation of a refresh token', (system, store) => {
   for (const method of methodsOn(store))
     for (const hint of method === 'none' ? hintsOn(store) : [undefined])
-      it(`revoking a refresh token ends the grant (${method}, hint ${hint ?? 'absent'})`, async () => {
+      it(`REF-06 revoking a refresh token ends the grant (${method}, hint ${hint ?? 'absent'})`, async () => {
         const family = await connectWithRefreshToken(system(), { method });
         const next = await rotate(family, family.refreshToken);
         for (const { accessToken } of [family, next])
@@ -126,7 +126,7 @@ onEachStore('Revocation of a refresh token', (system, store) => {
 
 onEachStore('Revocation of an access token', (system, store) => {
   for (const hint of hintsOn(store))
-    it(`revoking an access token ends that token only (hint ${hint ?? 'absent'})`, async () => {
+    it(`REF-06 revoking an access token ends that token only (hint ${hint ?? 'absent'})`, async () => {
       const family = await connectWithRefreshToken(system());
       const next = await rotate(family, family.refreshToken);
       expect(await isAccepted(family.link, next.accessToken)).to.equal(true);

@@ -104,12 +104,6 @@ describe('Several identity providers', () => {
     }
   });
 
-  it("IDP-02 an ID token with another provider's issuer is refused", async () => {
-    partners.setBehaviour({ claims: { ...PERSON, iss: example.issuer } });
-    const { page } = await signIn(newBrowser(), 'partners');
-    expect([page.status, isConsentPage(page)]).to.deep.equal([400, false]);
-  });
-
   it('IDP-07 a choice of an unknown provider or from another site is refused', async () => {
     const browser = newBrowser();
     const page = requirePage((await startAuthorization(browser)).step);
