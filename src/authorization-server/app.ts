@@ -27,7 +27,7 @@ import { hasEmptyPort, isOwnOrigin } from './engine/redirect-uris.ts';
 import { respondToError } from './error-page.ts';
 import { recordFlowMetrics } from './flow-metrics.ts';
 import { openIdentityProviders } from '../identity-providers/provider.ts';
-import { grantIdOf } from './interactions/consent.ts';
+import { grantIdOf } from './interactions/consent/token.ts';
 import { recordConsentResult } from './interactions/resubmission.ts';
 import { CALLBACK_PATH } from './interactions/callback-path.ts';
 import { type InteractionContext, requireResumeCookie } from './interactions/interaction.ts';

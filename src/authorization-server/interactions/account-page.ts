@@ -31,7 +31,7 @@ import {
   startAccountSignIn,
   startAccountSignInAt,
 } from './account-session.ts';
-import { accountValues } from './consent.ts';
+import { accountValues } from './consent/values.ts';
 import { requireSameOrigin } from '../../http/same-origin.ts';
 import type { InteractionContext } from './interaction.ts';
 

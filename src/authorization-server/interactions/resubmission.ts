@@ -16,7 +16,8 @@ import { COOKIE } from '../engine/configuration.ts';
 import { redirectDestination } from '../engine/redirect-uris.ts';
 import { engineRequest } from '../engine/engine-request.ts';
 import { ACCOUNT_PATH } from './account-session.ts';
-import { DENIED_DESCRIPTION, grantIdOf, requireConsentToken } from './consent.ts';
+import { DENIED_DESCRIPTION } from './consent/decide.ts';
+import { grantIdOf, requireConsentToken } from './consent/token.ts';
 import { hasInteractionCookie, type InteractionContext } from './interaction.ts';
 
 /** How long a resubmitted form repeats the redirect or changes the decision. */

@@ -16,13 +16,9 @@ import {
   startSignInAt,
 } from '../../identity-providers/sign-in.ts';
 import { ACCOUNT_PATH, isAccountLogin } from './account-session.ts';
-import {
-  continueApproval,
-  decideConsent,
-  refuseEndedClient,
-  showConsent,
-  stopApproval,
-} from './consent.ts';
+import { decideConsent, showConsent } from './consent/decide.ts';
+import { refuseEndedClient } from './consent/load.ts';
+import { continueApproval, stopApproval } from './consent/step-up.ts';
 import {
   finishInteraction,
   type Interaction,
