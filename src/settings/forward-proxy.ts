@@ -36,25 +36,35 @@ export function readForwardProxy(environment: Environment = process.env): {
 export function proxyFor(url: string, proxy: ForwardProxy): string | undefined {
   const { protocol, hostname, port } = new URL(url);
   const address = protocol === 'https:' ? proxy.https : proxy.http;
-  if (address === undefined || isLoopback(hostname)) return undefined;
-  const host = hostname.replace(/^\[|\]$|\.$/g, '').toLowerCase();
+  const host = canonicalHost(hostname);
+  if (address === undefined || isLoopback(host)) return undefined;
   const isExempt = (entry: string) =>
     matches(entry, host, port || (protocol === 'https:' ? '443' : '80'));
   return proxy.noProxy.some(isExempt) ? undefined : address;
 }
 
+/** Without brackets and final dot. An IPv4 address in IPv6 form (RFC 4291 section 2.5.5.2) is that IPv4 address. */
+function canonicalHost(text: string): string {
+  const host = text.replace(/^\[|\]$|\.$/g, '').toLowerCase();
+  return ipaddr.isValid(host) ? ipaddr.process(host).toString() : host;
+}
+
 /** An entry is `*`, a name with its subdomains, an address, or a range of addresses, and may end in a port. */
 function matches(entry: string, host: string, port: string): boolean {
-  const [, name = '', onlyPort] = /^(\[.+\]|[^:]+|.*:.*:.*?)(?::(\d+))?$/.exec(entry) ?? [];
+  const [, name = '', onlyPort] =
+    /^(\[.+\](?:\/\d+)?|[^:]+|.*:.*:.*?)(?::(\d+))?$/.exec(entry) ?? [];
   if (onlyPort !== undefined && onlyPort !== port) return false;
-  const wanted = name
-    .replace(/^\[|\]$/g, '')
-    .replace(/^\*?\./, '')
-    .toLowerCase();
+  const wanted = canonicalHost(name.replace(/^\*?\./, ''));
   if (wanted === '*' || wanted === host || host.endsWith(`.${wanted}`)) return true;
-  if (!ipaddr.isValidCIDR(wanted) || !ipaddr.isValid(host)) return false;
-  const [address, range] = [ipaddr.parse(host), ipaddr.parseCIDR(wanted)];
-  return address.kind() === range[0].kind() && address.match(range);
+  return ipaddr.isValid(host) && isInRange(ipaddr.parse(host), name.replace(/[[\]]/g, ''));
+}
+
+function isInRange(address: ipaddr.IPv4 | ipaddr.IPv6, range: string): boolean {
+  if (!ipaddr.isValidCIDR(range)) return false;
+  const [start, bits] = ipaddr.parseCIDR(range);
+  const network = ipaddr.process(start.toString());
+  const isMapped = network.kind() !== start.kind();
+  return address.kind() === network.kind() && address.match(network, isMapped ? bits - 96 : bits);
 }
 
 /** Host and port, without user and password. */

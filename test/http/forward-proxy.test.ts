@@ -3,6 +3,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { expect } from 'chai';
 import { fetchDocument, INTERNET } from '../../src/authorization-server/engine/guarded-fetch.ts';
 import { proxyFor, readForwardProxy } from '../../src/settings/forward-proxy.ts';
+import { gatehouseProgram } from '../management/command-line.ts';
 import { runServerWhile } from '../support/main-process.ts';
 import { createDeployment } from '../support/system.ts';
 import { until } from '../support/until.ts';
@@ -50,13 +51,33 @@ describe('The forward proxy', () => {
       'https://login.example.org',
       'https://10.1.2.3',
       'https://idp.example.com:8443',
+      'https://[::ffff:10.1.2.3]',
       'https://localhost:4001',
+      'https://localhost.:4001',
+      'https://[::ffff:127.0.0.1]',
       'https://[::1]:1',
       'http://other.example.com',
     ];
-    const proxied = ['https://idp.example.com', 'https://my-tools.internal', 'https://11.0.0.1'];
+    const proxied = [
+      'https://idp.example.com',
+      'https://my-tools.internal',
+      'https://11.0.0.1',
+      'https://[::ffff:11.0.0.1]',
+    ];
     for (const url of direct) expect(proxyFor(url, proxy), url).to.equal(undefined);
     for (const url of proxied) expect(proxyFor(url, proxy), url).to.include('proxy.example.com');
+  });
+
+  it('entries of NO_PROXY that are IPv4 addresses in IPv6 form match the address in either form', () => {
+    const mapped = readForwardProxy({
+      HTTPS_PROXY: 'http://proxy.example.com:3128',
+      NO_PROXY: '::ffff:10.1.2.3, [::ffff:10.2.0.0]/112, tools.internal.',
+    }).value;
+    for (const url of ['https://10.1.2.3', 'https://[::ffff:a01:203]', 'https://10.2.9.9'])
+      expect(proxyFor(url, mapped), url).to.equal(undefined);
+    for (const url of ['https://tools.internal', 'https://tools.internal.'])
+      expect(proxyFor(url, mapped), url).to.equal(undefined);
+    expect(proxyFor('https://10.3.0.1', mapped)).to.include('proxy.example.com');
   });
 
   it('a proxy that is no address is an issue that does not show it', () => {
@@ -81,6 +102,33 @@ describe('The forward proxy', () => {
     expect(refused).to.have.property('name', 'DocumentRefused');
     expect(forward.asked).to.have.lengthOf(1);
     await forward.close();
+  });
+
+  it('doctor asks the identity provider through HTTP_PROXY, as sign-ins do', async () => {
+    const forward = await startProxy();
+    const identityProvider = { issuer: 'http://idp.corp.test:8080', clientId: 'gatehouse' };
+    const deployment = await createDeployment({
+      file: {
+        identityProvider,
+        developmentIdp: undefined,
+        entitlements: [{ match: { group: 'analysts' }, level: 'operations' }],
+      },
+    });
+    try {
+      const { GATEHOUSE_DEVELOPMENT_IDP_URL: _development, ...own } = deployment.environment;
+      const environment = {
+        ...own,
+        HTTP_PROXY: forward.url,
+        GATEHOUSE_SECRET: 'a root secret of more than 32 characters',
+      };
+      const { stdout } = await gatehouseProgram(['doctor', '--json'], environment);
+      const { findings } = JSON.parse(stdout) as { findings: { check: string; what: string }[] };
+      const ofProvider = findings.filter(({ check }) => check === 'identity-provider');
+      expect(ofProvider.map(({ what }) => what).join()).to.include('the response is 403');
+    } finally {
+      await deployment.release();
+      await forward.close();
+    }
   });
 
   it('a process sends requests to its identity provider and its MCP servers through HTTP_PROXY, also to one with a host of its own', async () => {
