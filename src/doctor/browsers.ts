@@ -3,13 +3,13 @@ import { ENDPOINTS, METADATA_PATH } from '../authorization-server/metadata.ts';
 import { METADATA_PREFIX } from '../resource-server/metadata.ts';
 import type { Deployment } from './deployment.ts';
 import type { HttpResponse } from './http-client.ts';
-import { type Finding, findingAbout, type FindingFactory, okIfNone } from './report.ts';
+import { findingAbout, type Findings, okIfNone } from './report.ts';
 
 const ORIGIN = 'https://inspector.example';
 const REQUEST_HEADERS = ['authorization', 'content-type', 'mcp-protocol-version', 'traceparent'];
 
 /** Sends CORS requests to every address that a web app calls (Fetch section 4.8). */
-export async function checkPreflights(deployment: Deployment): Promise<Finding[]> {
+export async function checkPreflights(deployment: Deployment): Promise<Findings> {
   const { authUrl, resourceUrl } = deployment;
   const requests: [url: string, method: string][] = [
     [authUrl + METADATA_PATH, 'GET'],
@@ -22,7 +22,11 @@ export async function checkPreflights(deployment: Deployment): Promise<Finding[]
   return Promise.all(requests.map(([url, method]) => checkPreflight(deployment, url, method)));
 }
 
-async function checkPreflight({ send }: Deployment, url: string, method: string): Promise<Finding> {
+async function checkPreflight(
+  { send }: Deployment,
+  url: string,
+  method: string,
+): Promise<Findings> {
   const preflight = await send(url, {
     method: 'OPTIONS',
     headers: {
@@ -46,12 +50,9 @@ async function checkPreflight({ send }: Deployment, url: string, method: string)
 function preflightFault(response: HttpResponse): string | undefined {
   if (response.status !== 200 && response.status !== 204)
     return `the response to a preflight is ${response.status}`;
-  const allowed = (response.header('access-control-allow-headers') ?? '')
-    .toLowerCase()
-    .split(/[,\s]+/);
-  const missing = REQUEST_HEADERS.filter(
-    (name) => !allowed.includes(name) && !allowed.includes('*'),
-  );
+  const header = response.header('access-control-allow-headers') ?? '';
+  const allowed = header.toLowerCase().split(/[,\s]+/);
+  const missing = REQUEST_HEADERS.filter((name) => ![name, '*'].some((it) => allowed.includes(it)));
   const fault = originFault(response);
   if (fault !== undefined || missing.length === 0) return fault;
   return `the response to a preflight does not allow the header ${missing.join(', ')}`;
@@ -68,73 +69,64 @@ const KEEP_COOKIES =
   'configure the proxy to keep Set-Cookie unchanged (nginx: no proxy_cookie_flags, proxy_cookie_path or proxy_cookie_domain)';
 
 /** Checks cookie attributes and prefixes (RFC 6265bis section 4.1.3), Strict-Transport-Security and Referrer-Policy. */
-export async function checkCookies({ send, authUrl }: Deployment): Promise<Finding[]> {
+export async function checkCookies({ send, authUrl }: Deployment): Promise<Findings> {
   const finding = findingAbout('cookies', authUrl);
+  const headers = findingAbout('headers', authUrl);
   const response = await send(authUrl + ACCOUNT_PATH);
   const isHttps = authUrl.startsWith('https:');
-  const headers = isHttps
-    ? transportSecurityFindings(authUrl, response.header('strict-transport-security'))
-    : [];
-  headers.push(...referrerPolicyFindings(authUrl, response.header('referrer-policy')));
-  if (response.cookies.length === 0) {
-    const reason = `the account page sets no cookie (${response.status})`;
-    const isUnavailable = response.status === 503;
-    return [...headers, isUnavailable ? finding.unknown(reason) : noCookie(finding, reason)];
-  }
-  const found = response.cookies.flatMap((cookie) => cookieFindings(finding, cookie, isHttps));
-  return [...headers, ...okIfNone(found, finding.ok('cookies have the required attributes'))];
+  const policies = (response.header('referrer-policy') ?? '').split(',');
+  const noCookie = `the account page sets no cookie (${response.status})`;
+  const cookies = response.cookies.map((cookie) => {
+    const { name, faults } = cookieFaults(cookie, isHttps);
+    return (
+      faults.length > 0 &&
+      finding.problem({
+        what: `the cookie ${name} ${faults.join(', ')}`,
+        why: 'browsers discard it and nobody can sign in, or others can read or replace it',
+        remedy: KEEP_COOKIES,
+      })
+    );
+  });
+  return [
+    isHttps &&
+      !response.header('strict-transport-security') &&
+      headers.warning({
+        what: 'Strict-Transport-Security is missing',
+        why: 'the proxy removes security headers, so that browsers may use plain http for the first request',
+        remedy: 'configure the proxy to forward response headers',
+      }),
+    // Later values of the header win. Browsers send `Origin: null` with forms under `no-referrer` (Fetch section 3.2).
+    policies.at(-1)?.trim() === 'no-referrer' &&
+      headers.warning({
+        what: 'Referrer-Policy is no-referrer',
+        why: 'browsers then hide which page sent a form; those without Fetch Metadata cannot approve anything',
+        remedy: 'configure the proxy to leave Referrer-Policy as Gatehouse sends it: same-origin',
+      }),
+    cookies.length > 0
+      ? okIfNone(cookies, finding.ok('cookies have the required attributes'))
+      : response.status === 503
+        ? finding.unknown(noCookie)
+        : finding.problem({
+            what: noCookie,
+            why: 'nobody can sign in without cookies',
+            remedy: KEEP_COOKIES,
+          }),
+  ];
 }
 
-function noCookie(finding: FindingFactory, what: string): Finding {
-  return finding.problem({ what, why: 'nobody can sign in without cookies', remedy: KEEP_COOKIES });
-}
-
-function cookieFindings(finding: FindingFactory, cookie: string, isHttps: boolean): Finding[] {
+function cookieFaults(cookie: string, isHttps: boolean): { name: string; faults: string[] } {
   const [pair = '', ...rest] = cookie.split(';').map((part) => part.trim());
   const [name = ''] = pair.split('=');
   const attributes = rest.map((part) => part.toLowerCase());
   const has = (attribute: string) => attributes.includes(attribute);
-  const faults: [isFaulty: boolean, text: string][] = [
-    [isHttps && !has('secure'), 'is not Secure'],
-    [!has('httponly'), 'is not HttpOnly'],
-    [!has('samesite=lax') && !has('samesite=strict'), 'is not SameSite=Lax'],
-    [isHttps && !/^__(Host|Secure)-/.test(name), 'has no prefix __Host- or __Secure-'],
-    [
-      name.startsWith('__Host-') &&
-        (!has('path=/') || attributes.some((a) => a.startsWith('domain='))),
-      'has another Path or a Domain, which __Host- does not allow',
-    ],
-  ];
-  const texts = faults.filter(([isFaulty]) => isFaulty).map(([, text]) => text);
-  if (texts.length === 0) return [];
-  return [
-    finding.problem({
-      what: `the cookie ${name} ${texts.join(', ')}`,
-      why: 'browsers discard it and nobody can sign in, or others can read or replace it',
-      remedy: KEEP_COOKIES,
-    }),
-  ];
-}
-
-/** Later values of the header win. Browsers send `Origin: null` with forms under `no-referrer` (Fetch section 3.2). */
-function referrerPolicyFindings(url: string, header = ''): Finding[] {
-  if (header.split(',').at(-1)?.trim() !== 'no-referrer') return [];
-  return [
-    findingAbout('headers', url).warning({
-      what: 'Referrer-Policy is no-referrer',
-      why: 'browsers then hide which page sent a form; those without Fetch Metadata cannot approve anything',
-      remedy: 'configure the proxy to leave Referrer-Policy as Gatehouse sends it: same-origin',
-    }),
-  ];
-}
-
-function transportSecurityFindings(url: string, header: string | undefined): Finding[] {
-  if (header) return [];
-  return [
-    findingAbout('headers', url).warning({
-      what: 'Strict-Transport-Security is missing',
-      why: 'the proxy removes security headers, so that browsers may use plain http for the first request',
-      remedy: 'configure the proxy to forward response headers',
-    }),
-  ];
+  const isBound = has('path=/') && !attributes.some((part) => part.startsWith('domain='));
+  const faults = {
+    'is not Secure': isHttps && !has('secure'),
+    'is not HttpOnly': !has('httponly'),
+    'is not SameSite=Lax': !has('samesite=lax') && !has('samesite=strict'),
+    'has no prefix __Host- or __Secure-': isHttps && !/^__(Host|Secure)-/.test(name),
+    'has another Path or a Domain, which __Host- does not allow':
+      name.startsWith('__Host-') && !isBound,
+  };
+  return { name, faults: Object.entries(faults).flatMap(([text, is]) => (is ? text : [])) };
 }

@@ -23,12 +23,9 @@ export function checkClock(
   const offset = time < sentAt ? time - sentAt : Math.max(0, time - receivedAt);
   if (Math.abs(offset) < WARNING_MS) return finding.ok('its clock agrees with the local clock');
   const seconds = Math.round(Math.abs(offset) / 1000);
-  const explanation = {
+  return finding[Math.abs(offset) < PROBLEM_MS ? 'warning' : 'problem']({
     what: `its clock is ${seconds} s ${offset < 0 ? 'behind' : 'ahead of'} the local clock`,
     why: 'tokens and sign-ins are refused as expired or not yet valid, and lifetimes are wrong',
     remedy: 'synchronize both clocks by NTP (timedatectl, chronyc tracking)',
-  };
-  return Math.abs(offset) < PROBLEM_MS
-    ? finding.warning(explanation)
-    : finding.problem(explanation);
+  });
 }

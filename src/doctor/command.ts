@@ -5,7 +5,14 @@ import { loadSettings } from '../settings/load.ts';
 import type { Settings } from '../settings/settings.ts';
 import { duration, origin } from '../settings/value-types.ts';
 import type { Progress } from './examination.ts';
-import { createReport, type Finding, findingAbout, type Report, reportText } from './report.ts';
+import {
+  createReport,
+  type Finding,
+  findingAbout,
+  QUESTIONS,
+  type Report,
+  reportText,
+} from './report.ts';
 
 const EXIT_CODE_FOUND = 1;
 const DEFAULT_TIMEOUT_SECONDS = 30;
@@ -15,9 +22,17 @@ Run it where Gatehouse runs, with the same settings and environment. It changes 
 
 Exit codes: 0 no problems or warnings, 1 a problem or a warning, 2 wrong usage.
 
+Questions that it answers, by the names of its findings:
+${questions()}
+
 Examples:
   $ gatehouse doctor
   $ gatehouse doctor --auth-url https://auth.example.com --resource-url https://mcp.example.com`;
+
+function questions(): string {
+  const lines = Object.entries(QUESTIONS).map(([name, text]) => `  ${name.padEnd(26)}${text}`);
+  return lines.join('\n');
+}
 
 type Options = {
   authUrl?: string;

@@ -21,6 +21,8 @@ export type Deployment = {
   /** Accepts any certificate, so that the other checks run behind an invalid one. Never send a secret with it. */
   send: SendRequest;
   sendVerified: SendRequest;
+  /** As sign-ins do: through the proxy of the network. */
+  sendToProvider: SendRequest;
   /** Fetches client metadata documents. */
   network: Network;
   signal: AbortSignal;
@@ -56,8 +58,7 @@ export function openDeployment(options: DeploymentOptions): Deployment & { close
     options;
   const { maxRedisLatency = MAX_REDIS_LATENCY_MS } = options;
   const { signal, requestTimeout: timeout } = options;
-  const insecure = openHttpClient({ verifyCertificates: false, signal, timeout });
-  const verified = openHttpClient({ verifyCertificates: true, signal, timeout });
+  const client = openHttpClient({ signal, timeout });
   let found: Promise<string | undefined> | undefined;
   let records: Promise<StoredRecords | undefined> | undefined;
   return {
@@ -68,12 +69,7 @@ export function openDeployment(options: DeploymentOptions): Deployment & { close
     maxRedisLatency,
     findLink: () => (found ??= findLink(link, openClient)),
     listRecords: () => (records ??= listRecords(openClient)),
-    send: insecure.send,
-    sendVerified: verified.send,
-    close() {
-      void insecure.close();
-      void verified.close();
-    },
+    ...client,
   };
 }
 

@@ -1,30 +1,42 @@
 import { rootMessage } from '../error-causes.ts';
-import { checkAudiences } from './audiences.ts';
 import { checkCookies, checkPreflights } from './browsers.ts';
+import { checkCertificates } from './certificates.ts';
 import type { ConfiguredDeployment, Deployment } from './deployment.ts';
 import { checkDiscovery } from './discovery.ts';
 import { checkIdentityProviders } from './identity-providers.ts';
-import { checkClientKeys, checkDocumentGuard, checkTraceCollector } from './outbound.ts';
 import {
-  checkCertificates,
+  checkClientKeys,
+  checkDocumentGuard,
+  checkIssuerKeys,
+  checkTraceCollector,
+} from './outbound.ts';
+import {
   checkManagementExposure,
   checkReachability,
   type Reachability,
   type Side,
 } from './public-addresses.ts';
-import { type Finding, findingAbout, OUTCOMES } from './report.ts';
-import { checkRules, checkSettings } from './settings.ts';
+import { checkAudiences, checkLevels, checkUpstreamsOfRecords } from './records.ts';
+import {
+  type CheckName,
+  type Finding,
+  findingAbout,
+  type Findings,
+  flatten,
+  OUTCOMES,
+} from './report.ts';
+import { checkRules } from './rules.ts';
+import { checkSettings } from './settings.ts';
 import { checkStore } from './store.ts';
-import { checkLevels } from './levels.ts';
 import { checkUpstreams } from './upstream.ts';
 
 type Check<Subject = Deployment> = {
-  name: string;
+  name: CheckName;
   /** Shown as progress. */
   title: string;
   /** The check is skipped unless these addresses are reachable. */
   requires?: readonly Side[];
-  run: (deployment: Subject) => Promise<Finding[]>;
+  run: (deployment: Subject) => Promise<Findings> | Findings;
 };
 
 const SIDES = ['auth', 'resource'] as const;
@@ -48,7 +60,9 @@ const INSIDE_CHECKS: readonly Check<ConfiguredDeployment>[] = [
   { name: 'store', title: 'the store', run: checkStore },
   { name: 'identity-provider', title: 'the identity provider', run: checkIdentityProviders },
   { name: 'client-keys', title: 'keys of apps', run: checkClientKeys },
+  { name: 'issuer-keys', title: 'keys of trusted issuers', run: checkIssuerKeys },
   { name: 'upstream', title: 'the MCP server', run: checkUpstreams },
+  { name: 'upstream', title: 'MCP servers of connectors', run: checkUpstreamsOfRecords },
   { name: 'traces', title: 'the trace collector', run: checkTraceCollector },
   { name: 'settings', title: 'settings', run: checkSettings },
   { name: 'levels', title: 'permission levels', run: checkLevels },
@@ -70,49 +84,42 @@ export async function examine(
   progress: Progress,
   only?: readonly string[],
 ): Promise<Finding[]> {
-  const { settings } = deployment;
+  const { authUrl, resourceUrl, settings } = deployment;
   const reachability = new Map<Side, Promise<Reachability>>();
   const readReachability: ReadReachability = (side) => {
     const known = reachability.get(side) ?? checkReachability(deployment, side);
     reachability.set(side, known);
     return known;
   };
-  const checks = [
-    ...SIDES.map((side) => reachabilityCheck(deployment, side, readReachability)),
-    ...OUTSIDE_CHECKS.map((check) => ({ ...check, run: () => check.run(deployment) })),
-    ...(settings
-      ? INSIDE_CHECKS.map((check) => ({
-          ...check,
-          run: () => check.run({ ...deployment, settings }),
-        }))
-      : []),
-  ].filter(({ name }) => only?.includes(name) ?? true);
+  const reach = SIDES.map((side): Check => {
+    const title = side === 'auth' ? authUrl : resourceUrl;
+    return { name: 'reach', title, run: async () => (await readReachability(side)).findings };
+  });
+  const inside = settings
+    ? INSIDE_CHECKS.map((check) => ({
+        ...check,
+        run: () => check.run({ ...deployment, settings }),
+      }))
+    : [];
+  const checks: Check[] = [...reach, ...OUTSIDE_CHECKS, ...inside];
   const found = await Promise.all(
-    checks.map((check) => runCheck(deployment, check, progress, readReachability)),
+    checks
+      .filter(({ name }) => only?.includes(name) ?? true)
+      .map((check) => runCheck(deployment, check, progress, readReachability)),
   );
-  return unique(found.flat()).sort(
+  return unique(flatten(found)).sort(
     (a, b) => OUTCOMES.indexOf(b.outcome) - OUTCOMES.indexOf(a.outcome),
   );
 }
 
-function reachabilityCheck(
-  { authUrl, resourceUrl }: Deployment,
-  side: Side,
-  readReachability: ReadReachability,
-): Check {
-  return {
-    name: 'reach',
-    title: side === 'auth' ? authUrl : resourceUrl,
-    run: async () => (await readReachability(side)).findings,
-  };
-}
+const INCOMPLETE = 'there may be problems that it would have found';
 
 async function runCheck(
   deployment: Deployment,
   check: Check,
   progress: Progress,
   readReachability: ReadReachability,
-): Promise<Finding[]> {
+): Promise<Findings> {
   const { name, title } = check;
   progress.onStart(title);
   try {
@@ -121,13 +128,11 @@ async function runCheck(
       timeout(deployment, check),
     ]);
   } catch (error) {
-    return [
-      findingAbout(name, title).warning({
-        what: `the check failed: ${rootMessage(error)}`,
-        why: 'there may be problems that it would have found',
-        remedy: 'run doctor again; if the check fails again, check this part yourself',
-      }),
-    ];
+    return findingAbout(name, title).warning({
+      what: `the check failed: ${rootMessage(error)}`,
+      why: INCOMPLETE,
+      remedy: 'run doctor again; if the check fails again, check this part yourself',
+    });
   } finally {
     progress.onEnd(title);
   }
@@ -138,23 +143,23 @@ async function runIfReachable(
   deployment: Deployment,
   { name, title, requires = [], run }: Check,
   readReachability: ReadReachability,
-): Promise<Finding[]> {
+): Promise<Findings> {
   const sides = await Promise.all(requires.map(readReachability));
   if (sides.every(({ isReachable }) => isReachable)) return run(deployment);
-  return [
-    findingAbout(name, title).unknown('skipped, because a public address does not reach Gatehouse'),
-  ];
+  return findingAbout(name, title).unknown(
+    'skipped, because a public address does not reach Gatehouse',
+  );
 }
 
-function timeout({ signal }: Deployment, { name, title }: Check): Promise<Finding[]> {
+function timeout({ signal }: Deployment, { name, title }: Check): Promise<Finding> {
   const finding = findingAbout(name, title).warning({
     what: 'the check did not finish in time',
-    why: 'there may be problems that it would have found',
+    why: INCOMPLETE,
     remedy: 'see which other findings explain the delay, or allow more time with --timeout',
   });
   return new Promise((resolve) => {
-    if (signal.aborted) resolve([finding]);
-    signal.addEventListener('abort', () => resolve([finding]), { once: true });
+    if (signal.aborted) resolve(finding);
+    signal.addEventListener('abort', () => resolve(finding), { once: true });
   });
 }
 

@@ -1,4 +1,5 @@
-import { Agent, request } from 'undici';
+import { Agent, fetch } from 'undici';
+import { fetchFromProvider } from '../identity-providers/fetch.ts';
 import { isObject } from '../json-values.ts';
 import { tlsFault } from '../tls-errors.ts';
 
@@ -38,45 +39,46 @@ const TIMEOUT_MS = 5000;
 const MAX_RESPONSE_BYTES = 1024 * 1024;
 
 /** `timeout` of one request, in milliseconds. */
-type ClientOptions = {
-  verifyCertificates: boolean;
-  signal: AbortSignal;
-  timeout?: number | undefined;
-};
+type ClientOptions = { signal: AbortSignal; timeout?: number | undefined };
 
-export function openHttpClient({
-  verifyCertificates,
-  signal,
-  timeout = TIMEOUT_MS,
-}: ClientOptions) {
-  const dispatcher = new Agent({
-    connect: { rejectUnauthorized: verifyCertificates, timeout },
-    maxResponseSize: MAX_RESPONSE_BYTES,
-  });
-  const send: SendRequest = async (url, { method = 'GET', headers = {}, body } = {}) => {
-    const sentAt = Date.now();
-    try {
-      const response = await request(url, {
-        method,
-        headers: { 'user-agent': 'gatehouse-doctor', ...headers },
-        ...(body === undefined ? {} : { body }),
-        dispatcher,
-        signal: AbortSignal.any([signal, AbortSignal.timeout(timeout)]),
-      });
-      const text = await response.body.text();
-      const header = (name: string) => joined(response.headers[name]);
-      const cookies = [response.headers['set-cookie'] ?? []].flat();
-      return { status: response.statusCode, header, cookies, text, sentAt, receivedAt: Date.now() };
-    } catch (cause) {
-      throw new NoResponseError(reasonOf(cause, new URL(url)), cause);
-    }
+export function openHttpClient({ signal, timeout = TIMEOUT_MS }: ClientOptions) {
+  const received = (request: (url: string, options: Sent) => Promise<Received>): SendRequest =>
+    async function send(url, { method = 'GET', headers, ...rest } = {}) {
+      const sentAt = Date.now();
+      try {
+        const response = await request(url, {
+          ...rest,
+          method,
+          headers: { 'user-agent': 'gatehouse-doctor', ...headers },
+          signal: AbortSignal.any([signal, AbortSignal.timeout(timeout)]),
+        });
+        return {
+          status: response.status,
+          header: (name) => response.headers.get(name) ?? undefined,
+          cookies: response.headers.getSetCookie(),
+          text: await response.text(),
+          sentAt,
+          receivedAt: Date.now(),
+        };
+      } catch (cause) {
+        throw new NoResponseError(reasonOf(cause, new URL(url)), cause);
+      }
+    };
+  const open = (rejectUnauthorized: boolean) =>
+    new Agent({ connect: { rejectUnauthorized, timeout }, maxResponseSize: MAX_RESPONSE_BYTES });
+  const agents = { insecure: open(false), verified: open(true) };
+  const sendThrough = (dispatcher: Agent) =>
+    received((url, options) => fetch(url, { ...options, dispatcher, redirect: 'manual' }));
+  return {
+    send: sendThrough(agents.insecure),
+    sendVerified: sendThrough(agents.verified),
+    sendToProvider: received(fetchFromProvider),
+    close: () => Object.values(agents).forEach((agent) => void agent.destroy()),
   };
-  return { send, close: () => dispatcher.destroy() };
 }
 
-function joined(value: string | string[] | undefined): string | undefined {
-  return Array.isArray(value) ? value.join(', ') : value;
-}
+type Sent = RequestOptions & { method: string; signal: AbortSignal };
+type Received = Pick<Response, 'status' | 'headers' | 'text'>;
 
 const REASONS: Record<string, string> = {
   ECONNREFUSED: 'the connection was refused, so no process listens there',
@@ -87,7 +89,8 @@ const REASONS: Record<string, string> = {
 };
 
 function reasonOf(error: unknown, { hostname }: URL): string {
-  const { name = '', code = '', message = '' } = error as NodeJS.ErrnoException;
+  const { cause } = error as Error;
+  const { name = '', code = '', message = '' } = (cause ?? error) as NodeJS.ErrnoException;
   if (/ENOTFOUND|EAI_AGAIN/.test(code)) return `the name ${hostname} does not resolve (${code})`;
   if (/Abort|Timeout/i.test(name) || /TIMEOUT|TIMEDOUT/.test(code))
     return `no response within ${TIMEOUT_MS / 1000} s`;

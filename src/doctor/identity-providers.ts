@@ -19,120 +19,92 @@ import { printable } from '../printable-text.ts';
 import { CONSOLE_CALLBACK_PATH } from '../management/console/address.ts';
 import { isGoogle } from '../settings/identity-provider-schema.ts';
 import type { IdentityProvider as ProviderSettings } from '../settings/identity-provider.ts';
-import type { Settings } from '../settings/settings.ts';
 import { isIssuerOfDocument } from '../settings/value-types.ts';
 import { checkDateHeader } from './clock.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
 import { describeResponse, type HttpResponse, jsonObject, NoResponseError } from './http-client.ts';
-import { type Finding, findingAbout, type FindingFactory, okIfNone } from './report.ts';
+import { type Finding, findingAbout, type Findings, okIfNone } from './report.ts';
 
 const NO_SIGN_IN = 'nobody can sign in';
 const NO_NEW_SIGN_IN = 'nobody can sign in; existing connections continue to work';
+const WEAK_CODE = 'an intercepted authorization code is less well protected';
 const PROVIDER_DOWN = 'check that the identity provider is up, and reachable from this machine';
 
 /** One provider after the other. */
-export async function checkIdentityProviders(deployment: ConfiguredDeployment): Promise<Finding[]> {
+export async function checkIdentityProviders(deployment: ConfiguredDeployment): Promise<Findings> {
   const providers = identityProviderSettings(deployment.settings);
-  const findings = unequalStepUp(providers);
+  const findings = [unequalStepUp(providers)];
   for (const provider of providers)
-    findings.push(...(await checkIdentityProvider(deployment, provider)));
+    findings.push(await checkIdentityProvider(deployment, provider));
   return findings;
 }
 
 async function checkIdentityProvider(
   deployment: ConfiguredDeployment,
   provider: ProviderSettings,
-): Promise<Finding[]> {
+): Promise<Findings> {
+  const { issuer } = provider;
+  const finding = findingAbout('identity-provider', issuer);
   // GitHub has no discovery document.
   if (provider.kind === 'github')
+    return [recheckFindings(deployment, provider), await checkRegistration(deployment, provider)];
+  try {
+    const response = await deployment.sendToProvider(
+      `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`,
+    );
+    const metadata = jsonObject(response);
+    if (response.status !== 200 || !metadata)
+      return finding.problem({
+        what: `expected a discovery document, but the response is ${describeResponse(response)}`,
+        why: NO_NEW_SIGN_IN,
+        remedy:
+          'set identityProvider.issuer to the address that, followed by /.well-known/openid-configuration, returns the document',
+      });
+    const found = String(metadata.issuer);
+    const isIssuer = isIssuerOfDocument(issuer, metadata.issuer);
+    const ofIssuer = findingAbout('identity-provider-issuer', issuer);
     return [
-      ...recheckFindings(deployment, provider),
-      ...(await checkRegistration(deployment, provider)),
+      isIssuer && finding.ok('the identity provider responds'),
+      isIssuer
+        ? ofIssuer.ok('the issuer of the document is that of the settings')
+        : ofIssuer.problem({
+            what: `the issuer of the discovery document is ${found}`,
+            why: 'sign-ins are refused, because ID tokens come from another issuer than that of the settings',
+            remedy: `if this is the right provider, set identityProvider.issuer to exactly ${found}`,
+          }),
+      checkDateHeader(issuer, response),
+      !(await hasKeys(deployment, metadata)) &&
+        finding.problem({
+          what: `the keys of the identity provider cannot be read (${String(metadata.jwks_uri)})`,
+          why: 'ID tokens cannot be verified, so nobody can sign in',
+          remedy: 'check that no firewall blocks this machine',
+        }),
+      documentFindings(deployment, provider, metadata),
+      recheckFindings(deployment, provider, metadata),
+      isIssuer && (await checkRegistration(deployment, provider)),
     ];
-  const finding = findingAbout('identity-provider', provider.issuer);
-  const response = await fetchDiscovery(deployment, provider.issuer);
-  if (response instanceof NoResponseError) return [unreachable(finding, response)];
-  const metadata = jsonObject(response);
-  if (response.status !== 200 || !metadata) return [noDocument(finding, response)];
-  const issuer = issuerFinding(provider.issuer, metadata.issuer);
-  const others = [
-    checkDateHeader(provider.issuer, response),
-    ...(await checkKeys(deployment, finding, metadata)),
-    ...capabilityFindings(finding, provider, metadata),
-    ...groupFindings(finding, provider, metadata, deployment.settings),
-    ...recheckFindings(deployment, provider, metadata),
-    ...stepUpFindings(finding, provider, metadata),
-    ...logoutFindings(finding, provider, metadata, deployment.settings.authUrl),
-  ];
-  if (issuer.outcome !== 'ok') return [issuer, ...others];
-  return [
-    finding.ok('the identity provider responds'),
-    issuer,
-    ...others,
-    ...(await checkRegistration(deployment, provider)),
-  ];
+  } catch (error) {
+    if (!(error instanceof NoResponseError)) throw error;
+    return finding.problem({
+      what: `the identity provider cannot be reached from this machine: ${error.message}`,
+      why: NO_NEW_SIGN_IN,
+      remedy:
+        error.remedy ?? 'check identityProvider.issuer, and that no firewall blocks this machine',
+    });
+  }
 }
 
 // The discovery document (OpenID Connect Discovery section 4)
 
 type Metadata = Record<string, unknown>;
 
-async function fetchDiscovery(
-  { sendVerified }: ConfiguredDeployment,
-  issuer: string,
-): Promise<HttpResponse | NoResponseError> {
-  const url = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`;
-  return sendVerified(url).catch((error: unknown) => {
-    if (error instanceof NoResponseError) return error;
-    throw error;
-  });
-}
-
-function unreachable(finding: FindingFactory, { message, remedy }: NoResponseError): Finding {
-  return finding.problem({
-    what: `the identity provider cannot be reached from this machine: ${message}`,
-    why: NO_NEW_SIGN_IN,
-    remedy: remedy ?? 'check identityProvider.issuer, and that no firewall blocks this machine',
-  });
-}
-
-function noDocument(finding: FindingFactory, response: HttpResponse): Finding {
-  return finding.problem({
-    what: `expected a discovery document, but the response is ${describeResponse(response)}`,
-    why: NO_NEW_SIGN_IN,
-    remedy:
-      'set identityProvider.issuer to the address that, followed by /.well-known/openid-configuration, returns the document',
-  });
-}
-
-function issuerFinding(expected: string, found: unknown): Finding {
-  const finding = findingAbout('identity-provider-issuer', expected);
-  if (isIssuerOfDocument(expected, found))
-    return finding.ok('the issuer of the document is that of the settings');
-  return finding.problem({
-    what: `the issuer of the discovery document is ${String(found)}`,
-    why: 'sign-ins are refused, because ID tokens come from another issuer than that of the settings',
-    remedy: `if this is the right provider, set identityProvider.issuer to exactly ${String(found)}`,
-  });
-}
-
-async function checkKeys(
-  { sendVerified }: ConfiguredDeployment,
-  finding: FindingFactory,
+async function hasKeys(
+  { sendToProvider }: ConfiguredDeployment,
   { jwks_uri: url }: Metadata,
-): Promise<Finding[]> {
-  const keys = await sendVerified(String(url)).then(
-    (response) => jsonObject(response)?.keys,
-    () => undefined,
-  );
-  if (Array.isArray(keys) && keys.length > 0) return [];
-  return [
-    finding.problem({
-      what: `the keys of the identity provider cannot be read (${String(url)})`,
-      why: 'ID tokens cannot be verified, so nobody can sign in',
-      remedy: 'check that no firewall blocks this machine',
-    }),
-  ];
+): Promise<boolean> {
+  const response = await sendToProvider(String(url)).catch(() => undefined);
+  const keys = response && jsonObject(response)?.keys;
+  return Array.isArray(keys) && keys.length > 0;
 }
 
 /** Reports why rechecks cannot work, or not as often as set. */
@@ -140,159 +112,137 @@ function recheckFindings(
   { settings: { lifetimes } }: ConfiguredDeployment,
   { issuer, kind, recheck, recheckScopes }: ProviderSettings,
   { scopes_supported: supported, grant_types_supported: grantTypes }: Metadata = {},
-): Finding[] {
-  if (recheck === undefined) return [];
+): Findings {
+  if (recheck === undefined) return undefined;
   const finding = findingAbout('recheck', issuer);
   const isUnlisted = kind === 'openid' && !isGoogle(issuer) && lacks(supported, OFFLINE_ACCESS);
-  const notRequested = finding.note({
-    what: `the identity provider does not list the scope ${OFFLINE_ACCESS}, so it is not requested`,
-    why: 'some providers issue refresh tokens without it (GitLab, Amazon Cognito); at others people must sign in again whenever the time in recheck has passed',
-    remedy: `sign in once; if the log says that no refresh token was issued, set recheckScopes: [${OFFLINE_ACCESS}]. If nothing is to be requested, set recheckScopes: []`,
-  });
-  const noTokens = finding.warning({
-    what: 'the identity provider does not offer the grant type refresh_token',
-    why: 'without its refresh token, people must sign in again whenever the time in recheck has passed',
-    remedy: 'allow it for this client at the provider, or remove recheck',
-  });
-  const never = finding.warning({
-    what: 'recheck is longer than lifetimes.refreshTokenAbsolute',
-    why: 'every connection ends before its person is rechecked',
-    remedy: 'set recheck to a shorter time, for example 24h',
-  });
-  const tooOften = finding.note({
-    what: 'recheck is shorter than lifetimes.accessToken',
-    why: 'people are rechecked when an app refreshes, which is once in the lifetime of its access token',
-    remedy: 'set recheck to a longer time, or shorten lifetimes.accessToken',
-  });
-  const found = [
-    ...(isUnlisted && recheckScopes === undefined ? [notRequested] : []),
-    ...(lacks(grantTypes, 'refresh_token') ? [noTokens] : []),
-    ...(recheck >= lifetimes.refreshTokenAbsolute ? [never] : []),
-    ...(recheck < lifetimes.accessToken ? [tooOften] : []),
-  ];
-  return okIfNone(found, finding.ok('nothing prevents rechecks'));
+  return okIfNone(
+    [
+      isUnlisted &&
+        recheckScopes === undefined &&
+        finding.note({
+          what: `the identity provider does not list the scope ${OFFLINE_ACCESS}, so it is not requested`,
+          why: 'some providers issue refresh tokens without it (GitLab, Amazon Cognito); at others people must sign in again whenever the time in recheck has passed',
+          remedy: `sign in once; if the log says that no refresh token was issued, set recheckScopes: [${OFFLINE_ACCESS}]. If nothing is to be requested, set recheckScopes: []`,
+        }),
+      lacks(grantTypes, 'refresh_token') &&
+        finding.warning({
+          what: 'the identity provider does not offer the grant type refresh_token',
+          why: 'without its refresh token, people must sign in again whenever the time in recheck has passed',
+          remedy: 'allow it for this client at the provider, or remove recheck',
+        }),
+      recheck >= lifetimes.refreshTokenAbsolute &&
+        finding.warning({
+          what: 'recheck is longer than lifetimes.refreshTokenAbsolute',
+          why: 'every connection ends before its person is rechecked',
+          remedy: 'set recheck to a shorter time, for example 24h',
+        }),
+      recheck < lifetimes.accessToken &&
+        finding.note({
+          what: 'recheck is shorter than lifetimes.accessToken',
+          why: 'people are rechecked when an app refreshes, which is once in the lifetime of its access token',
+          remedy: 'set recheck to a longer time, or shorten lifetimes.accessToken',
+        }),
+    ],
+    finding.ok('nothing prevents rechecks'),
+  );
 }
 
-/** Reports only capabilities that the document lists. A provider may support others. */
-function capabilityFindings(
-  finding: FindingFactory,
-  settings: ProviderSettings,
-  metadata: Metadata,
-): Finding[] {
-  const { pkce, clientAuthentication: method } = settings;
-  const { scopes_supported: supported, code_challenge_methods_supported: methods } = metadata;
-  const missing = requestedScopes(settings, metadata).filter((name) => lacks(supported, name));
-  const lacksPkce = pkce && lacks(methods, 'S256');
-  const isPkceOff = !pkce && Array.isArray(methods) && methods.includes('S256');
-  const lacksMethod =
-    method !== undefined && lacks(metadata.token_endpoint_auth_methods_supported, method);
-  const missingScopes = finding.warning({
-    what: `the identity provider does not offer the scope ${missing.join(', ')}`,
-    why: 'it may refuse sign-ins, or omit claims that entitlements need',
-    remedy: 'set scopes, and recheckScopes if it is set, to scopes that it offers',
-  });
-  const noPkce = finding.warning({
-    what: 'the identity provider does not offer PKCE with S256',
-    why: 'an intercepted authorization code is less well protected',
-    remedy: 'enable PKCE for this client, if the provider can',
-  });
-  const pkceOff = finding.warning({
-    what: 'pkce is false, but the identity provider offers PKCE with S256',
-    why: 'an intercepted authorization code is less well protected',
-    remedy: 'remove pkce',
-  });
-  const noMethod = finding.warning({
-    what: `the identity provider does not offer ${method}, which clientAuthentication requires`,
-    why: 'it may refuse the client secret',
-    remedy: 'remove clientAuthentication, or set it to a method that the provider offers',
-  });
-  return [
-    ...(missing.length > 0 ? [missingScopes] : []),
-    ...(lacksPkce ? [noPkce] : []),
-    ...(isPkceOff ? [pkceOff] : []),
-    ...(lacksMethod ? [noMethod] : []),
-  ];
-}
-
-/** A provider may send groups without the scope, so this is a note. */
-function groupFindings(
-  finding: FindingFactory,
+/** What the document says about the settings. It need not list all that a provider supports, except where a row is a warning. */
+function documentFindings(
+  { settings }: ConfiguredDeployment,
   provider: ProviderSettings,
   metadata: Metadata,
-  settings: Settings,
-): Finding[] {
-  const { groupsClaim: scope } = provider;
-  const isOffered = [metadata.scopes_supported].flat().includes(scope);
-  const isRequested = requestedScopes(provider, metadata).includes(scope);
-  if (!claimsInRules(settings, provider).includes('groups') || !isOffered || isRequested) return [];
-  const note = finding.note({
-    what: `rules use groups, but the scope ${scope}, which the identity provider offers, is not requested`,
-    why: 'people may arrive without groups, so that these rules match nobody',
-    remedy: `sign in, and read the groups that arrived in the log (“a person signed in with these claims”); if there are none, add ${scope} to scopes`,
-  });
-  return [note];
-}
-
-/** A provider may support values and claims that it does not list, but then approvals may fail. */
-function stepUpFindings(
-  finding: FindingFactory,
-  { stepUp }: ProviderSettings,
-  { acr_values_supported: classes, claims_supported: claims }: Metadata,
-): Finding[] {
-  if (!stepUp) return [];
-  const { levels, maxAge, acrValues = [] } = stepUp;
-  const needed = [...(maxAge === undefined ? [] : ['auth_time']), ...(acrValues[0] ? ['acr'] : [])];
-  const lacking = (names: string[], listed: unknown) =>
-    Array.isArray(listed) ? names.filter((name) => !listed.includes(name)) : [];
-  const [missingClaims, missingClasses] = [lacking(needed, claims), lacking(acrValues, classes)];
-  const noClaims = finding.warning({
-    what: `the identity provider does not list the claim ${missingClaims.join(', ')}`,
-    why: `stepUp needs it in ID tokens: without it, nobody can approve ${levels.join(', ')}`,
-    remedy: 'add the claim to the ID tokens of this client at the provider, or change stepUp',
-  });
-  const noClasses = finding.warning({
-    what: `the identity provider does not offer the acr value ${missingClasses.join(', ')}`,
-    why: `a sign-in of another class does not approve ${levels.join(', ')}`,
-    remedy: `set acrValues of stepUp to values that it offers: ${[classes].flat().join(', ')}`,
-  });
+): Findings {
+  const finding = findingAbout('identity-provider', provider.issuer);
+  const { pkce, clientAuthentication: method, groupsClaim, stepUp, listed, id } = provider;
+  const { scopes_supported: scopes, code_challenge_methods_supported: methods } = metadata;
+  const requested = requestedScopes(provider, metadata);
+  const missing = requested.filter((name) => lacks(scopes, name));
+  const lacksGroups =
+    claimsInRules(settings, provider).includes('groups') &&
+    [scopes].flat().includes(groupsClaim) &&
+    !requested.includes(groupsClaim);
+  const { levels = [], maxAge, acrValues = [] } = stepUp ?? {};
+  const claims = [...(maxAge === undefined ? [] : ['auth_time']), ...(acrValues[0] ? ['acr'] : [])];
+  const missingClaims = claims.filter((name) => lacks(metadata.claims_supported, name));
+  const classes = metadata.acr_values_supported;
+  const missingClasses = acrValues.filter((name) => lacks(classes, name));
+  const logoutUrl = pathOfProvider(settings.authUrl + LOGOUT_PATH, listed ? id : undefined);
+  const canLogOut = metadata.backchannel_logout_supported === true;
   return [
-    ...(missingClaims.length > 0 ? [noClaims] : []),
-    ...(missingClasses.length > 0 ? [noClasses] : []),
+    missing.length > 0 &&
+      finding.warning({
+        what: `the identity provider does not offer the scope ${missing.join(', ')}`,
+        why: 'it may refuse sign-ins, or omit claims that entitlements need',
+        remedy: 'set scopes, and recheckScopes if it is set, to scopes that it offers',
+      }),
+    pkce &&
+      lacks(methods, 'S256') &&
+      finding.warning({
+        what: 'the identity provider does not offer PKCE with S256',
+        why: WEAK_CODE,
+        remedy: 'enable PKCE for this client, if the provider can',
+      }),
+    !pkce &&
+      [methods].flat().includes('S256') &&
+      finding.warning({
+        what: 'pkce is false, but the identity provider offers PKCE with S256',
+        why: WEAK_CODE,
+        remedy: 'remove pkce',
+      }),
+    method !== undefined &&
+      lacks(metadata.token_endpoint_auth_methods_supported, method) &&
+      finding.warning({
+        what: `the identity provider does not offer ${method}, which clientAuthentication requires`,
+        why: 'it may refuse the client secret',
+        remedy: 'remove clientAuthentication, or set it to a method that the provider offers',
+      }),
+    // A provider may send groups without the scope.
+    lacksGroups &&
+      finding.note({
+        what: `rules use groups, but the scope ${groupsClaim}, which the identity provider offers, is not requested`,
+        why: 'people may arrive without groups, so that these rules match nobody',
+        remedy: `sign in, and read the groups that arrived in the log (“a person signed in with these claims”); if there are none, add ${groupsClaim} to scopes`,
+      }),
+    missingClaims.length > 0 &&
+      finding.warning({
+        what: `the identity provider does not list the claim ${missingClaims.join(', ')}`,
+        why: `stepUp needs it in ID tokens: without it, nobody can approve ${levels.join(', ')}`,
+        remedy: 'add the claim to the ID tokens of this client at the provider, or change stepUp',
+      }),
+    missingClasses.length > 0 &&
+      finding.warning({
+        what: `the identity provider does not offer the acr value ${missingClasses.join(', ')}`,
+        why: `a sign-in of another class does not approve ${levels.join(', ')}`,
+        remedy: `set acrValues of stepUp to values that it offers: ${[classes].flat().join(', ')}`,
+      }),
+    // OpenID Connect Back-Channel Logout 1.0 section 2.1. It does not say to which addresses it sends logout tokens.
+    canLogOut &&
+      finding.ok(`the identity provider can send logout tokens: register ${logoutUrl} there`),
+    !canLogOut &&
+      provider.backchannelLogout === 'connections' &&
+      finding.warning({
+        what: 'the identity provider does not announce back-channel logout',
+        why: 'backchannelLogout: connections has no effect; people who are signed out or leave keep their connections',
+        remedy: `if the provider can send logout tokens, register ${logoutUrl} there; otherwise remove backchannelLogout`,
+      }),
   ];
 }
 
 /** Reports providers that approve without step-up what others approve only with it. */
-function unequalStepUp(providers: readonly ProviderSettings[]): Finding[] {
+function unequalStepUp(providers: readonly ProviderSettings[]): Findings {
   const levels = [...new Set(providers.flatMap(({ stepUp }) => stepUp?.levels ?? []))];
-  if (levels.length === 0) return [];
-  return providers
-    .filter(({ stepUp }) => !stepUp)
-    .map(({ id, issuer }) =>
+  if (levels.length === 0) return undefined;
+  return providers.map(
+    ({ id, issuer, stepUp }) =>
+      !stepUp &&
       findingAbout('step-up', issuer).note({
         what: `people who sign in at ${id} approve ${levels.join(', ')} without a step-up sign-in, which another identity provider requires`,
         why: 'stepUp applies only to the provider that has it',
         remedy: `set stepUp of ${id} (not possible for GitHub), or give these levels only to people of other providers (provider in entitlements)`,
       }),
-    );
-}
-
-/** Whether the provider sends logout tokens (OpenID Connect Back-Channel Logout 1.0 section 2.1). It does not say to which addresses. */
-function logoutFindings(
-  finding: FindingFactory,
-  { listed, id, backchannelLogout }: ProviderSettings,
-  { backchannel_logout_supported: isSupported }: Metadata,
-  authUrl: string,
-): Finding[] {
-  const address = pathOfProvider(authUrl + LOGOUT_PATH, listed ? id : undefined);
-  if (isSupported === true)
-    return [finding.ok(`the identity provider can send logout tokens: register ${address} there`)];
-  if (backchannelLogout === 'sessions') return [];
-  const warning = finding.warning({
-    what: 'the identity provider does not announce back-channel logout',
-    why: 'backchannelLogout: connections has no effect; people who are signed out or leave keep their connections',
-    remedy: `if the provider can send logout tokens, register ${address} there; otherwise remove backchannelLogout`,
-  });
-  return [warning];
+  );
 }
 
 // The registration of Gatehouse at the provider: callbacks, tried with `prompt=none`, and the secret, tried with an invalid code
@@ -310,90 +260,74 @@ const REMEDIES: Record<string, string> = {
     'compare the registration of this client there; if the provider refuses parameters that it does not know, set pkce: false, and check authorizationParameters',
 };
 
+/** The console has a callback of its own, if it is on. */
 async function checkRegistration(
   deployment: ConfiguredDeployment,
   settings: ProviderSettings,
-): Promise<Finding[]> {
-  const [callback = '', ...others] = callbacksOf(deployment.settings).map((path) =>
-    providerCallback(settings, path),
-  );
-  const provider = openIdentityProvider(settings, callback);
-  const findings = [await checkCallback(deployment, provider, callback)];
-  for (const other of others)
-    findings.push(await checkCallback(deployment, openIdentityProvider(settings, other), other));
-  return [...findings, await checkClient(provider, settings)];
-}
-
-/** The console has a callback of its own, if it is on. */
-function callbacksOf({ authUrl, managementUrl, management }: Settings): string[] {
+): Promise<Findings> {
+  const { authUrl, managementUrl, management } = deployment.settings;
   const isConsoleOn = management.administrators.length > 0;
-  return [authUrl + CALLBACK_PATH, ...(isConsoleOn ? [managementUrl + CONSOLE_CALLBACK_PATH] : [])];
+  const addresses = [
+    authUrl + CALLBACK_PATH,
+    ...(isConsoleOn ? [managementUrl + CONSOLE_CALLBACK_PATH] : []),
+  ];
+  const callbacks = addresses.map((address) => providerCallback(settings, address));
+  const findings: Finding[] = [];
+  for (const callback of callbacks)
+    findings.push(await checkCallback(deployment, settings, callback));
+  return [
+    ...findings,
+    await checkClient(openIdentityProvider(settings, callbacks[0] ?? ''), settings),
+  ];
 }
 
 async function checkCallback(
-  { sendVerified }: ConfiguredDeployment,
-  provider: IdentityProvider,
+  { sendToProvider }: ConfiguredDeployment,
+  settings: ProviderSettings,
   callback: string,
 ): Promise<Finding> {
-  const finding = findingAbout('callback', callback);
   try {
+    const provider = openIdentityProvider(settings, callback);
     const url = await provider.authorizationUrl(createLoginState('doctor'));
     url.searchParams.set('prompt', 'none');
-    return callbackFinding(finding, callback, await sendVerified(url.href));
+    return callbackFinding(callback, await sendToProvider(url.href));
   } catch (error) {
-    const isUnreachable = error instanceof NoResponseError;
-    const reason = isUnreachable ? error.message : rootMessage(error);
-    return finding.problem({
-      what: `the sign-in page of the identity provider cannot be reached: ${reason}`,
+    const failure = error instanceof NoResponseError ? error : { message: rootMessage(error) };
+    return findingAbout('callback', callback).problem({
+      what: `the sign-in page of the identity provider cannot be reached: ${failure.message}`,
       why: NO_SIGN_IN,
-      remedy: (isUnreachable ? error.remedy : undefined) ?? PROVIDER_DOWN,
+      remedy: ('remedy' in failure && failure.remedy) || PROVIDER_DOWN,
     });
   }
 }
 
-function callbackFinding(
-  finding: FindingFactory,
-  callback: string,
-  response: HttpResponse,
-): Finding {
+function callbackFinding(callback: string, response: HttpResponse): Finding {
+  const finding = findingAbout('callback', callback);
   const target = URL.parse(response.header('location') ?? '');
   const isCallback = target !== null && target.origin + target.pathname === callback;
-  const error = target?.searchParams.get('error') ?? '';
+  const query = target?.searchParams;
+  const error = query?.get('error') ?? '';
+  const refused = (code: string, description: string) =>
+    finding.problem({
+      what: `the identity provider refuses sign-ins: ${printable(`${code} ${description}`, 300)}`,
+      why: NO_SIGN_IN,
+      remedy:
+        REMEDIES[code] ??
+        'compare the registration of this client with identityProvider (clientId, scopes); its type must be a web application with the authorization code flow',
+    });
   if (isCallback && (error === '' || ACCEPTED.test(error)))
     return finding.ok('the callback is registered at the identity provider');
-  if (isCallback)
-    return refused(finding, error, target.searchParams.get('error_description') ?? '');
-  const text = `${response.text} ${target?.href ?? ''} ${googleError(target)}`;
-  const refusedScope = MISMATCH.test(text) ? undefined : SCOPE.exec(text)?.[0];
-  if (response.status >= 400 && refusedScope !== undefined)
-    return refused(finding, 'invalid_scope', `its page says “${refusedScope}”`);
-  if (response.status >= 400 || MISMATCH.test(text))
-    return unregistered(finding, callback, response, MISMATCH.exec(text)?.[0]);
-  return finding.ok('the identity provider does not appear to refuse the callback');
-}
-
-/** Google redirects to its own error page, with the error in base64 in the query. */
-function googleError(target: URL | null): string {
-  return Buffer.from(target?.searchParams.get('authError') ?? '', 'base64').toString('latin1');
-}
-
-function refused(finding: FindingFactory, error: string, description: string): Finding {
-  return finding.problem({
-    what: `the identity provider refuses sign-ins: ${printable(`${error} ${description}`, 300)}`,
-    why: NO_SIGN_IN,
-    remedy:
-      REMEDIES[error] ??
-      'compare the registration of this client with identityProvider (clientId, scopes); its type must be a web application with the authorization code flow',
-  });
-}
-
-function unregistered(
-  finding: FindingFactory,
-  callback: string,
-  response: HttpResponse,
-  error: string | undefined,
-): Finding {
-  const answer = error ? `it says “${error}”` : describeResponse(response);
+  if (isCallback) return refused(error, query?.get('error_description') ?? '');
+  // Google redirects to its own error page, with the error in base64 in the query.
+  const googleError = Buffer.from(query?.get('authError') ?? '', 'base64').toString('latin1');
+  const text = `${response.text} ${target?.href ?? ''} ${googleError}`;
+  const mismatch = MISMATCH.exec(text)?.[0];
+  const scope = mismatch === undefined ? SCOPE.exec(text)?.[0] : undefined;
+  if (response.status >= 400 && scope !== undefined)
+    return refused('invalid_scope', `its page says “${scope}”`);
+  if (response.status < 400 && mismatch === undefined)
+    return finding.ok('the identity provider does not appear to refuse the callback');
+  const answer = mismatch ? `it says “${mismatch}”` : describeResponse(response);
   return finding.problem({
     what: `the identity provider refuses the request (${answer})`,
     why: `${NO_SIGN_IN}: most likely this callback is not registered, or the client id is wrong`,

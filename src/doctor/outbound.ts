@@ -4,27 +4,26 @@ import {
   type Network,
   requireAddressGuard,
 } from '../authorization-server/engine/guarded-fetch.ts';
+import { isObject } from '../json-values.ts';
 import { rootMessage } from '../error-causes.ts';
 import { publicKeys } from '../settings/key-set.ts';
 import type { ConfiguredDeployment, Deployment } from './deployment.ts';
-import { NoResponseError } from './http-client.ts';
-import { type Finding, findingAbout } from './report.ts';
+import { describeResponse, jsonObject, NoResponseError } from './http-client.ts';
+import { counted, findingAbout, type Findings } from './report.ts';
 
 /** Checks that client metadata documents cannot be fetched from a name that resolves to this machine. */
-export async function checkDocumentGuard({ network }: Deployment): Promise<Finding[]> {
+export async function checkDocumentGuard({ network }: Deployment): Promise<Findings> {
   const finding = findingAbout('document-guard', 'client metadata documents');
   try {
     await requireAddressGuard(network);
-    return [finding.ok('internal addresses are refused')];
+    return finding.ok('internal addresses are refused');
   } catch {
-    return [
-      finding.problem({
-        what: 'a client metadata document would be fetched from this machine itself',
-        why: 'anybody could make Gatehouse send requests to internal servers (SSRF)',
-        remedy:
-          'run an unmodified release; until then, accept no documents (clients.metadataDocumentHosts: [])',
-      }),
-    ];
+    return finding.problem({
+      what: 'a client metadata document would be fetched from this machine itself',
+      why: 'anybody could make Gatehouse send requests to internal servers (SSRF)',
+      remedy:
+        'run an unmodified release; until then, accept no documents (clients.metadataDocumentHosts: [])',
+    });
   }
 }
 
@@ -32,14 +31,15 @@ export async function checkDocumentGuard({ network }: Deployment): Promise<Findi
 export async function checkClientKeys({
   settings,
   network,
-}: ConfiguredDeployment): Promise<Finding[]> {
-  const checks = settings.clients.preRegistered.flatMap(({ id, jwksUri }) =>
-    jwksUri === undefined ? [] : [checkKeysOf(id, jwksUri, network)],
+}: ConfiguredDeployment): Promise<Findings> {
+  return Promise.all(
+    settings.clients.preRegistered.map(
+      async ({ id, jwksUri }) => jwksUri !== undefined && checkKeysOf(id, jwksUri, network),
+    ),
   );
-  return Promise.all(checks);
 }
 
-async function checkKeysOf(id: string, jwksUri: string, network: Network): Promise<Finding> {
+async function checkKeysOf(id: string, jwksUri: string, network: Network): Promise<Findings> {
   const finding = findingAbout('client-keys', id);
   try {
     const { text } = await fetchDocument(jwksUri, network, KEY_SET);
@@ -55,6 +55,37 @@ async function checkKeysOf(id: string, jwksUri: string, network: Network): Promi
   }
 }
 
+/** Fetches the keys of each trusted issuer that has `jwksUri`, as the check of its assertions does. A fetched key without `kid` is found only by assertions without one, and only if it is the only key of its type. */
+export async function checkIssuerKeys({
+  settings,
+  sendToProvider,
+}: ConfiguredDeployment): Promise<Findings> {
+  return Promise.all(
+    settings.authorization.trustedIssuers.map(async ({ issuer, jwksUri }) => {
+      if (jwksUri === undefined) return undefined;
+      const finding = findingAbout('issuer-keys', issuer);
+      const response = await sendToProvider(jwksUri).catch((error: NoResponseError) => error);
+      const { keys } = ('status' in response && jsonObject(response)) || {};
+      if (!Array.isArray(keys) || keys.length === 0)
+        return finding.problem({
+          what: `the keys at ${jwksUri} cannot be used: ${'status' in response ? `the response is ${describeResponse(response)}` : response.message}`,
+          why: 'the assertions of the issuer are refused, so its people get no access',
+          remedy:
+            ('remedy' in response && response.remedy) ||
+            'check jwksUri in authorization.trustedIssuers, and that this machine may connect to its host; or set jwks instead',
+        });
+      const unnamed = keys.filter((key) => !isObject(key) || key.kid === undefined).length;
+      if (unnamed === 0)
+        return finding.ok(`the keys of the issuer can be fetched (${keys.length})`);
+      return finding.warning({
+        what: `${unnamed} of ${counted(keys.length, 'key')} at ${jwksUri} have no kid`,
+        why: 'assertions that name a key are refused (bad_signature), and with several keys of a type those that name none too',
+        remedy: 'let the issuer publish a kid with each key, or set jwks in place of jwksUri',
+      });
+    }),
+  );
+}
+
 const EMPTY_EXPORT = JSON.stringify({ resourceSpans: [] });
 const DROPPED = 'traces are dropped; requests are answered nevertheless';
 
@@ -62,8 +93,8 @@ const DROPPED = 'traces are dropped; requests are answered nevertheless';
 export async function checkTraceCollector({
   settings: { traces },
   sendVerified,
-}: ConfiguredDeployment): Promise<Finding[]> {
-  if (!traces) return [];
+}: ConfiguredDeployment): Promise<Findings> {
+  if (!traces) return undefined;
   const finding = findingAbout('traces', new URL(traces.url).origin);
   const headers = { ...traces.headers, 'content-type': 'application/json' };
   try {
@@ -72,15 +103,15 @@ export async function checkTraceCollector({
       headers,
       body: EMPTY_EXPORT,
     });
-    if (status >= 200 && status < 300) return [finding.ok('the collector accepts traces')];
+    if (status >= 200 && status < 300) return finding.ok('the collector accepts traces');
     const what = `the collector responds with ${status} to traces`;
-    return [finding.warning({ what, why: DROPPED, remedy: collectorRemedy(status) })];
+    return finding.warning({ what, why: DROPPED, remedy: collectorRemedy(status) });
   } catch (error) {
     if (!(error instanceof NoResponseError)) throw error;
     const what = `the collector cannot be reached: ${error.message}`;
     const remedy =
       error.remedy ?? 'check OTEL_EXPORTER_OTLP_ENDPOINT, which this command needs as well';
-    return [finding.warning({ what, why: DROPPED, remedy })];
+    return finding.warning({ what, why: DROPPED, remedy });
   }
 }
 

@@ -1,10 +1,56 @@
+/** The names of findings, each with the question of an operator that it answers. */
+export const QUESTIONS = {
+  audiences: 'Do the rules about who may use a connector still match people?',
+  callback: 'Will the identity provider send people back to Gatehouse?',
+  certificate: 'Do apps and browsers trust the certificates, and for how long?',
+  challenge: 'Does an app learn from a connect link where to sign in?',
+  'client-keys': 'Can apps of the settings authenticate with the keys at their address?',
+  'client-secret': 'Does the identity provider accept the client secret?',
+  clock: 'Do the clocks agree?',
+  commands: 'May Gatehouse use every command of Redis that it needs?',
+  cookies: 'Do browsers keep the cookies?',
+  cors: 'May apps that run on web pages call Gatehouse?',
+  discovery: 'Do apps find the metadata documents?',
+  'document-guard': 'Are internal servers safe from requests for metadata documents?',
+  entitlements: 'Do rules match the people who are meant?',
+  eviction: 'Does Redis keep every record?',
+  'forward-proxy': 'Which servers are reached through the proxy of the network?',
+  forwarded: 'Do proxies pass the addresses of clients on?',
+  headers: 'Do proxies pass security headers on?',
+  host: 'Do proxies keep the Host header?',
+  'identity-provider': 'Can people sign in?',
+  'identity-provider-issuer': 'Is this the identity provider of the settings?',
+  issuer: 'Do the documents name the addresses of the settings?',
+  'issuer-keys': 'Can the assertions of trusted issuers be verified?',
+  latency: 'Is Redis fast enough?',
+  levels: 'Does every link have a level, and every level a text?',
+  management: 'Is the management API kept off the internet?',
+  memory: 'Has Redis enough memory?',
+  persistence: 'Does Redis keep its records over a crash?',
+  reach: 'Do the public addresses reach Gatehouse?',
+  ready: 'Can the process serve requests?',
+  recheck: 'Does Gatehouse notice that a person has left?',
+  'redis-version': 'Is Redis new enough?',
+  replicas: 'Does a failover keep every write?',
+  replication: 'Does a failover keep revocations?',
+  secret: 'Is this the root secret of the store?',
+  'secret-file': 'May other users read files with secrets?',
+  settings: 'Do the settings do what is meant?',
+  'step-up': 'Do all providers require the same sign-in for high levels?',
+  store: 'Can Gatehouse use its store?',
+  tools: 'Has every tool of the MCP server the level that is meant?',
+  traces: 'Do traces arrive?',
+  upstream: 'Does the MCP server answer Gatehouse?',
+} as const;
+
+export type CheckName = keyof typeof QUESTIONS;
+
 /** `unknown`: could not be checked. `note`: may be intended. `warning`: may cause failures later. `problem`: causes failures now. */
 export const OUTCOMES = ['ok', 'unknown', 'note', 'warning', 'problem'] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
 export type Finding = {
-  /** The check that reports it, such as `certificate`. */
-  check: string;
+  check: CheckName;
   /** What was checked: an address or the name of a setting. */
   about: string;
   outcome: Outcome;
@@ -16,10 +62,13 @@ export type Finding = {
 /** Clauses without a capital letter at the start and without a full stop. */
 export type Explanation = { what: string; why: string; remedy: string };
 
+/** What a check returns. The values between findings stand for rows that do not apply. */
+export type Findings = Finding | false | undefined | readonly Findings[];
+
 /** Creates findings of one check about one subject. */
 export type FindingFactory = ReturnType<typeof findingAbout>;
 
-export function findingAbout(check: string, about: string) {
+export function findingAbout(check: CheckName, about: string) {
   const explained =
     (outcome: Outcome) =>
     (explanation: Explanation): Finding => ({ check, about, outcome, ...explanation });
@@ -32,6 +81,11 @@ export function findingAbout(check: string, about: string) {
   };
 }
 
+export function flatten(findings: Findings): Finding[] {
+  if (!findings) return [];
+  return 'check' in findings ? [findings] : findings.flatMap(flatten);
+}
+
 const SHOWN = 5;
 
 /** Lists the first few items, and the number of the others. */
@@ -40,8 +94,14 @@ export function someOf(items: readonly string[]): string {
   return items.slice(0, SHOWN).join(', ') + (more > 0 ? ` and ${more} more` : '');
 }
 
-export function okIfNone(findings: Finding[], ok: Finding): Finding[] {
-  return findings.length > 0 ? findings : [ok];
+export function okIfNone(findings: Findings, ok: Finding): Finding[] {
+  const found = flatten(findings);
+  return found.length > 0 ? found : [ok];
+}
+
+/** Such as `1 connector` and `2 connectors`. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 export type Report = {
@@ -100,15 +160,10 @@ function sentence(text: string): string {
 }
 
 function summary({ ok, unknown, note, warning, problem }: Report['counts']): string {
-  const passed = `${ok} of ${ok + unknown + note + warning + problem} checks passed`;
-  const others: [number, string][] = [
-    [problem, 'problem'],
-    [warning, 'warning'],
-    [note, 'note'],
-  ];
-  const parts = others
-    .filter(([count]) => count > 0)
-    .map(([count, word]) => `${count} ${word}${count === 1 ? '' : 's'}`);
-  const skipped = unknown > 0 ? [`${unknown} not checked`] : [];
-  return `${[passed, ...parts, ...skipped].join(', ')}.`;
+  const others = Object.entries({ problem, warning, note });
+  return `${[
+    `${ok} of ${ok + unknown + note + warning + problem} checks passed`,
+    ...others.flatMap(([word, count]) => (count > 0 ? counted(count, word) : [])),
+    ...(unknown > 0 ? [`${unknown} not checked`] : []),
+  ].join(', ')}.`;
 }

@@ -2,6 +2,7 @@ import { constants } from 'node:fs';
 import { access, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Cluster, type Redis } from 'ioredis';
+import { isLoopback } from '../settings/addresses.ts';
 import type { Settings } from '../settings/settings.ts';
 import { tlsFault } from '../tls-errors.ts';
 import { canDecryptStore } from '../store/name-key.ts';
@@ -23,33 +24,43 @@ import { checkClock } from './clock.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
 import { type Info, redisService, type RedisService } from './redis-services.ts';
 import {
-  type Explanation,
   type Finding,
   findingAbout,
   type FindingFactory,
+  type Findings,
+  flatten,
   okIfNone,
 } from './report.ts';
 import { STORE_TIMEOUTS } from '../store/timeout.ts';
 
 const OUT_OF_SPACE = 'when it is full, nobody can connect or refresh a token';
 
-export async function checkStore(deployment: ConfiguredDeployment): Promise<Finding[]> {
-  const { settings, maxRedisLatency } = deployment;
+export async function checkStore({
+  settings,
+  maxRedisLatency,
+}: ConfiguredDeployment): Promise<Finding[]> {
   const { store } = settings;
-  if (store.kind === 'sqlite') return checkFile(store.file);
+  if (store.kind === 'sqlite') return [await checkFile(store.file)];
   const client = await connectRedis(store, undefined).catch((error: unknown) => error as Error);
-  if (client instanceof Error) return [unreachable(store, client)];
+  if (client instanceof Error)
+    return [
+      findingAbout('store', hostsOf(store)).problem({
+        what: `Redis cannot be used from this machine: ${client.message}`,
+        why: 'without its store, Gatehouse asks everybody to try again, and does not start',
+        remedy:
+          (tlsFault(client) ?? redisFault(client.cause))?.remedy ??
+          'check that Redis runs, that GATEHOUSE_STORE and its password are right, and that no firewall blocks this machine',
+      }),
+    ];
   try {
     const masters = client instanceof Cluster ? client.nodes('master') : [client];
-    const found = await Promise.all(
-      masters.map((master) => checkRedis(master, store, maxRedisLatency)),
-    );
-    return [
-      ...(await secretFindings(client, settings)),
+    const found = masters.map((master) => checkRedis(master, store, maxRedisLatency));
+    return flatten([
+      await Promise.all(found),
+      await secretFinding(client, settings),
       await commandFinding(client, store),
-      ...passwordFindings(store),
-      ...found.flat(),
-    ];
+      passwordFinding(store),
+    ]);
   } finally {
     await closeRedis(client);
   }
@@ -57,46 +68,32 @@ export async function checkStore(deployment: ConfiguredDeployment): Promise<Find
 
 const MIN_FREE = 0.1;
 
-async function checkFile(file: string): Promise<Finding[]> {
+async function checkFile(file: string): Promise<Finding> {
   const finding = findingAbout('store', file);
   try {
     await access(file, constants.R_OK | constants.W_OK);
   } catch (error) {
-    return [
-      finding.problem({
-        what: `the store file cannot be read and written (${(error as NodeJS.ErrnoException).code})`,
-        why: 'doctor runs on another machine or as another user than Gatehouse, or Gatehouse cannot start',
-        remedy: 'run doctor as the user of Gatehouse, with its settings; check dataDir and store',
-      }),
-    ];
+    return finding.problem({
+      what: `the store file cannot be read and written (${(error as NodeJS.ErrnoException).code})`,
+      why: 'doctor runs on another machine or as another user than Gatehouse, or Gatehouse cannot start',
+      remedy: 'run doctor as the user of Gatehouse, with its settings; check dataDir and store',
+    });
   }
   const { bavail, blocks } = await statfs(dirname(file));
   const free = bavail / blocks;
   const share = `${Math.round(free * 100)} % of the disk`;
-  if (free >= MIN_FREE) return [finding.ok(`the file is usable, and ${share} is free`)];
-  return [
-    finding.warning({
-      what: `only ${share} is free`,
-      why: OUT_OF_SPACE,
-      remedy: 'free disk space, or move the data directory',
-    }),
-  ];
+  if (free >= MIN_FREE) return finding.ok(`the file is usable, and ${share} is free`);
+  return finding.warning({
+    what: `only ${share} is free`,
+    why: OUT_OF_SPACE,
+    remedy: 'free disk space, or move the data directory',
+  });
 }
 
 /** Without user name and password. */
 function hostsOf(address: RedisAddress): string {
   if (address.kind === 'redis') return new URL(address.url).host;
   return address.nodes.map(({ host, port }) => `${host}:${port}`).join(',');
-}
-
-function unreachable(store: RedisAddress, error: Error): Finding {
-  return findingAbout('store', hostsOf(store)).problem({
-    what: `Redis cannot be used from this machine: ${error.message}`,
-    why: 'without its store, Gatehouse asks everybody to try again, and does not start',
-    remedy:
-      (tlsFault(error) ?? redisFault(error.cause))?.remedy ??
-      'check that Redis runs, that GATEHOUSE_STORE and its password are right, and that no firewall blocks this machine',
-  });
 }
 
 /** Tries the commands as the start does, with the rights of the user of Gatehouse. */
@@ -118,44 +115,37 @@ async function commandFinding(client: RedisClient, store: RedisAddress): Promise
   }
 }
 
-async function secretFindings(client: RedisClient, settings: Settings): Promise<Finding[]> {
+async function secretFinding(client: RedisClient, settings: Settings): Promise<Finding> {
   const finding = findingAbout('secret', 'GATEHOUSE_SECRET');
   const readable = await unlessRefused(
     canDecryptStore((name) => client.getBuffer(name), settings).then((answer) => ({ answer })),
   );
-  if (!readable) return [finding.unknown('Redis does not let this user read the store')];
-  const canDecrypt = readable.answer;
-  if (canDecrypt === undefined)
-    return [finding.unknown('the store is empty, because no Gatehouse has started with it yet')];
-  if (canDecrypt) return [finding.ok('the store was written with this root secret')];
-  return [
-    finding.problem({
-      what: 'the store was written with another root secret',
-      why: 'no process starts with this secret, and nothing in the store can be decrypted',
-      remedy: 'use the secret with which the store was created, or another store',
-    }),
-  ];
+  if (!readable) return finding.unknown('Redis does not let this user read the store');
+  if (readable.answer === undefined)
+    return finding.unknown('the store is empty, because no Gatehouse has started with it yet');
+  if (readable.answer) return finding.ok('the store was written with this root secret');
+  return finding.problem({
+    what: 'the store was written with another root secret',
+    why: 'no process starts with this secret, and nothing in the store can be decrypted',
+    remedy: 'use the secret with which the store was created, or another store',
+  });
 }
 
 /** Values are encrypted, but anybody with access to Redis can delete them. */
-function passwordFindings(store: RedisAddress): Finding[] {
-  const { host, hasPassword } = credentialsOf(store);
-  const isLocal = /^(localhost|127\..*|::1|\[::1\])$/.test(host);
-  if (hasPassword || isLocal) return [];
-  return [
+function passwordFinding(store: RedisAddress): Findings {
+  const { host, password } =
+    store.kind === 'redis'
+      ? { host: new URL(store.url).hostname, password: new URL(store.url).password }
+      : { host: store.nodes[0]?.host ?? '', password: store.password ?? '' };
+  return (
+    password === '' &&
+    !isLoopback(host) &&
     findingAbout('store', hostsOf(store)).warning({
       what: 'Redis accepts commands without a password',
       why: 'anybody who can reach it can delete everything, which disconnects everybody',
       remedy: 'create a Redis user with a password, and put both into GATEHOUSE_STORE',
-    }),
-  ];
-}
-
-function credentialsOf(store: RedisAddress): { host: string; hasPassword: boolean } {
-  if (store.kind !== 'redis')
-    return { host: store.nodes[0]?.host ?? '', hasPassword: store.password !== undefined };
-  const { hostname, password } = new URL(store.url);
-  return { host: hostname, hasPassword: password !== '' };
+    })
+  );
 }
 
 // One Redis server
@@ -166,6 +156,13 @@ const MEMORY_WARNING = 0.8;
 const PINGS = 21;
 const MAX_REPLICA_LAG_SECONDS = 10;
 
+/** `info` is undefined if the server refuses it. */
+type RedisFacts = {
+  redis: Redis;
+  info: Info | undefined;
+  service: RedisService | undefined;
+};
+
 /** `maxLatency` in milliseconds. */
 export async function checkRedis(
   redis: Redis,
@@ -174,18 +171,19 @@ export async function checkRedis(
 ): Promise<Finding[]> {
   const { host, port } = redis.options;
   const about = `Redis ${store.kind === 'sentinel' ? `master ${store.name}` : `${host}:${port}`}`;
-  const info = await readInfo(redis);
-  const service = redisService(host ?? '', info ?? {});
-  return [
-    versionFinding(findingAbout('redis-version', about), info, service),
-    await persistenceFinding(findingAbout('persistence', about), redis, info, service),
-    evictionFinding(findingAbout('eviction', about), info),
-    memoryFinding(findingAbout('memory', about), info),
+  const text = await unlessRefused(redis.info());
+  const info = text === undefined ? undefined : parseInfo(text);
+  const facts = { redis, info, service: redisService(host ?? '', info ?? {}) };
+  return flatten([
+    versionFinding(findingAbout('redis-version', about), facts),
+    await persistenceFinding(findingAbout('persistence', about), facts),
+    evictionFinding(findingAbout('eviction', about), facts),
+    memoryFinding(findingAbout('memory', about), facts),
     await latencyFinding(findingAbout('latency', about), redis, maxLatency),
     await clockFinding(about, redis),
     await replicationFinding(findingAbout('replication', about), redis),
-    ...(store.kind === 'sentinel' ? await replicaFindings(about, redis, info) : []),
-  ];
+    store.kind === 'sentinel' && (await replicaFindings(findingAbout('replicas', about), facts)),
+  ]);
 }
 
 /** Undefined if the server refuses it, as services do. */
@@ -196,11 +194,6 @@ async function unlessRefused<T>(reply: Promise<T>): Promise<T | undefined> {
     if (isRefusal(error)) return undefined;
     throw error;
   }
-}
-
-async function readInfo(redis: Redis): Promise<Info | undefined> {
-  const text = await unlessRefused(redis.info());
-  return text === undefined ? undefined : parseInfo(text);
 }
 
 async function clockFinding(about: string, redis: Redis): Promise<Finding> {
@@ -235,11 +228,7 @@ async function readConfig(redis: Redis, name: string): Promise<string | undefine
 
 const INFO_REFUSED = 'Redis does not let this user read it (INFO)';
 
-function versionFinding(
-  finding: FindingFactory,
-  info: Info | undefined,
-  service: RedisService | undefined,
-): Finding {
+function versionFinding(finding: FindingFactory, { info, service }: RedisFacts): Finding {
   if (!info) return finding.unknown(INFO_REFUSED);
   const { redis_version: version } = info;
   if (version === undefined) return finding.unknown('the server does not tell its version');
@@ -258,15 +247,30 @@ const LOST_WRITES =
 
 async function persistenceFinding(
   finding: FindingFactory,
-  redis: Redis,
-  info: Info | undefined,
-  service: RedisService | undefined,
+  { redis, info, service }: RedisFacts,
 ): Promise<Finding> {
   if (service?.persistence.isDurable) return finding.ok(`${service.name} keeps every write`);
   if (!info && !service) return finding.unknown(INFO_REFUSED);
-  if (info?.aof_enabled !== '1')
-    return finding.warning(await persistenceAdvice(redis, info ?? {}, service));
-  if (info.aof_last_write_status === 'err' || info.aof_last_bgrewrite_status === 'err')
+  const { aof_enabled: enabled, aof_last_write_status, aof_last_bgrewrite_status } = info ?? {};
+  if (enabled !== '1' && service && !service.persistence.isDurable)
+    return finding.warning({
+      what: `${service.name} may lose writes`,
+      why: LOST_WRITES,
+      remedy: service.persistence.remedy,
+    });
+  if (enabled !== '1')
+    return finding.warning({
+      what:
+        enabled === undefined
+          ? 'the server does not tell whether its append-only file is on'
+          : 'the append-only file is off',
+      why: LOST_WRITES,
+      remedy:
+        (await readConfig(redis, 'appendonly')) === undefined
+          ? 'the server refuses CONFIG: turn the append-only file (AOF, data persistence) on where the service is set up, such as its console, or ask its operator'
+          : 'set appendonly yes (CONFIG SET appendonly yes, and in the configuration file)',
+    });
+  if ([aof_last_write_status, aof_last_bgrewrite_status].includes('err'))
     return finding.problem({
       what: 'Redis could not write its append-only file',
       why: 'acknowledged writes are not on disk, and further writes are refused',
@@ -281,26 +285,7 @@ async function persistenceFinding(
   });
 }
 
-async function persistenceAdvice(
-  redis: Redis,
-  { aof_enabled: enabled }: Info,
-  service: RedisService | undefined,
-): Promise<Explanation> {
-  const why = LOST_WRITES;
-  if (service && !service.persistence.isDurable)
-    return { what: `${service.name} may lose writes`, why, remedy: service.persistence.remedy };
-  const what =
-    enabled === undefined
-      ? 'the server does not tell whether its append-only file is on'
-      : 'the append-only file is off';
-  const isOwn = (await readConfig(redis, 'appendonly')) !== undefined;
-  const remedy = isOwn
-    ? 'set appendonly yes (CONFIG SET appendonly yes, and in the configuration file)'
-    : 'the server refuses CONFIG: turn the append-only file (AOF, data persistence) on where the service is set up, such as its console, or ask its operator';
-  return { what, why, remedy };
-}
-
-function evictionFinding(finding: FindingFactory, info: Info | undefined): Finding {
+function evictionFinding(finding: FindingFactory, { info }: RedisFacts): Finding {
   const policy = info?.maxmemory_policy;
   if (policy === NO_EVICTION) return finding.ok('eviction is off');
   const why =
@@ -319,7 +304,7 @@ function evictionFinding(finding: FindingFactory, info: Info | undefined): Findi
   });
 }
 
-function memoryFinding(finding: FindingFactory, info: Info | undefined): Finding {
+function memoryFinding(finding: FindingFactory, { info }: RedisFacts): Finding {
   if (!info) return finding.unknown(INFO_REFUSED);
   const limit = Number(info.maxmemory) || Number(info.total_system_memory);
   if (!limit || info.used_memory === undefined)
@@ -327,12 +312,11 @@ function memoryFinding(finding: FindingFactory, info: Info | undefined): Finding
   const share = Number(info.used_memory) / limit;
   const what = `Redis uses ${Math.round(share * 100)} % of its memory`;
   if (share < MEMORY_WARNING) return finding.ok(what);
-  const explanation = {
+  return finding[share < MEMORY_PROBLEM ? 'warning' : 'problem']({
     what,
     why: OUT_OF_SPACE,
     remedy: 'give it more memory (maxmemory), or a machine of its own',
-  };
-  return share < MEMORY_PROBLEM ? finding.warning(explanation) : finding.problem(explanation);
+  });
 }
 
 /** Measures the median of sequential commands, because a single slow response is not significant. */
@@ -359,29 +343,29 @@ async function latencyFinding(
 
 /** A replaced master accepts writes, and loses them, unless it requires a replica for writes. */
 async function replicaFindings(
-  about: string,
-  redis: Redis,
-  info: Info | undefined,
-): Promise<Finding[]> {
-  const finding = findingAbout('replicas', about);
+  finding: FindingFactory,
+  { redis, info }: RedisFacts,
+): Promise<Findings> {
   const minReplicas = await readConfig(redis, 'min-replicas-to-write');
   const maxLag = await readConfig(redis, 'min-replicas-max-lag');
   if (minReplicas === undefined || maxLag === undefined)
-    return [finding.unknown('Redis does not show min-replicas-to-write')];
+    return finding.unknown('Redis does not show min-replicas-to-write');
   const acceptsWritesAlone = Number(minReplicas) < 1 || Number(maxLag) > MAX_REPLICA_LAG_SECONDS;
-  const unsafe = finding.warning({
-    what: `min-replicas-to-write is ${minReplicas} and min-replicas-max-lag ${maxLag}`,
-    why: 'a replaced master continues to accept writes and loses them, including revocations',
-    remedy: 'set min-replicas-to-write 1 and min-replicas-max-lag 10 on every Redis server',
-  });
-  const noReplica = finding.warning({
-    what: 'the master has no replica',
-    why: 'no server can take over when it fails',
-    remedy: 'start a replica, and find out why the previous one disconnected',
-  });
-  const found = [
-    ...(acceptsWritesAlone ? [unsafe] : []),
-    ...(info?.connected_slaves === '0' ? [noReplica] : []),
-  ];
-  return okIfNone(found, finding.ok('the master requires a replica for writes'));
+  return okIfNone(
+    [
+      acceptsWritesAlone &&
+        finding.warning({
+          what: `min-replicas-to-write is ${minReplicas} and min-replicas-max-lag ${maxLag}`,
+          why: 'a replaced master continues to accept writes and loses them, including revocations',
+          remedy: 'set min-replicas-to-write 1 and min-replicas-max-lag 10 on every Redis server',
+        }),
+      info?.connected_slaves === '0' &&
+        finding.warning({
+          what: 'the master has no replica',
+          why: 'no server can take over when it fails',
+          remedy: 'start a replica, and find out why the previous one disconnected',
+        }),
+    ],
+    finding.ok('the master requires a replica for writes'),
+  );
 }

@@ -10,73 +10,37 @@ import {
 import { shownUrl } from '../resource-server/upstream/quoting.ts';
 import type { Levels } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
-import { DEFAULT_UPSTREAM, isServed, type Upstream } from '../settings/upstreams.ts';
+import type { Upstream } from '../settings/upstreams.ts';
 import type { CatalogTool } from '../upstreams/tool-catalog.ts';
 import { readStored } from '../store/name-key.ts';
 import { closeRedis, connectRedis } from '../store/redis-client.ts';
 import { version } from '../version.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
-import { type Finding, findingAbout, type FindingFactory, okIfNone, someOf } from './report.ts';
+import { findingAbout, type Findings } from './report.ts';
 
 const TIMEOUT_MS = 10_000;
 
-/** Checks that each of the operator's MCP servers answers, has the tools in the settings, and is the only one that stored records lead to. */
-export async function checkUpstreams(deployment: ConfiguredDeployment): Promise<Finding[]> {
-  const { upstreams, roles } = deployment.settings;
-  const answers = roles.includes('resource-server')
-    ? tryUpstreams(deployment)
-    : upstreams.map(notTried);
-  return (await Promise.all([answers, recordFindings(deployment)])).flat();
-}
-
-/** Another process may lack the credentials, and the network, of the processes that send requests. */
-function notTried({ url }: Upstream): Finding {
-  return findingAbout('upstream', shownUrl(url)).unknown(
-    'the MCP server was not tried, because only processes with the role resource-server send requests to it: run doctor with the settings of one',
-  );
-}
-
-async function tryUpstreams(deployment: ConfiguredDeployment): Promise<Finding[]> {
+/** Checks that each of the operator's MCP servers answers and has the tools in the settings. */
+export async function checkUpstreams(deployment: ConfiguredDeployment): Promise<Findings> {
   const { settings } = deployment;
-  const { upstreams } = settings;
-  if (upstreams.length === 0) return [];
+  const { upstreams, roles } = settings;
+  // Another process may lack the credentials, and the network, of the processes that send requests.
+  if (!roles.includes('resource-server'))
+    return upstreams.map(({ url }) =>
+      findingAbout('upstream', shownUrl(url)).unknown(
+        'the MCP server was not tried, because only processes with the role resource-server send requests to it: run doctor with the settings of one',
+      ),
+    );
+  if (upstreams.length === 0) return undefined;
   const keys = await readSigningKeys(settings).catch(() => undefined);
-  const tried = upstreams.map((upstream) => checkUpstream(deployment, upstream, keys));
-  return (await Promise.all(tried)).flat();
-}
-
-/** Reports connectors and minted tokens whose MCP server is not in the settings. */
-async function recordFindings({
-  settings: { upstreams },
-  listRecords,
-}: ConfiguredDeployment): Promise<Finding[]> {
-  const records = await listRecords();
-  if (!records) return [];
-  const finding = findingAbout('upstream', 'resourceServer.upstreams');
-  const isRunning = ({ upstream = DEFAULT_UPSTREAM }: { upstream?: string | undefined }) =>
-    records.upstreams.some(({ id }) => id === upstream);
-  const lost = [...records.connectors, ...records.tokens].filter(
-    (record) => !isServed(upstreams, record) && !isRunning(record),
-  );
-  if (lost.length === 0) return [];
-  const ids = upstreams.map(({ id }) => id).join(', ') || 'none: the sample serves calls';
-  const names = someOf(
-    lost.map(({ name, upstream = DEFAULT_UPSTREAM }) => `"${name}" (${upstream})`),
-  );
-  return [
-    finding.warning({
-      what: `${lost.length} connectors or minted tokens lead to an MCP server that is not in the settings: ${names}`,
-      why: 'they give no access',
-      remedy: `revoke them, or add their server to the settings again (it has ${ids})`,
-    }),
-  ];
+  return Promise.all(upstreams.map((upstream) => checkUpstream(deployment, upstream, keys)));
 }
 
 async function checkUpstream(
   deployment: ConfiguredDeployment,
   upstream: Upstream,
   keys: readonly SigningKey[] | undefined,
-): Promise<Finding[]> {
+): Promise<Findings> {
   const { settings } = deployment;
   const finding = findingAbout('upstream', shownUrl(upstream.url));
   const now = deployment.now() / 1000;
@@ -96,74 +60,61 @@ async function checkUpstream(
     });
     return [
       finding.ok(`the MCP server responds (MCP ${revision}) and has ${tools.length} tools`),
-      ...toolFindings(settings.levels, upstream, tools),
+      toolFindings(settings.levels, upstream, tools),
     ];
   } catch (error) {
     if (!(error instanceof DiscoveryError)) throw error;
-    if (error.fault === 'rejected' && !keys) return [noSigningKeys(finding)];
-    return [
-      finding.problem({
-        what: `the MCP server ${error.message}`,
-        why:
-          error.fault === 'rejected'
-            ? 'it does not accept the caller header, so every call fails'
-            : 'every call through a connect link fails',
-        remedy: remedyFor(error, upstream),
-      }),
-    ];
+    const isRejected = error.fault === 'rejected';
+    if (isRejected && !keys)
+      return finding.warning({
+        what: 'the MCP server requires the caller header, which doctor cannot sign, because it cannot read the signing keys',
+        why: 'the tools of the MCP server were not checked',
+        remedy:
+          'see the findings about the store, and start Gatehouse once, which creates the signing keys',
+      });
+    return finding.problem({
+      what: `the MCP server ${error.message}`,
+      why: isRejected
+        ? 'it does not accept the caller header, so every call fails'
+        : 'every call through a connect link fails',
+      remedy: remedyFor(error, upstream),
+    });
   }
 }
 
-function noSigningKeys(finding: FindingFactory): Finding {
-  return finding.warning({
-    what: 'the MCP server requires the caller header, which doctor cannot sign, because it cannot read the signing keys',
-    why: 'the tools of the MCP server were not checked',
-    remedy:
-      'see the findings about the store, and start Gatehouse once, which creates the signing keys',
-  });
-}
-
-function toolFindings(
-  levels: Levels,
-  upstream: Upstream,
-  tools: readonly CatalogTool[],
-): Finding[] {
-  const finding = findingAbout('tools', `${upstream.setting}.tools`);
-  const names = tools.map(({ name }) => name);
+function toolFindings(levels: Levels, upstream: Upstream, tools: readonly CatalogTool[]): Findings {
+  const { setting, defaultLevel, toolLevels } = upstream;
+  const finding = findingAbout('tools', `${setting}.tools`);
   const { missing, undeclared, needed } = compareTools(levels, upstream, tools);
-  if (names.length === 0)
-    return [
-      finding.warning({
-        what: 'the MCP server lists no tools',
-        why: 'connected apps have nothing to call',
-        remedy:
-          'check which tools the MCP server lists for the caller gatehouse with the highest level',
-      }),
-    ];
+  if (tools.length === 0)
+    return finding.warning({
+      what: 'the MCP server lists no tools',
+      why: 'connected apps have nothing to call',
+      remedy:
+        'check which tools the MCP server lists for the caller gatehouse with the highest level',
+    });
   const counts = [...needed].map(([level, count]) => `${level} ${count}`).join(', ');
-  const missingTools = finding.warning({
-    what: `the MCP server does not have ${listOf(missing)}`,
-    why: 'the levels of these names have no effect, and a tool with another spelling needs defaultLevel',
-    remedy: `correct the names; the MCP server has ${listOf(names)}`,
-  });
-  const annotatedTools = finding.note({
-    what: `${undeclared.length} tools that are not in the settings need the level of their annotations: ${listOf(undeclared)}`,
-    why: 'the MCP server decides which level may call them',
-    remedy: `to decide it yourself, add them to ${upstream.setting}.tools, or set toolLevels: declared`,
-  });
-  const undeclaredTools = finding.note({
-    what: `${undeclared.length} tools that are not in the settings need defaultLevel, ${upstream.defaultLevel}: ${listOf(undeclared)}`,
-    why: 'calls with a lower level are refused, and a link that cannot grant it does not list them',
-    remedy: 'add the tools that a lower level may call to the settings',
-  });
+  const others = `${undeclared.length} tools that are not in the settings need`;
   return [
-    ...okIfNone(
-      missing.length > 0 ? [missingTools] : [],
-      finding.ok(`the MCP server has every tool in the settings; needed levels: ${counts}`),
-    ),
-    ...(undeclared.length > 0
-      ? [upstream.toolLevels === 'annotations' ? annotatedTools : undeclaredTools]
-      : []),
+    missing.length > 0
+      ? finding.warning({
+          what: `the MCP server does not have ${listOf(missing)}`,
+          why: 'the levels of these names have no effect, and a tool with another spelling needs defaultLevel',
+          remedy: `correct the names; the MCP server has ${listOf(tools.map(({ name }) => name))}`,
+        })
+      : finding.ok(`the MCP server has every tool in the settings; needed levels: ${counts}`),
+    undeclared.length > 0 &&
+      (toolLevels === 'annotations'
+        ? finding.note({
+            what: `${others} the level of their annotations: ${listOf(undeclared)}`,
+            why: 'the MCP server decides which level may call them',
+            remedy: `to decide it yourself, add them to ${setting}.tools, or set toolLevels: declared`,
+          })
+        : finding.note({
+            what: `${others} defaultLevel, ${defaultLevel}: ${listOf(undeclared)}`,
+            why: 'calls with a lower level are refused, and a link that cannot grant it does not list them',
+            remedy: 'add the tools that a lower level may call to the settings',
+          })),
   ];
 }
 

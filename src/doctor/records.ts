@@ -1,0 +1,153 @@
+// Compares what the store has with the settings: connectors and minted tokens outlive a change of levels, MCP servers or identity providers.
+import { loggableAudienceText } from '../connectors/audience.ts';
+import { requiresDpop } from '../dpop/required-levels.ts';
+import { levelTextMismatch } from '../pages/level-texts.ts';
+import { isLevel, levelIds, lowestLevel } from '../permission-levels.ts';
+import { identitySourcesOf, resolveAudienceRule } from '../settings/entitlements.ts';
+import type { Settings } from '../settings/settings.ts';
+import { DEFAULT_UPSTREAM, isServed } from '../settings/upstreams.ts';
+import type { ConfiguredDeployment } from './deployment.ts';
+import { counted, findingAbout, type Findings, okIfNone, someOf } from './report.ts';
+
+const NO_ACCESS = 'they give no access';
+
+/** Reports rules in audiences of connectors that match nobody, because the identity providers have changed since. */
+export async function checkAudiences({
+  settings,
+  listRecords,
+}: ConfiguredDeployment): Promise<Findings> {
+  const finding = findingAbout('audiences', 'connectors');
+  const records = await listRecords();
+  if (!records)
+    return finding.unknown('the audiences of connectors were not checked: no management API');
+  const identitySources = identitySourcesOf(settings);
+  const outdated = records.connectors.flatMap(({ name, audience = [] }) => {
+    const rules = audience.filter((rule) => !resolveAudienceRule(rule, identitySources));
+    return rules.length > 0 ? `"${name}" (${rules.map(loggableAudienceText).join(', ')})` : [];
+  });
+  if (outdated.length === 0) return finding.ok('every rule about who may use a connector fits');
+  return finding.warning({
+    what: `rules about who may use a connector match nobody: ${someOf(outdated)}`,
+    why: 'the people whom these rules meant cannot use the link; the rules do not fit the identity providers in the settings',
+    remedy: `create the connectors again with rules that name one of ${identitySources.map(({ id }) => id).join(', ')}, or restore the id of the provider`,
+  });
+}
+
+/** Reports connectors and minted tokens whose MCP server is not in the settings. */
+export async function checkUpstreamsOfRecords({
+  settings: { upstreams },
+  listRecords,
+}: ConfiguredDeployment): Promise<Findings> {
+  const records = await listRecords();
+  if (!records) return undefined;
+  const isRunning = ({ upstream = DEFAULT_UPSTREAM }: { upstream?: string | undefined }) =>
+    records.upstreams.some(({ id }) => id === upstream);
+  const lost = [...records.connectors, ...records.tokens].filter(
+    (record) => !isServed(upstreams, record) && !isRunning(record),
+  );
+  const ids = upstreams.map(({ id }) => id).join(', ') || 'none: the sample serves calls';
+  const names = lost.map(({ name, upstream = DEFAULT_UPSTREAM }) => `"${name}" (${upstream})`);
+  return (
+    lost.length > 0 &&
+    findingAbout('upstream', 'resourceServer.upstreams').warning({
+      what: `${lost.length} connectors or minted tokens lead to an MCP server that is not in the settings: ${someOf(names)}`,
+      why: NO_ACCESS,
+      remedy: `revoke them, or add their server to the settings again (it has ${ids})`,
+    })
+  );
+}
+
+/** Checks that stored connectors and minted tokens have a level of the settings, and that the texts about the levels fit. */
+export async function checkLevels(deployment: ConfiguredDeployment): Promise<Findings> {
+  const { settings } = deployment;
+  return [
+    await checkLevelsOfRecords(deployment),
+    textFindings(settings),
+    await dpopFindings(deployment),
+  ];
+}
+
+type Leveled = { name: string; level: string };
+
+const withLevels = (records: readonly Leveled[]) =>
+  someOf(records.map(({ name, level }) => `"${name}" (${level})`));
+
+async function checkLevelsOfRecords({
+  settings: { levels },
+  listRecords,
+}: ConfiguredDeployment): Promise<Findings> {
+  const finding = findingAbout('levels', 'levels');
+  const records = await listRecords();
+  if (!records)
+    return finding.unknown('the levels of stored records were not checked: no management API');
+  const running = new Set(
+    records.upstreams.flatMap((upstream) => upstream.levels.map(({ level }) => level)),
+  );
+  const stale = (kind: string, of: readonly Leveled[]): Findings => {
+    const found = of.filter(({ level }) => !isLevel(levels, level) && !running.has(level));
+    const verb = found.length === 1 ? 'has' : 'have';
+    return (
+      found.length > 0 &&
+      finding.warning({
+        what: `${counted(found.length, kind)} ${verb} a level that is not in the settings: ${withLevels(found)}`,
+        why: NO_ACCESS,
+        remedy: `revoke them, or add their level to levels again (it has ${levelIds(levels).join(', ')})`,
+      })
+    );
+  };
+  return okIfNone(
+    [stale('connector', records.connectors), stale('minted token', records.tokens)],
+    finding.ok('every connector and minted token has a level of the settings'),
+  );
+}
+
+/** Minted tokens are sent as bearer tokens, also at levels that require DPoP of apps. */
+async function dpopFindings({ settings, listRecords }: ConfiguredDeployment): Promise<Findings> {
+  const { requireDpop } = settings.authorization;
+  if (requireDpop === undefined) return undefined;
+  const finding = findingAbout('levels', 'authorization.requireDpop');
+  const records = await listRecords();
+  const exempt = records?.tokens.filter(({ level }) => requiresDpop(settings, level)) ?? [];
+  return [
+    requireDpop === lowestLevel(settings.levels) &&
+      finding.note({
+        what: 'every level requires DPoP',
+        why: 'apps that do not support DPoP, which are most of them, cannot connect',
+        remedy: 'if this is not intended, name a higher level',
+      }),
+    exempt.length === 0
+      ? finding.ok(`levels from ${requireDpop} require DPoP`)
+      : finding.note({
+          what: `${counted(exempt.length, 'minted token')} ${exempt.length === 1 ? 'has' : 'have'} a level that requires DPoP: ${withLevels(exempt)}`,
+          why: 'minted tokens are exempt: anybody who copies one can use it',
+          remedy: `where a lower level is enough, revoke the token and mint one below ${requireDpop}`,
+        }),
+  ];
+}
+
+function textFindings(settings: Settings): Findings {
+  const { levels, theme } = settings;
+  const finding = findingAbout('levels', theme ?? 'levels');
+  const { unknown, untitled, partial } = levelTextMismatch(settings);
+  return [
+    unknown.length > 0 &&
+      finding.warning({
+        what: `the theme has texts about levels that are not in the settings: ${unknown.join(', ')}`,
+        why: 'nobody sees them',
+        remedy: `name the levels of the settings (${levelIds(levels).join(', ')}) below levels in the message files`,
+      }),
+    partial.map(({ keys, languages, instead }) =>
+      finding.warning({
+        what: `the theme has these texts in some languages only: ${keys.join(', ')}`,
+        why: `in ${languages.join(', ')}, people read the text of ${instead}`,
+        remedy: 'add them to the message file of each of these languages',
+      }),
+    ),
+    untitled.length > 0 &&
+      findingAbout('levels', 'levels').note({
+        what: `these levels have no title: ${untitled.join(', ')}`,
+        why: 'the consent page shows their ids and the titles of their tools, but does not say what they mean',
+        remedy: 'write title and sees for each level in the settings',
+      }),
+  ];
+}

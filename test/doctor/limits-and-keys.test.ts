@@ -1,0 +1,80 @@
+import { createServer } from 'node:http';
+import { expect } from 'chai';
+import { openDeployment } from '../../src/doctor/deployment.ts';
+import { examine } from '../../src/doctor/examination.ts';
+import type { TrustedIssuer } from '../../src/settings/identity-provider-schema.ts';
+import { loadSettings } from '../../src/settings/load.ts';
+import type { Settings } from '../../src/settings/settings.ts';
+import type { Upstream } from '../../src/settings/upstreams.ts';
+import { listenOnLoopback, type LoopbackServer } from '../support/loopback-server.ts';
+
+const SETTINGS = loadSettings({ GATEHOUSE_SECRET: 'a root secret of more than 32 characters' });
+
+async function check(name: string, changed: Partial<Settings>) {
+  const settings = { ...SETTINGS, ...changed };
+  const { authUrl, resourceUrl } = settings;
+  const signal = AbortSignal.timeout(60_000);
+  const deployment = openDeployment({ authUrl, resourceUrl, settings, signal });
+  try {
+    return await examine(deployment, { onStart: () => {}, onEnd: () => {} }, [name]);
+  } finally {
+    deployment.close();
+  }
+}
+
+describe("doctor's check of the keys of trusted issuers", () => {
+  let issuer: LoopbackServer;
+  let body = '';
+  before(async () => {
+    issuer = await listenOnLoopback(createServer((_req, res) => res.end(body)));
+  });
+  after(() => issuer.stop());
+
+  async function checkKeys(jwksUri: string) {
+    const trusted = { issuer: 'https://login.example.com', jwksUri } as TrustedIssuer;
+    const authorization = { ...SETTINGS.authorization, trustedIssuers: [trusted] };
+    const [finding, ...others] = await check('issuer-keys', { authorization });
+    expect(others).to.deep.equal([]);
+    return finding;
+  }
+
+  it('keys with an id pass, keys without one are a warning that names jwks, and a response without keys is a problem', async () => {
+    const keysWith = (...ids: object[]) => {
+      body = JSON.stringify({ keys: ids.map((id) => ({ kty: 'EC', crv: 'P-256', ...id })) });
+      return checkKeys(`${issuer.origin}/keys`);
+    };
+    expect(await keysWith({ kid: 'one' }, { kid: 'two' })).to.include({ outcome: 'ok' });
+    const unnamed = await keysWith({ kid: 'one' }, {});
+    expect(unnamed?.outcome).to.equal('warning');
+    expect(unnamed?.what).to.include('1 of 2 keys');
+    expect(unnamed?.remedy).to.include('set jwks in place of jwksUri');
+    expect(await keysWith()).to.include({ outcome: 'problem' });
+    const gone = await checkKeys('http://no-such-host.invalid/keys');
+    expect(gone?.outcome).to.equal('problem');
+    expect(gone?.what).to.include('does not resolve');
+  });
+});
+
+describe("doctor's check of limits", () => {
+  it('a limit for one caller above that for all, and a heartbeat that is not shorter than the silence, are warnings', async () => {
+    const upstream = {
+      setting: 'resourceServer.upstream',
+      openCalls: { perCaller: 10, inAll: 5 },
+      silence: 20,
+    } as Upstream;
+    const resourceServer = {
+      ...SETTINGS.resourceServer,
+      heldBytes: { perCaller: 2 ** 30, inAll: 2 ** 20 },
+    };
+    const warnings = async (changed: Partial<Settings>) =>
+      (await check('settings', changed)).flatMap(({ outcome, about }) =>
+        outcome === 'warning' ? about : [],
+      );
+    expect(await warnings({})).to.deep.equal([]);
+    expect(await warnings({ resourceServer, upstreams: [upstream] })).to.deep.equal([
+      'resourceServer.heldBytes',
+      'resourceServer.upstream.openCalls',
+      'resourceServer.heartbeat',
+    ]);
+  });
+});
