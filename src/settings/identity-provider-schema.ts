@@ -142,7 +142,7 @@ const properties = {
     .optional()
     .meta({
       description:
-        'Fetch the claims of a person again when an app refreshes its token, at most this often, at least `1m`. Entitlements follow, and connections end when the provider no longer accepts the person. Sessions of browsers, including the console, last no longer than this without such an answer. Adds `recheckScopes` to `scopes` and stores the refresh token, encrypted ([details](leaving.md#recheck)).',
+        'Fetch the claims of a person again when an app refreshes its token, at most this often, at least `1m`. Entitlements follow, and connections end when the provider no longer accepts the person. Sessions of browsers, including the console, last no longer than this without such an answer. Adds `recheckScopes` to `scopes` and stores the refresh token, encrypted ([details](operating.md#recheck)).',
       defaultText: 'off',
     }),
   recheckScopes: z.array(z.string().min(1)).optional().meta({

@@ -1,4 +1,4 @@
-// Every row of the table in config/leaving.md, with a real OpenID provider and a clock that moves.
+// Every row of the table in config/operating.md, with a real OpenID provider and a clock that moves.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
@@ -328,8 +328,8 @@ describe('What ends when a person leaves', () => {
     it(`CNX-13 the row “${what}” with “${setting}” says what happens`, proof);
 
   it('CNX-13 the table has the rows that these tests prove', () => {
-    const document = readFileSync(join(import.meta.dirname, '../../config/leaving.md'), 'utf8');
-    const [, table = ''] = /\n## What ends when\n(.*?)\n## /s.exec(document) ?? [];
+    const document = readFileSync(join(import.meta.dirname, '../../config/operating.md'), 'utf8');
+    const [, table = ''] = /\n### What ends when\n(.*?)\n### /s.exec(document) ?? [];
     const rows = table.split('\n').filter((line) => line.startsWith('| '));
     const cells = rows.slice(2).map((row) => row.split('|').map((cell) => cell.trim()));
     expect(cells.map(([, what, setting]) => [what, setting])).to.deep.equal(
