@@ -575,11 +575,11 @@ export const settingsSchema = z.strictObject({
     .describe(
       'The identity provider where people sign in. Its redirect URI is `{authUrl}/interaction/callback`. Exactly one of `identityProvider`, `identityProviders` and `developmentIdp` is required.',
     ),
-  identityProviders: identityProvidersSchema
-    .optional()
-    .describe(
-      'Several identity providers, in place of `identityProvider`. People choose on a page, in this order. Each redirect URI is `{authUrl}/interaction/callback/<id>`. An account belongs to one provider.',
-    ),
+  identityProviders: identityProvidersSchema.optional().meta({
+    description:
+      'Several identity providers, in place of `identityProvider`, each with an `id` and the settings of `identityProvider`. People choose on a page, in this order. Each redirect URI is `{authUrl}/interaction/callback/<id>`. An account belongs to one provider.',
+    sameAs: 'identityProvider',
+  }),
   developmentIdp: z
     .strictObject({
       url: origin.describe('Address of the provider.'),

@@ -42,12 +42,17 @@ function settingsIn({ properties = {}, required = [] }: JsonSchema, parent = '')
   });
 }
 
+/** Without the members that the setting `sameAs` has too, unless they are required only here. */
 function withoutRepeated(
   { items = {}, sameAs = '' }: JsonSchema,
   siblings: Record<string, JsonSchema>,
 ): JsonSchema {
-  const { properties: repeated = {} } = siblings[sameAs.split('.').at(-1) ?? ''] ?? {};
-  const own = Object.entries(items.properties ?? {}).filter(([key]) => !(key in repeated));
+  const same = siblings[sameAs.split('.').at(-1) ?? ''];
+  const isRequired = (key: string, { required = [] }: JsonSchema = {}) => required.includes(key);
+  const own = Object.entries(items.properties ?? {}).filter(
+    ([key]) =>
+      !(key in (same?.properties ?? {})) || isRequired(key, items) !== isRequired(key, same),
+  );
   return { ...items, properties: Object.fromEntries(own) };
 }
 
