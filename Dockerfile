@@ -19,7 +19,7 @@ RUN npm ci --omit=dev && npm cache clean --force
 
 COPY src/gatehouse.js src/compile-cache.js src/
 COPY views/ views/
-COPY config/apps.yaml config/
+COPY config/apps.yaml config/gatehouse.yaml.ejs config/
 COPY --from=build /build/dist/ dist/
 
 # `docker exec gatehouse gatehouse doctor`

@@ -12,7 +12,7 @@ import type { Secrets } from '../settings/secret-file.ts';
 import { type ClassifiedTool, SUGGESTED_LEVELS } from './levels.ts';
 import { NotWritten, requireFreeNames, writeNewFiles } from './new-files.ts';
 import { type Probe, probeIssuer, readTools, type ToolProbe } from './probes.ts';
-import { askOpenQuestions, askOptionally, askYesOrNo, type Streams } from './prompts.ts';
+import { askOpenQuestions, askText, askYesOrNo, type Streams } from './prompts.ts';
 import { type Provider, PROVIDER } from './providers.ts';
 import {
   type Answers,
@@ -211,7 +211,7 @@ async function readUpstream(
   const tools = await readTools(url, authUrl, given);
   const canAsk = streams && !acceptsSuggestions && !isReadable && given.headers.length === 0;
   if (!tools.isRefused || !canAsk) return { headers: given.headers, tools };
-  const text = await askOptionally(
+  const text = await askText(
     `${tools.problem}. Header with the credential that it requires, and the environment variable with its value (empty: none)`,
     {
       placeholder: HEADER_EXAMPLE,

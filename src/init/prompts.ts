@@ -36,41 +36,42 @@ async function ask(
     const options = PROVIDERS.map((value) => ({ value, label: PROVIDER[value].title }));
     return answerTo(select({ ...streams, message, options }));
   }
-  const validate = (given: string | undefined) => {
-    const answer = given?.trim() ?? '';
-    if (answer === '') return isOptional ? undefined : 'An answer is required.';
-    const isSecret = question.key === 'clientSecretFile';
-    const expected = isSecret ? undefined : question.check(answer, answers);
-    return expected === undefined ? undefined : `Expected ${expected}.`;
+  const isSecret = question.key === 'clientSecretFile';
+  const options = {
+    placeholder: question.example?.(answers),
+    initialValue: question.suggestion?.(answers),
+    isOptional,
+    check: (text: string) => (isSecret ? undefined : question.check(text, answers)),
   };
-  if (question.key === 'clientSecretFile')
-    return (await answerTo(password({ ...streams, message, validate })))?.trim();
-  const placeholder = question.example?.(answers);
-  const initialValue = question.suggestion?.(answers);
-  const answer = await answerTo(
-    text({
-      ...streams,
-      message,
-      validate,
-      ...(placeholder === undefined ? {} : { placeholder }),
-      ...(initialValue === undefined ? {} : { initialValue }),
-    }),
-  );
-  return answer?.trim();
+  return askText(message, options, streams, isSecret ? password : text);
 }
 
-/** Resolves with an empty text if the person enters none. `check` returns what is expected instead of a wrong answer. Throws Cancelled. */
-export async function askOptionally(
+type TextOptions = {
+  placeholder?: string | undefined;
+  initialValue?: string | undefined;
+  isOptional?: boolean;
+  /** Returns what is expected instead of a wrong answer. */
+  check: (text: string) => string | undefined;
+};
+
+/** Resolves with an empty text if the person enters none. Throws Cancelled. */
+export async function askText(
   message: string,
-  { placeholder, check }: { placeholder: string; check: (text: string) => string | undefined },
+  { placeholder, initialValue, isOptional = true, check }: TextOptions,
   streams: Streams,
+  prompt: typeof text | typeof password = text,
 ): Promise<string> {
   const validate = (given: string | undefined) => {
     const answer = given?.trim() ?? '';
-    const expected = answer === '' ? undefined : check(answer);
+    if (answer === '') return isOptional ? undefined : 'An answer is required.';
+    const expected = check(answer);
     return expected === undefined ? undefined : `Expected ${expected}.`;
   };
-  return (await answerTo(text({ ...streams, message, placeholder, validate })))?.trim() ?? '';
+  const shown = {
+    ...(placeholder === undefined ? {} : { placeholder }),
+    ...(initialValue === undefined ? {} : { initialValue }),
+  };
+  return (await answerTo(prompt({ ...streams, message, validate, ...shown })))?.trim() ?? '';
 }
 
 /** Throws Cancelled. */
