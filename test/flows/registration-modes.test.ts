@@ -55,173 +55,170 @@ async function registered(link: string, sent: object): Promise<Client> {
   return { id: body.client_id, method: 'none', redirectUri };
 }
 
-onEachStore(
-  'The registration mode approval',
-  (system) => {
-    let connector: Connector;
-    before(async () => {
-      connector = await createConnector(system());
-    });
-    const open = async (client: Client) =>
-      (await openConsent(system(), connector, { as: { client } })).page;
-    const openConsole = async (path: string) => {
-      const { management, origins } = system();
-      const browser = openBrowser([...origins, management]);
-      const signIn = requirePage(await browser.visit(`${management}/console${path}`));
-      return requirePage(await browser.submit(signIn, { person: 'ada' }));
-    };
+const APPROVAL = {
+  file: { clients: { registration: 'approval', allowedRedirects: [HOSTED, ...MANY] } },
+};
 
-    it('DCR-10 a new client waits on a page until an administrator allows its registration', async () => {
-      const client = await registered(connector.link, metadata('<b>Notes</b>', LOOPBACK));
-      const listed = () => manage(system(), 'GET', '/clients?state=waiting&limit=1000');
-      expect((await listed()).items.map(({ id }) => id)).to.not.include(client.id);
-      const waiting = await open(client);
-      expect([waiting.status, waiting.forms.length]).to.deep.equal([403, 0]);
-      expect(waiting.html).to.include('&lt;b&gt;Notes&lt;/b&gt;').and.to.include(client.id);
-      expect((await listed()).items.map(({ id }) => id)).to.include(client.id);
-      expect(await manage(system(), 'POST', '/clients/allow', { id: client.id })).to.include({
-        state: 'allowed',
-      });
-      const { accessToken, link } = await connect(system(), connector, { as: { client } });
-      expect(await isAccepted(link, accessToken)).to.equal(true);
-      const again = await registered(connector.link, metadata('<b>Notes</b>', LOOPBACK));
-      expect(await stateOf(system(), again)).to.equal('waiting');
-    });
+describe('The registration mode approval', () => {
+  const system = useSystem(APPROVAL);
+  let connector: Connector;
+  before(async () => {
+    connector = await createConnector(system());
+  });
+  const open = async (client: Client) =>
+    (await openConsent(system(), connector, { as: { client } })).page;
+  const openConsole = async (path: string) => {
+    const { management, origins } = system();
+    const browser = openBrowser([...origins, management]);
+    const signIn = requirePage(await browser.visit(`${management}/console${path}`));
+    return requirePage(await browser.submit(signIn, { person: 'ada' }));
+  };
 
-    it('DCR-10 waiting apps are listed with the time of the first attempt, the last one first, and each is recorded once', async () => {
-      freezeClock();
-      try {
-        const clients: Client[] = [];
-        for (const name of ['Earlier app', 'Later app']) {
-          const client = await registered(connector.link, metadata(name, LOOPBACK, HOSTED));
-          clients.push(client);
-          advanceClock(60);
-          for (const _attempt of [1, 2]) await open(client);
-        }
-        const ids = clients.map(({ id }) => id);
-        const recorded = (await readAudit(system())).filter(
-          ({ event, clientId = '' }) => event === 'client_waiting' && ids.includes(clientId),
-        );
-        expect(
-          recorded.map(({ clientId, arguments: details }) => [clientId, details]),
-        ).to.deep.equal(
-          ['Earlier app', 'Later app'].map((name, at) => [
-            ids[at],
-            { name, destinations: ['app.partner.example', 'loopback'] },
-          ]),
-        );
-        for (const { account } of recorded) expect(account).to.match(/^[\w-]{27}$/);
-        const { items } = await manage(system(), 'GET', `/clients?id=${ids[0]}`);
-        expect(items[0]).to.have.property(
-          'waitingSince',
-          recorded[0]?.time.replace(/\.\d+/, '.000'),
-        );
-        const html = (await openConsole('/clients?state=waiting')).html;
-        expect(html.indexOf(ids[1] ?? '')).to.be.within(1, html.indexOf(ids[0] ?? ''));
-      } finally {
-        restoreClock();
+  it('DCR-10 a new client waits on a page until an administrator allows its registration', async () => {
+    const client = await registered(connector.link, metadata('<b>Notes</b>', LOOPBACK));
+    const listed = () => manage(system(), 'GET', '/clients?state=waiting&limit=1000');
+    expect((await listed()).items.map(({ id }) => id)).to.not.include(client.id);
+    const waiting = await open(client);
+    expect([waiting.status, waiting.forms.length]).to.deep.equal([403, 0]);
+    expect(waiting.html).to.include('&lt;b&gt;Notes&lt;/b&gt;').and.to.include(client.id);
+    expect((await listed()).items.map(({ id }) => id)).to.include(client.id);
+    expect(await manage(system(), 'POST', '/clients/allow', { id: client.id })).to.include({
+      state: 'allowed',
+    });
+    const { accessToken, link } = await connect(system(), connector, { as: { client } });
+    expect(await isAccepted(link, accessToken)).to.equal(true);
+    const again = await registered(connector.link, metadata('<b>Notes</b>', LOOPBACK));
+    expect(await stateOf(system(), again)).to.equal('waiting');
+  });
+
+  it('DCR-10 waiting apps are listed with the time of the first attempt, the last one first, and each is recorded once', async () => {
+    freezeClock();
+    try {
+      const clients: Client[] = [];
+      for (const name of ['Earlier app', 'Later app']) {
+        const client = await registered(connector.link, metadata(name, LOOPBACK, HOSTED));
+        clients.push(client);
+        advanceClock(60);
+        for (const _attempt of [1, 2]) await open(client);
       }
-    });
+      const ids = clients.map(({ id }) => id);
+      const recorded = (await readAudit(system())).filter(
+        ({ event, clientId = '' }) => event === 'client_waiting' && ids.includes(clientId),
+      );
+      expect(recorded.map(({ clientId, arguments: details }) => [clientId, details])).to.deep.equal(
+        ['Earlier app', 'Later app'].map((name, at) => [
+          ids[at],
+          { name, destinations: ['app.partner.example', 'loopback'] },
+        ]),
+      );
+      for (const { account } of recorded) expect(account).to.match(/^[\w-]{27}$/);
+      const { items } = await manage(system(), 'GET', `/clients?id=${ids[0]}`);
+      expect(items[0]).to.have.property('waitingSince', recorded[0]?.time.replace(/\.\d+/, '.000'));
+      const html = (await openConsole('/clients?state=waiting')).html;
+      expect(html.indexOf(ids[1] ?? '')).to.be.within(1, html.indexOf(ids[0] ?? ''));
+    } finally {
+      restoreClock();
+    }
+  });
 
-    it('DCR-10 an allowed app does not wait when it registers anew, unless its name or hosts differ', async () => {
-      const first = await registered(connector.link, metadata('Editor', HOSTED));
-      await manage(system(), 'POST', '/clients/allow', { id: first.id, app: true });
-      const stateWith = async (name: string, ...uris: string[]) =>
-        stateOf(system(), await registered(connector.link, metadata(name, ...uris)));
-      expect(await stateWith('Editor', HOSTED)).to.equal('allowed');
-      expect(await stateWith('Editor 2', HOSTED)).to.equal('waiting');
-      expect(await stateWith('Editor', HOSTED, LOOPBACK)).to.equal('waiting');
-      const unnamed = await registered(connector.link, metadata('', LOOPBACK));
-      const failed = await manage(system(), 'POST', '/clients/allow', {
-        id: unnamed.id,
-        app: true,
-      }).catch(String);
-      expect(failed).to.include('409');
-    });
+  it('DCR-10 an allowed app does not wait when it registers anew, unless its name or hosts differ', async () => {
+    const first = await registered(connector.link, metadata('Editor', HOSTED));
+    await manage(system(), 'POST', '/clients/allow', { id: first.id, app: true });
+    const stateWith = async (name: string, ...uris: string[]) =>
+      stateOf(system(), await registered(connector.link, metadata(name, ...uris)));
+    expect(await stateWith('Editor', HOSTED)).to.equal('allowed');
+    expect(await stateWith('Editor 2', HOSTED)).to.equal('waiting');
+    expect(await stateWith('Editor', HOSTED, LOOPBACK)).to.equal('waiting');
+    const unnamed = await registered(connector.link, metadata('', LOOPBACK));
+    const failed = await manage(system(), 'POST', '/clients/allow', {
+      id: unnamed.id,
+      app: true,
+    }).catch(String);
+    expect(failed).to.include('409');
+  });
 
-    it('DCR-10 the console shows each address of a waiting app, and beside the button the rule that it adds', async () => {
-      const app = metadata('Many <hosts>', ...MANY, LOOPBACK);
-      const client = await registered(connector.link, app);
+  it('DCR-10 the console shows each address of a waiting app, and beside the button the rule that it adds', async () => {
+    const app = metadata('Many <hosts>', ...MANY, LOOPBACK);
+    const client = await registered(connector.link, app);
+    await open(client);
+    const page = await openConsole('/clients?state=waiting');
+    for (const uri of MANY) expect(page.html).to.include(uri);
+    const shown = page.html
+      .split('<details')
+      .find((part) => part.includes('/clients/allow-app"') && part.includes(client.id));
+    for (const destination of [...MANY.map((uri) => new URL(uri).host), 'localhost'])
+      expect(shown).to.include(`<bdi>${destination}</bdi>`);
+    expect(shown).to.include('Many &lt;hosts&gt;');
+  });
+
+  it('the console warns about a redirect to localhost before a waiting app is always allowed, says who asked for it, and offers to refuse it', async () => {
+    const pageOf = async (name: string, uri: string) => {
+      const client = await registered(connector.link, metadata(name, uri));
       await open(client);
-      const page = await openConsole('/clients?state=waiting');
-      for (const uri of MANY) expect(page.html).to.include(uri);
-      const shown = page.html
-        .split('<details')
-        .find((part) => part.includes('/clients/allow-app"') && part.includes(client.id));
-      for (const destination of [...MANY.map((uri) => new URL(uri).host), 'localhost'])
-        expect(shown).to.include(`<bdi>${destination}</bdi>`);
-      expect(shown).to.include('Many &lt;hosts&gt;');
-    });
+      return (await openConsole(`/clients/${client.id}`)).html;
+    };
+    const [local, hosted] = [await pageOf('Local', LOOPBACK), await pageOf('Remote', HOSTED)];
+    for (const html of [local, hosted])
+      expect(html)
+        .to.include('Always allow…')
+        .and.match(/>Ada Lovelace<\/bdi><\/a> tried to connect /)
+        .and.match(/<summary[^>]*>Reject…</)
+        .and.not.match(/<summary[^>]*>Revoke…</);
+    expect(local).to.include('can pose as this app');
+    expect(hosted).not.to.include('can pose as this app');
+  });
 
-    it('the console warns about a redirect to localhost before a waiting app is always allowed, says who asked for it, and offers to refuse it', async () => {
-      const pageOf = async (name: string, uri: string) => {
-        const client = await registered(connector.link, metadata(name, uri));
-        await open(client);
-        return (await openConsole(`/clients/${client.id}`)).html;
-      };
-      const [local, hosted] = [await pageOf('Local', LOOPBACK), await pageOf('Remote', HOSTED)];
-      for (const html of [local, hosted])
-        expect(html)
-          .to.include('Always allow…')
-          .and.match(/>Ada Lovelace<\/bdi><\/a> tried to connect /)
-          .and.match(/<summary[^>]*>Reject…</)
-          .and.not.match(/<summary[^>]*>Revoke…</);
-      expect(local).to.include('can pose as this app');
-      expect(hosted).not.to.include('can pose as this app');
+  it('DCR-11 a blocked host ends its connections, and registration and authorization are refused until it is unblocked', async () => {
+    const client = await registered(connector.link, metadata('Partner', HOSTED));
+    await manage(system(), 'POST', '/clients/allow', { id: client.id });
+    const family = await connect(system(), connector, { as: { client } });
+    const block = await manage(system(), 'POST', '/client-rules', { host: 'Partner.example' });
+    expect(block.endedGrants).to.equal(1);
+    const grant = String(decodeJwt(family.accessToken).grant_id);
+    expect(await showGrant(system(), grant)).to.include({ reason: 'client_blocked' });
+    expect(await isAccepted(family.link, family.accessToken)).to.equal(false);
+    const { server } = await discover(connector.link);
+    const refused = await register(server, metadata('Other', LOOPBACK, HOSTED));
+    expect(refused.status).to.equal(403);
+    expect(refused.body).to.include({ error: 'access_denied' });
+    expect((await open(client)).status).to.equal(403);
+    const repeated = await manage(system(), 'POST', '/client-rules', {
+      host: 'partner.example.',
     });
+    expect(repeated).to.include({ id: block.id, endedGrants: 0 });
+    await manage(system(), 'DELETE', `/client-rules/${block.id}`);
+    expect((await register(server, metadata('Other', HOSTED))).status).to.equal(201);
+    expect((await refresh(server, client, family.refreshToken ?? '')).status).to.equal(400);
+    await connect(system(), connector, { as: { client } });
+    const events = (await readAudit(system())).map(({ event }) => event);
+    expect(events.filter((event) => event === 'client_blocked')).to.have.length(1);
+    expect(events).to.include.members(['client_allowed', 'client_rule_removed']);
+  });
 
-    it('DCR-11 a blocked host ends its connections, and registration and authorization are refused until it is unblocked', async () => {
-      const client = await registered(connector.link, metadata('Partner', HOSTED));
-      await manage(system(), 'POST', '/clients/allow', { id: client.id });
-      const family = await connect(system(), connector, { as: { client } });
-      const block = await manage(system(), 'POST', '/client-rules', { host: 'Partner.example' });
-      expect(block.endedGrants).to.equal(1);
-      const grant = String(decodeJwt(family.accessToken).grant_id);
-      expect(await showGrant(system(), grant)).to.include({ reason: 'client_blocked' });
-      expect(await isAccepted(family.link, family.accessToken)).to.equal(false);
-      const { server } = await discover(connector.link);
-      const refused = await register(server, metadata('Other', LOOPBACK, HOSTED));
-      expect(refused.status).to.equal(403);
-      expect(refused.body).to.include({ error: 'access_denied' });
-      expect((await open(client)).status).to.equal(403);
-      const repeated = await manage(system(), 'POST', '/client-rules', {
-        host: 'partner.example.',
-      });
-      expect(repeated).to.include({ id: block.id, endedGrants: 0 });
-      await manage(system(), 'DELETE', `/client-rules/${block.id}`);
-      expect((await register(server, metadata('Other', HOSTED))).status).to.equal(201);
-      expect((await refresh(server, client, family.refreshToken ?? '')).status).to.equal(400);
-      await connect(system(), connector, { as: { client } });
-      const events = (await readAudit(system())).map(({ event }) => event);
-      expect(events.filter((event) => event === 'client_blocked')).to.have.length(1);
-      expect(events).to.include.members(['client_allowed', 'client_rule_removed']);
-    });
+  it('DCR-11 a block that would have no effect, or one on a whole top-level domain, is refused', async () => {
+    const hosts = ['*', '*.example', 'com', 'localhost', 'a b.example'].map((host) => ({ host }));
+    const names = ['...', '!', '\u2014'].map((name) => ({ name }));
+    for (const body of [...hosts, ...names]) {
+      const refusal = await manage(system(), 'POST', '/client-rules', body).catch(String);
+      expect(refusal, JSON.stringify(body)).to.be.a('string').and.include('400');
+    }
+  });
 
-    it('DCR-11 a block that would have no effect, or one on a whole top-level domain, is refused', async () => {
-      const hosts = ['*', '*.example', 'com', 'localhost', 'a b.example'].map((host) => ({ host }));
-      const names = ['...', '!', '\u2014'].map((name) => ({ name }));
-      for (const body of [...hosts, ...names]) {
-        const refusal = await manage(system(), 'POST', '/client-rules', body).catch(String);
-        expect(refusal, JSON.stringify(body)).to.be.a('string').and.include('400');
-      }
-    });
+  it('DCR-11 a blocked name is refused whatever its case, blanks, punctuation and accents', async () => {
+    const { server } = await discover(connector.link);
+    const rule = await manage(system(), 'POST', '/client-rules', { name: 'Evil App' });
+    for (const name of ['EVIL-APP', 'evil app', 'Evil\u200bApp', 'E\u0332vil App', '\u00c9vil App'])
+      expect((await register(server, metadata(name, LOOPBACK))).status, name).to.equal(403);
+    expect((await register(server, metadata('Evil Apples', LOOPBACK))).status).to.equal(201);
+    await manage(system(), 'DELETE', `/client-rules/${rule.id}`);
+  });
+});
 
-    it('DCR-11 a blocked name is refused whatever its case, blanks, punctuation and accents', async () => {
-      const { server } = await discover(connector.link);
-      const rule = await manage(system(), 'POST', '/client-rules', { name: 'Evil App' });
-      for (const name of [
-        'EVIL-APP',
-        'evil app',
-        'Evil\u200bApp',
-        'E\u0332vil App',
-        '\u00c9vil App',
-      ])
-        expect((await register(server, metadata(name, LOOPBACK))).status, name).to.equal(403);
-      expect((await register(server, metadata('Evil Apples', LOOPBACK))).status).to.equal(201);
-      await manage(system(), 'DELETE', `/client-rules/${rule.id}`);
-    });
-
+onEachStore(
+  'A block in the registration mode approval',
+  (system) => {
     it('DCR-11 an approval at the same time as a block leaves no connection', async () => {
+      const connector = await createConnector(system());
       const client = await registered(connector.link, metadata('Racer', LOOPBACK));
       await manage(system(), 'POST', '/clients/allow', { id: client.id });
       const [block, connection] = await Promise.all([
@@ -235,7 +232,7 @@ onEachStore(
       await manage(system(), 'DELETE', `/client-rules/${block.id}`);
     });
   },
-  { file: { clients: { registration: 'approval', allowedRedirects: [HOSTED, ...MANY] } } },
+  APPROVAL,
 );
 
 describe('The registration mode closed', () => {

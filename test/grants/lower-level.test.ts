@@ -6,7 +6,7 @@ import type { Level } from '../../src/permission-levels.ts';
 import { createConnector } from '../support/management-api.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { openSystemStore } from '../support/system-store.ts';
-import { onEachStore } from '../support/system.ts';
+import { useSystem } from '../support/system.ts';
 import {
   type TokenFamily,
   present,
@@ -19,7 +19,9 @@ import { DEFAULT_LEVELS } from '../support/levels.ts';
 const lifetimes = grantLifetimes({ accessToken: 3600, refreshTokenIdle: 30 * 86_400 });
 const scopeOf = (token: string) => decodeJwt(token).scope;
 
-onEachStore('Lowering the level of a grant', (system) => {
+describe('Lowering the level of a grant', () => {
+  const system = useSystem();
+
   async function lower({ accessToken }: TokenFamily, level: Level) {
     const { store: opened } = await openSystemStore(system());
     const id = String(decodeJwt(accessToken).grant_id);

@@ -8,11 +8,13 @@ import { callTool, isAccepted } from '../support/mcp.ts';
 import { discover, refresh } from '../support/oauth.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
-import { onEachStore, type System } from '../support/system.ts';
+import { type System, useSystem } from '../support/system.ts';
 import { postToken } from '../support/token-endpoints.ts';
 import { recordsOfVersion1 } from './records-of-version-1.ts';
 
-onEachStore('Records of other versions of Gatehouse', (system) => {
+describe('Records of other versions of Gatehouse', () => {
+  const system = useSystem();
+
   it('a client connected by records of version 1 can refresh and call', async () => {
     const { resource, origins } = system();
     const old = recordsOfVersion1(Date.now() / 1000, { resource, issuer: origins[2] ?? '' });
