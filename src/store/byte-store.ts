@@ -28,8 +28,8 @@ export interface ByteStore {
   /** Returns those of `fields` that are in the set. */
   includes(name: string, fields: readonly string[]): Promise<Set<string>>;
   /**
-   * Returns members by place, at most `limit` after the place `after`. Undefined if members have no place, because a process of an earlier
-   * version wrote them, unless `incomplete`: then these are left out.
+   * Returns members by place, at most `limit` after the place `after`. Undefined if members have no place, because the set has just become
+   * large, unless `incomplete`: then these are left out.
    */
   page(name: string, range: PlaceRange): Promise<PlacedMember[] | AllMembers | undefined>;
   /** Gives places to members that are in the set. */

@@ -198,8 +198,8 @@ function placeOf(field: string, member = ''): string {
 const MAX_ORDERINGS = 2;
 
 /**
- * Orders the set first if it has just become large, or processes of an earlier version added to it. What they add meanwhile may be left out.
- * Reads the whole set if the database refuses to store the order, as when it is full.
+ * Orders the set first if it has just become large. What is added meanwhile may be left out. Reads the whole set if the database refuses to store
+ * the order, as when it is full.
  */
 async function readPage(
   parts: Pick<Parts, 'bytes' | 'encryption' | 'withTimeout'>,

@@ -23,6 +23,7 @@ const SCHEMA = `
     name TEXT NOT NULL REFERENCES member_set (name) ON DELETE CASCADE,
     field TEXT NOT NULL, value BLOB NOT NULL, place TEXT, PRIMARY KEY (name, field)
   ) STRICT;
+  CREATE INDEX IF NOT EXISTS member_place ON member (name, place);
   CREATE TABLE IF NOT EXISTS stream (
     id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, value BLOB NOT NULL, expires REAL NOT NULL
   ) STRICT;
@@ -40,20 +41,8 @@ export function openDatabase(file: string): DatabaseSync {
   chmodSync(file, 0o600);
   const db = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
   db.exec(SCHEMA);
-  addPlaces(db);
   db.exec(`PRAGMA busy_timeout = ${BLOCKING_TIMEOUT_MS}`);
   return db;
-}
-
-/** Earlier versions created the table without this column, which their processes leave empty. */
-function addPlaces(db: DatabaseSync): void {
-  const isThere = db.prepare("SELECT 1 FROM pragma_table_info('member') WHERE name = 'place'");
-  if (!isThere.get())
-    transaction(db, () => {
-      // Another process may have added it meanwhile.
-      if (!isThere.get()) db.exec('ALTER TABLE member ADD COLUMN place TEXT');
-    });
-  db.exec('CREATE INDEX IF NOT EXISTS member_place ON member (name, place)');
 }
 
 /** Retries each verb for up to a second while another process holds the lock, without blocking the event loop. */

@@ -122,13 +122,6 @@ function sets(db: DatabaseSync, commit: Commit, now: () => number): Sets {
   const selectOne = db.prepare(`
     SELECT 1 FROM member JOIN member_set USING (name)
     WHERE name = ? AND field = ? AND expires > ?`);
-  // Earlier versions write members without a place.
-  const selectPlaceless = db.prepare(
-    'SELECT 1 FROM member WHERE name = ? AND place IS NULL LIMIT 1',
-  );
-  const setPlace = db.prepare(
-    'UPDATE member SET place = ? WHERE name = ? AND field = ? AND place IS NULL',
-  );
   const selectPage = (which: string, order: string) =>
     db.prepare(`
       SELECT field, place, value FROM member JOIN member_set USING (name)
@@ -144,8 +137,7 @@ function sets(db: DatabaseSync, commit: Commit, now: () => number): Sets {
     removeMember: (name, { field }) => commit(() => void remove.run(name, field)),
     includes: async (name, fields) =>
       new Set(fields.filter((field) => selectOne.get(name, field, now()))),
-    async page(name, { after, limit, newestFirst, incomplete }) {
-      if (!incomplete && selectPlaceless.get(name)) return undefined;
+    async page(name, { after, limit, newestFirst }) {
       // As in `members`.
       if (after !== undefined) await nextTurn();
       return (newestFirst ? newest : oldest)
@@ -156,10 +148,8 @@ function sets(db: DatabaseSync, commit: Commit, now: () => number): Sets {
           bytes: bufferOf(row['value']),
         }));
     },
-    setPlaces: (name, members) =>
-      commit(() => {
-        for (const { field, place } of members) setPlace.run(place, name, field);
-      }),
+    // Members have their places from the start.
+    setPlaces: () => Promise.resolve(),
     async members(name, cursor) {
       // node:sqlite is synchronous, so reading page after page would block the event loop.
       if (cursor !== '') await nextTurn();

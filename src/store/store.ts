@@ -56,7 +56,7 @@ export interface Store {
   members(key: string): Promise<string[]>;
   /** Returns those of `members` that are in the set. */
   includes(key: string, members: readonly string[]): Promise<Set<string>>;
-  /** Returns fewer than `limit` members only at the end. The first page of a set that an earlier version wrote reads all of it. */
+  /** Returns fewer than `limit` members only at the end. The first page of a set that has just become large may read all of it. */
   page(key: string, range: MemberRange): Promise<string[]>;
 
   /** Appends to a stream. Entries older than `ttl` seconds may be deleted. Appends twice if the command is sent twice after a lost connection. */

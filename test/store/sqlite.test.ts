@@ -204,22 +204,6 @@ describe('The store on SQLite', () => {
     await store.close();
   });
 
-  it('a set of an earlier version is read in order, also while that version adds to it', async () => {
-    const dataDir = folder();
-    const opened = await openStore(address, { secret, dataDir });
-    for (const second of [3, 1, 2]) await opened.addMember('set:1', `${second}.x`, 60);
-    await opened.close();
-    withDatabase(dataDir, (db) => {
-      db.exec('DROP INDEX member_place');
-      db.exec('ALTER TABLE member DROP COLUMN place');
-    });
-    const store = await openStore(address, { secret, dataDir });
-    assert.deepEqual(await store.page('set:1', { limit: 2 }), ['1.x', '2.x']);
-    withDatabase(dataDir, (db) => db.exec("UPDATE member SET place = NULL WHERE place LIKE '%2%'"));
-    assert.deepEqual(await store.page('set:1', { limit: 9 }), ['1.x', '2.x', '3.x']);
-    await store.close();
-  });
-
   it('other work continues between two pages of a long list', async () => {
     const bytes = openSqlite(join(folder(), address.file));
     const fields = Array.from({ length: MEMBERS_PER_PAGE + 1 }, (_, i) => `field ${i}`);
