@@ -44,9 +44,9 @@ function keysIn(node: unknown, path = '', comment: string | null | undefined = n
 
 describe('the production example', () => {
   const document = parseDocument(withExamples(readFileSync(EXAMPLE, 'utf8')));
-  // An entry of `upstreams` repeats the settings of `upstream`.
+  // Entries of `upstreams` and `identityProviders` repeat settings of `upstream` and `identityProvider`.
   const keys = keysIn(document.contents, '', document.commentBefore).filter(
-    ({ name }) => !/\.upstreams\[\]\.(?!id$)/.test(name),
+    ({ name }) => !/\b(upstreams|identityProviders)\[\]\.(?!(id|name)$)/.test(name),
   );
 
   it('the example is valid YAML with every example line enabled', () => {
