@@ -6,6 +6,7 @@ import {
   organizationByLogin,
   organizationIn,
   ownerOf,
+  rulesOf,
 } from '../settings/entitlements.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
@@ -17,16 +18,9 @@ export async function checkRules({
   settings,
   sendToProvider,
 }: ConfiguredDeployment): Promise<Findings> {
-  const { entitlements, management } = settings;
-  const rules: [setting: string, match: Match][] = [
-    ...entitlements.map(({ match }, n): [string, Match] => [`entitlements[${n}]`, match]),
-    ...management.administrators.map((match, n): [string, Match] => [
-      `management.administrators[${n}]`,
-      match,
-    ]),
-  ];
+  const rules = rulesOf(settings);
   const findings: Findings[] = rules
-    .slice(0, entitlements.length)
+    .slice(0, settings.entitlements.length)
     .map(([setting, match]) => unownedDomain(settings, setting, match));
   for (const [setting, match] of rules)
     findings.push(await organizationFinding(settings, setting, match, sendToProvider));

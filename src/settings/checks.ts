@@ -19,17 +19,30 @@ import {
 import { upstreamsIn } from './upstreams.ts';
 import type { Address } from './value-types.ts';
 
-export function checkStore(
-  source: Source,
-  { store, roles }: Partial<SettingsFile>,
-): SettingsIssue[] {
+/** Checks that settings fit each other. `file` has the settings that are valid each for itself. */
+export function checkConsistency(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
+  return [
+    checkListeners,
+    checkLevels,
+    checkSampleLevels,
+    checkStore,
+    checkRedirects,
+    checkClientIds,
+    checkTrustedIssuers,
+    checkMetadataDocuments,
+    checkUpstreams,
+    checkProviders,
+  ].flatMap((check) => check(source, file));
+}
+
+function checkStore(source: Source, { store, roles }: Partial<SettingsFile>): SettingsIssue[] {
   if (store?.kind !== 'sqlite' || !roles || roles.length === ROLES.length) return [];
   const expected = 'all roles, or a Redis store: SQLite supports only one process with all roles';
   return [issueAt(source, ['roles'], expected, roles.join(', '))];
 }
 
 /** A redirect URI on a Gatehouse host would send the code to a Gatehouse page. */
-export function checkRedirects(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
+function checkRedirects(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const { hostedCallbacks = [], allowedRedirects = [], preRegistered = [] } = file.clients ?? {};
   const all: [Path, string][] = [
     ...hostedCallbacks.map((uri, n): [Path, string] => [['hostedCallbacks', n], uri]),
@@ -53,7 +66,7 @@ function isOwn(url: string, file: Partial<SettingsFile>): boolean {
 }
 
 /** Signing in at Gatehouse itself would loop. Another provider may be served under a path of the same origin. */
-export function checkProviders(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
+function checkProviders(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const expected = 'the address of an identity provider, not an address of Gatehouse itself';
   return providersIn(file)
     .filter(([, { issuer }]) => isOwn(issuer, file) && new URL(issuer).pathname === '/')
@@ -61,7 +74,7 @@ export function checkProviders(source: Source, file: Partial<SettingsFile>): Set
 }
 
 /** Calls to Gatehouse itself would loop. */
-export function checkUpstreams(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
+function checkUpstreams(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const expected = 'the address of your MCP server, not an address of Gatehouse itself';
   return upstreamsIn(file)
     .filter(([, { url }]) => isOwn(url, file))
@@ -69,7 +82,7 @@ export function checkUpstreams(source: Source, file: Partial<SettingsFile>): Set
 }
 
 /** Checks every setting that names a level, also beside others that are wrong. */
-export function checkLevels(source: Source, { levels }: Partial<SettingsFile>): SettingsIssue[] {
+function checkLevels(source: Source, { levels }: Partial<SettingsFile>): SettingsIssue[] {
   if (!levels) return [];
   const ids = levelIds(levels);
   const expected = ids.length === 1 ? String(ids[0]) : `one of ${ids.join(', ')}`;
@@ -82,42 +95,30 @@ export function checkLevels(source: Source, { levels }: Partial<SettingsFile>): 
 }
 
 function levelPaths({ document }: Source): Path[] {
-  const list = valueAt(document, ['resourceServer', 'upstreams']);
+  const itemsOf = (...path: Path) => {
+    const list = valueAt(document, path);
+    return Array.isArray(list) ? list.map((_, n): Path => [...path, n]) : [];
+  };
+  const levelsIn = (...path: Path) => itemsOf(...path).map((item) => [...item, 'level']);
+  const providers: Path[] = [
+    ['identityProvider'],
+    ['developmentIdp'],
+    ...itemsOf('identityProviders'),
+  ];
   const upstreams: Path[] = [
     ['resourceServer', 'upstream'],
-    ...(Array.isArray(list) ? list.map((_, n): Path => ['resourceServer', 'upstreams', n]) : []),
-  ];
-  const providers = valueAt(document, ['identityProviders']);
-  const stepUps: Path[] = [
-    ['identityProvider', 'stepUp', 'levels'],
-    ['developmentIdp', 'stepUp', 'levels'],
-    ...(Array.isArray(providers)
-      ? providers.map((_, n): Path => ['identityProviders', n, 'stepUp', 'levels'])
-      : []),
+    ...itemsOf('resourceServer', 'upstreams'),
   ];
   return [
     ['authorization', 'requireDpop'],
-    ...placesIn(document, ['entitlements']),
-    ...stepUps.flatMap((path) => itemsOf(document, path)),
-    ...upstreams.flatMap((path) => [
-      [...path, 'defaultLevel'],
-      ...placesIn(document, [...path, 'tools']),
-    ]),
+    ...levelsIn('entitlements'),
+    ...providers.flatMap((path) => itemsOf(...path, 'stepUp', 'levels')),
+    ...upstreams.flatMap((path) => [[...path, 'defaultLevel'], ...levelsIn(...path, 'tools')]),
   ];
 }
 
-/** The path of `level` in each item of the list at `path`. */
-function placesIn(document: unknown, path: Path): Path[] {
-  return itemsOf(document, path).map((item) => [...item, 'level']);
-}
-
-function itemsOf(document: unknown, path: Path): Path[] {
-  const list = valueAt(document, path);
-  return Array.isArray(list) ? list.map((_, n) => [...path, n]) : [];
-}
-
 /** The sample hides fields by the default levels. */
-export function checkSampleLevels(
+function checkSampleLevels(
   source: Source,
   { levels, resourceServer }: Partial<SettingsFile>,
 ): SettingsIssue[] {
@@ -129,7 +130,7 @@ export function checkSampleLevels(
 }
 
 /** Introspection clients and pre-registered clients share one id space. */
-export function checkClientIds(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
+function checkClientIds(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const taken = new Set(file.clients?.preRegistered.map(({ id }) => id));
   const expected = 'an id that is not also in clients.preRegistered';
   return (file.authorization?.introspectionClients ?? []).flatMap(({ id }, n) =>
@@ -140,7 +141,7 @@ export function checkClientIds(source: Source, file: Partial<SettingsFile>): Set
 }
 
 /** Only a confidential client may present an assertion (ID-JAG). The document of a client is read when it presents one. */
-export function checkTrustedIssuers(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
+function checkTrustedIssuers(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const confidential = new Set(
     file.clients?.preRegistered.flatMap(({ id, secret, jwks, jwksUri }) =>
       (secret ?? jwks ?? jwksUri) === undefined ? [] : [id],
@@ -163,10 +164,7 @@ const KNOWN_CLIENT =
   'the id of a client in clients.preRegistered that has a secret or keys, or the https address of a metadata document';
 
 /** Checks only the form. The authorization server decides which redirect URIs a document may have. */
-export function checkMetadataDocuments(
-  source: Source,
-  file: Partial<SettingsFile>,
-): SettingsIssue[] {
+function checkMetadataDocuments(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   return (file.clients?.metadataDocuments ?? []).flatMap(({ url, document }, n) => {
     const path = ['clients', 'metadataDocuments', n, 'document'];
     const isOwnAddress = document['client_id'] === url;
@@ -185,7 +183,7 @@ function hasRedirect(uris: unknown): boolean {
 }
 
 /** Only the authorization server and the resource server may share an origin. Listeners of one process may not share a socket. */
-export function checkListeners(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
+function checkListeners(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
   const all = hosts(file);
   return all.flatMap((second, index) =>
     all.slice(0, index).flatMap((first) => {

@@ -269,18 +269,26 @@ type RuleSettings = Pick<
   'identityProviders' | 'authorization' | 'entitlements' | 'management'
 >;
 
+/** Returns each rule of the settings with its path. */
+export function rulesOf({
+  entitlements,
+  management,
+}: Pick<Settings, 'entitlements' | 'management'>): [setting: string, match: Match][] {
+  return [
+    ...entitlements.map(({ match }, n): [string, Match] => [`entitlements[${n}]`, match]),
+    ...management.administrators.map((match, n): [string, Match] => [
+      `management.administrators[${n}]`,
+      match,
+    ]),
+  ];
+}
+
 /** Logged at startup, and reported by doctor. */
 export function ruleNotices(settings: RuleSettings): RuleNotice[] {
   const identitySources = identitySourcesOf(settings);
-  const { entitlements, management } = settings;
-  return [
-    ...entitlements.flatMap(({ match }, n) =>
-      organizationByLogin(`entitlements[${n}]`, match, identitySources),
-    ),
-    ...management.administrators.flatMap((match, n) =>
-      organizationByLogin(`management.administrators[${n}]`, match, identitySources),
-    ),
-  ];
+  return rulesOf(settings).flatMap(([setting, match]) =>
+    organizationByLogin(setting, match, identitySources),
+  );
 }
 
 /** Returns the login of the GitHub organization that a rule matches, and its numeric id if the rule contains it. */

@@ -84,7 +84,7 @@ const properties = {
   }),
   pkce: z.boolean().optional().meta({
     description:
-      'Send a PKCE challenge. Only for a provider that refuses its parameters, turn it off; codes are bound to the sign-in by `nonce` alone then. Not for `github`.',
+      'Send a PKCE challenge. Turn it off only for a provider that refuses its parameters: codes are then bound to the sign-in by `nonce` alone. Not for `github`.',
     defaultText: '`true`',
   }),
   authorizationParameters: z
@@ -159,96 +159,67 @@ const properties = {
 };
 
 /** Parameters of the authentication request that the settings cannot override. */
-const OWN_PARAMETERS = [
-  'acr_values',
-  'client_id',
-  'code_challenge',
-  'code_challenge_method',
-  'login_hint',
-  'max_age',
-  'nonce',
-  'prompt',
-  'redirect_uri',
-  'request',
-  'request_uri',
-  'response_mode',
-  'response_type',
-  'scope',
-  'state',
-  'ui_locales',
-];
+const OWN_PARAMETERS =
+  'acr_values client_id code_challenge code_challenge_method login_hint max_age nonce prompt redirect_uri request request_uri response_mode response_type scope state ui_locales'.split(
+    ' ',
+  );
 
-/** Settings of an OpenID provider that GitHub cannot have. */
-const OPENID_ONLY = [
-  'clientAuthentication',
-  'pkce',
-  'authorizationParameters',
-  'recheckScopes',
-] as const;
+const OPENID_ONLY = 'no value, because it is only for OpenID providers';
+
+/** What is expected of settings that GitHub cannot have. */
+const NOT_FOR_GITHUB = {
+  groupsClaim:
+    'no value, because GitHub has no claims; organizations: true reads the organizations of a person',
+  emailVerified: 'no value, because GitHub says which addresses are verified',
+  userInfo: 'no value, because GitHub has no UserInfo endpoint',
+  backchannelLogout: 'no value, because GitHub sends no logout tokens',
+  stepUp:
+    'no value, because GitHub does not say when or how a person signed in; to require it, use an OpenID provider',
+  clientAuthentication: OPENID_ONLY,
+  pkce: OPENID_ONLY,
+  authorizationParameters: OPENID_ONLY,
+  recheckScopes: OPENID_ONLY,
+} as const;
 
 type ProviderInput = z.output<z.ZodObject<typeof properties>>;
 
 /** The settings that exclude each other or depend on `kind`, with what is expected there. */
 function conflictsIn(given: ProviderInput): [key: keyof ProviderInput, expected: string][] {
-  const isGithub = given.kind === 'github';
   const hasSecret = given.clientSecret !== undefined || given.clientSecretFile !== undefined;
   const own = Object.keys(given.authorizationParameters ?? {}).find((name) =>
     OWN_PARAMETERS.includes(name.toLowerCase()),
   );
-  const conflicts: [boolean, keyof ProviderInput, string][] = [
+  const notForGithub = Object.entries(NOT_FOR_GITHUB) as [keyof typeof NOT_FOR_GITHUB, string][];
+  const isOpenid = given.kind === 'openid';
+  const conflicts: [isWrong: boolean, key: keyof ProviderInput, expected: string][] = [
     [
       given.clientSecret !== undefined && given.clientSecretFile !== undefined,
       'clientSecretFile',
       'either clientSecret or clientSecretFile, not both',
     ],
-    [!isGithub && given.issuer === undefined, 'issuer', 'the issuer of the OpenID provider'],
+    [isOpenid && given.issuer === undefined, 'issuer', 'the issuer of the OpenID provider'],
     [
-      !isGithub && given.organizations !== undefined,
+      isOpenid && given.organizations !== undefined,
       'organizations',
       'no value, because only kind github has organizations',
     ],
-    [
-      isGithub && given.groupsClaim !== undefined,
-      'groupsClaim',
-      'no value, because GitHub has no claims; organizations: true reads the organizations of a person',
-    ],
-    [
-      isGithub && given.emailVerified !== undefined,
-      'emailVerified',
-      'no value, because GitHub says which addresses are verified',
-    ],
+    ...notForGithub.map(([key, expected]): [boolean, keyof ProviderInput, string] => [
+      !isOpenid && given[key] !== undefined,
+      key,
+      expected,
+    ]),
     [
       given.emailVerified === 'always' && isOpenToAnyTenant(given.issuer),
       'emailVerified',
       'provider, because at this issuer everybody can create a tenant and choose addresses in it; to use always, set issuer to that of your tenant',
     ],
     [
-      isGithub && given.userInfo !== undefined,
-      'userInfo',
-      'no value, because GitHub has no UserInfo endpoint',
-    ],
-    [
-      isGithub && given.backchannelLogout !== undefined,
-      'backchannelLogout',
-      'no value, because GitHub sends no logout tokens',
-    ],
-    [
-      isGithub && given.stepUp !== undefined,
-      'stepUp',
-      'no value, because GitHub does not say when or how a person signed in; to require it, use an OpenID provider',
-    ],
-    ...OPENID_ONLY.map((key): [boolean, keyof ProviderInput, string] => [
-      isGithub && given[key] !== undefined,
-      key,
-      'no value, because it is only for OpenID providers',
-    ]),
-    [
-      !isGithub && given.clientAuthentication !== undefined && !hasSecret,
+      isOpenid && given.clientAuthentication !== undefined && !hasSecret,
       'clientAuthentication',
       'no value without a client secret',
     ],
     [
-      !isGithub && given.pkce === false && !hasSecret,
+      isOpenid && given.pkce === false && !hasSecret,
       'pkce',
       'true, because nothing else protects the code of a client without a secret',
     ],
@@ -258,7 +229,7 @@ function conflictsIn(given: ProviderInput): [key: keyof ProviderInput, expected:
       `no ${own}, because Gatehouse sets this parameter itself`,
     ],
     [
-      !isGithub && given.recheckScopes !== undefined && given.recheck === undefined,
+      isOpenid && given.recheckScopes !== undefined && given.recheck === undefined,
       'recheckScopes',
       'no value without recheck',
     ],

@@ -1,51 +1,12 @@
 // The configured sign-in providers or, in development, the embedded one.
 import { issueAt, type Path, settingName, type Source, valueAt } from './source.ts';
 import type { SettingsIssue } from './issues.ts';
-import { identityProviderSchema, type StepUp } from './identity-provider-schema.ts';
+import { identityProviderSchema } from './identity-provider-schema.ts';
 import type { SettingsFile } from './schema.ts';
 import { readSecretFile, type Reading } from './secrets.ts';
 
-/** `clientSecret` is absent for a public client, and for the embedded provider, whose secret is derived from the root secret. */
-export type IdentityProvider = {
-  /** Identifies it in rules. Unique among sign-in providers and trusted issuers. */
-  id: string;
-  /** True for an entry of `identityProviders`, whose callback URL ends in its id. */
-  listed: boolean;
-  /** `github` supports OAuth 2.0 without OpenID Connect. */
-  kind: 'openid' | 'github';
-  /** If absent, pages say “your company account” in their language. */
-  name?: string;
-  issuer: string;
-  clientId: string;
-  clientSecret?: string;
-  /** If absent, the discovery document decides. */
-  clientAuthentication?: 'client_secret_basic' | 'client_secret_post';
-  /** Whether the authentication request has a PKCE challenge (RFC 7636). */
-  pkce: boolean;
-  /** Further parameters of the authentication request. */
-  authorizationParameters: Record<string, string>;
-  scopes: string[];
-  groupsClaim: string;
-  /** Whether an address counts as verified if the provider does not say it. */
-  emailVerified: 'provider' | 'always';
-  /** Whether the UserInfo endpoint may be asked. */
-  userInfo: boolean;
-  /** With `github`, adds the person's organizations to the groups. */
-  organizations: boolean;
-  /** Value of `prompt` to switch accounts (OpenID Connect Core section 3.1.2.1). */
-  switchAccountPrompt: 'login' | 'select_account';
-  /** Email domains that this provider owns, in lower case. */
-  emailDomains: string[];
-  /** What a logout token ends (OpenID Connect Back-Channel Logout 1.0): sessions, or also the person's connections. */
-  backchannelLogout: 'sessions' | 'connections';
-  /** Seconds. Undefined: off. */
-  recheck?: number;
-  /** Scopes that `recheck` adds. If absent, the discovery document decides. */
-  recheckScopes?: string[];
-  /** What a sign-in must be to approve certain levels. */
-  stepUp?: StepUp;
-  embedded: boolean;
-};
+/** `clientSecret` is absent for a public client, and for the embedded provider, whose secret is derived from the root secret. `recheck` is in seconds. */
+export type IdentityProvider = Omit<ProviderInFile, 'clientSecretFile'> & { embedded: boolean };
 
 type ProviderInFile = NonNullable<SettingsFile['identityProvider']>;
 

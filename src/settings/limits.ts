@@ -116,16 +116,9 @@ export function resolveLimits(given: z.output<typeof limitsSchema>, production: 
       inAll: given[name].inAll ?? times(parseRate(inAll), factor),
     };
   };
-  return {
-    registrations: resolved('registrations'),
-    authorizations: resolved('authorizations'),
-    signIns: resolved('signIns'),
-    wrongSecrets: resolved('wrongSecrets'),
-    wrongTokens: resolved('wrongTokens'),
-    userCodes: resolved('userCodes'),
-    documents: resolved('documents'),
-    sharedNetworks: given.sharedNetworks,
-  };
+  const names = Object.keys(DEFAULTS) as LimitName[];
+  const limits = Object.fromEntries(names.map((name) => [name, resolved(name)]));
+  return { ...(limits as Record<LimitName, Limit>), sharedNetworks: given.sharedNetworks };
 }
 
 function times({ count, seconds }: Rate, factor: number): Rate {

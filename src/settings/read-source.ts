@@ -11,7 +11,7 @@ import {
 } from './environment.ts';
 import { SettingsError } from './issues.ts';
 import { readSecrets, withSecrets } from './secret-file.ts';
-import { type Reading, readSecretFile } from './secrets.ts';
+import { type Reading, readSecret } from './secrets.ts';
 import { withTrialLevels } from './upstream-option.ts';
 import { errorCode, type Source, valueAt, withoutEmpty, withValue } from './source.ts';
 
@@ -40,7 +40,9 @@ export function sourceOf(
 ): Source {
   const file = valueAt(tree, ['secretFile']);
   const secrets = typeof file === 'string' && file ? readSecrets(file, folder) : { issues: [] };
-  const { value: store, issues: storeIssues } = readStoreFile(environment);
+  const { value: store, issues: storeIssues }: Reading = environment['GATEHOUSE_STORE_FILE']
+    ? readSecret(environment, 'GATEHOUSE_STORE', 1)
+    : { issues: [] };
   const given = { ...environment, ...(store === undefined ? {} : { GATEHOUSE_STORE: store }) };
   const complete = withSecrets(given, secrets.value ?? {});
   const variables = variablesIn(complete, options);
@@ -55,13 +57,6 @@ export function sourceOf(
     environment: complete,
     issues: [...secrets.issues, ...storeIssues],
   };
-}
-
-function readStoreFile({ GATEHOUSE_STORE, GATEHOUSE_STORE_FILE: file }: Environment): Reading {
-  if (!file) return { issues: [] };
-  if (!GATEHOUSE_STORE) return readSecretFile(file, 'GATEHOUSE_STORE_FILE');
-  const given = 'a value, and a file in GATEHOUSE_STORE_FILE';
-  return { issues: [{ setting: 'GATEHOUSE_STORE', given, expected: 'only one of them' }] };
 }
 
 /** Either variable replaces both `clientSecret` and `clientSecretFile`. */

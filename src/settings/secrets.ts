@@ -12,16 +12,20 @@ export type Reading<T = string> = { value?: T; issues: SettingsIssue[] };
 /** Of secrets that Gatehouse itself checks. */
 export const MIN_CHARACTERS = 32;
 
-/** Reads a secret of at least 32 characters from the variable `name` or the file in `<name>_FILE`. */
-export function readSecret(environment: Environment, name: string): Reading {
+/** Reads a secret from the variable `name` or the file in `<name>_FILE`. */
+export function readSecret(
+  environment: Environment,
+  name: string,
+  minCharacters = MIN_CHARACTERS,
+): Reading {
   const text = environment[name];
   const file = environment[`${name}_FILE`];
   if (text && file) {
     const given = `a value, and a file in ${name}_FILE`;
     return { issues: [{ setting: name, given, expected: 'only one of them' }] };
   }
-  if (file) return readSecretFile(file, `${name}_FILE`, { minCharacters: MIN_CHARACTERS });
-  return text ? checkSecret(text, name, MIN_CHARACTERS) : { issues: [] };
+  if (file) return readSecretFile(file, `${name}_FILE`, { minCharacters });
+  return text ? checkSecret(text, name, minCharacters) : { issues: [] };
 }
 
 /** Returns the content of the file without surrounding white space. Relative paths are resolved from `base`. */

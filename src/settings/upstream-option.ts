@@ -5,14 +5,7 @@ import { isMapping, valueAt, withValue } from './source.ts';
 export const TRIAL_LEVELS = [
   {
     id: 'read',
-    title: {
-      en: 'Read',
-      de: 'Lesen',
-      es: 'Leer',
-      fr: 'Lire',
-      ja: '読み取り',
-      pt: 'Ler',
-    },
+    title: { en: 'Read', de: 'Lesen', es: 'Leer', fr: 'Lire', ja: '読み取り', pt: 'Ler' },
   },
   {
     id: 'write',
@@ -27,14 +20,7 @@ export const TRIAL_LEVELS = [
   },
   {
     id: 'full',
-    title: {
-      en: 'Everything',
-      de: 'Alles',
-      es: 'Todo',
-      fr: 'Tout',
-      ja: 'すべて',
-      pt: 'Tudo',
-    },
+    title: { en: 'Everything', de: 'Alles', es: 'Todo', fr: 'Tout', ja: 'すべて', pt: 'Tudo' },
     recorded: true,
   },
 ];

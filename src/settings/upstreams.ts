@@ -106,16 +106,10 @@ function readHeaders(
   );
   const names = headers.map(([header]) => header.toLowerCase());
   const isRepeated = new Set(names).size < names.length;
+  const setting = pathName(path);
+  const expected = 'each header once, whatever its case';
   const issues = [
-    ...(isRepeated
-      ? [
-          {
-            setting: pathName(path),
-            given: 'a header twice',
-            expected: 'each header once, whatever its case',
-          },
-        ]
-      : []),
+    ...(isRepeated ? [{ setting, given: 'a header twice', expected }] : []),
     ...all.flatMap((reading) => reading.issues),
   ];
   if (issues.length > 0) return { issues };
@@ -139,28 +133,10 @@ const HEADER_VALUE = /^[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?$/;
 const MAX_VALUE_LENGTH = 8192;
 
 /** Gatehouse sets these, or the connection needs them (RFC 9110 section 7.6.1). */
-const RESERVED_HEADERS = [
-  'accept',
-  'accept-encoding',
-  'connection',
-  'content-encoding',
-  'content-length',
-  'content-type',
-  'dpop',
-  'expect',
-  'gatehouse-caller',
-  'host',
-  'keep-alive',
-  'last-event-id',
-  'proxy-connection',
-  'te',
-  'traceparent',
-  'tracestate',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-  'user-agent',
-];
+const RESERVED_HEADERS =
+  'accept accept-encoding connection content-encoding content-length content-type dpop expect gatehouse-caller host keep-alive last-event-id proxy-connection te traceparent tracestate trailer transfer-encoding upgrade user-agent'.split(
+    ' ',
+  );
 
 function isReserved(name: string): boolean {
   return RESERVED_HEADERS.includes(name) || name.startsWith('mcp-');
