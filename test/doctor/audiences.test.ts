@@ -1,18 +1,14 @@
 import { expect } from 'chai';
-import { openDeployment } from '../../src/doctor/deployment.ts';
-import { examine } from '../../src/doctor/examination.ts';
 import type { Finding } from '../../src/doctor/report.ts';
 import { managementClient } from '../../src/management/api/client.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import type { Settings } from '../../src/settings/settings.ts';
 import {
-  AUTH_URL,
   KEY,
   type ManagementHost,
   openManagementHost,
   request,
-  RESOURCE_URL,
 } from '../management/management-host.ts';
+import { examineSettings } from './fault.ts';
 
 describe('doctor on audiences of connectors', () => {
   let host: ManagementHost;
@@ -25,18 +21,7 @@ describe('doctor on audiences of connectors', () => {
   async function check(id: string, openClient = openApi): Promise<Finding[]> {
     const settings = loadSettings({ GATEHOUSE_SECRET: 'a root secret of more than 32 characters' });
     const identityProviders = settings.identityProviders.map((provider) => ({ ...provider, id }));
-    const deployment = openDeployment({
-      authUrl: AUTH_URL,
-      resourceUrl: RESOURCE_URL,
-      settings: { ...settings, identityProviders } satisfies Settings,
-      openClient,
-      signal: AbortSignal.timeout(60_000),
-    });
-    try {
-      return await examine(deployment, { onStart: () => {}, onEnd: () => {} }, ['audiences']);
-    } finally {
-      deployment.close();
-    }
+    return examineSettings({ ...settings, identityProviders }, ['audiences'], { openClient });
   }
 
   const openApi = () => managementClient({ url: host.url, key: KEY });

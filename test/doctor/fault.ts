@@ -1,5 +1,9 @@
-import type { DeploymentOptions } from '../../src/doctor/deployment.ts';
+import { type DeploymentOptions, openDeployment } from '../../src/doctor/deployment.ts';
+import { examine } from '../../src/doctor/examination.ts';
+import type { Finding } from '../../src/doctor/report.ts';
+import { upstreamSchema } from '../../src/settings/schema.ts';
 import type { Settings } from '../../src/settings/settings.ts';
+import type { Upstream } from '../../src/settings/upstreams.ts';
 import type { GoodDeployment } from './good-deployment.ts';
 
 /** The options of an examination that a fault changes. */
@@ -33,4 +37,29 @@ function fitTogether(one: Fault, other: Fault): boolean {
   const affects = ({ found, hides = [] }: Fault, checks: string[]) =>
     [...found, ...hides].some((check) => checks.includes(check));
   return !affects(one, other.found) && !affects(other, one.found);
+}
+
+/** Runs the named checks of settings, in front of no deployment unless `options` has one. */
+export async function examineSettings(
+  settings: Settings,
+  names: readonly string[],
+  options: Partial<DeploymentOptions> = {},
+): Promise<Finding[]> {
+  const { authUrl, resourceUrl } = settings;
+  const signal = AbortSignal.timeout(60_000);
+  const deployment = openDeployment({ authUrl, resourceUrl, settings, signal, ...options });
+  try {
+    return await examine(deployment, { onStart: () => {}, onEnd: () => {} }, names);
+  } finally {
+    deployment.close();
+  }
+}
+
+/** An MCP server in validated settings. */
+export function upstreamAt(
+  url: string,
+  { id = 'default', setting = 'resourceServer.upstream', ...more }: Partial<Upstream> = {},
+): Upstream {
+  const { defaultLevel: _, ...parsed } = upstreamSchema.parse({ url, ...more });
+  return { ...parsed, id, name: id, headers: {}, defaultLevel: 'full', setting };
 }

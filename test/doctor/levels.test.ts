@@ -1,21 +1,18 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { openDeployment } from '../../src/doctor/deployment.ts';
-import { examine } from '../../src/doctor/examination.ts';
 import type { Finding } from '../../src/doctor/report.ts';
 import { managementClient } from '../../src/management/api/client.ts';
 import { DEFAULT_LEVELS, type Levels } from '../../src/permission-levels.ts';
 import type { Upstream } from '../../src/settings/upstreams.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import {
-  AUTH_URL,
   KEY,
   type ManagementHost,
   openManagementHost,
   request,
-  RESOURCE_URL,
 } from '../management/management-host.ts';
+import { examineSettings } from './fault.ts';
 
 const UPSTREAM = { id: 'default', setting: 'resourceServer.upstream' } as Upstream;
 
@@ -37,18 +34,9 @@ describe('doctor on permission levels', () => {
     const settings = loadSettings({ GATEHOUSE_SECRET: 'a root secret of more than 32 characters' });
     const authorization = { ...settings.authorization, ...(requireDpop ? { requireDpop } : {}) };
     const changed = { ...settings, levels: [...levels], upstreams, authorization };
-    const deployment = openDeployment({
-      authUrl: AUTH_URL,
-      resourceUrl: RESOURCE_URL,
-      settings: theme === undefined ? changed : { ...changed, theme },
+    return examineSettings(theme === undefined ? changed : { ...changed, theme }, ['levels'], {
       openClient: () => managementClient({ url: host.url, key: KEY }),
-      signal: AbortSignal.timeout(60_000),
     });
-    try {
-      return await examine(deployment, { onStart: () => {}, onEnd: () => {} }, ['levels']);
-    } finally {
-      deployment.close();
-    }
   }
 
   it('connectors and minted tokens whose level is not in the settings are a warning that names them', async () => {

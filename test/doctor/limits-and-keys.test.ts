@@ -1,26 +1,16 @@
 import { createServer } from 'node:http';
 import { expect } from 'chai';
-import { openDeployment } from '../../src/doctor/deployment.ts';
-import { examine } from '../../src/doctor/examination.ts';
 import type { TrustedIssuer } from '../../src/settings/identity-provider-schema.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import type { Settings } from '../../src/settings/settings.ts';
 import type { Upstream } from '../../src/settings/upstreams.ts';
 import { listenOnLoopback, type LoopbackServer } from '../support/loopback-server.ts';
+import { examineSettings } from './fault.ts';
 
 const SETTINGS = loadSettings({ GATEHOUSE_SECRET: 'a root secret of more than 32 characters' });
 
-async function check(name: string, changed: Partial<Settings>) {
-  const settings = { ...SETTINGS, ...changed };
-  const { authUrl, resourceUrl } = settings;
-  const signal = AbortSignal.timeout(60_000);
-  const deployment = openDeployment({ authUrl, resourceUrl, settings, signal });
-  try {
-    return await examine(deployment, { onStart: () => {}, onEnd: () => {} }, [name]);
-  } finally {
-    deployment.close();
-  }
-}
+const check = (name: string, changed: Partial<Settings>) =>
+  examineSettings({ ...SETTINGS, ...changed }, [name]);
 
 describe("doctor's check of the keys of trusted issuers", () => {
   let issuer: LoopbackServer;

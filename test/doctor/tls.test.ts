@@ -4,12 +4,12 @@ import type { AddressInfo, Server } from 'node:net';
 import { expect } from 'chai';
 import type { Finding } from '../../src/doctor/report.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { upstreamSchema } from '../../src/settings/schema.ts';
 import { OPENID_CLIENT } from '../support/openid-provider.ts';
 import { type LogLine, startSystem } from '../support/system.ts';
 import { TLS_FAULTS } from '../support/tls-faults.ts';
 import { traceSettings } from '../support/trace-collector.ts';
 import { until } from '../support/until.ts';
+import { upstreamAt } from './fault.ts';
 import { type GoodDeployment, startGoodDeployment } from './good-deployment.ts';
 
 const RAW = /SSL routines|EPROTO|ERR_SSL|wrong version number/;
@@ -67,14 +67,7 @@ describe("doctor's explanations of TLS mistakes", function () {
     const { settings } = good;
     const issuer = await originWith('a certificate of a private authority');
     const identityProviders = settings.identityProviders.map((each) => ({ ...each, issuer }));
-    const upstream = {
-      ...upstreamSchema.parse({ url: await originWith('plain http behind an https address') }),
-      id: 'default',
-      name: 'tools',
-      headers: {},
-      defaultLevel: 'full',
-      setting: 'resourceServer.upstream',
-    };
+    const upstream = upstreamAt(await originWith('plain http behind an https address'));
     const redis = await originWith('a plain Redis behind a TLS address');
     const store = { kind: 'redis' as const, url: redis.replace('https:', 'rediss:') };
     const endpoint = await originWith('a self-signed certificate');

@@ -2,7 +2,6 @@ import { createServer, type RequestListener } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
 import type { Finding } from '../../src/doctor/report.ts';
-import { upstreamSchema } from '../../src/settings/schema.ts';
 import { gatehouse } from '../management/command-line.ts';
 import { createConnector } from '../support/management-api.ts';
 import { freePorts } from '../support/free-ports.ts';
@@ -13,6 +12,7 @@ import type { Upstream } from '../support/upstream/upstream-server.ts';
 import { startUpstreamV1 } from '../support/upstream/sdk-v1.ts';
 import { startUpstreamV2 } from '../support/upstream/sdk-v2.ts';
 import { DECLARED } from '../support/upstream/upstream-tools.ts';
+import { upstreamAt } from './fault.ts';
 import { type GoodDeployment, startGoodDeployment } from './good-deployment.ts';
 
 const ALL = [...DECLARED, { name: 'undeclared', level: 'full' }] as const;
@@ -33,17 +33,10 @@ describe("doctor's check of the MCP server", () => {
 
   async function check(
     url: string,
-    more: object = { tools: ALL },
+    more: Parameters<typeof upstreamAt>[1] = { tools: [...ALL] },
     timeout = 15_000,
   ): Promise<Finding[]> {
-    const upstream = {
-      ...upstreamSchema.parse({ url, ...more }),
-      id: 'default',
-      name: 'tools',
-      headers: {},
-      defaultLevel: (more as { defaultLevel?: string }).defaultLevel ?? 'full',
-      setting: 'resourceServer.upstream',
-    };
+    const upstream = upstreamAt(url, more);
     const signal = AbortSignal.timeout(timeout);
     const settings = { ...good.settings, upstreams: [upstream] };
     return good.examine({ settings, signal }, ['upstream']);
@@ -80,7 +73,7 @@ describe("doctor's check of the MCP server", () => {
   });
 
   it('a tool that is not in the settings is a note with its level', async () => {
-    const findings = await check(String(servers[1]?.url), { tools: DECLARED });
+    const findings = await check(String(servers[1]?.url), { tools: [...DECLARED] });
     const [finding, ...more] = findings.filter(({ outcome }) => outcome !== 'ok');
     expect(more).to.deep.equal([]);
     expect(finding).to.include({ check: 'tools', outcome: 'note' });
@@ -160,14 +153,8 @@ describe("doctor's check of the MCP server", () => {
 
   it('each of several MCP servers is tried', async () => {
     const [port] = await freePorts(1);
-    const one = (id: string, url: string, index: number) => ({
-      ...upstreamSchema.parse({ url, tools: ALL }),
-      id,
-      name: id,
-      headers: {},
-      defaultLevel: 'full',
-      setting: `resourceServer.upstreams[${index}]`,
-    });
+    const one = (id: string, url: string, index: number) =>
+      upstreamAt(url, { tools: [...ALL], id, setting: `resourceServer.upstreams[${index}]` });
     const upstreams = [
       one('default', String(servers[0]?.url), 0),
       one('broken', `http://127.0.0.1:${port}/mcp`, 1),
@@ -189,14 +176,8 @@ describe("doctor's check of the MCP server", () => {
         res.writeHead(401).end();
       }),
     );
-    const upstream = {
-      ...upstreamSchema.parse({ url: `${server.origin}/mcp?key=canary` }),
-      id: 'orders',
-      name: 'orders',
-      headers: {},
-      defaultLevel: 'full',
-      setting: 'resourceServer.upstreams[0]',
-    };
+    const setting = 'resourceServer.upstreams[0]';
+    const upstream = upstreamAt(`${server.origin}/mcp?key=canary`, { id: 'orders', setting });
     const roles = ['authorization-server' as const, 'management' as const];
     const settings = { ...good.settings, roles, upstreams: [upstream] };
     const findings = await good.examine({ settings }, ['upstream']);
@@ -213,14 +194,7 @@ describe("doctor's check of the MCP server", () => {
   });
 
   it('connectors whose MCP server is not in the settings are a warning that names them', async () => {
-    const upstream = {
-      ...upstreamSchema.parse({ url: String(servers[0]?.url), tools: ALL }),
-      id: 'orders',
-      name: 'orders',
-      headers: {},
-      defaultLevel: 'full',
-      setting: 'resourceServer.upstreams[0]',
-    };
+    const upstream = upstreamAt(String(servers[0]?.url), { tools: [...ALL], id: 'orders' });
     const settings = { ...good.settings, upstreams: [upstream] };
     const findings = await good.examine({ settings }, ['upstream']);
     const [warning, ...more] = findings.filter(({ outcome }) => outcome !== 'ok');

@@ -2,7 +2,6 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
-import { loadSettings } from '../../src/settings/load.ts';
 import { runServer } from '../support/main-process.ts';
 import { createDeployment, type Deployment } from '../support/system.ts';
 import {
@@ -45,14 +44,6 @@ describe('TRC-06 Loading of OpenTelemetry', () => {
     const settings = { ...traceSettings(collector), GATEHOUSE_TRACES: '' };
     expect(await run(settings)).to.not.include(MARK);
     expect(collector.requests).to.deep.equal([]);
-  });
-
-  it('OTEL_SDK_DISABLED turns traces off', () => {
-    const tracesOf = (settings: Record<string, string>) =>
-      loadSettings({ ...place.environment, ...traceSettings(collector), ...settings }).traces;
-    expect(tracesOf({})).to.not.equal(undefined);
-    expect(tracesOf({ OTEL_SDK_DISABLED: 'true' })).to.equal(undefined);
-    expect(tracesOf({ GATEHOUSE_TRACES: '' })).to.equal(undefined);
   });
 
   it('the modules that traces need are reported', async () => {

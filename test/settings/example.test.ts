@@ -5,7 +5,7 @@ import { isMap, isSeq, parseDocument, type Pair } from 'yaml';
 import { OTHER_VARIABLES, VARIABLE_PATHS } from '../../src/settings/environment.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { SETTINGS } from './reference.ts';
-import { SECRET, temporaryDirectory } from './settings-file.ts';
+import { SECRET } from './settings-file.ts';
 
 const CONFIG = join(import.meta.dirname, '../../config');
 const EXAMPLE = join(CONFIG, 'production.example.yaml');
@@ -74,20 +74,5 @@ describe('the production example', () => {
       GATEHOUSE_MANAGEMENT_KEY: 'management-key-of-the-tests-0123456789',
     });
     expect(settings).to.include({ production: true, authUrl: 'https://auth.example.com' });
-  });
-});
-
-describe('the development settings', () => {
-  it('the development settings are valid without other input', () => {
-    const environment = {
-      GATEHOUSE_CONFIG: join(CONFIG, 'development.yaml'),
-      GATEHOUSE_DATA_DIR: temporaryDirectory(),
-    };
-    expect(loadSettings(environment)).to.include({
-      production: false,
-      authUrl: 'http://localhost:4000',
-      resourceUrl: 'http://localhost:4001',
-      managementUrl: 'http://127.0.0.1:4002',
-    });
   });
 });

@@ -130,6 +130,8 @@ describe('an insecure client secret', () => {
     '01234567890123456789012345678901234567',
     'abcdefghijklmnopqrstuvwxyz0123456789',
     'aaaaaaaabbbbbbbbccccccccddddddddeeeeeeee',
+    'secret12'.repeat(4),
+    '01'.repeat(20),
   ];
   for (const secret of NONE)
     it(`SUP-03 production refuses the client secret ${secret.slice(0, 12)}… without showing it`, () => {

@@ -6,7 +6,6 @@ import {
   issuesIn,
   PRODUCTION,
   refusal,
-  rulesIn,
   SECRET,
   wrongSettings,
 } from './settings-file.ts';
@@ -42,6 +41,14 @@ describe('production', () => {
       { GATEHOUSE_DEVELOPMENT_IDP_LISTEN: '[::]:4003' },
       'GATEHOUSE_DEVELOPMENT_IDP_LISTEN is reachable from other computers',
     ],
+    'the development identity provider has a public address': [
+      {},
+      {
+        GATEHOUSE_DEVELOPMENT_IDP_URL: 'https://idp.example.com',
+        GATEHOUSE_DEVELOPMENT_IDP_LISTEN: '127.0.0.1:4003',
+      },
+      'GATEHOUSE_DEVELOPMENT_IDP_URL is reachable from other computers',
+    ],
     'a host name only resembles loopback': [
       {},
       { GATEHOUSE_AUTH_URL: 'http://localhost.example.com:4000' },
@@ -51,7 +58,7 @@ describe('production', () => {
   for (const [name, [change, environment, reason]] of Object.entries(REASONS)) {
     it(`production applies when ${name}, and the issue says so`, () => {
       const issues = issuesIn({ ...DEVELOPMENT, ...change }, environment);
-      const developmentIdp = issues.find(({ setting }) => setting === 'developmentIdp');
+      const developmentIdp = issues.find(({ expected }) => expected.startsWith('no value'));
       expect(developmentIdp?.expected).to.equal(
         `no value; use identityProvider instead, because this is production (${reason})`,
       );
@@ -107,24 +114,24 @@ describe('production', () => {
     ]);
   });
 
-  it('production accepts plain http for management on loopback', () => {
-    expect(loadInProduction(PRODUCTION).managementUrl).to.equal('http://127.0.0.1:4002');
-  });
-
-  it('production accepts the embedded store in one process', () => {
-    expect(loadInProduction({ ...PRODUCTION, store: 'sqlite:state.sqlite' }).store.kind).to.equal(
-      'sqlite',
-    );
-  });
-
-  it('production accepts rules with anyone', () => {
-    const entitlements = [{ match: { anyone: true }, level: 'analytics' }];
-    expect(rulesIn(loadInProduction({ ...PRODUCTION, entitlements }))).to.deep.equal(entitlements);
-  });
-
   it('the default drain time is five seconds in production, and none in development', () => {
     expect(loadInProduction(PRODUCTION).drain).to.equal(5);
     expect(loadInProduction({ ...PRODUCTION, drain: '20s' }).drain).to.equal(20);
     expect(load(DEVELOPMENT).drain).to.equal(0);
+  });
+});
+
+describe('the management host in production', () => {
+  const reachable = { GATEHOUSE_MANAGEMENT_LISTEN: '0.0.0.0:4002' };
+
+  it('a listener on every interface requires an https management address', () => {
+    const { issues } = refusal(() => loadInProduction(PRODUCTION, reachable));
+    expect(issues.map(({ setting }) => setting)).to.deep.equal(['managementUrl']);
+    expect(issues[0]?.expected).to.match(/^an https address/);
+  });
+
+  it('an https management address may listen on every interface', () => {
+    const environment = { ...reachable, GATEHOUSE_MANAGEMENT_URL: 'https://manage.example.com' };
+    expect(loadInProduction(PRODUCTION, environment).listen.management.host).to.equal('0.0.0.0');
   });
 });
