@@ -99,7 +99,7 @@ describe('Lifetimes in the settings', () => {
       .and.match(/disconnects after 10\sminutes/);
   });
 
-  it('a session ends after the configured time, however often it is used', async () => {
+  it('SES-04 a session ends after the configured time, however often it is used', async () => {
     const now = freezeClock();
     const browser = openBrowser(system().origins);
     const connector = await createConnector(system());

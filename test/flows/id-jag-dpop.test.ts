@@ -1,7 +1,6 @@
 // RFC 9449 section 5.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { advanceClock } from '../support/clock.ts';
 import { obtainCode } from '../support/connection.ts';
 import {
   callBound,
@@ -125,19 +124,6 @@ describe('An ID-JAG request with a DPoP proof', () => {
     ]);
     expect((await callBound(bound, { more: { dpop: forCall } })).status).to.equal(200);
     expect((await callBound(bound, { more: { dpop: forCall } })).status).to.equal(401);
-  });
-
-  it('a client with a wrong clock is asked for a nonce', async () => {
-    const assertion = await setup().idp.sign(claimsFor('alan'));
-    const iat = Math.floor(Date.now() / 1000) - 4000;
-    const asked = await present(await prove({ claims: { iat } }), assertion);
-    expect([asked.status, asked.body.error]).to.deep.equal([400, 'use_dpop_nonce']);
-    const nonce = asked.headers.get('dpop-nonce');
-    const { status } = await present(await prove({ claims: { iat, nonce } }), assertion);
-    expect(status).to.equal(200);
-    advanceClock(300);
-    const late = await present(await prove({ claims: { iat, nonce } }));
-    expect(late.body.error).to.equal('use_dpop_nonce');
   });
 });
 

@@ -12,8 +12,6 @@ import { connect, redeem, registerClient } from '../support/connection.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
 
-const HOUR = 3600;
-
 describe('One browser with several tabs', () => {
   const system = useSystem();
 
@@ -88,21 +86,5 @@ describe('One browser with several tabs', () => {
       const graces = await connect(system(), connector, { person: 'grace' });
       expect(decodeJwt(String(body.access_token)).sub).to.equal(decodeJwt(graces.accessToken).sub);
     }
-  });
-
-  it('SES-04 a session ends after its lifetime, however often it is used', async () => {
-    const { start, browser } = await prepare();
-    await browser.openConsent(start().url, 'ada');
-    const idp = new URL(String(system().origins[2]));
-    for (const hours of [5, 5]) {
-      advanceClock(hours * HOUR);
-      browser.visited.length = 0;
-      await browser.openConsent(start().url);
-      expect(browser.visited.some(({ host }) => host === idp.host)).to.equal(false);
-    }
-    advanceClock(5 * HOUR);
-    browser.visited.length = 0;
-    await browser.openConsent(start().url);
-    expect(browser.visited.some(({ host }) => host === idp.host)).to.equal(true);
   });
 });

@@ -71,23 +71,6 @@ describe('The list of minted tokens', () => {
     }
   });
 
-  it('the list shows the last use, which is stored at most once a minute', async () => {
-    const start = Math.floor(now());
-    const token = await mintAt(start, 3600);
-    for (const [passed, noted] of [
-      [1, 1],
-      [60, 1],
-      [61, 61],
-      [62, 61],
-      [600, 600],
-    ] as const) {
-      // With the record as a process cached it when the token was minted.
-      await recordUse(store, token, start + passed);
-      const [listed] = await listMintedTokens(store, start);
-      expect(listed?.lastUsedAt, `after ${passed}`).to.equal(start + noted);
-    }
-  });
-
   it('a token that is used and revoked at the same time is not listed', async () => {
     const token = await mintAt(now(), 3600);
     await Promise.all([
