@@ -7,7 +7,7 @@ import {
   requireExternalRedirect,
   requirePage,
 } from '../support/browser.ts';
-import { connect, redeem, registerClient } from '../support/connection.ts';
+import { connect, redeem, registerClient, requestAuthorization } from '../support/connection.ts';
 import { createConnector } from '../support/management-api.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { onEachStore } from '../support/system.ts';
@@ -23,9 +23,9 @@ onEachStore('Consent pages of one browser that are sent at the same time', (syst
       const pages = [];
       for (const level of LEVELS) {
         const { link } = await createConnector(system(), { level: 'full' });
-        const { server } = await discover(link);
-        const client = await registerClient(server);
-        const { url, verifier, state } = authorizeUrl(server, client, { resource: link });
+        const { url, verifier, state, server, client } = await requestAuthorization(system(), {
+          link,
+        });
         const page = requirePage(await browser.visit(url));
         pages.push({ link, server, client, verifier, state, level, page });
       }

@@ -9,8 +9,8 @@ import {
   type Page,
 } from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
-import { connect, registerClient } from '../support/connection.ts';
-import { authorizeUrl, discover, type Parameters } from '../support/oauth.ts';
+import { connect, requestAuthorization } from '../support/connection.ts';
+import { type Parameters } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
 
 describe('A bad authorization request', () => {
@@ -22,9 +22,10 @@ describe('A bad authorization request', () => {
 
   /** The page at which a fresh browser ends; throws if it is redirected to another origin. */
   async function pageFor(parameters: Parameters, { link } = connector): Promise<Page> {
-    const { server } = await discover(connector.link);
-    const client = await registerClient(server);
-    const { url } = authorizeUrl(server, client, { resource: link, ...parameters });
+    const { url } = await requestAuthorization(system(), connector, {
+      resource: link,
+      ...parameters,
+    });
     return requirePage(await openBrowser(system().origins).visit(url));
   }
 
@@ -74,10 +75,8 @@ describe('A bad authorization request', () => {
   it('a connect link without uses left is refused with an explanation after sign-in', async () => {
     const once = await createConnector(system(), { maxUses: 1 });
     await connect(system(), once);
-    const { server } = await discover(once.link);
-    const client = await registerClient(server);
     const browser = openBrowser(system().origins);
-    const { url, state } = authorizeUrl(server, client, { resource: once.link });
+    const { url, state } = await requestAuthorization(system(), once);
     const page = await browser.openConsent(url, 'grace');
     expect(page.status).to.equal(403);
     expect(isConsentPage(page)).to.equal(false);
@@ -95,9 +94,7 @@ describe('A bad authorization request', () => {
   });
 
   it('a browser that refuses cookies is told so, and one that sends another cookie is not', async () => {
-    const { server } = await discover(connector.link);
-    const client = await registerClient(server);
-    const { url } = authorizeUrl(server, client, { resource: connector.link });
+    const { url } = await requestAuthorization(system(), connector);
     const headers = { accept: 'text/html' };
     const first = await fetch(url, { redirect: 'manual', headers });
     const next = new URL(first.headers.get('location') ?? '', url);
@@ -130,10 +127,8 @@ describe('A bad authorization request', () => {
   });
 
   it('COD-06 CON-08 interaction pages cannot be framed or cached and contain no script', async () => {
-    const { server } = await discover(connector.link);
-    const client = await registerClient(server);
     const browser = openBrowser(system().origins);
-    const { url } = authorizeUrl(server, client, { resource: connector.link });
+    const { url } = await requestAuthorization(system(), connector);
     const consent = await browser.openConsent(url);
     const refusal = await pageFor({ client_id: 'nobody' });
     for (const { headers } of [consent, refusal]) {

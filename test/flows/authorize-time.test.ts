@@ -2,8 +2,8 @@ import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { isConsentPage, isSignInPage, openBrowser, requirePage } from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
-import { connect, registerClient } from '../support/connection.ts';
-import { authorizeUrl, discover } from '../support/oauth.ts';
+import { connect, requestAuthorization } from '../support/connection.ts';
+import { authorizeUrl } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
 
 const QUARTER_OF_AN_HOUR = 900;
@@ -12,10 +12,8 @@ describe('Lifetimes during authorization', () => {
 
   it('an interaction without a decision expires, and its page says what to do', async () => {
     const { link } = await createConnector(system());
-    const { server } = await discover(link);
-    const client = await registerClient(server);
     const browser = openBrowser(system().origins);
-    const { url } = authorizeUrl(server, client, { resource: link });
+    const { url } = await requestAuthorization(system(), { link });
     const page = await browser.openConsent(url);
     advanceClock(QUARTER_OF_AN_HOUR + 1);
     const answer = requirePage(await browser.submit(page, { decision: 'approve' }));

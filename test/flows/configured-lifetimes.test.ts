@@ -8,7 +8,7 @@ import {
   requirePage,
   type Browser,
 } from '../support/browser.ts';
-import { connect, registerClient } from '../support/connection.ts';
+import { connect, registerClient, requestAuthorization } from '../support/connection.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover, refresh, type Client } from '../support/oauth.ts';
 import { freezeClockAt, freezeClock } from '../support/clock.ts';
@@ -91,8 +91,7 @@ describe('Lifetimes in the settings', () => {
   it('the consent page states the configured lifetime', async () => {
     const { link } = await createConnector(system());
     const browser = openBrowser(system().origins);
-    const { server } = await discover(link);
-    const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
+    const { url } = await requestAuthorization(system(), { link });
     const { html } = await browser.openConsent(url);
     expect(html)
       .to.match(/up to 5\shours/)

@@ -10,9 +10,8 @@ import {
 } from '../support/browser.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
 import { advanceClock } from '../support/clock.ts';
-import { registerClient } from '../support/connection.ts';
+import { requestAuthorization } from '../support/connection.ts';
 import { isAccepted } from '../support/mcp.ts';
-import { authorizeUrl, discover } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
 import { until } from '../support/until.ts';
 import { expectAlive, present, connectWithRefreshToken, rotate } from '../grants/token-family.ts';
@@ -129,10 +128,7 @@ describe('The connected apps page', () => {
 
   it('the account page and consent share a session, whose id is rotated at each sign-in', async () => {
     const connector = await createConnector(system());
-    const { server } = await discover(connector.link);
-    const { url } = authorizeUrl(server, await registerClient(server), {
-      resource: connector.link,
-    });
+    const { url } = await requestAuthorization(system(), connector);
     const first = openBrowser(system().origins);
     await open(first);
     expect(isConsentPage(requirePage(await first.visit(url)))).to.equal(true);

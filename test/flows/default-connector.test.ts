@@ -4,8 +4,7 @@ import { decodeJwt } from 'jose';
 import { createConnector, revokeConnector, type Connector } from '../support/management-api.ts';
 import { isSignInPage, openBrowser, requirePage, type Page } from '../support/browser.ts';
 import { restoreClock } from '../support/clock.ts';
-import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
-import { authorizeUrl, discover } from '../support/oauth.ts';
+import { connect, obtainCode, redeem, requestAuthorization } from '../support/connection.ts';
 import { restartSystem } from '../support/restart.ts';
 import {
   createDeployment,
@@ -43,9 +42,7 @@ describe('The default connector', () => {
 
   /** The result of an authorization by a client that sends no resource, or an empty one. */
   async function pageWithout(resource?: ''): Promise<Page> {
-    const { server } = await discover(chosen.link);
-    const client = await registerClient(server);
-    const { url } = authorizeUrl(server, client, { resource });
+    const { url } = await requestAuthorization(system, chosen, { resource });
     return requirePage(await openBrowser(system.origins).visit(url));
   }
 

@@ -8,9 +8,8 @@ import {
   requirePage,
   type Browser,
 } from '../support/browser.ts';
-import { registerClient } from '../support/connection.ts';
+import { requestAuthorization } from '../support/connection.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
-import { authorizeUrl, discover } from '../support/oauth.ts';
 import { countStoredKeys, isWrittenAnyTime } from '../support/stored-keys.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { useSystem } from '../support/system.ts';
@@ -33,8 +32,7 @@ describe('A request that shows no page to a person', () => {
   /** Goes to the identity provider; returns the cookies of each step. */
   async function start() {
     const { link } = await createConnector(system());
-    const { server } = await discover(link);
-    const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
+    const { url } = await requestAuthorization(system(), { link });
     const browser = openBrowser([system().auth]);
     const signIn = requireExternalRedirect(await browser.visit(url));
     const page = browser.visited.at(-1);
@@ -89,8 +87,7 @@ describe('A request that shows no page to a person', () => {
 
   it('CON-11 the request starts no authorization', async () => {
     const { link } = await createConnector(system());
-    const { server } = await discover(link);
-    const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
+    const { url } = await requestAuthorization(system(), { link });
     await expectNothingHappens(openBrowser([system().auth]), url);
   });
 

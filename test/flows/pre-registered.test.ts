@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { createConnector, revokeConnector, type Connector } from '../support/management-api.ts';
 import { openBrowser, requireExternalRedirect, requirePage } from '../support/browser.ts';
-import { connect, obtainCode, redeem, registerClient } from '../support/connection.ts';
+import { connect, obtainCode, redeem, requestAuthorization } from '../support/connection.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, discover, refresh, type Client, type Parameters } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
@@ -148,10 +148,10 @@ describe('A pre-registered client', () => {
   });
 
   it('RED-08 a client that registered itself gets a page in place of these error redirects', async () => {
-    const { server } = await discover(connector.link);
-    const client = await registerClient(server);
     const browser = openBrowser(system().origins);
-    const { url } = authorizeUrl(server, client, { resource: connector.link, prompt: 'none' });
+    const { url, server, client } = await requestAuthorization(system(), connector, {
+      prompt: 'none',
+    });
     expect(requirePage(await browser.visit(url)).status).to.equal(400);
     const asked = authorizeUrl(server, client, { resource: connector.link });
     const { html } = await browser.openConsent(asked.url);

@@ -2,8 +2,7 @@ import { expect } from 'chai';
 import type { Level } from '../../src/permission-levels.ts';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser, type Page, type Person } from '../support/browser.ts';
-import { connect, registerClient } from '../support/connection.ts';
-import { authorizeUrl, discover } from '../support/oauth.ts';
+import { connect, requestAuthorization } from '../support/connection.ts';
 import { useSystem } from '../support/system.ts';
 
 describe('The level that the consent page preselects', () => {
@@ -59,9 +58,7 @@ describe('The level that the consent page preselects', () => {
     it(`CON-20 the preselected level ${title}`, async () => {
       const suggested = suggestedLevel ? { suggestedLevel } : {};
       const { link } = await createConnector(system(), { level, ...suggested });
-      const { server } = await discover(link);
-      const client = await registerClient(server);
-      const { url } = authorizeUrl(server, client, { resource: link, scope });
+      const { url } = await requestAuthorization(system(), { link }, { scope });
       const page = await openBrowser(system().origins).openConsent(url, person);
       expect(levelsOf(page).selected).to.deep.equal([selected]);
     });

@@ -3,8 +3,7 @@ import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
 import { flood, startFlood } from '../support/anonymous-flood.ts';
 import { openBrowser } from '../support/browser.ts';
-import { connect, registerClient } from '../support/connection.ts';
-import { authorizeUrl, discover } from '../support/oauth.ts';
+import { connect, registerClient, requestAuthorization } from '../support/connection.ts';
 import { recordSoak, SOAK } from '../support/soak.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
@@ -61,8 +60,7 @@ onEachStore(
     it('DOS-02 DCR-03 a flood grows the store by at most 1000 bytes per request and 40 MB in all', async function () {
       this.timeout(SOAK ? 1_800_000 : 120_000);
       const { link } = await createConnector(system());
-      const { server } = await discover(link);
-      const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
+      const { url } = await requestAuthorization(system(), { link });
       const before = await storedBytes(system());
       const statuses = await flood({
         authorizations: AUTHORIZATIONS,
@@ -101,9 +99,7 @@ describe('Authorizations during a flood of anonymous requests', () => {
   it(claim, async function () {
     this.timeout(SOAK ? 1_800_000 : 120_000);
     const connector = await createConnector(system());
-    const { server } = await discover(connector.link);
-    const client = await registerClient(server);
-    const { url } = authorizeUrl(server, client, { resource: connector.link });
+    const { url, client } = await requestAuthorization(system(), connector);
     let people = 0;
     const connectOnce = () => {
       people += 1;
@@ -143,9 +139,8 @@ onEachStore(
     it('DCR-03 unused registrations leave nothing but audit items in the store after they expire', async function () {
       this.timeout(60_000);
       const { link } = await createConnector(system());
-      const { server } = await discover(link);
       const before = await storedBytes(system());
-      const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
+      const { url, server } = await requestAuthorization(system(), { link });
       const registerUnused = (registrations: number) =>
         flood({
           authorizations: 0,

@@ -2,8 +2,8 @@
 import { expect } from 'chai';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { openBrowser, requirePage } from '../support/browser.ts';
-import { obtainCode, redeem, registerClient } from '../support/connection.ts';
-import { authorizeUrl, discover, type Parameters } from '../support/oauth.ts';
+import { obtainCode, redeem, registerClient, requestAuthorization } from '../support/connection.ts';
+import { type Parameters } from '../support/oauth.ts';
 import { useSystem } from '../support/system.ts';
 
 describe('A code challenge', () => {
@@ -12,11 +12,7 @@ describe('A code challenge', () => {
   /** The page that answers the authorization request. Throws if the browser is redirected to the app. */
   async function pageFor(method: 'none' | 'client_secret_basic', more: Parameters) {
     const { link } = await createConnector(system());
-    const { server } = await discover(link);
-    const { url } = authorizeUrl(server, await registerClient(server, method), {
-      resource: link,
-      ...more,
-    });
+    const { url } = await requestAuthorization(system(), { link }, { ...more }, method);
     return requirePage(await openBrowser(system().origins).visit(url));
   }
 

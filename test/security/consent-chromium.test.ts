@@ -3,9 +3,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
 import { usePage } from '../support/chromium.ts';
-import { registerClient } from '../support/connection.ts';
+import { requestAuthorization } from '../support/connection.ts';
 import { createConnector } from '../support/management-api.ts';
-import { authorizeUrl, discover } from '../support/oauth.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
 import { useSystem } from '../support/system.ts';
 import { until } from '../support/until.ts';
@@ -29,8 +28,7 @@ describe('Another site in Chromium', function () {
 
   it('CON-08 CON-11 DOS-03 prefetches, images and frames of another site show no page and start no authorization, and a click does', async () => {
     const { link } = await createConnector(system());
-    const { server } = await discover(link);
-    const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
+    const { url } = await requestAuthorization(system(), { link });
     const target = url.href.replaceAll('&', '&amp;');
     const { auth } = system();
     const loads = Array.from({ length: LOADS_OF_EACH_KIND }, (_, n) => `${target}&amp;n=${n}`);

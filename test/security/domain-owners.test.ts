@@ -6,14 +6,13 @@ import {
   requireExternalRedirect,
   requirePage,
 } from '../support/browser.ts';
-import { registerClient } from '../support/connection.ts';
+import { requestAuthorization } from '../support/connection.ts';
 import {
   type Github,
   GITHUB_CLIENT,
   type GithubBehaviour,
   startGithub,
 } from '../support/github.ts';
-import { authorizeUrl, discover } from '../support/oauth.ts';
 import {
   OPENID_CLIENT,
   type OpenIdProvider,
@@ -73,9 +72,8 @@ describe('Rules with email domains, with several identity providers', () => {
   async function offeredLevels(id: Id, person: Person): Promise<string[]> {
     behave(id, person);
     const { link } = await createConnector(system, { level: 'full' });
-    const { server } = await discover(link);
     const browser = openBrowser([system.auth]);
-    const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
+    const { url } = await requestAuthorization(system, { link });
     const choice = requirePage(await browser.visit(url));
     const departure = requireExternalRedirect(await browser.submit(choice, { provider: id }));
     const page = requirePage(await browser.visit(providers()[id].approve(departure)));
@@ -162,9 +160,8 @@ describe('Rules with a GitHub organization', () => {
     };
     github.setBehaviour({ user: { id: user, login: `user-${user}` }, responses });
     const { link } = await createConnector(system, { level: 'full' });
-    const { server } = await discover(link);
     const browser = openBrowser([system.auth]);
-    const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
+    const { url } = await requestAuthorization(system, { link });
     const departure = requireExternalRedirect(await browser.visit(url));
     const page = requirePage(await browser.visit(github.approve(departure)));
     expect(page.status).to.be.oneOf([200, 403]);

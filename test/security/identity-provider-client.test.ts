@@ -10,7 +10,7 @@ import {
   requireExternalRedirect,
   requirePage,
 } from '../support/browser.ts';
-import { registerClient } from '../support/connection.ts';
+import { registerClient, requestAuthorization } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { GITHUB_CLIENT, startGithub } from '../support/github.ts';
 import { PERSON } from '../support/identity-provider.ts';
@@ -256,10 +256,8 @@ describe('A sign-in at an identity provider that refuses Gatehouse as a client',
     });
     try {
       const { link } = await createConnector(other);
-      const { server } = await discover(link);
-      const client = await registerClient(server);
       const browser = openBrowser([other.auth]);
-      const { url } = authorizeUrl(server, client, { resource: link });
+      const { url } = await requestAuthorization(system, { link });
       const choice = requirePage(await browser.visit(url));
       const toGithub = requireExternalRedirect(
         await browser.submit(choice, { provider: 'github' }),

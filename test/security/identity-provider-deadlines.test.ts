@@ -1,9 +1,8 @@
 import { expect } from 'chai';
 import { openBrowser, requirePage } from '../support/browser.ts';
-import { registerClient } from '../support/connection.ts';
+import { requestAuthorization } from '../support/connection.ts';
 import { meetsDeadline, outcomeOf } from '../support/deadlines.ts';
 import { createConnector } from '../support/management-api.ts';
-import { authorizeUrl, discover } from '../support/oauth.ts';
 import { openIdSettings, startOpenIdProvider } from '../support/openid-provider.ts';
 import { startSystem, type System } from '../support/system.ts';
 
@@ -24,8 +23,7 @@ describe('The time until a page says that an identity provider does not answer',
     const system = await startSystem(openIdSettings(provider, { entitlements }));
     closing.push(system.stop);
     const { link } = await createConnector(system);
-    const { server } = await discover(link);
-    const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
+    const { url } = await requestAuthorization(system, { link });
     provider.setBehaviour({
       responses: {
         '/.well-known/openid-configuration': (_req, res) => {

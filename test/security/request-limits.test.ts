@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
-import { connect, registerClient } from '../support/connection.ts';
+import { connect, requestAuthorization } from '../support/connection.ts';
 import { postBody } from '../support/mcp.ts';
-import { authorizeUrl, discover, type Parameters, requestToken } from '../support/oauth.ts';
+import { type Parameters, requestToken } from '../support/oauth.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
 import { type LogLine, useSystem } from '../support/system.ts';
@@ -63,10 +63,8 @@ describe('The size limits of requests', () => {
 
   async function authorizeWith(sent: Parameters) {
     const { link } = await createConnector(system());
-    const { server } = await discover(link);
-    const client = await registerClient(server);
     const before = await countStoredKeys(system());
-    const { url } = authorizeUrl(server, client, { resource: link, ...sent });
+    const { url } = await requestAuthorization(system(), { link }, { ...sent });
     const response = await fetch(url, { redirect: 'manual' });
     const isStored = (await countStoredKeys(system())).interaction !== before.interaction;
     return { status: response.status, type: response.headers.get('content-type'), isStored };

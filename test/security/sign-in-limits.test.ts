@@ -1,8 +1,7 @@
 import { expect } from 'chai';
 import { createConnector } from '../support/management-api.ts';
-import { registerClient } from '../support/connection.ts';
+import { requestAuthorization } from '../support/connection.ts';
 import { openBrowser, requirePage } from '../support/browser.ts';
-import { authorizeUrl, discover } from '../support/oauth.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
 import { useSystem } from '../support/system.ts';
 import { statuses, times } from '../support/repeated-requests.ts';
@@ -19,8 +18,7 @@ describe('The limits of authorizations and sign-ins', () => {
 
   it('DOS-02 too many authorization requests get a 429 page and store nothing', async () => {
     const { link } = await createConnector(system());
-    const { server } = await discover(link);
-    const { url } = authorizeUrl(server, await registerClient(server), { resource: link });
+    const { url } = await requestAuthorization(system(), { link });
     const visit = () => fetch(url, { redirect: 'manual', headers: { accept: 'text/html' } });
     expect(await statuses(times(5, visit))).to.deep.equal(Array(5).fill(303));
     const before = await countStoredKeys(system());

@@ -12,10 +12,9 @@ import {
   requireExternalRedirect,
   requirePage,
 } from '../support/browser.ts';
-import { connect, redeem, registerClient } from '../support/connection.ts';
+import { connect, redeem, requestAuthorization } from '../support/connection.ts';
 import { textOf } from '../support/account-page.ts';
 import { useConsole } from '../support/console.ts';
-import { authorizeUrl, discover } from '../support/oauth.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import {
   type OpenIdProvider,
@@ -44,10 +43,8 @@ describe('An unverified email address', () => {
     const all = { name: 'Ada Lovelace', email: ADDRESS, groups: ['staff'], ...claims };
     provider.setBehaviour({ claims: all });
     const { link } = await createConnector(system);
-    const { server } = await discover(link);
-    const client = await registerClient(server);
     const browser = openBrowser([system.auth]);
-    const { url, verifier } = authorizeUrl(server, client, { resource: link });
+    const { url, verifier, server, client } = await requestAuthorization(system, { link });
     const departure = requireExternalRedirect(await browser.visit(url));
     const page = requirePage(await browser.visit(provider.approve(departure)));
     const approve = async () => {

@@ -159,11 +159,23 @@ async function serverOf({ dataDir, auth }: System, link: string): Promise<Server
   return server;
 }
 
-/** An authorization request. Without a browser in the options, a new one has the session of an earlier sign-in, if there is one. */
-async function prepare(system: System, { link }: { link: string }, options: ConnectOptions) {
-  const { as = {}, person, method, parameters } = options;
+/** An authorization request that no browser has made yet, by default of a new client. */
+export async function requestAuthorization(
+  system: System,
+  { link }: { link: string },
+  parameters: Parameters = {},
+  given?: Client | AuthMethod,
+) {
   const server = await serverOf(system, link);
-  const client = as.client ?? (await registerClient(server, method));
+  const client = typeof given === 'object' ? given : await registerClient(server, given);
+  const request = authorizeUrl(server, client, { resource: link, ...parameters });
+  return { link, server, client, ...request };
+}
+
+/** Without a browser in the options, a new one has the session of an earlier sign-in, if there is one. */
+async function prepare(system: System, connector: { link: string }, options: ConnectOptions) {
+  const { as = {}, person, method, parameters } = options;
+  const request = await requestAuthorization(system, connector, parameters, as.client ?? method);
   const browser = as.browser ?? openBrowser(system.origins);
   const session = sessionName(system, person);
   if (!as.browser) {
@@ -173,8 +185,7 @@ async function prepare(system: System, { link }: { link: string }, options: Conn
   const keepSession = () => {
     if (!as.browser) sessions.set(session, structuredClone(browser.jar));
   };
-  const request = authorizeUrl(server, client, { resource: link, ...parameters });
-  return { link, server, client, browser, keepSession, ...request };
+  return { ...request, browser, keepSession };
 }
 
 export function redeem(
