@@ -10,11 +10,10 @@ import {
   requireExternalRedirect,
   requirePage,
 } from '../support/browser.ts';
-import { registerClient, requestAuthorization } from '../support/connection.ts';
+import { requestAuthorization } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { GITHUB_CLIENT, startGithub } from '../support/github.ts';
 import { PERSON } from '../support/identity-provider.ts';
-import { authorizeUrl, discover } from '../support/oauth.ts';
 import {
   OPENID_CLIENT,
   type OpenIdProvider,
@@ -77,9 +76,7 @@ describe('A sign-in at an identity provider that refuses Gatehouse as a client',
   const newBrowser = () => openBrowser([system.auth, system.management]);
 
   async function startOfApp(): Promise<URL> {
-    const { link } = await createConnector(system);
-    const { server } = await discover(link);
-    return authorizeUrl(server, await registerClient(server), { resource: link }).url;
+    return (await requestAuthorization(system, await createConnector(system))).url;
   }
   const STARTS: Record<string, () => Promise<URL> | URL> = {
     'for an app': startOfApp,
@@ -257,7 +254,7 @@ describe('A sign-in at an identity provider that refuses Gatehouse as a client',
     try {
       const { link } = await createConnector(other);
       const browser = openBrowser([other.auth]);
-      const { url } = await requestAuthorization(system, { link });
+      const { url } = await requestAuthorization(other, { link });
       const choice = requirePage(await browser.visit(url));
       const toGithub = requireExternalRedirect(
         await browser.submit(choice, { provider: 'github' }),
