@@ -3,29 +3,33 @@ import type { Command } from 'commander';
 import { addDoctorCommand } from './doctor/command.ts';
 import { addInitCommand } from './init/command.ts';
 import { managementClient, type ManagementClient } from './management/api/client.ts';
-import { addAccountCommands } from './management/commands/account.ts';
 import { addAuditCommand } from './management/commands/audit.ts';
-import { addClientCommands } from './management/commands/client.ts';
+import { addResourceCommands } from './management/commands/resource.ts';
 import { addCompletionCommand } from './management/commands/completion.ts';
-import { addConnectorCommands } from './management/commands/connector.ts';
-import { addGrantCommands } from './management/commands/grant.ts';
-import { addKeysCommands } from './management/commands/keys.ts';
 import type { Terminal } from './management/commands/terminal.ts';
-import { addTokenCommands } from './management/commands/token.ts';
-import { addUpstreamCommands } from './management/commands/upstream.ts';
+import { accountCommands } from './management/resources/account.ts';
+import { clientCommands } from './management/resources/client.ts';
+import { connectorCommands } from './management/resources/connector.ts';
+import { grantCommands } from './management/resources/grant.ts';
+import { keyCommands } from './management/resources/key.ts';
+import { tokenCommands } from './management/resources/token.ts';
+import { upstreamCommands } from './management/resources/upstream.ts';
 import type { CommandLineSettings, Environment } from './settings/environment.ts';
 import { findManagementAccess } from './settings/management-access.ts';
 import { addStartCommand } from './start-command.ts';
 
 export function addCommands(program: Command, terminal: Terminal): void {
   addStartCommand(program, terminal);
-  addConnectorCommands(program, terminal);
-  addAccountCommands(program, terminal);
-  addGrantCommands(program, terminal);
-  addClientCommands(program, terminal);
-  addTokenCommands(program, terminal);
-  addUpstreamCommands(program, terminal);
-  addKeysCommands(program, terminal);
+  for (const commands of [
+    connectorCommands,
+    accountCommands,
+    grantCommands,
+    clientCommands,
+    tokenCommands,
+    upstreamCommands,
+    keyCommands,
+  ])
+    addResourceCommands(program, terminal, commands);
   addAuditCommand(program, terminal);
   addDoctorCommand(program, terminal);
   addInitCommand(program, terminal);

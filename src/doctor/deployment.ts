@@ -1,10 +1,9 @@
 import { INTERNET, type Network } from '../authorization-server/engine/guarded-fetch.ts';
-import { allItems, type ManagementClient } from '../management/api/client.ts';
-import type {
-  ConnectorResource,
-  MintedTokenResource,
-  UpstreamResource,
-} from '../management/api/resources.ts';
+import { allItems } from '../management/api/all-items.ts';
+import type { ManagementClient } from '../management/api/client.ts';
+import type { Connector } from '../management/resources/connector.ts';
+import type { Token } from '../management/resources/token.ts';
+import type { Upstream } from '../management/resources/upstream.ts';
 import type { Settings } from '../settings/settings.ts';
 import { openHttpClient, type SendRequest } from './http-client.ts';
 
@@ -90,10 +89,10 @@ async function findLink(
 }
 
 export type StoredRecords = {
-  connectors: ConnectorResource[];
-  tokens: MintedTokenResource[];
+  connectors: Connector[];
+  tokens: Token[];
   /** Of the running process, which may have been started with other settings (start --upstream). */
-  upstreams: UpstreamResource[];
+  upstreams: Upstream[];
 };
 
 /** Connectors that could still be used and minted tokens. Undefined if the management API is unreachable. */

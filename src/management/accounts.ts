@@ -1,93 +1,89 @@
-import { type Account, accountLifetime, verifiedEmailOf } from '../accounts/account.ts';
+import { type Account as Stored, accountLifetime, verifiedEmailOf } from '../accounts/account.ts';
 import { DISABLED, setsFor } from '../accounts/account-index.ts';
 import {
-  disableAccount as disableRecord,
-  enableAccount as enableRecord,
+  disableAccount,
+  enableAccount,
   findAccount,
-  forgetAccount as forgetRecord,
+  forgetAccount,
   isGone,
-  listAccounts as listRecords,
+  listAccounts,
 } from '../accounts/accounts.ts';
 import { recordAudit } from '../audit/audit.ts';
 import { endConnections } from '../connections/connections.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
 import type { Store } from '../store/store.ts';
-import type { AccountResource, ForgottenAccountResource, Page } from './api/resources.ts';
-import type { AccountsQuery } from './api/requests.ts';
-import { accountResource } from './representations.ts';
-import type { ManagementContext } from './context.ts';
+import type { Handlers, ManagementContext } from './context.ts';
+import { represent } from './represent.ts';
+import { type Account, type accountOperations, accountSchema } from './resources/account.ts';
 import { type Listed, scanPage, searchFor } from './search.ts';
 
-export async function listAccounts(
-  { services: { store } }: ManagementContext,
-  { limit, after, q, state }: AccountsQuery,
-): Promise<Page<AccountResource>> {
-  const found = searchFor(q);
-  const { items, next } = await scanPage(
-    listed(store, after, [...(state === 'disabled' ? [DISABLED] : []), ...setsFor(q ?? '')]),
-    (account) =>
-      found([account.name, verifiedEmailOf(account), account.id, account.issuer]) &&
-      (state === undefined || (state === 'disabled') === (account.disabledAt !== undefined)),
-    limit,
-  );
-  return { items: items.map(accountResource), next };
-}
+export const accountHandlers: Handlers<keyof typeof accountOperations> = {
+  async listAccounts({ services: { store } }, { query: { limit, after, q, state } }) {
+    const found = searchFor(q);
+    const { items, next } = await scanPage(
+      listed(store, after, [...(state === 'disabled' ? [DISABLED] : []), ...setsFor(q ?? '')]),
+      (account) =>
+        found([account.name, verifiedEmailOf(account), account.id, account.issuer]) &&
+        (state === undefined || (state === 'disabled') === (account.disabledAt !== undefined)),
+      limit,
+    );
+    return { items: items.map(resource), next };
+  },
+
+  async showAccount({ services: { store } }, { id }) {
+    const account = await findAccount(store, id);
+    if (!account || isGone(account)) throw unknownAccount();
+    return resource(account);
+  },
+
+  disableAccount: (management, { id }) =>
+    change(management, id, disableAccount, 'account_disabled').then(resource),
+
+  enableAccount: (management, { id }) =>
+    change(management, id, enableAccount, 'account_enabled').then(resource),
+
+  /** Idempotent. A grant approved between the two steps is invalid too: forgetting invalidates all earlier grants. */
+  async forgetAccount(management, { id }) {
+    const { settings, services, by } = management;
+    if (!(await findAccount(services.store, id))) throw unknownAccount();
+    const reason = 'account_deleted';
+    const endedGrants = await endConnections(settings, services, { account: id }, reason, by);
+    const account = await change(management, id, forgetAccount, 'account_forgotten');
+    return { id, isDisabled: account.disabledAt !== undefined, endedGrants };
+  },
+};
 
 async function* listed(
   store: Store,
   after: string | undefined,
   sets: readonly string[],
-): AsyncGenerator<Listed<Account | undefined>> {
-  for await (const { account, cursor } of listRecords(store, { after, sets }))
+): AsyncGenerator<Listed<Stored | undefined>> {
+  for await (const { account, cursor } of listAccounts(store, { after, sets }))
     yield { item: account, cursor };
 }
 
-export async function showAccount(
-  { services: { store } }: ManagementContext,
+/** Records the event for the one call that changed the account. */
+async function change(
+  { settings, services, by }: ManagementContext,
   id: string,
-): Promise<AccountResource> {
-  const account = await findAccount(store, id);
-  if (!account || isGone(account)) throw unknownAccount();
-  return accountResource(account);
+  apply: typeof disableAccount,
+  event: string,
+): Promise<Stored> {
+  const times = { now: services.now(), ttl: accountLifetime(settings) };
+  const changed = await apply(services.store, id, times);
+  if (!changed) throw unknownAccount();
+  if (changed.first) await recordAudit(services, { event, account: id, by, outcome: 'done' });
+  return changed.account;
 }
 
-const CHANGES = { disable: disableRecord, enable: enableRecord } as const;
-
-export async function changeAccount(
-  management: ManagementContext,
-  id: string,
-  change: keyof typeof CHANGES,
-): Promise<AccountResource> {
-  const { settings, services, by } = management;
-  const { store, now } = services;
-  const times = { now: now(), ttl: accountLifetime(settings) };
-  const changed = await CHANGES[change](store, id, times);
-  if (!changed) throw unknownAccount();
-  const item = { event: `account_${change}d`, account: changed.account.id, by, outcome: 'done' };
-  if (changed.first) await recordAudit(services, item);
-  return accountResource(changed.account);
-}
-
-/** Idempotent. A grant approved between the two steps is invalid too: forgetting invalidates all earlier grants. */
-export async function forgetAccount(
-  management: ManagementContext,
-  id: string,
-): Promise<ForgottenAccountResource> {
-  const { settings, services, by } = management;
-  const { store, now } = services;
-  if (!(await findAccount(store, id))) throw unknownAccount();
-  const endedGrants = await endConnections(
-    settings,
-    services,
-    { account: id },
-    'account_deleted',
-    by,
-  );
-  const changed = await forgetRecord(store, id, { now: now(), ttl: accountLifetime(settings) });
-  if (!changed) throw unknownAccount();
-  const item = { event: 'account_forgotten', account: id, by, outcome: 'done' };
-  if (changed.first) await recordAudit(services, item);
-  return { id, isDisabled: changed.account.disabledAt !== undefined, endedGrants };
+function resource(account: Stored): Account {
+  const { id, name, email, emailVerified, issuer } = account;
+  return represent(accountSchema, {
+    ...account,
+    name: name || id,
+    emailVerified: email === undefined ? undefined : emailVerified,
+    identityProvider: issuer,
+  });
 }
 
 function unknownAccount(): HttpError {

@@ -13,7 +13,7 @@ import { refuseForeignOrigin, requireManagementKey } from './authenticate.ts';
 import { managementApi } from './api/router.ts';
 import { adminConsole, isConsolePath } from './console/console.ts';
 import { consoleUrl } from './console/address.ts';
-import { API_PATH } from './api/routes.ts';
+import { API_PATH } from './api/operations.ts';
 
 export function managementApp(settings: Settings, services: Services): Koa {
   const { managementUrl: url, managementKey: key, managementKeys, proxies } = settings;

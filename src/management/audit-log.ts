@@ -1,7 +1,14 @@
 import { type AuditItem, readAudit } from '../audit/audit.ts';
 import { eventSubject, indexedEntries, lastIndexed } from '../audit/audit-index.ts';
 import type { Entry, Range, Store } from '../store/store.ts';
-import type { Page } from './api/resources.ts';
+import type { Handlers } from './context.ts';
+import type { auditOperations } from './resources/audit.ts';
+import type { Page } from './resources/schemas.ts';
+
+export const auditHandlers: Handlers<keyof typeof auditOperations> = {
+  listAudit: (management, { query: { order, ...filter } }) =>
+    listAudit(management, { ...filter, newestFirst: order !== 'oldest' }),
+};
 
 const BATCH_ITEMS = 100;
 /** A page ends with the item that exceeds this size (approximate). */

@@ -3,7 +3,7 @@ import { recordAudit } from '../audit/audit.ts';
 import { type Client, findClient } from '../clients/clients.ts';
 import {
   addRule,
-  type ClientRule,
+  type ClientRule as Stored,
   listRules,
   MAX_RULES,
   removeRule,
@@ -12,27 +12,34 @@ import {
 import { endConnections, listConnections } from '../connections/connections.ts';
 import { connectedClients, connectedClientSets } from '../grants/grant-lists.ts';
 import { HttpError, notFound } from '../http/errors.ts';
-import type { BlockBody } from './api/requests.ts';
-import type { BlockResource, ClientRuleResource } from './api/resources.ts';
-import type { ManagementContext } from './context.ts';
-import { isoTime } from './representations.ts';
+import type { Handlers, ManagementContext } from './context.ts';
+import { represent } from './represent.ts';
+import {
+  type BlockBody,
+  type ClientRule,
+  type clientRuleOperations,
+  clientRuleSchema,
+} from './resources/client-rule.ts';
 
-export async function listClientRules({
-  services,
-}: ManagementContext): Promise<{ items: ClientRuleResource[] }> {
-  const rules = await listRules(services.store);
-  return { items: rules.map(ruleResource) };
-}
+export const clientRuleHandlers: Handlers<keyof typeof clientRuleOperations> = {
+  async listClientRules({ services }) {
+    return { items: (await listRules(services.store)).map(resource) };
+  },
 
-/** Repeat it after a failure: the connections that are left then end. */
-export async function blockClients(
-  management: ManagementContext,
-  subject: BlockBody,
-): Promise<BlockResource> {
-  // Block before ending grants: a concurrent approval either sees the block or its grant is ended here.
-  const rule = await addClientRule(management, { effect: 'block', ...subject }, 'client_blocked');
-  return { ...ruleResource(rule), endedGrants: await endBlocked(management) };
-}
+  /** Repeat it after a failure: the connections that are left then end. */
+  async blockClients(management, { body }) {
+    // Block before ending grants: a concurrent approval either sees the block or its grant is ended here.
+    const rule = await addClientRule(management, { effect: 'block', ...body }, 'client_blocked');
+    return { ...resource(rule), endedGrants: await endBlocked(management) };
+  },
+
+  async removeClientRule(management, { id }) {
+    const removed = await removeRule(management.services.store, id);
+    if (!removed) throw notFound('there is no rule with this id');
+    await record(management, 'client_rule_removed', removed);
+    return resource(removed);
+  },
+};
 
 /** What a block would end now. `isAll` is false if there was too much to count. */
 export type BlockPreview = {
@@ -86,7 +93,7 @@ async function findMatching(
   { settings, services: { store, now } }: ManagementContext,
   subject: BlockBody,
 ): Promise<{ clients: Client[]; isAll: boolean }> {
-  const rules: ClientRule[] = [{ effect: 'block', ...subject, createdAt: now() }];
+  const rules: Stored[] = [{ effect: 'block', ...subject, createdAt: now() }];
   const lifetime = settings.lifetimes.refreshTokenAbsolute;
   const seen = new Set<string>();
   const clients: Client[] = [];
@@ -106,16 +113,6 @@ async function findMatching(
   return { clients, isAll: true };
 }
 
-export async function removeClientRule(
-  management: ManagementContext,
-  id: string,
-): Promise<ClientRuleResource> {
-  const removed = await removeRule(management.services.store, id);
-  if (!removed) throw notFound('there is no rule with this id');
-  await record(management, 'client_rule_removed', removed);
-  return ruleResource(removed);
-}
-
 type NewRule = BlockBody & { effect: 'block' };
 type AllowedApp = { effect: 'allow'; name: string; destinations: string[] };
 
@@ -124,7 +121,7 @@ export async function addClientRule(
   management: ManagementContext,
   subject: NewRule | AllowedApp,
   event: string,
-): Promise<ClientRule> {
+): Promise<Stored> {
   const { services, by } = management;
   const rule = { ...subject, createdAt: Math.floor(services.now()), by };
   const result = await addRule(services.store, rule);
@@ -155,17 +152,11 @@ async function endBlocked({ settings, services, by }: ManagementContext): Promis
 async function record(
   { services, by }: ManagementContext,
   event: string,
-  { createdAt: _createdAt, by: _by, ...subject }: ClientRule,
+  { createdAt: _createdAt, by: _by, ...subject }: Stored,
 ): Promise<void> {
   await recordAudit(services, { event, arguments: subject, by, outcome: 'done' });
 }
 
-function ruleResource(rule: ClientRule): ClientRuleResource {
-  const { createdAt, ...subject } = rule;
-  const resource: ClientRuleResource = {
-    id: ruleId(rule),
-    ...subject,
-    createdAt: isoTime(createdAt),
-  };
-  return resource;
+function resource(rule: Stored): ClientRule {
+  return represent(clientRuleSchema, { ...rule, id: ruleId(rule) });
 }

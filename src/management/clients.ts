@@ -1,96 +1,81 @@
 import { recordAudit } from '../audit/audit.ts';
 import {
-  allowClient as allowRecord,
-  type Client,
-  findClient,
-  revokeClient as revokeRecord,
+  allowClient,
+  type Client as Found,
   clientSets,
+  findClient,
+  revokeClient,
 } from '../clients/clients.ts';
 import { destinationsOf, listRules, UNNAMED } from '../clients/rules.ts';
 import { endConnections } from '../connections/connections.ts';
 import { connectedClientSets } from '../grants/grant-lists.ts';
 import { HttpError, notFound } from '../http/errors.ts';
-import type { ClientsQuery } from './api/requests.ts';
-import type { ClientResource, Page, RevokedClientResource } from './api/resources.ts';
 import { addClientRule } from './client-rules.ts';
-import { clientResource } from './representations.ts';
-import type { ManagementContext } from './context.ts';
+import type { Handlers, ManagementContext } from './context.ts';
+import { represent, wholeSecond } from './represent.ts';
+import { type Client, type clientOperations, clientSchema } from './resources/client.ts';
 import { type Listed, scanPage, searchFor } from './search.ts';
 
-export async function listClients(
-  management: ManagementContext,
-  { limit, after, id, state, q }: ClientsQuery,
-): Promise<Page<ClientResource>> {
-  const found = searchFor(q);
-  const { items, next } = await scanPage(
-    id === undefined ? listed(management, state, after) : only(management, id),
-    (client) =>
-      (state === undefined || client.state === state) &&
-      found([client.name, client.id, ...client.redirectUris]),
-    limit,
-  );
-  return { items: items.map(clientResource), next };
-}
-
-export async function revokeClient(
-  management: ManagementContext,
-  id: string,
-): Promise<RevokedClientResource> {
-  const { settings, services, by } = management;
-  await requireClient(management, id);
-  // Revoke before ending grants: a concurrent approval either sees the revocation or its grant is ended here.
-  const first = await revokeRecord(services.store, id, services.now());
-  const endedGrants = await endConnections(
-    settings,
-    services,
-    { client: id },
-    'client_revoked',
-    by,
-  );
-  if (first) await record(management, 'client_revoked', id);
-  return { ...clientResource(await requireClient(management, id)), endedGrants };
-}
-
-/** `app` also allows later registrations of the same app. A metadata document waits again when its name or redirect URIs change. */
-export async function allowClient(
-  management: ManagementContext,
-  id: string,
-  app = false,
-): Promise<ClientResource> {
-  const { settings, services } = management;
-  const client = await requireClient(management, id);
-  if (client.state === 'blocked')
-    throw new HttpError(409, 'client_blocked', 'a rule blocks this app: remove the rule first');
-  if (client.kind === 'machine')
-    throw new HttpError(
-      409,
-      'machine_ended',
-      'a machine cannot be allowed: to replace a revoked machine, create a new one',
+export const clientHandlers: Handlers<keyof typeof clientOperations> = {
+  async listClients(management, { query: { limit, after, id, state, q } }) {
+    const found = searchFor(q);
+    const { items, next } = await scanPage(
+      id === undefined ? listed(management, state, after) : only(management, id),
+      (client) =>
+        (state === undefined || client.state === state) &&
+        found([client.name, client.id, ...client.redirectUris]),
+      limit,
     );
-  if (app && client.kind === 'self-registered') await allowApp(management, client);
-  const changed = await allowRecord(services.store, client, {
-    now: services.now(),
-    lifetime: settings.lifetimes.usedClient,
-  });
-  if (changed) {
-    const { name } = client;
-    await record(management, 'client_allowed', id, {
-      ...(name === undefined ? {} : { name }),
-      destinations: destinationsOf(client),
-    });
-  }
-  // A client whose registration has expired is known only while it is revoked.
-  const allowed = await findClient(services.store, id, settings.clients);
-  const {
-    revokedAt: _revokedAt,
-    waitingSince: _waitingSince,
-    ...unknown
-  } = { ...client, state: 'allowed' as const };
-  return clientResource(allowed ?? unknown);
+    return { items: items.map(resource), next };
+  },
+
+  async revokeClient(management, { body: { id } }) {
+    const { settings, services, by } = management;
+    await requireClient(management, id);
+    // Revoke before ending grants: a concurrent approval either sees the revocation or its grant is ended here.
+    const first = await revokeClient(services.store, id, services.now());
+    const reason = 'client_revoked';
+    const endedGrants = await endConnections(settings, services, { client: id }, reason, by);
+    if (first) await record(management, 'client_revoked', id);
+    return { ...resource(await requireClient(management, id)), endedGrants };
+  },
+
+  /** `app` also allows later registrations of the same app. A metadata document waits again when its name or redirect URIs change. */
+  async allowClient(management, { body: { id, app = false } }) {
+    const { settings, services } = management;
+    const client = await requireClient(management, id);
+    if (client.state === 'blocked')
+      throw new HttpError(409, 'client_blocked', 'a rule blocks this app: remove the rule first');
+    if (client.kind === 'machine')
+      throw new HttpError(
+        409,
+        'machine_ended',
+        'a machine cannot be allowed: to replace a revoked machine, create a new one',
+      );
+    if (app && client.kind === 'self-registered') await allowApp(management, client);
+    const lifetime = settings.lifetimes.usedClient;
+    const times = { now: services.now(), lifetime };
+    if (await allowClient(services.store, client, times)) {
+      const { name } = client;
+      await record(management, 'client_allowed', id, {
+        ...(name === undefined ? {} : { name }),
+        destinations: destinationsOf(client),
+      });
+    }
+    // A client whose registration has expired is known only while it is revoked.
+    const allowed = await findClient(services.store, id, settings.clients);
+    const unknown = { ...client, state: 'allowed' as const };
+    return resource(allowed ?? { ...unknown, revokedAt: undefined, waitingSince: undefined });
+  },
+};
+
+/** Returns the client, as `listClients` with its id does. Throws HttpError 404. */
+export async function showClient(management: ManagementContext, id: string): Promise<Client> {
+  return resource(await requireClient(management, id));
 }
 
 /** An app without a name cannot be recognized. */
-async function allowApp(management: ManagementContext, client: Client): Promise<void> {
+async function allowApp(management: ManagementContext, client: Found): Promise<void> {
   const { name = UNNAMED } = client;
   if (name === UNNAMED)
     throw new HttpError(
@@ -115,7 +100,7 @@ async function record(
 async function* only(
   { settings, services }: ManagementContext,
   id: string,
-): AsyncGenerator<Listed<Client>> {
+): AsyncGenerator<Listed<Found>> {
   const client = await findClient(services.store, id, settings.clients);
   if (client) yield { item: client, cursor: id };
 }
@@ -123,7 +108,7 @@ async function* only(
 const BATCH_CLIENTS = 100;
 
 /** The sets of clients that may have this state, each client in one or more of them. Those that wait come first, then the last connected. */
-function setsOf({ settings, services }: ManagementContext, state: Client['state'] | undefined) {
+function setsOf({ settings, services }: ManagementContext, state: Found['state'] | undefined) {
   const { refreshTokenAbsolute, unusedClient, usedClient } = settings.lifetimes;
   const now = services.now();
   const { waiting, revoked, allowed } = clientSets({ now, unusedClient, usedClient });
@@ -135,9 +120,9 @@ function setsOf({ settings, services }: ManagementContext, state: Client['state'
 /** Yields each client once. A cursor is the set, and the client in it. Skips ids whose registration or document has expired. */
 async function* listed(
   management: ManagementContext,
-  state: Client['state'] | undefined,
+  state: Found['state'] | undefined,
   after: string | undefined,
-): AsyncGenerator<Listed<Client>> {
+): AsyncGenerator<Listed<Found>> {
   const { settings, services } = management;
   const { store } = services;
   const sets = setsOf(management, state);
@@ -162,18 +147,21 @@ async function* listed(
   }
 }
 
-export async function showClient(
-  management: ManagementContext,
-  id: string,
-): Promise<ClientResource> {
-  return clientResource(await requireClient(management, id));
-}
-
 async function requireClient(
   { settings, services }: ManagementContext,
   id: string,
-): Promise<Client> {
+): Promise<Found> {
   const client = await findClient(services.store, id, settings.clients);
   if (!client) throw notFound('there is no client with this id');
   return client;
+}
+
+function resource(client: Found): Client {
+  return represent(clientSchema, {
+    ...client,
+    usesDevice: client.usesDevice || undefined,
+    lastUsedAt: wholeSecond(client.lastUsedAt),
+    revokedAt: wholeSecond(client.revokedAt),
+    waitingSince: wholeSecond(client.waitingSince),
+  });
 }

@@ -3,6 +3,7 @@ import type { Manager } from '../http/request-context.ts';
 import type { Services } from '../services.ts';
 import { includesRole, type ManagementRole } from '../settings/management-roles.ts';
 import type { Settings } from '../settings/settings.ts';
+import type { ApiRequest, ApiResponse, OperationName } from './api/operations.ts';
 
 /** What the management host works with. */
 export type ManagementHost = { settings: Settings; services: Services };
@@ -19,3 +20,11 @@ export function requireRole({ by, role }: Manager, required: ManagementRole): vo
     headers: { 'WWW-Authenticate': `Bearer error="insufficient_scope", scope="${required}"` },
   });
 }
+
+/** What the API and the console do for these operations. */
+export type Handlers<Name extends OperationName> = {
+  [Each in Name]: (
+    management: ManagementContext,
+    request: ApiRequest<Each>,
+  ) => Promise<ApiResponse<Each>>;
+};

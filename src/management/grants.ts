@@ -2,10 +2,10 @@ import type { Connection } from '../connections/connection.ts';
 import { endConnection, findConnection, listConnections } from '../connections/connections.ts';
 import { findNamed } from '../accounts/accounts.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
-import type { GrantsQuery } from './api/requests.ts';
-import type { GrantResource, Page } from './api/resources.ts';
-import { grantResource } from './representations.ts';
-import type { ManagementContext } from './context.ts';
+import { reasonText } from '../grants/reasons.ts';
+import type { Handlers, ManagementContext } from './context.ts';
+import { isoTime, represent, wholeSecond } from './represent.ts';
+import { type Grant, type grantOperations, grantSchema } from './resources/grant.ts';
 import { scanPage, searchFor } from './search.ts';
 
 /** Fewer than in other lists, because a connection is read with its person. */
@@ -13,26 +13,33 @@ const MAX_SCANNED = 80;
 /** A search lists the connections of so many people first. */
 const MAX_PEOPLE = 50;
 
-export async function listGrants(
-  { settings, services }: ManagementContext,
-  { limit, after, q, level, ...filter }: GrantsQuery,
-): Promise<Page<GrantResource>> {
-  const found = searchFor(q);
-  const { state, ...owner } = filter;
-  const people = q ? await findNamed(services.store, q, MAX_PEOPLE) : [];
-  const { items, next } = await scanPage(
-    listConnections(settings, services, owner, { after, people }),
-    (connection) =>
-      (state === undefined || connection.state === state) &&
-      (level === undefined || connection.level === level) &&
-      found(textsOf(connection)),
-    limit,
-    MAX_SCANNED,
-  );
-  return { items: items.map(grantResource), next };
-}
+export const grantHandlers: Handlers<keyof typeof grantOperations> = {
+  async listGrants({ settings, services }, { query: { limit, after, q, level, ...filter } }) {
+    const found = searchFor(q);
+    const { state, ...owner } = filter;
+    const people = q ? await findNamed(services.store, q, MAX_PEOPLE) : [];
+    const { items, next } = await scanPage(
+      listConnections(settings, services, owner, { after, people }),
+      (connection) =>
+        (state === undefined || connection.state === state) &&
+        (level === undefined || connection.level === level) &&
+        found(textsOf(connection)),
+      limit,
+      MAX_SCANNED,
+    );
+    return { items: items.map(resource), next };
+  },
 
-export type RecentGrants = { open: GrantResource[]; ended: GrantResource[]; isAll: boolean };
+  showGrant: async (management, { id }) => resource(await requireConnection(management, id)),
+
+  async revokeGrant(management, { id }) {
+    const connection = await requireConnection(management, id);
+    await endConnection(management.services, connection, 'revoked_by_administrator', management.by);
+    return resource(await requireConnection(management, id));
+  },
+};
+
+export type RecentGrants = { open: Grant[]; ended: Grant[]; isAll: boolean };
 
 const MAX_RECENT = 100;
 /** Read for one page. The open ones of a record with more ended ones than that are in the list of connections. */
@@ -41,7 +48,7 @@ const MAX_RECENT_READ = 300;
 /** Returns the newest grants of one record, at most 100 of each kind. Without `isAll` there are more. */
 export async function listRecentGrants(
   { settings, services }: ManagementContext,
-  filter: Pick<GrantsQuery, 'account' | 'client' | 'connector'>,
+  filter: { account?: string; client?: string; connector?: string },
 ): Promise<RecentGrants> {
   const open: Connection[] = [];
   const ended: Connection[] = [];
@@ -58,7 +65,7 @@ export async function listRecentGrants(
     connections
       .toSorted((a, b) => (b.endedAt ?? b.createdAt) - (a.endedAt ?? a.createdAt))
       .slice(0, MAX_RECENT)
-      .map(grantResource);
+      .map(resource);
   const isAll = read < MAX_RECENT_READ && Math.max(open.length, ended.length) <= MAX_RECENT;
   return { open: newest(open), ended: newest(ended), isAll };
 }
@@ -69,20 +76,6 @@ function textsOf({ id, connector, account, client }: Connection): (string | unde
   return [id, client.name, client.id, client.redirectHost, connector.name, connector.id, ...person];
 }
 
-export async function showGrant(management: ManagementContext, id: string): Promise<GrantResource> {
-  return grantResource(await requireConnection(management, id));
-}
-
-export async function revokeGrant(
-  management: ManagementContext,
-  id: string,
-): Promise<GrantResource> {
-  const connection = await requireConnection(management, id);
-  const { services, by } = management;
-  await endConnection(services, connection, 'revoked_by_administrator', by);
-  return showGrant(management, connection.id);
-}
-
 async function requireConnection(
   { settings, services }: ManagementContext,
   id: string,
@@ -90,6 +83,31 @@ async function requireConnection(
   const connection = await findConnection(settings, services, id);
   if (!connection) throw unknownGrant();
   return connection;
+}
+
+function resource(connection: Connection): Grant {
+  const { reason, connector, account, client, refusals } = connection;
+  return represent(grantSchema, {
+    ...connection,
+    explanation: reason && reasonText(reason),
+    connector: connector.id,
+    connectorName: connector.name,
+    account: account.id,
+    accountName: account.name,
+    accountEmail: account.email,
+    accountEmailVerified: account.emailVerified,
+    clientId: client.id,
+    clientName: client.name,
+    redirectHost: client.redirectHost,
+    lastUsedAt: wholeSecond(connection.lastUsedAt),
+    expiresAt: wholeSecond(connection.expiresAt),
+    endedAt: wholeSecond(connection.endedAt),
+    refusals: refusals.map(({ at, reason: code }) => ({
+      time: isoTime(at),
+      reason: code,
+      explanation: reasonText(code),
+    })),
+  });
 }
 
 function unknownGrant(): HttpError {

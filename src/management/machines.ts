@@ -23,51 +23,100 @@ import { findGrant, isGrantActive } from '../grants/grants.ts';
 import { machineSubject } from '../grants/machine-subject.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import { isAtLeast, type Level, levelsUpTo } from '../permission-levels.ts';
-import type { MachineResource } from './api/resources.ts';
-import type { ManagementContext } from './context.ts';
-import { isoTime } from './representations.ts';
+import type { Handlers, ManagementContext } from './context.ts';
+import { isoTime, represent } from './represent.ts';
+import {
+  type machineOperations,
+  type MachineResource,
+  machineSchema,
+} from './resources/machine.ts';
 
-/** Without a key, the machine gets a secret. `expiresAt` in seconds since the epoch. */
-export type NewMachine = PublicKey & {
-  name: string;
-  connector: string;
-  level: Level;
-  expiresAt: number;
+type PublicKey = { jwks?: { keys: JWK[] } | undefined; jwksUri?: string | undefined };
+type Named = { id: string; name: string; machine: Machine };
+
+export const machineHandlers: Handlers<keyof typeof machineOperations> = {
+  /** Creates a client with a connection of its own, which takes one use of the connector. Only the response has the secret. */
+  async createMachine(management, { body: wanted }) {
+    const { store, now } = management.services;
+    const { name, level } = wanted;
+    const { by } = management;
+    const connector = await requireConnector(management, wanted.connector, level);
+    const expiresAt = Math.floor(Math.min(wanted.expiresAt, connector.expiresAt ?? Infinity));
+    const id = newMachineId();
+    const { credentials, secret } = newCredentials(wanted);
+    const grantId = newGrantId();
+    const createdAt = Math.floor(now());
+    const machine = { connector: connector.id, level, grantId, createdAt, by, expiresAt };
+    const named = { id, name, machine };
+    await reserveMachineUse(management, named);
+    // Nobody looks for the machines of a management key, and a program with one may create many.
+    if (by.startsWith('account:')) await listCreatedMachine(store, by, { id, expiresAt });
+    // Before its connection, so that a machine whose creation failed later can get a new secret.
+    await addMachine(store, { ...named, credentials }, now());
+    await connectMachine(management, named);
+    const holder = redeemerOf(machineSubject(id), id);
+    await commitUses(store, connector.id, [{ holder, grantId }]);
+    await record(management, 'machine_created', named);
+    return resource(management, named, credentials, secret);
+  },
+
+  /** Replaces the secret or the key. Tokens that were issued before end at once. The use of the connector stays the same. */
+  async replaceMachineKey(management, { body: { id, ...key } }) {
+    const current = await requireMachine(management, id);
+    const { grantId } = current.machine;
+    const unfinished = await otherConnections(management, id, grantId);
+    const next = { ...current, machine: { ...current.machine, grantId: newGrantId() } };
+    const { credentials, secret } = newCredentials(key);
+    await reserveMachineUse(management, next);
+    await connectMachine(management, next);
+    await storeCredentials(management, next, grantId, credentials);
+    await endReplaced(management, next, [grantId, ...unfinished]);
+    await record(management, 'machine_key_replaced', next);
+    return resource(management, next, credentials, secret);
+  },
 };
 
-export type PublicKey = { jwks?: { keys: JWK[] } | undefined; jwksUri?: string | undefined };
-
-/** Creates a client with a connection of its own, which takes one use of the connector. Only the response has the secret. */
-export async function createMachine(
-  management: ManagementContext,
-  wanted: NewMachine,
-): Promise<MachineResource> {
-  const { settings, services, by } = management;
+/** Throws HttpError 404, and 409 if the machine or its connector has ended. */
+async function requireMachine(management: ManagementContext, id: string): Promise<Named> {
+  const { settings, services } = management;
   const { store, now } = services;
-  const { name, level } = wanted;
-  const connector = await requireConnector(management, wanted.connector, level);
-  const expiresAt = Math.floor(Math.min(wanted.expiresAt, connector.expiresAt ?? Infinity));
-  const id = newMachineId();
-  const { credentials, secret } = newCredentials(wanted);
-  const grantId = newGrantId();
-  const machine = {
-    connector: connector.id,
-    level,
-    grantId,
-    createdAt: Math.floor(now()),
-    by,
-    expiresAt,
-  };
-  await reserveMachineUse(management, { id, name, machine });
-  // Nobody looks for the machines of a management key, and a program with one may create many.
-  if (by.startsWith('account:')) await listCreatedMachine(store, by, { id, expiresAt });
-  // Before its connection, so that a machine whose creation failed later can get a new secret.
-  await addMachine(store, { id, name, credentials, machine }, now());
-  await connectMachine(management, { id, name, machine });
-  const holder = redeemerOf(machineSubject(id), id);
-  await commitUses(store, connector.id, [{ holder, grantId }]);
-  await record(management, 'machine_created', { id, name, machine });
-  return resource(settings.resourceUrl, { id, name, machine, credentials, secret });
+  const found = await findMachine(store, id);
+  if (!found || found.expiresAt <= now()) throw notFound('there is no machine with this id');
+  const { name, credentials: _earlier, ...machine } = found;
+  const grant = await findGrant(store, machine.grantId);
+  const client = await findClient(store, id, settings.clients);
+  if (!grant || client?.state !== 'allowed') throw machineEnded();
+  await requireConnector(management, machine.connector, machine.level);
+  return { id, name, machine };
+}
+
+/** Of concurrent replacements, one succeeds. The others end the connection that they made, with HttpError 409. */
+async function storeCredentials(
+  { services }: ManagementContext,
+  { id, machine }: Named,
+  replaced: string,
+  credentials: Credentials,
+): Promise<void> {
+  const change = { from: replaced, to: machine.grantId, credentials };
+  if (await replaceCredentials(services.store, id, change, services.now())) return;
+  await endConnection(services, { id: machine.grantId, state: 'active' }, 'key_replaced');
+  const message = 'the key was replaced by another request: try again';
+  throw new HttpError(409, 'changed_meanwhile', message);
+}
+
+/** Ends the connections that the machine had. If somebody ended the first meanwhile, it must not come back: the new one ends too, with HttpError 409. */
+async function endReplaced(
+  { services, by }: ManagementContext,
+  { machine }: Named,
+  replaced: readonly string[],
+): Promise<void> {
+  const end = (grantId: string) =>
+    endConnection(services, { id: grantId, state: 'active' }, 'key_replaced', by);
+  const [isEnded] = await Promise.all(replaced.map(end));
+  if (isEnded) return;
+  const next = { id: machine.grantId, state: 'active' } as const;
+  await endConnection(services, next, 'revoked_by_administrator');
+  throw machineEnded();
 }
 
 /** A machine that works. `expiresAt` in seconds since the epoch. */
@@ -88,52 +137,6 @@ export async function listMachinesCreatedBy(
     return [{ id, name: machine.name, level: machine.level, expiresAt: machine.expiresAt }];
   });
   return { items: (await Promise.all(found)).flat(), isAll: ids.length <= MAX_CREATED_READ };
-}
-
-/** Replaces the secret or the key. Tokens that were issued before end at once. The use of the connector stays the same. */
-export async function replaceMachineCredentials(
-  management: ManagementContext,
-  id: string,
-  key: PublicKey,
-): Promise<MachineResource> {
-  const { settings, services } = management;
-  const { store, now } = services;
-  const found = await findMachine(store, id);
-  if (!found || found.expiresAt <= now()) throw notFound('there is no machine with this id');
-  const { name, credentials: _earlier, ...machine } = found;
-  const grant = await findGrant(store, machine.grantId);
-  const client = await findClient(store, id, settings.clients);
-  if (!grant || client?.state !== 'allowed') throw machineEnded();
-  await requireConnector(management, machine.connector, machine.level);
-  const others = await otherConnections(management, id, machine.grantId);
-  const { credentials, secret } = newCredentials(key);
-  const next = { ...machine, grantId: newGrantId() };
-  await reserveMachineUse(management, { id, name, machine: next });
-  await connectMachine(management, { id, name, machine: next });
-  const change = { from: machine.grantId, to: next.grantId, credentials };
-  if (!(await replaceCredentials(store, id, change, now()))) {
-    await endConnection(services, { id: next.grantId, state: 'active' }, 'key_replaced');
-    throw new HttpError(
-      409,
-      'changed_meanwhile',
-      'the key was replaced by another request: try again',
-    );
-  }
-  const { by } = management;
-  const end = (grantId: string) =>
-    endConnection(services, { id: grantId, state: 'active' }, 'key_replaced', by);
-  const [isEnded] = await Promise.all([machine.grantId, ...others].map(end));
-  if (!isEnded) {
-    // Somebody ended the connection meanwhile, and it must not come back with another grant.
-    await endConnection(
-      services,
-      { id: next.grantId, state: 'active' },
-      'revoked_by_administrator',
-    );
-    throw machineEnded();
-  }
-  await record(management, 'machine_key_replaced', { id, name, machine: next });
-  return resource(settings.resourceUrl, { id, name, machine: next, credentials, secret });
 }
 
 /** The connections that unfinished replacements left. Read before the machine is changed, they include none of a later replacement. */
@@ -188,8 +191,6 @@ async function requireConnector(
   return connector;
 }
 
-type Named = { id: string; name: string; machine: Machine };
-
 /** The grant of the machine shares the use of its earlier one, or reserves one. Throws HttpError 409 if none is left. */
 async function reserveMachineUse(
   { settings, services: { store, now } }: ManagementContext,
@@ -237,25 +238,17 @@ async function record(
 }
 
 function resource(
-  resourceUrl: string,
-  {
-    id,
-    name,
-    machine,
-    credentials,
-    secret,
-  }: Named & { credentials: Credentials; secret?: string | undefined },
+  { settings }: ManagementContext,
+  { id, name, machine }: Named,
+  credentials: Credentials,
+  secret: string | undefined,
 ): MachineResource {
-  const { connector, level, by, expiresAt } = machine;
-  return {
+  return represent(machineSchema, {
+    ...machine,
     id,
     name,
-    connector,
-    link: connectLink(resourceUrl, connector),
-    level,
-    by,
-    expiresAt: isoTime(expiresAt),
+    link: connectLink(settings.resourceUrl, machine.connector),
     authentication: 'secretDigest' in credentials ? 'client_secret_basic' : 'private_key_jwt',
-    ...(secret === undefined ? {} : { secret }),
-  };
+    secret,
+  });
 }

@@ -5,72 +5,69 @@ import {
   listMintedTokens,
   mintedSubject,
   type MintedToken,
-  mintToken as mint,
-  type NewMintedToken,
+  mintToken,
   revokeMintedToken,
 } from '../minted-tokens/minted-tokens.ts';
 import type { Store } from '../store/store.ts';
-import type { TokensQuery } from './api/requests.ts';
-import type { MintedTokenResource, NewTokenResource, Page } from './api/resources.ts';
-import { firstPage, isoTime, mintedTokenResource } from './representations.ts';
-import type { ManagementContext } from './context.ts';
+import type { Handlers, ManagementContext } from './context.ts';
+import { firstPage, isoTime, represent } from './represent.ts';
+import {
+  newTokenSchema,
+  type Token,
+  type tokenOperations,
+  tokenSchema,
+} from './resources/token.ts';
 import { searchFor } from './search.ts';
 import { requireUpstream } from './upstreams.ts';
 
-export async function mintToken(
-  management: ManagementContext,
-  newToken: NewMintedToken,
-): Promise<NewTokenResource> {
-  const { authUrl, resourceUrl } = management.settings;
-  const { by } = management;
-  const wanted = { ...newToken, ...requireUpstream(management.settings, newToken.upstream), by };
-  const { store, now } = management.services;
-  const minted = await mint(store, wanted, { issuer: authUrl, resourceUrl }, now());
-  await record(management, 'token_minted', minted.record);
-  const {
-    token,
-    record: { id, name, level, upstream, expiresAt },
-  } = minted;
-  return { id, name, level, upstream, token, expiresAt: isoTime(expiresAt) };
-}
+export const tokenHandlers: Handlers<keyof typeof tokenOperations> = {
+  async mintToken(management, { body }) {
+    const { settings, services, by } = management;
+    const { authUrl: issuer, resourceUrl } = settings;
+    const wanted = { ...body, ...requireUpstream(settings, body.upstream), by };
+    const now = services.now();
+    const minted = await mintToken(services.store, wanted, { issuer, resourceUrl }, now);
+    await record(management, 'token_minted', minted.record);
+    return represent(newTokenSchema, { ...minted.record, token: minted.token });
+  },
 
-export async function listTokens(
-  { services: { store, now } }: ManagementContext,
-  { limit, after = '', q, state }: TokensQuery,
-): Promise<Page<MintedTokenResource>> {
-  const keys = await publishedKeyIds(store, now());
-  const found = searchFor(q);
-  const tokens = (await listMintedTokens(store, now())).filter(
-    ({ id, name, lastFour, keyId }) =>
-      id > after &&
-      found([name, id, lastFour]) &&
-      (state === undefined || (state === 'active') === keys.includes(keyId)),
-  );
-  const { items, next } = firstPage(tokens, limit);
-  return { items: items.map((item) => mintedTokenResource(item, keys)), next };
-}
+  async listTokens({ services: { store, now } }, { query: { limit, after = '', q, state } }) {
+    const keys = await publishedKeyIds(store, now());
+    const found = searchFor(q);
+    const tokens = (await listMintedTokens(store, now())).filter(
+      ({ id, name, lastFour, keyId }) =>
+        id > after &&
+        found([name, id, lastFour]) &&
+        (state === undefined || (state === 'active') === keys.includes(keyId)),
+    );
+    const { items, next } = firstPage(tokens, limit);
+    return { items: items.map((item) => resource(item, keys)), next };
+  },
+
+  async revokeToken(management, { id }) {
+    const { store, now } = management.services;
+    const token = await revokeMintedToken(store, id);
+    if (!token) throw notFound('there is no minted token with this id');
+    await record(management, 'token_revoked', token);
+    return resource(token, await publishedKeyIds(store, now()));
+  },
+};
 
 /** Returns the tokens that `by` minted and whose signing key is published, the newest first. */
 export async function listTokensMintedBy(
   { services: { store, now } }: ManagementContext,
   by: string,
-): Promise<MintedTokenResource[]> {
+): Promise<Token[]> {
   const keys = await publishedKeyIds(store, now());
   const tokens = (await listMintedTokens(store, now())).filter(
     (token) => token.by === by && keys.includes(token.keyId),
   );
-  return tokens.toReversed().map((token) => mintedTokenResource(token, keys));
+  return tokens.toReversed().map((token) => resource(token, keys));
 }
 
-export async function revokeToken(
-  management: ManagementContext,
-  id: string,
-): Promise<MintedTokenResource> {
-  const { store, now } = management.services;
-  const token = await revokeMintedToken(store, id);
-  if (!token) throw notFound('there is no minted token with this id');
-  await record(management, 'token_revoked', token);
-  return mintedTokenResource(token, await publishedKeyIds(store, now()));
+function resource(token: MintedToken, publishedKeys: readonly string[]): Token {
+  const keyReplaced = publishedKeys.includes(token.keyId) ? undefined : true;
+  return represent(tokenSchema, { ...token, keyReplaced });
 }
 
 async function publishedKeyIds(store: Store, now: number): Promise<string[]> {
@@ -85,11 +82,6 @@ async function record(
   { id, name, level, upstream, expiresAt }: MintedToken,
 ) {
   const properties = { name, level, upstream, expiresAt: isoTime(expiresAt) };
-  const item = {
-    event,
-    clientId: mintedSubject(id),
-    by,
-    arguments: properties,
-  };
-  await recordAudit(services, { ...item, outcome: 'done' });
+  const about = { clientId: mintedSubject(id), by, arguments: properties };
+  await recordAudit(services, { event, ...about, outcome: 'done' });
 }

@@ -1,5 +1,5 @@
 // Search in lists. It reads the records one after the other, up to a limit.
-import type { Page } from './api/resources.ts';
+import type { Page } from './resources/schemas.ts';
 
 type Texts = readonly (string | undefined)[];
 

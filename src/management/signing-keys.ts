@@ -7,30 +7,28 @@ import {
   rotateSigningKeys,
   type SigningKey,
 } from '../keys/signing-keys.ts';
-import type { Page, SigningKeyResource } from './api/resources.ts';
-import { isoTime, signingKeyResource } from './representations.ts';
-import type { ManagementContext } from './context.ts';
+import type { Handlers } from './context.ts';
+import { isoTime, represent } from './represent.ts';
+import { type keyOperations, keySchema } from './resources/key.ts';
 
-export async function listKeys({
-  services: { store, now },
-}: ManagementContext): Promise<Page<SigningKeyResource>> {
-  return keyPage(await loadSigningKeys(store, now()), now());
-}
+export const keyHandlers: Handlers<keyof typeof keyOperations> = {
+  async listKeys({ services: { store, now } }) {
+    return keyPage(await loadSigningKeys(store, now()), now());
+  },
 
-export async function rotateKeys(
-  { settings, services, by }: ManagementContext,
-  { atOnce = false }: { atOnce?: boolean | undefined },
-): Promise<Page<SigningKeyResource>> {
-  const { store, now } = services;
-  const rotation = { accessTokenLifetime: settings.lifetimes.accessToken, atOnce };
-  const keys = await rotateSigningKeys(store, rotation, now()).catch(throwConflict);
-  const reason = atOnce ? { reason: 'at_once' } : {};
-  await recordAudit(services, { event: 'signing_key_rotated', by, outcome: 'done', ...reason });
-  return keyPage(keys, now());
-}
+  async rotateKeys({ settings, services, by }, { body: { atOnce = false } }) {
+    const { store, now } = services;
+    const rotation = { accessTokenLifetime: settings.lifetimes.accessToken, atOnce };
+    const keys = await rotateSigningKeys(store, rotation, now()).catch(throwConflict);
+    const reason = atOnce ? { reason: 'at_once' } : {};
+    await recordAudit(services, { event: 'signing_key_rotated', by, outcome: 'done', ...reason });
+    return keyPage(keys, now());
+  },
+};
 
-function keyPage(keys: readonly SigningKey[], now: number): Page<SigningKeyResource> {
-  return { items: publishedKeys(keys, now).map(signingKeyResource) };
+function keyPage(keys: readonly SigningKey[], now: number) {
+  const published = publishedKeys(keys, now);
+  return { items: published.map((key) => represent(keySchema, { ...key, id: key.jwk.kid })) };
 }
 
 function throwConflict(error: unknown): never {

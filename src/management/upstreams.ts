@@ -5,19 +5,16 @@ import { HttpError, notFound } from '../http/errors.ts';
 import { listMintedTokens } from '../minted-tokens/minted-tokens.ts';
 import { isAtLeast, type Level, levelIds } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
-import { findUpstream, type LeadsToUpstream, type Upstream } from '../settings/upstreams.ts';
+import {
+  findUpstream,
+  type LeadsToUpstream,
+  type Upstream as Configured,
+} from '../settings/upstreams.ts';
 import { toolsWithLevels } from '../upstreams/opened-tools.ts';
 import { findCatalog, missingTools, type ToolCatalog } from '../upstreams/tool-catalog.ts';
-import type { Page, UpstreamResource } from './api/resources.ts';
-import type { ManagementContext } from './context.ts';
-import { isoTime } from './representations.ts';
-
-/** The choice in a form; empty if there is none. */
-export function upstreamChoice({ upstreams }: Pick<Settings, 'upstreams'>): NamedUpstream[] {
-  return upstreams.length > 1 ? upstreams.map(({ id, name }) => ({ id, name })) : [];
-}
-
-type NamedUpstream = { id: string; name: string };
+import type { Handlers, ManagementContext } from './context.ts';
+import { represent } from './represent.ts';
+import { type Upstream, type upstreamOperations, upstreamSchema } from './resources/upstream.ts';
 
 /** Returns the upstream of a new record, by default the first. Throws HttpError 400 for an unknown id. */
 export function requireUpstream(
@@ -30,34 +27,35 @@ export function requireUpstream(
   throw new HttpError(400, 'invalid_request', `upstream: ${expectedIds(upstreams)}`);
 }
 
-function expectedIds(upstreams: readonly Upstream[]): string {
+function expectedIds(upstreams: readonly Configured[]): string {
   return upstreams.length > 0
     ? `one of ${upstreams.map(({ id }) => id).join(', ')}`
     : 'no value, because the settings have no upstream';
 }
 
-/** In the order of the settings. Empty if the sample serves calls. */
-export async function listUpstreams(
-  management: ManagementContext,
-): Promise<Page<UpstreamResource>> {
-  const { upstreams } = management.settings;
-  if (upstreams.length === 0) return { items: [] };
-  const users = await readUsers(management);
-  return {
-    items: await Promise.all(upstreams.map((upstream) => resource(management, upstream, users))),
-  };
-}
+export const upstreamHandlers: Handlers<keyof typeof upstreamOperations> = {
+  listLevels: async ({ settings: { levels } }) => ({
+    items: levels.map(({ id, recorded }) => ({ id, recorded })),
+  }),
 
-export async function showUpstream(
-  management: ManagementContext,
-  id: string,
-): Promise<UpstreamResource> {
-  const { upstreams } = management.settings;
-  const upstream = upstreams.find((each) => each.id === id);
-  if (!upstream)
-    throw notFound(`there is no upstream with this id; expected ${expectedIds(upstreams)}`);
-  return resource(management, upstream, await readUsers(management));
-}
+  /** In the order of the settings. Empty if the sample serves calls. */
+  async listUpstreams(management) {
+    const { upstreams } = management.settings;
+    if (upstreams.length === 0) return { items: [] };
+    const users = await readUsers(management);
+    return {
+      items: await Promise.all(upstreams.map((each) => resource(management, each, users))),
+    };
+  },
+
+  async showUpstream(management, { id }) {
+    const { upstreams } = management.settings;
+    const upstream = upstreams.find((each) => each.id === id);
+    if (!upstream)
+      throw notFound(`there is no upstream with this id; expected ${expectedIds(upstreams)}`);
+    return resource(management, upstream, await readUsers(management));
+  },
+};
 
 type User = LeadsToUpstream & { level: Level };
 type Users = { connectors: readonly User[]; tokens: readonly User[] };
@@ -77,26 +75,21 @@ async function readUsers({ settings, services }: ManagementContext): Promise<Use
 
 async function resource(
   { settings, services: { store, now } }: ManagementContext,
-  upstream: Upstream,
+  upstream: Configured,
   users: Users,
-): Promise<UpstreamResource> {
+): Promise<Upstream> {
   const catalog = await findCatalog(store, upstream);
-  const { id, name, url, toolLevels, defaultLevel } = upstream;
-  const { origin, pathname } = new URL(url);
+  const { origin, pathname } = new URL(upstream.url);
   const tools = toolsOf(settings, upstream, catalog, now());
-  const isOfUpstream = (user: User) => findUpstream(settings.upstreams, user)?.id === id;
   const count = (all: readonly User[], level: Level) =>
-    all.filter((user) => isOfUpstream(user) && user.level === level).length;
-  return {
-    id,
-    name,
+    all.filter(
+      (user) => findUpstream(settings.upstreams, user)?.id === upstream.id && user.level === level,
+    ).length;
+  return represent(upstreamSchema, {
+    ...catalog,
+    ...upstream,
     // A query may contain a secret.
     url: origin + pathname,
-    toolLevels,
-    defaultLevel,
-    revision: catalog?.revision,
-    seenAt: catalog?.seenAt === undefined ? undefined : isoTime(catalog.seenAt),
-    triedAt: catalog && isoTime(catalog.triedAt),
     error: catalog?.error && { fault: catalog.error.fault, message: catalog.error.message },
     tools,
     missingTools: catalog?.seenAt === undefined ? [] : missingTools(upstream, catalog.tools),
@@ -106,10 +99,10 @@ async function resource(
       connectors: count(users.connectors, level),
       tokens: count(users.tokens, level),
     })),
-  };
+  });
 }
 
-type Tool = UpstreamResource['tools'][number];
+type Tool = Upstream['tools'][number];
 
 function isCallable({ levels }: Settings, tool: Tool, level: Level): boolean {
   return tool.level !== undefined && isAtLeast(levels, level, tool.level);
@@ -117,7 +110,7 @@ function isCallable({ levels }: Settings, tool: Tool, level: Level): boolean {
 
 function toolsOf(
   { levels }: Settings,
-  upstream: Upstream,
+  upstream: Configured,
   catalog: ToolCatalog | undefined,
   now: number,
 ): Tool[] {

@@ -29,53 +29,53 @@ export type ConsoleLayout = {
   done?: string;
   doneValues?: Record<string, string>;
   /** The key, below `console.problems`, of what is wrong with the submitted form. */
-  problem?:
-    'block' | 'name' | 'suggested' | 'audience' | 'uses' | 'usedUp' | 'keys' | 'days' | 'other';
+  problem?: string;
 };
 
-/** `left` and `maxUses` are present if the uses are limited. */
-export type ConsoleConnector = {
+/** A field of a form. */
+export type ConsoleFormField = {
+  /** Also the key of its problem, and of its text below `console.problems`. */
   id: string;
   name: string;
-  level: string;
-  /** What the consent page preselects at most. */
-  suggestedLevel?: string;
-  /** The id of the MCP server that it leads to. Absent for the sample. */
-  upstream?: string;
-  /** The people who may use it, such as `email:ada@example.com`. Absent: everybody. */
-  audience?: string[];
-  state: 'active' | 'used-up' | 'expired' | 'revoked' | 'unconfigured';
-  href: string;
-  createdAt: number;
-  expiresAt?: number;
-  uses: number;
-  left?: number;
-  maxUses?: number;
+  kind: 'text' | 'number' | 'url' | 'lines' | 'choice';
+  /** The key of its label. */
+  label: string;
+  /** The keys of its notes, with what they name. */
+  notes: { key: string; values?: Record<string, string> }[];
+  value: string;
+  required?: boolean;
+  maxLength?: number;
+  max?: number;
+  /** Of a choice: levels, or others with a text. */
+  choices?: { value: string; level?: string; text?: string; textKey?: string }[];
+  /** Shows what each level allows. `recorded`: its calls are recorded. */
+  compared?: { level: string; recorded: boolean }[];
 };
 
 /** The form with the values to show again after a problem. `idempotencyKey` prevents a double click from creating two. */
 export type CreateForm = {
   action: string;
   idempotencyKey: string;
-  levels: string[];
-  /** The levels whose calls are recorded. */
-  recorded: string[];
-  name: string;
-  level: string;
-  days: string;
-  /** The MCP servers to choose from; empty if there is no choice. `upstream` is the id of the chosen one. */
-  upstreams: { id: string; name: string }[];
-  upstream: string;
+  fields: ConsoleFormField[];
 };
 
-/** A field of a list item. `label` is the key below `console.fields`. One of `text`, `code`, `time` and `level` is present. */
+/** A value of a record. One of `text`, `code`, `codes`, `textKey`, `time` and `level` is present. */
 export type ConsoleField = {
+  /** The key below `console.fields`. */
   label: string;
+  /** The key of another label. */
+  labelKey?: string;
   text?: string;
   /** An id, an address, or a code as it appears in logs. */
   code?: string;
-  /** The key of the meaning of `code`. A code of another version may have no text. */
+  /** A line each. */
+  codes?: string[];
+  /** The key of a text before `code`, and how many others there are. */
+  before?: string;
+  others?: number;
+  /** The key of a text, with what it names, or of the meaning of `code`. A code of another version may have no text. */
   textKey?: string;
+  textValues?: Record<string, number | undefined>;
   /** The name of the record with the id in `code`. */
   name?: string;
   time?: number;
@@ -84,11 +84,12 @@ export type ConsoleField = {
   href?: string;
 };
 
-/** `name` is the key below `console.actions`. `id` is posted as `id`. `rule` is what the action adds to the rules, and is shown beside it. */
+/** `name` is the key below `console.actions`. The form posts `id`, and returns to the page `returnTo`. `rule` is what the action adds to the rules, and is shown beside it. */
 export type ConsoleAction = {
   name: string;
   action: string;
   id: string;
+  returnTo?: string;
   rule?: { name: string; destinations: string[] };
 };
 
@@ -127,14 +128,11 @@ export type ConsoleConnection = {
   lastActive?: number;
   endedAt?: number;
   reason?: ConsoleReason;
-  actions: ConsoleRecordAction[];
+  actions: ConsoleAction[];
 };
 
 /** Why something ended or does not work. `code` is as in logs; one of another version may have no text. `advice` has keys below `console.advice`. */
 export type ConsoleReason = { code: string; textKey: string; advice: string[] };
-
-/** The form posts `id` as `field`, and returns to the page `returnTo`. */
-export type ConsoleRecordAction = ConsoleAction & { field: 'id' | 'name'; returnTo?: string };
 
 /** A name in a sentence. `tag` says whose it is, as in texts. `href` is the page of what it names. */
 export type ConsoleName = { tag: 'claim' | 'name' | 'code'; text: string; href?: string };
@@ -174,13 +172,17 @@ export type ConsoleSearch = {
 export type Instruction = { client: string; text: string; name: string };
 
 export type ConsoleValues = {
-  /** Clients, rules, grants and accounts, with the texts of the section. */
+  /** With the texts of the section. */
   'console/list': {
     console: ConsoleLayout;
     items: ConsoleItem[];
     next?: string;
+    /** The page to create one. Present without a value if the person may not, absent if nobody creates one there. */
+    create?: string;
     /** Shows a form that blocks apps, with what it had when it was wrong. */
     block?: { host: string; name: string };
+    /** The token that was just minted, shown only once. `url` is the only address that accepts it. */
+    minted?: { name: string; token: string; url: string; example: string };
   } & ConsoleSearch;
   /** What a block would disconnect now, before it is made. */
   'console/block': {
@@ -206,15 +208,6 @@ export type ConsoleValues = {
     events: ConsoleEvent[];
     next?: string;
   } & ConsoleSearch;
-  'console/tokens': {
-    console: ConsoleLayout;
-    items: ConsoleItem[];
-    next?: string;
-    /** The page to create a token. Absent if the person may not. */
-    create?: string;
-    /** The token that was just minted, shown only once. `url` is the only address that accepts it. */
-    minted?: { name: string; token: string; url: string; example: string };
-  } & ConsoleSearch;
   'console/new-token': { console: ConsoleLayout; form: CreateForm };
   'console/overview': {
     console: ConsoleLayout;
@@ -239,34 +232,17 @@ export type ConsoleValues = {
     /** The signing keys. */
     items: ConsoleItem[];
   };
-  'console/connectors': {
-    console: ConsoleLayout;
-    items: ConsoleConnector[];
-    /** The path of the next page of the list. */
-    next?: string;
-    /** The page to create a connector. Absent if the person may not. */
-    create?: string;
-  } & ConsoleSearch;
   'console/new-connector': {
     console: ConsoleLayout;
     /** The form has not all settings of the other connector, because the settings lack its level or MCP server. */
     isPartial?: boolean;
-    /**
-     * `suggestedLevel` is empty for the level itself, and `audience` (lines) for everybody. `providers`: the ids of the sign-in providers.
-     */
-    form: CreateForm & {
-      suggestedLevel: string;
-      audience: string;
-      maxUses: string;
-      providers: string[];
-    };
+    form: CreateForm;
   };
   'console/new-machine': {
     console: ConsoleLayout;
     /** `href` is the page of the connector. */
     connector: { name: string; href: string };
-    /** `keys` is the address of the public keys, or empty. */
-    form: CreateForm & { keys: string };
+    form: CreateForm;
   };
   'console/machine': {
     console: ConsoleLayout;
@@ -288,7 +264,7 @@ export type ConsoleValues = {
   };
   'console/connector': {
     console: ConsoleLayout;
-    connector: ConsoleConnector & { link: string };
+    connector: { name: string; link: string; state: string; fields: ConsoleField[] };
     /** How to add the link to each app. Empty if the link no longer works. */
     instructions: Instruction[];
     /** The address of the page where people see and disconnect their apps. */
@@ -322,7 +298,7 @@ export type ConsoleValues = {
     /** The person is the signed-in administrator. */
     isYou?: boolean;
     fields: ConsoleField[];
-    actions: ConsoleRecordAction[];
+    actions: ConsoleAction[];
     /** The form to block all apps with the name of this one, which leads to a page that asks. */
     block?: { action: string; name: string; returnTo: string };
     /** Those that have not ended; only the connection itself on its page. */

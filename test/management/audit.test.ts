@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { type AuditItem, recordAudit } from '../../src/audit/audit.ts';
-import { allItems, managementClient } from '../../src/management/api/client.ts';
+import { allItems } from '../../src/management/api/all-items.ts';
+import { managementClient } from '../../src/management/api/client.ts';
 import { auditEvents } from '../../src/observability/labels.ts';
 import { auditServices } from '../support/audit-services.ts';
 import { KEY, type ManagementHost, openManagementHost, request } from './management-host.ts';

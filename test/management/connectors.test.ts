@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { findConnector, commitUses, acquireUse } from '../../src/connectors/connectors.ts';
-import type { ConnectorResource } from '../../src/management/api/resources.ts';
+import type { Connector } from '../../src/management/resources/connector.ts';
 import {
   type ManagementHost,
   openManagementHost,
@@ -18,10 +18,10 @@ describe('connectors over the management API', () => {
   });
   afterEach(() => host.close());
 
-  async function create(body: object): Promise<ConnectorResource> {
+  async function create(body: object): Promise<Connector> {
     const answer = await request(host, 'POST', CONNECTORS, { body });
     expect(answer.status, JSON.stringify(answer.body)).to.equal(201);
-    return answer.body as ConnectorResource;
+    return answer.body as Connector;
   }
 
   it('a new connector has a link and a state but no optional member that was not sent', async () => {
@@ -169,7 +169,7 @@ describe('connectors over the management API', () => {
   });
 
   it('the pages contain every connector once, oldest first, including revoked ones', async () => {
-    const created: ConnectorResource[] = [];
+    const created: Connector[] = [];
     for (const name of ['A', 'B', 'C', 'D', 'E']) {
       created.push(await create({ name, level: 'analytics' }));
       host.clock.ahead += 1;
@@ -178,7 +178,7 @@ describe('connectors over the management API', () => {
     const first = await request(host, 'GET', `${CONNECTORS}?limit=2`);
     const second = await request(host, 'GET', `${CONNECTORS}?limit=2&after=${first.body['next']}`);
     const third = await request(host, 'GET', `${CONNECTORS}?limit=2&after=${second.body['next']}`);
-    const pages = [first, second, third].map(({ body }) => body['items'] as ConnectorResource[]);
+    const pages = [first, second, third].map(({ body }) => body['items'] as Connector[]);
     expect(pages.map((items) => items.map(({ name }) => name).join(''))).to.deep.equal([
       'AB',
       'CD',
@@ -189,7 +189,7 @@ describe('connectors over the management API', () => {
   });
 
   it('paging continues after the connector of the cursor was deleted', async () => {
-    const created: ConnectorResource[] = [];
+    const created: Connector[] = [];
     for (const name of ['A', 'B', 'C']) {
       created.push(await create({ name, level: 'analytics' }));
       host.clock.ahead += 1;

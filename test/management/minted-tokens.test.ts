@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
-import type { MintedTokenResource, NewTokenResource } from '../../src/management/api/resources.ts';
+import type { ApiResponse } from '../../src/management/api/operations.ts';
+import type { Token } from '../../src/management/resources/token.ts';
 import { MINTED_TOKENS_CHANNEL } from '../../src/minted-tokens/minted-tokens.ts';
 import {
   AUTH_URL,
@@ -22,19 +23,19 @@ describe('minted tokens over the management API', () => {
   });
   afterEach(() => host.close());
 
-  async function mint(body: object = GOOD): Promise<NewTokenResource> {
+  async function mint(body: object = GOOD): Promise<ApiResponse<'mintToken'>> {
     const answer = await request(host, 'POST', TOKENS, { body });
     expect(answer.status, JSON.stringify(answer.body)).to.equal(201);
-    return answer.body as NewTokenResource;
+    return answer.body as ApiResponse<'mintToken'>;
   }
 
-  async function list(query = ''): Promise<{ items: MintedTokenResource[]; next?: string }> {
+  async function list(query = ''): Promise<{ items: Token[]; next?: string }> {
     const { status, body } = await request(host, 'GET', `${TOKENS}${query}`);
     expect(status, JSON.stringify(body)).to.equal(200);
-    return body as { items: MintedTokenResource[]; next?: string };
+    return body as { items: Token[]; next?: string };
   }
 
-  const namesIn = ({ items }: { items: MintedTokenResource[] }) => items.map(({ name }) => name);
+  const namesIn = ({ items }: { items: Token[] }) => items.map(({ name }) => name);
   const secondsFromNow = (time = '') => Date.parse(time) / 1000 - host.now();
 
   it('the response to minting has the properties of the token and is not cached', async () => {
@@ -87,7 +88,7 @@ describe('minted tokens over the management API', () => {
     const { token, ...minted } = await mint();
     const { status, body } = await request(host, 'GET', TOKENS);
     expect(status).to.equal(200);
-    const [item] = body['items'] as MintedTokenResource[];
+    const [item] = body['items'] as Token[];
     expect(body).to.deep.equal({
       items: [
         { ...minted, createdAt: item?.createdAt, by: 'key:default', lastFour: token.slice(-4) },

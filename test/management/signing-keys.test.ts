@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { SigningKeyResource } from '../../src/management/api/resources.ts';
+import type { Key } from '../../src/management/resources/key.ts';
 import {
   ACCESS_TOKEN_LIFETIME,
   KEY,
@@ -19,18 +19,18 @@ describe('signing keys over the management API', () => {
   });
   afterEach(() => host.close());
 
-  async function list(): Promise<SigningKeyResource[]> {
+  async function list(): Promise<Key[]> {
     const { status, body } = await request(host, 'GET', KEYS);
     expect(status).to.equal(200);
     expect(body).to.have.all.keys('items');
-    return body['items'] as SigningKeyResource[];
+    return body['items'] as Key[];
   }
 
-  async function rotate(body?: unknown): Promise<SigningKeyResource[]> {
+  async function rotate(body?: unknown): Promise<Key[]> {
     const answer = await request(host, 'POST', ROTATE, { body });
     expect(answer.status, JSON.stringify(answer.body)).to.equal(201);
     expect(answer.headers.get('cache-control')).to.equal('no-store');
-    return answer.body['items'] as SigningKeyResource[];
+    return answer.body['items'] as Key[];
   }
 
   async function recorded(): Promise<unknown[]> {
@@ -39,7 +39,7 @@ describe('signing keys over the management API', () => {
   }
 
   const secondsFromNow = (time = '') => Date.parse(time) / 1000 - host.now();
-  const states = (keys: SigningKeyResource[]) => keys.map(({ state }) => state);
+  const states = (keys: Key[]) => keys.map(({ state }) => state);
 
   it('the first key signs, and the API shows no private member', async () => {
     const [key, ...others] = await list();

@@ -1,12 +1,13 @@
 // Sample values for the console's views.
 import { groupedChart, stackedChart } from '../../src/pages/column-charts.ts';
 import type {
+  ConsoleAction,
   ConsoleConnection,
-  ConsoleConnector,
   ConsoleEvent,
+  ConsoleField,
+  ConsoleFormField,
   ConsoleItem,
   ConsoleLayout,
-  ConsoleRecordAction,
   ConsoleSearch,
   ConsoleValues,
 } from '../../src/pages/console-values.ts';
@@ -251,31 +252,62 @@ type ConsoleSample = {
 
 const DAY = 86_400;
 
-const ACTIVE: ConsoleConnector & { link: string } = {
-  id: '4qR8sT1vWxYz2aBcD3eFgH',
-  name: 'Club numbers',
-  level: 'operations',
-  suggestedLevel: 'analytics',
-  upstream: 'orders',
-  audience: ['email:ada@example.com', 'group:analysts@example'],
-  state: 'active',
-  href: '/console/connectors/4qR8sT1vWxYz2aBcD3eFgH',
-  link: 'https://mcp.example.com/connect/4qR8sT1vWxYz2aBcD3eFgH/mcp',
-  createdAt: NOON,
-  expiresAt: NOON + 30 * DAY,
-  uses: 2,
-  left: 3,
-  maxUses: 5,
+const CONNECTOR = '/console/connectors/4qR8sT1vWxYz2aBcD3eFgH';
+const EXPIRES: ConsoleField = { label: 'expires', time: NOON + 30 * DAY };
+const USED: ConsoleField = {
+  label: 'uses',
+  labelKey: 'console.connectors.usesTitle',
+  textKey: 'console.connectors.used',
+  textValues: { uses: 2 },
 };
-const {
-  left: _left,
-  maxUses: _most,
-  suggestedLevel: _suggested,
-  audience: _audience,
-  expiresAt: _end,
-  link: _link,
-  ...UNLIMITED
-} = ACTIVE;
+const EVERYBODY: ConsoleField = {
+  label: 'audience',
+  textKey: 'console.connectors.everybody',
+};
+const LEFT = { ...USED, textKey: 'console.connectors.left', textValues: { left: 3, most: 5 } };
+const LIMITED: ConsoleItem = {
+  title: 'Club numbers',
+  href: CONNECTOR,
+  state: 'active',
+  isOk: true,
+  facts: [
+    { label: 'level', level: 'operations' },
+    { label: 'upstream', code: 'orders' },
+    LEFT,
+    {
+      label: 'audience',
+      before: 'console.connectors.onlyFor',
+      code: 'email:ada@example.com',
+      others: 1,
+    },
+    EXPIRES,
+    { label: 'created', time: NOON },
+  ],
+  fields: [],
+  actions: [],
+};
+const UNLIMITED: ConsoleItem = {
+  ...LIMITED,
+  facts: [
+    { label: 'level', level: 'full' },
+    { label: 'upstream', code: 'orders' },
+    USED,
+    EVERYBODY,
+    { label: 'expires', textKey: 'console.connectors.noExpiry' },
+    { label: 'created', time: NOON },
+  ],
+};
+const FACTS: ConsoleField[] = [
+  { label: 'level', level: 'operations', code: 'operations' },
+  { label: 'suggested', level: 'analytics', code: 'analytics' },
+  { label: 'upstream', code: 'orders' },
+  { label: 'audience', codes: ['email:ada@example.com', 'group:analysts@example'] },
+  LEFT,
+  { label: 'created', time: NOON },
+  EXPIRES,
+  { label: 'id', code: '4qR8sT1vWxYz2aBcD3eFgH' },
+];
+const LINK = 'https://mcp.example.com/connect/4qR8sT1vWxYz2aBcD3eFgH/mcp';
 
 /** What nobody can use yet. */
 const NO_TOOLS = [
@@ -285,23 +317,110 @@ const NO_TOOLS = [
   { level: 'full', tools: 0, connectors: 0, tokens: 0 },
 ];
 
-const FORM = {
-  action: '/console/connectors',
-  idempotencyKey: 'key',
-  levels: ['analytics', 'operations', 'admin', 'full'],
-  recorded: ['full'],
-  name: '',
-  level: 'analytics',
-  days: '',
-  upstreams: [
-    { id: 'orders', name: 'Orders' },
-    { id: 'tickets', name: 'Tickets' },
-  ],
-  upstream: 'orders',
-};
+const LEVELS = ['analytics', 'operations', 'admin', 'full'].map((level) => ({
+  value: level,
+  level,
+}));
 
-function personAction(name: string, returnTo?: string): ConsoleRecordAction {
-  const action = { name, action: `/console/accounts/${name}`, field: 'id', id: PERSON } as const;
+function nameAndLevel(name: string, level = 'analytics'): ConsoleFormField[] {
+  return [
+    {
+      id: 'name',
+      name: 'name',
+      kind: 'text',
+      label: 'console.fields.name',
+      notes: [{ key: 'console.fields.nameNote' }],
+      value: name,
+      required: true,
+      maxLength: 80,
+    },
+    {
+      id: 'upstream',
+      name: 'upstream',
+      kind: 'choice',
+      label: 'console.fields.upstream',
+      notes: [],
+      value: 'orders',
+      choices: [
+        { value: 'orders', text: 'Orders (orders)' },
+        { value: 'tickets', text: 'Tickets (tickets)' },
+      ],
+    },
+    {
+      id: 'level',
+      name: 'level',
+      kind: 'choice',
+      label: 'console.fields.level',
+      notes: [{ key: 'console.fields.levelNote' }],
+      value: level,
+      choices: LEVELS,
+      compared: LEVELS.map(({ value }) => ({ level: value, recorded: value === 'full' })),
+    },
+  ];
+}
+
+function daysField(value: string): ConsoleFormField {
+  return {
+    id: 'days',
+    name: 'days',
+    kind: 'number',
+    label: 'console.fields.days',
+    notes: [{ key: 'console.connectors.daysNote' }],
+    value,
+  };
+}
+
+/** The form of a connector. `providers` are the ids of several sign-in providers. */
+function connectorForm(
+  entries: { name?: string; level?: string; suggested?: string; audience?: string } = {},
+  { uses = '', providers = '' } = {},
+): ConsoleValues['console/new-connector']['form'] {
+  const group = providers === '' ? 'analysts' : 'analysts@example';
+  return {
+    action: '/console/connectors',
+    idempotencyKey: 'key',
+    fields: [
+      ...nameAndLevel(entries.name ?? '', entries.level),
+      {
+        id: 'suggested',
+        name: 'suggestedLevel',
+        kind: 'choice',
+        label: 'console.fields.suggested',
+        notes: [{ key: 'console.connectors.suggestedNote' }],
+        value: entries.suggested ?? '',
+        choices: [{ value: '', textKey: 'console.connectors.suggestedSame' }, ...LEVELS],
+      },
+      {
+        id: 'audience',
+        name: 'audience',
+        kind: 'lines',
+        label: 'console.fields.audience',
+        notes: [
+          { key: 'console.connectors.audienceNarrows' },
+          { key: 'console.connectors.audienceNote', values: { group } },
+          ...(providers === ''
+            ? []
+            : [{ key: 'console.connectors.audienceProviders', values: { providers } }]),
+        ],
+        value: entries.audience ?? '',
+        maxLength: 20_000,
+      },
+      daysField('30'),
+      {
+        id: 'uses',
+        name: 'maxUses',
+        kind: 'number',
+        label: 'console.connectors.uses',
+        notes: [{ key: 'console.connectors.usesNote' }],
+        value: uses,
+        max: 10_000,
+      },
+    ],
+  };
+}
+
+function personAction(name: string, returnTo?: string): ConsoleAction {
+  const action = { name, action: `/console/accounts/${name}`, id: PERSON };
   return { ...action, ...(returnTo === undefined ? {} : { returnTo }) };
 }
 
@@ -318,7 +437,6 @@ const CONNECTION: ConsoleConnection = {
     {
       name: 'endGrant',
       action: '/console/grants/end',
-      field: 'id',
       id: 'Wm1xQ0p7Zr8kT2mQp1VxWm1x',
       returnTo: PERSON_PATH,
     },
@@ -451,74 +569,55 @@ const CALL_CHART = stackedChart(
 const TOKEN = `eyJhbGciOiJFUzI1NiJ9.${'eyJpc3MiOiJodHRwczovL2F1dGgu'.repeat(8)}.c2lnbmF0dXJl`;
 
 export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
-  'console-connectors': {
-    view: 'console/connectors',
-    values: {
+  'console-connectors': list(
+    'connectors',
+    [
+      LIMITED,
+      { ...UNLIMITED, title: LONG, href: '/console/connectors/second' },
+      { ...UNLIMITED, state: 'revoked', isOk: false, href: '/console/connectors/third' },
+      { ...LIMITED, state: 'used-up', isOk: false, href: '/console/connectors/fourth' },
+    ],
+    {
       console: layout('connectors', {
         done: 'deleted',
         doneValues: { connector: 'Last year’s numbers' },
       }),
-      items: [
-        ACTIVE,
-        { ...UNLIMITED, name: LONG, level: 'full', href: '/console/connectors/second' },
-        { ...UNLIMITED, state: 'revoked', href: '/console/connectors/third' },
-        { ...ACTIVE, state: 'used-up', left: 0, href: '/console/connectors/fourth' },
-      ],
       next: '/console/connectors?after=4qR8sT1vWxYz2aBcD3eFgH',
       create: '/console/connectors/new',
       ...SEARCH,
-      action: '/console/connectors',
     },
-  },
-  'console-connectors-none': {
-    view: 'console/connectors',
-    values: {
-      console: layout('connectors'),
-      items: [],
-      ...SEARCH,
-      action: '/console/connectors',
-      create: '/console/connectors/new',
-      q: LONG,
-      found: { count: 0, isAll: true },
-    },
-  },
+  ),
+  'console-connectors-none': list('connectors', [], {
+    ...SEARCH,
+    create: '/console/connectors/new',
+    q: LONG,
+    found: { count: 0, isAll: true },
+  }),
   'console-new-connector': {
     view: 'console/new-connector',
-    values: {
-      console: layout('connectors'),
-      form: { ...FORM, suggestedLevel: '', audience: '', maxUses: '', providers: ['example'] },
-    },
+    values: { console: layout('connectors'), form: connectorForm() },
   },
   'console-new-connector-same': {
     view: 'console/new-connector',
     values: {
       console: layout('connectors'),
       isPartial: true,
-      form: {
-        ...FORM,
-        name: 'Club numbers',
-        suggestedLevel: '',
-        audience: 'group:analysts',
-        maxUses: '5',
-        days: '30',
-        providers: ['example'],
-      },
+      form: connectorForm({ name: 'Club numbers', audience: 'group:analysts' }, { uses: '5' }),
     },
   },
   'console-new-connector-wrong': {
     view: 'console/new-connector',
     values: {
       console: layout('connectors', { problem: 'uses' }),
-      form: {
-        ...FORM,
-        name: 'Club numbers',
-        level: 'admin',
-        suggestedLevel: 'operations',
-        audience: 'email:ada@example.com\ngroup:analysts@example',
-        providers: ['example', 'partners', 'github'],
-        maxUses: '0',
-        days: '30',
-      },
+      form: connectorForm(
+        {
+          name: 'Club numbers',
+          level: 'admin',
+          suggested: 'operations',
+          audience: 'email:ada@example.com\ngroup:analysts@example',
+        },
+        { uses: '0', providers: 'example, partners, github' },
+      ),
     },
     status: 400,
   },
@@ -526,22 +625,27 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     view: 'console/connector',
     values: {
       console: layout('connectors'),
-      connector: ACTIVE,
+      connector: { name: 'Club numbers', link: LINK, state: 'active', fields: FACTS },
       instructions: INSTRUCTIONS,
       account: 'https://auth.example.com/account',
       connections: [CONNECTOR_CONNECTION],
       ended: [],
       allConnections: '/console/grants?connector=4qR8sT1vWxYz2aBcD3eFgH',
-      revoke: `${ACTIVE.href}/revoke`,
-      newMachine: `${ACTIVE.href}/machine`,
-      createSame: `/console/connectors/new?from=${ACTIVE.id}`,
+      revoke: `${CONNECTOR}/revoke`,
+      newMachine: `${CONNECTOR}/machine`,
+      createSame: '/console/connectors/new?from=4qR8sT1vWxYz2aBcD3eFgH',
     },
   },
   'console-connector-revoked': {
     view: 'console/connector',
     values: {
       console: layout('connectors', { done: 'revoked' }),
-      connector: { ...UNLIMITED, link: ACTIVE.link, state: 'revoked' },
+      connector: {
+        name: 'Club numbers',
+        link: LINK,
+        state: 'revoked',
+        fields: [EVERYBODY, USED, { label: 'expires', textKey: 'console.fields.never' }],
+      },
       instructions: [],
       account: 'https://auth.example.com/account',
       connections: [],
@@ -557,8 +661,8 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           },
         },
       ],
-      delete: `${ACTIVE.href}/delete`,
-      createSame: `/console/connectors/new?from=${ACTIVE.id}`,
+      delete: `${CONNECTOR}/delete`,
+      createSame: '/console/connectors/new?from=4qR8sT1vWxYz2aBcD3eFgH',
     },
   },
   ...LIST_SAMPLES,
@@ -743,7 +847,6 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         {
           name: 'revokeClient',
           action: '/console/clients/revoke',
-          field: 'id',
           id: 'abc',
           returnTo: '/console/clients/abc',
         },
@@ -789,7 +892,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     },
   },
   'console-tokens': {
-    view: 'console/tokens',
+    view: 'console/list',
     values: {
       console: layout('tokens'),
       items: [
@@ -841,7 +944,14 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   },
   'console-new-token': {
     view: 'console/new-token',
-    values: { console: layout('tokens'), form: { ...FORM, action: '/console/tokens' } },
+    values: {
+      console: layout('tokens'),
+      form: {
+        action: '/console/tokens',
+        idempotencyKey: 'key',
+        fields: [...nameAndLevel(''), daysField('')],
+      },
+    },
   },
   'console-new-machine': {
     view: 'console/new-machine',
@@ -849,11 +959,20 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       console: layout('connectors', { problem: 'keys' }),
       connector: { name: 'Club numbers', href: '/console/connectors/x' },
       form: {
-        ...FORM,
         action: '/console/connectors/x/machine',
-        name: 'Nightly job',
-        upstreams: [],
-        keys: 'http://x',
+        idempotencyKey: 'key',
+        fields: [
+          ...nameAndLevel('Nightly job'),
+          {
+            id: 'keys',
+            name: 'keys',
+            kind: 'url',
+            label: 'console.machines.keys',
+            notes: [{ key: 'console.machines.keysNote' }],
+            value: 'http://x',
+            maxLength: 500,
+          },
+        ],
       },
     },
   },

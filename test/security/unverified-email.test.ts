@@ -2,7 +2,8 @@
 import { expect } from 'chai';
 import type { JWTPayload } from 'jose';
 import type { Account } from '../../src/accounts/account.ts';
-import type { AccountResource, GrantResource } from '../../src/management/api/resources.ts';
+import type { Account as AccountResource } from '../../src/management/resources/account.ts';
+import type { Grant } from '../../src/management/resources/grant.ts';
 import { gatehouse } from '../management/command-line.ts';
 import { createConnector, requestManagement } from '../support/management-api.ts';
 import {
@@ -72,7 +73,7 @@ describe('An unverified email address', () => {
     const accounts = await list<AccountResource>('accounts');
     const account = accounts.find((item) => item.subject === subject);
     if (!account) throw new Error(`no account has the subject ${subject}`);
-    const grants = await list<GrantResource>(`grants?account=${account.id}`);
+    const grants = await list<Grant>(`grants?account=${account.id}`);
     return { account, grants };
   }
 
@@ -158,7 +159,7 @@ describe('An unverified email address in the console', () => {
   it('CON-21 the console marks an unverified address in the list of people and shows it on no other page', async () => {
     await connect(system(), await createConnector(system()), { person: 'grace' });
     const { items } = (await requestManagement(system(), 'GET', '/accounts')) as {
-      items: AccountResource[];
+      items: Account[];
     };
     const grace = items.find(({ name }) => name === 'Grace Hopper');
     const { store } = await openSystemStore(system());

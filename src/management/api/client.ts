@@ -1,59 +1,49 @@
-// A typed client of the management API, made from the route table.
+// A typed client of the management API, made from the operations.
 import { isObject } from '../../json-values.ts';
 import { ManagementError } from './management-error.ts';
-import type { Page } from './resources.ts';
+import type { Operation } from '../resources/resource.ts';
 import {
   API_PATH,
   type ApiResponse,
   type ClientRequest,
-  type Route,
-  type RouteName,
-  ROUTES,
-} from './routes.ts';
+  type OperationName,
+  OPERATIONS,
+} from './operations.ts';
 
 /** The base address of the management host and the management key. */
 export type Access = { url: string; key: string };
 
 type OptionalIfEmpty<Request> = {} extends Request ? [request?: Request] : [request: Request];
 
-/** One function for each route. They reject with a ManagementError. */
+/** One function for each operation. They reject with a ManagementError. */
 export type ManagementClient = {
-  [Name in RouteName]: (
+  [Name in OperationName]: (
     ...request: OptionalIfEmpty<ClientRequest<Name>>
   ) => Promise<ApiResponse<Name>>;
 };
 
 const TIMEOUT_SECONDS = 15;
-const PAGE_ITEMS = '500';
 
 type AnyRequest = { id?: string; query?: Record<string, string | undefined>; body?: unknown };
 
 export function managementClient(access: Access): ManagementClient {
-  const functions = Object.entries<Route>(ROUTES).map(([name, route]) => [
+  const functions = Object.entries<Operation>(OPERATIONS).map(([name, operation]) => [
     name,
-    (request?: AnyRequest) => call(access, route, request),
+    (request?: AnyRequest) => call(access, operation, request),
   ]);
   return Object.fromEntries(functions) as ManagementClient;
 }
 
-/** Yields the items of all pages. `list` gets the query parameters of each page. */
-export async function* allItems<Item>(
-  list: (page: { limit: string; after?: string }) => Promise<Page<Item>>,
-): AsyncGenerator<Item> {
-  let after: string | undefined;
-  do {
-    const page = await list({ limit: PAGE_ITEMS, ...(after === undefined ? {} : { after }) });
-    yield* page.items;
-    after = page.next;
-  } while (after !== undefined);
-}
-
-async function call(access: Access, route: Route, request: AnyRequest = {}): Promise<unknown> {
+async function call(
+  access: Access,
+  operation: Operation,
+  request: AnyRequest = {},
+): Promise<unknown> {
   const { id = '', query = {}, body } = request;
-  const path = route.path.replace(':id', () => encodeURIComponent(id));
+  const path = operation.path.replace(':id', () => encodeURIComponent(id));
   const parameters = Object.entries(query).filter(isGiven);
   const search = parameters.length > 0 ? `?${new URLSearchParams(parameters)}` : '';
-  const { status, text } = await send(access, route.method, path + search, body);
+  const { status, text } = await send(access, operation.method, path + search, body);
   const response = parseJson(text);
   if (status < 300 && isObject(response)) return response;
   throw responseError(access, status, response);

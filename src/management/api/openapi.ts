@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import type { Levels } from '../../permission-levels.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { API_PATH, type Route, ROUTES } from './routes.ts';
+import type { Operation } from '../resources/resource.ts';
+import { API_PATH, OPERATIONS } from './operations.ts';
 
 type Json = Record<string, unknown>;
 
@@ -23,12 +24,10 @@ export function openApiDocument(
   version: string,
 ): Json {
   const paths: Record<string, Json> = {};
-  for (const [name, route] of Object.entries<Route>(ROUTES))
-    (paths[route.path.replace(/:(\w+)/g, '{$1}')] ??= {})[route.method] = operation(
-      name,
-      route,
-      levels,
-    );
+  for (const [name, operation] of Object.entries<Operation>(OPERATIONS)) {
+    const path = operation.path.replace(/:(\w+)/g, '{$1}');
+    (paths[path] ??= {})[operation.method] = describe(name, operation, levels);
+  }
   return {
     openapi: '3.1.1',
     info: { title: 'Gatehouse management API', version },
@@ -42,18 +41,9 @@ export function openApiDocument(
   };
 }
 
-function operation(name: string, route: Route, levels: Levels): Json {
-  const {
-    summary,
-    role,
-    path,
-    query,
-    body,
-    isBodyOptional,
-    status = 200,
-    response,
-    errors,
-  } = route;
+function describe(name: string, operation: Operation, levels: Levels): Json {
+  const { summary, role, path, query, body, isBodyOptional } = operation;
+  const { status = 200, response, errors } = operation;
   const hasInput = query !== undefined || body !== undefined;
   const allErrors = {
     ...COMMON_ERRORS,

@@ -4,82 +4,26 @@ import type { z } from 'zod';
 import { readJson } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
 import { requestContext } from '../../http/request-context.ts';
-import { type ManagementContext, type ManagementHost, requireRole } from '../context.ts';
-import { changeAccount, forgetAccount, listAccounts, showAccount } from '../accounts.ts';
-import { listAudit } from '../audit-log.ts';
-import { blockClients, listClientRules, removeClientRule } from '../client-rules.ts';
-import { allowClient, listClients, revokeClient } from '../clients.ts';
 import {
-  createConnector,
-  deleteConnector,
-  listConnectors,
-  revokeConnector,
-  showConnector,
-} from '../connectors.ts';
-import { listGrants, revokeGrant, showGrant } from '../grants.ts';
-import { createMachine, replaceMachineCredentials } from '../machines.ts';
-import { listTokens, mintToken, revokeToken } from '../minted-tokens.ts';
-import { listKeys, rotateKeys } from '../signing-keys.ts';
-import { listUpstreams, showUpstream } from '../upstreams.ts';
+  type Handlers,
+  type ManagementContext,
+  type ManagementHost,
+  requireRole,
+} from '../context.ts';
+import { HANDLERS } from '../handlers.ts';
+import type { Operation } from '../resources/resource.ts';
 import { openApiDocument } from './openapi.ts';
-import {
-  API_PATH,
-  type ApiRequest,
-  type ApiResponse,
-  type Route,
-  type RouteName,
-  ROUTES,
-} from './routes.ts';
+import { API_PATH, type OperationName, OPERATIONS } from './operations.ts';
 
-type Handler<Name extends RouteName> = (
-  management: ManagementContext,
-  request: ApiRequest<Name>,
-) => Promise<ApiResponse<Name>>;
-
-type Handlers = { [Name in RouteName]: Handler<Name> };
-
-const HANDLERS: Omit<Handlers, 'showOpenApi'> = {
-  createConnector: (management, { body }) => createConnector(management, body),
-  listConnectors: (management, { query }) => listConnectors(management, query),
-  showConnector: (management, { id }) => showConnector(management, id),
-  revokeConnector: (management, { id }) => revokeConnector(management, id),
-  deleteConnector: (management, { id }) => deleteConnector(management, id),
-  listGrants: (management, { query }) => listGrants(management, query),
-  showGrant: (management, { id }) => showGrant(management, id),
-  revokeGrant: (management, { id }) => revokeGrant(management, id),
-  listClients: (management, { query }) => listClients(management, query),
-  revokeClient: (management, { body }) => revokeClient(management, body.id),
-  allowClient: (management, { body }) => allowClient(management, body.id, body.app),
-  createMachine: (management, { body }) => createMachine(management, body),
-  replaceMachineKey: (management, { body: { id, ...key } }) =>
-    replaceMachineCredentials(management, id, key),
-  listClientRules: (management) => listClientRules(management),
-  blockClients: (management, { body }) => blockClients(management, body),
-  removeClientRule: (management, { id }) => removeClientRule(management, id),
-  listAccounts: (management, { query }) => listAccounts(management, query),
-  showAccount: (management, { id }) => showAccount(management, id),
-  disableAccount: (management, { id }) => changeAccount(management, id, 'disable'),
-  enableAccount: (management, { id }) => changeAccount(management, id, 'enable'),
-  forgetAccount: (management, { id }) => forgetAccount(management, id),
-  mintToken: (management, { body }) => mintToken(management, body),
-  listTokens: (management, { query }) => listTokens(management, query),
-  revokeToken: (management, { id }) => revokeToken(management, id),
-  listKeys: (management) => listKeys(management),
-  rotateKeys: (management, { body }) => rotateKeys(management, body),
-  listLevels: async ({ settings: { levels } }) => ({
-    items: levels.map(({ id, recorded }) => ({ id, recorded })),
-  }),
-  listUpstreams: (management) => listUpstreams(management),
-  showUpstream: (management, { id }) => showUpstream(management, id),
-  listAudit: (management, { query: { order, ...filter } }) =>
-    listAudit(management, { ...filter, newestFirst: order !== 'oldest' }),
-};
+/** A validated request. The handler gets the parts that its operation has. */
+type Request = { id: string; query: unknown; body: unknown };
+type Handler = (management: ManagementContext, request: Request) => Promise<unknown>;
 
 /** Creates the routes below `API_PATH`. The caller authenticates requests. */
 export function managementApi(management: ManagementHost): Router {
   const { settings, services } = management;
   let document: ReturnType<typeof openApiDocument> | undefined;
-  const handlers: Handlers = {
+  const handlers: Handlers<OperationName> = {
     ...HANDLERS,
     // Few ask for it, and it takes a tenth of the time of a start.
     showOpenApi: async () => (document ??= openApiDocument(settings, services.version)),
@@ -89,44 +33,41 @@ export function managementApi(management: ManagementHost): Router {
     ctx.set('Cache-Control', 'no-store');
     await next();
   });
-  const routes = Object.entries(ROUTES) as [RouteName, Route][];
-  for (const [name, route] of routes) {
-    const handle = handlers[name] as Handler<RouteName>;
-    router[route.method](route.path, middleware(route, handle, management));
+  for (const [name, operation] of Object.entries<Operation>(OPERATIONS)) {
+    const handle = handlers[name as OperationName] as Handler;
+    router[operation.method](operation.path, middleware(operation, handle, management));
   }
-  const byPath = Map.groupBy(
-    routes.map(([, route]) => route),
-    ({ path }) => path,
-  );
-  for (const [path, routesOfPath] of byPath) router.all(path, refuseMethod(allow(routesOfPath)));
+  const byPath = Map.groupBy(Object.values<Operation>(OPERATIONS), ({ path }) => path);
+  for (const [path, operations] of byPath) router.all(path, refuseMethod(allow(operations)));
   return router;
 }
 
 function middleware(
-  route: Route,
-  handle: Handler<RouteName>,
+  operation: Operation,
+  handle: Handler,
   management: ManagementHost,
 ): Koa.Middleware {
   const { services, settings } = management;
   return async function handleRoute(ctx) {
     const { manager } = requestContext(ctx);
     if (!manager) throw new Error('the request is not authenticated');
-    requireRole(manager, route.role);
-    const query = route.query ? parseInput(route.query, { ...ctx.query }) : {};
-    const sent = route.body && (await readBody(ctx, route));
+    requireRole(manager, operation.role);
+    const query = operation.query ? parseInput(operation.query, { ...ctx.query }) : {};
+    const sent = operation.body && (await readBody(ctx, operation));
     // Reading a body can take long: validate it, and act on it, with one time taken afterwards.
     const now = services.now();
-    const body = route.body && parseInput(route.body(now, settings.levels), sent);
-    const request = { id: String(ctx.params.id ?? ''), query, body } as ApiRequest<RouteName>;
+    const body = operation.body && parseInput(operation.body(now, settings.levels), sent);
+    const request = { id: String(ctx.params.id ?? ''), query, body };
     const context = { ...manager, settings, services: { ...services, now: () => now } };
     const response = await handle(context, request);
-    ctx.status = route.status ?? 200;
-    if (route.location) ctx.set('Location', API_PATH + route.location(response as { id: string }));
+    ctx.status = operation.status ?? 200;
+    if (operation.location)
+      ctx.set('Location', API_PATH + operation.location(response as { id: string }));
     ctx.body = response;
   };
 }
 
-function readBody(ctx: Koa.Context, { isBodyOptional }: Route): Promise<unknown> {
+function readBody(ctx: Koa.Context, { isBodyOptional }: Operation): Promise<unknown> {
   return isBodyOptional && !hasBody(ctx) ? Promise.resolve({}) : readJson(ctx);
 }
 
@@ -134,8 +75,8 @@ function hasBody({ req, request }: Koa.Context): boolean {
   return req.headers['transfer-encoding'] !== undefined || (request.length ?? 0) > 0;
 }
 
-function allow(routes: readonly Route[]): string {
-  const methods = routes.map(({ method }) => method.toUpperCase());
+function allow(operations: readonly Operation[]): string {
+  const methods = operations.map(({ method }) => method.toUpperCase());
   return [...methods, ...(methods.includes('GET') ? ['HEAD'] : [])].sort().join(', ');
 }
 

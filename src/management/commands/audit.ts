@@ -1,9 +1,10 @@
 import { type Command, Option } from 'commander';
 import type { AuditItem } from '../../audit/audit.ts';
 import { type AuditEvent, auditEvents } from '../../observability/labels.ts';
-import { allItems } from '../api/client.ts';
-import { parseCount, parseTime, type RelativeOrAbsoluteTime } from './option-values.ts';
-import { auditNames, nameAndId, type RecordNames } from './record-names.ts';
+import { allItems } from '../api/all-items.ts';
+import { parseCount, parseTime, type RelativeOrAbsoluteTime } from './options.ts';
+import { nameAndId, type Names } from '../resources/fields.ts';
+import { auditNames } from './audit-names.ts';
 import { second, table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `
@@ -54,13 +55,13 @@ function absoluteTime(time: RelativeOrAbsoluteTime, now: number): string {
   return 'time' in time ? time.time : new Date((now - time.seconds) * 1000).toISOString();
 }
 
-function auditText({ items }: { items: AuditItem[] }, names: RecordNames): string {
+function auditText({ items }: { items: AuditItem[] }, names: Names): string {
   if (items.length === 0) return 'No matching items.';
   const rows = items.map(({ time, event, outcome, account, clientId, connector, ...rest }) => [
     second(time),
     event,
     outcome,
-    ...[rest.by, account, clientId, connector].map((id) => nameAndId(names, id)),
+    ...[rest.by, account, clientId, connector].map((id) => nameAndId(names, id) ?? '-'),
     detail(rest),
   ]);
   return table(

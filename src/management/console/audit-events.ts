@@ -9,7 +9,7 @@ import { isMachineSubject } from '../../grants/machine-subject.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import type { ManagementContext } from '../context.ts';
 import { CONSOLE_PATH, recordPath } from './address.ts';
-import { codeField, epochSeconds, idField, translatedField } from './layout.ts';
+import { codeField, epochSeconds, translatedField } from '../resources/fields.ts';
 
 export type ConsoleEvent = ViewValues['console/record']['history'][number];
 type Field = ConsoleEvent['fields'][number];
@@ -160,8 +160,7 @@ function namedField(
   found: ReturnType<Names['get']>,
 ): Field[] {
   if (id === undefined) return [];
-  const href = found?.href === undefined ? {} : { href: found.href };
-  return [{ ...idField(label, id, found?.detail ?? found?.text), ...href }];
+  return [{ label, code: id, name: found?.detail ?? found?.text, href: found?.href }];
 }
 
 async function findNames(

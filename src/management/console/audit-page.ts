@@ -1,11 +1,11 @@
 import { auditEvents } from '../../observability/labels.ts';
-import { auditQuery } from '../api/requests.ts';
+import { auditQuery } from '../resources/audit.ts';
 import { searchAudit } from '../audit-log.ts';
 import { CONSOLE_PATH } from './address.ts';
 import { describeAudit } from './audit-events.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { cursorIn, layout, listValues, queryIn } from './layout.ts';
-import { keptOwners } from './list-pages.ts';
+import { keptOwners } from './lists.ts';
 
 const PAGE_ITEMS = 50;
 const HOUR_SECONDS = 3600;
@@ -32,9 +32,9 @@ async function showAudit(context: ConsoleContext): Promise<void> {
     account: account || undefined,
     client: client || undefined,
     grant: grant || undefined,
-    ...(age === undefined ? {} : { since: management.services.now() - age }),
+    since: age === undefined ? undefined : management.services.now() - age,
   });
-  const [events, kept = []] = await Promise.all([
+  const [events, kept] = await Promise.all([
     describeAudit(management, found.items),
     keptOwners(management, query),
   ]);

@@ -2,19 +2,21 @@
 import { isMachineSubject } from '../../grants/machine-subject.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { isRecorded } from '../../permission-levels.ts';
-import { includesRole } from '../../settings/management-roles.ts';
-import type { GrantResource } from '../api/resources.ts';
-import { ROUTES } from '../api/routes.ts';
+import { epochSeconds } from '../resources/fields.ts';
+import {
+  type Grant,
+  grantList,
+  IS_SUSPICIOUS,
+  needsNothing,
+  verifiedEmail,
+} from '../resources/grant.ts';
 import { listRecentGrants } from '../grants.ts';
 import { CONSOLE_PATH, recordPath, type RecordSection } from './address.ts';
 import type { ConsoleContext } from './context.ts';
-import { epochSeconds } from './layout.ts';
+import { offeredActions } from './lists.ts';
 
 export type Connection = ViewValues['console/record']['connections'][number];
 type Reason = NonNullable<Connection['reason']>;
-
-/** The page that shows a connection. */
-export type RecordPlace = { section: RecordSection; id: string };
 
 const FILTERS = { connectors: 'connector', clients: 'client', accounts: 'account' } as const;
 
@@ -25,90 +27,58 @@ export async function connectionValues(
 ): Promise<{ connections: Connection[]; ended: Connection[]; allConnections?: string }> {
   const filter = { [FILTERS[section]]: id };
   const { open, ended, isAll } = await listRecentGrants(context.management, filter);
-  const toValues = (grant: GrantResource) => connectionOf(context, grant, { section, id });
+  const toValues = (grant: Grant) => connectionOf(context, grant, { section, id });
   const query = new URLSearchParams(filter);
   return {
     connections: open.map(toValues),
     ended: ended.map(toValues),
-    ...(isAll ? {} : { allConnections: `${CONSOLE_PATH}/grants?${query}` }),
+    allConnections: isAll ? undefined : `${CONSOLE_PATH}/grants?${query}`,
   };
 }
 
+/** Returns the connection as the page of the record with `id` shows it, without what that page is about. */
 export function connectionOf(
   { management }: ConsoleContext,
-  grant: GrantResource,
-  { section, id }: RecordPlace,
+  grant: Grant,
+  { section, id }: { section: RecordSection; id: string },
 ): Connection {
   const { state, level, lastUsedAt, endedAt, reason } = grant;
-  const person = verifiedEmail(grant) ?? grant.accountName;
-  const { connectorName } = grant;
-  const canReconnect =
-    person !== undefined && connectorName !== undefined && !isMachineSubject(grant.account);
-  const isRecordedLevel = level !== undefined && isRecorded(management.settings.levels, level);
-  const isActive = state !== 'ended' && includesRole(management.role, ROUTES.revokeGrant.role);
+  const isMachine = isMachineSubject(grant.account);
+  const { person, connector, app } = ownersOf(grant, isMachine);
+  const advice = {
+    canReconnect: person.name !== undefined && connector.name !== undefined && !isMachine,
+    isRecorded: level !== undefined && isRecorded(management.settings.levels, level),
+  };
+  const actions = offeredActions(management, grantList, grant);
   return {
-    ...(section === 'clients'
-      ? {}
-      : { app: { name: grant.clientName, href: recordPath('clients', grant.clientId) } }),
-    ...(section === 'accounts'
-      ? {}
-      : {
-          person:
-            person === undefined
-              ? {}
-              : {
-                  name: person,
-                  ...(isMachineSubject(grant.account)
-                    ? {}
-                    : { href: recordPath('accounts', grant.account) }),
-                },
-        }),
-    ...(section === 'connectors'
-      ? {}
-      : {
-          connector:
-            connectorName === undefined
-              ? {}
-              : { name: connectorName, href: recordPath('connectors', grant.connector) },
-        }),
-    ...(section === 'grants' ? {} : { href: recordPath('grants', grant.id) }),
-    ...(level === undefined ? {} : { level }),
+    app: section === 'clients' ? undefined : app,
+    person: section === 'accounts' ? undefined : person,
+    connector: section === 'connectors' ? undefined : connector,
+    href: section === 'grants' ? undefined : recordPath('grants', grant.id),
+    level,
     state,
     isOk: needsNothing(grant),
     since: epochSeconds(grant.createdAt),
-    ...(lastUsedAt === undefined ? {} : { lastActive: epochSeconds(lastUsedAt) }),
-    ...(endedAt === undefined ? {} : { endedAt: epochSeconds(endedAt) }),
-    ...(reason === undefined
-      ? {}
-      : { reason: reasonOf(reason, { canReconnect, isRecorded: isRecordedLevel }) }),
-    actions: isActive
-      ? [
-          {
-            name: endActionOf(grant),
-            action: `${CONSOLE_PATH}/grants/end`,
-            field: 'id',
-            id: grant.id,
-            returnTo: recordPath(section, id),
-          },
-        ]
-      : [],
+    lastActive: lastUsedAt === undefined ? undefined : epochSeconds(lastUsedAt),
+    endedAt: endedAt === undefined ? undefined : epochSeconds(endedAt),
+    reason: reason === undefined ? undefined : reasonOf(reason, advice),
+    actions: actions.map(({ values }) => ({ ...values, returnTo: recordPath(section, id) })),
   };
 }
 
-/** An ended connection needs attention only if somebody else may have used it. */
-export function needsNothing({ state, reason = '' }: GrantResource): boolean {
-  return state !== 'refused' && !IS_SUSPICIOUS.has(reason);
-}
-
-/** The text of the action to end a connection says what it takes to connect again. */
-export function endActionOf({ state, account }: GrantResource): string {
-  if (isMachineSubject(account)) return 'endMachine';
-  return state === 'refused' ? 'endPaused' : 'endGrant';
-}
-
-/** An address that is not verified may belong to somebody else. */
-function verifiedEmail({ accountEmail, accountEmailVerified }: GrantResource): string | undefined {
-  return accountEmailVerified ? accountEmail : undefined;
+/** The records of a connection. A deleted one has no name; a machine has no page as a person. */
+function ownersOf(grant: Grant, isMachine: boolean) {
+  const { connectorName, accountName, account } = grant;
+  const name = verifiedEmail(grant) ?? accountName;
+  const href = isMachine ? undefined : recordPath('accounts', account);
+  return {
+    app: { name: grant.clientName, href: recordPath('clients', grant.clientId) },
+    person: name === undefined ? {} : { name, href },
+    connector:
+      connectorName === undefined
+        ? {}
+        : { name: connectorName, href: recordPath('connectors', grant.connector) },
+  };
 }
 
 /** What to do about each reason: the key below `console.advice`. The others need nothing but a new connection. */
@@ -130,9 +100,6 @@ const ADVICE: Record<string, string> = {
   not_in_audience: 'audience',
   dpop_required: 'dpop',
 };
-
-/** Somebody else may have called tools with a copied key. */
-const IS_SUSPICIOUS: ReadonlySet<string> = new Set(['refresh_replay', 'code_replay']);
 
 /**
  * The person cannot reconnect if they or the connector were deleted, or it is a machine: there is nothing to advise then, except to look for calls

@@ -4,8 +4,8 @@ import { HttpError } from '../../http/errors.ts';
 import { isMachineSubject } from '../../grants/machine-subject.ts';
 import { searchAudit } from '../audit-log.ts';
 import type { ManagementContext } from '../context.ts';
-import { showGrant } from '../grants.ts';
-import { personName } from '../api/resources.ts';
+import { grantHandlers } from '../grants.ts';
+import { personName } from '../resources/grant.ts';
 
 const DONE = [
   'created',
@@ -52,7 +52,7 @@ async function endedNames(
   management: ManagementContext,
   id: string,
 ): Promise<DoneValues | undefined> {
-  const grant = await showGrant(management, id).catch(withoutRecord);
+  const grant = await grantHandlers.showGrant(management, { id }).catch(withoutRecord);
   if (grant?.state !== 'ended' || grant.connectorName === undefined) return undefined;
   const values = { app: grant.clientName, connector: grant.connectorName };
   return isMachineSubject(grant.account)

@@ -2,94 +2,68 @@
 import { machineCommand } from '../../connectors/app-instructions.ts';
 import { HttpError } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
-import { isAtLeast, levelIds, lowestLevel, recordedLevels } from '../../permission-levels.ts';
-import { machineKeyBody, newMachineBody } from '../api/requests.ts';
-import type { MachineResource } from '../api/resources.ts';
-import { ROUTES } from '../api/routes.ts';
-import { showConnector } from '../connectors.ts';
-import { createMachine, replaceMachineCredentials } from '../machines.ts';
+import { isAtLeast, levelIds } from '../../permission-levels.ts';
+import { OPERATIONS } from '../api/operations.ts';
+import { connectorHandlers } from '../connectors.ts';
 import { requireRole } from '../context.ts';
+import { machineHandlers } from '../machines.ts';
+import { epochSeconds } from '../resources/fields.ts';
+import { machineForm, type MachineResource } from '../resources/machine.ts';
 import { CONSOLE_PATH, recordPath } from './address.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
-import { claimIdempotencyKey, createIdempotencyKey, type Form, optionalValue } from './forms.ts';
-import { epochSeconds, type FormProblem, layout } from './layout.ts';
+import { formValues, parseForm } from './create-form.ts';
+import { claimIdempotencyKey, type Form } from './forms.ts';
+import { layout } from './layout.ts';
+
+const { role: ROLE } = OPERATIONS.createMachine;
 
 export function machinePages({ page, form }: ConsoleRoutes): void {
   page('/connectors/:id/machine', (context) => showForm(context));
-  form('/connectors/:id/machine', ROUTES.createMachine.role, create);
-  form('/clients/machine-key', ROUTES.replaceMachineKey.role, replaceKey);
+  form('/connectors/:id/machine', ROLE, create);
+  form('/clients/machine-key', OPERATIONS.replaceMachineKey.role, async (context, { id = '' }) => {
+    // The machine gets a secret, also if it had a key.
+    const body = { id };
+    const machine = await machineHandlers.replaceMachineKey(context.management, { body });
+    await showMachine(context, machine, 'replaced');
+  });
 }
 
-/** `rejected` is a form with a problem, whose values are shown again. */
+/** With a `problem`, the entries are shown again. */
 async function showForm(
   context: ConsoleContext,
-  rejected?: { problem: FormProblem; form: Form },
+  entries: Form = {},
+  problem?: string,
 ): Promise<void> {
   const { management, ctx } = context;
-  requireRole(management, ROUTES.createMachine.role);
+  requireRole(management, ROLE);
   const { levels } = management.settings;
-  const connector = await showConnector(management, String(ctx.params.id));
-  const { name = '', level = lowestLevel(levels), days = '', keys = '' } = rejected?.form ?? {};
+  const connector = await connectorHandlers.showConnector(management, { id: ctx.params.id });
   const back = recordPath('connectors', connector.id);
+  const allowed = levelIds(levels).filter((each) => isAtLeast(levels, connector.level, each));
   const values = {
-    console: layout(context, 'connectors', rejected?.problem),
+    console: layout(context, 'connectors', problem),
     connector: { name: connector.name, href: back },
-    form: {
-      action: `${back}/machine`,
-      idempotencyKey: createIdempotencyKey(),
-      levels: levelIds(levels).filter((each) => isAtLeast(levels, connector.level, each)),
-      recorded: recordedLevels(levels),
-      name,
-      level,
-      days,
-      upstreams: [],
-      upstream: '',
-      keys,
-    },
+    form: formValues(management, `${back}/machine`, machineForm, entries, allowed),
   };
-  const status = rejected ? 400 : 200;
+  const status = problem ? 400 : 200;
   await management.services.pages.render(ctx, 'console/new-machine', values, status);
 }
 
 /** Responds with the page instead of a redirect: the secret is not stored, so it cannot be shown later. */
 async function create(context: ConsoleContext, form: Form): Promise<void> {
   const { management, ctx } = context;
-  const { settings, services } = management;
   const connector = String(ctx.params.id);
-  const days = optionalValue(form, 'days');
-  const jwksUri = optionalValue(form, 'keys');
-  const parsed = newMachineBody(services.now(), settings.levels).safeParse({
-    name: form.name,
-    level: form.level,
-    connector,
-    ...(days === undefined ? {} : { expiresIn: `${days}d` }),
-    ...(jwksUri === undefined ? {} : { jwksUri }),
-  });
-  if (!parsed.success) {
-    const [member] = parsed.error.issues[0]?.path ?? [];
-    return showForm(context, { problem: PROBLEMS[String(member)] ?? 'other', form });
-  }
-  if (!(await claimIdempotencyKey(services.store, form)))
+  const parsed = parseForm(management, 'createMachine', machineForm, form, { connector });
+  if ('problem' in parsed) return showForm(context, form, parsed.problem);
+  if (!(await claimIdempotencyKey(management.services.store, form)))
     return seeOther(ctx, recordPath('connectors', connector));
   try {
-    await showMachine(context, await createMachine(management, parsed.data), 'created');
+    const machine = await machineHandlers.createMachine(management, parsed);
+    await showMachine(context, machine, 'created');
   } catch (error) {
-    if (error instanceof HttpError && error.code === 'used_up')
-      return showForm(context, { problem: 'usedUp', form });
-    throw error;
+    if (!(error instanceof HttpError) || error.code !== 'used_up') throw error;
+    await showForm(context, form, 'usedUp');
   }
-}
-
-const PROBLEMS: Record<string, FormProblem> = { name: 'name', expiresIn: 'days', jwksUri: 'keys' };
-
-/** The machine gets a secret, also if it had a key. */
-async function replaceKey(context: ConsoleContext, form: Form): Promise<void> {
-  const { id } = machineKeyBody.parse({ id: form.id });
-  await showMachine(
-    context,
-    await replaceMachineCredentials(context.management, id, {}),
-    'replaced',
-  );
 }
 
 async function showMachine(
@@ -98,18 +72,11 @@ async function showMachine(
   done: 'created' | 'replaced',
 ): Promise<void> {
   const { management, ctx } = context;
+  const href = recordPath('clients', id);
   await management.services.pages.render(ctx, 'console/machine', {
     console: layout(context, 'clients'),
     done,
-    machine: {
-      id,
-      name,
-      link,
-      level,
-      expiresAt: epochSeconds(expiresAt),
-      href: recordPath('clients', id),
-      ...(secret === undefined ? {} : { secret }),
-    },
+    machine: { id, name, link, level, expiresAt: epochSeconds(expiresAt), href, secret },
     example: machineCommand({ id, link }),
     list: `${CONSOLE_PATH}/clients`,
   });

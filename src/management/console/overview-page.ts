@@ -4,15 +4,14 @@ import { groupedChart, stackedChart } from '../../pages/column-charts.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { levelIds } from '../../permission-levels.ts';
 import type { ManagementContext } from '../context.ts';
-import { listClients } from '../clients.ts';
-import { listTokens } from '../minted-tokens.ts';
-import { listUpstreams } from '../upstreams.ts';
+import { HANDLERS } from '../handlers.ts';
+import { epochSeconds } from '../resources/fields.ts';
 import { CONSOLE_PATH } from './address.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
-import { epochSeconds, layout } from './layout.ts';
+import { layout } from './layout.ts';
 import { checkServers } from './readiness.ts';
 import { includesRole } from '../../settings/management-roles.ts';
-import { ROUTES } from '../api/routes.ts';
+import { OPERATIONS } from '../api/operations.ts';
 
 type Values = ViewValues['console/overview'];
 type Chart = Values['connections'];
@@ -35,11 +34,11 @@ async function show(context: ConsoleContext): Promise<void> {
     readActivity(services.store, CHART_DAYS, services.now()),
   ]);
   const week = total(days.slice(-WEEK_DAYS));
-  const mayCreate = includesRole(management.role, ROUTES.createConnector.role);
+  const mayCreate = includesRole(management.role, OPERATIONS.createConnector.role);
   await services.pages.render(ctx, 'console/overview', {
     console: layout(context, 'overview'),
     attention,
-    ...(mayCreate ? { create: `${CONSOLE_PATH}/connectors/new` } : {}),
+    create: mayCreate ? `${CONSOLE_PATH}/connectors/new` : undefined,
     connections: chartOf(groupedChart, days, [
       ['approved', (counts) => countOf(counts, 'event consent_approved', 'event grant_vouched')],
       ['ended', (counts) => countOf(counts, 'event grant_ended')],
@@ -61,38 +60,27 @@ async function show(context: ConsoleContext): Promise<void> {
 
 async function findAttention(management: ManagementContext): Promise<Values['attention']> {
   const soon = management.services.now() + WEEK_DAYS * DAY_SECONDS;
-  const first = { limit: MAX_LISTED, after: undefined, q: undefined };
   const [checks, waiting, servers, tokens] = await Promise.all([
     checkServers(management),
     management.settings.clients.registration === 'approval'
-      ? listClients(management, { ...first, state: 'waiting' })
+      ? HANDLERS.listClients(management, { query: { limit: MAX_LISTED, state: 'waiting' } })
       : { items: [] },
-    listUpstreams(management),
-    listTokens(management, { ...first, state: 'active' }),
+    HANDLERS.listUpstreams(management, {}),
+    HANDLERS.listTokens(management, { query: { limit: MAX_LISTED, state: 'active' } }),
   ]);
   const found = [
+    { name: 'health', count: checks.filter(({ isOk }) => !isOk).length, page: 'health' },
+    { name: 'waiting', count: waiting.items.length, page: 'clients?state=waiting' },
+    { name: 'servers', count: servers.items.filter(({ error }) => error).length, page: 'servers' },
     {
-      name: 'health' as const,
-      count: checks.filter(({ isOk }) => !isOk).length,
-      href: `${CONSOLE_PATH}/health`,
-    },
-    {
-      name: 'waiting' as const,
-      count: waiting.items.length,
-      href: `${CONSOLE_PATH}/clients?state=waiting`,
-    },
-    {
-      name: 'servers' as const,
-      count: servers.items.filter(({ error }) => error).length,
-      href: `${CONSOLE_PATH}/servers`,
-    },
-    {
-      name: 'tokens' as const,
+      name: 'tokens',
       count: tokens.items.filter(({ expiresAt }) => epochSeconds(expiresAt) < soon).length,
-      href: `${CONSOLE_PATH}/tokens`,
+      page: 'tokens',
     },
-  ];
-  return found.filter(({ count }) => count > 0);
+  ] as const;
+  return found
+    .filter(({ count }) => count > 0)
+    .map(({ name, count, page }) => ({ name, count, href: `${CONSOLE_PATH}/${page}` }));
 }
 
 function countOf(counts: Counts, ...names: string[]): number {

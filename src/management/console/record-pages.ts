@@ -1,45 +1,32 @@
 // The pages of one person, one app and one connection: what each is, why something does not work, what happened, and what can be done.
-import type { Account } from '../../accounts/account.ts';
+import type { Account as StoredAccount } from '../../accounts/account.ts';
 import { findAccount } from '../../accounts/accounts.ts';
 import { UNNAMED } from '../../clients/rules.ts';
 import type { ViewValues } from '../../pages/pages.ts';
-import { includesRole, type ManagementRole } from '../../settings/management-roles.ts';
-import { showAccount } from '../accounts.ts';
-import { blockBody } from '../api/requests.ts';
-import type { ClientResource } from '../api/resources.ts';
-import { ROUTES } from '../api/routes.ts';
+import { includesRole } from '../../settings/management-roles.ts';
+import { accountHandlers } from '../accounts.ts';
+import { OPERATIONS } from '../api/operations.ts';
 import { type AuditFilter, searchAudit } from '../audit-log.ts';
 import { showClient } from '../clients.ts';
 import type { ManagementContext } from '../context.ts';
-import { showGrant } from '../grants.ts';
+import { grantHandlers } from '../grants.ts';
 import { type CreatedMachine, listMachinesCreatedBy } from '../machines.ts';
 import { listTokensMintedBy } from '../minted-tokens.ts';
+import { accountFields, accountList, accountState } from '../resources/account.ts';
+import { blockBody } from '../resources/client-rule.ts';
+import { type Client, clientFields, clientList } from '../resources/client.ts';
+import { consoleFields, epochSeconds, textField, translatedField } from '../resources/fields.ts';
+import { grantFields } from '../resources/grant.ts';
+import type { ConsoleList } from '../resources/resource.ts';
 import { CONSOLE_PATH, recordId, recordPath, type RecordSection } from './address.ts';
 import { describeAudit } from './audit-events.ts';
 import { connectionOf, connectionValues, reasonOf } from './connections.ts';
 import { accountManager, type ConsoleContext, type ConsoleRoutes } from './context.ts';
-import {
-  codeField,
-  dateFields,
-  epochSeconds,
-  layout,
-  levelField,
-  textField,
-  translatedField,
-} from './layout.ts';
-import {
-  accountActions,
-  accountState,
-  clientActionName,
-  clientActions,
-  ruleFor,
-} from './list-pages.ts';
+import { layout } from './layout.ts';
+import { offeredActions } from './lists.ts';
 
 type Values = ViewValues['console/record'];
 type Action = Values['actions'][number];
-/** An action with the role that it requires. */
-type OfferedAction = Action & { role: ManagementRole };
-type OfferedBlock = NonNullable<Values['block']> & { role: ManagementRole };
 
 const HISTORY_ITEMS = 20;
 
@@ -49,13 +36,7 @@ export function recordPages({ page }: ConsoleRoutes): void {
   page('/grants/:id', (context) => render(context, 'grants', connectionPageValues));
 }
 
-type RecordValues = Omit<
-  Values,
-  'console' | 'back' | 'history' | 'allHistory' | 'actions' | 'block'
-> & {
-  actions: OfferedAction[];
-  block?: OfferedBlock;
-};
+type RecordValues = Omit<Values, 'console' | 'back' | 'history' | 'allHistory'>;
 
 const AUDIT_FILTERS = { accounts: 'account', clients: 'client', grants: 'grant' } as const;
 
@@ -68,27 +49,28 @@ async function render(
   const { management, ctx } = context;
   const id = recordId(String(ctx.params.id));
   const about = { [AUDIT_FILTERS[section]]: id };
-  const [{ actions, block, ...values }, history] = await Promise.all([
-    read(context, id),
-    readHistory(management, about),
-  ]);
-  const mayDo = ({ role }: { role: ManagementRole }) => includesRole(management.role, role);
+  const [values, history] = await Promise.all([read(context, id), readHistory(management, about)]);
   await management.services.pages.render(ctx, 'console/record', {
     console: layout(context, section),
     back: `${CONSOLE_PATH}/${section}`,
     ...values,
-    actions: actions.filter(mayDo).map(withoutRole),
-    ...(block && mayDo(block) ? { block: withoutRole(block) } : {}),
     history,
     allHistory: `${CONSOLE_PATH}/audit?${new URLSearchParams(about)}`,
   });
 }
 
-const ACCOUNT_ROLES = {
-  disable: ROUTES.disableAccount.role,
-  enable: ROUTES.enableAccount.role,
-  forget: ROUTES.forgetAccount.role,
-};
+/** Returns the actions of the list, which return to the page of the record if it still exists. */
+function actionsOf<Item extends { id: string }>(
+  { management }: ConsoleContext,
+  list: ConsoleList<Item>,
+  item: Item,
+  section: RecordSection,
+): Action[] {
+  return offeredActions(management, list, item).map(({ action, values }) => {
+    const isKept = action.keepsPage?.(item) ?? true;
+    return isKept ? { ...values, returnTo: recordPath(section, item.id) } : values;
+  });
+}
 
 const PERSON_MEANINGS = {
   active: 'personActive',
@@ -130,7 +112,7 @@ function createdItem(
     href,
     facts: [
       translatedField('kind', kind, 'console.created'),
-      levelField(level),
+      { label: 'level', level },
       { label: 'expires', time: expiresAt },
     ],
     fields: [],
@@ -141,35 +123,27 @@ function createdItem(
 async function personValues(context: ConsoleContext, id: string): Promise<RecordValues> {
   const { management } = context;
   const [account, stored] = await Promise.all([
-    showAccount(management, id),
+    accountHandlers.showAccount(management, { id }),
     findAccount(management.services.store, id),
   ]);
-  const { email, emailVerified, identityProvider, signedInAt, disabledAt, forgottenAt } = account;
-  const isDisabled = disabledAt !== undefined;
+  const { disabledAt, forgottenAt } = account;
+  const state = accountState(account);
+  const isForgotten = forgottenAt !== undefined;
   return {
-    ...(forgottenAt === undefined ? { title: account.name } : {}),
-    state: accountState(disabledAt, forgottenAt),
-    isOk: !isDisabled,
-    meaning: PERSON_MEANINGS[accountState(disabledAt, forgottenAt)],
-    ...(management.by === accountManager(id) ? { isYou: true } : {}),
-    ...(isDisabled ? { stateSince: epochSeconds(disabledAt) } : {}),
+    title: isForgotten ? undefined : account.name,
+    state,
+    isOk: disabledAt === undefined,
+    meaning: PERSON_MEANINGS[state],
+    isYou: management.by === accountManager(id),
+    stateSince: disabledAt === undefined ? undefined : epochSeconds(disabledAt),
     fields: [
-      ...(email === undefined
-        ? []
-        : [textField(emailVerified ? 'email' : 'emailUnverified', email)]),
-      ...(identityProvider === '' ? [] : [codeField('provider', identityProvider)]),
-      ...(stored && forgottenAt === undefined ? groupFields(stored) : []),
-      ...dateFields('signedIn', signedInAt),
-      ...dateFields('forgotten', forgottenAt),
-      codeField('id', id),
+      ...consoleFields(accountFields, 'email provider', account),
+      ...(stored && !isForgotten ? groupFields(stored) : []),
+      ...consoleFields(accountFields, 'signedIn forgotten id', account),
     ],
     ...(await connectionValues(context, { section: 'accounts', id })),
     ...(await createdValues(context, id)),
-    actions: accountActions(disabledAt, forgottenAt).map(([path, name]) => {
-      const offered = action('accounts', path, id, ACCOUNT_ROLES[path], name);
-      // The page does not exist after a deletion.
-      return path === 'forget' ? withoutReturn(offered) : offered;
-    }),
+    actions: actionsOf(context, accountList, account, 'accounts'),
   };
 }
 
@@ -177,7 +151,7 @@ const MAX_SHOWN_GROUPS = 50;
 const GROUPS = 'console.groups';
 
 /** The groups that the identity provider sent last, because rules match nothing else. */
-function groupFields({ groups, groupsOmitted }: Account): Values['fields'] {
+function groupFields({ groups, groupsOmitted }: StoredAccount): Values['fields'] {
   if (groupsOmitted) return [translatedField('groups', 'omitted', GROUPS)];
   if (groups.length === 0) return [translatedField('groups', 'none', GROUPS)];
   const shown = groups.slice(0, MAX_SHOWN_GROUPS).map((group) => textField('groups', group));
@@ -185,7 +159,7 @@ function groupFields({ groups, groupsOmitted }: Account): Values['fields'] {
   return [...shown, ...(isCut ? [translatedField('groups', 'more', GROUPS)] : [])];
 }
 
-const CLIENT_MEANINGS: Record<ClientResource['state'], string> = {
+const CLIENT_MEANINGS: Record<Client['state'], string> = {
   allowed: 'appAllowed',
   waiting: 'appWaiting',
   revoked: 'appRevoked',
@@ -194,60 +168,35 @@ const CLIENT_MEANINGS: Record<ClientResource['state'], string> = {
 
 async function clientValues(context: ConsoleContext, id: string): Promise<RecordValues> {
   const client = await showClient(context.management, id);
-  const { name, kind, state, redirectUris, usesDevice, lastUsedAt, revokedAt } = client;
+  const { name, state, revokedAt } = client;
   return {
     title: name ?? id,
     state,
     isOk: state === 'allowed',
     meaning: CLIENT_MEANINGS[state],
-    ...(state === 'revoked' && revokedAt ? { stateSince: epochSeconds(revokedAt) } : {}),
-    fields: [
-      { label: 'kind', code: kind, textKey: `console.appKinds.${kind}` },
-      ...(kind === 'metadata-document' ? [codeField('host', new URL(id).host)] : []),
-      ...redirectUris.map((uri) => codeField('redirect', uri)),
-      ...(usesDevice ? [codeField('redirect', 'device')] : []),
-      ...dateFields('lastUsed', lastUsedAt),
-      codeField('id', id),
-    ],
+    stateSince: state === 'revoked' && revokedAt ? epochSeconds(revokedAt) : undefined,
+    fields: consoleFields(clientFields, 'appKind host redirects lastUsed id', client),
     ...(await connectionValues(context, { section: 'clients', id })),
-    actions: [...keyOf(client), ...changesOf(client)],
-    ...blockOf(client),
+    actions: [...keyAction(context, client), ...actionsOf(context, clientList, client, 'clients')],
+    block: blockOf(context, client),
   };
 }
 
 /** The response shows the new secret. */
-function keyOf({ id, kind, state }: ClientResource): OfferedAction[] {
-  if (kind !== 'machine' || state !== 'allowed') return [];
-  const { role } = ROUTES.replaceMachineKey;
-  return [withoutReturn(action('clients', 'machine-key', id, role, 'replaceKey'))];
-}
-
-function changesOf(client: ClientResource): OfferedAction[] {
-  const { id, kind, state, redirectUris, usesDevice } = client;
-  return clientActions(state, kind).map((path) => {
-    const { role } = path === 'revoke' ? ROUTES.revokeClient : ROUTES.allowClient;
-    const offered = {
-      ...action('clients', path, id, role, clientActionName(path, state)),
-      ...(path === 'allow-app' ? { rule: ruleFor(client) } : {}),
-    };
-    // A client whose registration has expired is known only while it is revoked.
-    const isForgotten = redirectUris.length === 0 && !usesDevice;
-    return isForgotten ? withoutReturn(offered) : offered;
-  });
+function keyAction({ management }: ConsoleContext, { id, kind, state }: Client): Action[] {
+  const may = includesRole(management.role, OPERATIONS.replaceMachineKey.role);
+  if (!may || kind !== 'machine' || state !== 'allowed') return [];
+  return [{ name: 'replaceKey', action: `${CONSOLE_PATH}/clients/machine-key`, id }];
 }
 
 /** Blocks by name. Clients in the settings, and names that no rule can have, cannot be blocked. */
-function blockOf({ id, name, kind, state }: ClientResource): { block?: OfferedBlock } {
+function blockOf({ management }: ConsoleContext, client: Client): Values['block'] {
+  const { id, name, kind, state } = client;
+  const may = includesRole(management.role, OPERATIONS.blockClients.role);
   const canBlock = kind !== 'pre-registered' && state !== 'blocked' && name !== UNNAMED;
-  if (!canBlock || name === undefined || !blockBody.safeParse({ name }).success) return {};
-  return {
-    block: {
-      action: `${CONSOLE_PATH}/rules/block`,
-      name,
-      returnTo: recordPath('clients', id),
-      role: ROUTES.blockClients.role,
-    },
-  };
+  if (!may || !canBlock || name === undefined || !blockBody.safeParse({ name }).success)
+    return undefined;
+  return { action: `${CONSOLE_PATH}/rules/block`, name, returnTo: recordPath('clients', id) };
 }
 
 const GRANT_MEANINGS = {
@@ -258,20 +207,16 @@ const GRANT_MEANINGS = {
 } as const;
 
 async function connectionPageValues(context: ConsoleContext, id: string): Promise<RecordValues> {
-  const grant = await showGrant(context.management, id);
+  const grant = await grantHandlers.showGrant(context.management, { id });
   const connection = connectionOf(context, grant, { section: 'grants', id });
   return {
     title: grant.clientName,
-    ...(connection.person?.name === undefined ? {} : { owner: connection.person.name }),
+    owner: connection.person?.name,
     state: grant.state,
     isOk: connection.isOk,
     meaning: GRANT_MEANINGS[grant.state],
-    ...(connection.endedAt === undefined ? {} : { stateSince: connection.endedAt }),
-    fields: [
-      ...dateFields('expires', grant.expiresAt),
-      ...(grant.redirectHost ? [codeField('redirectHost', grant.redirectHost)] : []),
-      codeField('id', id),
-    ],
+    stateSince: connection.endedAt,
+    fields: consoleFields(grantFields, 'expires redirectHost id', grant),
     connections: [connection],
     refusals: grant.refusals.map(({ time, reason }) => ({
       time: epochSeconds(time),
@@ -279,35 +224,6 @@ async function connectionPageValues(context: ConsoleContext, id: string): Promis
     })),
     actions: [],
   };
-}
-
-function action(
-  section: RecordSection,
-  path: string,
-  id: string,
-  role: ManagementRole,
-  name = path,
-): OfferedAction {
-  return {
-    name,
-    action: `${CONSOLE_PATH}/${section}/${path}`,
-    field: 'id',
-    id,
-    returnTo: recordPath(section, id),
-    role,
-  };
-}
-
-function withoutRole<Offered extends { role: ManagementRole }>(
-  offered: Offered,
-): Omit<Offered, 'role'> {
-  const { role: _, ...rest } = offered;
-  return rest;
-}
-
-function withoutReturn(offered: OfferedAction): OfferedAction {
-  const { returnTo: _, ...rest } = offered;
-  return rest;
 }
 
 async function readHistory(

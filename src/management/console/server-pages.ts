@@ -1,49 +1,37 @@
 import type { ViewValues } from '../../pages/pages.ts';
-import type { UpstreamResource } from '../api/resources.ts';
-import { listUpstreams } from '../upstreams.ts';
-import type { ConsoleContext, ConsoleRoutes } from './context.ts';
-import { epochSeconds, layout } from './layout.ts';
+import { epochSeconds } from '../resources/fields.ts';
+import { levelSource, type Upstream } from '../resources/upstream.ts';
+import { upstreamHandlers } from '../upstreams.ts';
+import type { ConsoleRoutes } from './context.ts';
+import { layout } from './layout.ts';
 
 type Server = ViewValues['console/servers']['servers'][number];
 
 export function serverPages({ page }: ConsoleRoutes): void {
-  page('/servers', show);
-}
-
-async function show(context: ConsoleContext): Promise<void> {
-  const { management, ctx } = context;
-  const { items } = await listUpstreams(management);
-  await management.services.pages.render(ctx, 'console/servers', {
-    console: layout(context, 'servers'),
-    servers: items.map(serverOf),
+  page('/servers', async (context) => {
+    const { management, ctx } = context;
+    const { items } = await upstreamHandlers.listUpstreams(management, {});
+    await management.services.pages.render(ctx, 'console/servers', {
+      console: layout(context, 'servers'),
+      servers: items.map(serverOf),
+    });
   });
 }
 
-function serverOf(upstream: UpstreamResource): Server {
-  const { id, name, url, seenAt, triedAt, error, levels, missingTools } = upstream;
+function serverOf(upstream: Upstream): Server {
+  const { id, name, url, seenAt, triedAt, error, levels, missingTools, tools } = upstream;
   return {
     id,
     name,
     url,
-    state: stateOf(error !== undefined, triedAt !== undefined),
-    ...(seenAt === undefined ? {} : { seenAt: epochSeconds(seenAt) }),
-    ...(error ? { error } : {}),
+    state: error ? 'fails' : triedAt ? 'answers' : 'untried',
+    seenAt: seenAt === undefined ? undefined : epochSeconds(seenAt),
+    error,
     levels,
     missing: missingTools,
-    tools: upstream.tools.map(({ name: tool, title, level, isDeclared }) => ({
-      name: tool,
-      ...(title === undefined ? {} : { title }),
-      ...(level === undefined ? {} : { level }),
-      from: isDeclared
-        ? 'settings'
-        : upstream.toolLevels === 'annotations'
-          ? 'annotations'
-          : 'default',
-    })),
+    tools: tools.map((tool) => {
+      const { name: called, title, level } = tool;
+      return { name: called, title, level, from: levelSource(upstream, tool) };
+    }),
   };
-}
-
-function stateOf(hasFailed: boolean, wasTried: boolean): Server['state'] {
-  if (hasFailed) return 'fails';
-  return wasTried ? 'answers' : 'untried';
 }

@@ -1,11 +1,10 @@
-// The names of records, which lists show beside ids.
+// The names of what items of the audit log are about.
 import { ACCOUNT_ID } from '../../accounts/account.ts';
 import type { AuditItem } from '../../audit/audit.ts';
-import { allItems, type ManagementClient } from '../api/client.ts';
+import { allItems } from '../api/all-items.ts';
+import type { ManagementClient } from '../api/client.ts';
+import type { Names } from '../resources/fields.ts';
 import { foundOnly } from './resolve.ts';
-
-/** Names by id. Deleted records have none. */
-export type RecordNames = ReadonlyMap<string, string>;
 
 type Named = { id: string; name?: string | undefined };
 
@@ -14,33 +13,11 @@ const MAX_CONCURRENT = 10;
 const MINTED = /^minted:/;
 const BY_ACCOUNT = /^account:/;
 
-/** Returns the name and the id, or only what there is. */
-export function nameAndId(names: RecordNames, id: string | undefined): string {
-  if (id === undefined) return '-';
-  const name = names.get(id.replace(MINTED, '').replace(BY_ACCOUNT, ''));
-  return name === undefined || name === id ? id : `${name} (${id})`;
-}
-
-type UpstreamItem = { upstream?: string | undefined };
-
-export type UpstreamColumn = { title: string[]; cells: (item: UpstreamItem) => string[] };
-
-/** The column of the MCP servers, if the items lead to several. */
-export async function upstreamColumn(
-  client: ManagementClient,
-  items: readonly UpstreamItem[],
-): Promise<UpstreamColumn> {
-  const isShown = new Set(items.map(({ upstream }) => upstream)).size > 1;
-  if (!isShown) return { title: [], cells: () => [] };
-  const names = namesIn((await client.listUpstreams()).items);
-  return { title: ['UPSTREAM'], cells: ({ upstream }) => [nameAndId(names, upstream)] };
-}
-
-/** Looks up each person, app, connector and token in the items once. */
+/** Looks up each person, app, connector and token in the items once. Deleted records have no name. */
 export async function auditNames(
   client: ManagementClient,
   items: readonly AuditItem[],
-): Promise<RecordNames> {
+): Promise<Names> {
   const subjects = items.flatMap(({ account, by }) => [account, by?.replace(BY_ACCOUNT, '')]);
   const clients = items.map(({ clientId }) => clientId);
   const isMinted = (id = '') => MINTED.test(id);
@@ -64,7 +41,7 @@ export async function auditNames(
   return namesIn(found);
 }
 
-function namesIn(records: readonly Named[]): RecordNames {
+function namesIn(records: readonly Named[]): Names {
   return new Map(records.flatMap(({ id, name }) => (name ? [[id, name] as const] : [])));
 }
 

@@ -1,0 +1,74 @@
+// The operations of the management API by id. The router, the OpenAPI document and the typed client are all derived from them.
+import { z } from 'zod';
+import type { Levels } from '../../permission-levels.ts';
+import { accountOperations } from '../resources/account.ts';
+import { auditOperations } from '../resources/audit.ts';
+import { clientRuleOperations } from '../resources/client-rule.ts';
+import { clientOperations } from '../resources/client.ts';
+import { connectorOperations } from '../resources/connector.ts';
+import { grantOperations } from '../resources/grant.ts';
+import { keyOperations } from '../resources/key.ts';
+import { machineOperations } from '../resources/machine.ts';
+import type { Operation } from '../resources/resource.ts';
+import { tokenOperations } from '../resources/token.ts';
+import { upstreamOperations } from '../resources/upstream.ts';
+
+export const API_PATH = '/api/v1';
+
+export const OPERATIONS = {
+  ...connectorOperations,
+  ...grantOperations,
+  ...clientOperations,
+  ...machineOperations,
+  ...clientRuleOperations,
+  ...accountOperations,
+  ...tokenOperations,
+  ...keyOperations,
+  ...upstreamOperations,
+  ...auditOperations,
+  showOpenApi: {
+    method: 'get',
+    path: '/openapi.json',
+    role: 'viewer',
+    summary: 'Shows this document.',
+    response: z.record(z.string(), z.unknown()).meta({ description: 'An OpenAPI 3.1 document.' }),
+  },
+} as const satisfies Record<string, Operation>;
+
+export type OperationName = keyof typeof OPERATIONS;
+
+type OperationOf<Name extends OperationName> = (typeof OPERATIONS)[Name];
+
+type Query<Name extends OperationName> =
+  OperationOf<Name> extends { query: infer Schema extends z.ZodObject } ? Schema : never;
+type Body<Name extends OperationName> =
+  OperationOf<Name> extends {
+    body: (now: number, levels: Levels) => infer Schema extends z.ZodType;
+  }
+    ? Schema
+    : never;
+
+/** The members of a request that an operation has. */
+type WithParts<
+  Name extends OperationName,
+  ForQuery,
+  ForBody,
+> = (OperationOf<Name>['path'] extends `${string}:id${string}` ? { id: string } : unknown) &
+  (OperationOf<Name> extends { query: unknown } ? ForQuery : unknown) &
+  (OperationOf<Name> extends { body: unknown } ? ForBody : unknown);
+
+/** A validated request. */
+export type ApiRequest<Name extends OperationName> = WithParts<
+  Name,
+  { query: z.output<Query<Name>> },
+  { body: z.output<Body<Name>> }
+>;
+
+/** A request before validation, as a client sends it. */
+export type ClientRequest<Name extends OperationName> = WithParts<
+  Name,
+  { query?: z.input<Query<Name>> },
+  { body: z.input<Body<Name>> }
+>;
+
+export type ApiResponse<Name extends OperationName> = z.output<OperationOf<Name>['response']>;

@@ -1,0 +1,44 @@
+// Options that several commands have.
+import { InvalidArgumentError } from 'commander';
+import { z } from 'zod';
+import { duration } from '../../settings/value-types.ts';
+import type { CommandOption } from '../resources/resource.ts';
+
+/** A `duration` as typed, with its length in `seconds`, or a `time` in ISO 8601 (UTC). */
+export type RelativeOrAbsoluteTime = { duration: string; seconds: number } | { time: string };
+
+const isoTime = z.union([z.iso.datetime({ offset: true }), z.iso.date()]);
+
+export function parseTime(text: string): RelativeOrAbsoluteTime {
+  const seconds = duration.safeParse(text);
+  if (seconds.success) return { duration: text, seconds: seconds.data };
+  if (isoTime.safeParse(text).success) return { time: new Date(text).toISOString() };
+  throw new InvalidArgumentError(
+    'Use a duration such as 90s, 15m, 12h or 30d, or a time such as 2030-01-31T12:00:00Z.',
+  );
+}
+
+export function parseCount(text: string): number {
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError('Use a whole number of 1 or more.');
+}
+
+/** `lengths` are examples of durations. */
+export function expiresOption(lengths: string, note?: string): CommandOption {
+  return {
+    flags: '--expires <when>',
+    help: `expires after ${lengths}, or at an ISO 8601 time${note ? ` (${note})` : ''}`,
+    parse: parseTime,
+    members: (expires: RelativeOrAbsoluteTime) =>
+      'time' in expires ? { expiresAt: expires.time } : { expiresIn: expires.duration },
+  };
+}
+
+/** The option of lists: words that must all be in one of the `fields`. */
+export function searchOption(fields: string): CommandOption {
+  return {
+    flags: '--search <words>',
+    help: `only items with all of these words in ${fields}`,
+    member: 'q',
+  };
+}

@@ -1,0 +1,183 @@
+// The lists of the console, made from the descriptions of the resources: search, a row for each record, and what can be done with it.
+import { findAccount } from '../../accounts/accounts.ts';
+import { findClient } from '../../clients/clients.ts';
+import { findConnector } from '../../connectors/connectors.ts';
+import { seeOther } from '../../http/see-other.ts';
+import type { ConsoleAction as ActionValues } from '../../pages/console-values.ts';
+import type { ViewValues } from '../../pages/pages.ts';
+import { levelIds } from '../../permission-levels.ts';
+import { includesRole } from '../../settings/management-roles.ts';
+import { OPERATIONS, type OperationName } from '../api/operations.ts';
+import type { ManagementContext } from '../context.ts';
+import { HANDLERS } from '../handlers.ts';
+import { accountList } from '../resources/account.ts';
+import { ruleList } from '../resources/client-rule.ts';
+import { clientList } from '../resources/client.ts';
+import { connectorList } from '../resources/connector.ts';
+import { consoleFields } from '../resources/fields.ts';
+import { grantList } from '../resources/grant.ts';
+import type { ConsoleAction, ConsoleList, Operation } from '../resources/resource.ts';
+import type { Page } from '../resources/schemas.ts';
+import { tokenList } from '../resources/token.ts';
+import { CONSOLE_PATH, returnPath } from './address.ts';
+import type { ConsoleContext, ConsoleRoutes } from './context.ts';
+import { doneQuery } from './done.ts';
+import { cursorIn, layout, type ListQuery, listValues, queryIn, searchIn } from './layout.ts';
+
+type Values = ViewValues['console/list'];
+type Query = Record<string, string>;
+type AnyList = ConsoleList<never>;
+
+const LISTS: readonly AnyList[] = [
+  connectorList,
+  tokenList,
+  clientList,
+  ruleList,
+  grantList,
+  accountList,
+];
+
+/** Adds a page for each list, and a form for each action. */
+export function listPages({ page, form }: ConsoleRoutes): void {
+  for (const list of LISTS) {
+    const { section } = list;
+    page(`/${section}`, (context) => showList(context, list));
+    for (const action of list.actions ?? [])
+      form(`/${section}/${action.path}`, roleOf(action), async ({ management, ctx }, fields) => {
+        const { id = '' } = fields;
+        await run(management, action.operation, { id, body: { id, ...action.body } });
+        const about = action.done === 'ended' ? id : undefined;
+        const target = returnPath(fields) ?? `${CONSOLE_PATH}/${section}`;
+        seeOther(ctx, target + doneQuery(action.done, about));
+      });
+  }
+}
+
+function roleOf({ operation }: { operation: OperationName }) {
+  return OPERATIONS[operation].role;
+}
+
+/** Does what the API does for the operation. */
+function run(management: ManagementContext, operation: OperationName, request: object) {
+  const handlers = HANDLERS as Partial<Record<OperationName, unknown>>;
+  const handle = handlers[operation] as (
+    management: ManagementContext,
+    request: object,
+  ) => Promise<unknown>;
+  return handle(management, request);
+}
+
+type More = Pick<Values, 'block' | 'minted'> & { problem?: string };
+
+/** `more` is what the page also shows. With a `problem`, the response has the status 400. */
+export async function showList(
+  context: ConsoleContext,
+  list: AnyList,
+  { problem, ...more }: More = {},
+): Promise<void> {
+  const { management, ctx } = context;
+  const { section, create, block } = list;
+  const path = `${CONSOLE_PATH}/${section}`;
+  const { found, search } = await readList(context, list);
+  const items = list.sort?.(found.items as never[]) ?? found.items;
+  const may = (operation: OperationName) =>
+    includesRole(management.role, OPERATIONS[operation].role);
+  const values = {
+    console: layout(context, section, problem),
+    items: items.map((item) => rowOf(management, list, item as never)),
+    ...listValues(ctx, path, found, search),
+    ...(create ? { create: may(create) ? `${path}/new` : undefined } : {}),
+    ...(block && may(block) ? { block: { host: '', name: '' } } : {}),
+    ...more,
+  };
+  await management.services.pages.render(ctx, 'console/list', values, problem ? 400 : 200);
+}
+
+/** Reads the page that the address asks for. The query schema of the operation says what a list can be searched for. */
+async function readList({ management, ctx }: ConsoleContext, { operation, limit }: AnyList) {
+  const { query: schema }: Operation = OPERATIONS[operation];
+  const query = queryIn(ctx);
+  const shape = schema?.shape ?? {};
+  const filters = [
+    ...('state' in shape ? [choiceFilter(query, 'state', optionsOf(shape.state))] : []),
+    ...('level' in shape
+      ? [choiceFilter(query, 'level', levelIds(management.settings.levels))]
+      : []),
+  ];
+  const kept = 'connector' in shape ? await keptOwners(management, query) : [];
+  const search = { filters, kept, q: schema && searchIn(ctx, schema as unknown as ListQuery) };
+  const narrowed = [...filters, ...kept].map(({ name, value }) => [name, value || undefined]);
+  const found = await run(management, operation, {
+    query: {
+      limit,
+      after: schema && cursorIn(ctx, schema as unknown as ListQuery),
+      q: search.q,
+      ...Object.fromEntries(narrowed),
+    },
+  });
+  return { found: found as Page<unknown>, search };
+}
+
+/** The values of an optional enum. */
+function optionsOf(member: unknown): readonly string[] {
+  const schema = member as { unwrap: () => { options: readonly string[] } };
+  return schema.unwrap().options;
+}
+
+/** A filter. Another value in the address has no effect. */
+function choiceFilter(query: Query, name: string, choices: readonly string[]) {
+  const value = choices.find((known) => known === query[name]) ?? '';
+  return { name, value, choiceTexts: 'console.states', choices: [...choices] };
+}
+
+function rowOf<Item>(
+  management: ManagementContext,
+  list: ConsoleList<Item>,
+  item: Item,
+): Values['items'][number] {
+  return {
+    title: list.title(item),
+    textKey: list.titleKey?.(item),
+    href: list.href?.(item),
+    state: list.state(item),
+    isOk: list.isOk(item),
+    facts: consoleFields(list.fields, list.facts, item),
+    fields: list.details ? consoleFields(list.fields, list.details, item) : [],
+    actions: offeredActions(management, list, item).map(({ values }) => values),
+  };
+}
+
+/** Returns the actions that are possible, and that the person may take. */
+export function offeredActions<Item>(
+  { role }: ManagementContext,
+  { section, actions = [] }: ConsoleList<Item>,
+  item: Item,
+): { action: ConsoleAction<Item>; values: ActionValues }[] {
+  return actions.flatMap((action) => {
+    const name = action.button(item);
+    if (name === undefined || !includesRole(role, roleOf(action))) return [];
+    const path = `${CONSOLE_PATH}/${section}/${action.path}`;
+    const { id } = item as { id: string };
+    return [{ action, values: { name, action: path, id, rule: action.rule?.(item) } }];
+  });
+}
+
+/** Returns the owners whose ids are in the query, with their names. */
+export async function keptOwners(
+  { settings, services: { store } }: ManagementContext,
+  { connector, account, client }: Query,
+): Promise<NonNullable<Values['kept']>> {
+  const owners = [
+    { name: 'connector', value: connector, find: (id: string) => findConnector(store, id) },
+    { name: 'account', value: account, find: (id: string) => findAccount(store, id) },
+    {
+      name: 'client',
+      value: client,
+      find: (id: string) => findClient(store, id, settings.clients),
+    },
+  ];
+  const found = owners.map(async ({ name, value, find }) =>
+    value ? [{ name, value, text: (await find(value))?.name || value }] : [],
+  );
+  return (await Promise.all(found)).flat();
+}

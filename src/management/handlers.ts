@@ -1,0 +1,26 @@
+// What the API and the console do for each operation. The keys are those of OPERATIONS.
+import type { OperationName } from './api/operations.ts';
+import { accountHandlers } from './accounts.ts';
+import { auditHandlers } from './audit-log.ts';
+import { clientRuleHandlers } from './client-rules.ts';
+import { clientHandlers } from './clients.ts';
+import { connectorHandlers } from './connectors.ts';
+import type { Handlers } from './context.ts';
+import { grantHandlers } from './grants.ts';
+import { machineHandlers } from './machines.ts';
+import { tokenHandlers } from './minted-tokens.ts';
+import { keyHandlers } from './signing-keys.ts';
+import { upstreamHandlers } from './upstreams.ts';
+
+export const HANDLERS: Handlers<Exclude<OperationName, 'showOpenApi'>> = {
+  ...connectorHandlers,
+  ...grantHandlers,
+  ...clientHandlers,
+  ...machineHandlers,
+  ...clientRuleHandlers,
+  ...accountHandlers,
+  ...tokenHandlers,
+  ...keyHandlers,
+  ...upstreamHandlers,
+  ...auditHandlers,
+};

@@ -1,0 +1,54 @@
+// Items of the audit log.
+import { z } from 'zod';
+import { auditEvents } from '../../observability/labels.ts';
+import type { Operation } from './resource.ts';
+import * as schemas from './schemas.ts';
+
+const auditItemSchema = z
+  .strictObject({
+    time: schemas.time,
+    event: z.string().describe(`One of ${auditEvents.join(', ')}.`),
+    account: z.string().optional(),
+    clientId: z.string().optional(),
+    connector: z.string().optional(),
+    grantId: z.string().optional(),
+    by: z
+      .string()
+      .optional()
+      .describe(
+        'Who made the change: `key:<name>` for a management key, `account:<id>` for an administrator in the console. Older items have the account id alone.',
+      ),
+    tool: z.string().optional(),
+    arguments: z.unknown().optional().describe('Details of the event.'),
+    argumentsJson: z
+      .string()
+      .optional()
+      .describe(
+        'The arguments of a call as JSON text, up to 64 kB. Of longer ones, texts and lists above 1 kB are replaced by `{bytes, sha256}`. Older calls have `arguments` in its place.',
+      ),
+    outcome: z.string(),
+    reason: z.string().optional(),
+  })
+  .meta({ id: 'AuditItem' });
+
+export const auditQuery = z.strictObject({
+  ...schemas.pageQuery(/^\d{32}$/),
+  since: schemas.timestamp.optional(),
+  order: z.enum(['oldest', 'newest'], 'oldest or newest: the items to list first').optional(),
+  event: schemas.oneOf(auditEvents),
+  account: schemas.idSchema('the id of an account').optional(),
+  client: schemas.idSchema('the id of a client').optional(),
+  grant: schemas.idSchema('the id of a grant').optional(),
+});
+
+export const auditOperations = {
+  listAudit: {
+    method: 'get',
+    path: '/audit',
+    role: 'viewer',
+    summary:
+      'Lists audit items, newest first unless `order` is `oldest`. A page can be empty although `next` is present.',
+    query: auditQuery,
+    response: schemas.pageSchema('AuditPage', auditItemSchema),
+  },
+} as const satisfies Record<string, Operation>;

@@ -1,0 +1,69 @@
+// The fields of the console's forms. Their values become a body of the API, which checks them.
+import type { Settings } from '../../settings/settings.ts';
+
+export type Note = { key: string; values?: Record<string, string> };
+
+export type FormField = {
+  /** Of the form field, and of the member of the body that it sets. */
+  name: string;
+  /** Default: the name. The key of its problem, below `console.problems`. */
+  id?: string;
+  /** `upstream` and `level` are choices among those of the settings. */
+  kind: 'text' | 'number' | 'url' | 'lines' | 'upstream' | 'level';
+  isRequired?: true;
+  maxLength?: number;
+  max?: number;
+  /** The key of the text of the choice of no level. */
+  none?: string;
+  /** Explains the levels. */
+  isExplained?: true;
+  /** The key of its label, and of its notes. */
+  label: string;
+  notes?: readonly string[] | ((settings: Settings) => Note[]);
+  /** Returns the members that a value sets instead. */
+  members?: (text: string) => object;
+};
+
+export function nameField(note: string): FormField {
+  return {
+    name: 'name',
+    kind: 'text',
+    isRequired: true,
+    maxLength: 80,
+    label: 'console.fields.name',
+    notes: [note],
+  };
+}
+
+export function levelField(label: string, note: string): FormField {
+  return {
+    name: 'level',
+    kind: 'level',
+    isRequired: true,
+    isExplained: true,
+    label,
+    notes: [note],
+  };
+}
+
+export const UPSTREAM_FIELD: FormField = {
+  name: 'upstream',
+  kind: 'upstream',
+  label: 'console.fields.upstream',
+};
+
+/** How many days something works. */
+export function daysField(note: string): FormField {
+  return {
+    name: 'days',
+    kind: 'number',
+    label: 'console.fields.days',
+    notes: [note],
+    members: (text) => ({ expiresIn: `${text}d` }),
+  };
+}
+
+/** The lines of a text area that are not empty. */
+export function linesIn(text = ''): string[] {
+  return text.split(/\s*[\r\n]+\s*/).filter((line) => line.trim() !== '');
+}

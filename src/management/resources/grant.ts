@@ -1,0 +1,274 @@
+// Grants: the connections of apps.
+import { z } from 'zod';
+import { CONNECTION_STATES } from '../../connections/connection.ts';
+import { isMachineSubject } from '../../grants/machine-subject.ts';
+import { searchOption } from '../commands/options.ts';
+import { minute, plain, quoted } from '../commands/terminal.ts';
+import { recordPath } from '../console/address.ts';
+import { ACCOUNT, emailVerified } from './account.ts';
+import { CLIENT } from './client.ts';
+import { CONNECTOR } from './connector.ts';
+import { dateFields, detailsText, type Fields, translatedField } from './fields.ts';
+import {
+  type Argument,
+  type CommandOption,
+  type ConsoleList,
+  NOT_FOUND,
+  type Operation,
+  type ResourceCommands,
+} from './resource.ts';
+import * as schemas from './schemas.ts';
+
+export const grantSchema = z
+  .strictObject({
+    id: z.string(),
+    state: z.enum(CONNECTION_STATES),
+    reason: z.string().optional().describe('Why the grant ended or is refused, as a code.'),
+    explanation: z.string().optional().describe('The reason as an English sentence.'),
+    level: schemas.level.optional(),
+    connector: z.string(),
+    connectorName: z.string().optional(),
+    account: z.string(),
+    accountName: z.string().optional(),
+    accountEmail: z.string().optional(),
+    accountEmailVerified: emailVerified,
+    clientId: z.string(),
+    clientName: z.string(),
+    redirectHost: z
+      .string()
+      .describe('Empty if the access went to no redirect URI, as on a device.'),
+    createdAt: schemas.time,
+    lastUsedAt: schemas.time.optional().describe('When the client last fetched tokens.'),
+    expiresAt: schemas.time.optional().describe('When the grant expires if it is not used.'),
+    endedAt: schemas.time.optional().describe('Absent if the time is not known.'),
+    refusals: z
+      .array(z.strictObject({ time: schemas.time, reason: z.string(), explanation: z.string() }))
+      .describe(
+        'Refreshes that were refused while the grant was active, at most one an hour for each reason.',
+      ),
+  })
+  .meta({ id: 'Grant' });
+
+export type Grant = z.output<typeof grantSchema>;
+
+export const grantsQuery = z.strictObject({
+  ...schemas.pageQuery(/^\d{12}\.[\w-]{16,64}( [A-Za-z0-9]{22}| [\w-]{27})?$/),
+  connector: schemas.idSchema('the id of a connector').optional(),
+  account: schemas.idSchema('the id of an account').optional(),
+  client: schemas.idSchema('the id of a client').optional(),
+  state: schemas.oneOf(CONNECTION_STATES),
+  level: z
+    .string('the id of a level')
+    .max(100, 'the id of a level')
+    .optional()
+    .describe('Lists only items with this level.'),
+  q: schemas.search(
+    'the name, id or redirect host of the app, or the name, verified email address or id of the person, or the name or id of the connector',
+  ),
+});
+
+export const grantOperations = {
+  listGrants: {
+    method: 'get',
+    path: '/grants',
+    role: 'viewer',
+    summary: 'Lists grants, oldest first. Without a filter they are sorted by connector first.',
+    query: grantsQuery,
+    response: schemas.pageSchema('GrantPage', grantSchema),
+  },
+  showGrant: {
+    method: 'get',
+    path: '/grants/:id',
+    role: 'viewer',
+    summary: 'Shows a grant, and why it ended or is refused. Ended grants are kept for 30 days.',
+    response: grantSchema,
+    errors: NOT_FOUND,
+  },
+  revokeGrant: {
+    method: 'delete',
+    path: '/grants/:id',
+    role: 'operator',
+    summary: 'Ends a grant. The app is disconnected immediately.',
+    response: grantSchema,
+    errors: NOT_FOUND,
+  },
+} as const satisfies Record<string, Operation>;
+
+/** Returns what to call the person of a grant. An address that is not verified may belong to somebody else. */
+export function personName(grant: Grant): string {
+  return verifiedEmail(grant) ?? grant.accountName ?? grant.account;
+}
+
+export function verifiedEmail({ accountEmail, accountEmailVerified }: Grant): string | undefined {
+  return accountEmailVerified ? accountEmail : undefined;
+}
+
+export const grantFields: Fields<Grant> = {
+  id: { code: 'id' },
+  client: {
+    text: 'clientName',
+    row: ({ clientName, clientId }) => `${clientName} (${clientId})`,
+  },
+  redirectHost: { code: 'redirectHost', none: '-' },
+  person: {
+    text: personName,
+    row: (grant) => `${personName(grant)} (${grant.account})`,
+    console: (grant) =>
+      isMachineSubject(grant.account)
+        ? [{ label: 'machine', text: personName(grant) }]
+        : [
+            {
+              label: 'person',
+              text: personName(grant),
+              href: recordPath('accounts', grant.account),
+            },
+          ],
+  },
+  connector: {
+    text: ({ connectorName, connector }) => connectorName ?? connector,
+    row: ({ connectorName = 'unknown', connector }) => `${connectorName} (${connector})`,
+    href: ({ connectorName, connector }) => connectorName && recordPath('connectors', connector),
+  },
+  level: { level: 'level', label: 'granted', none: '-' },
+  since: { time: 'createdAt' },
+  lastUsed: { time: 'lastUsedAt', none: '-' },
+  lastActive: {
+    console: ({ endedAt, lastUsedAt }) =>
+      endedAt === undefined ? dateFields('lastActive', lastUsedAt) : dateFields('ended', endedAt),
+  },
+  expires: { time: 'expiresAt', heading: 'expires if unused' },
+  ended: { time: 'endedAt' },
+  state: {
+    text: 'state',
+    cell: ({ state, reason }) => (reason ? `${state}: ${reason}` : undefined),
+  },
+  reason: {
+    text: ({ explanation, reason }) => explanation && `${explanation} (${reason})`,
+    console: ({ reason }) => (reason ? [translatedField('reason', reason, 'console.reasons')] : []),
+  },
+};
+
+const ID: Argument = {
+  name: 'id',
+  help: 'grant id, see gatehouse grant list or grantId in the audit log',
+};
+
+/** An option that narrows the list to the grants of one record. */
+function ownerOption(of: string, { name, resolve }: Required<Argument>): CommandOption {
+  return {
+    flags: `--${name} <${name}>`,
+    help: `only grants of this ${of}`,
+    members: async (text: string, api) => ({ [name]: await resolve(api, text) }),
+  };
+}
+
+const EXAMPLES = `
+Examples:
+  $ gatehouse grant list
+  $ gatehouse grant list --connector Ops --state active
+  $ gatehouse grant why <id>
+  $ gatehouse grant revoke <id>`;
+
+export const grantCommands: ResourceCommands = {
+  noun: 'grant',
+  description: 'list, explain and end connections (grants)',
+  examples: EXAMPLES,
+  commands: [
+    {
+      operation: 'listGrants',
+      name: 'list',
+      description: 'list grants, oldest first',
+      options: [
+        ownerOption('connector (id, link or unique name)', CONNECTOR),
+        ownerOption('person (id, verified email address or unique name)', ACCOUNT),
+        ownerOption('app (id or unique name)', CLIENT),
+        {
+          flags: '--state <state>',
+          help: 'only grants in this state',
+          choices: CONNECTION_STATES,
+        },
+        searchOption('the names and ids of app, person and connector'),
+      ],
+      help: EXAMPLES,
+      fields: grantFields,
+      columns: 'id client person connector level since lastUsed state',
+      empty: 'There are no grants. Nobody has connected an app.',
+    },
+    {
+      operation: 'showGrant',
+      name: 'show',
+      description: 'show one grant',
+      argument: ID,
+      text: (grant) =>
+        detailsText(
+          grantFields,
+          'id state client redirectHost person connector level since lastUsed expires ended reason',
+          grant,
+        ),
+    },
+    {
+      operation: 'showGrant',
+      name: 'why',
+      description: 'explain why a grant ended or is refused',
+      argument: ID,
+      text: whyText,
+    },
+    {
+      operation: 'revokeGrant',
+      name: 'revoke',
+      description: 'end a grant immediately',
+      argument: ID,
+      text: (grant) =>
+        `${whyText(grant)}\nTo revoke this app for everyone: gatehouse client revoke ${quoted(grant.clientId)}`,
+    },
+  ],
+};
+
+function whyText(grant: Grant): string {
+  const app = `"${plain(grant.clientName)}" of ${plain(personName(grant))}`;
+  const { explanation, reason } = grant;
+  const refusals = grant.refusals.map(
+    (refusal) => `  ${minute(refusal.time)}  ${refusal.explanation} (${refusal.reason})`,
+  );
+  return [
+    STATE_TEXTS[grant.state](app, grant),
+    ...(explanation ? [`${explanation} (${reason})`] : []),
+    ...(refusals.length > 0 ? ['', 'Earlier refusals:', ...refusals] : []),
+  ].join('\n');
+}
+
+const STATE_TEXTS: Record<Grant['state'], (app: string, grant: Grant) => string> = {
+  pending: (app) => `${app} was approved but has not requested its tokens yet.`,
+  active: (app) => `${app} is connected.`,
+  refused: (app) => `${app} is connected, but Gatehouse refuses its requests.`,
+  ended: (app, { endedAt }) => `${app} was disconnected${endedAt ? ` on ${minute(endedAt)}` : ''}.`,
+};
+
+/** Somebody else may have called tools with a copied key. */
+export const IS_SUSPICIOUS: ReadonlySet<string> = new Set(['refresh_replay', 'code_replay']);
+
+/** An ended connection needs attention only if somebody else may have used it. */
+export function needsNothing({ state, reason = '' }: Grant): boolean {
+  return state !== 'refused' && !IS_SUSPICIOUS.has(reason);
+}
+
+/** The text of the action to end a connection says what it takes to connect again. */
+export function endButton({ state, account }: Grant): string | undefined {
+  if (state === 'ended') return undefined;
+  if (isMachineSubject(account)) return 'endMachine';
+  return state === 'refused' ? 'endPaused' : 'endGrant';
+}
+
+export const grantList: ConsoleList<Grant> = {
+  section: 'grants',
+  operation: 'listGrants',
+  limit: 50,
+  fields: grantFields,
+  title: ({ clientName }) => clientName,
+  href: ({ id }) => recordPath('grants', id),
+  state: ({ state }) => state,
+  isOk: needsNothing,
+  facts: 'person connector level lastActive reason',
+  details: 'since redirectHost id',
+  actions: [{ path: 'end', operation: 'revokeGrant', done: 'ended', button: endButton }],
+};

@@ -1,0 +1,110 @@
+// Parts of the schemas of several resources. The command line loads them too, so they need no server code.
+import { z } from 'zod';
+import { levelIds, type Levels } from '../../permission-levels.ts';
+import { duration } from '../../settings/value-types.ts';
+
+const DAY_SECONDS = 86_400;
+/** Of minted tokens and machines, which always expire. */
+export const DEFAULT_LIFETIME_SECONDS = 90 * DAY_SECONDS;
+export const MAX_LIFETIME_SECONDS = 366 * DAY_SECONDS;
+const MAX_PAGE_ITEMS = 1000;
+const DEFAULT_PAGE_ITEMS = 100;
+
+// Representations. All times are ISO 8601.
+
+export const time = z.iso.datetime();
+/** A stored level may no longer be in the settings. */
+export const level = z.string();
+export const upstream = z
+  .string()
+  .describe('Id of the MCP server that it leads to. Absent for the sample, or if none was given.');
+
+export type Page<Item> = { items: Item[]; next?: string | undefined };
+
+export function pageSchema<Item extends z.ZodType>(id: string, item: Item) {
+  const next = z.string().optional().describe('Pass as `after` to get the next page.');
+  return z.strictObject({ items: z.array(item), next }).meta({ id });
+}
+
+// Queries.
+
+const pageSize = `a whole number from 1 to ${MAX_PAGE_ITEMS}`;
+const cursor = 'the value of `next` in an earlier page';
+const MAX_SEARCH_CHARACTERS = 200;
+const SEARCH = `at most ${MAX_SEARCH_CHARACTERS} characters`;
+
+export const timestamp = z.iso
+  .datetime({ offset: true, error: 'a time such as 2030-01-31T12:00:00Z' })
+  .transform((iso) => Math.floor(Date.parse(iso) / 1000));
+
+/** The parameters that select a page. A cursor matches `form`. */
+export function pageQuery(form: RegExp) {
+  const limit = z
+    .string(pageSize)
+    .regex(/^\d{1,6}$/, pageSize)
+    .transform(Number)
+    .refine((items) => items >= 1 && items <= MAX_PAGE_ITEMS, pageSize)
+    .default(DEFAULT_PAGE_ITEMS);
+  return { limit, after: z.string(cursor).regex(form, cursor).optional() };
+}
+
+/** Each word has to be in one of the fields that `fields` names. */
+export function search(fields: string) {
+  return z
+    .string(SEARCH)
+    .max(MAX_SEARCH_CHARACTERS, SEARCH)
+    .optional()
+    .describe(`Lists only items with all of these words in ${fields}, ignoring case.`);
+}
+
+export function oneOf<const Values extends readonly string[]>(values: Values) {
+  return z.enum(values, `one of ${values.join(', ')}`).optional();
+}
+
+export function idSchema(what: string) {
+  return z.string(what).min(1, what).max(500, what);
+}
+
+// Bodies.
+
+export const OBJECT = 'the body must be a JSON object';
+export const VISIBLE_CHARACTERS = '1 to 80 visible characters';
+/** Excludes control, invisible and text-direction characters: names appear on the consent page and in terminals. */
+export const NAME = /^[^\p{Cc}\p{Cs}\p{Bidi_Control}\u00AD\u200B\u2028\u2029\u2060\uFEFF]{1,80}$/u;
+
+export const newName = z.string(VISIBLE_CHARACTERS).trim().regex(NAME, VISIBLE_CHARACTERS);
+
+export const newUpstream = z
+  .string('the id of an upstream')
+  .max(32, 'the id of an upstream')
+  .optional()
+  .describe('Id of an MCP server in the settings. Default: the first.');
+
+/** The error lists the levels of the settings. */
+export function levelIn(levels: Levels) {
+  const ids = levelIds(levels);
+  return z.enum(ids, ids.length === 1 ? `only ${ids[0]}` : `one of ${ids.join(', ')}`);
+}
+
+/** Accepts times up to `max` seconds from `now`. */
+export function expiryFields(now: number, max = Infinity) {
+  const tooLate = `at most ${max / DAY_SECONDS}d from now`;
+  return {
+    expiresIn: duration.refine((seconds) => seconds <= max, tooLate).optional(),
+    expiresAt: timestamp
+      .refine((at) => at > now, 'a time in the future')
+      .refine((at) => at <= now + max, tooLate)
+      .optional(),
+  };
+}
+
+type Expiry = { expiresIn?: number | undefined; expiresAt?: number | undefined };
+
+export function hasOneExpiry({ expiresIn, expiresAt }: Expiry): boolean {
+  return expiresIn === undefined || expiresAt === undefined;
+}
+
+export const ONE_EXPIRY = {
+  error: 'either expiresIn or expiresAt, not both',
+  when: ({ value }: { value: unknown }) => typeof value === 'object' && value !== null,
+};

@@ -1,0 +1,235 @@
+// Minted tokens: access tokens that an administrator creates for programs.
+import { z } from 'zod';
+import { tokenExample } from '../../connectors/app-instructions.ts';
+import type { NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
+import type { Levels } from '../../permission-levels.ts';
+import { allItems } from '../api/all-items.ts';
+import { expiresOption, searchOption } from '../commands/options.ts';
+import { resolveId } from '../commands/resolve.ts';
+import { minute, plain } from '../commands/terminal.ts';
+import { dateFields, type Fields, translatedField } from './fields.ts';
+import { daysField, type FormField, levelField, nameField, UPSTREAM_FIELD } from './form-fields.ts';
+import {
+  type Argument,
+  type ConsoleList,
+  NOT_FOUND,
+  type Operation,
+  type ResourceCommands,
+} from './resource.ts';
+import * as schemas from './schemas.ts';
+import { UPSTREAM_OPTION, upstreamField } from './upstream.ts';
+
+export const tokenSchema = z
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    level: schemas.level,
+    upstream: schemas.upstream.optional(),
+    createdAt: schemas.time,
+    by: z
+      .string()
+      .optional()
+      .describe('Who minted it, as in the audit log. Absent if an earlier version minted it.'),
+    expiresAt: schemas.time,
+    lastFour: z.string(),
+    lastUsedAt: schemas.time.optional(),
+    keyReplaced: z
+      .literal(true)
+      .optional()
+      .describe('The signing key was replaced immediately, so the token is no longer valid.'),
+  })
+  .meta({ id: 'MintedToken' });
+
+export type Token = z.output<typeof tokenSchema>;
+
+export const newTokenSchema = tokenSchema
+  .pick({ id: true, name: true, level: true, upstream: true, expiresAt: true })
+  .extend({ token: z.string() })
+  .meta({ id: 'NewToken', description: 'The only response that contains the token itself.' });
+
+/** `keyReplaced`: the key that signed it is no longer published, so it is refused. */
+const TOKEN_STATES = ['active', 'keyReplaced'] as const;
+
+/** A minted token always expires. */
+function newTokenBody(now: number, levels: Levels) {
+  return z
+    .strictObject(
+      {
+        name: schemas.newName,
+        upstream: schemas.newUpstream,
+        level: schemas.levelIn(levels),
+        ...schemas.expiryFields(now, schemas.MAX_LIFETIME_SECONDS),
+      },
+      schemas.OBJECT,
+    )
+    .refine(schemas.hasOneExpiry, schemas.ONE_EXPIRY)
+    .transform(({ expiresIn = schemas.DEFAULT_LIFETIME_SECONDS, ...token }): NewMintedToken => {
+      return { expiresAt: now + expiresIn, ...token };
+    });
+}
+
+export const tokenOperations = {
+  mintToken: {
+    method: 'post',
+    path: '/tokens',
+    role: 'operator',
+    summary: 'Mints a token. Only this response contains it.',
+    body: newTokenBody,
+    status: 201,
+    response: newTokenSchema,
+  },
+  listTokens: {
+    method: 'get',
+    path: '/tokens',
+    role: 'viewer',
+    summary: 'Lists minted tokens that have not expired, oldest first.',
+    query: z.strictObject({
+      ...schemas.pageQuery(/^[0-9a-f]{32}$/),
+      q: schemas.search('its name, id or last four characters'),
+      state: schemas.oneOf(TOKEN_STATES),
+    }),
+    response: schemas.pageSchema('MintedTokenPage', tokenSchema),
+  },
+  revokeToken: {
+    method: 'delete',
+    path: '/tokens/:id',
+    role: 'operator',
+    summary: 'Revokes a minted token immediately.',
+    response: tokenSchema,
+    errors: NOT_FOUND,
+  },
+} as const satisfies Record<string, Operation>;
+
+const fields: Fields<Token> = {
+  id: { code: 'id' },
+  name: { text: 'name' },
+  level: { level: 'level' },
+  upstream: upstreamField(),
+  endsIn: { text: ({ lastFour }) => `…${lastFour}` },
+  created: { time: 'createdAt' },
+  lastUsed: {
+    time: 'lastUsedAt',
+    none: 'never',
+    console: ({ lastUsedAt }) =>
+      lastUsedAt === undefined
+        ? [translatedField('lastUsed', 'neverUsed', 'console.fields')]
+        : dateFields('lastUsed', lastUsedAt),
+  },
+  expires: {
+    time: 'expiresAt',
+    cell: ({ keyReplaced }) => (keyReplaced ? 'key replaced: mint again' : undefined),
+  },
+};
+
+const EXAMPLES = `
+Examples:
+  $ gatehouse token mint --name "Nightly report" --level analytics
+  $ gatehouse token mint --name "Editor" --level operations --expires 30d
+  $ gatehouse token list`;
+
+const TOKEN: Argument = {
+  name: 'token',
+  help: 'id or unique name, see gatehouse token list',
+  resolve: (api, argument) =>
+    resolveId<Token>(argument, {
+      noun: 'minted token',
+      names: ' or name',
+      list: () => allItems((query) => api.listTokens({ query })),
+      isNamed: ({ name }, text) => name.normalize() === text,
+      describe: ({ level, lastFour, createdAt }) =>
+        `${level}  ends in …${lastFour}  minted ${minute(createdAt)}`,
+      id: /^[0-9a-f]{32}$/,
+    }),
+};
+
+export const tokenCommands: ResourceCommands = {
+  noun: 'token',
+  description: 'mint, list and revoke tokens for programs that cannot sign in with a browser',
+  examples: EXAMPLES,
+  commands: [
+    {
+      operation: 'mintToken',
+      name: 'mint',
+      description: 'mint a token and show how to use it',
+      options: [
+        { flags: '--name <name>', help: 'name in the list of tokens', isRequired: true },
+        { flags: '--level <level>', help: 'level of calls made with the token', isRequired: true },
+        UPSTREAM_OPTION,
+        expiresOption('12h, 30d or 366d', 'default: 90d'),
+      ],
+      help: `
+The token is shown only once. It works only at the /mcp address of the resource server.
+${EXAMPLES}`,
+      text: ({ id, name, level, upstream, expiresAt, token }) => {
+        const url = audienceOf(token);
+        return `Minted a token. It is shown only once.
+
+  name     ${plain(name)}
+  id       ${id}
+  level    ${level}${upstream === undefined ? '' : `\n  upstream ${upstream}`}
+  expires  ${minute(expiresAt)}
+
+Send it with every request to ${url}
+  Authorization: Bearer ${token}
+
+For example in mcp.json:
+${tokenExample(url, token)}
+
+Anyone with the token can make calls, so keep it out of repositories. To revoke it:
+  gatehouse token revoke ${id}
+`;
+      },
+    },
+    {
+      operation: 'listTokens',
+      name: 'list',
+      description: 'list minted tokens that have not expired, oldest first',
+      options: [searchOption('its name, id or last four characters')],
+      fields,
+      columns: 'id name level upstream endsIn lastUsed expires',
+      empty: `There are no minted tokens. To mint one:
+  gatehouse token mint --name "Nightly report" --level analytics`,
+    },
+    {
+      operation: 'revokeToken',
+      name: 'revoke',
+      argument: TOKEN,
+      description: 'revoke a minted token immediately',
+      text: ({ id, name }) => `Revoked "${plain(name)}" (${id}). The token no longer works.`,
+    },
+  ],
+};
+
+/** Returns the only address that accepts the token (RFC 9068 section 3). */
+function audienceOf(token: string): string {
+  const [, claims = ''] = token.split('.');
+  return String(JSON.parse(Buffer.from(claims, 'base64url').toString()).aud);
+}
+
+export const tokenList: ConsoleList<Token> = {
+  section: 'tokens',
+  operation: 'listTokens',
+  limit: 50,
+  create: 'mintToken',
+  fields,
+  title: ({ name }) => name,
+  state: ({ keyReplaced }) => (keyReplaced ? 'keyReplaced' : 'active'),
+  isOk: ({ keyReplaced }) => !keyReplaced,
+  facts: 'level upstream lastUsed expires',
+  details: 'created endsIn id',
+  actions: [
+    {
+      path: 'revoke',
+      operation: 'revokeToken',
+      done: 'token-revoked',
+      button: () => 'revokeToken',
+    },
+  ],
+};
+
+export const tokenForm: readonly FormField[] = [
+  nameField('console.fields.ownNameNote'),
+  UPSTREAM_FIELD,
+  levelField('console.fields.granted', 'console.fields.grantedNote'),
+  daysField('console.tokens.daysNote'),
+];

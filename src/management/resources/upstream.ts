@@ -1,0 +1,206 @@
+// The operator's MCP servers, which are in the settings.
+import { z } from 'zod';
+import { TOOL_LEVELS } from '../../settings/schema.ts';
+import { DISCOVERY_FAULTS } from '../../upstreams/tool-catalog.ts';
+import { resolveId } from '../commands/resolve.ts';
+import { plain, table } from '../commands/terminal.ts';
+import { detailsText, type Field, type Fields } from './fields.ts';
+import {
+  type Argument,
+  type CommandOption,
+  NOT_FOUND,
+  type Operation,
+  type ResourceCommands,
+} from './resource.ts';
+import * as schemas from './schemas.ts';
+
+const hint = z.boolean().optional();
+
+export const upstreamSchema = z
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    url: z.string().describe('Address of the MCP server, without a query.'),
+    toolLevels: z
+      .enum(TOOL_LEVELS)
+      .describe('Where the levels of tools that are not in the settings come from.'),
+    defaultLevel: schemas.level,
+    revision: z.string().optional().describe('The negotiated protocol revision.'),
+    seenAt: schemas.time
+      .optional()
+      .describe('When the tools were last read. Absent if they never were.'),
+    triedAt: schemas.time.optional().describe('When Gatehouse last tried to read them.'),
+    error: z
+      .strictObject({ fault: z.enum(DISCOVERY_FAULTS), message: z.string() })
+      .optional()
+      .describe('Present if the last attempt failed. The message continues "the MCP server".'),
+    tools: z.array(
+      z.strictObject({
+        name: z.string(),
+        title: z.string().optional(),
+        level: schemas.level
+          .optional()
+          .describe('Absent if the tool is refused, because its name is too similar to another.'),
+        isDeclared: z.boolean().describe('Whether the settings name the tool.'),
+        readOnlyHint: hint,
+        destructiveHint: hint,
+        idempotentHint: hint,
+        openWorldHint: hint,
+      }),
+    ),
+    missingTools: z.array(z.string()).describe('Tools in the settings that the server lacks.'),
+    levels: z
+      .array(
+        z.strictObject({
+          level: schemas.level,
+          tools: z.int().describe('Number of tools that can be called with the level.'),
+          connectors: z.int().describe('Number of usable connectors with the level.'),
+          tokens: z.int().describe('Number of minted tokens with the level.'),
+        }),
+      )
+      .describe('Tools, connectors and minted tokens of each level, the lowest first.'),
+  })
+  .meta({ id: 'Upstream' });
+
+export type Upstream = z.output<typeof upstreamSchema>;
+
+const levelSchema = z
+  .strictObject({
+    id: z.string(),
+    recorded: z.boolean().describe('Whether calls are recorded before their responses.'),
+  })
+  .meta({ id: 'Level' });
+
+export const upstreamOperations = {
+  listLevels: {
+    method: 'get',
+    path: '/levels',
+    role: 'viewer',
+    summary: 'Lists the permission levels in the settings, the lowest first.',
+    response: schemas.pageSchema('LevelPage', levelSchema),
+  },
+  listUpstreams: {
+    method: 'get',
+    path: '/upstreams',
+    role: 'viewer',
+    summary: 'Lists the MCP servers in the settings, with their tools and the level of each.',
+    response: schemas.pageSchema('UpstreamPage', upstreamSchema),
+  },
+  showUpstream: {
+    method: 'get',
+    path: '/upstreams/:id',
+    role: 'viewer',
+    summary: 'Shows an MCP server in the settings.',
+    response: upstreamSchema,
+    errors: NOT_FOUND,
+  },
+} as const satisfies Record<string, Operation>;
+
+/** Lists the ids if none fits, because settings have few. */
+const resolveUpstream: NonNullable<Argument['resolve']> = async (api, argument) => {
+  const { items } = await api.listUpstreams();
+  const ids = items.map(({ id }) => id).join(', ');
+  return resolveId<Upstream>(argument, {
+    noun: 'upstream',
+    names:
+      ids === ''
+        ? ' or name, because the settings have no upstream'
+        : ` or name; expected one of ${ids}`,
+    list: () => items,
+    isNamed: ({ name }, text) => name.normalize() === text,
+    describe: ({ url }) => url,
+  });
+};
+
+/** The option of commands that create what leads to an MCP server. */
+export const UPSTREAM_OPTION: CommandOption = {
+  flags: '--upstream <upstream>',
+  help: 'id or unique name of its MCP server (default: the first in the settings)',
+  members: async (text: string, api) => ({ upstream: await resolveUpstream(api, text) }),
+};
+
+type Leading = { upstream?: string | undefined };
+
+/** The field of what leads to an MCP server. It is a column if the items lead to several. */
+export function upstreamField<Item extends Leading>(): Field<Item> {
+  return {
+    code: ({ upstream }) => upstream,
+    isColumn: (items) => new Set(items.map(({ upstream }) => upstream)).size > 1,
+    lookUp: async (api) =>
+      new Map((await api.listUpstreams()).items.map(({ id, name }) => [id, name])),
+  };
+}
+
+function stateText({ error, triedAt }: Upstream): string {
+  if (error) return plain(error.message);
+  return triedAt ? 'answers' : 'not tried yet';
+}
+
+export function levelSource({ toolLevels }: Upstream, { isDeclared }: Upstream['tools'][number]) {
+  if (isDeclared) return 'settings';
+  return toolLevels === 'annotations' ? 'annotations' : 'default';
+}
+
+const fields: Fields<Upstream> = {
+  id: { code: 'id' },
+  name: { text: 'name' },
+  address: { code: 'url' },
+  tools: { text: ({ tools }) => String(tools.length) },
+  connectors: {
+    text: ({ levels }) => String(levels.reduce((sum, { connectors }) => sum + connectors, 0)),
+  },
+  lastSeen: { time: 'seenAt', none: 'never' },
+  state: { text: stateText },
+  revision: { text: 'revision' },
+  toolLevels: { text: 'toolLevels' },
+  missingTools: { text: ({ missingTools }) => missingTools.join(', ') },
+};
+
+export const upstreamCommands: ResourceCommands = {
+  noun: 'upstream',
+  description: 'list the MCP servers and the levels of their tools',
+  examples: `
+Examples:
+  $ gatehouse upstream list
+  $ gatehouse upstream show orders`,
+  commands: [
+    {
+      operation: 'listUpstreams',
+      name: 'list',
+      description: 'list the MCP servers in the settings',
+      fields,
+      columns: 'id name tools connectors lastSeen state',
+      empty: `There is no MCP server in the settings, so Gatehouse serves the built-in sample.
+To put Gatehouse in front of your own, set resourceServer.upstream.`,
+    },
+    {
+      operation: 'showUpstream',
+      name: 'show',
+      argument: {
+        name: 'upstream',
+        help: 'id or unique name of an MCP server, see gatehouse upstream list',
+        resolve: resolveUpstream,
+      },
+      description: 'show the tools of one MCP server and the level each needs',
+      text: (upstream) => {
+        const { tools, levels } = upstream;
+        const names = 'name id address state lastSeen revision toolLevels missingTools';
+        const toolRows = tools.map((tool) => [
+          tool.name,
+          tool.level ?? 'refused: its name is too similar to another',
+          levelSource(upstream, tool),
+          tool.title ?? '',
+        ]);
+        const levelRows = levels.map(({ level, ...counts }) => [
+          level,
+          ...[counts.tools, counts.connectors, counts.tokens].map(String),
+        ]);
+        return [
+          detailsText(fields, names, upstream),
+          ...(tools.length === 0 ? [] : [table(['TOOL', 'LEVEL', 'FROM', 'TITLE'], toolRows)]),
+          table(['LEVEL', 'TOOLS', 'CONNECTORS', 'TOKENS'], levelRows),
+        ].join('\n\n');
+      },
+    },
+  ],
+};
