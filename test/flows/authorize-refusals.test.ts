@@ -125,21 +125,4 @@ describe('A bad authorization request', () => {
       expect(page.html, name).to.not.include('<script>alert');
     }
   });
-
-  it('COD-06 CON-08 interaction pages cannot be framed or cached and contain no script', async () => {
-    const browser = openBrowser(system().origins);
-    const { url } = await requestAuthorization(system(), connector);
-    const consent = await browser.openConsent(url);
-    const refusal = await pageFor({ client_id: 'nobody' });
-    for (const { headers } of [consent, refusal]) {
-      expect(headers.get('cache-control')).to.include('no-store');
-      expect(headers.get('referrer-policy')).to.equal('same-origin');
-      expect(headers.get('x-frame-options')).to.equal('DENY');
-      expect(headers.get('x-content-type-options')).to.equal('nosniff');
-      const policy = headers.get('content-security-policy') ?? '';
-      expect(policy).to.include("default-src 'none'").and.include("frame-ancestors 'none'");
-      expect(policy).to.not.match(/form-action|unsafe-inline/);
-      expect(headers.has('access-control-allow-origin')).to.equal(false);
-    }
-  });
 });

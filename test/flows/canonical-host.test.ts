@@ -4,6 +4,14 @@ import { rawRequest } from '../support/raw-request.ts';
 import { useSystem } from '../support/system.ts';
 
 const SERVER_METADATA = '/.well-known/oauth-authorization-server';
+const RESOURCE_METADATA = '/.well-known/oauth-protected-resource';
+const ESCAPES = ['/%', '/%zz', '/%78', '/interaction/%', '/assets/%2e%2e/x', '/#', '/#x'];
+
+/** Percent-encodes the character at `index`. */
+function escaped(path: string, index: number): string {
+  const code = path.charCodeAt(index).toString(16).padStart(2, '0');
+  return `${path.slice(0, index)}%${code}${path.slice(index + 1)}`;
+}
 
 describe('The canonical host and path', () => {
   const system = useSystem();
@@ -61,7 +69,7 @@ describe('The canonical host and path', () => {
   it('HDR-05 a path that is not in its canonical spelling is 404', async () => {
     const { link, id } = await createConnector(system());
     const { pathname } = new URL(link);
-    const { auth, resource } = system();
+    const { auth, resource, management } = system();
     const spellings: [string, string[]][] = [
       [
         auth,
@@ -80,6 +88,7 @@ describe('The canonical host and path', () => {
           SERVER_METADATA.toUpperCase(),
           '/.well-known//oauth-authorization-server',
           '/oauth\\token',
+          ...ESCAPES,
         ],
       ],
       [
@@ -95,9 +104,22 @@ describe('The canonical host and path', () => {
           pathname.replace('/mcp', '%2fmcp'),
           '/MCP',
           '/mcp/',
+          ...[pathname, RESOURCE_METADATA + pathname].flatMap((path) =>
+            [0, 1, id.length - 1].map((index) => escaped(path, path.indexOf(id) + index)),
+          ),
+          escaped(pathname, pathname.length - 1),
+          ...ESCAPES,
         ],
       ],
+      [management, ESCAPES],
     ];
+    for (const [base, path] of [
+      [resource, RESOURCE_METADATA + pathname],
+      [auth, `${SERVER_METADATA}?x=%78%2f`],
+    ] as const)
+      expect((await rawRequest(base, { path, headers: { host: hostOf(base) } })).status).to.equal(
+        200,
+      );
     for (const [base, paths] of spellings) {
       for (const path of paths) {
         for (const method of ['GET', 'POST']) {

@@ -1,7 +1,6 @@
 // RFC 7591 section 3.2.2.
 import { expect } from 'chai';
 import { z } from 'zod';
-import { rawRequest } from '../support/raw-request.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
 import { type System, useSystem } from '../support/system.ts';
 
@@ -83,27 +82,5 @@ describe('A refused registration', () => {
       expect([response.status, answer.error]).to.deep.equal([400, 'invalid_client_metadata']);
       expect(answer.error_description).to.match(/client_credentials.* an administrator creates/);
     }
-  });
-
-  it('a registration of more than 64 kB is refused', async () => {
-    const metadata = { redirect_uris: ['http://localhost/cb'], client_name: 'x'.repeat(65 * 1024) };
-    expect((await refused(system(), { body: JSON.stringify(metadata) })).status).to.equal(413);
-  });
-
-  it('a chunked registration of more than 64 kB is refused', async () => {
-    const before = await countStoredKeys(system());
-    const text = JSON.stringify({
-      redirect_uris: ['http://localhost/cb'],
-      client_name: 'x'.repeat(65 * 1024),
-    });
-    const { status, body } = await rawRequest(system().auth, {
-      method: 'POST',
-      path: '/oauth/register',
-      headers: { host: new URL(system().auth).host, 'content-type': 'application/json' },
-      chunks: [text.slice(0, 40_000), text.slice(40_000)],
-    });
-    expect(status).to.equal(413);
-    refusal.parse(JSON.parse(body));
-    expect(await countStoredKeys(system())).to.deep.equal(before);
   });
 });

@@ -85,25 +85,6 @@ describe('The token endpoint', () => {
     }
   });
 
-  it('methods other than POST are refused', async () => {
-    for (const method of ['GET', 'PUT', 'DELETE', 'PATCH'])
-      expect((await refused({ method })).status).to.be.oneOf([404, 405]);
-  });
-
-  it('a body of more than 16 kB is refused, with and without Content-Length', async () => {
-    const body = `grant_type=refresh_token&refresh_token=${'x'.repeat(17 * 1024)}`;
-    expect((await refused({ body })).status).to.equal(413);
-    const answer = await rawRequest(system().auth, {
-      method: 'POST',
-      path: '/oauth/token',
-      headers: { host: new URL(system().auth).host, 'content-type': FORM },
-      chunks: [body.slice(0, 9000), body.slice(9000)],
-    });
-    expect(answer.status).to.equal(413);
-    expect(answer.headers['cache-control']).to.equal('no-store');
-    expect(JSON.parse(answer.body).error).to.be.a('string');
-  });
-
   it('KEY-06 a confidential client is authenticated only by its secret', async () => {
     for (const method of ['client_secret_basic', 'client_secret_post'] as const) {
       const code = await obtainCode(system(), connector, { method });

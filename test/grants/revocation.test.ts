@@ -126,7 +126,7 @@ onEachStore('Revocation of a refresh token', (system, store) => {
 
 onEachStore('Revocation of an access token', (system, store) => {
   for (const hint of hintsOn(store))
-    it(`REF-06 revoking an access token ends that token only (hint ${hint ?? 'absent'})`, async () => {
+    it(`SUP-04 REF-06 revoking an access token ends that token only (hint ${hint ?? 'absent'})`, async () => {
       const family = await connectWithRefreshToken(system());
       const next = await rotate(family, family.refreshToken);
       expect(await isAccepted(family.link, next.accessToken)).to.equal(true);

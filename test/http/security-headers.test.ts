@@ -120,7 +120,7 @@ describe('security headers', () => {
       await expectProtected(idp, request);
   });
 
-  it('CON-08 redirects, pages, tool results and responses about revoked links have the security headers', async () => {
+  it('COD-06 CON-08 redirects, pages, tool results and responses about revoked links have the security headers', async () => {
     const { auth, resource } = system();
     const connector = await createConnector(system());
     const { link, accessToken } = await connect(system(), connector);

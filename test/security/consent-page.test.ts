@@ -87,6 +87,8 @@ describe('The consent page', () => {
     expect(page.html).to.not.include('spy.example');
     expect(page.html).to.not.match(/(?:src|href)="(?:https?:)?\/\//);
     expect(page.headers.get('content-security-policy')).to.match(/img-src 'self'(;|$)/);
+    expect(page.headers.get('cache-control')).to.include('no-store');
+    expect(page.headers.has('access-control-allow-origin')).to.equal(false);
   });
 
   it('CON-15 prompt=login reaches the identity provider before the consent page', async () => {
