@@ -88,7 +88,7 @@ async function findLink(
   return undefined;
 }
 
-export type StoredRecords = {
+type StoredRecords = {
   connectors: Connector[];
   tokens: Token[];
   /** Of the running process, which may have been started with other settings (start --upstream). */

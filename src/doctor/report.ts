@@ -60,7 +60,7 @@ export type Finding = {
 };
 
 /** Clauses without a capital letter at the start and without a full stop. */
-export type Explanation = { what: string; why: string; remedy: string };
+type Explanation = { what: string; why: string; remedy: string };
 
 /** What a check returns. The values between findings stand for rows that do not apply. */
 export type Findings = Finding | false | undefined | readonly Findings[];

@@ -2,7 +2,7 @@
 import { isClientIdUrl } from './client-id-url.ts';
 import { type Host, hosts, isLoopback, isLoopbackUrl } from './addresses.ts';
 import type { Environment } from './environment.ts';
-import { providersIn } from './identity-provider.ts';
+import { type IdentityProvider, providersIn } from './identity-provider.ts';
 import { DEFAULT_LEVELS, levelIds } from '../permission-levels.ts';
 import type { SettingsIssue } from './issues.ts';
 import { isRedirectUri } from './redirect-uri.ts';
@@ -321,22 +321,24 @@ export type NamedSecrets = readonly (readonly [
   app?: string,
 ])[];
 
-/** Returns the secrets that are written in the settings file. */
-export function secretsInFile(source: Source, file: Partial<SettingsFile>): NamedSecrets {
-  const { preRegistered = [] } = file.clients ?? {};
-  const { introspectionClients = [] } = file.authorization ?? {};
-  const named = (path: Path, secret: string | undefined) =>
-    [settingName(source, path), secret] as const;
+/** Returns the secrets that are written in the settings file, or in a file that it names. `read` are the providers with the content of such files. */
+export function secretsIn(
+  source: Source,
+  file: Partial<SettingsFile>,
+  read: readonly IdentityProvider[] = [],
+): NamedSecrets {
+  const clients = [
+    [['clients', 'preRegistered'], file.clients?.preRegistered ?? []],
+    [['authorization', 'introspectionClients'], file.authorization?.introspectionClients ?? []],
+  ] as const;
   return [
-    ...preRegistered.map(({ secret }, n) =>
-      named(['clients', 'preRegistered', n, 'secret'], secret),
+    ...clients.flatMap(([path, list]) =>
+      list.map(({ secret }, n) => [settingName(source, [...path, n, 'secret']), secret] as const),
     ),
-    ...introspectionClients.map(({ secret }, n) =>
-      named(['authorization', 'introspectionClients', n, 'secret'], secret),
-    ),
-    ...providersIn(file).map(
-      ([path, { clientSecret, clientId }]) =>
-        [...named([...path, 'clientSecret'], clientSecret), clientId] as const,
+    ...providersIn(file).map(([path, { clientSecret, clientSecretFile, clientId }], n) =>
+      clientSecretFile
+        ? ([pathName([...path, 'clientSecretFile']), read[n]?.clientSecret, clientId] as const)
+        : ([settingName(source, [...path, 'clientSecret']), clientSecret, clientId] as const),
     ),
   ];
 }

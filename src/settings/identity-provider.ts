@@ -3,7 +3,7 @@ import { issueAt, type Path, settingName, type Source, valueAt } from './source.
 import type { SettingsIssue } from './issues.ts';
 import { identityProviderSchema } from './identity-provider-schema.ts';
 import type { SettingsFile } from './schema.ts';
-import { readSecretFile, type Reading } from './secrets.ts';
+import { allOf, readSecretFile, type Reading } from './secrets.ts';
 
 /** `clientSecret` is absent for a public client, and for the embedded provider, whose secret is derived from the root secret. `recheck` is in seconds. */
 export type IdentityProvider = Omit<ProviderInFile, 'clientSecretFile'> & { embedded: boolean };
@@ -24,7 +24,10 @@ export function readIdentityProviders(
   }
   if (others.length > 0) return { issues: others.map((other) => besides(source, first, other)) };
   if (file.developmentIdp) return { value: [embeddedProvider(file.developmentIdp)], issues: [] };
-  return configuredProviders(source, providersIn(file));
+  const given = providersIn(file);
+  // A provider that the schema refuses is missing here, and reported there.
+  if (given.length === 0) return { issues: [] };
+  return allOf(given.map(([path, provider]) => configuredProvider(source, path, provider)));
 }
 
 function besides(source: Source, first: string, other: string): SettingsIssue {
@@ -44,16 +47,6 @@ export function providersIn(file: Partial<SettingsFile>): [Path, ProviderInFile]
     ...(file.identityProvider ? [[['identityProvider'], file.identityProvider] as const] : []),
     ...listed.map((provider, n) => [['identityProviders', n], provider] as const),
   ].map(([path, provider]) => [path, provider]);
-}
-
-function configuredProviders(
-  source: Source,
-  given: readonly [Path, ProviderInFile][],
-): Reading<IdentityProvider[]> {
-  const readings = given.map(([path, provider]) => configuredProvider(source, path, provider));
-  const issues = readings.flatMap((reading) => reading.issues);
-  const value = readings.flatMap((reading) => reading.value ?? []);
-  return issues.length > 0 || value.length === 0 ? { issues } : { value, issues };
 }
 
 function configuredProvider(

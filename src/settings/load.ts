@@ -12,11 +12,11 @@ import {
   checkProduction,
   inProduction,
   productionReason,
-  secretsInFile,
+  secretsIn,
 } from './checks.ts';
 import { checkProviderIds, checkRules, resolveRules } from './entitlements.ts';
 import { type CommandLineSettings, type Environment, checkVariableNames } from './environment.ts';
-import { type IdentityProvider, providersIn, readIdentityProviders } from './identity-provider.ts';
+import { readIdentityProviders } from './identity-provider.ts';
 import { SettingsError, type SettingsIssue, characters, nearestName } from './issues.ts';
 import { resolveLimits } from './limits.ts';
 import { namedKeys, readManagementKeys } from './management-keys.ts';
@@ -78,8 +78,7 @@ function resolveSettings(source: Source, makesSecrets: boolean): Settings {
   const secrets = [
     ['GATEHOUSE_SECRET', secret.value],
     ...keys,
-    ...secretsInFile(source, sound),
-    ...secretsFromFiles(sound, identityProviders.value),
+    ...secretsIn(source, sound, identityProviders.value),
   ] as const;
   const all = [
     ...checkVariableNames(environment),
@@ -148,18 +147,6 @@ function requireDistinctKeys(keys: NamedSecrets): void {
   if (issues.length > 0) throw new SettingsError(issues);
 }
 
-/** Named by the setting with the path of the file. */
-function secretsFromFiles(
-  file: Partial<SettingsFile>,
-  read: readonly IdentityProvider[] = [],
-): NamedSecrets {
-  return providersIn(file).flatMap(([path, { clientSecretFile, clientId }], n) =>
-    clientSecretFile
-      ? [[pathName([...path, 'clientSecretFile']), read[n]?.clientSecret, clientId] as const]
-      : [],
-  );
-}
-
 /** Production generates no root secret: all processes need the same one, and it must outlive the data directory. */
 function requireSecret(secret: Reading, reason: string | undefined): Reading {
   if (!reason || secret.value || secret.issues.length > 0) return secret;
@@ -199,9 +186,9 @@ export function requireValidSettings(
 }
 
 /** `sound` contains the valid top-level settings, so that checks across settings can run despite other issues. */
-export type Parsed = { file?: SettingsFile; sound: Partial<SettingsFile>; issues: SettingsIssue[] };
+type Parsed = { file?: SettingsFile; sound: Partial<SettingsFile>; issues: SettingsIssue[] };
 
-export function parseSettings(source: Source): Parsed {
+function parseSettings(source: Source): Parsed {
   // The schema is used once: generating code for it would take longer than parsing.
   const result = settingsSchema.safeParse(source.document, { error: expected, jitless: true });
   if (result.success) return { file: result.data, sound: result.data, issues: [] };

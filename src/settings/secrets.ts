@@ -9,6 +9,13 @@ import { errorCode, hidden } from './source.ts';
 /** The value, or the issues with it. Both are empty if nothing was set. */
 export type Reading<T = string> = { value?: T; issues: SettingsIssue[] };
 
+/** Several values, unless one of them has issues. */
+export function allOf<T>(readings: readonly Reading<T>[]): Reading<T[]> {
+  const issues = readings.flatMap((reading) => reading.issues);
+  if (issues.length > 0) return { issues };
+  return { value: readings.flatMap(({ value }) => (value === undefined ? [] : [value])), issues };
+}
+
 /** Of secrets that Gatehouse itself checks. */
 export const MIN_CHARACTERS = 32;
 

@@ -2,7 +2,7 @@
 import { DEFAULT_LEVELS, highestLevel, type Level, type Levels } from '../permission-levels.ts';
 import type { Environment } from './environment.ts';
 import type { SettingsFile, UpstreamInFile } from './schema.ts';
-import { type Reading, readSecretFile, readVariable } from './secrets.ts';
+import { allOf, type Reading, readSecretFile, readVariable } from './secrets.ts';
 import { hidden, issueAt, type Path, pathName, type Source } from './source.ts';
 
 /** Durations in seconds. Contains secrets: never log it. */
@@ -55,15 +55,13 @@ export function readUpstreams(
 ): Reading<Upstream[]> {
   const { upstream, upstreams } = file.resourceServer ?? {};
   const { levels = DEFAULT_LEVELS } = file;
-  const readings = upstreamsIn(file).map(([path, each]) =>
-    readUpstream({ source, environment, levels, sendsHeaders: sendsRequests(file) }, path, each),
+  const read = allOf(
+    upstreamsIn(file).map(([path, each]) =>
+      readUpstream({ source, environment, levels, sendsHeaders: sendsRequests(file) }, path, each),
+    ),
   );
-  const issues = [
-    ...(upstream && upstreams ? [issueAt(source, [...UPSTREAMS], ONE_OF_BOTH)] : []),
-    ...readings.flatMap((reading) => reading.issues),
-  ];
-  if (issues.length > 0) return { issues };
-  return { value: readings.flatMap(({ value }) => value ?? []), issues };
+  if (!upstream || !upstreams) return read;
+  return { issues: [issueAt(source, [...UPSTREAMS], ONE_OF_BOTH), ...read.issues] };
 }
 
 const UPSTREAMS: Path = ['resourceServer', 'upstreams'];
