@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Levels } from '../../permission-levels.ts';
 import type { Settings } from '../../settings/settings.ts';
-import type { Operation } from '../resources/resource.ts';
+import { NOT_FOUND, type Operation } from '../resources/resource.ts';
 import { API_PATH, OPERATIONS } from './operations.ts';
 
 type Json = Record<string, unknown>;
@@ -50,6 +50,7 @@ function describe(name: string, operation: Operation, levels: Levels): Json {
     403: `The key does not have the role ${role}, or the request comes from a page of another origin.`,
     ...(hasInput ? { 400: 'The request is invalid. The description lists every problem.' } : {}),
     ...(body ? { 413: 'The body is too large.', 415: 'The body is not JSON.' } : {}),
+    ...(path.includes(':id') ? NOT_FOUND : {}),
     ...errors,
   };
   return {

@@ -10,7 +10,6 @@ import { detailsText, type Fields } from './fields.ts';
 import {
   type Argument,
   type ConsoleList,
-  NOT_FOUND,
   type Operation,
   type ResourceCommands,
 } from './resource.ts';
@@ -72,7 +71,6 @@ export const accountOperations = {
     role: 'viewer',
     summary: 'Shows an account.',
     response: accountSchema,
-    errors: NOT_FOUND,
   },
   disableAccount: {
     method: 'post',
@@ -81,7 +79,6 @@ export const accountOperations = {
     summary:
       'Disables an account. All its connections stop working and the person cannot connect. Not found if the account was forgotten.',
     response: accountSchema,
-    errors: NOT_FOUND,
   },
   enableAccount: {
     method: 'post',
@@ -89,7 +86,6 @@ export const accountOperations = {
     role: 'administrator',
     summary: 'Lets a person sign in and connect again.',
     response: accountSchema,
-    errors: NOT_FOUND,
   },
   forgetAccount: {
     method: 'post',
@@ -98,7 +94,6 @@ export const accountOperations = {
     summary:
       'Ends all connections of a person and deletes name, email address, groups and subject. A disabled account stays disabled.',
     response: forgottenAccountSchema,
-    errors: NOT_FOUND,
   },
 } as const satisfies Record<string, Operation>;
 

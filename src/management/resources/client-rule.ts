@@ -4,7 +4,7 @@ import { blockableHost, comparableName } from '../../clients/rules.ts';
 import { ManagementError } from '../api/management-error.ts';
 import { plain, quoted } from '../commands/terminal.ts';
 import { codeField, type Fields } from './fields.ts';
-import { type Command, type ConsoleList, NOT_FOUND, type Operation } from './resource.ts';
+import { type Command, type ConsoleList, type Operation } from './resource.ts';
 import * as schemas from './schemas.ts';
 
 export const clientRuleSchema = z
@@ -87,7 +87,6 @@ export const clientRuleOperations = {
     role: 'operator',
     summary: 'Removes an app rule. Ended grants are not restored.',
     response: clientRuleSchema,
-    errors: NOT_FOUND,
   },
 } as const satisfies Record<string, Operation>;
 

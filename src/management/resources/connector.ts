@@ -35,7 +35,6 @@ import {
 import {
   type Argument,
   type ConsoleList,
-  NOT_FOUND,
   type Operation,
   type ResourceCommands,
 } from './resource.ts';
@@ -181,7 +180,6 @@ export const connectorOperations = {
     role: 'viewer',
     summary: 'Shows a connector.',
     response: connectorSchema,
-    errors: NOT_FOUND,
   },
   revokeConnector: {
     method: 'delete',
@@ -189,7 +187,6 @@ export const connectorOperations = {
     role: 'operator',
     summary: 'Revokes a connector. All grants made through it end immediately.',
     response: connectorSchema,
-    errors: NOT_FOUND,
   },
   deleteConnector: {
     method: 'post',
@@ -197,7 +194,7 @@ export const connectorOperations = {
     role: 'operator',
     summary: 'Deletes a connector that is revoked or has expired.',
     response: connectorSchema,
-    errors: { ...NOT_FOUND, 409: 'The connector still works. Revoke it first.' },
+    errors: { 409: 'The connector still works. Revoke it first.' },
   },
 } as const satisfies Record<string, Operation>;
 

@@ -13,7 +13,6 @@ import {
   type Argument,
   type CommandOption,
   type ConsoleList,
-  NOT_FOUND,
   type Operation,
   type ResourceCommands,
 } from './resource.ts';
@@ -82,7 +81,6 @@ export const grantOperations = {
     role: 'viewer',
     summary: 'Shows a grant, and why it ended or is refused. Ended grants are kept for 30 days.',
     response: grantSchema,
-    errors: NOT_FOUND,
   },
   revokeGrant: {
     method: 'delete',
@@ -90,7 +88,6 @@ export const grantOperations = {
     role: 'operator',
     summary: 'Ends a grant. The app is disconnected immediately.',
     response: grantSchema,
-    errors: NOT_FOUND,
   },
 } as const satisfies Record<string, Operation>;
 

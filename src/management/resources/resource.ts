@@ -30,6 +30,7 @@ export type Operation = {
   location?: (created: { id: string }) => string;
 };
 
+/** Of operations with an id in the body. Those with one in the path have it anyway. */
 export const NOT_FOUND = { 404: 'The resource does not exist.' };
 
 /** The commands of a resource: `gatehouse <noun> <command>`. */

@@ -12,7 +12,6 @@ import { daysField, type FormField, levelField, nameField, UPSTREAM_FIELD } from
 import {
   type Argument,
   type ConsoleList,
-  NOT_FOUND,
   type Operation,
   type ResourceCommands,
 } from './resource.ts';
@@ -96,7 +95,6 @@ export const tokenOperations = {
     role: 'operator',
     summary: 'Revokes a minted token immediately.',
     response: tokenSchema,
-    errors: NOT_FOUND,
   },
 } as const satisfies Record<string, Operation>;
 

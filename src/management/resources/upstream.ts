@@ -8,7 +8,6 @@ import { detailsText, type Field, type Fields } from './fields.ts';
 import {
   type Argument,
   type CommandOption,
-  NOT_FOUND,
   type Operation,
   type ResourceCommands,
 } from './resource.ts';
@@ -92,7 +91,6 @@ export const upstreamOperations = {
     role: 'viewer',
     summary: 'Shows an MCP server in the settings.',
     response: upstreamSchema,
-    errors: NOT_FOUND,
   },
 } as const satisfies Record<string, Operation>;
 
