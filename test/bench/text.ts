@@ -10,32 +10,24 @@ export function redisVersion(): string {
 
 /** Columns of numbers are aligned to the right, other columns to the left. */
 export function textTable(head: string[], rows: string[][]): string {
-  const { aligned } = align(head, rows);
-  return aligned.map((cells) => `  ${cells.join('  ')}`.trimEnd()).join('\n');
+  const isNumber = numberColumns(head, rows);
+  const widths = head.map((title, column) =>
+    Math.max(title.length, ...rows.map((row) => (row[column] ?? '').length)),
+  );
+  const lines = [head, ...rows].map((cells) =>
+    widths.map((width, column) => {
+      const cell = cells[column] ?? '';
+      return isNumber[column] ? cell.padStart(width) : cell.padEnd(width);
+    }),
+  );
+  return lines.map((cells) => `  ${cells.join('  ')}`.trimEnd()).join('\n');
 }
 
 export function markdownTable(head: string[], rows: string[][]): string {
-  const { aligned, columns } = align(head, rows);
-  const rule = columns.map(({ width, isNumber }) =>
-    isNumber ? `${'-'.repeat(width - 1)}:` : '-'.repeat(width),
-  );
-  const [first = [], ...others] = aligned;
-  return [first, rule, ...others].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+  const rule = numberColumns(head, rows).map((isNumber) => (isNumber ? '---:' : '---'));
+  return [head, rule, ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
 
-function align(head: string[], rows: string[][]) {
-  const columns = head.map((title, column) => {
-    const cells = rows.map((row) => row[column] ?? '');
-    return {
-      width: Math.max(title.length, ...cells.map(({ length }) => length)),
-      isNumber: cells.every((cell) => /^-?[\d.,]*%?$/.test(cell)),
-    };
-  });
-  const aligned = [head, ...rows].map((cells) =>
-    columns.map(({ width, isNumber }, column) => {
-      const cell = cells[column] ?? '';
-      return isNumber ? cell.padStart(width) : cell.padEnd(width);
-    }),
-  );
-  return { aligned, columns };
+function numberColumns(head: string[], rows: string[][]): boolean[] {
+  return head.map((_, column) => rows.every((row) => /^-?[\d.,]*%?$/.test(row[column] ?? '')));
 }

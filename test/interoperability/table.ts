@@ -138,12 +138,13 @@ function tableOf(results: readonly Result[]): string {
     ...STEPS.map((step) => sign(steps[step])),
   ]);
   return [
+    '<!-- prettier-ignore-start -->\n',
     ...[
       ['client', ...STEPS.map((step) => HEADINGS[step])],
-      ['-', ...STEPS.map(() => '-')],
+      ['---', ...STEPS.map(() => '---')],
       ...lines,
     ].map((cells) => `| ${cells.join(' | ')} |`),
-    '',
+    '\n<!-- prettier-ignore-end -->\n',
     ...notes.map((note, index) => `${index + 1}. ${note}`),
   ].join('\n');
 }
