@@ -10,20 +10,9 @@ type Program = {
   commands: string[];
   /** Where installers put the program outside the PATH. */
   locations: string[];
-  packages: Record<PackageManager, string>;
+  /** Of Debian and Ubuntu. */
+  package: string;
 };
-
-type PackageManager = keyof typeof INSTALL;
-
-/** Commands that install packages, by the program that a system has. */
-const INSTALL = {
-  'apt-get': 'sudo apt-get update && sudo apt-get install --yes',
-  dnf: 'sudo dnf install --assumeyes',
-  pacman: 'sudo pacman --sync --noconfirm',
-  zypper: 'sudo zypper install --no-confirm',
-  apk: 'sudo apk add',
-  brew: 'brew install',
-} as const;
 
 export const REDIS: Program = {
   name: 'Redis (redis-server)',
@@ -35,14 +24,7 @@ export const REDIS: Program = {
     '/opt/homebrew/bin/redis-server',
     '/opt/local/bin/redis-server',
   ],
-  packages: {
-    'apt-get': 'redis-server',
-    dnf: 'redis',
-    pacman: 'redis',
-    zypper: 'redis',
-    apk: 'redis',
-    brew: 'redis',
-  },
+  package: 'redis-server',
 };
 
 export const CHROMIUM: Program = {
@@ -59,14 +41,7 @@ export const CHROMIUM: Program = {
     '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
     '/Applications/Chromium.app/Contents/MacOS/Chromium',
   ],
-  packages: {
-    'apt-get': 'chromium',
-    dnf: 'chromium',
-    pacman: 'chromium',
-    zypper: 'chromium',
-    apk: 'chromium',
-    brew: 'chromium',
-  },
+  package: 'chromium',
 };
 
 /** For a recipe. */
@@ -75,32 +50,22 @@ export const PYTHON: Program = {
   variable: 'PYTHON_BIN',
   commands: ['python3'],
   locations: ['/usr/bin/python3', '/usr/local/bin/python3', '/opt/homebrew/bin/python3'],
-  packages: {
-    'apt-get': 'python3',
-    dnf: 'python3',
-    pacman: 'python',
-    zypper: 'python3',
-    apk: 'python3',
-    brew: 'python',
-  },
+  package: 'python3',
 };
 
 export const PROGRAMS = [REDIS, CHROMIUM, PYTHON];
 
 /** Returns the path of a program. A variable that names no program is an error, because another one would be a surprise. */
-export function findProgram(
-  { name, variable, commands, locations }: Program,
-  environment: NodeJS.ProcessEnv = process.env,
-): string | undefined {
-  const named = environment[variable];
+export function findProgram({ name, variable, commands, locations }: Program): string | undefined {
+  const named = process.env[variable];
   if (named) {
-    const path = isAbsolute(named) ? named : onPath(named, environment);
+    const path = isAbsolute(named) ? named : onPath(named);
     if (path && isExecutable(path)) return path;
     throw new Error(
       `${variable} is ${named}, which is not a program. Set it to ${name}, or unset it.`,
     );
   }
-  const found = commands.map((command) => onPath(command, environment)).find(Boolean);
+  const found = commands.map(onPath).find(Boolean);
   return found ?? locations.find(isExecutable);
 }
 
@@ -117,7 +82,7 @@ export function installPrograms(): string[] {
   if (missing.length === 0) return [];
   if (process.getuid?.() !== 0 || onPath('apt-get') === undefined)
     throw new Error(howToInstall(missing));
-  const packages = missing.map((program) => program.packages['apt-get']);
+  const packages = missing.map((program) => program.package);
   runAptGet(['update']);
   runAptGet(['install', '--yes', '--no-install-recommends', ...packages]);
   const still = missing.filter((program) => findProgram(program) === undefined);
@@ -134,28 +99,19 @@ function runAptGet(args: string[]): void {
     throw new Error(`apt-get ${args.join(' ')} failed${error ? `: ${error.message}` : ''}`);
 }
 
-/** Names the missing programs, the command for this system, and the variables for programs that are installed elsewhere. */
-export function howToInstall(
-  missing: readonly Program[],
-  environment: NodeJS.ProcessEnv = process.env,
-): string {
-  const names = missing.map(({ name }) => name).join(' and ');
-  const manager = (Object.keys(INSTALL) as PackageManager[]).find((command) =>
-    onPath(command, environment),
-  );
-  const command = manager
-    ? [INSTALL[manager], ...missing.map(({ packages }) => packages[manager])].join(' ')
-    : undefined;
-  const variables = missing.map(({ variable }) => variable).join(' and ');
+/** Names the missing programs, the command on Debian and Ubuntu, and the variables for programs that are installed elsewhere. */
+function howToInstall(missing: readonly Program[]): string {
+  const packages = missing.map((program) => program.package).join(' ');
   return [
-    `The tests need ${names}.`,
-    ...(command ? ['Run this and try again:', `  ${command}`] : ['Install it and try again.']),
-    `If it is installed already, set ${variables} to its path.`,
+    `The tests need ${missing.map(({ name }) => name).join(' and ')}. With apt-get:`,
+    `  sudo apt-get update && sudo apt-get install --yes ${packages}`,
+    `If it is installed already, set ${missing.map(({ variable }) => variable).join(' and ')} to its path.`,
   ].join('\n');
 }
 
-function onPath(command: string, { PATH = '' } = process.env as NodeJS.ProcessEnv) {
-  return PATH.split(delimiter)
+function onPath(command: string): string | undefined {
+  return (process.env.PATH ?? '')
+    .split(delimiter)
     .filter((folder) => folder !== '')
     .map((folder) => join(folder, command))
     .find(isExecutable);
