@@ -110,7 +110,7 @@ describe('Discovery documents', () => {
     expect(keys).to.be.an('array').with.length.above(0);
     for (const key of keys) {
       expect(key).to.include({ kty: 'EC', crv: 'P-256', alg: 'ES256', use: 'sig' });
-      expect(key).to.not.have.any.keys('d', 'k', 'p');
+      expect(key).to.have.all.keys('kty', 'crv', 'x', 'y', 'kid', 'alg', 'use');
     }
   });
 

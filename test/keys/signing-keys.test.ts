@@ -156,17 +156,6 @@ for (const kind of STORES) {
       expect(idsOf(later)).to.not.include(first?.jwk.kid);
     });
 
-    it('the JWKS contains no private key', async () => {
-      const keys = await rotateSigningKeys(store, ROTATION, NOW);
-      const published = publicJwks(keys, NOW).keys;
-      expect(published).to.have.length(2);
-      for (const key of published) {
-        expect(key).to.have.all.keys('kty', 'crv', 'x', 'y', 'kid', 'alg', 'use');
-        expect(key).to.include({ kty: 'EC', crv: 'P-256', alg: 'ES256', use: 'sig' });
-      }
-      expect(published[0]?.kid).to.not.equal(published[1]?.kid);
-    });
-
     it('signing keys are encrypted in the database', async () => {
       const keys = await rotateSigningKeys(store, ROTATION, NOW);
       const dump = await testStore.dump();

@@ -43,20 +43,6 @@ describe('limits on fetches of metadata documents', () => {
       (error: unknown) => error,
     );
 
-  it('a failed fetch is not repeated for a minute', async () => {
-    const fetch = limitedFetch(QUICK);
-    const url = `https://app.${DOMAIN}/missing`;
-    host.answer = answerWith(404);
-    const first = await failureOf(fetch(url));
-    host.answer = publish();
-    time += 59;
-    expect(await failureOf(fetch(url))).to.equal(first);
-    expect(host.requests).to.have.length(1);
-    time += 2;
-    expect((await fetch(url)).text).to.include(url);
-    expect(host.requests).to.have.length(2);
-  });
-
   it('by default, a failure takes as long as the fetch timeout', () => {
     expect(FETCH_LIMITS.minFailureSeconds).to.equal(2.5);
   });
