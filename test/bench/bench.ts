@@ -1,14 +1,10 @@
 // `npm run bench`: refreshes, connections, code exchanges and calls compared with the bare engine and a bare proxy, cost of the store, start
 // time and memory; at the end, one table of all targets.
-import { rmSync } from 'node:fs';
-import { mkdtemp } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { consentPage } from './consent-page.ts';
 import { exchanges } from './code-exchanges.ts';
-import { readOrExit } from './command.ts';
+import { temporaryFolder } from './command.ts';
 import { oneCaller } from './one-caller.ts';
-import { HELP, type Options, PARTS, type PartName, readOptions } from './options.ts';
+import { type Options, PARTS, type PartName, readOptions } from './options.ts';
 import type { Part } from './part.ts';
 import { followPhases, logProgress, secondsOf } from './progress.ts';
 import { proxiedCalls } from './proxied/measure.ts';
@@ -31,8 +27,7 @@ const MEASURED: Record<PartName, Part> = {
 };
 
 async function main(options: Options): Promise<void> {
-  const root = await mkdtemp(join(tmpdir(), 'gatehouse-bench-'));
-  process.once('exit', () => rmSync(root, { recursive: true, force: true }));
+  const root = await temporaryFolder();
   const place = { root, logLevel: options.logLevel, quick: options.quick };
   console.log(describeRun(options));
   const names = PARTS.filter((name) => options.only === undefined || options.only === name);
@@ -71,7 +66,4 @@ function describeTime(seconds: number): string {
   return seconds < 100 ? `${Math.ceil(seconds)} s` : `${(seconds / 60).toFixed(1)} minutes`;
 }
 
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
-const options = readOrExit(() => readOptions(process.argv.slice(2)));
-if (options.help) console.log(HELP);
-else await main(options);
+await main(readOptions());

@@ -1,9 +1,8 @@
 // The flags of `npm run bench`.
-import { parseArgs } from 'node:util';
 import { LOG_LEVELS } from '../../src/settings/schema.ts';
+import { oneOf, readFlags, wholeNumber } from './command.ts';
 
 export type Options = {
-  help: boolean;
   /** Runs every part as short as possible. */
   quick: boolean;
   /** All is measured so often, each time with new servers. */
@@ -31,7 +30,7 @@ export const PARTS = [
 ] as const;
 export type PartName = (typeof PARTS)[number];
 
-export const HELP = `npm run bench -- [flags]
+const HELP = `npm run bench -- [flags]
 
   --runs 1               repeats all; the table of the targets then has each run and the median
   --rounds 3             every subject is measured once per round and concurrency
@@ -56,46 +55,28 @@ const FULL = {
 };
 const QUICK = { rounds: '1', seconds: '1', concurrency: '4', starts: '1', refreshes: '50' };
 
-/** Throws a TypeError for wrong flags. */
-export function readOptions(args: string[]): Options {
-  const { values } = parseArgs({
-    args,
-    options: {
-      help: { type: 'boolean', default: false },
-      quick: { type: 'boolean', default: false },
-      runs: { type: 'string', default: '1' },
-      rounds: { type: 'string' },
-      seconds: { type: 'string' },
-      concurrency: { type: 'string' },
-      starts: { type: 'string' },
-      refreshes: { type: 'string' },
-      'log-level': { type: 'string', default: 'warn' },
-      only: { type: 'string' },
-    },
+export function readOptions(): Options {
+  const flags = readFlags(HELP, {
+    runs: { type: 'string', default: '1' },
+    rounds: { type: 'string' },
+    seconds: { type: 'string' },
+    concurrency: { type: 'string' },
+    starts: { type: 'string' },
+    refreshes: { type: 'string' },
+    'log-level': { type: 'string', default: 'warn' },
+    only: { type: 'string' },
   });
-  const logLevel = LOG_LEVELS.find((level) => level === values['log-level']);
-  if (!logLevel) throw new TypeError(`--log-level is one of ${LOG_LEVELS.join(', ')}`);
-  const only = PARTS.find((part) => part === values.only);
-  if (values.only !== undefined && !only)
-    throw new TypeError(`--only is one of ${PARTS.join(', ')}`);
-  const defaults = values.quick ? QUICK : FULL;
-  const { concurrency = defaults.concurrency } = values;
+  const given = { ...(flags.quick ? QUICK : FULL), ...flags };
+  const { only } = flags;
   return {
-    help: values.help,
-    quick: values.quick,
-    runs: positive('runs', values.runs),
-    rounds: positive('rounds', values.rounds ?? defaults.rounds),
-    seconds: positive('seconds', values.seconds ?? defaults.seconds),
-    concurrencies: concurrency.split(',').map((text) => positive('concurrency', text)),
-    starts: positive('starts', values.starts ?? defaults.starts),
-    refreshes: positive('refreshes', values.refreshes ?? defaults.refreshes),
-    logLevel,
-    ...(only ? { only } : {}),
+    quick: flags.quick,
+    runs: wholeNumber('runs', flags.runs),
+    rounds: wholeNumber('rounds', given.rounds),
+    seconds: wholeNumber('seconds', given.seconds),
+    concurrencies: given.concurrency.split(',').map((text) => wholeNumber('concurrency', text)),
+    starts: wholeNumber('starts', given.starts),
+    refreshes: wholeNumber('refreshes', given.refreshes),
+    logLevel: oneOf('log-level', LOG_LEVELS, flags['log-level']),
+    ...(only === undefined ? {} : { only: oneOf('only', PARTS, only) }),
   };
-}
-
-function positive(flag: string, text: string): number {
-  if (!/^[1-9]\d{0,5}$/.test(text))
-    throw new TypeError(`--${flag} takes whole numbers, not ${text}`);
-  return Number(text);
 }

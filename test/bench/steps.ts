@@ -1,7 +1,4 @@
 // `npm run bench:steps`: what every request of an authorization costs: commands and round trips of Redis, processor time of the server.
-import { rmSync } from 'node:fs';
-import { mkdtemp } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { registerClient } from '../support/connection.ts';
@@ -11,9 +8,8 @@ import { fillForm, type FormValues, parseForms } from '../support/html-forms.ts'
 import { authorizeUrl, type Client, exchange, refresh, type Server } from '../support/oauth.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { serverMetadata } from './client.ts';
-import { readFlags } from './command.ts';
+import { blockOf, readFlags, temporaryFolder, WRITE, writeBetween } from './command.ts';
 import { logProgress } from './progress.ts';
-import { writeBlock } from './result-block.ts';
 import { cpuTime } from './server-process.ts';
 import { METADATA_PATH, startBareEngine, startGatehouseOn, type Subject } from './subjects.ts';
 import { textTable } from './text.ts';
@@ -252,8 +248,7 @@ async function roundTrips(
 }
 
 async function main(effort: Effort, write: boolean): Promise<void> {
-  const root = await mkdtemp(join(tmpdir(), 'gatehouse-steps-'));
-  process.once('exit', () => rmSync(root, { recursive: true, force: true }));
+  const root = await temporaryFolder();
   const place = { root, logLevel: 'warn' };
   const [redis, other, far] = [await startRedis(), await startRedis(), await startRedis()];
   const proxy = await startRedisProxy(far);
@@ -264,7 +259,7 @@ async function main(effort: Effort, write: boolean): Promise<void> {
   try {
     const result = await measure({ subject, remote, bare, proxy }, effort);
     console.log(result);
-    if (write) await writeBlock(DOCUMENT, 'bench:steps', result);
+    if (write) await writeBetween(DOCUMENT, blockOf('bench:steps'), result);
   } finally {
     await Promise.all([subject, remote, bare].map(({ stop }) => stop()));
     await proxy.close();
@@ -342,7 +337,5 @@ function compare(ours: readonly number[], engine: readonly number[]): string {
   return textTable(['CPU ms of a signed-in person', 'Gatehouse', 'engine', 'ratio'], rows);
 }
 
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
-const flags = readFlags();
-if (flags.help) console.log(HELP);
-else await main(flags.quick ? QUICK : FULL, flags.write);
+const { quick, write } = readFlags(HELP, WRITE);
+await main(quick ? QUICK : FULL, write);

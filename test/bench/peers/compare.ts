@@ -1,27 +1,24 @@
 // Compares Gatehouse with other authorization servers for MCP: correctness, then cost (npm run bench:peers).
-import { rmSync } from 'node:fs';
-import { mkdtemp } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { readOrExit } from '../command.ts';
+import { IGNORED, temporaryFolder, writeBetween } from '../command.ts';
 import { logProgress } from '../progress.ts';
 import { residentMemory } from '../server-process.ts';
 import { MAX_RUN_MS } from './time-limits.ts';
 import { GRACE_MS, runChecks } from './check.ts';
 import { CHECKS } from './checks.ts';
 import { IMPLEMENTATIONS, REFERENCE } from './implementations.ts';
-import { writeResult } from './write-result.ts';
 import { type StartedImplementation, startAll } from './start-all.ts';
 import { pinnedVersions } from './install.ts';
-import { helpOn, type Options, readOptions } from './options.ts';
+import { type Options, readOptions } from './options.ts';
 import { describeAll, describeRun, type Findings } from './report.ts';
 import { measureRounds } from './rounds.ts';
 import type { Session } from './session.ts';
 
+const DOCUMENT = join(import.meta.dirname, 'README.md');
+
 async function compare(options: Options): Promise<void> {
-  const root = await mkdtemp(join(tmpdir(), 'gatehouse-peers-'));
-  process.once('exit', () => rmSync(root, { recursive: true, force: true }));
+  const root = await temporaryFolder();
   const place = { root, logLevel: 'warn' };
   const run = describeRun(options, await pinnedVersions());
   const { started, notStarted } = await startAll(options, place, logProgress);
@@ -52,7 +49,7 @@ async function compare(options: Options): Promise<void> {
   }
   const result = describeAll({ run, findings, samples, notStarted, failures });
   console.log(result);
-  if (options.write) await writeResult(result);
+  if (options.write) await writeBetween(DOCUMENT, IGNORED, result);
   if (notStarted.size + failures.size > 0) process.exitCode = 1;
 }
 
@@ -65,15 +62,11 @@ async function memoryAfter({ running: { server, store } }: Session) {
 
 // Each server under test has an exit listener, so that none is left running.
 process.setMaxListeners(100);
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
 const onTimeout = () => {
   console.error('not done within fifteen minutes: this machine is too slow or too busy');
   process.exit(1);
 };
-const options = readOrExit(() => readOptions(process.argv.slice(2), IMPLEMENTATIONS));
-if (options.help) console.log(helpOn(IMPLEMENTATIONS));
-else {
-  const deadline = setTimeout(onTimeout, MAX_RUN_MS);
-  await compare(options);
-  clearTimeout(deadline);
-}
+const options = readOptions(IMPLEMENTATIONS);
+const deadline = setTimeout(onTimeout, MAX_RUN_MS);
+await compare(options);
+clearTimeout(deadline);

@@ -1,9 +1,8 @@
 // The flags of `npm run bench:peers`.
-import { parseArgs } from 'node:util';
+import { oneOf, readFlags, WRITE } from '../command.ts';
 import type { Implementation } from './implementation.ts';
 
 export type Options = {
-  help: boolean;
   quick: boolean;
   /** Updates README.md. */
   write: boolean;
@@ -21,7 +20,7 @@ export const CONCURRENCIES = [1, 16, 64];
 const FULL = { rounds: 5, seconds: 1, codes: 48, starts: 5 };
 const QUICK = { rounds: 1, seconds: 0.2, codes: 8, starts: 1 };
 
-export function helpOn(all: readonly Implementation[]): string {
+function helpOn(all: readonly Implementation[]): string {
   return `npm run bench:peers -- [flags]
 
   --only <id>[,<id>…]  compare Gatehouse on Redis with these alone
@@ -36,24 +35,15 @@ How and why: test/bench/peers/README.md.
 `;
 }
 
-/** Throws a TypeError for wrong flags. The first of `all` is the reference. */
-export function readOptions(args: string[], all: readonly Implementation[]): Options {
-  const { values } = parseArgs({
-    args,
-    options: {
-      help: { type: 'boolean', default: false },
-      quick: { type: 'boolean', default: false },
-      write: { type: 'boolean', default: false },
-      only: { type: 'string', multiple: true, default: [] },
-    },
+/** The first of `all` is the reference. */
+export function readOptions(all: readonly Implementation[]): Options {
+  const { quick, write, only } = readFlags(helpOn(all), {
+    ...WRITE,
+    only: { type: 'string', multiple: true, default: [] },
   });
-  const only = values.only.flatMap((list) => list.split(','));
   const known = all.map(({ id }) => id);
-  const unknown = only.find((id) => !known.includes(id));
-  if (unknown !== undefined)
-    throw new TypeError(`--only takes ${known.join(', ')}, not ${unknown}`);
+  const ids = only.flatMap((list) => list.split(',')).map((id) => oneOf('only', known, id));
   const isWanted = ({ id }: Implementation, n: number) =>
-    n === 0 || only.length === 0 || only.includes(id);
-  const { help, quick, write } = values;
-  return { help, quick, write, implementations: all.filter(isWanted), ...(quick ? QUICK : FULL) };
+    n === 0 || ids.length === 0 || ids.includes(id);
+  return { quick, write, implementations: all.filter(isWanted), ...(quick ? QUICK : FULL) };
 }

@@ -1,14 +1,10 @@
 // Measures what one, two and four processes do behind one load balancer, and what each request costs every part (npm run bench:processes).
-import { rmSync } from 'node:fs';
-import { mkdtemp } from 'node:fs/promises';
 import { Agent } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openClient } from '../client.ts';
-import { readFlags } from '../command.ts';
+import { blockOf, readFlags, temporaryFolder, WRITE, writeBetween } from '../command.ts';
 import { forSeconds, refreshWhile } from '../load.ts';
 import { logProgress } from '../progress.ts';
-import { writeBlock } from '../result-block.ts';
 import { median } from '../timing.ts';
 import { call } from '../tool-calls.ts';
 import { describe, type Measured, type Operation, type Turn } from './report.ts';
@@ -63,8 +59,7 @@ const OPERATIONS: Record<Operation, (system: System, mayStart: () => boolean) =>
   };
 
 async function main({ counts, rounds, turnSeconds }: Effort, write: boolean): Promise<void> {
-  const root = await mkdtemp(join(tmpdir(), 'gatehouse-processes-'));
-  process.once('exit', () => rmSync(root, { recursive: true, force: true }));
+  const root = await temporaryFolder();
   const systems: System[] = [];
   try {
     for (const count of counts) {
@@ -84,7 +79,7 @@ async function main({ counts, rounds, turnSeconds }: Effort, write: boolean): Pr
     }
     const text = describe(summarize(turns));
     console.log(text);
-    if (write) await writeBlock(DOCUMENT, 'bench:processes', text);
+    if (write) await writeBetween(DOCUMENT, blockOf('bench:processes'), text);
   } finally {
     await Promise.all(systems.map((system) => system.stop()));
   }
@@ -140,7 +135,5 @@ async function inParallel(
   return done;
 }
 
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
-const flags = readFlags();
-if (flags.help) console.log(HELP);
-else await main(flags.quick ? QUICK : FULL, flags.write);
+const { quick, write } = readFlags(HELP, WRITE);
+await main(quick ? QUICK : FULL, write);

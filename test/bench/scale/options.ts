@@ -1,5 +1,5 @@
 // The flags of `npm run bench:scale`.
-import { parseArgs } from 'node:util';
+import { readFlags, wholeNumber, WRITE } from '../command.ts';
 
 /** The amount of work at each size. */
 export type Effort = {
@@ -16,7 +16,6 @@ export type Effort = {
 };
 
 export type Options = {
-  help: boolean;
   effort: Effort;
   /** Updates config/scale.md. */
   write: boolean;
@@ -24,7 +23,7 @@ export type Options = {
   sizes: number[];
 };
 
-export const HELP = `npm run bench:scale -- [flags]
+const HELP = `npm run bench:scale -- [flags]
 
   --people 100000  how many people are connected in the end; measured at a tenth, a half and all of them
   --quick          50 people and one short round: shows that all of it runs; the numbers mean little
@@ -57,22 +56,10 @@ const QUICK_PEOPLE = 50;
 const STEPS = [0.1, 0.5, 1];
 const MIN_PEOPLE = 1000;
 
-/** Throws a TypeError for wrong flags. */
-export function readOptions(args: string[]): Options {
-  const { values } = parseArgs({
-    args,
-    options: {
-      help: { type: 'boolean', default: false },
-      quick: { type: 'boolean', default: false },
-      write: { type: 'boolean', default: false },
-      people: { type: 'string', default: '100000' },
-    },
-  });
-  const people = Number(values.people);
-  if (!Number.isSafeInteger(people) || people < MIN_PEOPLE || people > 1e7)
-    throw new TypeError(`--people is a whole number from ${MIN_PEOPLE} to 10000000`);
-  const { help, quick, write } = values;
-  const all = quick ? QUICK_PEOPLE : people;
+export function readOptions(): Options {
+  const flags = readFlags(HELP, { ...WRITE, people: { type: 'string', default: '100000' } });
+  const people = wholeNumber('people', flags.people, MIN_PEOPLE, 1e7);
+  const all = flags.quick ? QUICK_PEOPLE : people;
   const sizes = STEPS.map((part) => Math.round(all * part));
-  return { help, write, sizes, effort: quick ? QUICK : FULL };
+  return { write: flags.write, sizes, effort: flags.quick ? QUICK : FULL };
 }

@@ -1,17 +1,14 @@
 // Measures what connected people cost in Redis, and whether response times grow with their number (npm run bench:scale).
-import { rmSync } from 'node:fs';
-import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { openClient } from '../client.ts';
-import { readOrExit } from '../command.ts';
+import { blockOf, temporaryFolder, writeBetween } from '../command.ts';
 import { refresh } from '../load.ts';
 import { logProgress } from '../progress.ts';
 import { residentMemory } from '../server-process.ts';
 import { difference, type Inventory, memoryOf, takeInventory, usedMemory } from './inventory.ts';
 import { measure, type Measured, type Population, shuffled } from './measurement.ts';
-import { type Effort, HELP, type Options, readOptions } from './options.ts';
+import { type Effort, type Options, readOptions } from './options.ts';
 import { measureOtherSizes } from './other-sizes.ts';
 import { openPeople, type Pattern, type Person, readPattern } from './people.ts';
 import { measurePages } from './pages.ts';
@@ -27,19 +24,17 @@ const WRITING_ENDS_MS = 4 * 60_000;
 const MAX_RUN_MS = 5 * 60_000;
 const PROGRESS_MS = 5000;
 const DOCUMENT = join(import.meta.dirname, '../../../config/scale.md');
-const RESULT = /(<!-- prettier-ignore-start -->\n).*(\n<!-- prettier-ignore-end -->)/s;
 /** Kinds that expire within half a day, exist only once, or are shared by people with similar names. */
 const PASSING =
   /^(session|session-uid|interaction|sign-in|answer|outcome|development-.*|limit|audit.*|activity|order|connector|connectors|account-index|accounts-named)$/;
 
 async function main({ write, sizes, effort }: Options): Promise<void> {
-  const root = await mkdtemp(join(tmpdir(), 'gatehouse-scale-'));
-  process.once('exit', () => rmSync(root, { recursive: true, force: true }));
+  const root = await temporaryFolder();
   const [deployment, small] = [await openDeployment(root), await openDeployment(root)];
   try {
     const text = describe(await run(deployment, small, sizes, effort));
     console.log(text);
-    if (write) await writeResult(text);
+    if (write) await writeBetween(DOCUMENT, blockOf('bench:scale'), text);
   } finally {
     await Promise.all([deployment.stop(), small.stop()]);
   }
@@ -165,22 +160,10 @@ async function grow(
   return { people, measured, isCutShort: count < (sizes.at(-1) ?? 0) };
 }
 
-async function writeResult(result: string): Promise<void> {
-  const text = await readFile(DOCUMENT, 'utf8');
-  if (!RESULT.test(text)) throw new Error(`${DOCUMENT} has no place for the result`);
-  const put = (_whole: string, start: string, end: string) =>
-    `${start}\n\`\`\`text\n${result}\n\`\`\`\n${end}`;
-  await writeFile(DOCUMENT, text.replace(RESULT, put));
-}
-
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
-const options = readOrExit(() => readOptions(process.argv.slice(2)));
-if (options.help) console.log(HELP);
-else {
-  const onTimeout = () => {
-    console.error('not done within five minutes');
-    process.exit(1);
-  };
-  setTimeout(onTimeout, MAX_RUN_MS).unref();
-  await main(options);
-}
+const options = readOptions();
+const onTimeout = () => {
+  console.error('not done within five minutes');
+  process.exit(1);
+};
+setTimeout(onTimeout, MAX_RUN_MS).unref();
+await main(options);
