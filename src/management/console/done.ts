@@ -7,28 +7,13 @@ import type { ManagementContext } from '../context.ts';
 import { grantHandlers } from '../grants.ts';
 import { personName } from '../resources/grant.ts';
 
-const DONE = [
-  'created',
-  'revoked',
-  'deleted',
-  'ended',
-  'allowed',
-  'blocked',
-  'disabled',
-  'enabled',
-  'forgotten',
-  'app-revoked',
-  'token-revoked',
-  'rule-created',
-  'rule-removed',
-] as const;
-export type Done = (typeof DONE)[number];
-
 /** `done` is the key below `console.done`, or below `console.doneTo` if there are `doneValues`. */
 export type DoneValues = { done?: string; doneValues?: Record<string, string> };
 
+const KEY = /^[a-z-]+$/;
+
 /** Returns the query of the page that is shown after an action. `about` is the id of the record that changed. */
-export function doneQuery(done: Done, about?: string): string {
+export function doneQuery(done: string, about?: string): string {
   return `?${new URLSearchParams({ done, ...(about === undefined ? {} : { about }) })}`;
 }
 
@@ -36,14 +21,14 @@ export async function readDone(
   management: ManagementContext,
   { query }: Koa.Context,
 ): Promise<DoneValues> {
-  const done = DONE.find((known) => known === query.done);
-  if (!done) return {};
-  const { about } = query;
+  const { done, about } = query;
+  const { has } = management.services.pages.translator([]);
+  if (typeof done !== 'string' || !KEY.test(done) || !has(`console.done.${done}`)) return {};
   const found = typeof about === 'string' ? await NAMES[done]?.(management, about) : undefined;
   return found ?? { done };
 }
 
-const NAMES: { [Key in Done]?: typeof endedNames } = {
+const NAMES: Record<string, typeof endedNames | undefined> = {
   ended: endedNames,
   deleted: deletedNames,
 };

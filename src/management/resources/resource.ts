@@ -4,7 +4,6 @@ import type { Levels } from '../../permission-levels.ts';
 import type { ManagementRole } from '../../settings/management-roles.ts';
 import type { ManagementClient } from '../api/client.ts';
 import type { ApiResponse, OperationName } from '../api/operations.ts';
-import type { Done } from '../console/done.ts';
 import type { Section } from '../console/layout.ts';
 import type { Fields } from './fields.ts';
 
@@ -141,6 +140,6 @@ export type ConsoleAction<Item> = {
   rule?: (item: Item) => { name: string; destinations: string[] };
   /** Whether the page of the record still exists afterwards. Default: yes. */
   keepsPage?: (item: Item) => boolean;
-  /** The key of the message shown afterwards. */
-  done: Done;
+  /** The key, below `console.done`, of the message shown afterwards. */
+  done: string;
 };
