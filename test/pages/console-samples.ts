@@ -4,13 +4,28 @@ import type {
   ConsoleAction,
   ConsoleConnection,
   ConsoleEvent,
-  ConsoleField,
-  ConsoleFormField,
   ConsoleItem,
   ConsoleLayout,
   ConsoleSearch,
   ConsoleValues,
 } from '../../src/pages/console-values.ts';
+import { recordPath } from '../../src/management/console/address.ts';
+import { formValues } from '../../src/management/console/create-form.ts';
+import type { Form } from '../../src/management/console/forms.ts';
+import type { ManagementContext } from '../../src/management/context.ts';
+import { isoTime } from '../../src/management/represent.ts';
+import {
+  type Connector,
+  CONNECTOR_FACTS,
+  connectorFields,
+  connectorForm,
+  connectorList,
+} from '../../src/management/resources/connector.ts';
+import { consoleFields } from '../../src/management/resources/fields.ts';
+import type { FormField } from '../../src/management/resources/form-fields.ts';
+import { machineForm } from '../../src/management/resources/machine.ts';
+import { tokenForm } from '../../src/management/resources/token.ts';
+import { DEFAULT_LEVELS } from '../../src/permission-levels.ts';
 import { INSTRUCTIONS } from './instruction-samples.ts';
 
 type ListSample = { view: 'console/list'; values: ConsoleValues['console/list'] };
@@ -252,62 +267,44 @@ type ConsoleSample = {
 
 const DAY = 86_400;
 
-const CONNECTOR = '/console/connectors/4qR8sT1vWxYz2aBcD3eFgH';
-const EXPIRES: ConsoleField = { label: 'expires', time: NOON + 30 * DAY };
-const USED: ConsoleField = {
-  label: 'uses',
-  labelKey: 'console.connectors.usesTitle',
-  textKey: 'console.connectors.used',
-  textValues: { uses: 2 },
-};
-const EVERYBODY: ConsoleField = {
-  label: 'audience',
-  textKey: 'console.connectors.everybody',
-};
-const LEFT = { ...USED, textKey: 'console.connectors.left', textValues: { left: 3, most: 5 } };
-const LIMITED: ConsoleItem = {
-  title: 'Club numbers',
-  href: CONNECTOR,
+const UNLIMITED: Connector = {
+  id: '4qR8sT1vWxYz2aBcD3eFgH',
+  name: 'Club numbers',
+  level: 'full',
+  upstream: 'orders',
+  link: 'https://mcp.example.com/connect/4qR8sT1vWxYz2aBcD3eFgH/mcp',
   state: 'active',
-  isOk: true,
-  facts: [
-    { label: 'level', level: 'operations' },
-    { label: 'upstream', code: 'orders' },
-    LEFT,
-    {
-      label: 'audience',
-      before: 'console.connectors.onlyFor',
-      code: 'email:ada@example.com',
-      others: 1,
-    },
-    EXPIRES,
-    { label: 'created', time: NOON },
-  ],
-  fields: [],
-  actions: [],
+  createdAt: isoTime(NOON),
+  uses: 2,
 };
-const UNLIMITED: ConsoleItem = {
-  ...LIMITED,
-  facts: [
-    { label: 'level', level: 'full' },
-    { label: 'upstream', code: 'orders' },
-    USED,
-    EVERYBODY,
-    { label: 'expires', textKey: 'console.connectors.noExpiry' },
-    { label: 'created', time: NOON },
-  ],
+const LIMITED: Connector = {
+  ...UNLIMITED,
+  level: 'operations',
+  suggestedLevel: 'analytics',
+  audience: [{ email: 'ada@example.com' }, { group: 'analysts', provider: 'example' }],
+  expiresAt: isoTime(NOON + 30 * DAY),
+  maxUses: 5,
 };
-const FACTS: ConsoleField[] = [
-  { label: 'level', level: 'operations', code: 'operations' },
-  { label: 'suggested', level: 'analytics', code: 'analytics' },
-  { label: 'upstream', code: 'orders' },
-  { label: 'audience', codes: ['email:ada@example.com', 'group:analysts@example'] },
-  LEFT,
-  { label: 'created', time: NOON },
-  EXPIRES,
-  { label: 'id', code: '4qR8sT1vWxYz2aBcD3eFgH' },
-];
-const LINK = 'https://mcp.example.com/connect/4qR8sT1vWxYz2aBcD3eFgH/mcp';
+const CONNECTOR = recordPath('connectors', LIMITED.id);
+
+function connectorRow(connector: Connector, href = CONNECTOR): ConsoleItem {
+  const { title, state, isOk, facts } = connectorList;
+  return {
+    title: title(connector),
+    href,
+    state: state(connector),
+    isOk: isOk(connector),
+    facts: consoleFields(connectorFields, facts, connector),
+    fields: [],
+    actions: [],
+  };
+}
+
+function connectorValues(connector: Connector): ConsoleValues['console/connector']['connector'] {
+  const { name, link, state } = connector;
+  const fields = consoleFields(connectorFields, CONNECTOR_FACTS, connector);
+  return { name, link, state, fields };
+}
 
 /** What nobody can use yet. */
 const NO_TOOLS = [
@@ -317,106 +314,15 @@ const NO_TOOLS = [
   { level: 'full', tools: 0, connectors: 0, tokens: 0 },
 ];
 
-const LEVELS = ['analytics', 'operations', 'admin', 'full'].map((level) => ({
-  value: level,
-  level,
-}));
-
-function nameAndLevel(name: string, level = 'analytics'): ConsoleFormField[] {
-  return [
-    {
-      id: 'name',
-      name: 'name',
-      kind: 'text',
-      label: 'console.fields.name',
-      notes: [{ key: 'console.fields.nameNote' }],
-      value: name,
-      required: true,
-      maxLength: 80,
-    },
-    {
-      id: 'upstream',
-      name: 'upstream',
-      kind: 'choice',
-      label: 'console.fields.upstream',
-      notes: [],
-      value: 'orders',
-      choices: [
-        { value: 'orders', text: 'Orders (orders)' },
-        { value: 'tickets', text: 'Tickets (tickets)' },
-      ],
-    },
-    {
-      id: 'level',
-      name: 'level',
-      kind: 'choice',
-      label: 'console.fields.level',
-      notes: [{ key: 'console.fields.levelNote' }],
-      value: level,
-      choices: LEVELS,
-      compared: LEVELS.map(({ value }) => ({ level: value, recorded: value === 'full' })),
-    },
-  ];
-}
-
-function daysField(value: string): ConsoleFormField {
-  return {
-    id: 'days',
-    name: 'days',
-    kind: 'number',
-    label: 'console.fields.days',
-    notes: [{ key: 'console.connectors.daysNote' }],
-    value,
+/** A form with these entries. `providers` are the ids of the sign-in providers. */
+function form(fields: readonly FormField[], entries: Form = {}, providers = ['example']) {
+  const settings = {
+    levels: DEFAULT_LEVELS,
+    upstreams: ['Orders', 'Tickets'].map((name) => ({ id: name.toLowerCase(), name })),
+    identityProviders: providers.map((id) => ({ id })),
   };
-}
-
-/** The form of a connector. `providers` are the ids of several sign-in providers. */
-function connectorForm(
-  entries: { name?: string; level?: string; suggested?: string; audience?: string } = {},
-  { uses = '', providers = '' } = {},
-): ConsoleValues['console/new-connector']['form'] {
-  const group = providers === '' ? 'analysts' : 'analysts@example';
-  return {
-    action: '/console/connectors',
-    idempotencyKey: 'key',
-    fields: [
-      ...nameAndLevel(entries.name ?? '', entries.level),
-      {
-        id: 'suggested',
-        name: 'suggestedLevel',
-        kind: 'choice',
-        label: 'console.fields.suggested',
-        notes: [{ key: 'console.connectors.suggestedNote' }],
-        value: entries.suggested ?? '',
-        choices: [{ value: '', textKey: 'console.connectors.suggestedSame' }, ...LEVELS],
-      },
-      {
-        id: 'audience',
-        name: 'audience',
-        kind: 'lines',
-        label: 'console.fields.audience',
-        notes: [
-          { key: 'console.connectors.audienceNarrows' },
-          { key: 'console.connectors.audienceNote', values: { group } },
-          ...(providers === ''
-            ? []
-            : [{ key: 'console.connectors.audienceProviders', values: { providers } }]),
-        ],
-        value: entries.audience ?? '',
-        maxLength: 20_000,
-      },
-      daysField('30'),
-      {
-        id: 'uses',
-        name: 'maxUses',
-        kind: 'number',
-        label: 'console.connectors.uses',
-        notes: [{ key: 'console.connectors.usesNote' }],
-        value: uses,
-        max: 10_000,
-      },
-    ],
-  };
+  const management = { settings } as unknown as ManagementContext;
+  return formValues(management, '/console/connectors', fields, entries);
 }
 
 function personAction(name: string, returnTo?: string): ConsoleAction {
@@ -572,10 +478,10 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   'console-connectors': list(
     'connectors',
     [
-      LIMITED,
-      { ...UNLIMITED, title: LONG, href: '/console/connectors/second' },
-      { ...UNLIMITED, state: 'revoked', isOk: false, href: '/console/connectors/third' },
-      { ...LIMITED, state: 'used-up', isOk: false, href: '/console/connectors/fourth' },
+      connectorRow(LIMITED),
+      connectorRow({ ...UNLIMITED, name: LONG }, '/console/connectors/second'),
+      connectorRow({ ...UNLIMITED, state: 'revoked' }, '/console/connectors/third'),
+      connectorRow({ ...LIMITED, state: 'used-up', uses: 5 }, '/console/connectors/fourth'),
     ],
     {
       console: layout('connectors', {
@@ -595,28 +501,36 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   }),
   'console-new-connector': {
     view: 'console/new-connector',
-    values: { console: layout('connectors'), form: connectorForm() },
+    values: { console: layout('connectors'), form: form(connectorForm) },
   },
   'console-new-connector-same': {
     view: 'console/new-connector',
     values: {
       console: layout('connectors'),
       isPartial: true,
-      form: connectorForm({ name: 'Club numbers', audience: 'group:analysts' }, { uses: '5' }),
+      form: form(connectorForm, {
+        name: 'Club numbers',
+        audience: 'group:analysts',
+        maxUses: '5',
+        days: '30',
+      }),
     },
   },
   'console-new-connector-wrong': {
     view: 'console/new-connector',
     values: {
       console: layout('connectors', { problem: 'uses' }),
-      form: connectorForm(
+      form: form(
+        connectorForm,
         {
           name: 'Club numbers',
           level: 'admin',
-          suggested: 'operations',
+          suggestedLevel: 'operations',
           audience: 'email:ada@example.com\ngroup:analysts@example',
+          maxUses: '0',
+          days: '30',
         },
-        { uses: '0', providers: 'example, partners, github' },
+        ['example', 'partners', 'github'],
       ),
     },
     status: 400,
@@ -625,7 +539,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     view: 'console/connector',
     values: {
       console: layout('connectors'),
-      connector: { name: 'Club numbers', link: LINK, state: 'active', fields: FACTS },
+      connector: connectorValues(LIMITED),
       instructions: INSTRUCTIONS,
       account: 'https://auth.example.com/account',
       connections: [CONNECTOR_CONNECTION],
@@ -633,19 +547,14 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       allConnections: '/console/grants?connector=4qR8sT1vWxYz2aBcD3eFgH',
       revoke: `${CONNECTOR}/revoke`,
       newMachine: `${CONNECTOR}/machine`,
-      createSame: '/console/connectors/new?from=4qR8sT1vWxYz2aBcD3eFgH',
+      createSame: `/console/connectors/new?from=${LIMITED.id}`,
     },
   },
   'console-connector-revoked': {
     view: 'console/connector',
     values: {
       console: layout('connectors', { done: 'revoked' }),
-      connector: {
-        name: 'Club numbers',
-        link: LINK,
-        state: 'revoked',
-        fields: [EVERYBODY, USED, { label: 'expires', textKey: 'console.fields.never' }],
-      },
+      connector: connectorValues({ ...UNLIMITED, state: 'revoked' }),
       instructions: [],
       account: 'https://auth.example.com/account',
       connections: [],
@@ -662,7 +571,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         },
       ],
       delete: `${CONNECTOR}/delete`,
-      createSame: '/console/connectors/new?from=4qR8sT1vWxYz2aBcD3eFgH',
+      createSame: `/console/connectors/new?from=${LIMITED.id}`,
     },
   },
   ...LIST_SAMPLES,
@@ -944,36 +853,14 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   },
   'console-new-token': {
     view: 'console/new-token',
-    values: {
-      console: layout('tokens'),
-      form: {
-        action: '/console/tokens',
-        idempotencyKey: 'key',
-        fields: [...nameAndLevel(''), daysField('')],
-      },
-    },
+    values: { console: layout('tokens'), form: form(tokenForm) },
   },
   'console-new-machine': {
     view: 'console/new-machine',
     values: {
       console: layout('connectors', { problem: 'keys' }),
       connector: { name: 'Club numbers', href: '/console/connectors/x' },
-      form: {
-        action: '/console/connectors/x/machine',
-        idempotencyKey: 'key',
-        fields: [
-          ...nameAndLevel('Nightly job'),
-          {
-            id: 'keys',
-            name: 'keys',
-            kind: 'url',
-            label: 'console.machines.keys',
-            notes: [{ key: 'console.machines.keysNote' }],
-            value: 'http://x',
-            maxLength: 500,
-          },
-        ],
-      },
+      form: form(machineForm, { name: 'Nightly job', keys: 'http://x' }),
     },
   },
   'console-machine': {
