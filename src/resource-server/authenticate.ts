@@ -160,26 +160,10 @@ const MAX_TOKEN_LENGTH = 8192;
 
 type PresentedToken = { token?: string; isPresent: boolean; scheme: Scheme };
 
-/**
- * The token of the `Authorization` header (RFC 6750 section 2.1). `isPresent` is false for any other scheme. Requests of a connection that repeat
- * the header get the same object, because comparing is faster than parsing and hashing.
- */
-export function presentedToken({ headers, socket }: IncomingMessage): PresentedToken {
-  const { authorization = '' } = headers;
-  const last = lastPresented.get(socket);
-  if (last?.authorization === authorization) return last.presented;
-  const presented = parseAuthorization(authorization);
-  lastPresented.set(socket, { authorization, presented });
-  return presented;
-}
-
-const lastPresented = new WeakMap<
-  object,
-  { authorization: string; presented: Readonly<PresentedToken> }
->();
-
-function parseAuthorization(authorization: string): PresentedToken {
-  const [, scheme, rest = ''] = /^(bearer|dpop)(?: (.*))?$/i.exec(authorization) ?? [];
+/** The token of the `Authorization` header (RFC 6750 section 2.1). `isPresent` is false for any other scheme. */
+export function presentedToken({ headers }: Pick<IncomingMessage, 'headers'>): PresentedToken {
+  const [, scheme, rest = ''] =
+    /^(bearer|dpop)(?: (.*))?$/i.exec(headers.authorization ?? '') ?? [];
   const token = rest.trim();
   return {
     isPresent: scheme !== undefined,
@@ -191,44 +175,66 @@ function parseAuthorization(authorization: string): PresentedToken {
 async function callerOf(
   { addresses, settings, records, verifyToken }: Authentication,
   connector: Connector,
-  presented: PresentedToken,
+  { token, scheme }: PresentedToken,
 ): Promise<Caller | Refusal> {
-  const { token, scheme } = presented;
   if (token === undefined) return 'unknown';
-  const audience = connectLink(addresses.resourceUrl, connector.id);
-  const claims = await verifyToken(token, audience, presented);
-  if (typeof claims === 'string') return claims;
-  const { sub, jti, scope, client_id: clientId, grant_id: grantId } = claims;
-  if (
-    !sub ||
-    !jti ||
-    typeof clientId !== 'string' ||
-    typeof grantId !== 'string' ||
-    typeof scope !== 'string'
-  )
-    return 'unknown';
-  const keyThumbprint = boundKey(claims);
-  if (keyThumbprint === 'unsupported') return 'unknown';
+  const verified = await verifyToken(token, connectLink(addresses.resourceUrl, connector.id));
+  if (typeof verified === 'string') return verified;
+  const claims = readClaims(verified);
+  const wrongScheme = claims && refuseScheme(settings, scheme, claims);
+  if (!claims || wrongScheme) return wrongScheme ?? 'unknown';
+  const [grant, account] = await Promise.all([
+    records.readGrant(claims.grantId),
+    isMachineSubject(claims.accountId) ? undefined : records.readAccount(claims.accountId),
+  ]);
+  return decide(settings, connector, claims, { grant, account });
+}
+
+/** What a verified token says. */
+type Claims = Pick<Caller, 'accountId' | 'clientId' | 'tokenId' | 'keyThumbprint'> & {
+  grantId: string;
+  scope: string;
+};
+
+/** Returns undefined for a token that is not one of a connect link. */
+function readClaims(verified: JWTPayload): Claims | undefined {
+  const { sub, jti, scope, client_id: clientId, grant_id: grantId } = verified;
+  const keyThumbprint = boundKey(verified);
+  if (!sub || !jti || keyThumbprint === 'unsupported') return undefined;
+  if (typeof clientId !== 'string' || typeof grantId !== 'string' || typeof scope !== 'string')
+    return undefined;
+  const bound = keyThumbprint === undefined ? {} : { keyThumbprint };
+  return { accountId: sub, clientId, tokenId: jti, grantId, scope, ...bound };
+}
+
+function refuseScheme(
+  settings: DpopSettings,
+  scheme: Scheme,
+  { keyThumbprint, scope }: Claims,
+): Refusal | undefined {
   if (scheme === 'Bearer' && keyThumbprint !== undefined) return 'bound';
   if (scheme === 'DPoP' && keyThumbprint === undefined) return 'unbound';
-  if (keyThumbprint === undefined && requiresDpop(settings, scope)) return 'key-required';
-  const isMachine = isMachineSubject(sub);
-  const [grant, account] = await Promise.all([
-    records.readGrant(grantId),
-    isMachine ? undefined : records.readAccount(sub),
-  ]);
+  return keyThumbprint === undefined && requiresDpop(settings, scope) ? 'key-required' : undefined;
+}
+
+/** Decides by the current records and settings what the bearer of a verified token may do. Never cached. */
+function decide(
+  settings: Authentication['settings'],
+  connector: Connector,
+  { scope, ...claims }: Claims,
+  { grant, account }: { grant: GrantRecord | undefined; account: Account | undefined },
+): Caller | Refusal {
+  const { accountId, clientId, tokenId, keyThumbprint } = claims;
   const isActive =
     grant !== undefined &&
-    grant.revoked?.[jti] === undefined &&
+    grant.revoked?.[tokenId] === undefined &&
     grant.connector === connector.id &&
-    grant.grant.accountId === sub &&
+    grant.grant.accountId === accountId &&
     grant.grant.clientId === clientId;
   if (!isActive) return 'ended';
-  const known = knownCallers.get(claims);
-  if (known?.connector === connector && known.grant === grant && known.account === account)
-    return known.caller;
   const { levels } = settings;
   const level = lowest(levels, scope, connector.level);
+  const isMachine = isMachineSubject(accountId);
   if (!isMachine && !mayStillHave(settings, connector, { grant, account, level })) return 'ended';
   if (!allowsLevel(levels, grant, scope)) return 'ended';
   // A machine can get no higher level than it was created with.
@@ -236,27 +242,15 @@ async function callerOf(
     ? lowest(levels, connector.level, grantedLevel(grant) ?? level)
     : connector.level;
   const ceiling = keyThumbprint === undefined ? levelWithoutDpop(settings, highest) : highest;
-  const caller: Caller = {
-    accountId: sub,
-    clientId,
-    grantId,
+  return {
+    ...claims,
     connector: connector.id,
-    tokenId: jti,
     level,
     ceiling: ceiling ?? level,
     ...(ceiling === highest ? {} : { ceilingWithDpop: highest }),
     minted: false,
-    ...(keyThumbprint === undefined ? {} : { keyThumbprint }),
   };
-  knownCallers.set(claims, { connector, grant, account, caller });
-  return caller;
 }
-
-/** What a token gave with these records. The claims of a verified token, and cached records, are the same objects until they change. */
-const knownCallers = new WeakMap<
-  JWTPayload,
-  { connector: Connector; grant: GrantRecord; account: Account | undefined; caller: Caller }
->();
 
 /** False if the person was disabled, or lost or lowered the level, after the token was issued. The client refreshes it. */
 function mayStillHave(
@@ -279,11 +273,10 @@ function boundKey({ cnf }: JWTPayload): string | undefined {
 
 async function mintedCallerOf(
   { addresses, settings: { levels, upstreams }, records, verifyToken }: Authentication,
-  presented: PresentedToken,
+  { token, scheme }: PresentedToken,
 ): Promise<MintedCaller | Refusal> {
-  const { token, scheme } = presented;
   if (token === undefined) return 'unknown';
-  const claims = await verifyToken(token, mintedAudience(addresses.resourceUrl), presented);
+  const claims = await verifyToken(token, mintedAudience(addresses.resourceUrl));
   if (typeof claims === 'string') return claims;
   if (!claims.sub || !claims.jti || typeof claims.scope !== 'string') return 'unknown';
   if (scheme === 'DPoP') return 'unbound';
@@ -305,12 +298,7 @@ async function mintedCallerOf(
 /** Why a token is invalid. Tokens that we did not sign are always `unknown`. */
 export type TokenFault = 'unknown' | 'expired' | 'wrong-audience';
 
-/** `holder` is an object that always stands for the same token, if there is one: it is found faster than the token. */
-export type VerifyToken = (
-  token: string,
-  audience: string,
-  holder?: object,
-) => Promise<JWTPayload | TokenFault>;
+export type VerifyToken = (token: string, audience: string) => Promise<JWTPayload | TokenFault>;
 
 export type VerifyOptions = {
   issuer: string;
@@ -331,21 +319,16 @@ const MAX_CACHED_TOKENS = 10_000;
  */
 export function tokenVerifier(options: VerifyOptions): VerifyToken {
   const cached = lruCache<Verified>(MAX_CACHED_TOKENS);
-  const held = new WeakMap<object, Verified>();
-  return async function verifyToken(token, audience, holder) {
-    let digest: string | undefined;
+  return async function verifyToken(token, audience) {
+    const digest = hash('sha256', token, 'base64');
     try {
-      const last = holder && held.get(holder);
-      if (last && (await isStillValid(options, last))) return claimsFor(last, audience);
-      digest = hash('sha256', token, 'base64');
       const found = cached.get(digest);
       const verified =
         found && (await isStillValid(options, found)) ? found : await verify(options, token);
       if (verified !== found) cached.set(digest, verified);
-      if (holder) held.set(holder, verified);
       return claimsFor(verified, audience);
     } catch (error) {
-      if (digest !== undefined) cached.delete(digest);
+      cached.delete(digest);
       return faultOf(error);
     }
   };

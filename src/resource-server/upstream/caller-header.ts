@@ -24,13 +24,9 @@ export type CallerHeaderOptions = {
 /** Reuses a JWT for 30 s, so that it is valid for at least 30 s more. */
 export function callerHeader(options: CallerHeaderOptions): (caller: Caller) => Promise<string> {
   const cache = lruCache<Signed>(MAX_CACHED);
-  // Callers of the same token are the same object until a record changes, and objects are found faster than names.
-  const lastOf = new WeakMap<Caller, Signed & { key: SigningKey }>();
   return async function headerOf(caller) {
     const now = options.now();
     const key = options.signingKey();
-    const last = lastOf.get(caller);
-    if (last?.key === key && isReusable(last, now)) return last.text;
     const claims = claimsOf(caller);
     const name = JSON.stringify([key.jwk.kid, claims]);
     const known = cache.get(name);
@@ -39,7 +35,6 @@ export function callerHeader(options: CallerHeaderOptions): (caller: Caller) => 
         ? known
         : { text: await sign(options, key, claims, Math.floor(now)), signedAt: now };
     if (signed !== known) cache.set(name, signed);
-    lastOf.set(caller, { ...signed, key });
     return signed.text;
   };
 }
