@@ -1,12 +1,8 @@
 import { DatabaseSync } from 'node:sqlite';
 import { type SigningKey, signingKey, SIGNING_KEYS } from '../keys/signing-keys.ts';
-import {
-  compareTools,
-  DiscoveryError,
-  discoverTools,
-  listOf,
-  remedyFor,
-} from '../resource-server/upstream/discovery.ts';
+import { discoverTools } from '../resource-server/upstream/discovery.ts';
+import { DiscoveryError, remedyFor } from '../resource-server/upstream/discovery-faults.ts';
+import { compareTools, listOf } from '../resource-server/upstream/tool-comparison.ts';
 import { shownUrl } from '../resource-server/upstream/quoting.ts';
 import type { Levels } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';

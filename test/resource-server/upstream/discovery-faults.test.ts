@@ -3,11 +3,8 @@ import { json as readJson } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'chai';
 import { DEFAULT_LEVELS } from '../../../src/permission-levels.ts';
-import {
-  type DiscoveryError,
-  discoverTools,
-  watchTools,
-} from '../../../src/resource-server/upstream/discovery.ts';
+import { discoverTools, watchTools } from '../../../src/resource-server/upstream/discovery.ts';
+import type { DiscoveryError } from '../../../src/resource-server/upstream/discovery-faults.ts';
 import { listenOnLoopback } from '../../support/loopback-server.ts';
 
 const SECRET = 'canary-of-the-operator';

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
 import { expect } from 'chai';
-import { listOf } from '../../../src/resource-server/upstream/discovery.ts';
+import { listOf } from '../../../src/resource-server/upstream/tool-comparison.ts';
 import { until } from '../../support/until.ts';
 import { freePorts } from '../../support/free-ports.ts';
 import { listenOnLoopback } from '../../support/loopback-server.ts';

@@ -2,11 +2,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { json as readJson } from 'node:stream/consumers';
 import { expect } from 'chai';
 import { DEFAULT_LEVELS } from '../../../src/permission-levels.ts';
-import {
-  type Discovered,
-  DiscoveryError,
-  discoverTools,
-} from '../../../src/resource-server/upstream/discovery.ts';
+import { type Discovered, discoverTools } from '../../../src/resource-server/upstream/discovery.ts';
+import { DiscoveryError } from '../../../src/resource-server/upstream/discovery-faults.ts';
 import { listenOnLoopback } from '../../support/loopback-server.ts';
 
 type Call = { id?: number | string; method?: string; params?: { cursor?: string } };
