@@ -1,11 +1,9 @@
 // Keeps the catalog of an upstream's tools current: reads it at the start, when the upstream says that its list changed, and every five minutes.
-import { isDeepStrictEqual } from 'node:util';
 import { lruCache } from '../../lru-cache.ts';
-import { isAtLeast, type Levels } from '../../permission-levels.ts';
-import { annotatedLevel } from '../../upstreams/tool-levels.ts';
 import { membersOf } from '../../json-values.ts';
-import { hintsIn, watchTools } from './discovery.ts';
+import { watchTools } from './discovery.ts';
 import { DiscoveryError, remedyFor } from './discovery-faults.ts';
+import { type DiscoveryEvent, type DiscoveryState, isDue, reduce } from './discovery-state.ts';
 import { listOf } from './tool-comparison.ts';
 import { shownUrl } from './quoting.ts';
 import type { Services } from '../../services.ts';
@@ -14,7 +12,6 @@ import type { Upstream } from '../../settings/upstreams.ts';
 import {
   CATALOGS_CHANNEL,
   type CatalogFault,
-  type CatalogTool,
   findCatalog,
   missingTools,
   saveCatalog,
@@ -39,11 +36,6 @@ export type ToolDiscovery = {
   close(): Promise<void>;
 };
 
-const INTERVAL_SECONDS = 300;
-/** An upstream that reports changes all the time is not asked more often. */
-const MIN_INTERVAL_SECONDS = 5;
-/** After the first failure. It doubles with each further one, up to INTERVAL_SECONDS. */
-const RETRY_SECONDS = 10;
 const CHECK_INTERVAL_MS = 1000;
 const TIMEOUT_MS = 15_000;
 
@@ -58,28 +50,30 @@ export async function openToolDiscovery(
   upstream: Upstream,
 ): Promise<ToolDiscovery> {
   const { store, logger, now } = services;
-  let catalog: ToolCatalog | undefined;
+  let state: DiscoveryState = {
+    catalog: await findCatalog(store, upstream),
+    failures: 0,
+    isChangeReported: false,
+    startedAt: 0,
+  };
   let watch: Watch | undefined;
   let running: Promise<void> | undefined;
-  let isChangeReported = false;
   let timer: NodeJS.Timeout | undefined;
   const closing = new AbortController();
   const passedOn = lruCache<true>(MAX_PASSED_ON);
-  const refresh = () => void (isChangeReported = true);
-  let startedAt = 0;
-  let failures = 0;
   const report = reporter(services, upstream);
-  const adopt = (found: ToolCatalog) => {
-    catalog = found;
-    failures = found.error ? failures + 1 : 0;
-  };
-  /** Another process read the tools, and waits for changes. */
+
+  async function on(event: DiscoveryEvent): Promise<void> {
+    const [next, effect] = reduce(settings.levels, state, event);
+    state = next;
+    if (effect === 'stop-watching') await stopWatching();
+    if (effect === 'save' && state.catalog) await saveCatalog(store, upstream.id, state.catalog);
+  }
+  const reportChange = () => void on({ type: 'change-reported' });
   const adoptStored = async () => {
-    const found = await findCatalog(store, upstream);
-    if (found === undefined || found.triedAt === catalog?.triedAt) return;
-    adopt(found);
-    await stopWatching();
+    await on({ type: 'found', catalog: await findCatalog(store, upstream) });
   };
+
   async function stopWatching(): Promise<void> {
     const stopped = watch;
     watch = undefined;
@@ -87,14 +81,13 @@ export async function openToolDiscovery(
   }
 
   async function discover(signal: AbortSignal): Promise<void> {
-    isChangeReported = false;
+    await on({ type: 'reading' });
     const previous = await findCatalog(store, upstream);
     await stopWatching();
     const read = await readTools(signal, previous);
     if (signal.aborted) return stopWatching();
     report(read);
-    adopt(read);
-    await saveCatalog(store, upstream.id, read);
+    await on({ type: 'read', catalog: read });
   }
 
   /** Never rejects. */
@@ -119,7 +112,7 @@ export async function openToolDiscovery(
           signal,
           now,
         },
-        () => (isChangeReported = true),
+        reportChange,
       );
       watch = { close };
       const time = now();
@@ -147,46 +140,27 @@ export async function openToolDiscovery(
   }
 
   async function check(): Promise<void> {
-    if (running || !isDue()) return;
+    if (running || !isDue(state, now())) return;
     await adoptStored();
-    if (isDue()) await attempt();
+    if (isDue(state, now())) await attempt();
   }
 
-  function isDue(): boolean {
-    const triedAt = catalog?.triedAt ?? 0;
-    const age = now() - triedAt;
-    const interval =
-      failures === 0
-        ? INTERVAL_SECONDS
-        : Math.min(RETRY_SECONDS * 2 ** (failures - 1), INTERVAL_SECONDS);
-    // The process that had the lease at the start may have stopped.
-    if (triedAt < startedAt || age >= interval || age < -INTERVAL_SECONDS) return true;
-    return isChangeReported && age >= MIN_INTERVAL_SECONDS;
-  }
-
-  catalog = await findCatalog(store, upstream);
   await store.subscribe(CATALOGS_CHANNEL, (id) => {
     if (id === upstream.id) void adoptStored().catch(() => undefined);
   });
   return {
-    catalog: () => catalog,
+    catalog: () => state.catalog,
     async start(signal) {
-      startedAt = now();
+      await on({ type: 'started', at: now() });
       await attempt(signal);
       if (closing.signal.aborted) return;
       timer = setInterval(() => void check().catch(() => undefined), CHECK_INTERVAL_MS).unref();
     },
-    refresh,
-    async observe(listed) {
-      const tools = listed.map(membersOf);
-      for (const { name } of tools) if (typeof name === 'string') passedOn.set(name, true);
-      if (!catalog?.seenAt) return;
-      const known = catalog.tools;
-      const observed = withObservedHints(settings.levels, known, tools);
-      if (observed.isChanged) refresh();
-      if (observed.tools === known) return;
-      catalog = { ...catalog, tools: observed.tools, triedAt: now() };
-      await saveCatalog(store, upstream.id, catalog).catch(() => undefined);
+    refresh: reportChange,
+    async observe(tools) {
+      for (const { name } of tools.map(membersOf))
+        if (typeof name === 'string') passedOn.set(name, true);
+      await on({ type: 'listed', tools, at: now() }).catch(() => undefined);
     },
     wasListed: (name) => passedOn.has(name),
     async close() {
@@ -195,27 +169,6 @@ export async function openToolDiscovery(
       await stopWatching();
     },
   };
-}
-
-/** Returns the same list unless a hint raises the level of a tool. A hint that is missing is no change. */
-function withObservedHints(
-  levels: Levels,
-  known: readonly CatalogTool[],
-  listed: readonly Record<string, unknown>[],
-): { tools: readonly CatalogTool[]; isChanged: boolean } {
-  const stated = new Map(listed.map(({ name, annotations }) => [name, hintsIn(annotations)]));
-  let isChanged = false;
-  let isRaised = false;
-  const tools = known.map((tool) => {
-    const hints = { ...tool.hints, ...stated.get(tool.name) };
-    if (isDeepStrictEqual(hints, tool.hints ?? {})) return tool;
-    isChanged = true;
-    if (!isAtLeast(levels, annotatedLevel(levels, hints), annotatedLevel(levels, tool.hints)))
-      return tool;
-    isRaised = true;
-    return { ...tool, hints };
-  });
-  return { tools: isRaised ? tools : known, isChanged };
 }
 
 function faultOf({ fault, message, remedy }: DiscoveryError): CatalogFault {

@@ -1,0 +1,108 @@
+// What a process knows of an upstream's tools, and when it reads them again. `reduce` has no effects of its own: tool-discovery.ts has them.
+import { isDeepStrictEqual } from 'node:util';
+import { membersOf } from '../../json-values.ts';
+import { isAtLeast, type Levels } from '../../permission-levels.ts';
+import type { CatalogTool, ToolCatalog } from '../../upstreams/tool-catalog.ts';
+import { annotatedLevel } from '../../upstreams/tool-levels.ts';
+import { hintsIn } from './discovery.ts';
+
+export type DiscoveryState = {
+  catalog: ToolCatalog | undefined;
+  /** Failed attempts in a row. */
+  failures: number;
+  /** The tools may have changed since they were read. */
+  isChangeReported: boolean;
+  /** Seconds since the epoch. */
+  startedAt: number;
+};
+
+export type DiscoveryEvent =
+  | { type: 'started'; at: number }
+  | { type: 'change-reported' }
+  | { type: 'reading' }
+  | { type: 'read'; catalog: ToolCatalog }
+  /** What is stored, maybe by another process. */
+  | { type: 'found'; catalog: ToolCatalog | undefined }
+  /** A list passed through to a caller. */
+  | { type: 'listed'; tools: readonly unknown[]; at: number };
+
+/** `stop-watching`: another process waits for changes. */
+export type DiscoveryEffect = 'save' | 'stop-watching' | undefined;
+
+const INTERVAL_SECONDS = 300;
+/** An upstream that reports changes all the time is not asked more often. */
+const MIN_INTERVAL_SECONDS = 5;
+/** After the first failure. It doubles with each further one, up to INTERVAL_SECONDS. */
+const RETRY_SECONDS = 10;
+
+export function reduce(
+  levels: Levels,
+  state: DiscoveryState,
+  event: DiscoveryEvent,
+): readonly [DiscoveryState, DiscoveryEffect] {
+  switch (event.type) {
+    case 'started':
+      return [{ ...state, startedAt: event.at }, undefined];
+    case 'change-reported':
+      return [{ ...state, isChangeReported: true }, undefined];
+    case 'reading':
+      return [{ ...state, isChangeReported: false }, undefined];
+    case 'read':
+      return [withCatalog(state, event.catalog), 'save'];
+    case 'found': {
+      const { catalog } = event;
+      const isKnown = catalog === undefined || catalog.triedAt === state.catalog?.triedAt;
+      return isKnown ? [state, undefined] : [withCatalog(state, catalog), 'stop-watching'];
+    }
+    case 'listed': {
+      const { catalog } = state;
+      if (!catalog?.seenAt) return [state, undefined];
+      const observed = withObservedHints(levels, catalog.tools, event.tools.map(membersOf));
+      const next = observed.isChanged ? { ...state, isChangeReported: true } : state;
+      if (observed.tools === catalog.tools) return [next, undefined];
+      const raised = { ...catalog, tools: observed.tools, triedAt: event.at };
+      return [{ ...next, catalog: raised }, 'save'];
+    }
+  }
+}
+
+function withCatalog(state: DiscoveryState, catalog: ToolCatalog): DiscoveryState {
+  return { ...state, catalog, failures: catalog.error ? state.failures + 1 : 0 };
+}
+
+/** Whether the tools must be read now. */
+export function isDue(
+  { catalog, failures, isChangeReported, startedAt }: DiscoveryState,
+  now: number,
+): boolean {
+  const triedAt = catalog?.triedAt ?? 0;
+  const age = now - triedAt;
+  const interval =
+    failures === 0
+      ? INTERVAL_SECONDS
+      : Math.min(RETRY_SECONDS * 2 ** (failures - 1), INTERVAL_SECONDS);
+  // The process that had the lease at the start may have stopped.
+  if (triedAt < startedAt || age >= interval || age < -INTERVAL_SECONDS) return true;
+  return isChangeReported && age >= MIN_INTERVAL_SECONDS;
+}
+
+/** Returns the same list unless a hint raises the level of a tool. A hint that is missing is no change. */
+function withObservedHints(
+  levels: Levels,
+  known: readonly CatalogTool[],
+  listed: readonly Record<string, unknown>[],
+): { tools: readonly CatalogTool[]; isChanged: boolean } {
+  const stated = new Map(listed.map(({ name, annotations }) => [name, hintsIn(annotations)]));
+  let isChanged = false;
+  let isRaised = false;
+  const tools = known.map((tool) => {
+    const hints = { ...tool.hints, ...stated.get(tool.name) };
+    if (isDeepStrictEqual(hints, tool.hints ?? {})) return tool;
+    isChanged = true;
+    if (!isAtLeast(levels, annotatedLevel(levels, hints), annotatedLevel(levels, tool.hints)))
+      return tool;
+    isRaised = true;
+    return { ...tool, hints };
+  });
+  return { tools: isRaised ? tools : known, isChanged };
+}
