@@ -2,7 +2,7 @@ import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { accountLifetime, sessionLifetime } from '../accounts/account.ts';
 import { hasAnyAccess } from '../accounts/entitlement.ts';
-import { allowAnyOrigin, PUBLIC_HEADERS } from '../http/cors.ts';
+import { allowAnyOrigin } from '../http/cors.ts';
 import { homeValues } from '../pages/home.ts';
 import { HttpError } from '../http/errors.ts';
 import { createHost, respondWithText } from '../http/host.ts';
@@ -56,7 +56,6 @@ export async function authorizationServer(
     cookieKeys,
     documentFetching,
   });
-  let serveToken: ((ctx: Koa.Context) => Promise<void>) | undefined;
   const app = createHost({
     ...services,
     name: 'authorization-server',
@@ -65,17 +64,8 @@ export async function authorizationServer(
     probeKeys: keyRing(settings, PROBE_PURPOSE),
     respondToError: respondToError(pages),
     assets: pages.middleware,
-    direct: {
-      // The engine replaces the CORS headers of requests that a web page sent.
-      find: ({ method, url, headers }) =>
-        method === 'POST' && url === ENDPOINTS.token && headers.origin === undefined
-          ? serveToken
-          : undefined,
-      headers: PUBLIC_HEADERS,
-    },
   });
-  const recordFlow = recordFlowMetrics(metrics);
-  app.use(recordFlow);
+  app.use(recordFlowMetrics(metrics));
   app.keys = cookieKeys;
   const context: InteractionContext = {
     settings,
@@ -126,7 +116,7 @@ export async function authorizationServer(
   authorization(router, context);
   if (acceptsDevices) devicePages(router, context);
   backchannelLogout(router, context);
-  const respondWithTokens = clientEndpoints(router, {
+  clientEndpoints(router, {
     engine: engine.middleware,
     introspects,
     registers,
@@ -135,7 +125,6 @@ export async function authorizationServer(
     rateLimits,
     audit: services,
   });
-  serveToken = (ctx) => recordFlow(ctx, () => respondWithTokens(ctx));
   app.use(router.routes());
   app.use(router.allowedMethods());
   return { app, close: engine.close };

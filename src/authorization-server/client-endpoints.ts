@@ -1,7 +1,6 @@
 // The endpoints that clients call: registration, token, revocation, introspection.
 import type { Router } from '@koa/router';
 import type Koa from 'koa';
-import compose from 'koa-compose';
 import { type AuditServices, recordAudit } from '../audit/audit.ts';
 import { DEVICE_CODE } from '../clients/clients.ts';
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
@@ -34,19 +33,15 @@ const MAX_REGISTRATION_BYTES = 64 * 1024;
 /** The engine's own body limit. */
 const MAX_ENGINE_BODY_BYTES = 56 * 1024;
 
-/**
- * Responds with JSON regardless of `Accept`, never cached, with CORS for clients in a browser. Returns the token endpoint without its CORS
- * headers, for a direct route.
- */
+/** Responds with JSON regardless of `Accept`, never cached, with CORS for clients in a browser. */
 export function clientEndpoints(
   router: Router,
   { engine, introspects, registers, deviceUrl, levels, rateLimits, audit }: ClientEndpointOptions,
-): (ctx: Koa.Context) => Promise<void> {
+): void {
   const limitTokens = limitInvalidTokens(rateLimits.wrongTokens);
   const readForm = [requireContentType(FORM), limitBody(MAX_TOKEN_REQUEST_BYTES)] as const;
-  const tokenSteps = [...readForm, limitTokens, formatTokenResponse(levels)] as const;
   const endpoints: (readonly [path: string, ...steps: Koa.Middleware[]])[] = [
-    [ENDPOINTS.token, ...tokenSteps],
+    [ENDPOINTS.token, ...readForm, limitTokens, formatTokenResponse(levels)],
     [
       ENDPOINTS.registration,
       ...(registers ? [] : [refuseRegistration]),
@@ -75,7 +70,6 @@ export function clientEndpoints(
     router.options(path, allowAnyOrigin('POST'));
     router.post(path, allowAnyOrigin('POST'), jsonOnly, ...steps, engine);
   }
-  return compose<Koa.Context>([jsonOnly, ...tokenSteps, engine]);
 }
 
 const FORM = 'application/x-www-form-urlencoded';

@@ -11,23 +11,14 @@ const FORWARDING_HEADERS = [
 ];
 
 /** Replaces other forms of the request target (RFC 9112 section 3.2) by `*`, because Koa may throw when it parses them. */
-export function requireOriginForm(ctx: Koa.Context, next: Koa.Next): Promise<void> {
+export function requireOriginForm(ctx: Koa.Context): void {
   if (!ctx.req.url?.startsWith('/')) ctx.req.url = '*';
-  return next();
 }
 
 /**
  * Rejects two `Host` headers (400, RFC 9112 section 3.2), an unknown host (421, RFC 9110 section 15.5.20) and a path that is not canonical
  * (404). For an unknown host, the request context gets the right address. Then sets host and scheme to those of the settings, because the engine builds its URLs from them. Needs `app.proxy = true`.
  */
-export function requireCanonicalHost(baseUrl: string): Koa.Middleware {
-  const check = canonicalHostCheck(baseUrl);
-  return function canonicalHost(ctx, next) {
-    check(ctx);
-    return next();
-  };
-}
-
 export function canonicalHostCheck(baseUrl: string): (ctx: Koa.Context) => void {
   const { host, protocol } = new URL(baseUrl);
   const scheme = protocol.slice(0, -1);

@@ -1,4 +1,5 @@
 import type Koa from 'koa';
+import { addHeader } from './deferred-headers.ts';
 import { HttpError } from './errors.ts';
 
 /** Request headers of MCP clients, and of the libraries that they use. */
@@ -12,7 +13,7 @@ const LOOPBACK_ORIGIN = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?
 const PARAMETER_HEADER = /^mcp-param-[\w!#$%&'*+.^`|~-]+$/i;
 
 /** The headers of responses to requests that every origin may send. */
-export const PUBLIC_HEADERS = {
+const PUBLIC_HEADERS = {
   'Access-Control-Allow-Origin': '*',
   'Access-Control-Expose-Headers': EXPOSED_HEADERS,
 };
@@ -30,10 +31,10 @@ export function allowAnyOrigin(methods: string): Koa.Middleware {
 }
 
 /** The headers of responses to requests with or without `Origin`. */
-export const ANY_ORIGIN_HEADERS = {
+const ANY_ORIGIN_HEADERS = Object.entries({
   Vary: 'Origin',
   'Access-Control-Expose-Headers': EXPOSED_HEADERS,
-};
+});
 
 export type OriginPolicy = { allowed: ReadonlySet<string>; allowLoopback: boolean };
 
@@ -41,7 +42,7 @@ export type OriginPolicy = { allowed: ReadonlySet<string>; allowLoopback: boolea
 export function requireAllowedOrigin({ allowed, allowLoopback }: OriginPolicy): Koa.Middleware {
   return function allowedOrigin(ctx, next) {
     const { origin } = ctx.req.headers;
-    ctx.set(ANY_ORIGIN_HEADERS);
+    for (const [name, value] of ANY_ORIGIN_HEADERS) addHeader(ctx, name, value);
     if (origin === undefined) return next();
     if (!allowed.has(origin) && !(allowLoopback && LOOPBACK_ORIGIN.test(origin))) {
       throw new HttpError(403, 'forbidden_origin', 'calls from this web origin are not allowed');

@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Metrics } from '../observability/metrics.ts';
 import { requireOriginForm } from './canonical-host.ts';
 import { methodNotAllowed } from './errors.ts';
-import { handleErrors, securityHeaders, serveHealth } from './host.ts';
+import { handleErrors, healthResponder, isHealthCheck, securityHeaders } from './host.ts';
 
 export const METRICS_PATH = '/metrics';
 
@@ -20,9 +20,13 @@ export type MetricsHostOptions = {
 export function metricsApp({ metrics, logger, isReady }: MetricsHostOptions): Koa {
   const app = new Koa();
   app.on('error', (error: Error) => logger.debug({ err: error }, 'response not delivered'));
-  app.use(requireOriginForm);
-  app.use(securityHeaders('http:'));
-  app.use(serveHealth({ isReady }));
+  const headers = securityHeaders('http:');
+  const respondWithHealth = healthResponder({ isReady });
+  app.use(function metricsHost(ctx, next) {
+    requireOriginForm(ctx);
+    ctx.set(headers);
+    return isHealthCheck(ctx) ? respondWithHealth(ctx) : next();
+  });
   app.use(handleErrors({}));
   app.use(serveMetrics(metrics));
   return app;

@@ -13,6 +13,8 @@ export type RequestContext = {
   address: string;
   /** Present when traces are on. */
   span?: Span;
+  /** The path of the route with its parameters, if no router matched it. */
+  route?: string;
   /** Why the request was refused or failed. `code` is the error code; `cause` and `logLevel` are for the log only. */
   failure?: {
     code: string;
@@ -28,16 +30,8 @@ export type RequestContext = {
   rightAddress?: string;
   /** Set once the management host authenticated the request. */
   manager?: Manager;
-  /** JSON-RPC: id of the only request in the body, all requests in it, and the error that the upstream returned. */
-  jsonRpc?: {
-    id?: string | number | object | undefined;
-    outline?: { isBatch: boolean; requests: { id: unknown; method: string }[] };
-    error?: object;
-  };
   /** Names and values in turn, of headers that the response does not have yet. */
   deferredHeaders?: string[] | undefined;
-  /** Called when the response has ended. */
-  onEnd?: () => void;
 };
 
 /** The only access to `ctx.state`, which Koa leaves untyped. Host middleware sets `requestId` and `address`. */

@@ -3,20 +3,10 @@ import type Koa from 'koa';
 import { upstreamFaults } from '../observability/labels.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { transientItems } from '../transient-items.ts';
-import { outcomeOf, requestContext } from './request-context.ts';
+import { outcomeOf } from './request-context.ts';
 
-/** Counts a request when its response ends. */
-export type CountRequest = (ctx: Koa.Context) => void;
-
-export function countRequests(count: CountRequest): Koa.Middleware {
-  return function requestMetrics(ctx, next) {
-    count(ctx);
-    return next();
-  };
-}
-
-/** Counts the requests of a host when their responses end, and its open event streams. Open one for each host. */
-export function requestCounter(host: string, metrics: Metrics): CountRequest {
+/** Counts the requests of a host when their responses end, and its open event streams. Use it once for each host. */
+export function requestCounter(host: string, metrics: Metrics): (ctx: Koa.Context) => void {
   const open = transientItems<ServerResponse>();
   metrics.watchStreams(host, () => [...open].filter(isStream).length);
   return (ctx) => {
@@ -28,7 +18,6 @@ export function requestCounter(host: string, metrics: Metrics): CountRequest {
       const { status, reason } = outcomeOf(ctx);
       metrics.request(host, status, seconds);
       countRefusal(host, metrics, reason);
-      requestContext(ctx).onEnd?.();
     });
   };
 }

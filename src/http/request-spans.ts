@@ -37,8 +37,7 @@ function nameOf(method: string): string {
 
 function finish(ctx: Koa.Context, method: string, span: Span): void {
   const { status, reason } = outcomeOf(ctx);
-  const { requestId } = requestContext(ctx);
-  const route: unknown = ctx['_matchedRoute'];
+  const { requestId, route = ctx['_matchedRoute'] as unknown } = requestContext(ctx);
   if (typeof route === 'string') {
     span.updateName(`${nameOf(method)} ${route}`);
     span.setAttributes({ 'http.route': route });

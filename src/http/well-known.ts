@@ -14,7 +14,6 @@ export function isWellKnown(path: string): boolean {
 }
 
 /** Rejects well-known paths below other paths with 404. Clients probe them, and routes with parameters would match. */
-export function refuseNestedWellKnown(ctx: Koa.Context, next: Koa.Next): Promise<void> {
+export function refuseNestedWellKnown(ctx: Koa.Context): void {
   if (isWellKnown(ctx.path) && !ctx.path.startsWith(ROOT)) throw notFound();
-  return next();
 }

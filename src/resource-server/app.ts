@@ -1,43 +1,28 @@
 import { Router } from '@koa/router';
 import type { JWTVerifyGetKey } from 'jose';
 import type Koa from 'koa';
-import type { IncomingMessage } from 'node:http';
-import type { CallOutcome } from '../audit/activity.ts';
-import { type Connector, type ConnectorSettings, connectorState } from '../connectors/connector.ts';
-import { allowAnyOrigin, ANY_ORIGIN_HEADERS, requireAllowedOrigin } from '../http/cors.ts';
+import type { Connector } from '../connectors/connector.ts';
+import { allowAnyOrigin, requireAllowedOrigin } from '../http/cors.ts';
 import { homeValues } from '../pages/home.ts';
-import { clientGone, HttpError, notFound } from '../http/errors.ts';
+import { HttpError, notFound } from '../http/errors.ts';
 import { createHost, respondWithText } from '../http/host.ts';
 import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
-import { outcomeOf, requestContext } from '../http/request-context.ts';
+import { requestContext } from '../http/request-context.ts';
 import { keyRing } from '../keys/key-ring.ts';
-import { recordUse } from '../minted-tokens/minted-tokens.ts';
-import { highestLevelIn } from '../permission-levels.ts';
 import type { Services } from '../services.ts';
 import type { Settings } from '../settings/settings.ts';
 import { findUpstream, type LeadsToUpstream } from '../settings/upstreams.ts';
-import {
-  authenticate,
-  type Caller,
-  limitOwner,
-  authenticateMintedToken,
-  tokenRequired,
-  tokenVerifier,
-} from './authenticate.ts';
-import { authorize, challengeForStepUp, insufficientScope } from './authorize.ts';
+import { tokenRequired, tokenVerifier } from './authenticate.ts';
+import { startCall } from './call.ts';
 import { callAuditor } from './call-audit.ts';
 import { dpopProofs } from './dpop.ts';
 import { authorizationExtensions } from './extensions.ts';
 import { heldBytes } from './held-bytes.ts';
-import { membersOf } from '../json-values.ts';
-import { idOf } from './json-rpc.ts';
-import type { AuthorizedRequest, McpHandler } from './mcp-handler.ts';
+import type { McpHandler } from './mcp-handler.ts';
 import { connectorMetadata, METADATA_PREFIX, rootMetadata } from './metadata.ts';
 import { isVisit, respondToError, showConnectLink } from './pages.ts';
-import { readBody } from './read-body.ts';
 import { openRecordCache, type RecordCache } from './record-cache.ts';
-import { outlineOf } from './request-outline.ts';
-import { replaceToleratedHeaders } from './tolerated-headers.ts';
+import { type Gateway, requireConnector, serve } from './serve.ts';
 import type { UpstreamProxy } from './upstream/proxy.ts';
 
 export type ResourceServer = {
@@ -52,124 +37,66 @@ export async function resourceServer(
   verificationKeys: JWTVerifyGetKey,
 ): Promise<ResourceServer> {
   const { store, pages, rateLimits, now } = services;
+  const { authUrl, resourceUrl, upstreams } = settings;
+  const { allowedOrigins, maxBodyBytes, heldBytes: limits } = settings.resourceServer;
   const records = await openRecordCache(store, now);
-  /** Of records. A caller whose body came slowly is authenticated again if there were any meanwhile. */
   let changes = 0;
   records.onChange(() => (changes += 1));
   const handlers = await openMcpHandlers(settings, services, records);
-  let serveCall: ServeCall = () => undefined;
+  const gateway: Gateway = {
+    settings,
+    services,
+    records,
+    changes: () => changes,
+    authentication: {
+      addresses: settings,
+      settings,
+      records,
+      verifyToken: tokenVerifier({ issuer: authUrl, verificationKeys, now }),
+      wrongTokens: rateLimits.wrongTokens,
+    },
+    requireDpopProof: dpopProofs(settings, services),
+    handlerOf: handlers.serving,
+    heldBytes: heldBytes({
+      ...limits,
+      largest: Math.max(maxBodyBytes, ...upstreams.map((each) => each.maxAnswerBytes)),
+    }),
+  };
   const app = createHost({
     ...services,
     name: 'resource-server',
-    url: settings.resourceUrl,
+    url: resourceUrl,
     proxies: settings.proxies,
     probeKeys: keyRing(settings, PROBE_PURPOSE),
-    respondToError: respondToError(pages, settings.resourceServer.maxBodyBytes),
+    respondToError: respondToError(pages, maxBodyBytes),
     assets: pages.middleware,
-    direct: { find: (req) => findCall(req, serveCall), headers: ANY_ORIGIN_HEADERS },
+    defersHeaders: true,
   });
-  const authentication = {
-    addresses: settings,
-    settings,
-    records,
-    verifyToken: tokenVerifier({ issuer: settings.authUrl, verificationKeys, now }),
-    wrongTokens: rateLimits.wrongTokens,
-  };
-  const requireDpopProof = dpopProofs(settings, services);
-  const { authUrl, resourceUrl } = settings;
-  const { allowedOrigins, maxBodyBytes } = settings.resourceServer;
+  const readConnector = (id: string) => requireConnector(gateway, id);
   const allowedOrigin = requireAllowedOrigin({
     allowed: new Set([authUrl, resourceUrl, ...allowedOrigins]),
     allowLoopback: !settings.production,
   });
-  const readOptions = { limit: maxBodyBytes, keepBigIntegers: settings.upstreams.length > 0 };
-  const held = heldBytes({
-    ...settings.resourceServer.heldBytes,
-    largest: Math.max(maxBodyBytes, ...settings.upstreams.map((each) => each.maxAnswerBytes)),
+  const serveLink = async (ctx: Koa.Context, id: string) => {
+    if (!isVisit(ctx)) return serve(gateway, startCall(ctx, id));
+    const connector = await readConnector(id);
+    const refusal = tokenRequired(settings, connector);
+    return showConnectLink(pages, ctx, { resourceUrl, connector, refusal });
+  };
+  app.use(async function calls(ctx, next) {
+    const [path, id] = CALL_PATH.exec(ctx.path) ?? [];
+    if (path === undefined) return next();
+    requestContext(ctx).route = id === undefined ? '/mcp' : '/connect/:connector/mcp';
+    await allowedOrigin(ctx, () =>
+      id === undefined ? serve(gateway, startCall(ctx, undefined)) : serveLink(ctx, id),
+    );
   });
-  /** Counts the request before its body is read. */
-  const readRequest = async (
-    ctx: Koa.Context,
-    mcp: McpHandler,
-    caller: Caller,
-  ): Promise<Pick<AuthorizedRequest, 'slot' | 'hold' | 'body'>> => {
-    // It may have gone while it was authenticated: then no `close` would free what it gets.
-    if (ctx.res.destroyed) throw clientGone();
-    const isPost = ctx.method === 'POST';
-    const slot = mcp.acquire(caller, isPost ? 'working' : 'listening');
-    const hold = held.hold(limitOwner(caller));
-    ctx.res.once('close', () => {
-      slot.release();
-      hold.release();
-    });
-    if (!isPost) return { slot, hold, body: undefined };
-    const body = await readBody(ctx, { ...readOptions, hold });
-    requestContext(ctx).jsonRpc = { id: idOf(body), outline: outlineOf(body) };
-    return { slot, hold, body };
-  };
-  const countCalls = (ctx: Koa.Context, { level }: Caller, body: unknown) => {
-    const isCall = (message: unknown) => membersOf(message).method === 'tools/call';
-    const calls = Array.isArray(body) ? body.filter(isCall).length : Number(isCall(body));
-    if (calls === 0) return;
-    requestContext(ctx).onEnd = () => services.activity.calls(level, callOutcome(ctx), calls);
-  };
-  const readConnector = async (id: string) =>
-    requireUsableConnector(await records.readConnector(id), now(), settings);
-
   const router = new Router({ sensitive: true, strict: true });
   metadataRoutes(router, settings, readConnector);
   router.get('/', async (ctx) => {
     if (!isVisit(ctx)) throw notFound();
     await pages.render(ctx, 'home', homeValues(settings));
   });
-  const serveLink = async (ctx: Koa.Context, id: string) => {
-    const known = changes;
-    const connector = await readConnector(id);
-    if (isVisit(ctx)) {
-      const refusal = tokenRequired(settings, connector);
-      return showConnectLink(pages, ctx, { resourceUrl, connector, refusal });
-    }
-    let caller = await authenticate(authentication, ctx, connector);
-    const mcp = await handlers.serving(connector);
-    if (caller.keyThumbprint !== undefined) await requireDpopProof(ctx, connector, caller);
-    const revalidate = async () =>
-      authenticate(authentication, ctx, await readConnector(connector.id));
-    const request = await readRequest(ctx, mcp, caller);
-    if (changes !== known) caller = await revalidate();
-    countCalls(ctx, caller, request.body);
-    challengeForStepUp(
-      settings.levels,
-      settings,
-      connector,
-      caller,
-      mcp.requiredLevel(request.body),
-    );
-    const stepUpTo = (scope: string) => {
-      const level = highestLevelIn(settings.levels, scope);
-      if (!level || authorize(settings.levels, caller, level) !== 'step-up') return undefined;
-      const message = `the MCP server asks for the level ${level}: sign in again and allow it`;
-      return insufficientScope(settings, connector, caller, { level, message });
-    };
-    replaceToleratedHeaders(ctx.req.headers);
-    await mcp.handle(ctx, Object.assign(request, { caller, revalidate, stepUpTo }));
-  };
-  const serveMinted = async (ctx: Koa.Context) => {
-    const revalidate = () => authenticateMintedToken(authentication, ctx);
-    const known = changes;
-    let caller = await revalidate();
-    const mcp = await handlers.serving(caller.record);
-    const request = await readRequest(ctx, mcp, caller);
-    if (changes !== known) caller = await revalidate();
-    countCalls(ctx, caller, request.body);
-    replaceToleratedHeaders(ctx.req.headers);
-    await mcp.handle(ctx, Object.assign(request, { caller, revalidate }));
-    void recordUse(store, caller.record, now()).catch(() => undefined);
-  };
-  serveCall = (id) => (id === undefined ? serveMinted : (ctx) => serveLink(ctx, id));
-  router.all('/connect/:connector/mcp', allowedOrigin, (ctx) =>
-    serveLink(ctx, String(ctx.params.connector)),
-  );
-  router.all('/mcp', allowedOrigin, serveMinted);
   app.use(router.routes());
 
   return {
@@ -180,54 +107,8 @@ export async function resourceServer(
   };
 }
 
-/** `id` is the connector's; undefined for calls with minted tokens. */
-type ServeCall = (id: string | undefined) => ((ctx: Koa.Context) => Promise<void>) | undefined;
-
-const CALL_PATH = /^\/(?:connect\/([\w-]+)\/)?mcp$/;
-
-/** Requests with a token that no web page sent. */
-function findCall({ url = '', headers }: IncomingMessage, serve: ServeCall) {
-  if (headers.authorization === undefined || headers.origin !== undefined) return undefined;
-  const match = CALL_PATH.exec(url);
-  return match ? serve(match[1]) : undefined;
-}
-
-/** Throws 404 if the connector does not exist, and 410 if it ended. A connector without uses left still serves its connections. */
-function requireUsableConnector(
-  connector: Connector | undefined,
-  now: number,
-  settings: ConnectorSettings,
-): Connector {
-  if (!connector)
-    throw new HttpError(
-      404,
-      'not_found',
-      'this connect link does not exist; check that you copied the whole link',
-      { about: 'link_unknown' },
-    );
-  const state = connectorState(connector, now, settings);
-  if (state === 'revoked')
-    throw gone('this connect link was revoked; ask for a fresh one', 'link_revoked');
-  if (state === 'expired')
-    throw gone('this connect link has expired; ask for a fresh one', 'link_expired');
-  if (state === 'unconfigured')
-    throw gone(
-      'the level or the MCP server of this connect link is no longer configured; ask for a fresh one',
-      'link_unconfigured',
-    );
-  return connector;
-}
-
-/** `about` is the key of the texts of the page. */
-function gone(message: string, about: string): HttpError {
-  return new HttpError(410, 'gone', message, { about });
-}
-
-function callOutcome(ctx: Koa.Context): CallOutcome {
-  const { status } = outcomeOf(ctx);
-  if (status < 400) return 'done';
-  return status < 500 ? 'refused' : 'failed';
-}
+/** Of a connect link, or of calls with minted tokens. Matched here, because a router takes longer than authentication. */
+const CALL_PATH = /^\/(?:connect\/([^/]+)\/)?mcp$/;
 
 type McpHandlers = {
   /** The handler of the only MCP server that a connector or a minted token leads to, which the settings must have. */

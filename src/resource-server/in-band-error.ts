@@ -2,7 +2,7 @@
 // session on HTTP 429, and repeat the call on 502, and assistants read tool errors.
 import type Koa from 'koa';
 import { HttpError, respondWithJson } from '../http/errors.ts';
-import { requestContext } from '../http/request-context.ts';
+import { callOf } from './call.ts';
 import { errorResponse, SERVER_ERROR, toolErrorResponse } from './json-rpc.ts';
 import { readOutline } from './request-outline.ts';
 
@@ -62,7 +62,7 @@ export async function respondInBand(
   maxBytes: number,
 ): Promise<void> {
   respondWithJson(ctx, error);
-  const outline = requestContext(ctx).jsonRpc?.outline ?? (await readOutline(ctx, maxBytes));
+  const outline = callOf(ctx)?.outline ?? (await readOutline(ctx, maxBytes));
   const responses = outline.requests.map((request) => inBandResponse(request, error));
   if (responses.length === 0) {
     ctx.body = errorResponse(undefined, { code: SERVER_ERROR, message: error.message });

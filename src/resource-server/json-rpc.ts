@@ -1,8 +1,8 @@
 // JSON-RPC 2.0 messages over HTTP: reads, validates and creates them, and responds with errors.
 import type Koa from 'koa';
 import { HttpError, respondWithJson } from '../http/errors.ts';
-import { requestContext } from '../http/request-context.ts';
 import { isObject, membersOf } from '../json-values.ts';
+import { callOf } from './call.ts';
 import { type BigInteger, isRawJSON } from './exact-json.ts';
 import { parseTraceparent, type SpanLink } from '../observability/tracing.ts';
 
@@ -258,13 +258,13 @@ export function idOf(body: unknown): MessageId | undefined {
 export function respondWithJsonRpcError(ctx: Koa.Context, error: HttpError): void {
   respondWithJson(ctx, error);
   if (!/^(\/connect\/[^/]+)?\/mcp$/.test(ctx.path)) return;
-  const { id, error: upstreamError } = requestContext(ctx).jsonRpc ?? {};
+  const { messageId, upstreamError } = callOf(ctx) ?? {};
   const ownError = {
     code: ERROR_CODES[error.code] ?? SERVER_ERROR,
     message: error.message,
     data: { error: error.code },
   };
-  ctx.body = errorResponse(id, upstreamError ?? ownError);
+  ctx.body = errorResponse(messageId, upstreamError ?? ownError);
 }
 
 // Trace context in messages (MCP 2026-07-28, `_meta`; SEP-414)

@@ -4,7 +4,6 @@ import { createHost } from '../../src/http/host.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import { requireAllowedOrigin } from '../../src/http/cors.ts';
 import { respondWithJsonRpcError } from '../../src/resource-server/json-rpc.ts';
-import { heldBytes } from '../../src/resource-server/held-bytes.ts';
 import { readBody } from '../../src/resource-server/read-body.ts';
 import type { Caller } from '../../src/resource-server/authenticate.ts';
 import { createMetrics } from '../../src/observability/metrics.ts';
@@ -40,12 +39,10 @@ const app = createHost({
   respondToError: respondWithJsonRpcError,
 });
 const router = new Router({ sensitive: true, strict: true });
-const held = heldBytes({ perCaller: 32 << 20, inAll: 128 << 20, largest: 1 << 20 });
 const origins = requireAllowedOrigin({ allowed: new Set(), allowLoopback: true });
 router.all('/mcp', origins, async (ctx) => {
   const body = await readBody(ctx, { limit: 1024 * 1024, keepBigIntegers: false });
-  const [slot, hold] = [sample.acquire(anybody, 'working'), held.hold('anybody')];
-  await sample.handle(ctx, { caller: anybody, body, revalidate: async () => {}, slot, hold });
+  await sample.handle({ ctx, caller: anybody, body });
 });
 app.use(router.routes());
 app.listen(Number(port), 'localhost');

@@ -9,6 +9,7 @@ import { setDeferredHeaders } from '../../http/deferred-headers.ts';
 import type { Level, Levels } from '../../permission-levels.ts';
 import type { Caller } from '../authenticate.ts';
 import { authorize, highestRequired, type RequiredLevel } from '../authorize.ts';
+import type { AuthenticatedCall } from '../call.ts';
 import type { AuditCall } from '../call-audit.ts';
 import type { Extensions } from '../extensions.ts';
 import { membersOf } from '../../json-values.ts';
@@ -27,17 +28,17 @@ export type SampleOptions = {
   logger: Logger;
 };
 
-export function openSample({ logger, ...options }: SampleOptions): McpHandler {
+export function openSample({ logger, ...options }: SampleOptions) {
   const mcp = openMcpServer({
     ...options,
     dataset: sharedDataset,
     onError: (error) => logger.error({ err: error }, 'an MCP request failed'),
   });
   return {
-    requiredLevel: (body) => requiredLevel(options.levels, body, TOOL_LEVELS),
+    requiredLevel: (body: unknown) => requiredLevel(options.levels, body, TOOL_LEVELS),
     // Only requests with large bodies last, and these are limited by their bytes.
     acquire: () => ({ listen: () => undefined, release: () => undefined }),
-    async handle(ctx, { caller, body }) {
+    async handle({ ctx, caller, body }: Pick<AuthenticatedCall, 'ctx' | 'caller' | 'body'>) {
       // The SDK would respond with the id `null`.
       if (ctx.method === 'POST') requireMessages(body);
       setDeferredHeaders(ctx);
@@ -47,7 +48,7 @@ export function openSample({ logger, ...options }: SampleOptions): McpHandler {
     // Responses take milliseconds, and no stream stays open.
     end: () => undefined,
     close: () => mcp.close(),
-  };
+  } satisfies McpHandler;
 }
 
 const TOOL_LEVELS: ReadonlyMap<string, Level> = new Map(

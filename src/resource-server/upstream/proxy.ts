@@ -21,6 +21,7 @@ import {
 } from '../active-requests.ts';
 import type { Caller } from '../authenticate.ts';
 import { highestRequired } from '../authorize.ts';
+import type { AuthenticatedCall } from '../call.ts';
 import {
   ARGUMENTS_TOO_LONG,
   type AuditCall,
@@ -48,7 +49,7 @@ import {
 } from '../json-rpc.ts';
 import type { Hold } from '../held-bytes.ts';
 import { InBandError, inBandResponse } from '../in-band-error.ts';
-import type { AuthorizedRequest, McpHandler } from '../mcp-handler.ts';
+import type { McpHandler } from '../mcp-handler.ts';
 import type { RecordCache } from '../record-cache.ts';
 import type { RequestOutline } from '../request-outline.ts';
 import {
@@ -128,7 +129,7 @@ export function openUpstreamProxy(
     requiredLevel: (body) =>
       highestRequired(levels, body, (message) => requiredBy(proxy.rules(), message)),
     acquire: (caller, kind) => proxy.concurrency.acquire(caller, kind),
-    handle: (ctx, request) => proxyRequest(ctx, request, proxy),
+    handle: (call) => proxyCall(proxy, call),
     discover: discovery.start,
     end: (kind) => activeRequests.end(kind),
     async close() {
@@ -202,17 +203,13 @@ type OutboundRequest = {
 
 const METHODS = ['GET', 'POST', 'DELETE'] as const;
 
-async function proxyRequest(
-  ctx: Koa.Context,
-  request: AuthorizedRequest,
-  proxy: Proxy,
-): Promise<void> {
-  const { caller, body, revalidate, stepUpTo, slot, hold } = request;
+async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
+  const { ctx, caller, body, slot, hold } = call;
   const { ids, tasks, parameterHeaders, productName } = proxy;
   const rules = proxy.rules();
   const { version } = proxy.services;
   const method = requireMethod(ctx);
-  request.body = undefined;
+  call.body = undefined;
   const messages = method === 'POST' ? requirePosted(ctx, body) : [];
   const headers = outboundHeaders(
     { req: ctx.req, messages },
@@ -236,7 +233,7 @@ async function proxyRequest(
     const unaudited = await auditMessages(proxy, rules, caller, messages);
     if (unaudited) return respondLocally(ctx, body, unaudited);
     // Recording may have taken seconds.
-    await revalidate();
+    await call.revalidate();
   }
 
   const sent = messages.map((message) =>
@@ -262,13 +259,14 @@ async function proxyRequest(
     hold.release();
   });
   const { onRevoked } = lifetime;
+  const { revalidate } = call;
   lifetime.track(proxy.activeRequests.start({ ids: idsOf(caller), revalidate, kind, onRevoked }));
   const links = proxy.services.traces ? traceLinksIn(messages) : [];
   const requests = messages.flatMap(({ id, method: name }) =>
     id === undefined || name === undefined ? [] : [{ id, method: name }],
   );
   // Not awaited here, because this function would keep the messages for as long.
-  return forward(ctx, proxy, lifetime, {
+  return forward(proxy, call, lifetime, {
     method,
     headers,
     ...(method === 'POST' ? { body: serializer(body, sent) } : {}),
@@ -277,7 +275,6 @@ async function proxyRequest(
     requests,
     requestIds: requests.map(({ id }) => id),
     filter: (message) => filterMessage(filter, message),
-    stepUpTo,
     secrets: secretsIn(headers, proxy.upstream),
     bindSession: (id) => ids.bind('session', caller, id),
     bindEvent: (id) => ids.bind('event', caller, id),
@@ -468,7 +465,6 @@ type Forwarded = OutboundRequest & {
   requests: RequestOutline[];
   requestIds: readonly MessageId[];
   filter: FilterMessage;
-  stepUpTo?: AuthorizedRequest['stepUpTo'];
   secrets: Readonly<Record<string, string>>;
   bindSession: (id: string) => string;
   bindEvent: (id: string) => string;
@@ -476,8 +472,8 @@ type Forwarded = OutboundRequest & {
 
 /** Resolves when the response is complete or its stream has begun. Throws HttpError. */
 async function forward(
-  ctx: Koa.Context,
   proxy: Proxy,
+  call: AuthenticatedCall,
   lifetime: Lifetime,
   request: Forwarded,
 ): Promise<void> {
@@ -487,11 +483,11 @@ async function forward(
       maxBytes: proxy.upstream.maxAnswerBytes,
       hold: holdResponse(request.hold),
       openStream: (headers: IncomingHttpHeaders, control: StreamControl) =>
-        openStream(ctx, headers, control, streamOptions(ctx, proxy, lifetime, request)),
+        openStream(call.ctx, headers, control, streamOptions(call.ctx, proxy, lifetime, request)),
     };
     const response = await proxy.send(request, options, lifetime);
     if (response.isStream) return;
-    await forwardResponse(ctx, response, request);
+    await forwardResponse(call, response, request);
     lifetime.requireActive();
     lifetime.endWhenRead(proxy.upstream.silence);
   } catch (error) {

@@ -3,13 +3,12 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type Koa from 'koa';
 import { addHeader, sendText } from '../../http/deferred-headers.ts';
 import { HttpError } from '../../http/errors.ts';
-import { requestContext } from '../../http/request-context.ts';
+import type { AuthenticatedCall } from '../call.ts';
 import { type InBandError, limitReached } from '../in-band-error.ts';
 import type { MessageId, RpcError } from '../json-rpc.ts';
 import { isRefused, type UpstreamResponse } from './exchange.ts';
 import { filterAll, type FilterMessage } from './filter.ts';
 import { badGateway } from './gateway-errors.ts';
-import type { AuthorizedRequest } from '../mcp-handler.ts';
 import { nextTurn } from '../event-loop.ts';
 import {
   matchResponses,
@@ -26,7 +25,6 @@ export type ResponseOptions = {
   requestIds: readonly MessageId[];
   filter: FilterMessage;
   bindSession: (id: string) => string;
-  stepUpTo?: AuthorizedRequest['stepUpTo'];
   /** Headers that were sent. What repeats a part of one is not logged. */
   secrets: Readonly<Record<string, string>>;
 };
@@ -38,10 +36,11 @@ const REVISION = /^[\w.-]{1,40}$/;
 
 /** Validates and filters the upstream's response, and forwards it without the upstream's own headers. Throws HttpError. */
 export async function forwardResponse(
-  ctx: Koa.Context,
+  call: AuthenticatedCall,
   { status, headers, body }: UpstreamResponse,
   options: ResponseOptions,
 ): Promise<void> {
+  const { ctx } = call;
   const { requestIds, filter, bindSession } = options;
   if (status === 429) throw upstreamLimit(headers);
   if (isRefused(status)) {
@@ -50,8 +49,9 @@ export async function forwardResponse(
     throw retryAfter === undefined ? badGateway(cause) : upstreamBusy(cause, retryAfter);
   }
   const kind = mediaType(headers['content-type']);
-  if (MISLEADING_STATUSES.has(status)) throw refusedGatehouse(status, headers, body, options);
-  if (status >= 400) throw upstreamRefusal(ctx, status, headers, rpcError(kind, body));
+  if (MISLEADING_STATUSES.has(status))
+    throw refusedGatehouse(call, status, headers, body, options.secrets);
+  if (status >= 400) throw upstreamRefusal(call, status, headers, rpcError(kind, body));
   forwardHeaders(ctx, headers, bindSession);
   const isEmpty = ctx.method === 'DELETE' || (ctx.method === 'POST' && requestIds.length === 0);
   if (isEmpty) return sendEmpty(ctx, status);
@@ -121,13 +121,13 @@ function rpcError(kind: string | undefined, body: Buffer): ErrorObject | undefin
 }
 
 function upstreamRefusal(
-  ctx: Koa.Context,
+  call: AuthenticatedCall,
   status: number,
   headers: IncomingHttpHeaders,
   error: ErrorObject | undefined,
 ): HttpError {
   const allowed = ALLOWED_METHODS.filter((method) => headers.allow?.includes(method)).join(', ');
-  if (error) requestContext(ctx).jsonRpc = { ...requestContext(ctx).jsonRpc, error };
+  if (error) call.upstreamError = error;
   return new HttpError(
     status,
     'refused_upstream',
@@ -145,15 +145,16 @@ const MAX_WORDS_BYTES = 1000;
 
 /** The upstream refuses Gatehouse, or wants a level that this person can grant. */
 function refusedGatehouse(
+  call: AuthenticatedCall,
   status: number,
   headers: IncomingHttpHeaders,
   body: Buffer,
-  { stepUpTo, secrets }: ResponseOptions,
+  secrets: ResponseOptions['secrets'],
 ): HttpError {
   const challenge = String(headers['www-authenticate'] ?? '');
   const [, scope = ''] = /\bscope="([^"]*)"/.exec(challenge) ?? [];
   if (status === 403 && /\berror="?insufficient_scope\b/.test(challenge)) {
-    const stepUp = stepUpTo?.(scope);
+    const stepUp = call.stepUpTo(scope);
     if (stepUp) return stepUp;
   }
   const words = body.toString('utf8', 0, MAX_WORDS_BYTES);
