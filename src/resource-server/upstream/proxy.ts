@@ -1,57 +1,31 @@
 // Proxies MCP requests to the operator's own MCP server. Replaces the access token by a signed header that says who calls.
-import type { IncomingHttpHeaders } from 'node:http';
 import type Koa from 'koa';
-import { type Dispatcher, Pool, ProxyAgent } from 'undici';
-import { asHttpError, HttpError, methodNotAllowed } from '../../http/errors.ts';
-import { requestContext } from '../../http/request-context.ts';
+import { HttpError, methodNotAllowed } from '../../http/errors.ts';
 import { keyRing } from '../../keys/key-ring.ts';
-import { type Span, type SpanLink, tracedRequest } from '../../observability/tracing.ts';
 import { isRecorded, type Levels } from '../../permission-levels.ts';
 import type { Services } from '../../services.ts';
-import { type ForwardProxy, proxyFor } from '../../settings/forward-proxy.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
 import { type CatalogTool, usableTools } from '../../upstreams/tool-catalog.ts';
 import { levelRules, type LevelRules } from '../../upstreams/tool-levels.ts';
 import type { Settings } from '../../settings/settings.ts';
-import {
-  type ActiveRequests,
-  ProcessStops,
-  type RequestKind,
-  trackActiveRequests,
-} from '../active-requests.ts';
+import { type ActiveRequests, type RequestKind, trackActiveRequests } from '../active-requests.ts';
 import type { Caller } from '../authenticate.ts';
 import { highestRequired } from '../authorize.ts';
 import type { AuthenticatedCall } from '../call.ts';
-import {
-  ARGUMENTS_TOO_LONG,
-  type AuditCall,
-  AUDIT_FAILED,
-  type AuditedCall,
-  callAuditor,
-  recordableArguments,
-} from '../call-audit.ts';
+import { type AuditCall, callAuditor } from '../call-audit.ts';
 import { authorizationExtensions, type Extensions } from '../extensions.ts';
 import { membersOf } from '../../json-values.ts';
 import {
-  errorResponse,
-  INTERNAL_ERROR,
-  INVALID_PARAMS,
   isRequest,
   isSubscription,
   type Message,
-  type MessageId,
   MISSING_CLIENT_CAPABILITY,
   requireMessages,
-  SERVER_ERROR,
-  subscriptionEnded,
   traceLinksIn,
   withTraceparent,
 } from '../json-rpc.ts';
-import type { Hold } from '../held-bytes.ts';
-import { InBandError, inBandResponse } from '../in-band-error.ts';
 import type { McpHandler } from '../mcp-handler.ts';
 import type { RecordCache } from '../record-cache.ts';
-import type { RequestOutline } from '../request-outline.ts';
 import {
   idBinder,
   namesTask,
@@ -62,22 +36,23 @@ import {
 } from './bound-ids.ts';
 import { CALLER_HEADER, callerHeader } from './caller-header.ts';
 import { concurrencyLimiter, type ConcurrencyLimiter } from './concurrency-limit.ts';
-import {
-  type ExchangeOptions,
-  startExchange,
-  type StreamControl,
-  type UpstreamResponse,
-} from './exchange.ts';
 import { outboundHeaders, parameterHeaders } from './headers.ts';
-import { ForeignResponse } from './messages.ts';
 import type { OpenCalls } from './open-calls.ts';
 import { shownUrl } from './quoting.ts';
 import type { ToolDiscovery } from './tool-discovery.ts';
 import { refuseMessages, requiredBy } from './levels.ts';
-import { filterMessage, type FilterMessage } from './filter.ts';
+import { filterMessage } from './filter.ts';
+import { forward } from './forward.ts';
 import { Lifetime } from './lifetime.ts';
-import { forwardResponse } from './response.ts';
-import { type EventStreamOptions, openStream } from './stream.ts';
+import { auditMessages } from './record-calls.ts';
+import {
+  type Connections,
+  openConnections,
+  type OutboundRequest,
+  type Send,
+  senderTo,
+} from './send.ts';
+import type { EventStreamOptions } from './stream.ts';
 
 export type UpstreamProxy = McpHandler & {
   /** Resolves after the first attempt to read the tools. */
@@ -166,7 +141,7 @@ function currentRules(
   };
 }
 
-type Proxy = {
+export type Proxy = {
   upstream: Upstream;
   productName: string;
   /** Seconds. */
@@ -189,16 +164,6 @@ type Proxy = {
   onToolsChanged: () => void;
   onToolsListed: ToolDiscovery['observe'];
   onSkipped: EventStreamOptions['onSkipped'];
-};
-
-type OutboundRequest = {
-  method: Dispatcher.HttpMethod;
-  headers: Record<string, string>;
-  /** Serializes the messages with our trace context, if traces are on. Removed when the request is sent, because a call may take long. */
-  body?: ((traceparent: string | undefined) => string) | undefined;
-  /** The client's trace contexts. */
-  links: SpanLink[];
-  hold: Hold;
 };
 
 const METHODS = ['GET', 'POST', 'DELETE'] as const;
@@ -305,41 +270,6 @@ function idsOf({ accountId, connector, grantId, tokenId }: Caller): string[] {
   return [accountId, connector, grantId, tokenId].filter((id) => id !== undefined);
 }
 
-/** Audits the calls of a caller with a recorded level. Returns error responses to all requests if that fails, or if one is too long to record. */
-async function auditMessages(
-  { audit, services }: Proxy,
-  rules: LevelRules,
-  caller: Caller,
-  messages: readonly Message[],
-): Promise<object[] | undefined> {
-  const failAll = (code: number, message: string) =>
-    messages.filter(isRequest).map(({ id }) => errorResponse(id, { code, message }));
-  const calls = messages.flatMap((message) => {
-    const required = requiredBy(rules, message);
-    return required ? [auditedCall(caller, required.tool, message)] : [];
-  });
-  const refused = calls.filter(({ outcome }) => outcome === 'refused');
-  try {
-    for (const call of refused.length > 0 ? refused : calls) await audit(call);
-    return refused.length > 0 ? failAll(INVALID_PARAMS, ARGUMENTS_TOO_LONG) : undefined;
-  } catch (error) {
-    services.logger.error(
-      { err: error },
-      'a call was refused, because the audit log could not record it',
-    );
-    return failAll(INTERNAL_ERROR, AUDIT_FAILED);
-  }
-}
-
-/** Requests other than tool calls are audited with their method and all params. */
-function auditedCall(caller: Caller, tool: string, { method, params = {} }: Message): AuditedCall {
-  const given = method === 'tools/call' ? (params['arguments'] ?? {}) : params;
-  const argumentsJson = recordableArguments(given);
-  return argumentsJson === undefined
-    ? { caller, tool, outcome: 'refused', arguments: given }
-    : { caller, tool, outcome: 'allowed', argumentsJson };
-}
-
 function respondLocally(ctx: Koa.Context, body: unknown, responses: object[]): void {
   ctx.set('Cache-Control', 'no-store');
   if (responses.length > 0) {
@@ -380,172 +310,4 @@ function skippedEvents({ logger }: Services, { url }: Upstream): EventStreamOpti
     const details = { what: shownUrl(url), reason: `an event ${reason}` };
     logger.warn(details, 'the MCP server sends events that are skipped');
   };
-}
-
-// Forwarding
-
-type Connections = ReturnType<typeof openConnections>;
-
-function openConnections(url: string, forwardProxy: ForwardProxy) {
-  const uri = proxyFor(url, forwardProxy);
-  const open = (): Dispatcher =>
-    uri === undefined
-      ? new Pool(new URL(url).origin, { allowH2: false })
-      : new ProxyAgent({ uri, allowH2: false });
-  let pool = open();
-  return {
-    current: () => pool,
-    /** Closes the connections: idle ones at once, others after their present exchange. */
-    renew() {
-      void pool.close();
-      pool = open();
-    },
-    destroy: () => pool.destroy(),
-  };
-}
-
-type Send = (
-  request: OutboundRequest,
-  options: ExchangeOptions,
-  lifetime: Lifetime,
-) => Promise<UpstreamResponse>;
-
-/** With traces on, sends in a span whose context the upstream gets. */
-function senderTo(url: string, connections: Connections, isTraced: boolean): Send {
-  const { origin, pathname, search } = new URL(url);
-  const path = pathname + search;
-  const send = (
-    request: OutboundRequest,
-    options: ExchangeOptions,
-    lifetime: Lifetime,
-    span?: Span,
-  ) => {
-    const { method, headers } = request;
-    const exchange = startExchange(
-      connections.current(),
-      {
-        headersTimeout: 0,
-        bodyTimeout: 0,
-        origin,
-        path,
-        method,
-        headers: span ? { ...headers, traceparent: span.traceparent } : headers,
-        body: takeBody(request, span?.traceparent),
-      },
-      options,
-    );
-    lifetime.onAbort(exchange);
-    return exchange.response;
-  };
-  if (!isTraced) return send;
-  return (request, options, lifetime) =>
-    tracedRequest(
-      { peer: 'upstream', method: request.method, url, links: request.links },
-      (span) => send(request, options, lifetime, span),
-      ({ status }) => status,
-    );
-}
-
-/** Counts bytes of the response beside the text of the request, which is held until the response ends. */
-function holdResponse(hold: Hold): ExchangeOptions['hold'] {
-  let sent: number | undefined;
-  return (bytes) => hold.set((sent ??= hold.bytes) + bytes);
-}
-
-/** From now on, only the text is held. */
-function takeBody(request: OutboundRequest, traceparent: string | undefined): string | null {
-  const text = request.body?.(traceparent) ?? null;
-  request.body = undefined;
-  request.hold.reduce(text?.length ?? 0);
-  return text;
-}
-
-type Forwarded = OutboundRequest & {
-  /** Without the client's notifications and responses. */
-  requests: RequestOutline[];
-  requestIds: readonly MessageId[];
-  filter: FilterMessage;
-  secrets: Readonly<Record<string, string>>;
-  bindSession: (id: string) => string;
-  bindEvent: (id: string) => string;
-};
-
-/** Resolves when the response is complete or its stream has begun. Throws HttpError. */
-async function forward(
-  proxy: Proxy,
-  call: AuthenticatedCall,
-  lifetime: Lifetime,
-  request: Forwarded,
-): Promise<void> {
-  try {
-    lifetime.requireActive();
-    const options = {
-      maxBytes: proxy.upstream.maxAnswerBytes,
-      hold: holdResponse(request.hold),
-      openStream: (headers: IncomingHttpHeaders, control: StreamControl) =>
-        openStream(call.ctx, headers, control, streamOptions(call.ctx, proxy, lifetime, request)),
-    };
-    const response = await proxy.send(request, options, lifetime);
-    if (response.isStream) return;
-    await forwardResponse(call, response, request);
-    lifetime.requireActive();
-    lifetime.endWhenRead(proxy.upstream.silence);
-  } catch (error) {
-    if (error instanceof ForeignResponse) proxy.connections.renew();
-    const cause = lifetime.endReason(error);
-    // An unread rest of the response would keep its connection.
-    lifetime.abort(cause);
-    throw cause;
-  }
-}
-
-/** How long an ended stream waits for the client to read its last events. */
-const FLUSH_MS = 1000;
-
-function streamOptions(
-  ctx: Koa.Context,
-  { upstream, services, heartbeat, onSkipped }: Proxy,
-  lifetime: Lifetime,
-  { method, requests, requestIds, hold, filter, bindSession, bindEvent }: Forwarded,
-): EventStreamOptions {
-  lifetime.restartTimer(upstream.silence);
-  return {
-    maxEventLength: upstream.maxAnswerBytes,
-    isListening: method === 'GET' || requests.every(isSubscription),
-    heartbeat,
-    hold: holdResponse(hold),
-    filter,
-    bindSession,
-    bindEvent,
-    requestIds: method === 'GET' ? undefined : requestIds,
-    onSkipped,
-    onData: () => lifetime.refreshTimer(),
-    onEnd: () => lifetime.endWhenRead(upstream.silence),
-    onBreak(error) {
-      const reason = lifetime.endReason(error);
-      lifetime.abort(reason);
-      setTimeout(() => ctx.res.destroy(), FLUSH_MS).unref();
-      const fault = asHttpError(reason);
-      if (fault.cause instanceof ProcessStops) return endSubscriptions(requests, fault);
-      if (fault.status >= 500) {
-        // The status is already sent, so only the log and the metrics show the fault.
-        requestContext(ctx).failure = { code: fault.code };
-        services.logger.warn({ err: fault.cause ?? fault }, 'a stream of the MCP server failed');
-      }
-      return (id) => {
-        const request = requests.find((one) => one.id === id);
-        if (request && fault instanceof InBandError) return inBandResponse(request, fault);
-        return errorResponse(id, { code: SERVER_ERROR, message: fault.message });
-      };
-    },
-  };
-}
-
-/** Ends subscriptions without an error, so that clients open new ones. */
-function endSubscriptions(requests: readonly RequestOutline[], { message }: HttpError) {
-  const subscriptions = new Set(requests.filter(isSubscription).map(({ id }) => id));
-  return (id: MessageId) =>
-    subscriptions.has(id)
-      ? subscriptionEnded(id)
-      : errorResponse(id, { code: SERVER_ERROR, message });
 }

@@ -1,0 +1,121 @@
+// Sends a call to the upstream, and forwards the response or stream while the call may last.
+import type { IncomingHttpHeaders } from 'node:http';
+import type Koa from 'koa';
+import { asHttpError, type HttpError } from '../../http/errors.ts';
+import { requestContext } from '../../http/request-context.ts';
+import { ProcessStops } from '../active-requests.ts';
+import type { AuthenticatedCall } from '../call.ts';
+import type { Hold } from '../held-bytes.ts';
+import { InBandError, inBandResponse } from '../in-band-error.ts';
+import {
+  errorResponse,
+  isSubscription,
+  type MessageId,
+  SERVER_ERROR,
+  subscriptionEnded,
+} from '../json-rpc.ts';
+import type { RequestOutline } from '../request-outline.ts';
+import type { ExchangeOptions, StreamControl } from './exchange.ts';
+import type { FilterMessage } from './filter.ts';
+import type { Lifetime } from './lifetime.ts';
+import { ForeignResponse } from './messages.ts';
+import type { Proxy } from './proxy.ts';
+import { forwardResponse } from './response.ts';
+import type { OutboundRequest } from './send.ts';
+import { type EventStreamOptions, openStream } from './stream.ts';
+
+type Forwarded = OutboundRequest & {
+  /** Without the client's notifications and responses. */
+  requests: RequestOutline[];
+  requestIds: readonly MessageId[];
+  filter: FilterMessage;
+  secrets: Readonly<Record<string, string>>;
+  bindSession: (id: string) => string;
+  bindEvent: (id: string) => string;
+};
+
+/** Resolves when the response is complete or its stream has begun. Throws HttpError. */
+export async function forward(
+  proxy: Proxy,
+  call: AuthenticatedCall,
+  lifetime: Lifetime,
+  request: Forwarded,
+): Promise<void> {
+  try {
+    lifetime.requireActive();
+    const options = {
+      maxBytes: proxy.upstream.maxAnswerBytes,
+      hold: holdResponse(request.hold),
+      openStream: (headers: IncomingHttpHeaders, control: StreamControl) =>
+        openStream(call.ctx, headers, control, streamOptions(call.ctx, proxy, lifetime, request)),
+    };
+    const response = await proxy.send(request, options, lifetime);
+    if (response.isStream) return;
+    await forwardResponse(call, response, request);
+    lifetime.requireActive();
+    lifetime.endWhenRead(proxy.upstream.silence);
+  } catch (error) {
+    if (error instanceof ForeignResponse) proxy.connections.renew();
+    const cause = lifetime.endReason(error);
+    // An unread rest of the response would keep its connection.
+    lifetime.abort(cause);
+    throw cause;
+  }
+}
+
+/** How long an ended stream waits for the client to read its last events. */
+const FLUSH_MS = 1000;
+
+function streamOptions(
+  ctx: Koa.Context,
+  { upstream, services, heartbeat, onSkipped }: Proxy,
+  lifetime: Lifetime,
+  { method, requests, requestIds, hold, filter, bindSession, bindEvent }: Forwarded,
+): EventStreamOptions {
+  lifetime.restartTimer(upstream.silence);
+  return {
+    maxEventLength: upstream.maxAnswerBytes,
+    isListening: method === 'GET' || requests.every(isSubscription),
+    heartbeat,
+    hold: holdResponse(hold),
+    filter,
+    bindSession,
+    bindEvent,
+    requestIds: method === 'GET' ? undefined : requestIds,
+    onSkipped,
+    onData: () => lifetime.refreshTimer(),
+    onEnd: () => lifetime.endWhenRead(upstream.silence),
+    onBreak(error) {
+      const reason = lifetime.endReason(error);
+      lifetime.abort(reason);
+      setTimeout(() => ctx.res.destroy(), FLUSH_MS).unref();
+      const fault = asHttpError(reason);
+      if (fault.cause instanceof ProcessStops) return endSubscriptions(requests, fault);
+      if (fault.status >= 500) {
+        // The status is already sent, so only the log and the metrics show the fault.
+        requestContext(ctx).failure = { code: fault.code };
+        services.logger.warn({ err: fault.cause ?? fault }, 'a stream of the MCP server failed');
+      }
+      return (id) => {
+        const request = requests.find((one) => one.id === id);
+        if (request && fault instanceof InBandError) return inBandResponse(request, fault);
+        return errorResponse(id, { code: SERVER_ERROR, message: fault.message });
+      };
+    },
+  };
+}
+
+/** Ends subscriptions without an error, so that clients open new ones. */
+function endSubscriptions(requests: readonly RequestOutline[], { message }: HttpError) {
+  const subscriptions = new Set(requests.filter(isSubscription).map(({ id }) => id));
+  return (id: MessageId) =>
+    subscriptions.has(id)
+      ? subscriptionEnded(id)
+      : errorResponse(id, { code: SERVER_ERROR, message });
+}
+
+/** Counts bytes of the response beside the text of the request, which is held until the response ends. */
+function holdResponse(hold: Hold): ExchangeOptions['hold'] {
+  let sent: number | undefined;
+  return (bytes) => hold.set((sent ??= hold.bytes) + bytes);
+}
