@@ -2,7 +2,7 @@
 import type Koa from 'koa';
 import { HttpError, methodNotAllowed } from '../../http/errors.ts';
 import { keyRing } from '../../keys/key-ring.ts';
-import { isRecorded, type Levels } from '../../permission-levels.ts';
+import type { Levels } from '../../permission-levels.ts';
 import type { Services } from '../../services.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
 import { type CatalogTool, usableTools } from '../../upstreams/tool-catalog.ts';
@@ -41,10 +41,10 @@ import type { OpenCalls } from './open-calls.ts';
 import { shownUrl } from './quoting.ts';
 import type { ToolDiscovery } from './tool-discovery.ts';
 import { refuseMessages, requiredBy } from './levels.ts';
-import { filterMessage } from './filter.ts';
+import { filterMessage, type FilterOptions } from './filter.ts';
 import { forward } from './forward.ts';
 import { Lifetime } from './lifetime.ts';
-import { auditMessages } from './record-calls.ts';
+import { recordCalls } from './record-calls.ts';
 import {
   type Connections,
   openConnections,
@@ -168,43 +168,94 @@ export type Proxy = {
 
 const METHODS = ['GET', 'POST', 'DELETE'] as const;
 
+/** The steps of a call at the proxy, from top to bottom. */
 async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
-  const { ctx, caller, body, slot, hold } = call;
-  const { ids, tasks, parameterHeaders, productName } = proxy;
+  const { ctx, caller, body } = call;
+  const { productName, ids } = proxy;
   const rules = proxy.rules();
-  const { version } = proxy.services;
   const method = requireMethod(ctx);
   call.body = undefined;
   const messages = method === 'POST' ? requirePosted(ctx, body) : [];
-  const headers = outboundHeaders(
+  const headers = await attachCredentials(proxy, call, messages);
+  const ownTasks = messages.some(namesTask) ? await proxy.tasks.idsOf(caller) : NO_TASKS;
+  const refused = refuseMessages({ rules, productName, ids, ownTasks }, caller, messages);
+  if (refused) return respondLocally(ctx, body, refused);
+  const kind = kindOf(method, messages);
+  if (kind === 'listening') call.slot.listen();
+  const unrecorded = await recordCalls(proxy, rules, call, messages);
+  if (unrecorded) return respondLocally(ctx, body, unrecorded);
+  const lifetime = startLifetime(proxy, call, kind);
+  const filter = filterOf(
+    proxy,
+    caller,
+    ownTasks,
+    method === 'GET' || messages.some(isSubscription),
+  );
+  const sent = messages.map((message) =>
+    withUnboundState(ids, caller, withoutForeignTask(ownTasks, message)),
+  );
+  const requests = messages.flatMap(({ id, method: name }) =>
+    id === undefined || name === undefined ? [] : [{ id, method: name }],
+  );
+  // Not awaited here, because this function would keep the messages for as long.
+  return forward(proxy, call, lifetime, {
+    method,
+    headers,
+    ...(method === 'POST' ? { body: serializer(body, sent) } : {}),
+    links: proxy.services.traces ? traceLinksIn(messages) : [],
+    hold: call.hold,
+    requests,
+    requestIds: requests.map(({ id }) => id),
+    filter: (message) => filterMessage(filter, message),
+    secrets: secretsIn(headers, proxy.upstream),
+    bindSession: (id) => ids.bind('session', caller, id),
+    bindEvent: (id) => ids.bind('event', caller, id),
+  });
+}
+
+/** Returns the headers for the upstream: the client's that it may see, who calls, and the operator's credentials. */
+async function attachCredentials(
+  { callerJwt, ids, parameterHeaders, services, upstream }: Proxy,
+  { ctx, caller }: AuthenticatedCall,
+  messages: readonly Message[],
+): Promise<Record<string, string>> {
+  return outboundHeaders(
     { req: ctx.req, messages },
     {
       ids,
       parameterHeaders,
       caller,
-      callerJwt: await proxy.callerJwt(caller),
-      credentials: proxy.upstream.headers,
-      host: proxy.upstream.host,
-      version,
+      callerJwt: await callerJwt(caller),
+      credentials: upstream.headers,
+      host: upstream.host,
+      version: services.version,
     },
   );
+}
 
-  const ownTasks = messages.some(namesTask) ? await tasks.idsOf(caller) : NO_TASKS;
-  const refused = refuseMessages({ rules, productName, ids, ownTasks }, caller, messages);
-  if (refused) return respondLocally(ctx, body, refused);
-  const kind = kindOf(method, messages);
-  if (kind === 'listening') slot.listen();
-  if (isRecorded(rules.levels, caller.level)) {
-    const unaudited = await auditMessages(proxy, rules, caller, messages);
-    if (unaudited) return respondLocally(ctx, body, unaudited);
-    // Recording may have taken seconds.
-    await call.revalidate();
-  }
+/** From now on, the call ends when its caller's rights end. */
+function startLifetime(
+  { activeRequests, upstream }: Proxy,
+  { ctx, caller, revalidate, slot, hold }: AuthenticatedCall,
+  kind: RequestKind,
+): Lifetime {
+  const lifetime = new Lifetime(ctx.res, upstream.timeout, () => {
+    slot.release();
+    hold.release();
+  });
+  const { onRevoked } = lifetime;
+  lifetime.track(activeRequests.start({ ids: idsOf(caller), revalidate, kind, onRevoked }));
+  return lifetime;
+}
 
-  const sent = messages.map((message) =>
-    withUnboundState(ids, caller, withoutForeignTask(ownTasks, message)),
-  );
-  const filter = {
+function filterOf(
+  proxy: Proxy,
+  caller: Caller,
+  ownTasks: ReadonlySet<string>,
+  isListening: boolean,
+): FilterOptions {
+  const { tasks, ids, parameterHeaders, extensions, onToolsChanged, onToolsListed } = proxy;
+  return {
     // A list may arrive long after the request, under other rules, and changes them.
     get rules() {
       return proxy.rules();
@@ -214,36 +265,11 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
     ownTasks,
     ids,
     parameterHeaders,
-    extensions: proxy.extensions,
-    onToolsChanged: proxy.onToolsChanged,
-    onToolsListed: proxy.onToolsListed,
-    isListening: method === 'GET' || messages.some(isSubscription),
+    extensions,
+    onToolsChanged,
+    onToolsListed,
+    isListening,
   };
-  const lifetime = new Lifetime(ctx.res, proxy.upstream.timeout, () => {
-    slot.release();
-    hold.release();
-  });
-  const { onRevoked } = lifetime;
-  const { revalidate } = call;
-  lifetime.track(proxy.activeRequests.start({ ids: idsOf(caller), revalidate, kind, onRevoked }));
-  const links = proxy.services.traces ? traceLinksIn(messages) : [];
-  const requests = messages.flatMap(({ id, method: name }) =>
-    id === undefined || name === undefined ? [] : [{ id, method: name }],
-  );
-  // Not awaited here, because this function would keep the messages for as long.
-  return forward(proxy, call, lifetime, {
-    method,
-    headers,
-    ...(method === 'POST' ? { body: serializer(body, sent) } : {}),
-    links,
-    hold,
-    requests,
-    requestIds: requests.map(({ id }) => id),
-    filter: (message) => filterMessage(filter, message),
-    secrets: secretsIn(headers, proxy.upstream),
-    bindSession: (id) => ids.bind('session', caller, id),
-    bindEvent: (id) => ids.bind('event', caller, id),
-  });
 }
 
 function requireMethod(ctx: Koa.Context): (typeof METHODS)[number] {

@@ -1,6 +1,8 @@
 // Records the calls of callers with a recorded level, before they are made.
 import type { LevelRules } from '../../upstreams/tool-levels.ts';
+import { isRecorded } from '../../permission-levels.ts';
 import type { Caller } from '../authenticate.ts';
+import type { AuthenticatedCall } from '../call.ts';
 import {
   ARGUMENTS_TOO_LONG,
   AUDIT_FAILED,
@@ -17,13 +19,17 @@ import {
 import { requiredBy } from './levels.ts';
 import type { Proxy } from './proxy.ts';
 
-/** Audits the calls of a caller with a recorded level. Returns error responses to all requests if that fails, or if one is too long to record. */
-export async function auditMessages(
+/**
+ * Records the calls of a caller with a recorded level. Returns error responses to all requests if that fails, or if one is too long to record.
+ * Throws like `revalidate` if the caller lost the right meanwhile, because recording may take seconds.
+ */
+export async function recordCalls(
   { audit, services }: Proxy,
   rules: LevelRules,
-  caller: Caller,
+  { caller, revalidate }: AuthenticatedCall,
   messages: readonly Message[],
 ): Promise<object[] | undefined> {
+  if (!isRecorded(rules.levels, caller.level)) return undefined;
   const failAll = (code: number, message: string) =>
     messages.filter(isRequest).map(({ id }) => errorResponse(id, { code, message }));
   const calls = messages.flatMap((message) => {
@@ -33,7 +39,6 @@ export async function auditMessages(
   const refused = calls.filter(({ outcome }) => outcome === 'refused');
   try {
     for (const call of refused.length > 0 ? refused : calls) await audit(call);
-    return refused.length > 0 ? failAll(INVALID_PARAMS, ARGUMENTS_TOO_LONG) : undefined;
   } catch (error) {
     services.logger.error(
       { err: error },
@@ -41,6 +46,9 @@ export async function auditMessages(
     );
     return failAll(INTERNAL_ERROR, AUDIT_FAILED);
   }
+  if (refused.length > 0) return failAll(INVALID_PARAMS, ARGUMENTS_TOO_LONG);
+  await revalidate();
+  return undefined;
 }
 
 /** Requests other than tool calls are audited with their method and all params. */
