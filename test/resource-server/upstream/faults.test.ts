@@ -237,16 +237,16 @@ describe('A faulty upstream', () => {
 
   const inSeconds = (seconds: number) => new Date(Date.now() + seconds * 1000).toUTCString();
   for (const [what, value, expected] of [
-    ['seconds', '7', 7],
-    ['a date', inSeconds(1000), 1000],
-    ['a date that is over', inSeconds(-1000), 1],
-    ['neither seconds nor a date', 'soon', undefined],
+    ['seconds', () => '7', 7],
+    ['a date', () => inSeconds(1000), 1000],
+    ['a date that is over', () => inSeconds(-1000), 1],
+    ['neither seconds nor a date', () => 'soon', undefined],
   ] as const)
     it(`Retry-After of an upstream with ${what} is passed on in seconds, with 429 and 503`, async () => {
       const { link, token } = await behind().connected('analytics');
       const ask = async (status: number, message: object) => {
         behind().upstream.respondWith((_req, res) => {
-          res.writeHead(status, { 'retry-after': value }).end(CANARY);
+          res.writeHead(status, { 'retry-after': value() }).end(CANARY);
         });
         const response = await call(link, token, message);
         const seconds = response.headers.get('retry-after');
