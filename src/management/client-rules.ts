@@ -42,7 +42,7 @@ export const clientRuleHandlers: Handlers<keyof typeof clientRuleOperations> = {
 };
 
 /** What a block would end now. `isAll` is false if there was too much to count. */
-export type BlockPreview = {
+type BlockPreview = {
   /** The number of matching clients that are connected. */
   clients: number;
   connections: number;

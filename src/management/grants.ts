@@ -39,7 +39,7 @@ export const grantHandlers: Handlers<keyof typeof grantOperations> = {
   },
 };
 
-export type RecentGrants = { open: Grant[]; ended: Grant[]; isAll: boolean };
+type RecentGrants = { open: Grant[]; ended: Grant[]; isAll: boolean };
 
 const MAX_RECENT = 100;
 /** Read for one page. The open ones of a record with more ended ones than that are in the list of connections. */

@@ -35,15 +35,6 @@ export function table(headings: string[], rows: string[][]): string {
   return lines.map((cells) => line(cells, widths)).join('\n');
 }
 
-/** Returns the text of a list, or that nothing matches if a search found nothing. */
-export function foundText<Items extends { items: readonly unknown[] }>(
-  search: string | undefined,
-  text: (list: Items) => string,
-): (list: Items) => string {
-  return (list) =>
-    search !== undefined && list.items.length === 0 ? 'Nothing matches the search.' : text(list);
-}
-
 /** Lists labels and values in two aligned columns. */
 export function details(values: Record<string, string>): string {
   const width = Math.max(...Object.keys(values).map(({ length }) => length)) + 2;

@@ -50,7 +50,7 @@ export const grantSchema = z
 
 export type Grant = z.output<typeof grantSchema>;
 
-export const grantsQuery = z.strictObject({
+const grantsQuery = z.strictObject({
   ...schemas.pageQuery(/^\d{12}\.[\w-]{16,64}( [A-Za-z0-9]{22}| [\w-]{27})?$/),
   connector: schemas.idSchema('the id of a connector').optional(),
   account: schemas.idSchema('the id of an account').optional(),
@@ -250,7 +250,7 @@ export function needsNothing({ state, reason = '' }: Grant): boolean {
 }
 
 /** The text of the action to end a connection says what it takes to connect again. */
-export function endButton({ state, account }: Grant): string | undefined {
+function endButton({ state, account }: Grant): string | undefined {
   if (state === 'ended') return undefined;
   if (isMachineSubject(account)) return 'endMachine';
   return state === 'refused' ? 'endPaused' : 'endGrant';
