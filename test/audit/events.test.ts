@@ -209,10 +209,11 @@ describe('What the audit log cannot record', () => {
     const connector = await createConnector(system());
     const { server } = await discover(connector.link);
     const wanted = { redirect_uris: [REDIRECT_URI] };
-    const many = Array.from({ length: 210 }, () => register(server, wanted));
-    expect(new Set((await Promise.all(many)).map(({ status }) => status))).to.deep.equal(
-      new Set([201]),
-    );
+    // All at once would be too much for the store of a busy machine.
+    for (let sent = 0; sent < 210; sent += 30) {
+      const many = Array.from({ length: 30 }, () => register(server, wanted));
+      for (const { status } of await Promise.all(many)) expect(status).to.equal(201);
+    }
     const items = await itemsOf(system(), 'client_registered');
     expect(items.filter(({ outcome }) => outcome === 'done')).to.have.length.within(150, 200);
     expect(items.filter(({ outcome }) => outcome === 'done_unrecorded')).to.have.length(1);

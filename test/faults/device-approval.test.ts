@@ -48,7 +48,10 @@ describe('An approval of a device', () => {
       expect((await ask()).body.error).to.equal('authorization_pending');
       const again = await enter();
       expect(isConsentPage(again)).to.equal(true);
-      expect((await approve(again)).html).to.contain('Go back to your device');
+      // The connections of the store come back one after the other.
+      await until('the approval', async () =>
+        (await approve(again)).html.includes('Go back to your device'),
+      );
       const { body } = await ask();
       expect(await isAccepted(link, body.access_token)).to.equal(true);
     });
