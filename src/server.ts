@@ -1,8 +1,8 @@
 import type { Server } from 'node:http';
 import type { Logger } from 'pino';
-import type { DocumentFetching } from './authorization-server/engine/client-metadata-documents.ts';
-import { CALLBACK_PATH } from './authorization-server/interactions/callback-path.ts';
-import { ENDPOINTS } from './authorization-server/metadata.ts';
+import type { DocumentFetching } from './oauth/engine/client-metadata-documents.ts';
+import { CALLBACK_PATH } from './consent/callback-path.ts';
+import { ENDPOINTS } from './oauth/metadata.ts';
 import {
   closeAll,
   HTTP_TIMEOUTS,
@@ -15,8 +15,8 @@ import { metricsApp } from './http/metrics-host.ts';
 import { openRemoteKeys } from './keys/remote-keys.ts';
 import { CONSOLE_CALLBACK_PATH, consoleUrl } from './management/console/address.ts';
 import { createLogger } from './observability/logger.ts';
-import type { RequestKind } from './resource-server/active-requests.ts';
-import type { ResourceServer } from './resource-server/app.ts';
+import type { RequestKind } from './gateway/active-requests.ts';
+import type { ResourceServer } from './gateway/app.ts';
 import { createResources, openServices, type Resources, type Services } from './services.ts';
 import { ruleNotices } from './settings/entitlements.ts';
 import type { Settings } from './settings/settings.ts';
@@ -76,7 +76,7 @@ export async function startGatehouse(
     resources.defer(reencryption.stop);
     if (settings.roles.includes('management')) {
       const { startAuditIndex } = await import('./audit/audit-index.ts');
-      const { keepAccountIndex } = await import('./accounts/accounts.ts');
+      const { keepAccountIndex } = await import('./people/accounts.ts');
       resources.defer(startAuditIndex(services.store).stop);
       resources.defer(keepAccountIndex(services.store).stop);
     }
@@ -119,15 +119,15 @@ type Hosts = {
  */
 async function loadHosts({ roles, developmentIdp, upstreams }: Settings): Promise<void> {
   if (roles.includes('resource-server')) {
-    await import('./resource-server/app.ts');
+    await import('./gateway/app.ts');
     if (upstreams.length > 0) {
-      await import('./resource-server/upstream/proxy.ts');
-      await import('./resource-server/upstream/tool-discovery.ts');
+      await import('./gateway/upstream/proxy.ts');
+      await import('./gateway/upstream/tool-discovery.ts');
     }
   }
   if (roles.includes('authorization-server')) {
-    await import('./authorization-server/app.ts');
-    if (developmentIdp) await import('./development-idp/app.ts');
+    await import('./oauth/app.ts');
+    if (developmentIdp) await import('./development/identity-provider/app.ts');
   }
   if (roles.includes('management')) await import('./management/app.ts');
 }
@@ -150,7 +150,7 @@ async function openHosts(
     endRequests = server.end;
   }
   if (roles.includes('authorization-server')) {
-    const { authorizationServer } = await import('./authorization-server/app.ts');
+    const { authorizationServer } = await import('./oauth/app.ts');
     const server = await authorizationServer(settings, services, documentFetching);
     resources.defer(server.close);
     hosts.push(hostAt(settings, 'auth', server.app));
@@ -180,7 +180,7 @@ async function openResourceServer(
   const { verificationKeys, close } =
     keys.signing ?? (await openRemoteKeys(settings.authUrl + ENDPOINTS.jwks, store, logger));
   if (!keys.signing) resources.defer(close);
-  const { resourceServer } = await import('./resource-server/app.ts');
+  const { resourceServer } = await import('./gateway/app.ts');
   const server = await resourceServer(settings, services, verificationKeys);
   resources.defer(server.close);
   return server;
@@ -194,7 +194,7 @@ async function developmentIdpHost(settings: Settings, services: Services): Promi
   const { developmentIdp: idp, listen, authUrl, managementUrl } = settings;
   if (!idp || !listen.developmentIdp)
     throw new Error('the settings have no embedded identity provider');
-  const { developmentIdp } = await import('./development-idp/app.ts');
+  const { developmentIdp } = await import('./development/identity-provider/app.ts');
   const app = await developmentIdp(settings, services, [
     authUrl + CALLBACK_PATH,
     managementUrl + CONSOLE_CALLBACK_PATH,
@@ -286,9 +286,9 @@ async function checkIdentityProviders(
 ): Promise<void> {
   const callbackUrl = callbackUrlOf(settings);
   if (callbackUrl === undefined) return;
-  const { checkClients } = await import('./identity-providers/client-check.ts');
+  const { checkClients } = await import('./sign-in/client-check.ts');
   const { identityProviderSettings, openIdentityProvider, providerCallback } =
-    await import('./identity-providers/provider.ts');
+    await import('./sign-in/provider.ts');
   await checkClients({
     settings: identityProviderSettings(settings),
     open: (provider) => openIdentityProvider(provider, providerCallback(provider, callbackUrl)),

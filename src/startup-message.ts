@@ -1,10 +1,10 @@
 // What the server prints when it runs.
-import { developmentAccount } from './accounts/account.ts';
-import { consoleRole } from './accounts/entitlement.ts';
-import { claudeCommand } from './connectors/app-instructions.ts';
-import { connectLink } from './connectors/connect-link.ts';
-import type { Connector } from './connectors/connector.ts';
-import { firstConnector } from './connectors/first-connector.ts';
+import { developmentAccount } from './people/account.ts';
+import { consoleRole } from './people/entitlement.ts';
+import { claudeCommand } from './links/app-instructions.ts';
+import { connectLink } from './links/connect-link.ts';
+import type { Connector } from './links/connector.ts';
+import { firstConnector } from './links/first-connector.ts';
 import { levelTextMismatch } from './pages/level-texts.ts';
 import { highestLevel, type Level, levelIds } from './permission-levels.ts';
 import type { Running } from './server.ts';

@@ -29,24 +29,20 @@ const BELOW_SERVICES = [
   ...BELOW_RECORDS,
   'http/',
   'pages/',
-  'accounts/',
-  'connectors/',
-  'grants/',
+  'people/',
+  'links/',
+  'connections/',
   'keys/',
-  'minted-tokens/',
   'upstreams/',
   'audit/',
   'clients/',
-  'connections/',
   'dpop/',
-  'identity-providers/',
+  'sign-in/',
 ];
 const BELOW_HOSTS = [...BELOW_SERVICES, 'services.ts'];
-const AUTHORIZATION_SERVER = 'authorization-server/';
-const SERVER_PARTS = ['metadata.ts', 'error-page.ts', 'engine/', 'interactions/'].map(
-  (part) => AUTHORIZATION_SERVER + part,
-);
-const APPS = ['authorization-server/', 'development-idp/', 'resource-server/', 'management/'];
+const AUTHORIZATION_SERVER = ['oauth/', 'consent/'];
+const BELOW_CONSENT = ['oauth/metadata.ts', 'oauth/error-page.ts', 'oauth/engine/'];
+const APPS = [...AUTHORIZATION_SERVER, 'development/', 'gateway/', 'management/'];
 
 /** What each part may import besides itself. The longest matching prefix decides which part a file belongs to. */
 const MAY_IMPORT: Record<string, string[]> = {
@@ -66,28 +62,27 @@ const MAY_IMPORT: Record<string, string[]> = {
   'store/': LEAVES,
   'http/': BELOW_RECORDS,
   'pages/': [...BELOW_RECORDS, 'http/'],
-  'accounts/': BELOW_RECORDS,
-  'connectors/': BELOW_RECORDS,
-  'grants/': BELOW_RECORDS,
+  'people/': BELOW_RECORDS,
   'keys/': BELOW_RECORDS,
-  'minted-tokens/': [...BELOW_RECORDS, 'keys/'],
+  'links/': [...BELOW_RECORDS, 'keys/'],
   'upstreams/': BELOW_RECORDS,
   'audit/': BELOW_RECORDS,
   'dpop/': BELOW_RECORDS,
   'clients/': BELOW_RECORDS,
-  'connections/': [...BELOW_RECORDS, 'accounts/', 'audit/', 'connectors/', 'grants/'],
-  'identity-providers/': [...BELOW_RECORDS, 'http/', 'pages/', 'accounts/', 'audit/', 'keys/'],
+  'connections/': [...BELOW_RECORDS, 'people/', 'audit/', 'links/'],
+  'sign-in/': [...BELOW_RECORDS, 'http/', 'pages/', 'people/', 'audit/', 'keys/'],
   'services.ts': BELOW_SERVICES,
-  'authorization-server/metadata.ts': BELOW_HOSTS,
-  'authorization-server/error-page.ts': BELOW_HOSTS,
-  'authorization-server/engine/': [...BELOW_HOSTS, ...SERVER_PARTS.slice(0, 2)],
-  'authorization-server/interactions/': [...BELOW_HOSTS, ...SERVER_PARTS.slice(0, 3)],
-  'authorization-server/': [...BELOW_HOSTS, ...SERVER_PARTS],
-  'development-idp/': BELOW_HOSTS,
-  'resource-server/': BELOW_HOSTS,
+  'oauth/metadata.ts': BELOW_HOSTS,
+  'oauth/error-page.ts': BELOW_HOSTS,
+  'oauth/engine/': [...BELOW_HOSTS, ...BELOW_CONSENT.slice(0, 2)],
+  'consent/': [...BELOW_HOSTS, ...BELOW_CONSENT],
+  'oauth/': [...BELOW_HOSTS, ...BELOW_CONSENT, 'consent/'],
+  'development/identity-provider/': BELOW_HOSTS,
+  'gateway/': [...BELOW_HOSTS, 'development/sample/'],
+  'development/sample/': [...BELOW_HOSTS, 'gateway/'],
   'management/': BELOW_HOSTS,
-  'doctor/': [...BELOW_HOSTS, 'authorization-server/', 'resource-server/', 'management/'],
-  'init/': [...BELOW_HOSTS, 'resource-server/', 'management/'],
+  'doctor/': [...BELOW_HOSTS, ...AUTHORIZATION_SERVER, 'gateway/', 'management/'],
+  'init/': [...BELOW_HOSTS, 'gateway/', 'management/'],
   'server.ts': [...BELOW_HOSTS, ...APPS],
   'startup-message.ts': [...BELOW_HOSTS, 'server.ts'],
   'main.ts': [...BELOW_HOSTS, 'server.ts', 'startup-message.ts'],
@@ -219,25 +214,27 @@ describe('the source', () => {
     it('the server loads a store or a host only if it opens it', () => {
       const optional = [
         'store/redis.ts',
-        'authorization-server/app.ts',
-        'development-idp/app.ts',
+        'oauth/app.ts',
+        'development/identity-provider/app.ts',
         'management/app.ts',
-        'resource-server/app.ts',
+        'gateway/app.ts',
       ];
       const loaded = [...loadedWith('main.ts')];
       expect(loaded).to.include('server.ts');
       expect(loaded.filter((path) => optional.includes(path))).to.deep.equal([]);
       expect([...reachableFrom('main.ts')]).to.include.members(optional);
-      const either = ['resource-server/sample/mcp-server.ts', 'resource-server/upstream/proxy.ts'];
-      const ofResourceServer = [...loadedWith('resource-server/app.ts')];
+      const either = ['development/sample/mcp-server.ts', 'gateway/upstream/proxy.ts'];
+      const ofResourceServer = [...loadedWith('gateway/app.ts')];
       expect(ofResourceServer.filter((path) => either.includes(path))).to.deep.equal([]);
-      expect([...reachableFrom('resource-server/app.ts')]).to.include.members(either);
+      expect([...reachableFrom('gateway/app.ts')]).to.include.members(either);
     });
 
     it('the resource server never imports the authorization server', () => {
-      const reached = [...reachableFrom('resource-server/app.ts')];
-      expect(reached).to.include('resource-server/authenticate.ts');
-      expect(reached.filter((path) => path.startsWith(AUTHORIZATION_SERVER))).to.deep.equal([]);
+      const reached = [...reachableFrom('gateway/app.ts')];
+      expect(reached).to.include('gateway/authenticate.ts');
+      expect(
+        reached.filter((path) => AUTHORIZATION_SERVER.some((part) => path.startsWith(part))),
+      ).to.deep.equal([]);
     });
 
     it('internals of the engine are never imported', () => {
@@ -275,9 +272,9 @@ describe('the source', () => {
     it("only the engine folder uses the engine's context", () => {
       // In init, it is the name of a choice.
       const touching = filesWith(/\boidc\b(?!-)/).filter((path) => !path.startsWith('init/'));
-      expect(touching).to.include('development-idp/engine.ts');
-      const elsewhere = touching.filter((path) => !path.startsWith('authorization-server/engine/'));
-      expect(elsewhere).to.deep.equal(['development-idp/engine.ts']);
+      expect(touching).to.include('development/identity-provider/engine.ts');
+      const elsewhere = touching.filter((path) => !path.startsWith('oauth/engine/'));
+      expect(elsewhere).to.deep.equal(['development/identity-provider/engine.ts']);
     });
 
     it('only the file that types it reads the untyped state of a Koa context', () => {
@@ -291,9 +288,7 @@ describe('the source', () => {
     });
 
     it("only the engine's extensions change its prototypes", () => {
-      expect(filesWith(/\bprototype\b|__proto__/)).to.deep.equal([
-        'authorization-server/engine/extensions.ts',
-      ]);
+      expect(filesWith(/\bprototype\b|__proto__/)).to.deep.equal(['oauth/engine/extensions.ts']);
     });
 
     it('views write unescaped text only to include a partial', () => {

@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
-import { createConnector } from '../src/connectors/connectors.ts';
+import { createConnector } from '../src/links/connectors.ts';
 import {
   accessTo,
   CREATE,

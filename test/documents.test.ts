@@ -288,14 +288,13 @@ describe('what the documents name', () => {
     const files = [...glob('src/*.ts'), ...glob('src/*.js')].map((path) => posix.basename(path));
     const map = read('src/README.md');
     const entries = [...new Set(folders), ...files].filter((entry) => entry !== '/');
-    expect(entries).to.include.members(['main.ts', 'store/', 'resource-server/upstream/']);
+    expect(entries).to.include.members(['main.ts', 'store/', 'gateway/upstream/']);
     expect(entries.filter((entry) => !map.includes(`\`${entry}\``))).to.deep.equal([]);
   });
 
   it('the documents of the source name only files that exist', () => {
-    const paths = ['src/README.md', 'src/authorization-server/engine/README.md'].flatMap(
-      (document) =>
-        [...read(document).matchAll(/`((?:\.\.\/)?[\w./*-]+\.ts)`/g)].map(([, path = '']) => path),
+    const paths = ['src/README.md', 'src/oauth/engine/README.md'].flatMap((document) =>
+      [...read(document).matchAll(/`((?:\.\.\/)?[\w./*-]+\.ts)`/g)].map(([, path = '']) => path),
     );
     const isThere = (path: string) =>
       path.startsWith('test/')

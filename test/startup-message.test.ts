@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { createConnector, listConnectors } from '../src/connectors/connectors.ts';
+import { createConnector, listConnectors } from '../src/links/connectors.ts';
 import type { CommandLineSettings } from '../src/settings/environment.ts';
 import { SettingsError } from '../src/settings/issues.ts';
 import { loadSettings } from '../src/settings/load.ts';

@@ -1,14 +1,14 @@
 // A connection is a grant together with its connector, account and client. Pure: no I/O.
-import { type Account, grantEnd } from '../accounts/account.ts';
-import type { Access } from '../accounts/entitlement.ts';
+import { type Account, grantEnd } from '../people/account.ts';
+import type { Access } from '../people/entitlement.ts';
 import {
   type Connector,
   type ConnectorSettings,
   connectorState,
   recordedState,
-} from '../connectors/connector.ts';
-import { type Lifetimes, endReason, validUntil, wasExchanged } from '../grants/grant-lifetime.ts';
-import { isMachineSubject } from '../grants/machine-subject.ts';
+} from '../links/connector.ts';
+import { type Lifetimes, endReason, validUntil, wasExchanged } from './grant-lifetime.ts';
+import { isMachineSubject } from './machine-subject.ts';
 import {
   type Tombstone,
   grantedLevel,
@@ -17,8 +17,8 @@ import {
   lastUseOf,
   type Refusal,
   type StoredGrant,
-} from '../grants/grant-record.ts';
-import type { Reason } from '../grants/reasons.ts';
+} from './grant-record.ts';
+import type { Reason } from './reasons.ts';
 import { isLevel, type Level } from '../permission-levels.ts';
 
 /**

@@ -1,23 +1,23 @@
-import { findAccount } from '../accounts/accounts.ts';
-import { needsSignIn, recheckIntervalOf } from '../accounts/recheck.ts';
-import { accessThrough, type AccessSettings } from '../accounts/entitlement.ts';
+import { findAccount } from '../people/accounts.ts';
+import { needsSignIn, recheckIntervalOf } from '../people/recheck.ts';
+import { accessThrough, type AccessSettings } from '../people/entitlement.ts';
 import { type AuditServices, recordAudit } from '../audit/audit.ts';
-import { CONNECTOR_ID } from '../connectors/connector.ts';
+import { CONNECTOR_ID } from '../links/connector.ts';
 import {
   connectorPage,
   findConnector,
   releaseReservedUse,
   commitReservedUse,
-} from '../connectors/connectors.ts';
-import { grantLifetimes, wasExchanged } from '../grants/grant-lifetime.ts';
+} from '../links/connectors.ts';
+import { grantLifetimes, wasExchanged } from './grant-lifetime.ts';
 import {
   findListed,
   type GrantRange,
   type ListedGrant,
   listedGrants,
   type Owner,
-} from '../grants/grant-lists.ts';
-import { isMachineSubject } from '../grants/machine-subject.ts';
+} from './grant-lists.ts';
+import { isMachineSubject } from './machine-subject.ts';
 import {
   type Tombstone,
   grantedLevel,
@@ -25,15 +25,9 @@ import {
   type GrantRecord,
   isAsserted,
   type StoredGrant,
-} from '../grants/grant-record.ts';
-import {
-  announceGrant,
-  denyGrant,
-  endGrant,
-  findStoredGrant,
-  narrowGrant,
-} from '../grants/grants.ts';
-import type { Reason } from '../grants/reasons.ts';
+} from './grant-record.ts';
+import { announceGrant, denyGrant, endGrant, findStoredGrant, narrowGrant } from './grants.ts';
+import type { Reason } from './reasons.ts';
 import type { Level } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';

@@ -1,6 +1,6 @@
-import { ACCOUNT_PATH } from '../authorization-server/interactions/account-session.ts';
-import { ENDPOINTS, METADATA_PATH } from '../authorization-server/metadata.ts';
-import { METADATA_PREFIX } from '../resource-server/metadata.ts';
+import { ACCOUNT_PATH } from '../consent/account-session.ts';
+import { ENDPOINTS, METADATA_PATH } from '../oauth/metadata.ts';
+import { METADATA_PREFIX } from '../gateway/metadata.ts';
 import type { Deployment } from './deployment.ts';
 import type { HttpResponse } from './http-client.ts';
 import { findingAbout, type Findings, okIfNone } from './report.ts';

@@ -1,5 +1,5 @@
-import { METADATA_PATH } from '../authorization-server/metadata.ts';
-import { METADATA_PREFIX } from '../resource-server/metadata.ts';
+import { METADATA_PATH } from '../oauth/metadata.ts';
+import { METADATA_PREFIX } from '../gateway/metadata.ts';
 import type { Deployment } from './deployment.ts';
 import { describeResponse, jsonObject, NoResponseError } from './http-client.ts';
 import { type Finding, findingAbout, type Findings } from './report.ts';

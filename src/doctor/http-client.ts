@@ -1,5 +1,5 @@
 import { Agent, fetch } from 'undici';
-import { fetchFromProvider } from '../identity-providers/fetch.ts';
+import { fetchFromProvider } from '../sign-in/fetch.ts';
 import { isObject } from '../json-values.ts';
 import { tlsFault } from '../tls-errors.ts';
 

@@ -1,4 +1,4 @@
-import { CALLBACK_PATH } from '../authorization-server/interactions/callback-path.ts';
+import { CALLBACK_PATH } from '../consent/callback-path.ts';
 import {
   claimsInRules,
   createLoginState,
@@ -7,14 +7,10 @@ import {
   openIdentityProvider,
   pathOfProvider,
   providerCallback,
-} from '../identity-providers/provider.ts';
-import {
-  lacks,
-  OFFLINE_ACCESS,
-  requestedScopes,
-} from '../identity-providers/discovered-choices.ts';
+} from '../sign-in/provider.ts';
+import { lacks, OFFLINE_ACCESS, requestedScopes } from '../sign-in/discovered-choices.ts';
 import { rootMessage } from '../error-causes.ts';
-import { LOGOUT_PATH } from '../identity-providers/logout-token.ts';
+import { LOGOUT_PATH } from '../sign-in/logout-token.ts';
 import { printable } from '../printable-text.ts';
 import { CONSOLE_CALLBACK_PATH } from '../management/console/address.ts';
 import { isGoogle } from '../settings/identity-provider-schema.ts';

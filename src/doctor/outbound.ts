@@ -3,7 +3,7 @@ import {
   KEY_SET,
   type Network,
   requireAddressGuard,
-} from '../authorization-server/engine/guarded-fetch.ts';
+} from '../oauth/engine/guarded-fetch.ts';
 import { isObject } from '../json-values.ts';
 import { rootMessage } from '../error-causes.ts';
 import { publicKeys } from '../settings/key-set.ts';

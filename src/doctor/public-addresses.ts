@@ -1,7 +1,7 @@
 import { authorityCheck } from '../http/canonical-host.ts';
 import { lookup } from 'node:dns/promises';
-import { isPublicAddress } from '../authorization-server/engine/guarded-fetch.ts';
-import { METADATA_PATH } from '../authorization-server/metadata.ts';
+import { isPublicAddress } from '../oauth/engine/guarded-fetch.ts';
+import { METADATA_PATH } from '../oauth/metadata.ts';
 import {
   createProbe,
   PROBE_HEADER,
@@ -9,7 +9,7 @@ import {
   type ObservedRequest,
 } from '../http/proxy-probe.ts';
 import { keyRing } from '../keys/key-ring.ts';
-import { METADATA_PREFIX } from '../resource-server/metadata.ts';
+import { METADATA_PREFIX } from '../gateway/metadata.ts';
 import { isLoopbackUrl } from '../settings/addresses.ts';
 import { checkDateHeader } from './clock.ts';
 import type { Deployment } from './deployment.ts';

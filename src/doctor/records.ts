@@ -1,5 +1,5 @@
 // Compares what the store has with the settings: connectors and minted tokens outlive a change of levels, MCP servers or identity providers.
-import { loggableAudienceText } from '../connectors/audience.ts';
+import { loggableAudienceText } from '../links/audience.ts';
 import { requiresDpop } from '../dpop/required-levels.ts';
 import { levelTextMismatch } from '../pages/level-texts.ts';
 import { isLevel, levelIds, lowestLevel } from '../permission-levels.ts';

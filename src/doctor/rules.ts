@@ -1,4 +1,4 @@
-import { apiOf } from '../identity-providers/github.ts';
+import { apiOf } from '../sign-in/github.ts';
 import {
   domainOf,
   identitySourcesOf,

@@ -1,9 +1,9 @@
 import { DatabaseSync } from 'node:sqlite';
 import { type SigningKey, signingKey, SIGNING_KEYS } from '../keys/signing-keys.ts';
-import { discoverTools } from '../resource-server/upstream/discovery.ts';
-import { DiscoveryError, remedyFor } from '../resource-server/upstream/discovery-faults.ts';
-import { compareTools, listOf } from '../resource-server/upstream/tool-comparison.ts';
-import { shownUrl } from '../resource-server/upstream/quoting.ts';
+import { discoverTools } from '../gateway/upstream/discovery.ts';
+import { DiscoveryError, remedyFor } from '../gateway/upstream/discovery-faults.ts';
+import { compareTools, listOf } from '../gateway/upstream/tool-comparison.ts';
+import { shownUrl } from '../gateway/upstream/quoting.ts';
 import type { Levels } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Upstream } from '../settings/upstreams.ts';

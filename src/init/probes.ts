@@ -1,6 +1,6 @@
 // Asks the identity provider and the MCP server whether the answers fit. Neither stops init.
-import { discoverTools } from '../resource-server/upstream/discovery.ts';
-import { DiscoveryError } from '../resource-server/upstream/discovery-faults.ts';
+import { discoverTools } from '../gateway/upstream/discovery.ts';
+import { DiscoveryError } from '../gateway/upstream/discovery-faults.ts';
 import { errorCode } from '../settings/source.ts';
 import { isIssuerOfDocument } from '../settings/value-types.ts';
 import { tlsFault } from '../tls-errors.ts';

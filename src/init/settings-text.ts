@@ -6,7 +6,7 @@ import { PACKAGE_FOLDER } from '../package-folder.ts';
 import type { Secrets } from '../settings/secret-file.ts';
 import { isLoopbackUrl } from '../settings/addresses.ts';
 import { type ClassifiedTool, SUGGESTED_LEVELS } from './levels.ts';
-import { LOGOUT_PATH } from '../identity-providers/logout-token.ts';
+import { LOGOUT_PATH } from '../sign-in/logout-token.ts';
 import type { Provider } from './providers.ts';
 import type { UpstreamHeader } from './upstream-headers.ts';
 

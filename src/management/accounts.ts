@@ -1,5 +1,5 @@
-import { type Account as Stored, accountLifetime, verifiedEmailOf } from '../accounts/account.ts';
-import { DISABLED, setsFor } from '../accounts/account-index.ts';
+import { type Account as Stored, accountLifetime, verifiedEmailOf } from '../people/account.ts';
+import { DISABLED, setsFor } from '../people/account-index.ts';
 import {
   disableAccount,
   enableAccount,
@@ -7,7 +7,7 @@ import {
   forgetAccount,
   isGone,
   listAccounts,
-} from '../accounts/accounts.ts';
+} from '../people/accounts.ts';
 import { recordAudit } from '../audit/audit.ts';
 import { endConnections } from '../connections/connections.ts';
 import { type HttpError, notFound } from '../http/errors.ts';

@@ -10,7 +10,7 @@ import {
   ruleId,
 } from '../clients/rules.ts';
 import { endConnections, listConnections } from '../connections/connections.ts';
-import { connectedClients, connectedClientSets } from '../grants/grant-lists.ts';
+import { connectedClients, connectedClientSets } from '../connections/grant-lists.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import type { Handlers, ManagementContext } from './context.ts';
 import { represent } from './represent.ts';

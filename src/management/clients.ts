@@ -8,7 +8,7 @@ import {
 } from '../clients/clients.ts';
 import { destinationsOf, listRules, UNNAMED } from '../clients/rules.ts';
 import { endConnections } from '../connections/connections.ts';
-import { connectedClientSets } from '../grants/grant-lists.ts';
+import { connectedClientSets } from '../connections/grant-lists.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import { addClientRule } from './client-rules.ts';
 import type { Handlers, ManagementContext } from './context.ts';

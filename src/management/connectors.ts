@@ -1,8 +1,8 @@
-import type { ProviderSettings } from '../accounts/entitlement.ts';
+import type { ProviderSettings } from '../people/entitlement.ts';
 import { recordAudit } from '../audit/audit.ts';
-import { distinctRules, loggableAudienceText } from '../connectors/audience.ts';
-import { connectLink } from '../connectors/connect-link.ts';
-import { type Connector as Stored, connectorState, isUsable } from '../connectors/connector.ts';
+import { distinctRules, loggableAudienceText } from '../links/audience.ts';
+import { connectLink } from '../links/connect-link.ts';
+import { type Connector as Stored, connectorState, isUsable } from '../links/connector.ts';
 import {
   createConnector,
   deleteConnector,
@@ -10,9 +10,9 @@ import {
   listConnectors,
   revokeConnector,
   withCommittedUses,
-} from '../connectors/connectors.ts';
-import { grantLifetimes } from '../grants/grant-lifetime.ts';
-import { isGrantActive } from '../grants/grants.ts';
+} from '../links/connectors.ts';
+import { grantLifetimes } from '../connections/grant-lifetime.ts';
+import { isGrantActive } from '../connections/grants.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import {
   identitySourcesOf,

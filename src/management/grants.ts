@@ -1,8 +1,8 @@
 import type { Connection } from '../connections/connection.ts';
 import { endConnection, findConnection, listConnections } from '../connections/connections.ts';
-import { findNamed } from '../accounts/accounts.ts';
+import { findNamed } from '../people/accounts.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
-import { reasonText } from '../grants/reasons.ts';
+import { reasonText } from '../connections/reasons.ts';
 import type { Handlers, ManagementContext } from './context.ts';
 import { isoTime, represent, wholeSecond } from './represent.ts';
 import { type Grant, type grantOperations, grantSchema } from './resources/grant.ts';

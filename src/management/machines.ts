@@ -14,13 +14,13 @@ import {
   replaceCredentials,
 } from '../clients/machines.ts';
 import { endConnection, findConnection, listConnections } from '../connections/connections.ts';
-import { connectLink } from '../connectors/connect-link.ts';
-import { type Connector, isUsable, redeemerOf } from '../connectors/connector.ts';
-import { acquireUse, commitUses, findConnector } from '../connectors/connectors.ts';
-import { createGrant } from '../grants/create-grant.ts';
-import { grantLifetimes, redemptionDeadline } from '../grants/grant-lifetime.ts';
-import { findGrant, isGrantActive } from '../grants/grants.ts';
-import { machineSubject } from '../grants/machine-subject.ts';
+import { connectLink } from '../links/connect-link.ts';
+import { type Connector, isUsable, redeemerOf } from '../links/connector.ts';
+import { acquireUse, commitUses, findConnector } from '../links/connectors.ts';
+import { createGrant } from '../connections/create-grant.ts';
+import { grantLifetimes, redemptionDeadline } from '../connections/grant-lifetime.ts';
+import { findGrant, isGrantActive } from '../connections/grants.ts';
+import { machineSubject } from '../connections/machine-subject.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import { isAtLeast, type Level, levelsUpTo } from '../permission-levels.ts';
 import type { Handlers, ManagementContext } from './context.ts';

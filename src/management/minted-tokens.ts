@@ -7,7 +7,7 @@ import {
   type MintedToken,
   mintToken,
   revokeMintedToken,
-} from '../minted-tokens/minted-tokens.ts';
+} from '../links/minted-tokens.ts';
 import type { Store } from '../store/store.ts';
 import type { Handlers, ManagementContext } from './context.ts';
 import { firstPage, isoTime, represent } from './represent.ts';

@@ -1,8 +1,8 @@
 // The operator's MCP servers, as the settings and the catalogs of their tools describe them.
-import { isUsable } from '../connectors/connector.ts';
-import { listConnectors } from '../connectors/connectors.ts';
+import { isUsable } from '../links/connector.ts';
+import { listConnectors } from '../links/connectors.ts';
 import { HttpError, notFound } from '../http/errors.ts';
-import { listMintedTokens } from '../minted-tokens/minted-tokens.ts';
+import { listMintedTokens } from '../links/minted-tokens.ts';
 import { isAtLeast, type Level, levelIds } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { createLocalJWKSet, exportJWK, generateKeyPair, jwtVerify, SignJWT } from 'jose';
 import { parse, stringify } from 'yaml';
-import { tokenVerifier } from '../../src/resource-server/authenticate.ts';
+import { tokenVerifier } from '../../src/gateway/authenticate.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { openClient } from './client.ts';
 import { startProcess, untilAnswered } from './server-process.ts';

@@ -3,11 +3,11 @@ import { Router } from '@koa/router';
 import { createHost } from '../../src/http/host.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import { requireAllowedOrigin } from '../../src/http/cors.ts';
-import { respondWithJsonRpcError } from '../../src/resource-server/json-rpc.ts';
-import { readBody } from '../../src/resource-server/read-body.ts';
-import type { Caller } from '../../src/resource-server/authenticate.ts';
+import { respondWithJsonRpcError } from '../../src/gateway/json-rpc.ts';
+import { readBody } from '../../src/gateway/read-body.ts';
+import type { Caller } from '../../src/gateway/authenticate.ts';
 import { createMetrics } from '../../src/observability/metrics.ts';
-import { openSample } from '../../src/resource-server/sample/mcp-server.ts';
+import { openSample } from '../../src/development/sample/mcp-server.ts';
 import { DEFAULT_LEVELS } from '../support/levels.ts';
 
 const [, , port, logLevel = 'warn'] = process.argv;

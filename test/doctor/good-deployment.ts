@@ -10,7 +10,7 @@ import type { Finding } from '../../src/doctor/report.ts';
 import { type DeploymentOptions, openDeployment } from '../../src/doctor/deployment.ts';
 import { managementClient } from '../../src/management/api/client.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
+import { makeCertificate } from '../oauth/metadata-documents/certificate.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { waitForStore } from '../support/scale-out/patient-timeouts.ts';

@@ -1,5 +1,5 @@
 // Faults of proxies, certificates and clocks.
-import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
+import { makeCertificate } from '../oauth/metadata-documents/certificate.ts';
 import type { GoodDeployment } from './good-deployment.ts';
 import type { ProxiedResponse } from './tls-proxy.ts';
 import type { Fault } from './fault.ts';

@@ -2,9 +2,9 @@ import { expect } from 'chai';
 import { openDeployment } from '../../src/doctor/deployment.ts';
 import { checkIdentityProviders } from '../../src/doctor/identity-providers.ts';
 import { type Finding, flatten } from '../../src/doctor/report.ts';
-import { recommendedFile, usePlayedProviders } from '../identity-providers/played-providers.ts';
-import { RECORDED_PROVIDERS } from '../identity-providers/providers/index.ts';
-import { recommendedSettings } from '../identity-providers/table.ts';
+import { recommendedFile, usePlayedProviders } from '../sign-in/played-providers.ts';
+import { RECORDED_PROVIDERS } from '../sign-in/providers/index.ts';
+import { recommendedSettings } from '../sign-in/table.ts';
 import { DEVELOPMENT, load } from '../settings/settings-file.ts';
 
 describe('doctor and the recorded identity providers', () => {

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:https';
 import { text } from 'node:stream/consumers';
 import { exportJWK, generateKeyPair } from 'jose';
-import type { Certificate } from '../authorization-server/metadata-documents/certificate.ts';
+import type { Certificate } from '../oauth/metadata-documents/certificate.ts';
 
 export type Registration = { callback: string; secret: string };
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type IncomingHttpHeaders, request } from 'node:http';
 import { createServer } from 'node:https';
 import { buffer } from 'node:stream/consumers';
-import type { Certificate } from '../authorization-server/metadata-documents/certificate.ts';
+import type { Certificate } from '../oauth/metadata-documents/certificate.ts';
 
 export type ProxiedResponse = {
   path: string;

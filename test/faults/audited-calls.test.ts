@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { addressOf, mint } from '../minted-tokens/minting.ts';
+import { addressOf, mint } from '../links/minted-tokens/minting.ts';
 import { until } from '../support/until.ts';
 import { createConnector, readAudit } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';

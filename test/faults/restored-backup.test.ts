@@ -2,7 +2,7 @@
 import { copyFile } from 'node:fs/promises';
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { mint, revoke as revokeMinted } from '../minted-tokens/minting.ts';
+import { mint, revoke as revokeMinted } from '../links/minted-tokens/minting.ts';
 import { until } from '../support/until.ts';
 import {
   changeAccount,

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
-import { mint, revoke as revokeMinted } from '../minted-tokens/minting.ts';
+import { mint, revoke as revokeMinted } from '../links/minted-tokens/minting.ts';
 import { until } from '../support/until.ts';
 import { createConnector, readAudit, revokeConnector } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';

@@ -1,7 +1,7 @@
 // What an authorization writes when it starts and when it resumes.
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
-import { saveInteractionResult } from '../../src/authorization-server/engine/adapter.ts';
+import { saveInteractionResult } from '../../src/oauth/engine/adapter.ts';
 import { openBrowser, requireExternalRedirect, requirePage } from '../support/browser.ts';
 import { registerClient } from '../support/connection.ts';
 import { useProxiedSystem } from '../support/faults/proxied-system.ts';

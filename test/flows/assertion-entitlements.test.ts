@@ -1,7 +1,7 @@
 // An entitlement rule accepts only the provider it names, also if one issuer is both a sign-in provider and a trusted issuer.
 import { expect } from 'chai';
 import { decodeJwt, type JWTPayload } from 'jose';
-import { ID_JAG_ERRORS } from '../../src/authorization-server/engine/id-jag-validation.ts';
+import { ID_JAG_ERRORS } from '../../src/oauth/engine/id-jag-validation.ts';
 import type { Level } from '../../src/permission-levels.ts';
 import {
   type Connector,

@@ -12,7 +12,7 @@ import {
 } from '../support/system.ts';
 import { startFastUpstream } from '../support/upstream/fast-upstream.ts';
 import type { Upstream } from '../support/upstream/upstream-server.ts';
-import { addressOf, mint } from '../minted-tokens/minting.ts';
+import { addressOf, mint } from '../links/minted-tokens/minting.ts';
 
 const TOOLS = ['read', 'write', 'full'].map((level) => ({ name: level, level }));
 

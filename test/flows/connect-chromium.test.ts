@@ -4,7 +4,7 @@ import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
-import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
+import { makeCertificate } from '../oauth/metadata-documents/certificate.ts';
 import { EXAMPLE_THEME } from '../pages/sample-pages.ts';
 import { addCookies, HOSTED_APP, usePage } from '../support/chromium.ts';
 import { createConnector } from '../support/management-api.ts';

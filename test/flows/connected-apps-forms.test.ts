@@ -9,7 +9,7 @@ import {
 } from '../support/browser.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
 import { useSystem } from '../support/system.ts';
-import { connectWithRefreshToken } from '../grants/token-family.ts';
+import { connectWithRefreshToken } from '../connections/token-family.ts';
 import {
   claimOf,
   grantIdOf,

@@ -14,7 +14,12 @@ import { requestAuthorization } from '../support/connection.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { useSystem } from '../support/system.ts';
 import { until } from '../support/until.ts';
-import { expectAlive, present, connectWithRefreshToken, rotate } from '../grants/token-family.ts';
+import {
+  expectAlive,
+  present,
+  connectWithRefreshToken,
+  rotate,
+} from '../connections/token-family.ts';
 import {
   claimOf,
   grantIdOf,

@@ -5,7 +5,7 @@ import { callTool } from '../support/mcp.ts';
 import { startSystem, type System } from '../support/system.ts';
 import { startFastUpstream } from '../support/upstream/fast-upstream.ts';
 import type { Upstream } from '../support/upstream/upstream-server.ts';
-import { addressOf, mint } from '../minted-tokens/minting.ts';
+import { addressOf, mint } from '../links/minted-tokens/minting.ts';
 import { accessTo, gatehouse } from '../management/command-line.ts';
 
 const LEVELS = [

@@ -1,7 +1,7 @@
 // The device grant (RFC 8628): the device, its code, and the person who enters it.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { decideDevice, deviceIdOf } from '../../src/authorization-server/engine/device-codes.ts';
+import { decideDevice, deviceIdOf } from '../../src/oauth/engine/device-codes.ts';
 import { submitAccountForm, textOf } from '../support/account-page.ts';
 import {
   type Browser,

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { REASONS, type Reason } from '../../src/grants/reasons.ts';
+import { REASONS, type Reason } from '../../src/connections/reasons.ts';
 import {
   changeAccount,
   createConnector,
@@ -19,7 +19,7 @@ import {
   present,
   connectWithRefreshToken,
   rotate,
-} from '../grants/token-family.ts';
+} from '../connections/token-family.ts';
 
 const DAY = 86_400;
 const claimOf = (token: string, name: string) => String(decodeJwt(token)[name]);

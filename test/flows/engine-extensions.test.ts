@@ -1,4 +1,4 @@
-// Tests of src/authorization-server/engine/extensions.ts: they fail if a new engine version changes what it relies on.
+// Tests of src/oauth/engine/extensions.ts: they fail if a new engine version changes what it relies on.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector } from '../support/management-api.ts';

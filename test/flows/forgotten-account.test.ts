@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import type { Account } from '../../src/accounts/account.ts';
+import type { Account } from '../../src/people/account.ts';
 import {
   changeAccount,
   createConnector,

@@ -2,12 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
-import {
-  answerWith,
-  DOMAIN,
-  publish,
-} from '../authorization-server/metadata-documents/document-host.ts';
-import { usePublishing } from '../authorization-server/metadata-documents/publishing.ts';
+import { answerWith, DOMAIN, publish } from '../oauth/metadata-documents/document-host.ts';
+import { usePublishing } from '../oauth/metadata-documents/publishing.ts';
 import { requirePage } from '../support/browser.ts';
 import { askForDevice, DEVICE_CODE } from '../support/device.ts';
 import { type IdJagIssuer, startIdJagIssuer, validClaims } from '../support/id-jag-issuer.ts';

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { ID_JAG_ERRORS } from '../../src/authorization-server/engine/id-jag-validation.ts';
-import { grantLifetimes } from '../../src/grants/grant-lifetime.ts';
-import { narrowGrant } from '../../src/grants/grants.ts';
+import { ID_JAG_ERRORS } from '../../src/oauth/engine/id-jag-validation.ts';
+import { grantLifetimes } from '../../src/connections/grant-lifetime.ts';
+import { narrowGrant } from '../../src/connections/grants.ts';
 import {
   type Connector,
   createConnector,

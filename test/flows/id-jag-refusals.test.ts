@@ -1,9 +1,6 @@
 import { expect } from 'chai';
 import { decodeJwt, SignJWT, UnsecuredJWT } from 'jose';
-import {
-  ID_JAG_ERRORS,
-  type IdJagErrorCode,
-} from '../../src/authorization-server/engine/id-jag-validation.ts';
+import { ID_JAG_ERRORS, type IdJagErrorCode } from '../../src/oauth/engine/id-jag-validation.ts';
 import {
   changeAccount,
   type Connector,

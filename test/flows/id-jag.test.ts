@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { DEVICE_CODE } from '../../src/clients/clients.ts';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
-import { ID_JAG_ERRORS } from '../../src/authorization-server/engine/id-jag-validation.ts';
+import { ID_JAG_ERRORS } from '../../src/oauth/engine/id-jag-validation.ts';
 import { type Connector, createConnector } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
 import { isAccepted } from '../support/mcp.ts';

@@ -5,7 +5,7 @@ import {
   type DocumentHost,
   publish,
   startDocumentHost,
-} from '../authorization-server/metadata-documents/document-host.ts';
+} from '../oauth/metadata-documents/document-host.ts';
 import { openBrowser, requirePage } from '../support/browser.ts';
 import { connect, type Connection } from '../support/connection.ts';
 import { askForDevice, DEVICE_CODE, enterCode, poll } from '../support/device.ts';

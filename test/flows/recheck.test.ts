@@ -7,7 +7,7 @@ import {
   startCompanyProvider,
 } from '../support/company-provider.ts';
 import { connect, type Connection } from '../support/connection.ts';
-import type { Account, Recheck } from '../../src/accounts/account.ts';
+import type { Account, Recheck } from '../../src/people/account.ts';
 import type { Level } from '../../src/permission-levels.ts';
 import { openBrowser, requirePage } from '../support/browser.ts';
 import {

@@ -1,6 +1,6 @@
 // RFC 6750 section 3.1.
 import { expect } from 'chai';
-import { mint, revoke } from '../minted-tokens/minting.ts';
+import { mint, revoke } from '../links/minted-tokens/minting.ts';
 import { createConnector } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';

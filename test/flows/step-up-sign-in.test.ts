@@ -1,6 +1,6 @@
 // Levels whose approval needs a recent sign-in, or one of a certain class.
 import { expect } from 'chai';
-import { ID_JAG_ERRORS } from '../../src/authorization-server/engine/id-jag-validation.ts';
+import { ID_JAG_ERRORS } from '../../src/oauth/engine/id-jag-validation.ts';
 import {
   type Browser,
   describePage,

@@ -2,7 +2,7 @@ import { mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { stringify } from 'yaml';
-import { recommendedSettings } from '../identity-providers/table.ts';
+import { recommendedSettings } from '../sign-in/table.ts';
 import { gatehouse } from '../management/command-line.ts';
 import { rulesIn, temporaryDirectory } from '../settings/settings-file.ts';
 import { initOffline, loadWritten, namesIn, PUBLIC, read, refusedInit, words } from './files.ts';

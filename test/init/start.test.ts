@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { expect } from 'chai';
-import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
+import { makeCertificate } from '../oauth/metadata-documents/certificate.ts';
 import { startStrictProvider } from '../doctor/strict-provider.ts';
 import { startTlsProxy } from '../doctor/tls-proxy.ts';
 import { gatehouse } from '../management/command-line.ts';

@@ -3,7 +3,7 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
 import { probeIssuer, readTools } from '../../src/init/probes.ts';
-import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
+import { makeCertificate } from '../oauth/metadata-documents/certificate.ts';
 
 describe('init and servers whose certificate is not trusted', () => {
   it('init explains the certificate of an identity provider and of an MCP server, and names NODE_EXTRA_CA_CERTS', async () => {

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { createSecureContext } from 'node:tls';
-import type { Network } from '../../src/authorization-server/engine/guarded-fetch.ts';
-import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
+import type { Network } from '../../src/oauth/engine/guarded-fetch.ts';
+import { makeCertificate } from '../oauth/metadata-documents/certificate.ts';
 
 /** A loopback address other than the one on which the guard against private addresses is tested. */
 const ADDRESS = '127.0.0.77';

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import { DEFAULT_LEVELS } from '../../src/permission-levels.ts';
-import { discoverTools } from '../../src/resource-server/upstream/discovery.ts';
-import type { DiscoveryError } from '../../src/resource-server/upstream/discovery-faults.ts';
-import { addressOf, mint } from '../minted-tokens/minting.ts';
+import { discoverTools } from '../../src/gateway/upstream/discovery.ts';
+import type { DiscoveryError } from '../../src/gateway/upstream/discovery-faults.ts';
+import { addressOf, mint } from '../links/minted-tokens/minting.ts';
 import { call, postBody } from '../support/mcp.ts';
 import { startSystem, type System } from '../support/system.ts';
 import { toolCall } from '../support/upstream/scripted-upstream.ts';

@@ -1,10 +1,10 @@
 import { createSecretKey, randomBytes } from 'node:crypto';
 import { expect } from 'chai';
-import { buildAccountIndex } from '../../src/accounts/account-index.ts';
-import { allAccounts, saveAccount } from '../../src/accounts/accounts.ts';
-import { createConnector } from '../../src/connectors/connectors.ts';
-import { listGrant } from '../../src/grants/grant-lists.ts';
-import { addGrant } from '../../src/grants/grants.ts';
+import { buildAccountIndex } from '../../src/people/account-index.ts';
+import { allAccounts, saveAccount } from '../../src/people/accounts.ts';
+import { createConnector } from '../../src/links/connectors.ts';
+import { listGrant } from '../../src/connections/grant-lists.ts';
+import { addGrant } from '../../src/connections/grants.ts';
 import {
   ACCOUNT_LIFETIME,
   LIFETIMES,

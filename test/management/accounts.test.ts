@@ -1,7 +1,7 @@
 import { createSecretKey, randomBytes } from 'node:crypto';
 import { expect } from 'chai';
-import { accountIdOf } from '../../src/accounts/account.ts';
-import { findAccount, saveAccount } from '../../src/accounts/accounts.ts';
+import { accountIdOf } from '../../src/people/account.ts';
+import { findAccount, saveAccount } from '../../src/people/accounts.ts';
 import { readAudit } from '../../src/audit/audit.ts';
 import { accessTo, gatehouse } from './command-line.ts';
 import {

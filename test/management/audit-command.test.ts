@@ -1,6 +1,6 @@
 import { createSecretKey, randomBytes } from 'node:crypto';
 import { expect } from 'chai';
-import { saveAccount } from '../../src/accounts/accounts.ts';
+import { saveAccount } from '../../src/people/accounts.ts';
 import { recordAudit } from '../../src/audit/audit.ts';
 import { documentKey } from '../../src/clients/clients.ts';
 import { auditEvents } from '../../src/observability/labels.ts';

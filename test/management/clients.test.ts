@@ -15,7 +15,12 @@ import { isAccepted } from '../support/mcp.ts';
 import { authorizeUrl, type Client, discover, exchange } from '../support/oauth.ts';
 import { onEachStore } from '../support/system.ts';
 import { until } from '../support/until.ts';
-import { expectAlive, present, connectWithRefreshToken, times } from '../grants/token-family.ts';
+import {
+  expectAlive,
+  present,
+  connectWithRefreshToken,
+  times,
+} from '../connections/token-family.ts';
 
 const [DOCUMENT] = RECORDED_CLIENTS.map(documentOf).filter((document) => document !== undefined);
 if (!DOCUMENT) throw new Error('there is a document');

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
-import { createConnector, findConnector } from '../../src/connectors/connectors.ts';
+import { createConnector, findConnector } from '../../src/links/connectors.ts';
 import { accessTo, gatehouse, CREATE, useCommandLine } from './command-line.ts';
 import { type ManagementHost, openManagementHost, RESOURCE_URL } from './management-host.ts';
 

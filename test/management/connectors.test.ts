@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { findConnector, commitUses, acquireUse } from '../../src/connectors/connectors.ts';
+import { findConnector, commitUses, acquireUse } from '../../src/links/connectors.ts';
 import type { Connector } from '../../src/management/resources/connector.ts';
 import {
   type ManagementHost,

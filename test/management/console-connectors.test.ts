@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { type Page, requirePage } from '../support/browser.ts';
-import type { Connector } from '../../src/connectors/connector.ts';
+import type { Connector } from '../../src/links/connector.ts';
 import { KEEP } from '../../src/store/store.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';

@@ -1,9 +1,9 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import type { Account } from '../../src/accounts/account.ts';
+import type { Account } from '../../src/people/account.ts';
 import { KEEP } from '../../src/store/store.ts';
 import type { Page } from '../support/browser.ts';
-import { connectWithRefreshToken, present, rotate } from '../grants/token-family.ts';
+import { connectWithRefreshToken, present, rotate } from '../connections/token-family.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
 import { formTokenIn, useConsole } from '../support/console.ts';

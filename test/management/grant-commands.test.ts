@@ -1,8 +1,8 @@
 import { expect } from 'chai';
-import type { GrantRecord } from '../../src/grants/grant-record.ts';
-import { listGrant } from '../../src/grants/grant-lists.ts';
-import { addGrant, endGrant } from '../../src/grants/grants.ts';
-import { createConnector } from '../../src/connectors/connectors.ts';
+import type { GrantRecord } from '../../src/connections/grant-record.ts';
+import { listGrant } from '../../src/connections/grant-lists.ts';
+import { addGrant, endGrant } from '../../src/connections/grants.ts';
+import { createConnector } from '../../src/links/connectors.ts';
 import { clientKey, documentKey } from '../../src/clients/clients.ts';
 import { gatehouse, accessTo } from './command-line.ts';
 import { LIFETIMES, type ManagementHost, openManagementHost } from './management-host.ts';

@@ -15,7 +15,7 @@ import {
   expectEnded,
   connectWithRefreshToken,
   times,
-} from '../grants/token-family.ts';
+} from '../connections/token-family.ts';
 
 const claimOf = ({ accessToken }: Pick<TokenFamily, 'accessToken'>, name: string) =>
   String(decodeJwt(accessToken)[name]);

@@ -1,10 +1,10 @@
 import { createSecretKey, randomBytes } from 'node:crypto';
 import { expect } from 'chai';
-import { saveAccount } from '../../src/accounts/accounts.ts';
-import { addGrant } from '../../src/grants/grants.ts';
-import { listGrant } from '../../src/grants/grant-lists.ts';
+import { saveAccount } from '../../src/people/accounts.ts';
+import { addGrant } from '../../src/connections/grants.ts';
+import { listGrant } from '../../src/connections/grant-lists.ts';
 import { clientKey } from '../../src/clients/clients.ts';
-import { createConnector } from '../../src/connectors/connectors.ts';
+import { createConnector } from '../../src/links/connectors.ts';
 import { accessTo, gatehouse } from './command-line.ts';
 import {
   ACCOUNT_LIFETIME,

@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { findGrant } from '../../src/grants/grants.ts';
+import { findGrant } from '../../src/connections/grants.ts';
 import { findMachine, replaceCredentials } from '../../src/clients/machines.ts';
 import { DOCUMENT } from '../interoperability/table.ts';
 import { useCommandLine } from './command-line.ts';

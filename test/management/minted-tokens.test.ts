@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import type { ApiResponse } from '../../src/management/api/operations.ts';
 import type { Token } from '../../src/management/resources/token.ts';
-import { MINTED_TOKENS_CHANNEL } from '../../src/minted-tokens/minted-tokens.ts';
+import { MINTED_TOKENS_CHANNEL } from '../../src/links/minted-tokens.ts';
 import {
   AUTH_URL,
   type ManagementHost,

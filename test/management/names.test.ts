@@ -1,9 +1,9 @@
 import { expect } from 'chai';
 import { createSecretKey } from 'node:crypto';
-import type { Account } from '../../src/accounts/account.ts';
-import { saveAccount } from '../../src/accounts/accounts.ts';
+import type { Account } from '../../src/people/account.ts';
+import { saveAccount } from '../../src/people/accounts.ts';
 import { clientKey, documentKey, revokeClient } from '../../src/clients/clients.ts';
-import { createConnector, findConnector } from '../../src/connectors/connectors.ts';
+import { createConnector, findConnector } from '../../src/links/connectors.ts';
 import { accessTo, gatehouse } from './command-line.ts';
 import { ACCOUNT_LIFETIME, type ManagementHost, openManagementHost } from './management-host.ts';
 

@@ -1,7 +1,7 @@
 import { request as rawRequest } from 'node:http';
 import { once } from 'node:events';
 import { expect } from 'chai';
-import { listConnectors } from '../../src/connectors/connectors.ts';
+import { listConnectors } from '../../src/links/connectors.ts';
 import { KEY, type ManagementHost, openManagementHost, request } from './management-host.ts';
 
 const CONNECTORS = '/api/v1/connectors';

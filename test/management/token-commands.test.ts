@@ -1,7 +1,7 @@
 import { assert, expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { rotateSigningKeys } from '../../src/keys/signing-keys.ts';
-import { findMintedToken, recordUse } from '../../src/minted-tokens/minted-tokens.ts';
+import { findMintedToken, recordUse } from '../../src/links/minted-tokens.ts';
 import { MINT, useCommandLine } from './command-line.ts';
 import { ACCESS_TOKEN_LIFETIME, RESOURCE_URL } from './management-host.ts';
 

@@ -3,8 +3,8 @@ import { expect } from 'chai';
 import { startGatehouse } from '../../src/server.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { type Canaries, findCanaries } from '../grants/canaries.ts';
-import { collectPrivateValues } from '../grants/private-values.ts';
+import { type Canaries, findCanaries } from '../connections/canaries.ts';
+import { collectPrivateValues } from '../connections/private-values.ts';
 import { readMetricsText } from '../support/metrics.ts';
 import { createDeployment } from '../support/system.ts';
 import {

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { type Canaries, findCanaries } from '../grants/canaries.ts';
+import { type Canaries, findCanaries } from '../connections/canaries.ts';
 import type { TraceCollector } from '../support/trace-collector.ts';
 
 /** All attributes of all spans. */

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
-import { usePublishing } from '../authorization-server/metadata-documents/publishing.ts';
-import { DOMAIN } from '../authorization-server/metadata-documents/document-host.ts';
-import type { Canaries } from '../grants/canaries.ts';
+import { usePublishing } from '../oauth/metadata-documents/publishing.ts';
+import { DOMAIN } from '../oauth/metadata-documents/document-host.ts';
+import type { Canaries } from '../connections/canaries.ts';
 import { call } from '../support/mcp.ts';
 import { startSystem } from '../support/system.ts';
 import {

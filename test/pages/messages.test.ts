@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { REASONS } from '../../src/grants/reasons.ts';
+import { REASONS } from '../../src/connections/reasons.ts';
 import { openPages } from '../../src/pages/pages.ts';
 import { checkMessages, placeholdersOf, readMessageFiles } from '../../src/pages/messages.ts';
 import { auditEvents } from '../../src/observability/labels.ts';
@@ -72,7 +72,7 @@ describe('the messages', () => {
 
   it('every error that a person can see has texts, except errors in the request of an app', () => {
     const src = join(import.meta.dirname, '../../src');
-    const sources = globSync('{authorization-server,identity-providers,http,accounts}/**/*.ts', {
+    const sources = globSync('{oauth,consent,sign-in,http,people}/**/*.ts', {
       cwd: src,
     });
     const text = sources.map((path) => readFileSync(join(src, path), 'utf8')).join('\n');
@@ -90,7 +90,7 @@ describe('the messages', () => {
 
   it('every event and outcome in the audit log has a text for the console', () => {
     const src = join(import.meta.dirname, '../../src');
-    const text = globSync('{authorization-server,connections,management,resource-server}/**/*.ts', {
+    const text = globSync('{oauth,consent,connections,management,gateway}/**/*.ts', {
       cwd: src,
     }).map((path) => readFileSync(join(src, path)));
     const outcomes = [

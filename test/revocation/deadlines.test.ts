@@ -1,4 +1,4 @@
-import { mint, revoke as revokeMinted } from '../minted-tokens/minting.ts';
+import { mint, revoke as revokeMinted } from '../links/minted-tokens/minting.ts';
 import { prepareAccessPaths } from '../support/access-paths.ts';
 import { meetsDeadline } from '../support/deadlines.ts';
 import { createConnector, revokeConnector } from '../support/management-api.ts';

@@ -1,9 +1,9 @@
 import { expect } from 'chai';
 import { Redis } from 'ioredis';
-import { revokeConnector } from '../../src/connectors/connectors.ts';
-import { revokeMintedToken } from '../../src/minted-tokens/minted-tokens.ts';
+import { revokeConnector } from '../../src/links/connectors.ts';
+import { revokeMintedToken } from '../../src/links/minted-tokens.ts';
 import type { Store } from '../../src/store/store.ts';
-import { mint } from '../minted-tokens/minting.ts';
+import { mint } from '../links/minted-tokens/minting.ts';
 import { until } from '../support/until.ts';
 import { createConnector } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';

@@ -1,9 +1,9 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { Redis } from 'ioredis';
-import { revokeConnector } from '../../src/connectors/connectors.ts';
+import { revokeConnector } from '../../src/links/connectors.ts';
 import type { Store } from '../../src/store/store.ts';
-import { mint, revoke as revokeMinted } from '../minted-tokens/minting.ts';
+import { mint, revoke as revokeMinted } from '../links/minted-tokens/minting.ts';
 import { until } from '../support/until.ts';
 import * as administrator from '../support/management-api.ts';
 import type { Person } from '../support/browser.ts';

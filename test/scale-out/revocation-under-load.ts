@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'chai';
-import { mint, revoke } from '../minted-tokens/minting.ts';
+import { mint, revoke } from '../links/minted-tokens/minting.ts';
 import { until } from '../support/until.ts';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
 import {

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { JWTPayload } from 'jose';
-import { publish } from '../authorization-server/metadata-documents/document-host.ts';
-import { usePublishing } from '../authorization-server/metadata-documents/publishing.ts';
+import { publish } from '../oauth/metadata-documents/document-host.ts';
+import { usePublishing } from '../oauth/metadata-documents/publishing.ts';
 import { createConnector } from '../support/management-api.ts';
 import {
   isConsentPage,

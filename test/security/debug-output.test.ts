@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { decodeJwt } from 'jose';
 import { expect } from 'chai';
-import { type Canaries, findCanaries } from '../grants/canaries.ts';
+import { type Canaries, findCanaries } from '../connections/canaries.ts';
 import { gatehouseProgram, type Outcome } from '../management/command-line.ts';
 import { createConnector } from '../support/management-api.ts';
 import { type Browser, openBrowser, type Page, requirePage } from '../support/browser.ts';

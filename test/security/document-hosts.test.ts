@@ -1,10 +1,10 @@
 import { expect } from 'chai';
-import { isIdentifiedByHost } from '../../src/authorization-server/engine/client-metadata-documents.ts';
-import { DOMAIN } from '../authorization-server/metadata-documents/document-host.ts';
+import { isIdentifiedByHost } from '../../src/oauth/engine/client-metadata-documents.ts';
+import { DOMAIN } from '../oauth/metadata-documents/document-host.ts';
 import { wrongSettings } from '../settings/settings-file.ts';
 import { openBrowser, requireExternalRedirect, requirePage } from '../support/browser.ts';
 import { authorizeUrl, discover, exchange } from '../support/oauth.ts';
-import { isAsked, usePublishing } from '../authorization-server/metadata-documents/publishing.ts';
+import { isAsked, usePublishing } from '../oauth/metadata-documents/publishing.ts';
 
 describe('The setting clients.metadataDocumentHosts', () => {
   const shared = 'https://raw.githubusercontent.com/somebody/client/main.json';

@@ -1,18 +1,10 @@
 import { expect } from 'chai';
-import {
-  answerWith,
-  DOMAIN,
-  publish,
-} from '../authorization-server/metadata-documents/document-host.ts';
+import { answerWith, DOMAIN, publish } from '../oauth/metadata-documents/document-host.ts';
 import { requirePage } from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
 import { authorizeUrl, type Client } from '../support/oauth.ts';
 import type { StoreKind } from '../support/system.ts';
-import {
-  isAsked,
-  KEPT,
-  usePublishing,
-} from '../authorization-server/metadata-documents/publishing.ts';
+import { isAsked, KEPT, usePublishing } from '../oauth/metadata-documents/publishing.ts';
 
 /** A system behind one proxy, with the limit of document fetches `inAll`. */
 function useDocumentLimit(store: StoreKind, inAll: string) {

@@ -1,20 +1,12 @@
 // draft-ietf-oauth-client-id-metadata-document
 import { expect } from 'chai';
-import {
-  answerWith,
-  DOMAIN,
-  publish,
-} from '../authorization-server/metadata-documents/document-host.ts';
+import { answerWith, DOMAIN, publish } from '../oauth/metadata-documents/document-host.ts';
 import { describePage, openBrowser, requirePage } from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
 import { connect } from '../support/connection.ts';
 import { authorizeUrl, discover, refresh } from '../support/oauth.ts';
 import { countStoredKeys } from '../support/stored-keys.ts';
-import {
-  isAsked,
-  KEPT,
-  usePublishing,
-} from '../authorization-server/metadata-documents/publishing.ts';
+import { isAsked, KEPT, usePublishing } from '../oauth/metadata-documents/publishing.ts';
 
 describe('A metadata document', () => {
   const publishing = usePublishing('sqlite');

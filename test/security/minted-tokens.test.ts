@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { mint } from '../minted-tokens/minting.ts';
+import { mint } from '../links/minted-tokens/minting.ts';
 import { useSystem } from '../support/system.ts';
 
 describe('A minted token', () => {

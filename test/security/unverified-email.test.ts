@@ -1,7 +1,7 @@
 // An address that is not verified may belong to another person.
 import { expect } from 'chai';
 import type { JWTPayload } from 'jose';
-import type { Account } from '../../src/accounts/account.ts';
+import type { Account } from '../../src/people/account.ts';
 import type { Account as AccountResource } from '../../src/management/resources/account.ts';
 import type { Grant } from '../../src/management/resources/grant.ts';
 import { gatehouse } from '../management/command-line.ts';

@@ -12,7 +12,7 @@ import { parseStoreAddress } from '../../src/settings/addresses.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { ConfiguredDeployment } from '../../src/doctor/deployment.ts';
-import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
+import { makeCertificate } from '../oauth/metadata-documents/certificate.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { runServer } from '../support/main-process.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';

@@ -1,7 +1,7 @@
 // The connected apps page (/account).
 import { decodeJwt } from 'jose';
 import { isSignInPage, type Browser, type Page, type Person, requirePage } from './browser.ts';
-import type { TokenFamily } from '../grants/token-family.ts';
+import type { TokenFamily } from '../connections/token-family.ts';
 import type { System } from './system.ts';
 
 export type AccountFormValues = {

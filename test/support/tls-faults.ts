@@ -2,7 +2,7 @@
 import { createServer as createHttpServer, type RequestListener } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import { createServer, type Server } from 'node:net';
-import { makeCertificate } from '../authorization-server/metadata-documents/certificate.ts';
+import { makeCertificate } from '../oauth/metadata-documents/certificate.ts';
 
 export type TlsFaultServer = {
   fault: string;

@@ -1,5 +1,5 @@
 // The names of what items of the audit log are about.
-import { ACCOUNT_ID } from '../../accounts/account.ts';
+import { ACCOUNT_ID } from '../../people/account.ts';
 import type { AuditItem } from '../../audit/audit.ts';
 import { allItems } from '../api/all-items.ts';
 import type { ManagementClient } from '../api/client.ts';

@@ -1,11 +1,11 @@
 // Items of the audit log as sentences that name people, apps and connectors, each with a link to its page.
-import { ACCOUNT_ID, verifiedEmailOf } from '../../accounts/account.ts';
-import { findAccount } from '../../accounts/accounts.ts';
+import { ACCOUNT_ID, verifiedEmailOf } from '../../people/account.ts';
+import { findAccount } from '../../people/accounts.ts';
 import type { AuditItem } from '../../audit/audit.ts';
 import { findClient } from '../../clients/clients.ts';
-import { findConnector } from '../../connectors/connectors.ts';
-import { findMintedToken, mintedSubject } from '../../minted-tokens/minted-tokens.ts';
-import { isMachineSubject } from '../../grants/machine-subject.ts';
+import { findConnector } from '../../links/connectors.ts';
+import { findMintedToken, mintedSubject } from '../../links/minted-tokens.ts';
+import { isMachineSubject } from '../../connections/machine-subject.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import type { ManagementContext } from '../context.ts';
 import { CONSOLE_PATH, recordPath } from './address.ts';

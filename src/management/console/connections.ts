@@ -1,5 +1,5 @@
 // The connections on the page of a connector, app or person, each with why it does not work, what to do, and the form to disconnect it.
-import { isMachineSubject } from '../../grants/machine-subject.ts';
+import { isMachineSubject } from '../../connections/machine-subject.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { isRecorded } from '../../permission-levels.ts';
 import { epochSeconds } from '../resources/fields.ts';

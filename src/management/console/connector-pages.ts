@@ -1,7 +1,7 @@
-import { instructionsFor } from '../../connectors/app-instructions.ts';
-import { audienceText } from '../../connectors/audience.ts';
-import type { Connector } from '../../connectors/connector.ts';
-import { findConnector } from '../../connectors/connectors.ts';
+import { instructionsFor } from '../../links/app-instructions.ts';
+import { audienceText } from '../../links/audience.ts';
+import type { Connector } from '../../links/connector.ts';
+import { findConnector } from '../../links/connectors.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { isAtLeast, isLevel } from '../../permission-levels.ts';
 import { includesRole, type ManagementRole } from '../../settings/management-roles.ts';

@@ -1,6 +1,6 @@
 import { Router } from '@koa/router';
 import type Koa from 'koa';
-import { verifiedEmailOf } from '../../accounts/account.ts';
+import { verifiedEmailOf } from '../../people/account.ts';
 import { prefersPage } from '../../http/prefers-page.ts';
 import { limitRate } from '../../http/rate-limits.ts';
 import { seeOther } from '../../http/see-other.ts';

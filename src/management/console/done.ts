@@ -1,7 +1,7 @@
 // What the last action did, in the address of the page that is shown afterwards. Names are read from the records, never from the address.
 import type Koa from 'koa';
 import { HttpError } from '../../http/errors.ts';
-import { isMachineSubject } from '../../grants/machine-subject.ts';
+import { isMachineSubject } from '../../connections/machine-subject.ts';
 import { searchAudit } from '../audit-log.ts';
 import type { ManagementContext } from '../context.ts';
 import { grantHandlers } from '../grants.ts';

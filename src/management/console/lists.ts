@@ -1,7 +1,7 @@
 // The lists of the console, made from the descriptions of the resources: search, a row for each record, and what can be done with it.
-import { findAccount } from '../../accounts/accounts.ts';
+import { findAccount } from '../../people/accounts.ts';
 import { findClient } from '../../clients/clients.ts';
-import { findConnector } from '../../connectors/connectors.ts';
+import { findConnector } from '../../links/connectors.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { ConsoleAction as ActionValues } from '../../pages/console-values.ts';
 import type { ViewValues } from '../../pages/pages.ts';

@@ -1,5 +1,5 @@
 // Pages to create a machine for a connector, and to show its secret once.
-import { machineCommand } from '../../connectors/app-instructions.ts';
+import { machineCommand } from '../../links/app-instructions.ts';
 import { HttpError } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { isAtLeast, levelIds } from '../../permission-levels.ts';

@@ -1,6 +1,6 @@
 // The pages of one person, one app and one connection: what each is, why something does not work, what happened, and what can be done.
-import type { Account as StoredAccount } from '../../accounts/account.ts';
-import { findAccount } from '../../accounts/accounts.ts';
+import type { Account as StoredAccount } from '../../people/account.ts';
+import { findAccount } from '../../people/accounts.ts';
 import { UNNAMED } from '../../clients/rules.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { includesRole } from '../../settings/management-roles.ts';

@@ -2,10 +2,10 @@
 import { randomBytes } from 'node:crypto';
 import type Koa from 'koa';
 import { constantTimeEqual } from '../../constant-time.ts';
-import { type Account, isSessionValid } from '../../accounts/account.ts';
-import { findAccount } from '../../accounts/accounts.ts';
-import { isSessionRecent } from '../../accounts/recheck.ts';
-import { consoleRole } from '../../accounts/entitlement.ts';
+import { type Account, isSessionValid } from '../../people/account.ts';
+import { findAccount } from '../../people/accounts.ts';
+import { isSessionRecent } from '../../people/recheck.ts';
+import { consoleRole } from '../../people/entitlement.ts';
 import { COOKIE, hostCookieName } from '../../http/cookies.ts';
 import { HttpError } from '../../http/errors.ts';
 import { createFormToken } from '../../http/form-tokens.ts';

@@ -1,22 +1,18 @@
 import type Koa from 'koa';
-import { accountLifetime, sessionLifetime } from '../../accounts/account.ts';
-import { consoleRole, hasAnyAccess } from '../../accounts/entitlement.ts';
+import { accountLifetime, sessionLifetime } from '../../people/account.ts';
+import { consoleRole, hasAnyAccess } from '../../people/entitlement.ts';
 import { recordAudit } from '../../audit/audit.ts';
 import { hostCookieName } from '../../http/cookies.ts';
 import { seeOther } from '../../http/see-other.ts';
-import {
-  ensureLoginUid,
-  type LoginCookie,
-  requireLoginUid,
-} from '../../identity-providers/login-state.ts';
-import { openIdentityProviders } from '../../identity-providers/provider.ts';
+import { ensureLoginUid, type LoginCookie, requireLoginUid } from '../../sign-in/login-state.ts';
+import { openIdentityProviders } from '../../sign-in/provider.ts';
 import {
   handleCallback,
   type LoginRequest,
   type SignInSite,
   startSignIn,
   startSignInAt,
-} from '../../identity-providers/sign-in.ts';
+} from '../../sign-in/sign-in.ts';
 import type { ManagementHost } from '../context.ts';
 import { CONSOLE_CALLBACK_PATH, CONSOLE_PATH } from './address.ts';
 import { accountManager } from './context.ts';

@@ -1,6 +1,6 @@
-import { tokenExample } from '../../connectors/app-instructions.ts';
+import { tokenExample } from '../../links/app-instructions.ts';
 import { seeOther } from '../../http/see-other.ts';
-import { mintedAudience } from '../../minted-tokens/minted-tokens.ts';
+import { mintedAudience } from '../../links/minted-tokens.ts';
 import { OPERATIONS } from '../api/operations.ts';
 import { requireRole } from '../context.ts';
 import { tokenHandlers } from '../minted-tokens.ts';

@@ -1,6 +1,6 @@
 // Accounts: people who have signed in.
 import { z } from 'zod';
-import { ACCOUNT_ID, ACCOUNT_ID_LENGTH, normalizeEmail } from '../../accounts/account.ts';
+import { ACCOUNT_ID, ACCOUNT_ID_LENGTH, normalizeEmail } from '../../people/account.ts';
 import { allItems } from '../api/all-items.ts';
 import { searchOption } from '../commands/options.ts';
 import { foundOnly, resolveId } from '../commands/resolve.ts';

@@ -1,17 +1,17 @@
 // Connectors: the links that people add to their apps.
 import { InvalidArgumentError } from 'commander';
 import { z } from 'zod';
-import { MAX_EMAIL_LENGTH } from '../../accounts/account.ts';
-import { claudeCommand } from '../../connectors/app-instructions.ts';
+import { MAX_EMAIL_LENGTH } from '../../people/account.ts';
+import { claudeCommand } from '../../links/app-instructions.ts';
 import {
   AUDIENCE_FORMS,
   audienceText,
   MAX_AUDIENCE_RULES,
   parseAudienceRule,
-} from '../../connectors/audience.ts';
-import { canonicalResource } from '../../connectors/connect-link.ts';
-import { CONNECTOR_ID, CONNECTOR_STATES } from '../../connectors/connector.ts';
-import type { NewConnector } from '../../connectors/connectors.ts';
+} from '../../links/audience.ts';
+import { canonicalResource } from '../../links/connect-link.ts';
+import { CONNECTOR_ID, CONNECTOR_STATES } from '../../links/connector.ts';
+import type { NewConnector } from '../../links/connectors.ts';
 import { isAtLeast, type Levels } from '../../permission-levels.ts';
 import type { AudienceRule } from '../../settings/entitlements.ts';
 import { emailDomain } from '../../settings/identity-provider-schema.ts';

@@ -1,7 +1,7 @@
 // Grants: the connections of apps.
 import { z } from 'zod';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
-import { isMachineSubject } from '../../grants/machine-subject.ts';
+import { isMachineSubject } from '../../connections/machine-subject.ts';
 import { searchOption } from '../commands/options.ts';
 import { minute, plain, quoted } from '../commands/terminal.ts';
 import { recordPath } from '../console/address.ts';

@@ -2,7 +2,7 @@
 import { createPublicKey } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
-import { machineCommand } from '../../connectors/app-instructions.ts';
+import { machineCommand } from '../../links/app-instructions.ts';
 import type { Levels } from '../../permission-levels.ts';
 import { isKeySetAddress, isPublicKeySet } from '../../settings/key-set.ts';
 import { ManagementError } from '../api/management-error.ts';

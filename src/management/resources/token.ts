@@ -1,7 +1,7 @@
 // Minted tokens: access tokens that an administrator creates for programs.
 import { z } from 'zod';
-import { tokenExample } from '../../connectors/app-instructions.ts';
-import type { NewMintedToken } from '../../minted-tokens/minted-tokens.ts';
+import { tokenExample } from '../../links/app-instructions.ts';
+import type { NewMintedToken } from '../../links/minted-tokens.ts';
 import type { Levels } from '../../permission-levels.ts';
 import { allItems } from '../api/all-items.ts';
 import { expiresOption, searchOption } from '../commands/options.ts';

@@ -1,7 +1,7 @@
 // Memory of connectors and recorded calls, and the number of Redis connections.
 import type { Redis } from 'ioredis';
-import { createConnector } from '../../../src/connectors/connectors.ts';
-import { callAuditor } from '../../../src/resource-server/call-audit.ts';
+import { createConnector } from '../../../src/links/connectors.ts';
+import { callAuditor } from '../../../src/gateway/call-audit.ts';
 import { auditServices } from '../../support/audit-services.ts';
 import type { OpenedStore } from '../../../src/store/open.ts';
 import { usedMemory } from './inventory.ts';

@@ -1,0 +1,279 @@
+// The consent page and the decision (RFC 6749 section 4.1.1). An approval is valid only for the content that the page displayed.
+import type Koa from 'koa';
+import { isSessionRecent } from '../people/recheck.ts';
+import { providerOf } from '../people/step-up.ts';
+import { recordAudit } from '../audit/audit.ts';
+import { appVersion, findEndedState } from '../clients/clients.ts';
+import { denyConnection, narrowConnection } from '../connections/connections.ts';
+import { isUnlimited } from '../links/connector.ts';
+import { releaseReservedUse, acquireUse } from '../links/connectors.ts';
+import { createGrant } from '../connections/create-grant.ts';
+import { redemptionDeadline } from '../connections/grant-lifetime.ts';
+import { endGrant } from '../connections/grants.ts';
+import { HttpError } from '../http/errors.ts';
+import { requestContext } from '../http/request-context.ts';
+import { seeOther } from '../http/see-other.ts';
+import type { ApprovalForm } from '../sign-in/login-state.ts';
+import { startSignIn, startSignInAt } from '../sign-in/sign-in.ts';
+import { levelsUpTo, OFFLINE_ACCESS } from '../permission-levels.ts';
+import {
+  finishInteraction,
+  type Interaction,
+  type InteractionContext,
+  loginRequestOf,
+  type SignInResult,
+  signInResult,
+  type ContentPart,
+} from './interaction.ts';
+import {
+  findRefusal,
+  holderOfRequest,
+  requireOfferedLevel,
+  snapshotOf,
+  activeGrantCheck,
+  type ConsentRequest,
+  requireConsentRequest,
+} from './load.ts';
+import { displayedContent, consentToken, requireConsentToken, grantIdOf } from './token.ts';
+import { isContentPart, consentValues, refusalValues } from './values.ts';
+
+/** Between the expiry of a device's code and the end of its reserved use. */
+const CODE_MARGIN_SECONDS = 10;
+
+export const DENIED_DESCRIPTION = 'the person denied the connection';
+
+export async function showConsent(
+  context: InteractionContext,
+  ctx: Koa.Context,
+  interaction: Interaction,
+  change?: ContentPart,
+): Promise<void> {
+  const failure = change ?? signInResult(interaction).stepUpFailure;
+  const action = `/interaction/${interaction.uid}`;
+  const request = await requireConsentRequest(context, interaction);
+  const token = consentToken(
+    context.services.keys.forms,
+    interaction.uid,
+    displayedContent(request),
+  );
+  const refusal = await findRefusal(context, request);
+  if (refusal) {
+    const values = refusalValues(context, request, {
+      action,
+      token,
+      reason: refusal.reason,
+    });
+    return context.services.pages.render(ctx, 'no-access', values, 403);
+  }
+  const { address } = requestContext(ctx);
+  const values = consentValues(context, request, { action, token, failure, address });
+  const status = failure === undefined ? 200 : isContentPart(failure) ? 409 : 403;
+  return context.services.pages.render(ctx, 'consent', values, status);
+}
+
+export async function decideConsent(
+  context: InteractionContext,
+  ctx: Koa.Context,
+  interaction: Interaction,
+  form: Record<string, string>,
+): Promise<void> {
+  const { forms: formKeys } = context.services.keys;
+  const request = await requireConsentRequest(context, interaction);
+  const change = requireConsentToken(formKeys, interaction.uid, form.token).changeTo(
+    displayedContent(request),
+  );
+  const refusal = await findRefusal(context, request);
+  switch (form.decision) {
+    case 'deny':
+      return deny(context, ctx, interaction, request, refusal?.description);
+    case 'switch':
+      return switchAccount(context, ctx, interaction);
+    case 'approve':
+      if (change || refusal) return showConsent(context, ctx, interaction, change ?? 'levels');
+      if (!isSignInRecent(context, request)) return signInAgain(context, ctx, interaction, request);
+      return requireOfferedLevel(request, form.level).needsSignIn
+        ? startStepUp(context, ctx, interaction, request, form)
+        : approve(context, ctx, interaction, request, form);
+    default:
+      throw new HttpError(400, 'invalid_request', 'choose one of the buttons on the page');
+  }
+}
+
+function isSignInRecent(
+  { settings, services }: InteractionContext,
+  { account }: ConsentRequest,
+): boolean {
+  return isSessionRecent(settings, account, account.signedInAt, services.now());
+}
+
+/** For a page that was open for longer than the identity provider's last answer counts. The person sees it again after the sign-in. */
+function signInAgain(
+  { settings, site }: InteractionContext,
+  ctx: Koa.Context,
+  interaction: Interaction,
+  { account }: ConsentRequest,
+): Promise<void> {
+  const { parameters, ...loginRequest } = loginRequestOf(interaction);
+  const { prompt: _switch, ...others } = parameters;
+  const provider = providerOf(settings, account);
+  const request = { ...loginRequest, parameters: others };
+  return startSignInAt(site, ctx, request, provider?.listed ? provider.id : undefined);
+}
+
+/** Redirects to the provider choice instead of rendering it, so that the browser's Back button does not resubmit the form. */
+function switchAccount(
+  context: InteractionContext,
+  ctx: Koa.Context,
+  interaction: Interaction,
+): Promise<void> | void {
+  const loginRequest = loginRequestOf(interaction);
+  return context.site.identityProviders.length > 1
+    ? seeOther(ctx, loginRequest.action)
+    : startSignIn(context.site, ctx, loginRequest);
+}
+
+/** Redirects to the person's identity provider. `continueApproval` approves on return. */
+function startStepUp(
+  { settings, site }: InteractionContext,
+  ctx: Koa.Context,
+  interaction: Interaction,
+  { account }: ConsentRequest,
+  { token, level, stay }: ApprovalForm,
+): Promise<void> {
+  const provider = providerOf(settings, account);
+  const { parameters, ...loginRequest } = loginRequestOf(interaction);
+  const loginHint = account.email === undefined ? {} : { loginHint: account.email };
+  return startSignInAt(
+    site,
+    ctx,
+    {
+      ...loginRequest,
+      parameters: { ...parameters, ...loginHint, prompt: 'step-up' },
+      approval: { token, level, stay },
+    },
+    provider?.listed ? provider.id : undefined,
+  );
+}
+
+/** Also ends the grant of an approval of the same interaction, finished or still running. */
+async function deny(
+  context: InteractionContext,
+  ctx: Koa.Context,
+  interaction: Interaction,
+  request: ConsentRequest,
+  description = DENIED_DESCRIPTION,
+): Promise<void> {
+  const { client, connector, account } = request;
+  const facts = {
+    connector: connector.id,
+    client: snapshotOf(request),
+    clientId: client.id,
+    accountId: account.id,
+  };
+  const { services } = context;
+  const grantId = grantIdOf(services.keys.forms, interaction.uid);
+  const ttl = Math.ceil(interaction.exp - services.now());
+  const isFirst = await denyConnection(services, grantId, facts, ttl);
+  if (isFirst) await recordDenial(context, grantId, request);
+  await finishDenied(context, ctx, interaction, description);
+}
+
+/** Errors are logged and do not fail the request: the denial is already stored. */
+async function recordDenial(
+  { services }: InteractionContext,
+  grantId: string,
+  request: ConsentRequest,
+): Promise<void> {
+  const { client, account, connector, levels } = request;
+  const { name, redirectHost } = snapshotOf(request);
+  const item = {
+    event: 'consent_denied',
+    account: account.id,
+    clientId: client.id,
+    connector: connector.id,
+    grantId,
+    arguments: { level: levels.at(-1)?.level, client: name, redirectHost },
+    outcome: 'denied',
+  };
+  await recordAudit(services, item).catch((error: unknown) =>
+    services.logger.error({ err: error }, 'a denial could not be recorded in the audit log'),
+  );
+}
+
+function finishDenied(
+  context: InteractionContext,
+  ctx: Koa.Context,
+  interaction: Interaction,
+  description: string,
+): Promise<void> {
+  return finishInteraction(context, ctx, interaction, {
+    error: 'access_denied',
+    error_description: description,
+  });
+}
+
+export async function approve(
+  context: InteractionContext,
+  ctx: Koa.Context,
+  interaction: Interaction,
+  request: ConsentRequest,
+  form: ApprovalForm,
+  signIn: SignInResult = {},
+): Promise<void> {
+  const { level } = requireOfferedLevel(request, form.level);
+  const { settings, services, engine } = context;
+  const { store, now } = services;
+  const grantId = grantIdOf(services.keys.forms, interaction.uid);
+  const reservation = {
+    grantId,
+    holder: holderOfRequest(request),
+    reservedUntil: Math.max(
+      now() + redemptionDeadline(engine.grantLifetimes),
+      (request.device?.payload.exp ?? 0) + CODE_MARGIN_SECONDS,
+    ),
+  };
+  const uses = { now: now(), isActive: activeGrantCheck(context) };
+  const isAcquired =
+    isUnlimited(request.connector) ||
+    (await acquireUse(store, request.connector.id, reservation, uses));
+  if (!isAcquired) {
+    return showConsent(context, ctx, interaction, 'connector');
+  }
+  const stays =
+    settings.consent.stayConnected === 'offered'
+      ? form.stay === 'on'
+      : request.requestsOfflineAccess;
+  const scopes = [...levelsUpTo(settings.levels, level), ...(stays ? [OFFLINE_ACCESS] : [])];
+  const client = { ...request.client, ...snapshotOf(request) };
+  const [isNew] = await Promise.all([
+    createGrant(
+      {
+        store,
+        now,
+        lifetimes: engine.grantLifetimes,
+        grantLifetime: settings.lifetimes.refreshTokenAbsolute,
+      },
+      grantId,
+      { ...request, client, scopes },
+    ),
+    engine.touchClient(request.client.id, appVersion(request.stated)),
+  ]);
+  // A previous approval created the grant but did not finish the interaction: this one may only narrow it.
+  if (
+    !isNew &&
+    (await narrowConnection(settings, services, grantId, { level, stays })) === undefined
+  ) {
+    await releaseReservedUse(store, request.connector.id, grantId);
+    return finishDenied(context, ctx, interaction, DENIED_DESCRIPTION);
+  }
+  // A concurrent revocation or block of the client may have listed its grants before this grant existed.
+  const { client: approved, stated } = request;
+  const clientState = await findEndedState(store, approved.id, stated);
+  if (clientState) {
+    const reason = clientState === 'blocked' ? 'client_blocked' : 'client_revoked';
+    await endGrant(store, grantId, reason, now());
+    await releaseReservedUse(store, request.connector.id, grantId);
+    return showConsent(context, ctx, interaction, 'app');
+  }
+  await finishInteraction(context, ctx, interaction, { ...signIn, consent: { grantId } });
+}

@@ -1,0 +1,309 @@
+// What a consent page is about: the app, the connector, the person and the levels, read and checked at each request.
+import { errors } from 'oidc-provider';
+import type { Account } from '../people/account.ts';
+import { findAccount } from '../people/accounts.ts';
+import { type Access, accessThrough } from '../people/entitlement.ts';
+import { stepUpFor, type StepUpProblem, stepUpProblem } from '../people/step-up.ts';
+import { recordAudit } from '../audit/audit.ts';
+import {
+  type ClientState,
+  DEVICE_CODE,
+  findClientRefusal,
+  listWaiting,
+} from '../clients/clients.ts';
+import { type App, destinationsOf } from '../clients/rules.ts';
+import { connectorIdOf } from '../links/connect-link.ts';
+import { type Connector, isUsable, redeemerOf } from '../links/connector.ts';
+import { hasUseLeft, type IsGrantActive, findConnector } from '../links/connectors.ts';
+import type { ClientSnapshot } from '../connections/grant-record.ts';
+import { isGrantActive } from '../connections/grants.ts';
+import { HttpError } from '../http/errors.ts';
+import type { ViewValues } from '../pages/pages.ts';
+import {
+  highestLevelIn,
+  type Level,
+  levelsUpTo,
+  lowest,
+  OFFLINE_ACCESS,
+  preselectedLevel,
+} from '../permission-levels.ts';
+import { findUpstream } from '../settings/upstreams.ts';
+import { openedTools } from '../upstreams/opened-tools.ts';
+import { findCatalog } from '../upstreams/tool-catalog.ts';
+import { isIdentifiedByHost } from '../oauth/engine/client-metadata-documents.ts';
+import { findDevice, isWaiting, type WaitingDevice } from '../oauth/engine/device-codes.ts';
+import { isOwnOrigin, redirectDestination } from '../oauth/engine/redirect-uris.ts';
+import { ClientWaiting } from '../oauth/error-page.ts';
+import {
+  type Interaction,
+  type InteractionContext,
+  type SignInResult,
+  signInResult,
+} from './interaction.ts';
+
+const USED_UP_DESCRIPTION = 'this connect link was used up; ask for a fresh connect link';
+
+const NOT_ENTITLED_DESCRIPTION = 'the person may not use this connect link';
+
+type Refusal = { reason: ViewValues['no-access']['reason']; description: string };
+
+/** Why the request cannot be approved. Checks for a remaining use without reserving one. */
+export async function findRefusal(
+  context: InteractionContext,
+  request: ConsentRequest,
+): Promise<Refusal | undefined> {
+  if (request.refusal) {
+    const reason = request.refusal === 'not_in_audience' ? 'not-in-audience' : 'not-entitled';
+    return { reason, description: NOT_ENTITLED_DESCRIPTION };
+  }
+  const uses = { now: context.services.now(), isActive: activeGrantCheck(context) };
+  if (await hasUseLeft(request.connector, holderOfRequest(request), uses)) return undefined;
+  return { reason: 'used-up', description: USED_UP_DESCRIPTION };
+}
+
+export function holderOfRequest({ account, client }: ConsentRequest): string {
+  return redeemerOf(account.id, client.id);
+}
+
+export function requireOfferedLevel(
+  { levels }: ConsentRequest,
+  level: string | undefined,
+): OfferedLevel {
+  const offered = levels.find((each) => each.level === level);
+  if (offered) return offered;
+  throw new HttpError(400, 'invalid_request', 'choose one of the levels on the page');
+}
+
+/** A device has no redirect URI. */
+export function snapshotOf({ client, redirectUri }: ConsentRequest): ClientSnapshot {
+  const redirectHost = redirectUri === undefined ? '' : redirectDestination(redirectUri);
+  return { name: client.name, redirectHost };
+}
+
+export function activeGrantCheck({ services, engine }: InteractionContext): IsGrantActive {
+  const { store, now } = services;
+  return (grantId) => isGrantActive(store, grantId, engine.grantLifetimes, now());
+}
+
+type OfferedLevel = {
+  level: Level;
+  /** The titles of its tools, if known. */
+  tools: string[] | undefined;
+  /** What the sign-in of this authorization lacks for the level, if anything. */
+  needsSignIn: StepUpProblem | undefined;
+};
+
+export type ConsentRequest = {
+  client: {
+    id: string;
+    name: string;
+    kind: 'self-registered' | 'metadata-document' | 'pre-registered';
+  };
+  /** What this request knows of the client; a metadata document may change meanwhile. */
+  stated: App;
+  /** Undefined for a device. */
+  redirectUri: string | undefined;
+  device: WaitingDevice | undefined;
+  resource: string;
+  connector: Connector;
+  account: Account;
+  /** Levels that may be granted, lowest first; empty if there is a `refusal`. */
+  levels: OfferedLevel[];
+  /** Why the person has no access to this connector. */
+  refusal: Access['refusal'];
+  /** The level that the page preselects; undefined if the person must choose. */
+  preselected: Level | undefined;
+  /** Whether the request has the scope `offline_access`, after the setting `stayConnected` was applied. */
+  requestsOfflineAccess: boolean;
+  /** Whether the request names the key of its tokens (RFC 9449 section 10). */
+  namesKey: boolean;
+};
+
+/** Throws if the client, redirect URI, connector or account is no longer valid. */
+export async function requireConsentRequest(
+  context: InteractionContext,
+  interaction: Interaction,
+  signIn: SignInResult = signInResult(interaction),
+): Promise<ConsentRequest> {
+  const {
+    client_id: clientId,
+    redirect_uri: redirectUri,
+    resource,
+    scope,
+    dpop_jkt: dpopKey,
+  } = interaction.params as Record<string, string>;
+  const device = await requireWaitingDevice(context, interaction);
+  const redirect = device ? undefined : String(redirectUri);
+  const [{ client, stated }, connector, account] = await Promise.all([
+    requireClient(context, interaction, String(clientId), redirect),
+    requireConnector(context, String(resource)),
+    requireAccount(context, interaction),
+  ]);
+  const toolsOf = await toolReader(context, connector);
+  const { levels: all } = context.settings;
+  const access = accessThrough(context.settings, connector, account, 'sign-in');
+  const asked = highestLevelIn(all, scope) ?? connector.level;
+  const levels = access.refusal
+    ? []
+    : levelsUpTo(all, lowest(all, asked, connector.level, access.level));
+  return {
+    client,
+    stated,
+    redirectUri: redirect,
+    device,
+    resource: String(resource),
+    connector,
+    account,
+    levels: levels.map((level) => ({
+      level,
+      tools: toolsOf?.(level),
+      needsSignIn: missingFor(context, account, signIn, level),
+    })),
+    refusal: access.refusal,
+    preselected: preselectedLevel(all, levels, connector.suggestedLevel ?? connector.level),
+    requestsOfflineAccess: String(scope).split(' ').includes(OFFLINE_ACCESS),
+    namesKey: dpopKey !== undefined,
+  };
+}
+
+/** Undefined if the interaction is of an app in a browser. */
+async function requireWaitingDevice(
+  { services: { store, now } }: InteractionContext,
+  { deviceCode }: Interaction,
+): Promise<WaitingDevice | undefined> {
+  if (deviceCode === undefined) return undefined;
+  const device = await findDevice(store, deviceCode);
+  if (device && isWaiting(device, now())) return device;
+  throw new HttpError(400, 'device_expired', 'the device code has expired or was already used');
+}
+
+/** A sign-in counts only in the authorization for which it was made, and only for the same account. */
+function missingFor(
+  { settings, services }: InteractionContext,
+  account: Account,
+  { login, authentication = {} }: SignInResult,
+  level: Level,
+): StepUpProblem | undefined {
+  const stepUp = stepUpFor(settings, account, level);
+  const known = login?.accountId === account.id ? authentication : {};
+  return stepUp && stepUpProblem(stepUp, known, services.now());
+}
+
+/** Returns the titles of the tools that a level opens. Undefined if they are not known, and for the sample, whose levels differ in fields. */
+async function toolReader(
+  { settings, services: { store, now } }: InteractionContext,
+  connector: Connector,
+): Promise<((level: Level) => string[]) | undefined> {
+  const upstream = findUpstream(settings.upstreams, connector);
+  if (!upstream) return undefined;
+  const catalog = await findCatalog(store, upstream);
+  if (catalog?.seenAt === undefined) return undefined;
+  return openedTools(settings.levels, upstream, catalog, now());
+}
+
+/** Checks the redirect URI again: the client may have changed since the authorization request. What is checked here must be what is allowed. */
+async function requireClient(
+  { settings, services, engine }: InteractionContext,
+  { session }: Interaction,
+  id: string,
+  redirectUri: string | undefined,
+): Promise<Pick<ConsentRequest, 'client' | 'stated'>> {
+  const client = await engine.provider().Client.find(id).catch(rethrowAsInvalidClient);
+  if (!client) {
+    await refuseEndedClient({ settings, services }, id);
+    throw new HttpError(400, 'invalid_client', 'the app is no longer registered');
+  }
+  const { clientName: name, redirectUris = [] } = client;
+  const usesDevice = redirectUri === undefined;
+  const stated = { id, ...(name === undefined ? {} : { name }), redirectUris, usesDevice };
+  await requireAllowedClient({ settings, services }, stated, session?.accountId);
+  if (redirectUri === undefined) {
+    if (!client.grantTypeAllowed(DEVICE_CODE))
+      throw new HttpError(400, 'invalid_client', 'the app no longer uses devices');
+  } else if (
+    !client.redirectUriAllowed(redirectUri) ||
+    isOwnOrigin(engine.redirectPolicy, redirectUri)
+  ) {
+    throw new HttpError(400, 'invalid_redirect_uri', 'the app no longer has this redirect URI');
+  }
+  const isPreRegistered = settings.clients.preRegistered.some((known) => known.id === id);
+  const kind = isPreRegistered
+    ? 'pre-registered'
+    : isIdentifiedByHost(id)
+      ? 'metadata-document'
+      : 'self-registered';
+  return { client: { id, name: name ?? id, kind }, stated };
+}
+
+type ClientContext = Pick<InteractionContext, 'settings' | 'services'>;
+
+/** Call after sign-in. Throws 403 `client_revoked`, `client_blocked` or ClientWaiting if an administrator does not allow the client. */
+async function requireAllowedClient(
+  { settings, services }: ClientContext,
+  app: App & { id: string },
+  account: string | undefined,
+): Promise<void> {
+  const { store, now } = services;
+  const refusal = await findClientRefusal(store, app.id, settings.clients, app);
+  if (!refusal) return;
+  throwIfEnded(refusal);
+  const { id: clientId, name } = app;
+  const times = { now: now(), lifetime: settings.lifetimes.unusedClient };
+  if (await listWaiting(store, app, times))
+    await recordAudit(services, {
+      event: 'client_waiting',
+      clientId,
+      ...(account === undefined ? {} : { account }),
+      arguments: { ...(name === undefined ? {} : { name }), destinations: destinationsOf(app) },
+      outcome: 'done',
+    });
+  throw new ClientWaiting(clientId, name ?? clientId);
+}
+
+/**
+ * Call before sign-in. Throws 403 `client_revoked` or `client_blocked`. A client that waits is listed only after somebody has signed in, so that
+ * others cannot fill the list.
+ */
+export async function refuseEndedClient(
+  { settings, services }: ClientContext,
+  id: string,
+): Promise<void> {
+  const refusal = await findClientRefusal(services.store, id, settings.clients);
+  if (refusal) throwIfEnded(refusal);
+}
+
+function throwIfEnded({ state }: { state: ClientState }): void {
+  if (state === 'blocked')
+    throw new HttpError(403, 'client_blocked', 'an administrator has blocked this app');
+  if (state === 'revoked')
+    throw new HttpError(403, 'client_revoked', 'an administrator has revoked this app');
+}
+
+/** The engine rejects a client that became invalid. Server faults are rethrown unchanged. */
+function rethrowAsInvalidClient(error: unknown): never {
+  if (error instanceof errors.OIDCProviderError && error.statusCode < 500)
+    throw new HttpError(400, 'invalid_client', 'the app is no longer registered', {
+      cause: error,
+    });
+  throw error;
+}
+
+async function requireConnector(
+  { settings, services: { store, now } }: InteractionContext,
+  resource: string,
+): Promise<Connector> {
+  const id = connectorIdOf(settings.resourceUrl, resource);
+  const connector = id === undefined ? undefined : await findConnector(store, id);
+  if (connector && isUsable(connector, now(), settings)) return connector;
+  throw new HttpError(400, 'invalid_target', 'this connect link was revoked or has expired');
+}
+
+async function requireAccount(
+  { services: { store } }: InteractionContext,
+  interaction: Interaction,
+): Promise<Account> {
+  const accountId = interaction.session?.accountId;
+  const account = accountId === undefined ? undefined : await findAccount(store, accountId);
+  if (account && account.forgottenAt === undefined) return account;
+  throw new HttpError(400, 'expired', 'the sign-in session has expired');
+}

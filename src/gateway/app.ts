@@ -1,0 +1,201 @@
+import { Router } from '@koa/router';
+import type { JWTVerifyGetKey } from 'jose';
+import type Koa from 'koa';
+import type { Connector } from '../links/connector.ts';
+import { allowAnyOrigin, requireAllowedOrigin } from '../http/cors.ts';
+import { homeValues } from '../pages/home.ts';
+import { HttpError, notFound } from '../http/errors.ts';
+import { createHost, respondWithText } from '../http/host.ts';
+import { PROBE_PURPOSE } from '../http/proxy-probe.ts';
+import { requestContext } from '../http/request-context.ts';
+import { keyRing } from '../keys/key-ring.ts';
+import type { Services } from '../services.ts';
+import type { Settings } from '../settings/settings.ts';
+import { findUpstream, type LeadsToUpstream } from '../settings/upstreams.ts';
+import { tokenRequired, tokenVerifier } from './authenticate.ts';
+import { startCall } from './call.ts';
+import { callAuditor } from './call-audit.ts';
+import { dpopProofs } from './dpop.ts';
+import { authorizationExtensions } from './extensions.ts';
+import { heldBytes } from './held-bytes.ts';
+import type { McpHandler } from './mcp-handler.ts';
+import { connectorMetadata, METADATA_PREFIX, rootMetadata } from './metadata.ts';
+import { isVisit, respondToError, showConnectLink } from './pages.ts';
+import { openRecordCache, type RecordCache } from './record-cache.ts';
+import { type Gateway, requireConnector, serve } from './serve.ts';
+import type { UpstreamProxy } from './upstream/proxy.ts';
+
+export type ResourceServer = {
+  app: Koa;
+  /** Reads the tools of the operator's MCP servers, and logs what is wrong with them, unless the signal is aborted. */
+  check: (signal: AbortSignal) => Promise<void>;
+} & Pick<McpHandler, 'end' | 'close'>;
+
+export async function resourceServer(
+  settings: Settings,
+  services: Services,
+  verificationKeys: JWTVerifyGetKey,
+): Promise<ResourceServer> {
+  const { store, pages, rateLimits, now } = services;
+  const { authUrl, resourceUrl, upstreams } = settings;
+  const { allowedOrigins, maxBodyBytes, heldBytes: limits } = settings.resourceServer;
+  const records = await openRecordCache(store, now);
+  let changes = 0;
+  records.onChange(() => (changes += 1));
+  const handlers = await openMcpHandlers(settings, services, records);
+  const gateway: Gateway = {
+    settings,
+    services,
+    records,
+    changes: () => changes,
+    authentication: {
+      addresses: settings,
+      settings,
+      records,
+      verifyToken: tokenVerifier({ issuer: authUrl, verificationKeys, now }),
+      wrongTokens: rateLimits.wrongTokens,
+    },
+    requireDpopProof: dpopProofs(settings, services),
+    handlerOf: handlers.serving,
+    heldBytes: heldBytes({
+      ...limits,
+      largest: Math.max(maxBodyBytes, ...upstreams.map((each) => each.maxAnswerBytes)),
+    }),
+  };
+  const app = createHost({
+    ...services,
+    name: 'resource-server',
+    url: resourceUrl,
+    proxies: settings.proxies,
+    probeKeys: keyRing(settings, PROBE_PURPOSE),
+    respondToError: respondToError(pages, maxBodyBytes),
+    assets: pages.middleware,
+    defersHeaders: true,
+  });
+  const readConnector = (id: string) => requireConnector(gateway, id);
+  const allowedOrigin = requireAllowedOrigin({
+    allowed: new Set([authUrl, resourceUrl, ...allowedOrigins]),
+    allowLoopback: !settings.production,
+  });
+  const serveLink = async (ctx: Koa.Context, id: string) => {
+    if (!isVisit(ctx)) return serve(gateway, startCall(ctx, id));
+    const connector = await readConnector(id);
+    const refusal = tokenRequired(settings, connector);
+    return showConnectLink(pages, ctx, { resourceUrl, connector, refusal });
+  };
+  app.use(async function calls(ctx, next) {
+    const [path, id] = CALL_PATH.exec(ctx.path) ?? [];
+    if (path === undefined) return next();
+    requestContext(ctx).route = id === undefined ? '/mcp' : '/connect/:connector/mcp';
+    await allowedOrigin(ctx, () =>
+      id === undefined ? serve(gateway, startCall(ctx, undefined)) : serveLink(ctx, id),
+    );
+  });
+  const router = new Router({ sensitive: true, strict: true });
+  metadataRoutes(router, settings, readConnector);
+  router.get('/', async (ctx) => {
+    if (!isVisit(ctx)) throw notFound();
+    await pages.render(ctx, 'home', homeValues(settings));
+  });
+  app.use(router.routes());
+
+  return {
+    app,
+    check: handlers.discover,
+    end: handlers.end,
+    close: handlers.close,
+  };
+}
+
+/** Of a connect link, or of calls with minted tokens. Matched here, because a router takes longer than authentication. */
+const CALL_PATH = /^\/(?:connect\/([^/]+)\/)?mcp$/;
+
+type McpHandlers = {
+  /** The handler of the only MCP server that a connector or a minted token leads to, which the settings must have. */
+  serving(record: LeadsToUpstream): McpHandler | Promise<McpHandler>;
+  /** Resolves after the first attempt to read the tools of each upstream. */
+  discover(signal: AbortSignal): Promise<void>;
+} & Pick<McpHandler, 'end' | 'close'>;
+
+/** One handler for each of the operator's own MCP servers, or the sample. Loads only the libraries of what it opens. */
+async function openMcpHandlers(
+  settings: Settings,
+  services: Services,
+  { onChange }: RecordCache,
+): Promise<McpHandlers> {
+  const { upstreams, productName, levels } = settings;
+  if (upstreams.length === 0) {
+    const { version, logger } = services;
+    const open = async () => {
+      const { openSample } = await import('../development/sample/mcp-server.ts');
+      return openSample({
+        productName,
+        levels,
+        version,
+        extensions: authorizationExtensions(settings),
+        audit: callAuditor(services),
+        logger,
+      });
+    };
+    let sample: Promise<McpHandler> | undefined;
+    return {
+      // At the first call, because the MCP SDK takes a fifth of a start and 10 MB of memory.
+      serving: () => (sample ??= open()),
+      discover: async () => undefined,
+      // The sample's responses take milliseconds, and no stream stays open.
+      end: () => undefined,
+      close: async () => (await sample)?.close(),
+    };
+  }
+  const { openToolDiscovery } = await import('./upstream/tool-discovery.ts');
+  const { openUpstreamProxy } = await import('./upstream/proxy.ts');
+  const { openOpenCalls } = await import('./upstream/open-calls.ts');
+  const openCalls = await openOpenCalls(services.store);
+  const proxies = new Map<string, UpstreamProxy>();
+  for (const upstream of upstreams) {
+    const discovery = await openToolDiscovery(settings, services, upstream);
+    proxies.set(
+      upstream.id,
+      openUpstreamProxy(settings, services, { upstream, discovery, onChange, openCalls }),
+    );
+  }
+  const all = [...proxies.values()];
+  return {
+    serving(record) {
+      const proxy = proxies.get(findUpstream(upstreams, record)?.id ?? '');
+      if (!proxy) throw new Error('the settings do not have the upstream of the record');
+      return proxy;
+    },
+    discover: async (signal) =>
+      void (await Promise.all(all.map((proxy) => proxy.discover(signal)))),
+    end: (kind) => all.forEach((proxy) => proxy.end(kind)),
+    close: async () =>
+      void (await Promise.all([openCalls, ...all].map((opened) => opened.close()))),
+  };
+}
+
+/** Protected resource metadata (RFC 9728) of the server and of each connect link, including used-up links, for any web origin. */
+function metadataRoutes(
+  router: Router,
+  settings: Settings,
+  readConnector: (id: string) => Promise<Connector>,
+): void {
+  const connectorPath = `${METADATA_PREFIX}/connect/:connector/mcp`;
+  router.options([METADATA_PREFIX, connectorPath], allowAnyOrigin('GET'));
+  router.get(METADATA_PREFIX, allowAnyOrigin('GET'), (ctx) => {
+    respondWithMetadata(ctx, rootMetadata(settings, settings.productName));
+  });
+  router.get(connectorPath, allowAnyOrigin('GET'), async (ctx) => {
+    const connector = await readConnector(String(ctx.params.connector)).catch((error: unknown) => {
+      throw error instanceof HttpError && error.status === 410
+        ? new HttpError(404, 'not_found', error.message)
+        : error;
+    });
+    respondWithMetadata(ctx, connectorMetadata(settings, connector));
+  });
+}
+
+function respondWithMetadata(ctx: Koa.Context, document: Record<string, unknown>): void {
+  ctx.set('Cache-Control', 'public, max-age=300');
+  respondWithText(ctx, document);
+}

@@ -1,0 +1,408 @@
+// Authenticates a request by its access token (RFC 6750, RFC 9068, RFC 9449).
+import { hash } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import {
+  errors,
+  type JWTHeaderParameters,
+  type JWTPayload,
+  type JWTVerifyGetKey,
+  jwtVerify,
+} from 'jose';
+import type Koa from 'koa';
+import { type Account, isGrantValid } from '../people/account.ts';
+import { type AccessSettings, accessThrough } from '../people/entitlement.ts';
+import { connectLink } from '../links/connect-link.ts';
+import type { Connector } from '../links/connector.ts';
+import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
+import { type DpopSettings, levelWithoutDpop, requiresDpop } from '../dpop/required-levels.ts';
+import { isMachineSubject } from '../connections/machine-subject.ts';
+import {
+  allowsLevel,
+  grantedLevel,
+  type GrantRecord,
+  isAsserted,
+} from '../connections/grant-record.ts';
+import { HttpError, tooManyRequests, unavailable } from '../http/errors.ts';
+import type { RateLimit } from '../http/rate-limits.ts';
+import { requestContext } from '../http/request-context.ts';
+import { isKeySetError } from '../keys/remote-keys.ts';
+import { SIGNING_ALGORITHM } from '../keys/signing-keys.ts';
+import { lruCache } from '../lru-cache.ts';
+import { type MintedToken, mintedAudience } from '../links/minted-tokens.ts';
+import { isAtLeast, isLevel, type Level, lowest } from '../permission-levels.ts';
+import type { Settings } from '../settings/settings.ts';
+import { isServed } from '../settings/upstreams.ts';
+import { membersOf } from '../json-values.ts';
+import { type Addresses, metadataUrl } from './metadata.ts';
+import type { RecordCache } from './record-cache.ts';
+
+/** Who sends a request, read from a valid access token. */
+export type Caller = {
+  accountId: string;
+  clientId: string;
+  connector?: string;
+  grantId?: string;
+  tokenId: string;
+  level: Level;
+  /** The highest level that can be granted to this client here. For a minted token, its own. */
+  ceiling: Level;
+  /** Set if a client with DPoP can be granted a higher level here. */
+  ceilingWithDpop?: Level;
+  minted: boolean;
+  /** Thumbprint (RFC 7638) of the key that the token is bound to. Each request needs a proof of this key. */
+  keyThumbprint?: string;
+};
+
+/** Who shares the limits on calls: all apps of a person, and each minted token by itself, because no person is behind it. */
+export function limitOwner({ minted, tokenId, accountId }: Caller): string {
+  return minted ? `token ${tokenId}` : `account ${accountId}`;
+}
+
+/** `record` is the minted token's record, whose last use is noted. */
+export type MintedCaller = Caller & { record: MintedToken };
+
+/** What authentication reads. Records are at most 9 s old, or 45 s when the store is unavailable. */
+export type Authentication = {
+  addresses: Addresses;
+  /** Who may have which level, and the MCP servers that minted tokens may lead to. */
+  settings: AccessSettings & DpopSettings & Pick<Settings, 'upstreams'>;
+  records: Pick<RecordCache, 'readGrant' | 'readAccount' | 'readMintedToken'>;
+  verifyToken: VerifyToken;
+  /** Counts tokens that we did not sign. Expired and revoked tokens do not count. */
+  wrongTokens: RateLimit;
+};
+
+/** `DPoP` tokens come with a proof of the key that they are bound to (RFC 9449 section 7.1). */
+export type Scheme = 'Bearer' | 'DPoP';
+
+/**
+ * Authenticates with an access token for a connect link. Throws 401 with a challenge (RFC 6750 section 3, RFC 9728 section 5.1), 429 after too
+ * many forged tokens, or 503 if the token cannot be checked.
+ */
+export async function authenticate(
+  authentication: Authentication,
+  ctx: Koa.Context,
+  connector: Connector,
+): Promise<Caller> {
+  const presented = presentedToken(ctx.req);
+  if (!presented.isPresent) throw tokenRequired(authentication.addresses, connector);
+  const { scheme } = presented;
+  const caller = await callerOf(authentication, connector, presented);
+  if (typeof caller !== 'string') return caller;
+  if (caller === 'unknown') await limitForgeries(authentication, ctx);
+  const error = { error: 'invalid_token', scope: connector.level, scheme } as const;
+  const header =
+    challenge(authentication.addresses, connector, error) +
+    (caller === 'bound' || caller === 'key-required' ? ALSO_DPOP : '');
+  throw new HttpError(401, 'invalid_token', REFUSALS[caller], {
+    headers: { 'WWW-Authenticate': header },
+  });
+}
+
+/** The error for a request without a token: 401 with a challenge. */
+export function tokenRequired(addresses: Addresses, connector: Connector): HttpError {
+  const header = challenge(addresses, connector, { scope: connector.level, scheme: 'Bearer' });
+  return new HttpError(401, 'token_required', 'an access token is required: sign in first', {
+    headers: { 'WWW-Authenticate': header },
+  });
+}
+
+/** Authenticates with a minted token. The challenge has no `resource_metadata`, because nobody can sign in here. */
+export async function authenticateMintedToken(
+  authentication: Authentication,
+  ctx: Koa.Context,
+): Promise<MintedCaller> {
+  const presented = presentedToken(ctx.req);
+  const caller = await mintedCallerOf(authentication, presented);
+  if (typeof caller !== 'string') return caller;
+  if (presented.isPresent && caller === 'unknown') await limitForgeries(authentication, ctx);
+  const message = `${MINTED_REFUSALS[caller]}${MINTED_ONLY}`;
+  throw new HttpError(401, 'invalid_token', message, {
+    about: 'programs_only',
+    headers: { 'WWW-Authenticate': 'Bearer' },
+  });
+}
+
+/**
+ * `bound` and `unbound` tokens were presented with the scheme of the other kind. The settings do not have the level or the MCP
+ * server of an `unconfigured` token. `key-required`: an unbound token of a level that requires DPoP.
+ */
+type Refusal = TokenFault | 'ended' | 'unconfigured' | 'bound' | 'unbound' | 'key-required';
+
+/** `unknown` tokens, which we did not sign, get no details. */
+const REFUSALS: Record<Refusal, string> = {
+  unknown: 'the access token is not valid for this connect link',
+  expired: 'the access token has expired: refresh it, or sign in again',
+  'wrong-audience': 'the access token is for another address: sign in through this connect link',
+  ended: 'this access token or its connection was ended: refresh it, or sign in again',
+  unconfigured: 'the level or the MCP server of this connect link is no longer configured',
+  bound: 'this access token is bound to a key: send it as DPoP, with a proof signed with that key',
+  unbound: 'this access token is not bound to a key: send it as Bearer',
+  'key-required':
+    'access tokens of this level must be bound to a key: refresh this token for a lower level, or sign in again with an app that uses DPoP',
+};
+
+const MINTED_REFUSALS: Record<Refusal, string> = {
+  unknown: '',
+  expired: 'this minted token has expired; ',
+  'wrong-audience': 'this token is for another address; ',
+  ended: 'this minted token was revoked; ',
+  unconfigured: 'the level or the MCP server of this minted token is no longer configured; ',
+  bound: '',
+  unbound: 'minted tokens are sent as Bearer; ',
+  'key-required': '',
+};
+
+const MINTED_ONLY =
+  'this address accepts minted tokens only: use a connect link (…/connect/<connector>/mcp) to sign in, or ask an administrator for a minted token';
+
+async function limitForgeries({ wrongTokens }: Authentication, ctx: Koa.Context): Promise<void> {
+  const wait = await wrongTokens.consume(requestContext(ctx).address, 'access token');
+  if (wait !== undefined) throw tooManyRequests(wait);
+}
+
+const MAX_TOKEN_LENGTH = 8192;
+
+type PresentedToken = { token?: string; isPresent: boolean; scheme: Scheme };
+
+/** The token of the `Authorization` header (RFC 6750 section 2.1). `isPresent` is false for any other scheme. */
+export function presentedToken({ headers }: Pick<IncomingMessage, 'headers'>): PresentedToken {
+  const [, scheme, rest = ''] =
+    /^(bearer|dpop)(?: (.*))?$/i.exec(headers.authorization ?? '') ?? [];
+  const token = rest.trim();
+  return {
+    isPresent: scheme !== undefined,
+    scheme: scheme?.toLowerCase() === 'dpop' ? 'DPoP' : 'Bearer',
+    ...(token && token.length <= MAX_TOKEN_LENGTH ? { token } : {}),
+  };
+}
+
+async function callerOf(
+  { addresses, settings, records, verifyToken }: Authentication,
+  connector: Connector,
+  { token, scheme }: PresentedToken,
+): Promise<Caller | Refusal> {
+  if (token === undefined) return 'unknown';
+  const verified = await verifyToken(token, connectLink(addresses.resourceUrl, connector.id));
+  if (typeof verified === 'string') return verified;
+  const claims = readClaims(verified);
+  const wrongScheme = claims && refuseScheme(settings, scheme, claims);
+  if (!claims || wrongScheme) return wrongScheme ?? 'unknown';
+  const [grant, account] = await Promise.all([
+    records.readGrant(claims.grantId),
+    isMachineSubject(claims.accountId) ? undefined : records.readAccount(claims.accountId),
+  ]);
+  return decide(settings, connector, claims, { grant, account });
+}
+
+/** What a verified token says. */
+type Claims = Pick<Caller, 'accountId' | 'clientId' | 'tokenId' | 'keyThumbprint'> & {
+  grantId: string;
+  scope: string;
+};
+
+/** Returns undefined for a token that is not one of a connect link. */
+function readClaims(verified: JWTPayload): Claims | undefined {
+  const { sub, jti, scope, client_id: clientId, grant_id: grantId } = verified;
+  const keyThumbprint = boundKey(verified);
+  if (!sub || !jti || keyThumbprint === 'unsupported') return undefined;
+  if (typeof clientId !== 'string' || typeof grantId !== 'string' || typeof scope !== 'string')
+    return undefined;
+  const bound = keyThumbprint === undefined ? {} : { keyThumbprint };
+  return { accountId: sub, clientId, tokenId: jti, grantId, scope, ...bound };
+}
+
+function refuseScheme(
+  settings: DpopSettings,
+  scheme: Scheme,
+  { keyThumbprint, scope }: Claims,
+): Refusal | undefined {
+  if (scheme === 'Bearer' && keyThumbprint !== undefined) return 'bound';
+  if (scheme === 'DPoP' && keyThumbprint === undefined) return 'unbound';
+  return keyThumbprint === undefined && requiresDpop(settings, scope) ? 'key-required' : undefined;
+}
+
+/** Decides by the current records and settings what the bearer of a verified token may do. Never cached. */
+function decide(
+  settings: Authentication['settings'],
+  connector: Connector,
+  { scope, ...claims }: Claims,
+  { grant, account }: { grant: GrantRecord | undefined; account: Account | undefined },
+): Caller | Refusal {
+  const { accountId, clientId, tokenId, keyThumbprint } = claims;
+  const isActive =
+    grant !== undefined &&
+    grant.revoked?.[tokenId] === undefined &&
+    grant.connector === connector.id &&
+    grant.grant.accountId === accountId &&
+    grant.grant.clientId === clientId;
+  if (!isActive) return 'ended';
+  const { levels } = settings;
+  const level = lowest(levels, scope, connector.level);
+  const isMachine = isMachineSubject(accountId);
+  if (!isMachine && !mayStillHave(settings, connector, { grant, account, level })) return 'ended';
+  if (!allowsLevel(levels, grant, scope)) return 'ended';
+  // A machine can get no higher level than it was created with.
+  const highest = isMachine
+    ? lowest(levels, connector.level, grantedLevel(grant) ?? level)
+    : connector.level;
+  const ceiling = keyThumbprint === undefined ? levelWithoutDpop(settings, highest) : highest;
+  return {
+    ...claims,
+    connector: connector.id,
+    level,
+    ceiling: ceiling ?? level,
+    ...(ceiling === highest ? {} : { ceilingWithDpop: highest }),
+    minted: false,
+  };
+}
+
+/** False if the person was disabled, or lost or lowered the level, after the token was issued. The client refreshes it. */
+function mayStillHave(
+  settings: Authentication['settings'],
+  connector: Connector,
+  { grant, account, level }: { grant: GrantRecord; account: Account | undefined; level: Level },
+): boolean {
+  if (!account || !isGrantValid(account, grant.createdAt)) return false;
+  const via = isAsserted(grant) ? 'id-jag' : 'sign-in';
+  const access = accessThrough(settings, connector, account, via);
+  return !access.refusal && isAtLeast(settings.levels, access.level, level);
+}
+
+/** The thumbprint of the key that a token is bound to (RFC 9449 section 6.1); `unsupported` for other confirmation methods. */
+function boundKey({ cnf }: JWTPayload): string | undefined {
+  if (cnf === undefined) return undefined;
+  const { jkt, ...others } = membersOf(cnf);
+  return typeof jkt === 'string' && Object.keys(others).length === 0 ? jkt : 'unsupported';
+}
+
+async function mintedCallerOf(
+  { addresses, settings: { levels, upstreams }, records, verifyToken }: Authentication,
+  { token, scheme }: PresentedToken,
+): Promise<MintedCaller | Refusal> {
+  if (token === undefined) return 'unknown';
+  const claims = await verifyToken(token, mintedAudience(addresses.resourceUrl));
+  if (typeof claims === 'string') return claims;
+  if (!claims.sub || !claims.jti || typeof claims.scope !== 'string') return 'unknown';
+  if (scheme === 'DPoP') return 'unbound';
+  const record = await records.readMintedToken(claims.jti);
+  if (!record) return 'ended';
+  const level = lowest(levels, claims.scope, record.level);
+  if (!isServed(upstreams, record) || !isLevel(levels, level)) return 'unconfigured';
+  return {
+    accountId: claims.sub,
+    clientId: claims.sub,
+    tokenId: record.id,
+    level,
+    ceiling: level,
+    minted: true,
+    record,
+  };
+}
+
+/** Why a token is invalid. Tokens that we did not sign are always `unknown`. */
+export type TokenFault = 'unknown' | 'expired' | 'wrong-audience';
+
+export type VerifyToken = (token: string, audience: string) => Promise<JWTPayload | TokenFault>;
+
+export type VerifyOptions = {
+  issuer: string;
+  verificationKeys: JWTVerifyGetKey;
+  /** Seconds since the epoch. */
+  now: () => number;
+};
+
+type Key = Awaited<ReturnType<JWTVerifyGetKey>>;
+type Verified = { claims: JWTPayload; header: JWTHeaderParameters; key: Key };
+
+/** About 1 kB each. */
+const MAX_CACHED_TOKENS = 10_000;
+
+/**
+ * Verifies JWT access tokens (RFC 9068 section 4). Valid tokens are cached until they expire or their key is no longer published. Rejects with
+ * 503 if the keys cannot be fetched.
+ */
+export function tokenVerifier(options: VerifyOptions): VerifyToken {
+  const cached = lruCache<Verified>(MAX_CACHED_TOKENS);
+  return async function verifyToken(token, audience) {
+    const digest = hash('sha256', token, 'base64');
+    try {
+      const found = cached.get(digest);
+      const verified =
+        found && (await isStillValid(options, found)) ? found : await verify(options, token);
+      if (verified !== found) cached.set(digest, verified);
+      return claimsFor(verified, audience);
+    } catch (error) {
+      cached.delete(digest);
+      return faultOf(error);
+    }
+  };
+}
+
+function claimsFor({ claims }: Verified, audience: string): JWTPayload | 'wrong-audience' {
+  return claims.aud === audience ? claims : 'wrong-audience';
+}
+
+async function verify(
+  { issuer, verificationKeys, now }: VerifyOptions,
+  token: string,
+): Promise<Verified> {
+  const { payload, protectedHeader, key } = await jwtVerify(token, verificationKeys, {
+    issuer,
+    typ: 'at+jwt',
+    algorithms: [SIGNING_ALGORITHM],
+    requiredClaims: ['aud', 'exp', 'iat', 'jti', 'sub'],
+    currentDate: new Date(now() * 1000),
+  });
+  return { claims: payload, header: protectedHeader, key };
+}
+
+/** Compares key objects: a removed key is not found, and a new key with the same id is another object. */
+async function isStillValid(
+  { verificationKeys, now }: VerifyOptions,
+  { claims, header, key }: Verified,
+): Promise<boolean> {
+  if ((claims.exp ?? 0) <= Math.floor(now())) return false;
+  return (await verificationKeys(header, EMPTY_JWS)) === key;
+}
+
+/** Key sets read the header only. */
+const EMPTY_JWS = { payload: '', signature: '' };
+
+/** Throws 503 if the keys of a remote authorization server cannot be fetched. */
+function faultOf(error: unknown): TokenFault {
+  // jose checks the signature, issuer and type before the expiry.
+  if (error instanceof errors.JWTExpired) return 'expired';
+  if (isKeySetError(error)) throw unavailable(error);
+  return 'unknown';
+}
+
+export type Challenge = {
+  error?: 'invalid_token' | 'insufficient_scope' | 'invalid_dpop_proof' | 'use_dpop_nonce';
+  scope: Level;
+  /** The scheme of the presented token. */
+  scheme?: Scheme;
+};
+
+/**
+ * The `WWW-Authenticate` header of a connect link (RFC 6750 section 3, RFC 9449 section 7.1). It names one scheme, because many clients read
+ * only the first one.
+ */
+export function challenge(
+  addresses: Addresses,
+  connector: Connector,
+  { error, scope, scheme = 'Bearer' }: Challenge,
+): string {
+  const parts = [
+    ...(error ? [`error="${error}"`] : []),
+    `resource_metadata="${metadataUrl(addresses, connector)}"`,
+    `scope="${scope}"`,
+    ...(scheme === 'DPoP' ? [ALGORITHMS] : []),
+  ];
+  return `${scheme} ${parts.join(', ')}`;
+}
+
+const ALGORITHMS = `algs="${DPOP_ALGORITHMS.join(' ')}"`;
+
+/** Appended to the challenge if a token was sent as a bearer token that must be bound, or is. */
+const ALSO_DPOP = `, DPoP ${ALGORITHMS}`;

@@ -1,0 +1,60 @@
+// What a person sees who opens an address of the resource server in a browser.
+import type Koa from 'koa';
+import { installLinks, instructionsFor } from '../links/app-instructions.ts';
+import { connectLink, LINK_MISTAKES, linkMistake } from '../links/connect-link.ts';
+import type { Connector } from '../links/connector.ts';
+import { HttpError, type RespondToError } from '../http/errors.ts';
+import { prefersPage } from '../http/prefers-page.ts';
+import { requestContext } from '../http/request-context.ts';
+import { sendErrorPage } from '../pages/error-page.ts';
+import type { Pages } from '../pages/pages.ts';
+import { InBandError, respondInBand } from './in-band-error.ts';
+import { respondWithJsonRpcError } from './json-rpc.ts';
+
+/** Whether the request shows a page to a person. MCP clients use other methods, prefer JSON or event streams, or send a token. */
+export function isVisit(ctx: Koa.Context): boolean {
+  const isRead = ctx.method === 'GET' || ctx.method === 'HEAD';
+  return isRead && ctx.req.headers.authorization === undefined && prefersPage(ctx);
+}
+
+/**
+ * Shows how to add the connect link to apps. `refusal` is the error for requests without a token; the response has its status and headers.
+ * The page contains nothing that the link's metadata does not.
+ */
+export async function showConnectLink(
+  pages: Pages,
+  ctx: Koa.Context,
+  { resourceUrl, connector, refusal }: ConnectLinkVisit,
+): Promise<void> {
+  const { id, name } = connector;
+  const link = connectLink(resourceUrl, id);
+  requestContext(ctx).failure = { code: refusal.code, detail: refusal.message };
+  ctx.set(refusal.headers);
+  const values = {
+    connector: { name, link },
+    installs: installLinks(link, name),
+    instructions: instructionsFor(link, name),
+  };
+  await pages.render(ctx, 'connect-link', values, refusal.status);
+}
+
+type ConnectLinkVisit = { resourceUrl: string; connector: Connector; refusal: HttpError };
+
+/** Renders errors as pages for people, and as JSON for clients. */
+export function respondToError(pages: Pages, maxBodyBytes: number): RespondToError {
+  return async function resourceServerError(ctx, refusal) {
+    if (refusal instanceof InBandError) return respondInBand(ctx, refusal, maxBodyBytes);
+    const error = refusal.about === 'not_found' ? nothingAt(ctx.path, refusal) : refusal;
+    if (!isVisit(ctx)) return respondWithJsonRpcError(ctx, error);
+    const { about, message: description, status } = error;
+    ctx.set(error.headers);
+    await sendErrorPage(pages, ctx, { about, description, status });
+  };
+}
+
+/** Says what to change in an address that is almost a connect link. */
+function nothingAt(path: string, refusal: HttpError): HttpError {
+  const mistake = /^\/(connect(\/|$)|$)/.test(path) ? linkMistake(path) : undefined;
+  if (!mistake) return refusal;
+  return new HttpError(refusal.status, refusal.code, LINK_MISTAKES[mistake], { about: mistake });
+}

@@ -1,0 +1,181 @@
+// The steps of a call, from top to bottom.
+import type Koa from 'koa';
+import type { CallOutcome } from '../audit/activity.ts';
+import { type Connector, connectorState } from '../links/connector.ts';
+import { clientGone, HttpError } from '../http/errors.ts';
+import { outcomeOf } from '../http/request-context.ts';
+import { membersOf } from '../json-values.ts';
+import { recordUse } from '../links/minted-tokens.ts';
+import { highestLevelIn } from '../permission-levels.ts';
+import type { Services } from '../services.ts';
+import type { Settings } from '../settings/settings.ts';
+import type { LeadsToUpstream } from '../settings/upstreams.ts';
+import {
+  authenticate,
+  authenticateMintedToken,
+  type Authentication,
+  limitOwner,
+} from './authenticate.ts';
+import { authorize, challengeForStepUp, insufficientScope } from './authorize.ts';
+import type { Access, AuthenticatedCall, Call } from './call.ts';
+import type { RequireDpopProof } from './dpop.ts';
+import type { HeldBytes } from './held-bytes.ts';
+import { idOf } from './json-rpc.ts';
+import type { McpHandler } from './mcp-handler.ts';
+import { readBody } from './read-body.ts';
+import type { RecordCache } from './record-cache.ts';
+import { outlineOf } from './request-outline.ts';
+import { replaceToleratedHeaders } from './tolerated-headers.ts';
+
+/** What all calls share. */
+export type Gateway = {
+  settings: Settings;
+  services: Pick<Services, 'store' | 'activity' | 'now'>;
+  records: RecordCache;
+  /** Counts the changes of records. */
+  changes: () => number;
+  authentication: Authentication;
+  requireDpopProof: RequireDpopProof;
+  /** The handler of the MCP server that a connector or a minted token leads to. */
+  handlerOf: (record: LeadsToUpstream) => McpHandler | Promise<McpHandler>;
+  heldBytes: HeldBytes;
+};
+
+/** Resolves when the response is complete or its stream has begun. Throws HttpError before. */
+export async function serve(gateway: Gateway, started: Call): Promise<void> {
+  const known = gateway.changes();
+  const access = await authenticateCall(gateway, started);
+  const { caller, connector, mintedToken } = access;
+  if (connector && caller.keyThumbprint !== undefined)
+    await gateway.requireDpopProof(started.ctx, connector, caller);
+  const handler = await gateway.handlerOf(connector ?? mintedToken);
+  const call = countOpenCall(gateway, started, access, handler);
+  call.body = await readMessages(gateway, call);
+  // The body may have come slowly.
+  if (gateway.changes() !== known) Object.assign(call, await call.revalidate());
+  call.toolCalls = toolCallsIn(call.body);
+  authorizeCall(gateway, call);
+  replaceToleratedHeaders(call.ctx.req.headers);
+  await handler.handle(call);
+  noteUse(gateway, call);
+}
+
+async function authenticateCall(gateway: Gateway, call: Call): Promise<Access> {
+  const { authentication } = gateway;
+  const { ctx, connectorId } = call;
+  if (connectorId === undefined) {
+    const { record, ...caller } = await authenticateMintedToken(authentication, ctx);
+    return { caller, mintedToken: record };
+  }
+  const connector = await requireConnector(gateway, connectorId);
+  return { caller: await authenticate(authentication, ctx, connector), connector };
+}
+
+/** Throws 404 if the connector does not exist, and 410 if it ended. A connector without uses left still serves its connections. */
+export async function requireConnector(
+  { settings, services, records }: Pick<Gateway, 'settings' | 'services' | 'records'>,
+  id: string,
+): Promise<Connector> {
+  const connector = await records.readConnector(id);
+  if (!connector)
+    throw new HttpError(
+      404,
+      'not_found',
+      'this connect link does not exist; check that you copied the whole link',
+      { about: 'link_unknown' },
+    );
+  const state = connectorState(connector, services.now(), settings);
+  if (state === 'revoked')
+    throw gone('this connect link was revoked; ask for a fresh one', 'link_revoked');
+  if (state === 'expired')
+    throw gone('this connect link has expired; ask for a fresh one', 'link_expired');
+  if (state === 'unconfigured')
+    throw gone(
+      'the level or the MCP server of this connect link is no longer configured; ask for a fresh one',
+      'link_unconfigured',
+    );
+  return connector;
+}
+
+/** `about` is the key of the texts of the page. */
+function gone(message: string, about: string): HttpError {
+  return new HttpError(410, 'gone', message, { about });
+}
+
+/** Counts the call before its body is read. Throws an InBandError if the caller has too many open. */
+function countOpenCall(
+  gateway: Gateway,
+  started: Call,
+  access: Access,
+  handler: McpHandler,
+): AuthenticatedCall {
+  const { ctx } = started;
+  // It may have gone while it was authenticated: then no `close` would free what it gets.
+  if (ctx.res.destroyed) throw clientGone();
+  const call: AuthenticatedCall = Object.assign(started, access, {
+    handler,
+    revalidate: () => authenticateCall(gateway, started),
+    stepUpTo: (scope: string) => stepUpTo(gateway, call, scope),
+    slot: handler.acquire(access.caller, ctx.method === 'POST' ? 'working' : 'listening'),
+    hold: gateway.heldBytes.hold(limitOwner(access.caller)),
+    body: undefined,
+    toolCalls: 0,
+  });
+  ctx.res.once('close', () => {
+    call.slot.release();
+    call.hold.release();
+    const { level } = call.caller;
+    if (call.toolCalls > 0)
+      gateway.services.activity.calls(level, callOutcome(ctx), call.toolCalls);
+  });
+  return call;
+}
+
+function callOutcome(ctx: Koa.Context): CallOutcome {
+  const { status } = outcomeOf(ctx);
+  if (status < 400) return 'done';
+  return status < 500 ? 'refused' : 'failed';
+}
+
+async function readMessages({ settings }: Gateway, call: AuthenticatedCall): Promise<unknown> {
+  const { ctx, hold } = call;
+  if (ctx.method !== 'POST') return undefined;
+  const { maxBodyBytes: limit } = settings.resourceServer;
+  const keepBigIntegers = settings.upstreams.length > 0;
+  const body = await readBody(ctx, { limit, keepBigIntegers, hold });
+  call.messageId = idOf(body);
+  call.outline = outlineOf(body);
+  return body;
+}
+
+function toolCallsIn(body: unknown): number {
+  const isCall = (message: unknown) => membersOf(message).method === 'tools/call';
+  return Array.isArray(body) ? body.filter(isCall).length : Number(isCall(body));
+}
+
+/** Throws 403 if the person can grant the level that is missing. The handler refuses what nobody can grant. */
+function authorizeCall(
+  { settings }: Gateway,
+  { connector, caller, handler, body }: AuthenticatedCall,
+) {
+  if (!connector) return;
+  const required = handler.requiredLevel(body);
+  challengeForStepUp(settings.levels, settings, connector, caller, required);
+}
+
+function stepUpTo(
+  { settings }: Gateway,
+  { connector, caller }: Access,
+  scope: string,
+): HttpError | undefined {
+  const level = highestLevelIn(settings.levels, scope);
+  if (!connector || !level) return undefined;
+  if (authorize(settings.levels, caller, level) !== 'step-up') return undefined;
+  const message = `the MCP server asks for the level ${level}: sign in again and allow it`;
+  return insufficientScope(settings, connector, caller, { level, message });
+}
+
+function noteUse({ services }: Gateway, { mintedToken }: AuthenticatedCall): void {
+  if (!mintedToken) return;
+  void recordUse(services.store, mintedToken, services.now()).catch(() => undefined);
+}

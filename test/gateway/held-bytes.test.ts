@@ -1,0 +1,94 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { expect } from 'chai';
+import * as fc from 'fast-check';
+import { type Hold, heldBytes } from '../../src/gateway/held-bytes.ts';
+
+const KB = 1024;
+const LIMITS = { perCaller: 1000 * KB, inAll: 2000 * KB, largest: 400 * KB };
+
+/** Resolves to whether a wait ended by now. */
+function isGranted(wait: Promise<void> | undefined): Promise<boolean> {
+  const later = new Promise<false>((resolve) => setImmediate(() => resolve(false)));
+  return Promise.race([Promise.resolve(wait).then(() => true), later]);
+}
+
+describe('The bytes of messages that are held', () => {
+  const holds: Hold[] = [];
+  afterEach(() => holds.splice(0).forEach((hold) => hold.release()));
+
+  function open(limits = LIMITS) {
+    const held = heldBytes(limits);
+    return (caller: string) => {
+      const hold = held.hold(caller);
+      holds.push(hold);
+      return hold;
+    };
+  }
+
+  it('DOS-09 a caller shares all but the largest message, and one more message may use the rest', async () => {
+    const hold = open();
+    const [first, second, third] = [hold('ada'), hold('ada'), hold('ada')];
+    expect(first.set(600 * KB)).to.equal(undefined);
+    expect(second.set(400 * KB)).to.equal(undefined);
+    const wait = third.set(17 * KB);
+    expect(await isGranted(wait)).to.equal(false);
+    expect(hold('grace').set(400 * KB)).to.equal(undefined);
+    second.release();
+    expect(await isGranted(wait)).to.equal(true);
+    expect(third.bytes).to.equal(17 * KB);
+  });
+
+  it('DOS-09 all callers share a limit, of which a part is kept for those who hold little', async () => {
+    const hold = open({ ...LIMITS, inAll: 1600 * KB });
+    hold('ada').set(1000 * KB);
+    hold('grace').set(400 * KB);
+    const alan = hold('alan');
+    expect(await isGranted(alan.set(200 * KB))).to.equal(true);
+    expect(await isGranted(hold('ada').set(20 * KB))).to.equal(false);
+  });
+
+  it('DOS-09 the rest is free again when others gave back enough, also if the message that used it stays', () => {
+    const hold = open({ perCaller: 16_000 * KB, inAll: 16_000 * KB, largest: 4000 * KB });
+    const ada = hold('ada');
+    ada.set(10_000 * KB);
+    hold('grace').set(1900 * KB);
+    hold('alan').set(200 * KB);
+    ada.reduce(9000 * KB);
+    expect(hold('edsger').set(4000 * KB)).to.equal(undefined);
+  });
+
+  it('DOS-09 small messages are not counted', () => {
+    const hold = open();
+    hold('ada').set(600 * KB);
+    hold('ada').set(400 * KB);
+    for (let n = 0; n < 200; n += 1) expect(hold('ada').set(16 * KB)).to.equal(undefined);
+  });
+
+  it('DOS-09 messages that grow at the same time never block each other for ever', async () => {
+    const message = fc.record({
+      caller: fc.constantFrom('ada', 'grace', 'alan'),
+      sizes: fc.array(fc.integer({ min: 1, max: 400 }), { minLength: 1, maxLength: 6 }),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(message, { maxLength: 12 }), async (messages) => {
+        const held = heldBytes(LIMITS);
+        const total = new Map<string, number>();
+        const grow = async ({ caller, sizes }: (typeof messages)[number]) => {
+          const hold = held.hold(caller);
+          for (const size of sizes.toSorted((a, b) => a - b)) {
+            const before = hold.bytes;
+            await hold.set(size * KB);
+            total.set(caller, (total.get(caller) ?? 0) + hold.bytes - before);
+            expect(total.get(caller)).to.be.at.most(LIMITS.perCaller);
+            await nextTurn();
+          }
+          total.set(caller, (total.get(caller) ?? 0) - hold.bytes);
+          hold.release();
+        };
+        await Promise.all(messages.map(grow));
+        expect([...total.values()].every((bytes) => bytes === 0)).to.equal(true);
+      }),
+      { numRuns: 200 },
+    );
+  });
+});

@@ -1,0 +1,84 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import {
+  listMintedTokens,
+  type MintedToken,
+  mintToken,
+  recordUse,
+  revokeMintedToken,
+} from '../../../src/links/minted-tokens.ts';
+import { openStore, type OpenedStore } from '../../../src/store/open.ts';
+
+const OLD_SECRET = 'the root secret of the first day, long enough';
+const NEW_SECRET = 'the root secret of the second day, long enough';
+const ADDRESSES = { issuer: 'https://auth.example.com', resourceUrl: 'https://mcp.example.com' };
+const now = () => Date.now() / 1000;
+
+describe('The list of minted tokens', () => {
+  let dataDir: string;
+  let store: OpenedStore;
+  beforeEach(async () => {
+    dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-minted-'));
+    store = await open(OLD_SECRET);
+  });
+  afterEach(async () => {
+    await store.close();
+    await rm(dataDir, { recursive: true });
+  });
+
+  function open(secret: string, previousSecret?: string): Promise<OpenedStore> {
+    const address = { kind: 'sqlite', file: 'minted.sqlite' } as const;
+    return openStore(address, { secret, previousSecret, dataDir });
+  }
+
+  async function mintAt(moment: number, seconds: number, name = 'Report'): Promise<MintedToken> {
+    const wanted = { name, level: 'analytics', expiresAt: moment + seconds } as const;
+    return (await mintToken(store, wanted, ADDRESSES, moment)).record;
+  }
+
+  it('the list is sorted by age, to the millisecond', async () => {
+    const start = Math.floor(now());
+    for (const [name, moment] of [
+      ['C', start + 0.003],
+      ['A', start - 60],
+      ['D', start + 60],
+      ['B', start + 0.001],
+    ] as const)
+      await mintAt(moment, 3600, name);
+    const names = (await listMintedTokens(store, start + 60)).map(({ name }) => name);
+    expect(names).to.deep.equal(['A', 'B', 'C', 'D']);
+  });
+
+  it('a token is listed until the second it expires', async () => {
+    const moment = Math.floor(now());
+    const token = await mintAt(moment, 3600);
+    expect(await listMintedTokens(store, moment + 3599.9)).to.deep.equal([token]);
+    expect(await listMintedTokens(store, moment + 3600)).to.deep.equal([]);
+  });
+
+  it('a process without the new root secret removes nothing from the list', async () => {
+    const token = await mintAt(now(), 3600);
+    const ahead = await open(NEW_SECRET, OLD_SECRET);
+    try {
+      await recordUse(ahead, token, now());
+      expect(await listMintedTokens(store, now())).to.deep.equal([]);
+      const [listed] = await listMintedTokens(ahead, now());
+      expect(listed).to.include(token);
+    } finally {
+      await ahead.close();
+    }
+  });
+
+  it('a token that is used and revoked at the same time is not listed', async () => {
+    const token = await mintAt(now(), 3600);
+    await Promise.all([
+      recordUse(store, token, now()),
+      revokeMintedToken(store, token.id),
+      recordUse(store, token, now()),
+    ]);
+    await recordUse(store, token, now() + 3000);
+    expect(await listMintedTokens(store, now())).to.deep.equal([]);
+  });
+});
