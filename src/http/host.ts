@@ -2,6 +2,7 @@ import { type KeyObject, randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import helmet from 'helmet';
 import Koa from 'koa';
+import compose from 'koa-compose';
 import type { Logger } from 'pino';
 import { canonicalHostCheck, clientAddress, requireOriginForm } from './canonical-host.ts';
 import { deferHeaders, setDeferredHeaders } from './deferred-headers.ts';
@@ -48,7 +49,40 @@ export function createHost(options: HostOptions): Koa {
   // handleErrors handles all errors except those of sockets that closed early.
   app.on('error', (error: Error) => options.logger.debug({ err: error }, 'response not delivered'));
   app.use(hostSteps(options));
+  app.callback = () => {
+    const serve = compose<Koa.Context>(app.middleware);
+    return async (req, res) => {
+      // The types of Koa allow HTTP/2.
+      const ctx = app.createContext(req as IncomingMessage, res as ServerResponse);
+      try {
+        res.statusCode = 404;
+        await serve(ctx);
+        if (ctx.respond !== false) sendResponse(ctx);
+      } catch (error) {
+        ctx.onerror(error as Error);
+      }
+    };
+  };
   return app;
+}
+
+/** Sends a body of JSON, text or bytes, or none, as Koa does. Koa also watches each response until its end, which takes a tenth of a proxied call. */
+function sendResponse(ctx: Koa.Context): void {
+  const { res, response } = ctx;
+  if ([204, 205, 304].includes(ctx.status)) ctx.body = null;
+  const { body } = ctx;
+  if (!ctx.writable || ctx.status === 304) res.end();
+  else if (ctx.method === 'HEAD') {
+    if (response.length !== undefined) ctx.length = response.length;
+    res.end();
+  } else if (body === null || body === undefined) {
+    if (ctx.status !== 204) ctx.length = 0;
+    res.end();
+  } else {
+    const data = typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body);
+    ctx.length = Buffer.byteLength(data);
+    res.end(data);
+  }
 }
 
 /** In one function, because a chain of middleware takes a tenth of the time of a proxied call. */
