@@ -1,4 +1,4 @@
-// Loaded with `node --import`. Reuses compiled code at the next start, which saves time and memory. Plain JavaScript, so that it needs no
+// Loaded first, by gatehouse.js or with `node --import`. Reuses compiled code at the next start, which saves time and memory. Plain JavaScript, so that it needs no
 // compiling itself.
 import { enableCompileCache } from 'node:module';
 import { join } from 'node:path';

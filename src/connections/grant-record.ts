@@ -31,7 +31,7 @@ export type Rotation = [first: number, last: number, at: number];
 export type RefreshState = {
   payload: EnginePayload & { iat: number };
   generation: number;
-  /** Stored under this name since version 1. */
+  /** The rotations. Records have this name. */
   turns: Rotation[];
 };
 

@@ -15,6 +15,7 @@ import { requestContext } from '../http/request-context.ts';
 import { seeOther } from '../http/see-other.ts';
 import type { ApprovalForm } from '../sign-in/login-state.ts';
 import { startSignIn, startSignInAt } from '../sign-in/sign-in.ts';
+import { DENIED_DESCRIPTION } from '../oauth/engine/errors.ts';
 import { levelsUpTo, OFFLINE_ACCESS } from '../permission-levels.ts';
 import {
   finishInteraction,
@@ -39,8 +40,6 @@ import { isContentPart, consentValues, refusalValues } from './values.ts';
 
 /** Between the expiry of a device's code and the end of its reserved use. */
 const CODE_MARGIN_SECONDS = 10;
-
-export const DENIED_DESCRIPTION = 'the person denied the connection';
 
 export async function showConsent(
   context: InteractionContext,

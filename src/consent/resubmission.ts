@@ -13,10 +13,10 @@ import { seeOther } from '../http/see-other.ts';
 import { isLevel, type Level } from '../permission-levels.ts';
 import type { Store } from '../store/store.ts';
 import { COOKIE } from '../oauth/engine/configuration.ts';
+import { DENIED_DESCRIPTION } from '../oauth/engine/errors.ts';
 import { redirectDestination } from '../oauth/engine/redirect-uris.ts';
 import { engineRequest } from '../oauth/engine/engine-request.ts';
 import { ACCOUNT_PATH } from './account-session.ts';
-import { DENIED_DESCRIPTION } from './decide.ts';
 import { grantIdOf, requireConsentToken } from './token.ts';
 import { hasInteractionCookie, type InteractionContext } from './interaction.ts';
 

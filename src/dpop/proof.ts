@@ -5,7 +5,7 @@ import type { Store } from '../store/store.ts';
 /** Signature algorithms of proofs (RFC 7518, RFC 8037, RFC 9864). All are asymmetric and equally strong. */
 export const DPOP_ALGORITHMS = ['ES256', 'Ed25519', 'EdDSA'] as const;
 
-/** A proof without a nonce is accepted for this long before and after its `iat`. */
+/** A proof without a nonce is accepted for this long before and after its `iat`. At the token endpoint, the engine has the same limit of its own. */
 export const MAX_CLOCK_SKEW_SECONDS = 300;
 
 /** Covers a proof from a clock that is ahead by the maximum skew. */

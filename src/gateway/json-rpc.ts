@@ -1,4 +1,4 @@
-// JSON-RPC 2.0 messages over HTTP: reads, validates and creates them, and responds with errors.
+// JSON-RPC 2.0 messages over HTTP: validates parsed ones (read-body.ts), creates others, and responds with errors.
 import type Koa from 'koa';
 import { HttpError, respondWithJson } from '../http/errors.ts';
 import { isObject, membersOf } from '../json-values.ts';
@@ -27,6 +27,9 @@ export function withoutNulls(value: unknown): unknown {
 // Messages of the client, validated and rebuilt from what was understood, so that the upstream reads them as we did
 
 export type MessageId = string | number | BigInteger;
+
+/** Of a batch. */
+export const MAX_MESSAGES = 20;
 
 /** A request, a notification, or the client's response to a request of the upstream. */
 export type Message = {

@@ -1,4 +1,4 @@
-// What a person sees who opens an address of the resource server in a browser.
+// Pages of the resource server for people, and its error responses: pages for people, JSON-RPC for clients.
 import type Koa from 'koa';
 import { installLinks, instructionsFor } from '../links/app-instructions.ts';
 import { connectLink, LINK_MISTAKES, linkMistake } from '../links/connect-link.ts';

@@ -4,10 +4,9 @@ import { readText, requireLength } from '../http/body.ts';
 import { HttpError } from '../http/errors.ts';
 import { type JsonSize, measureJson, parseExact } from './exact-json.ts';
 import type { Hold } from './held-bytes.ts';
-import { withoutNulls } from './json-rpc.ts';
+import { MAX_MESSAGES, withoutNulls } from './json-rpc.ts';
 import { nextTurn } from './event-loop.ts';
 
-const MAX_MESSAGES = 20;
 /** Later steps recurse through the values. */
 const MAX_JSON: JsonSize = { depth: 100, values: 200_000 };
 /** Of memory, in a parsed body. */

@@ -2,7 +2,7 @@
 import type Koa from 'koa';
 import { parseExact } from './exact-json.ts';
 import { membersOf } from '../json-values.ts';
-import { idOf, type MessageId } from './json-rpc.ts';
+import { idOf, MAX_MESSAGES, type MessageId } from './json-rpc.ts';
 
 export type RequestOutline = { id: MessageId; method: string };
 
@@ -38,7 +38,6 @@ export async function readOutline(ctx: Koa.Context, maxBytes: number): Promise<O
   }
 }
 
-const MAX_REQUESTS = 20;
 /** Of a name or a value, in bytes. */
 const MAX_TOKEN_LENGTH = 300;
 /** Names and values. Each costs more than the bytes of large ones, and nobody counts the requests that are refused. */
@@ -134,7 +133,7 @@ class OutlineScanner {
 
   #endMessage(): void {
     this.#endMember();
-    if (this.#requests.length < MAX_REQUESTS) this.#requests.push(...requestIn(this.#message));
+    if (this.#requests.length < MAX_MESSAGES) this.#requests.push(...requestIn(this.#message));
     this.#message = {};
   }
 }

@@ -49,7 +49,7 @@ export async function serve(gateway: Gateway, started: Call): Promise<void> {
   if (connector && caller.keyThumbprint !== undefined)
     await gateway.requireDpopProof(started.ctx, connector, caller);
   const handler = await gateway.handlerOf(connector ?? mintedToken);
-  const call = countOpenCall(gateway, started, access, handler);
+  const call = openCall(gateway, started, access, handler);
   call.body = await readMessages(gateway, call);
   // The body may have come slowly.
   if (gateway.changes() !== known) Object.assign(call, await call.revalidate());
@@ -102,8 +102,11 @@ function gone(message: string, about: string): HttpError {
   return new HttpError(410, 'gone', message, { about });
 }
 
-/** Counts the call before its body is read. Throws an InBandError if the caller has too many open. */
-function countOpenCall(
+/**
+ * Takes a slot of the caller's limits before the body is read, and frees it when the response ends. Throws an InBandError if the caller has too many
+ * calls open.
+ */
+function openCall(
   gateway: Gateway,
   started: Call,
   access: Access,

@@ -5,7 +5,10 @@ import type { ManagementRole } from '../settings/management-roles.ts';
 /** Who uses management: `by` is `key:<name>` or `account:<id>`, as in the audit log. */
 export type Manager = { by: string; role: ManagementRole };
 
-/** What a request leaves for its log line, its metrics, its rate limits and its error response. */
+/**
+ * What a request of any host leaves for its log line, its metrics, its rate limits and its error response. Calls (`gateway/call.ts`) and requests
+ * of the engine (`oauth/engine/engine-request.ts`) have an object of their own beside it.
+ */
 export type RequestContext = {
   /** Twelve characters; also sent as `X-Request-Id` and shown on error pages. */
   requestId: string;

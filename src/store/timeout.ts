@@ -4,7 +4,7 @@ import { StoreFull, StoreUnavailable } from './store.ts';
 export type StoreTimeouts = {
   /** One operation of the store, with all its retries. */
   operation: number;
-  /** One command to Redis, so that an operation can retry it once. */
+  /** One command to Redis. Less than `operation`, so that it can be sent once more. */
   command: number;
   /** One operation after another one timed out, until one succeeds. */
   stalled: number;

@@ -11,6 +11,7 @@ import { CLIENT_AUTH_METHODS, DEVICE_PATH, ENDPOINTS, JWT_BEARER } from '../meta
 import type { ClientMetadataDocuments } from './client-metadata-documents.ts';
 import { secretDigest } from '../../clients/client-secrets.ts';
 import { CLOCK_TOLERANCE_SECONDS, assertionAudiences, requireShortLived } from './client-keys.ts';
+import { USER_CODE_MASK } from './device-codes.ts';
 import { ttlThatSetsValue } from './extensions.ts';
 import type { GrantModels } from './grant-models.ts';
 import { approvedGrantId, interactionPrompts } from './authorization-request.ts';
@@ -218,7 +219,7 @@ function clientAuthentication({ secret, jwks, jwksUri }: Credentials) {
   };
 }
 
-/** Eight letters without vowels (RFC 8628 section 6.1). The pages are our own: `consent/device.ts`. */
+/** The pages are our own: `consent/device.ts`. */
 function deviceFlow() {
   const leave = (ctx: KoaContextWithOIDC, outcome: DeviceOutcome) => {
     engineRequest(ctx).deviceOutcome = outcome;
@@ -227,7 +228,7 @@ function deviceFlow() {
   return {
     enabled: true,
     charset: 'base-20',
-    mask: '****-****',
+    mask: USER_CODE_MASK,
     deviceInfo: (ctx: KoaContextWithOIDC) => ({ address: requestContext(ctx).address }),
     successSource: (ctx: KoaContextWithOIDC) => leave(ctx, 'approved'),
     userCodeInputSource: (ctx: KoaContextWithOIDC, _form: string, out?: ErrorOut, error?: Error) =>

@@ -39,6 +39,8 @@ export function deviceIdOf(deviceCode: string): string {
   return createHash('sha256').update(deviceCode).digest('base64url');
 }
 
+/** Eight letters without vowels (RFC 8628 section 6.1): the engine's `base-20`. */
+export const USER_CODE_MASK = '****-****';
 const LETTERS = /^[BCDFGHJKLMNPQRSTVWXZ]{8}$/;
 
 /** Returns the eight letters of a code as a person typed it. Undefined if it cannot be one (section 6.1). */

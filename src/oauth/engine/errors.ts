@@ -5,6 +5,9 @@ import type { Reason } from '../../connections/reasons.ts';
 import { tooManyRequests } from '../../http/errors.ts';
 import { StoreUnavailable } from '../../store/store.ts';
 
+/** `error_description` of `access_denied`, for apps in a browser and on a device. */
+export const DENIED_DESCRIPTION = 'the person denied the connection';
+
 /** RFC 6749 section 5.2. The engine's own description is the same for every cause. `reason` is recorded in the grant. */
 export function invalidGrant(description: string, reason?: Reason): Error {
   const error = new errors.InvalidGrant(description);

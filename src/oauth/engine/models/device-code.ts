@@ -11,13 +11,13 @@ import {
   type WaitingDevice,
 } from '../device-codes.ts';
 import { requireContext } from '../engine-request.ts';
-import { invalidGrant, temporarilyUnavailable } from '../errors.ts';
+import { DENIED_DESCRIPTION, invalidGrant, temporarilyUnavailable } from '../errors.ts';
 import { attachCode } from './code.ts';
 import type { GrantModelOptions } from './options.ts';
 import { limitToProof, planRedemption } from './redemption.ts';
 import type { RequestGrants } from './request-grants.ts';
 
-const DENIED = { error: 'access_denied', errorDescription: 'the person denied the connection' };
+const DENIED = { error: 'access_denied', errorDescription: DENIED_DESCRIPTION };
 
 /**
  * The engine's DeviceCode model (RFC 8628). Until the decision, the device has a record of its own, which `find` knows by the device code in
