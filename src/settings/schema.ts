@@ -774,7 +774,7 @@ export const settingsSchema = z.strictObject({
         ),
       upstream: upstreamSchema.optional().meta({
         description:
-          'Your own MCP server (Streamable HTTP), which receives the authorized calls with the caller in `Gatehouse-Caller`, a signed JWT. It never receives the token of the caller ([details](../src/resource-server/upstream/README.md)).',
+          'Your own MCP server (Streamable HTTP), which receives the authorized calls with the caller in `Gatehouse-Caller`, a signed JWT. It never receives the token of the caller ([details](../src/gateway/upstream/README.md)).',
         defaultText: 'the built-in sample',
       }),
       upstreams: upstreamsSchema.optional().meta({
