@@ -17,8 +17,11 @@ const MAX_MEMORY_MB = 150;
 const MAX_DELAY_MS = 200;
 const MEGABYTE = 1024 * 1024;
 const ANSWER_BYTES = 15 * MEGABYTE;
-const FULL = { bodies: 100, uploads: 400, unread: 80, seconds: 8 };
-const QUICK = { bodies: 3, uploads: 3, unread: 2, seconds: 0.5 };
+const FULL = { bodies: 100, uploads: 400, unread: 80, seconds: 8, warmUp: 1000 };
+const QUICK = { bodies: 3, uploads: 3, unread: 2, seconds: 0.5, warmUp: 8 };
+/** Of calls before the measurement, because the first ones of a process also wait for its compiler. */
+const WARM_UP_CONNECTIONS = 8;
+const PROBE_START_MS = 1000;
 
 /** A process of its own, because the load keeps this one busy. */
 const PROBE = join(import.meta.dirname, 'probe.ts');
@@ -127,9 +130,13 @@ async function measureAttack(
   await writeFile(config, stringify(file));
   const gatehouse = await startGatehouse('sqlite', place, { config });
   const sockets: Socket[] = [];
+  let probe: Probe | undefined;
   try {
     const { accessToken } = await (await openClient(gatehouse)).openFamily();
-    const quiet = await watch(gatehouse, effort.seconds / 2);
+    await warmUp(gatehouse.resource, accessToken, effort.warmUp);
+    probe = startProbe(gatehouse);
+    await delay(PROBE_START_MS);
+    const quiet = await watch(gatehouse.server, probe, effort.seconds / 2);
     const target = new URL(gatehouse.resource);
     const head = `POST ${target.pathname} HTTP/1.1\r\nHost: ${target.host}\r\nAuthorization: Bearer ${accessToken}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nContent-Length: ${body.length}\r\n\r\n`;
     const bytes = Buffer.from(head + (isUnfinished ? body.slice(0, -1) : body));
@@ -139,7 +146,7 @@ async function measureAttack(
       socket.write(bytes);
       sockets.push(socket);
     }
-    const attacked = await watch(gatehouse, effort.seconds);
+    const attacked = await watch(gatehouse.server, probe, effort.seconds);
     return {
       memory: (attacked.memory - quiet.memory) / MEGABYTE,
       delay: attacked.slowest,
@@ -147,24 +154,55 @@ async function measureAttack(
     };
   } finally {
     for (const socket of sockets) socket.destroy();
+    probe?.stop();
     await gatehouse.stop();
   }
+}
+
+async function warmUp(url: string, token: string, calls: number): Promise<void> {
+  const headers = {
+    authorization: `Bearer ${token}`,
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+  };
+  const body = call('1');
+  const callOneByOne = async () => {
+    for (let sent = 0; sent < calls / WARM_UP_CONNECTIONS; sent += 1)
+      await (await fetch(url, { method: 'POST', headers, body })).text();
+  };
+  await Promise.all(Array.from({ length: WARM_UP_CONNECTIONS }, callOneByOne));
+}
+
+type Probe = {
+  /** The milliseconds of each small request since the last call. */
+  read(): number[];
+  stop(): void;
+};
+
+function startProbe({ resource }: StartedGatehouse): Probe {
+  const address = new URL('/livez', resource).href;
+  const child = spawn(process.execPath, [PROBE, address], { stdio: ['ignore', 'pipe', 'inherit'] });
+  let printed = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (printed += text));
+  return {
+    read() {
+      const lines = printed.split('\n').filter(Boolean);
+      printed = '';
+      return lines.map(Number);
+    },
+    stop: () => void child.kill(),
+  };
 }
 
 const READ_INTERVAL_MS = 100;
 
 /** The most memory, and the slowest of small requests of others. A process that ends counts as infinitely slow. */
-async function watch({ server, resource }: StartedGatehouse, seconds: number) {
-  const address = new URL('/livez', resource).href;
-  const probe = spawn(process.execPath, [PROBE, address], { stdio: ['ignore', 'pipe', 'inherit'] });
-  let printed = '';
-  probe.stdout.setEncoding('utf8').on('data', (text: string) => (printed += text));
+async function watch(server: StartedGatehouse['server'], probe: Probe, seconds: number) {
+  probe.read();
   let memory = 0;
   for (let left = seconds * 1000; left > 0; left -= READ_INTERVAL_MS) {
     memory = Math.max(memory, await residentMemory(server));
     await delay(READ_INTERVAL_MS);
   }
-  probe.kill();
-  const slowest = Math.max(...printed.split('\n').filter(Boolean).map(Number));
-  return { memory, slowest };
+  return { memory, slowest: Math.max(0, ...probe.read()) };
 }
