@@ -17,6 +17,7 @@ import {
 import type { RequestOutline } from '../request-outline.ts';
 import type { ExchangeOptions, StreamControl } from './exchange.ts';
 import type { FilterMessage } from './filter.ts';
+import { nextTurn } from '../event-loop.ts';
 import type { Lifetime } from './lifetime.ts';
 import { ForeignResponse } from './messages.ts';
 import type { Proxy } from './proxy.ts';
@@ -42,6 +43,8 @@ export async function forward(
   request: Forwarded,
 ): Promise<void> {
   try {
+    const turnToWrite = nextTurn(request.hold.bytes);
+    if (turnToWrite) await turnToWrite;
     lifetime.requireActive();
     const options = {
       maxBytes: proxy.upstream.maxAnswerBytes,

@@ -99,6 +99,8 @@ async function filterBody(
   const filtered = await filterAll(matchResponses(messages, requestIds), filter);
   if (filtered.length === 0)
     throw badGateway(new Error('the response of the upstream has no message for this caller'));
+  const turnToWrite = nextTurn(body.length);
+  if (turnToWrite) await turnToWrite;
   return writeMessages({ messages: filtered, isBatch });
 }
 
