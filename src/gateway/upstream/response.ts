@@ -129,13 +129,17 @@ function upstreamRefusal(
   error: ErrorObject | undefined,
 ): HttpError {
   const allowed = ALLOWED_METHODS.filter((method) => headers.allow?.includes(method)).join(', ');
+  const retryAfter = retryAfterOf(headers);
   if (error) call.upstreamError = error;
   return new HttpError(
     status,
     'refused_upstream',
     'the MCP server behind this address refused the request',
     {
-      headers: status === 405 && allowed ? { Allow: allowed } : {},
+      headers: {
+        ...(status === 405 && allowed ? { Allow: allowed } : {}),
+        ...(retryAfter === undefined ? {} : { 'Retry-After': String(retryAfter) }),
+      },
     },
   );
 }

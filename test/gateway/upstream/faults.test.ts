@@ -242,7 +242,7 @@ describe('A faulty upstream', () => {
     ['a date that is over', () => inSeconds(-1000), 1],
     ['neither seconds nor a date', () => 'soon', undefined],
   ] as const)
-    it(`Retry-After of an upstream with ${what} is passed on in seconds, with 429 and 503`, async () => {
+    it(`Retry-After of an upstream with ${what} is passed on in seconds, with 409, 429 and 503`, async () => {
       const { link, token } = await behind().connected('analytics');
       const ask = async (status: number, message: object) => {
         behind().upstream.respondWith((_req, res) => {
@@ -254,11 +254,14 @@ describe('A faulty upstream', () => {
       };
       const failed = await ask(503, PING);
       expectFailure(failed, 502);
+      const refused = await ask(409, PING);
+      expect(refused.status).to.equal(409);
       const limited = [await ask(429, PING), await ask(429, toolCall('whoami'))];
       for (const response of limited) expect(isLimited(response), response.text).to.equal(true);
-      if (expected === undefined) expect(failed.seconds).to.equal(undefined);
+      if (expected === undefined)
+        expect([failed.seconds, refused.seconds]).to.deep.equal([undefined, undefined]);
       else
-        for (const { seconds } of [failed, ...limited])
+        for (const { seconds } of [failed, refused, ...limited])
           expect(seconds).to.be.within(Math.max(1, expected - 100), expected);
     });
 
