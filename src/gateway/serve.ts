@@ -5,7 +5,7 @@ import { type Connector, connectorState } from '../links/connector.ts';
 import { clientGone, HttpError } from '../http/errors.ts';
 import { outcomeOf } from '../http/request-context.ts';
 import { membersOf } from '../json-values.ts';
-import { recordUse } from '../links/minted-tokens.ts';
+import { recordLastUse } from '../links/minted-tokens.ts';
 import { highestLevelIn } from '../permission-levels.ts';
 import type { Services } from '../services.ts';
 import type { Settings } from '../settings/settings.ts';
@@ -180,5 +180,5 @@ function stepUpTo(
 
 function noteUse({ services }: Gateway, { mintedToken }: AuthenticatedCall): void {
   if (!mintedToken) return;
-  void recordUse(services.store, mintedToken, services.now()).catch(() => undefined);
+  void recordLastUse(services.store, mintedToken, services.now()).catch(() => undefined);
 }

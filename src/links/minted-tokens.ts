@@ -128,7 +128,7 @@ export async function revokeMintedToken(
 }
 
 /** Writes at most once a minute for each token, and never for a token that was revoked meanwhile. */
-export async function recordUse(store: Store, { id }: MintedToken, now: number): Promise<void> {
+export async function recordLastUse(store: Store, { id }: MintedToken, now: number): Promise<void> {
   await store.update<MintedToken>(tokenKey(id), (token) =>
     token && now - (token.lastUsedAt ?? 0) >= USE_INTERVAL_SECONDS
       ? { value: { ...token, lastUsedAt: now }, ttl: token.expiresAt - now }

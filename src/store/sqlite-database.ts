@@ -5,6 +5,7 @@ import { DatabaseSync, type SQLOutputValue } from 'node:sqlite';
 
 // SQLite blocks the event loop while it waits for a lock, so it waits briefly and we retry.
 const BLOCKING_TIMEOUT_MS = 10;
+/** Less than `operation` in timeout.ts, which ends every wait. */
 const BUSY_TIMEOUT_MS = 1000;
 const RETRY_DELAY_MS = 20;
 const SQLITE_BUSY = 5;

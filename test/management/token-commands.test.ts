@@ -1,7 +1,7 @@
 import { assert, expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { rotateSigningKeys } from '../../src/keys/signing-keys.ts';
-import { findMintedToken, recordUse } from '../../src/links/minted-tokens.ts';
+import { findMintedToken, recordLastUse } from '../../src/links/minted-tokens.ts';
 import { MINT, useCommandLine } from './command-line.ts';
 import { ACCESS_TOKEN_LIFETIME, RESOURCE_URL } from './management-host.ts';
 
@@ -70,7 +70,7 @@ describe('the command line', () => {
       const alive = await json(...MINT, '--expires', moment);
       const record = await findMintedToken(host().store, alive.id);
       assert(record);
-      await recordUse(host().store, record, Date.parse('2099-12-24T18:00:00Z') / 1000);
+      await recordLastUse(host().store, record, Date.parse('2099-12-24T18:00:00Z') / 1000);
       const stdout = await done('token', 'list');
       expect(stdout.trimEnd().split('\n')).to.deep.equal([
         'ID                                NAME    LEVEL      ENDS IN  LAST USED             EXPIRES',

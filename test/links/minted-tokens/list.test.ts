@@ -6,7 +6,7 @@ import {
   listMintedTokens,
   type MintedToken,
   mintToken,
-  recordUse,
+  recordLastUse,
   revokeMintedToken,
 } from '../../../src/links/minted-tokens.ts';
 import { openStore, type OpenedStore } from '../../../src/store/open.ts';
@@ -62,7 +62,7 @@ describe('The list of minted tokens', () => {
     const token = await mintAt(now(), 3600);
     const ahead = await open(NEW_SECRET, OLD_SECRET);
     try {
-      await recordUse(ahead, token, now());
+      await recordLastUse(ahead, token, now());
       expect(await listMintedTokens(store, now())).to.deep.equal([]);
       const [listed] = await listMintedTokens(ahead, now());
       expect(listed).to.include(token);
@@ -74,11 +74,11 @@ describe('The list of minted tokens', () => {
   it('a token that is used and revoked at the same time is not listed', async () => {
     const token = await mintAt(now(), 3600);
     await Promise.all([
-      recordUse(store, token, now()),
+      recordLastUse(store, token, now()),
       revokeMintedToken(store, token.id),
-      recordUse(store, token, now()),
+      recordLastUse(store, token, now()),
     ]);
-    await recordUse(store, token, now() + 3000);
+    await recordLastUse(store, token, now() + 3000);
     expect(await listMintedTokens(store, now())).to.deep.equal([]);
   });
 });
