@@ -36,38 +36,37 @@ const WAIT_MS = 5000;
 const RETRY_AFTER_SECONDS = 5;
 
 /**
- * Messages share `limit` bytes without `largest`. When these are used up, one message at a time may use the rest: it never waits for another
- * one, so that messages that grow at the same time cannot block each other for ever.
+ * Messages share `limit` bytes without `largest`. When these are used up, one message at a time, the last, may use the rest: it never waits for
+ * another one, so that messages that grow at the same time cannot block each other for ever.
  */
 class Budget {
   readonly #shared: number;
   readonly #limit: number;
-  #used = 0;
-  #last: object | undefined;
+  used = 0;
+  last: object | undefined;
 
   constructor(limit: number, largest: number) {
     this.#limit = limit;
     this.#shared = Math.max(limit - largest, limit / 4);
   }
 
-  get used(): number {
-    return this.#used;
+  /** Whether the messages share so many more bytes. */
+  shares(more: number): boolean {
+    return this.used + more <= this.#shared;
   }
 
-  /** Whether `holder` can have so many more bytes. */
-  allows(holder: object, more: number, isModest = false): boolean {
-    if (this.#used + more <= (isModest ? this.#limit : this.#shared)) return true;
-    return this.#last === undefined || this.#last === holder;
+  /** Whether so many more bytes are below the limit. */
+  has(more: number): boolean {
+    return this.used + more <= this.#limit;
   }
 
-  take(holder: object, more: number): void {
-    this.#used += more;
-    if (this.#used > this.#shared) this.#last ??= holder;
+  canBeLast(holder: object): boolean {
+    return this.last === undefined || this.last === holder;
   }
 
-  giveBack(holder: object, less: number, isLast: boolean): void {
-    this.#used -= less;
-    if ((this.#last === holder && isLast) || this.#used <= this.#shared) this.#last = undefined;
+  /** Whether the last message is no longer needed as such, after `holder` gave bytes back. */
+  isLastOver(holder: object, isEmpty: boolean): boolean {
+    return this.shares(0) || (this.last === holder && isEmpty);
   }
 }
 
@@ -135,11 +134,17 @@ class MessageHold implements Hold {
     const { all, callers, perCaller } = this.#budgets;
     const more = bytes - this.#counted;
     const own = this.#own ?? callers.get(this.#caller) ?? perCaller();
-    const isModest = own.used + more <= MODEST_BYTES;
-    if (!own.allows(this, more) || !all.allows(this, more, isModest)) return false;
+    const isOwnShared = own.shares(more);
+    if (!isOwnShared && !own.canBeLast(this)) return false;
+    // The last of all is also the last of its caller: otherwise both could wait for each other.
+    const isLastOfAll = !all.shares(more) && all.canBeLast(this) && own.canBeLast(this);
+    const isModest = own.used + more <= MODEST_BYTES && all.has(more);
+    if (!all.shares(more) && !isLastOfAll && !isModest) return false;
+    if (!isOwnShared || isLastOfAll) own.last = this;
+    if (isLastOfAll) all.last = this;
     callers.set(this.#caller, own);
-    own.take(this, more);
-    all.take(this, more);
+    own.used += more;
+    all.used += more;
     this.#own = own;
     this.#counted = bytes;
     return true;
@@ -147,12 +152,19 @@ class MessageHold implements Hold {
 
   #giveBack(bytes: number): void {
     const { all, callers, waiting } = this.#budgets;
+    const own = this.#own;
     const less = this.#counted - bytes;
-    this.#own?.giveBack(this, less, bytes === 0);
-    all.giveBack(this, less, bytes === 0);
+    const isEmpty = bytes === 0;
     this.#counted = bytes;
-    if (this.#own?.used === 0) callers.delete(this.#caller);
-    if (bytes === 0) this.#own = undefined;
+    all.used -= less;
+    if (all.isLastOver(this, isEmpty)) all.last = undefined;
+    if (own) {
+      own.used -= less;
+      const isLastOfAll = own.last !== undefined && own.last === all.last;
+      if (!isLastOfAll && own.isLastOver(this, isEmpty)) own.last = undefined;
+      if (own.used === 0) callers.delete(this.#caller);
+    }
+    if (isEmpty) this.#own = undefined;
     for (const other of waiting) other.#retry();
   }
 
