@@ -1,6 +1,5 @@
 // Which requests the body of an HTTP request has, without keeping the body.
 import type Koa from 'koa';
-import { nextTurnToDiscard } from './event-loop.ts';
 import { parseExact } from './exact-json.ts';
 import { membersOf } from '../json-values.ts';
 import { idOf, MAX_MESSAGES, type MessageId } from './json-rpc.ts';
@@ -32,8 +31,6 @@ export async function readOutline(ctx: Koa.Context, maxBytes: number): Promise<O
       received += chunk.length;
       if (received > maxBytes) break;
       scanner.read(chunk);
-      const turn = nextTurnToDiscard(received);
-      if (turn) await turn;
     }
     return scanner.outline();
   } catch {

@@ -8,16 +8,16 @@ const LIMITS = { perCaller: 1000 * KB, inAll: 2000 * KB, largest: 400 * KB };
 
 /** The last message of all and that of its caller are different ones, unless that is prevented. */
 const CROSSED = [
-  { caller: 'ada', sizes: [1, 206, 207] },
-  { caller: 'ada', sizes: [1, 111] },
-  { caller: 'alan', sizes: [1, 259, 260] },
-  { caller: 'ada', sizes: [1, 115, 138, 151] },
-  { caller: 'grace', sizes: [1, 111, 345, 358] },
+  { caller: 'ada', sizes: [1, 1, 206, 207] },
+  { caller: 'ada', sizes: [1, 1, 111] },
+  { caller: 'alan', sizes: [1, 1, 259, 260] },
+  { caller: 'ada', sizes: [1, 1, 115, 138, 151] },
+  { caller: 'grace', sizes: [1, 1, 111, 345, 358] },
   { caller: 'alan', sizes: [1, 97, 374] },
   { caller: 'alan', sizes: [1, 152, 292, 305] },
   { caller: 'ada', sizes: [1, 280, 281] },
   { caller: 'grace', sizes: [1, 393] },
-  { caller: 'grace', sizes: [1, 371, 372] },
+  { caller: 'grace', sizes: [1, 1, 371, 372] },
 ];
 
 /** Resolves to whether a wait ended by now. */

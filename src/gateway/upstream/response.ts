@@ -37,10 +37,11 @@ const REVISION = /^[\w.-]{1,40}$/;
 /** Validates and filters the upstream's response, and forwards it without the upstream's own headers. Throws HttpError. */
 export async function forwardResponse(
   call: AuthenticatedCall,
-  { status, headers, body }: UpstreamResponse,
+  response: UpstreamResponse,
   options: ResponseOptions,
 ): Promise<void> {
   const { ctx } = call;
+  const { status, headers } = response;
   const { requestIds, filter, bindSession } = options;
   if (status === 429) throw upstreamLimit(headers);
   if (isRefused(status)) {
@@ -50,14 +51,14 @@ export async function forwardResponse(
   }
   const kind = mediaType(headers['content-type']);
   if (MISLEADING_STATUSES.has(status))
-    throw refusedGatehouse(call, status, headers, body, options.secrets);
-  if (status >= 400) throw upstreamRefusal(call, status, headers, rpcError(kind, body));
+    throw refusedGatehouse(call, status, headers, response.body, options.secrets);
+  if (status >= 400) throw upstreamRefusal(call, status, headers, rpcError(kind, response.body));
   forwardHeaders(ctx, headers, bindSession);
   const isEmpty = ctx.method === 'DELETE' || (ctx.method === 'POST' && requestIds.length === 0);
   if (isEmpty) return sendEmpty(ctx, status);
   requireIdentity(headers['content-encoding']);
   if (kind === 'application/json' && ctx.method === 'POST')
-    sendText(ctx, status, await filterBody(body, requestIds, filter), JSON_HEADERS);
+    sendText(ctx, status, await filterBody(response, requestIds, filter), JSON_HEADERS);
   else throw badGateway(new Error(`the upstream answered ${status} with ${kind ?? 'nothing'}`));
 }
 
@@ -87,19 +88,24 @@ function sendEmpty(ctx: Koa.Context, status: number): void {
   ctx.status = status === 200 && ctx.method === 'POST' ? 202 : status;
 }
 
+const NOTHING = Buffer.alloc(0);
+
 /** Serializes what was filtered, so that a member that occurs twice cannot hide another value from the filter. */
 async function filterBody(
-  body: Buffer,
+  response: UpstreamResponse,
   requestIds: readonly MessageId[],
   filter: FilterMessage,
 ): Promise<string> {
-  const turn = nextTurn(body.length);
+  const { length } = response.body;
+  const turn = nextTurn(length);
   if (turn) await turn;
-  const { messages, isBatch } = readMessages(body);
+  const { messages, isBatch } = readMessages(response.body);
+  // Only the values are needed from now on.
+  response.body = NOTHING;
   const filtered = await filterAll(matchResponses(messages, requestIds), filter);
   if (filtered.length === 0)
     throw badGateway(new Error('the response of the upstream has no message for this caller'));
-  const turnToWrite = nextTurn(body.length);
+  const turnToWrite = nextTurn(length);
   if (turnToWrite) await turnToWrite;
   return writeMessages({ messages: filtered, isBatch });
 }
