@@ -22,8 +22,30 @@ function requestIn(message: unknown): RequestOutline[] {
   return id !== undefined && typeof method === 'string' ? [{ id, method }] : [];
 }
 
-/** Reads and discards the body. Resolves to an outline without requests if there is none, if it is too large or not JSON. */
+/** Of these, the ids are read from so many at the same time: nobody counts the requests that are refused. */
+const LARGE_BYTES = 64 * 1024;
+const MAX_LARGE = 32;
+let large = 0;
+
+/**
+ * Reads and discards the body. Resolves to an outline without requests if there is none, if it is too large or not JSON, or while many large ones
+ * are read.
+ */
 export async function readOutline(ctx: Koa.Context, maxBytes: number): Promise<Outline> {
+  const isLarge = (ctx.request.length ?? maxBytes) > LARGE_BYTES;
+  if (!isLarge) return readAll(ctx, maxBytes);
+  if (large >= MAX_LARGE) return NO_REQUESTS;
+  large += 1;
+  try {
+    return await readAll(ctx, maxBytes);
+  } finally {
+    large -= 1;
+  }
+}
+
+const NO_REQUESTS: Outline = { isBatch: false, requests: [] };
+
+async function readAll(ctx: Koa.Context, maxBytes: number): Promise<Outline> {
   const scanner = new OutlineScanner();
   let received = 0;
   try {
@@ -34,7 +56,7 @@ export async function readOutline(ctx: Koa.Context, maxBytes: number): Promise<O
     }
     return scanner.outline();
   } catch {
-    return { isBatch: false, requests: [] };
+    return NO_REQUESTS;
   }
 }
 

@@ -10,7 +10,8 @@ function outlineOf(body: string, chunkBytes = body.length): Promise<Outline> {
     bytes.subarray(n * chunkBytes, (n + 1) * chunkBytes),
   );
   const req = Readable.from(chunks);
-  return readOutline({ req } as unknown as Koa.Context, 1_000_000);
+  const request = { length: bytes.length };
+  return readOutline({ req, request } as unknown as Koa.Context, 1_000_000);
 }
 
 describe('The outline of a body that was refused before it was read', () => {
@@ -56,5 +57,12 @@ describe('The outline of a body that was refused before it was read', () => {
     expect(await outlineOf(`{"params":${numbers},"id":1,"method":"ping"}`)).to.deep.include({
       requests: [],
     });
+  });
+
+  it('DOS-09 is not read from more than 32 large bodies at the same time', async () => {
+    const text = JSON.stringify({ id: 1, method: 'ping', params: { text: 'x'.repeat(100_000) } });
+    const outlines = await Promise.all(Array.from({ length: 40 }, () => outlineOf(text)));
+    expect(outlines.filter(({ requests }) => requests.length === 1)).to.have.length(32);
+    expect((await outlineOf(text)).requests).to.have.length(1);
   });
 });
