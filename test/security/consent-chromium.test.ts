@@ -46,6 +46,8 @@ describe('Another site in Chromium', function () {
     await until('the page to be prefetched', async () => (await page.title()) === 'prefetched');
     const frames = page.frames().filter((frame) => frame !== page.mainFrame());
     expect(frames).to.have.length(framed.length);
+    // A frame that is still loading has no address.
+    await until('the frames to be loaded', () => frames.every((frame) => frame.url() !== ''));
     for (const frame of frames) expect(frame.url()).to.match(/^chrome-error:/);
     expect((await countStoredKeys(system())).interaction).to.equal(before);
     await page.getByText('connect').click();
