@@ -43,7 +43,7 @@ class Budget {
   readonly #shared: number;
   readonly #limit: number;
   used = 0;
-  last: object | undefined;
+  last: MessageHold | undefined;
 
   constructor(limit: number, largest: number) {
     this.#limit = limit;
@@ -60,13 +60,13 @@ class Budget {
     return this.used + more <= this.#limit;
   }
 
-  canBeLast(holder: object): boolean {
+  canBeLast(holder: MessageHold): boolean {
     return this.last === undefined || this.last === holder;
   }
 
-  /** Whether the last message is no longer needed as such, after `holder` gave bytes back. */
-  isLastOver(holder: object, isEmpty: boolean): boolean {
-    return this.shares(0) || (this.last === holder && isEmpty);
+  giveBack(holder: MessageHold, less: number, isEmpty: boolean): void {
+    this.used -= less;
+    if (this.shares(0) || (this.last === holder && isEmpty)) this.last = undefined;
   }
 }
 
@@ -134,13 +134,17 @@ class MessageHold implements Hold {
     const { all, callers, perCaller } = this.#budgets;
     const more = bytes - this.#counted;
     const own = this.#own ?? callers.get(this.#caller) ?? perCaller();
+    const { last } = all;
     const isOwnShared = own.shares(more);
-    if (!isOwnShared && !own.canBeLast(this)) return false;
-    // The last of all is also the last of its caller: otherwise both could wait for each other.
+    if (!isOwnShared) {
+      // The last of all and another last of its caller could wait for each other.
+      const isOtherLastOfAll = last !== undefined && last !== this && last.#own === own;
+      if (isOtherLastOfAll || !own.canBeLast(this)) return false;
+    }
     const isLastOfAll = !all.shares(more) && all.canBeLast(this) && own.canBeLast(this);
     const isModest = own.used + more <= MODEST_BYTES && all.has(more);
     if (!all.shares(more) && !isLastOfAll && !isModest) return false;
-    if (!isOwnShared || isLastOfAll) own.last = this;
+    if (!isOwnShared) own.last = this;
     if (isLastOfAll) all.last = this;
     callers.set(this.#caller, own);
     own.used += more;
@@ -152,18 +156,12 @@ class MessageHold implements Hold {
 
   #giveBack(bytes: number): void {
     const { all, callers, waiting } = this.#budgets;
-    const own = this.#own;
     const less = this.#counted - bytes;
     const isEmpty = bytes === 0;
     this.#counted = bytes;
-    all.used -= less;
-    if (all.isLastOver(this, isEmpty)) all.last = undefined;
-    if (own) {
-      own.used -= less;
-      const isLastOfAll = own.last !== undefined && own.last === all.last;
-      if (!isLastOfAll && own.isLastOver(this, isEmpty)) own.last = undefined;
-      if (own.used === 0) callers.delete(this.#caller);
-    }
+    all.giveBack(this, less, isEmpty);
+    this.#own?.giveBack(this, less, isEmpty);
+    if (this.#own?.used === 0) callers.delete(this.#caller);
     if (isEmpty) this.#own = undefined;
     for (const other of waiting) other.#retry();
   }

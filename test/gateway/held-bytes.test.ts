@@ -71,6 +71,18 @@ describe('The bytes of messages that are held', () => {
     expect(hold('edsger').set(4000 * KB)).to.equal(undefined);
   });
 
+  it('DOS-09 the rest of a caller is free while its message uses the rest of all, once others gave back enough', async () => {
+    const hold = open({ ...LIMITS, inAll: 1000 * KB });
+    const grace = hold('grace');
+    grace.set(500 * KB);
+    const [first, second] = [hold('ada'), hold('ada')];
+    expect(first.set(300 * KB)).to.equal(undefined);
+    const wait = second.set(400 * KB);
+    expect(await isGranted(wait)).to.equal(false);
+    grace.release();
+    expect(await isGranted(wait)).to.equal(true);
+  });
+
   it('DOS-09 small messages are not counted', () => {
     const hold = open();
     hold('ada').set(600 * KB);
