@@ -52,10 +52,6 @@ export function isRecorded(levels: Levels, level: Level): boolean {
   return levels.some(({ id, recorded }) => id === level && recorded);
 }
 
-export function recordedLevels(levels: Levels): Level[] {
-  return levels.flatMap(({ id, recorded }) => (recorded ? [id] : []));
-}
-
 /**
  * Returns the level of `offered` (lowest first) to preselect: the highest up to `suggested` that is not recorded, or the only one. Undefined if
  * the person must choose.
