@@ -15,7 +15,8 @@ export const claimOf = ({ accessToken }: Pick<TokenFamily, 'accessToken'>, name:
   String(decodeJwt(accessToken)[name]);
 export const grantIdOf = (family: Pick<TokenFamily, 'accessToken'>) => claimOf(family, 'grant_id');
 export const formTokenOf = ({ html }: Page) => /name="token" value="([^"]+)"/.exec(html)?.[1] ?? '';
-export const textOf = ({ html }: Page) => html.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ');
+export const textOf = ({ html }: Pick<Page, 'html'>) =>
+  html.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ');
 
 /** Posts the form as the page's buttons do. */
 export async function submitAccountForm(

@@ -8,6 +8,10 @@ import { useSystem } from './system.ts';
 const DOCUMENT = 'https://app.example/client.json';
 const HOSTED = 'https://app.example/cb';
 
+/** Words of the texts about the sample, in all languages. Look for them in texts: random values in the markup can contain short ones. */
+export const SAMPLE_WORDS =
+  /yoga|ヨガ|Maria Silva|マリア|club|member\b|Mitglied|miembro|membre|membro|会員|IBAN|DE89/i;
+
 /** One system for all tests of the surrounding `describe`; call the returned functions while a test runs. */
 export function useConsent() {
   const system = useSystem({
