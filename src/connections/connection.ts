@@ -5,6 +5,7 @@ import {
   type Connector,
   type ConnectorSettings,
   connectorState,
+  isPaused,
   recordedState,
 } from '../links/connector.ts';
 import { type Lifetimes, endReason, validUntil, wasExchanged } from './grant-lifetime.ts';
@@ -19,7 +20,7 @@ import {
   type StoredGrant,
 } from './grant-record.ts';
 import type { Reason } from './reasons.ts';
-import { isLevel, type Level } from '../permission-levels.ts';
+import { isLevel, type Level, lowest } from '../permission-levels.ts';
 
 /**
  * `pending`: approved, but the client has not fetched tokens yet. `refused`: works again once the `reason` is resolved.
@@ -94,7 +95,7 @@ function tombstoneDetails({ accountId, clientId, level, lastUsedAt, endedAt, end
 }
 
 function grantDetails(record: GrantRecord, context: ConnectionContext) {
-  const level = grantedLevel(record);
+  const level = currentLevel(record, context);
   const lastUsedAt = lastUseOf(record);
   return {
     accountId: record.grant.accountId,
@@ -104,6 +105,17 @@ function grantDetails(record: GrantRecord, context: ConnectionContext) {
     ...(lastUsedAt === undefined ? {} : { lastUsedAt }),
     ...statusOf(record, context),
   };
+}
+
+/** What was granted, capped by the level of the connector. */
+function currentLevel(
+  record: GrantRecord,
+  { connector, settings: { levels } }: ConnectionContext,
+): Level | undefined {
+  const granted = grantedLevel(record);
+  return granted !== undefined && connector && isLevel(levels, connector.level)
+    ? lowest(levels, granted, connector.level)
+    : granted;
 }
 
 type Status = Pick<Connection, 'state' | 'reason' | 'endedAt' | 'expiresAt'>;
@@ -148,5 +160,7 @@ function refusalReason(
   if (connector && connectorState(connector, now, settings) === 'unconfigured')
     return 'connector_unconfigured';
   if (!account && !record.machine) return 'account_deleted';
-  return isLevel(settings.levels, grantedLevel(record) ?? '') ? refusal : 'level_removed';
+  if (!isLevel(settings.levels, grantedLevel(record) ?? '')) return 'level_removed';
+  if (refusal) return refusal;
+  return connector && isPaused(connector, settings) ? 'connector_paused' : undefined;
 }

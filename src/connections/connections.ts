@@ -2,9 +2,10 @@ import { findAccount } from '../people/accounts.ts';
 import { needsSignIn, recheckIntervalOf } from '../people/recheck.ts';
 import { accessThrough, type AccessSettings } from '../people/entitlement.ts';
 import { type AuditServices, recordAudit } from '../audit/audit.ts';
-import { CONNECTOR_ID } from '../links/connector.ts';
+import { type Connector, CONNECTOR_ID } from '../links/connector.ts';
 import {
   connectorPage,
+  type ConnectorUpdate,
   findConnector,
   releaseReservedUse,
   commitReservedUse,
@@ -28,7 +29,7 @@ import {
 } from './grant-record.ts';
 import { announceGrant, denyGrant, endGrant, findStoredGrant, narrowGrant } from './grants.ts';
 import type { Reason } from './reasons.ts';
-import type { Level } from '../permission-levels.ts';
+import { isAtLeast, type Level, type Levels } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
 import { type Connection, type ConnectionState, describeConnection } from './connection.ts';
@@ -85,6 +86,44 @@ export async function* listConnections(
       if (!wasListed && matches(connection, filter)) yield { item: connection, cursor };
     }
   }
+}
+
+/** A connection as it is, and as it would be. */
+export type AffectedConnection = { before: Connection; after: Connection };
+
+/** Returns the connections that would stop or get a lower level if a connector were changed. Reads `limit` connections: `isAll` is false if there are more. */
+export async function affectedConnections(
+  settings: ConnectionSettings,
+  services: Reading,
+  { before, after }: ConnectorUpdate,
+  limit: number,
+): Promise<{ items: AffectedConnection[]; isAll: boolean }> {
+  const items: AffectedConnection[] = [];
+  let read = 0;
+  const readBefore = connectionReader(settings, services, async () => before);
+  const readAfter = connectionReader(settings, services, async () => after);
+  const owner = { kind: 'connector', id: after.id } as const;
+  for await (const { id, stored } of grantsOf(settings, services, owner, {})) {
+    if (read === limit) return { items, isAll: false };
+    read += 1;
+    const [was, becomes] = await Promise.all([readBefore(id, stored), readAfter(id, stored)]);
+    if (isLess(settings.levels, was, becomes)) items.push({ before: was, after: becomes });
+  }
+  return { items, isAll: true };
+}
+
+function isLess(levels: Levels, before: Connection, after: Connection): boolean {
+  const hasLowerLevel =
+    before.level !== undefined &&
+    after.level !== undefined &&
+    !isAtLeast(levels, after.level, before.level);
+  return usability(after) < usability(before) || (usability(before) > 0 && hasLowerLevel);
+}
+
+/** 0 if it does not work, 1 if it works again without the person once somebody resumes its connector, 2 if it works. */
+function usability({ state, reason }: Connection): number {
+  if (state === 'active' || state === 'pending') return 2;
+  return reason === 'connector_paused' ? 1 : 0;
 }
 
 /** Ends a connection in every process at once and records it. `by` is the administrator in the console. Resolves to true for the one call that ended it. */
@@ -260,9 +299,13 @@ function matches(
 }
 
 /** Returns a function that reads each connector and account once. */
-function connectionReader(settings: ConnectionSettings, { store, now }: Reading) {
+function connectionReader(
+  settings: ConnectionSettings,
+  { store, now }: Reading,
+  readConnector: (id: string) => Promise<Connector | undefined> = (id) => findConnector(store, id),
+) {
   const lifetimes = grantLifetimes(settings.lifetimes);
-  const connectorOf = memoize((id: string) => findConnector(store, id));
+  const connectorOf = memoize(readConnector);
   const accountOf = memoize((id: string) => findAccount(store, id));
   return async (id: string, stored: StoredGrant): Promise<Connection> => {
     const accountId = 'ended' in stored ? stored.accountId : stored.grant.accountId;

@@ -13,7 +13,7 @@ import {
 } from '../clients/clients.ts';
 import { type App, destinationsOf } from '../clients/rules.ts';
 import { connectorIdOf } from '../links/connect-link.ts';
-import { type Connector, isUsable, redeemerOf } from '../links/connector.ts';
+import { type Connector, isPaused, isUsable, redeemerOf } from '../links/connector.ts';
 import { hasUseLeft, type IsGrantActive, findConnector } from '../links/connectors.ts';
 import type { ClientSnapshot } from '../connections/grant-record.ts';
 import { isGrantActive } from '../connections/grants.ts';
@@ -294,7 +294,10 @@ async function requireConnector(
 ): Promise<Connector> {
   const id = connectorIdOf(settings.resourceUrl, resource);
   const connector = id === undefined ? undefined : await findConnector(store, id);
-  if (connector && isUsable(connector, now(), settings)) return connector;
+  if (connector && isUsable(connector, now(), settings)) {
+    if (!isPaused(connector, settings)) return connector;
+    throw new HttpError(400, 'connector_paused', 'an administrator paused this connect link');
+  }
   throw new HttpError(400, 'invalid_target', 'this connect link was revoked or has expired');
 }
 

@@ -1,7 +1,7 @@
 import { Router } from '@koa/router';
 import type { JWTVerifyGetKey } from 'jose';
 import type Koa from 'koa';
-import type { Connector } from '../links/connector.ts';
+import { type Connector, isPaused } from '../links/connector.ts';
 import { allowAnyOrigin, requireAllowedOrigin } from '../http/cors.ts';
 import { homeValues } from '../pages/home.ts';
 import { HttpError, notFound } from '../http/errors.ts';
@@ -81,7 +81,8 @@ export async function resourceServer(
     if (!isVisit(ctx)) return serve(gateway, startCall(ctx, id));
     const connector = await readConnector(id);
     const refusal = tokenRequired(settings, connector);
-    return showConnectLink(pages, ctx, { resourceUrl, connector, refusal });
+    const visit = { resourceUrl, connector, isPaused: isPaused(connector, settings), refusal };
+    return showConnectLink(pages, ctx, visit);
   };
   app.use(async function calls(ctx, next) {
     const [path, id] = CALL_PATH.exec(ctx.path) ?? [];

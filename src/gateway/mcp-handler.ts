@@ -16,6 +16,8 @@ export type McpHandler = {
   requiredLevel(body: unknown): RequiredLevel | undefined;
   /** Throws an InBandError if the caller has too many open requests. */
   acquire(caller: Caller, kind: RequestKind): Slot;
+  /** The tools that the caller may reach, as far as they are known without asking the MCP server. */
+  knownTools(caller: Caller): object[];
   /** Throws HttpError before the response starts. May drop the body from the call. */
   handle(call: AuthenticatedCall): Promise<void>;
   /** Ends the active requests of a kind with an error response, because the process stops. */

@@ -24,7 +24,7 @@ export function isVisit(ctx: Koa.Context): boolean {
 export async function showConnectLink(
   pages: Pages,
   ctx: Koa.Context,
-  { resourceUrl, connector, refusal }: ConnectLinkVisit,
+  { resourceUrl, connector, isPaused, refusal }: ConnectLinkVisit,
 ): Promise<void> {
   const { id, name } = connector;
   const link = connectLink(resourceUrl, id);
@@ -34,11 +34,17 @@ export async function showConnectLink(
     connector: { name, link },
     installs: installLinks(link, name),
     instructions: instructionsFor(link, name),
+    isPaused,
   };
   await pages.render(ctx, 'connect-link', values, refusal.status);
 }
 
-type ConnectLinkVisit = { resourceUrl: string; connector: Connector; refusal: HttpError };
+type ConnectLinkVisit = {
+  resourceUrl: string;
+  connector: Connector;
+  isPaused: boolean;
+  refusal: HttpError;
+};
 
 /** Renders errors as pages for people, and as JSON for clients. */
 export function respondToError(pages: Pages, maxBodyBytes: number): RespondToError {

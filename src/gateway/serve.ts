@@ -22,6 +22,7 @@ import type { RequireDpopProof } from './dpop.ts';
 import type { HeldBytes } from './held-bytes.ts';
 import { idOf } from './json-rpc.ts';
 import type { McpHandler } from './mcp-handler.ts';
+import { pauseOf, servePaused } from './paused.ts';
 import { readBody } from './read-body.ts';
 import type { RecordCache } from './record-cache.ts';
 import { outlineOf } from './request-outline.ts';
@@ -52,12 +53,22 @@ export async function serve(gateway: Gateway, started: Call): Promise<void> {
   const call = openCall(gateway, started, access, handler);
   call.body = await readMessages(gateway, call);
   // The body may have come slowly.
-  if (gateway.changes() !== known) Object.assign(call, await call.revalidate());
+  if (gateway.changes() !== known) Object.assign(call, await authenticateCall(gateway, started));
+  const pause = pauseOf(call, gateway.settings);
+  if (pause) return servePaused(call, pause);
   call.toolCalls = toolCallsIn(call.body);
   authorizeCall(gateway, call);
   replaceToleratedHeaders(call.ctx.req.headers);
   await handler.handle(call);
   noteUse(gateway, call);
+}
+
+/** Also ends what has begun when it is paused. */
+async function revalidate(gateway: Gateway, started: Call): Promise<Access> {
+  const access = await authenticateCall(gateway, started);
+  const pause = pauseOf(access, gateway.settings);
+  if (pause) throw pause;
+  return access;
 }
 
 async function authenticateCall(gateway: Gateway, call: Call): Promise<Access> {
@@ -117,7 +128,7 @@ function openCall(
   if (ctx.res.destroyed) throw clientGone();
   const call: AuthenticatedCall = Object.assign(started, access, {
     handler,
-    revalidate: () => authenticateCall(gateway, started),
+    revalidate: () => revalidate(gateway, started),
     stepUpTo: (scope: string) => stepUpTo(gateway, call, scope),
     slot: handler.acquire(access.caller, ctx.method === 'POST' ? 'working' : 'listening'),
     hold: gateway.heldBytes.hold(limitOwner(access.caller)),

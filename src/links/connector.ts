@@ -1,8 +1,8 @@
 // The connector record and the rules for its state and uses. Pure: no I/O, no clock.
 import { createHash, randomBytes } from 'node:crypto';
-import { isLevel, type Level } from '../permission-levels.ts';
+import { isAtLeast, isLevel, type Level, type Levels } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
-import { isServed } from '../settings/upstreams.ts';
+import { findUpstream, isServed } from '../settings/upstreams.ts';
 import type { AudienceRule } from '../settings/entitlements.ts';
 
 /**
@@ -25,16 +25,22 @@ export type Connector = {
   createdAt: number;
   expiresAt?: number;
   revokedAt?: number;
+  /** Calls are refused, and nobody can connect, until an administrator resumes it. */
+  paused?: true;
   maxUses?: number;
   /** Committed uses, ever. */
   used: number;
-  /** Empty without a limit, so never longer than `maxUses`. */
+  /** Empty without a limit. Uses from before the limit are in `used` alone. */
   uses: Use[];
 };
 
-/** `unconfigured`: the settings no longer have what the connector needs. It works again when they do. */
+/**
+ * `unconfigured`: the settings no longer have what the connector needs. It works again when they do. `paused`: an administrator paused it, or
+ * the settings its MCP server.
+ */
 export const CONNECTOR_STATES = [
   'active',
+  'paused',
   'used-up',
   'expired',
   'revoked',
@@ -66,27 +72,45 @@ export function connectorState(
   settings: ConnectorSettings,
 ): ConnectorState {
   const state = recordedState(connector, now);
-  const hasEnded = state === 'revoked' || state === 'expired';
-  const isConfigured =
-    isLevel(settings.levels, connector.level) && isServed(settings.upstreams, connector);
-  return hasEnded || isConfigured ? state : 'unconfigured';
+  if (state === 'revoked' || state === 'expired') return state;
+  if (!isLevel(settings.levels, connector.level) || !isServed(settings.upstreams, connector))
+    return 'unconfigured';
+  return isPaused(connector, settings) ? 'paused' : state;
 }
 
-/** The state without regard to the settings. */
+/** Whether calls are refused because an administrator paused the connector, or the settings its MCP server. */
+export function isPaused(
+  connector: Pick<Connector, 'paused' | 'upstream'>,
+  { upstreams }: Pick<Settings, 'upstreams'>,
+): boolean {
+  return connector.paused === true || findUpstream(upstreams, connector)?.paused === true;
+}
+
+/** The state without regard to the settings and to a pause. */
 export function recordedState(
   connector: Connector,
   now: number,
-): Exclude<ConnectorState, 'unconfigured'> {
+): Exclude<ConnectorState, 'unconfigured' | 'paused'> {
   if (connector.revokedAt !== undefined) return 'revoked';
   if (connector.expiresAt !== undefined && connector.expiresAt <= now) return 'expired';
-  const taken = liveUses(connector, now).length;
-  return connector.maxUses !== undefined && taken >= connector.maxUses ? 'used-up' : 'active';
+  const isUsedUp =
+    connector.maxUses !== undefined && takenUses(connector, now) >= connector.maxUses;
+  return isUsedUp ? 'used-up' : 'active';
 }
 
-/** Calls, refreshes and code exchanges need this. A used-up connector is usable. */
+/** Refreshes and code exchanges need this. A used-up connector is usable, and so is a paused one, so that nobody has to connect again. */
 export function isUsable(connector: Connector, now: number, settings: ConnectorSettings): boolean {
-  const state = connectorState(connector, now, settings);
-  return state === 'active' || state === 'used-up';
+  return isUsableState(connectorState(connector, now, settings));
+}
+
+export function isUsableState(state: ConnectorState): boolean {
+  return state === 'active' || state === 'used-up' || state === 'paused';
+}
+
+/** Committed, ever, and reserved now. */
+function takenUses({ used, uses }: Connector, now: number): number {
+  const reserved = uses.filter((use) => use.reservedUntil !== undefined && !isExpired(use, now));
+  return used + reserved.length;
 }
 
 /** The uses that count: committed, or reserved and not expired. */
@@ -156,7 +180,7 @@ export function reserveUse(
   const own = uses.find(
     (use) => use.holder === holder && (use.reservedUntil !== undefined || isActive(use)),
   );
-  if (!own && uses.length >= connector.maxUses) return undefined;
+  if (!own && takenUses(connector, now) >= connector.maxUses) return undefined;
   const next: Use = own
     ? {
         ...own,
@@ -194,6 +218,40 @@ export function releaseUse(connector: Connector, grantId: string): Connector {
     )
     .filter(({ grantIds }) => grantIds.length > 0);
   return { ...connector, uses };
+}
+
+/** What an administrator may change. Null removes a member. */
+export type ConnectorChange = {
+  name?: string;
+  level?: Level;
+  suggestedLevel?: Level | null;
+  audience?: AudienceRule[] | null;
+  expiresAt?: number | null;
+  maxUses?: number | null;
+  paused?: boolean;
+};
+
+/**
+ * A level above that of the connector is not suggested any more, unless the change asks for it. `holders` are the uses of those who connected
+ * while there was no limit: with a new limit, they need no other use to connect again.
+ */
+export function changedConnector(
+  levels: Levels,
+  before: Connector,
+  { paused = before.paused ?? false, ...members }: ConnectorChange,
+  holders: readonly Use[] = [],
+): Connector {
+  const { paused: _before, ...merged } = { ...before, ...members };
+  const entries = Object.entries(merged).filter(([, value]) => value !== null);
+  const after = { ...Object.fromEntries(entries), ...(paused ? { paused } : {}) } as Connector;
+  const { suggestedLevel, level, maxUses } = after;
+  const isOutdated =
+    members.suggestedLevel === undefined &&
+    suggestedLevel !== undefined &&
+    !isAtLeast(levels, level, suggestedLevel);
+  if (isOutdated) delete after.suggestedLevel;
+  if (maxUses === undefined) return { ...after, uses: [] };
+  return before.maxUses === undefined ? { ...after, uses: [...holders] } : after;
 }
 
 const MAX_GRANTS_PER_USE = 20;

@@ -93,6 +93,28 @@ export async function revokeConnector(
   return revocation;
 }
 
+/** What an administrator changed: the same record twice if nothing. */
+export type ConnectorUpdate = { before: Connector; after: Connector };
+
+/** Undefined if there is no such connector. `next` is pure; what it throws is thrown, and nothing is changed. */
+export async function updateConnector(
+  store: Store,
+  id: string,
+  next: (connector: Connector) => Connector,
+): Promise<ConnectorUpdate | undefined> {
+  if (!CONNECTOR_ID.test(id)) return undefined;
+  let update: ConnectorUpdate | undefined;
+  const stored = await change(store, id, (before) => {
+    const after = next(before);
+    update = { before, after };
+    return after;
+  });
+  // Deleted while it was written.
+  if (!stored || !update) return undefined;
+  if (update.after !== update.before) await announce(store, id);
+  return update;
+}
+
 async function announce(store: Store, id: string): Promise<void> {
   await Promise.all([
     // Listeners also refresh every few seconds, so a lost message only delays them.

@@ -2,15 +2,31 @@ import type { ProviderSettings } from '../people/entitlement.ts';
 import { recordAudit } from '../audit/audit.ts';
 import { distinctRules, loggableAudienceText } from '../links/audience.ts';
 import { connectLink } from '../links/connect-link.ts';
-import { type Connector as Stored, connectorState, isUsable } from '../links/connector.ts';
 import {
+  changedConnector,
+  type Connector as Stored,
+  type ConnectorChange,
+  connectorState,
+  isUsable,
+  recordedState,
+  redeemerOf,
+  type Use,
+} from '../links/connector.ts';
+import {
+  type ConnectorUpdate,
   createConnector,
   deleteConnector,
   findConnector,
   listConnectors,
   revokeConnector,
+  updateConnector,
   withCommittedUses,
 } from '../links/connectors.ts';
+import {
+  type AffectedConnection,
+  affectedConnections,
+  listConnections,
+} from '../connections/connections.ts';
 import { grantLifetimes } from '../connections/grant-lifetime.ts';
 import { isGrantActive } from '../connections/grants.ts';
 import { HttpError, notFound } from '../http/errors.ts';
@@ -20,10 +36,14 @@ import {
   type AudienceRule,
   withProviderOfGroup,
 } from '../settings/entitlements.ts';
-import type { Handlers, ManagementContext } from './context.ts';
-import { firstPage, isoTime, represent } from './represent.ts';
+import { isAtLeast } from '../permission-levels.ts';
+import { type Handlers, type ManagementContext, requireMatch } from './context.ts';
+import { changedMembers, firstPage, isoTime, represent } from './represent.ts';
 import {
+  type Affected,
+  changeableSchema,
   type Connector,
+  connectorEtag,
   type connectorOperations,
   connectorSchema,
 } from './resources/connector.ts';
@@ -69,6 +89,23 @@ export const connectorHandlers: Handlers<keyof typeof connectorOperations> = {
   showConnector: async (management, { id }) =>
     resource(management, await requireConnector(management, id)),
 
+  /** A dry run changes nothing, and says which connections would stop or have a lower level. */
+  async updateConnector(management, { id, query, body, ifMatch }) {
+    const { audience, ...others } = body;
+    const rules = audience ? requireAudience(management.settings, audience) : audience;
+    const change = rules === undefined ? others : { ...others, audience: rules };
+    const current = await requireConnector(management, id);
+    const holders = await holdersFor(management, current, change);
+    const next = (before: Stored) =>
+      nextConnector(management, before, change, { holders, ifMatch });
+    if (query.dryRun === 'true')
+      return previewUpdate(management, { before: current, after: next(current) });
+    const update = await updateConnector(management.services.store, id, next);
+    if (!update) throw unknownConnector();
+    if (update.after !== update.before) await recordChange(management, update);
+    return resource(management, update.after);
+  },
+
   async revokeConnector(management, { id }) {
     const { services } = management;
     const revocation = await revokeConnector(services.store, id, services.now());
@@ -86,6 +123,103 @@ export const connectorHandlers: Handlers<keyof typeof connectorOperations> = {
     return resource(management, connector);
   },
 };
+
+/** Returns the same record if nothing changes. Throws HttpError 409 if the connector has ended, 412 for another version, and 400 for the suggested level. */
+function nextConnector(
+  { settings: { levels }, services }: ManagementContext,
+  before: Stored,
+  change: ConnectorChange,
+  { holders, ifMatch }: { holders: readonly Use[]; ifMatch: string | undefined },
+): Stored {
+  const state = recordedState(before, services.now());
+  if (state === 'revoked' || state === 'expired')
+    throw new HttpError(
+      409,
+      'connector_ended',
+      `this connector has ended (${state}): create another`,
+    );
+  requireMatch(ifMatch, etagOf(before));
+  const { level = before.level, suggestedLevel } = change;
+  if (suggestedLevel && !isAtLeast(levels, level, suggestedLevel))
+    throw new HttpError(
+      400,
+      'invalid_request',
+      'suggestedLevel: at most the level of the connector',
+    );
+  const after = changedConnector(levels, before, change, holders);
+  return etagOf(after) === etagOf(before) ? before : after;
+}
+
+function etagOf(connector: Stored): string {
+  return connectorEtag(represent(changeableSchema, connector));
+}
+
+/** As many as a connector can have uses. */
+const MAX_HOLDERS = 10_000;
+
+/** The uses of those who are connected, for a connector that gets its first limit: to connect again, they need no other use. */
+async function holdersFor(
+  { settings, services }: ManagementContext,
+  { id, maxUses }: Stored,
+  change: ConnectorChange,
+): Promise<Use[]> {
+  const holders = new Map<string, Use>();
+  if (maxUses !== undefined || !change.maxUses) return [];
+  for await (const { item } of listConnections(settings, services, { connector: id })) {
+    if (item.state !== 'active' && item.state !== 'refused') continue;
+    if (holders.size === MAX_HOLDERS) break;
+    const holder = redeemerOf(item.account.id, item.client.id);
+    const { grantIds = [] } = holders.get(holder) ?? {};
+    holders.set(holder, { holder, grantIds: [...grantIds, item.id] });
+  }
+  return [...holders.values()];
+}
+
+/** Of one connector. Doctor and people wait for the answer. */
+const MAX_AFFECTED_READ = 5000;
+
+async function previewUpdate(management: ManagementContext, update: ConnectorUpdate) {
+  const { settings, services } = management;
+  const { items, isAll } = await affectedConnections(settings, services, update, MAX_AFFECTED_READ);
+  return {
+    ...(await resource(management, update.after)),
+    affected: items.map(affectedResource),
+    ...(isAll ? {} : { isAffectedPartial: true as const }),
+  };
+}
+
+function affectedResource({ before, after }: AffectedConnection): Affected {
+  const { id: grantId, account, client } = before;
+  const shown = ({ state, level, reason }: AffectedConnection['before']) => ({
+    state,
+    ...(level === undefined ? {} : { level }),
+    ...(reason === undefined ? {} : { reason }),
+  });
+  return {
+    grantId,
+    account: { id: account.id, ...(account.name === undefined ? {} : { name: account.name }) },
+    client: { id: client.id, name: client.name },
+    before: shown(before),
+    after: shown(after),
+  };
+}
+
+async function recordChange(
+  { services, by }: ManagementContext,
+  { before, after }: ConnectorUpdate,
+): Promise<void> {
+  const members = [before, after].map((connector) => ({
+    ...represent(changeableSchema, connector),
+    audience: connector.audience?.map(loggableAudienceText),
+  }));
+  await recordAudit(services, {
+    event: 'connector_changed',
+    connector: after.id,
+    by,
+    arguments: { name: after.name, ...changedMembers(members[0] ?? {}, members[1] ?? {}) },
+    outcome: 'done',
+  });
+}
 
 /** Returns the rules to store. Throws HttpError 400. */
 function requireAudience(

@@ -21,6 +21,15 @@ export function requireRole({ by, role }: Manager, required: ManagementRole): vo
   });
 }
 
+/** Throws HttpError 412 unless the header `If-Match` names the entity tag of the record as it is (RFC 9110 section 13.1.1). */
+export function requireMatch(ifMatch: string | undefined, etag: string): void {
+  if (ifMatch === undefined || ifMatch.trim() === '*') return;
+  const named = ifMatch.split(',').map((tag) => tag.trim());
+  if (named.includes(etag)) return;
+  const message = 'somebody changed this meanwhile: read it again, then change it';
+  throw new HttpError(412, 'changed_meanwhile', message);
+}
+
 /** What the API and the console do for these operations. */
 export type Handlers<Name extends OperationName> = {
   [Each in Name]: (

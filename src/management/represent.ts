@@ -18,6 +18,19 @@ function isTime(member: unknown): boolean {
   return (member instanceof z.ZodOptional ? member.unwrap() : member) instanceof z.ZodISODateTime;
 }
 
+/** Returns the members that differ, as they were and as they are, for the audit log. */
+export function changedMembers(
+  before: Readonly<Record<string, unknown>>,
+  after: Readonly<Record<string, unknown>>,
+): { before: object; after: object } {
+  const names = Object.keys({ ...before, ...after }).filter(
+    (name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]),
+  );
+  const only = (members: Readonly<Record<string, unknown>>) =>
+    Object.fromEntries(names.map((name) => [name, members[name]]));
+  return { before: only(before), after: only(after) };
+}
+
 /** Returns the first `limit` items. `next` is the id of the last one if there are more. */
 export function firstPage<Item extends { id: string }>(items: Item[], limit: number): Page<Item> {
   const page = items.slice(0, limit);

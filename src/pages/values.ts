@@ -186,6 +186,8 @@ export type ViewValues = ConsoleValues & {
     /** Addresses that add the link to the app with this name. They have the scheme of the app. */
     installs: { client: string; href: string }[];
     instructions: Instruction[];
+    /** Nobody can connect until an administrator resumes it. */
+    isPaused: boolean;
   };
   /** `account` is the address of the connected apps, `console` that of the console, if the page may name it. */
   home: { resourceUrl: string; account: string; console?: string };

@@ -385,6 +385,12 @@ export const upstreamSchema = z.strictObject({
       'Headers of every request to the upstream, such as `Authorization: {env: TOOLS_AUTHORIZATION}`. A value is a text, `{env: <variable>}` or `{file: <path>}`, read at the start and never shown. Headers that Gatehouse or the connection sets are refused.',
     valueType: 'header names with values',
   }),
+  paused: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Pauses the connectors and minted tokens of the upstream: calls get a tool error, nothing is forwarded, and nobody can connect. Refreshes work, so nobody has to connect again.',
+    ),
   timeout: upstreamTimeout
     .prefault('60s')
     .describe(

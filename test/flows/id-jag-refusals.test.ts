@@ -100,6 +100,11 @@ describe('EMA-01 EMA-02 EMA-03 EMA-05 A refused ID-JAG', () => {
       await revokeConnector(system, id);
       return refusedFor({ resource: link })();
     },
+    connector_paused: async () => {
+      const { id, link } = await createConnector(system);
+      await requestManagement(system, 'PATCH', `/connectors/${id}`, { paused: true });
+      return refusedFor({ resource: link })();
+    },
     scope_without_level: refusedFor({ scope: 'openid' }),
     account_disabled: async () => {
       const { claims, token } = await obtainToken('disabled');

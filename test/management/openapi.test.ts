@@ -10,6 +10,7 @@ const OPERATIONS: Record<string, ManagementRole> = {
   'GET /connectors': 'viewer',
   'POST /connectors': 'operator',
   'GET /connectors/{id}': 'viewer',
+  'PATCH /connectors/{id}': 'operator',
   'DELETE /connectors/{id}': 'operator',
   'POST /connectors/{id}/delete': 'operator',
   'GET /accounts': 'viewer',

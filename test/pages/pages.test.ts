@@ -149,6 +149,7 @@ describe('pages', () => {
           'home-in-development': ['http://localhost:3000/account', 'http://localhost:3002/console'],
           'connect-link': installs,
           'connect-link-hostile': installs,
+          'connect-link-paused': installs,
         };
         expect(
           addresses.some((address) => /^\/assets\/style\.css\?v=[\w-]{22}$/.test(address)),

@@ -147,6 +147,7 @@ export const SIGN_IN: ViewValues['sign-in'] = {
 
 const CONNECT_LINK: ViewValues['connect-link'] = {
   connector: CONNECTOR,
+  isPaused: false,
   installs: [
     { client: 'Cursor', href: 'cursor://anysphere.cursor-deeplink/mcp/install?name=club-numbers' },
     { client: 'VS Code', href: 'vscode:mcp/install?%7B%22name%22%3A%22club-numbers%22%7D' },
@@ -414,6 +415,11 @@ export const SAMPLES: Record<string, Sample> = {
   'signed-out': { view: 'signed-out', values: { signIn: '/account/sign-in' } },
   ...CONSOLE_SAMPLES,
   'connect-link': { view: 'connect-link', values: CONNECT_LINK, status: 401 },
+  'connect-link-paused': {
+    view: 'connect-link',
+    values: { ...CONNECT_LINK, isPaused: true },
+    status: 401,
+  },
   'connect-link-hostile': {
     view: 'connect-link',
     values: { ...CONNECT_LINK, connector: { name: `“\u202E ${NAME}`, link: LINK } },

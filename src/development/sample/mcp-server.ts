@@ -38,6 +38,7 @@ export function openSample({ logger, ...options }: SampleOptions) {
     requiredLevel: (body: unknown) => requiredLevel(options.levels, body, TOOL_LEVELS),
     // Only requests with large bodies last, and these are limited by their bytes.
     acquire: () => ({ listen: () => undefined, release: () => undefined }),
+    knownTools: (caller) => listedTools(options.levels, caller),
     async handle({ ctx, caller, body }: Pick<AuthenticatedCall, 'ctx' | 'caller' | 'body'>) {
       // The SDK would respond with the id `null`.
       if (ctx.method === 'POST') requireMessages(body);
@@ -101,13 +102,15 @@ function serverFor(options: McpServerOptions, caller: Caller): Server {
       instructions: instructions(caller),
     },
   );
-  server.setRequestHandler('tools/list', () => ({
-    tools: TOOLS.filter(
-      ({ level }) => authorize(options.levels, caller, level) !== 'forbidden',
-    ).map(toListedTool),
-  }));
+  server.setRequestHandler('tools/list', () => ({ tools: listedTools(options.levels, caller) }));
   server.setRequestHandler('tools/call', ({ params }) => callTool(options, caller, params));
   return server;
+}
+
+function listedTools(levels: Levels, caller: Caller): ListedTool[] {
+  return TOOLS.filter(({ level }) => authorize(levels, caller, level) !== 'forbidden').map(
+    toListedTool,
+  );
 }
 
 function toListedTool({ name, title, description, input }: Tool): ListedTool {

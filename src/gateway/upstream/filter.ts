@@ -174,23 +174,30 @@ function tasksIn(result: Record<string, unknown>): unknown[] {
   ];
 }
 
+/** Whether the caller may call the tool, now or with a level that the person can grant. */
+export function isReachable(rules: LevelRules, caller: Caller, name: unknown): boolean {
+  return (
+    !isLookalike(rules, name) &&
+    authorize(rules.levels, caller, levelOfTool(rules, name)) !== 'forbidden'
+  );
+}
+
 function filterLists(
   { rules, caller }: FilterOptions,
   result: Record<string, unknown>,
   ownTasks: ReadonlySet<string> | undefined,
 ): Record<string, unknown> {
-  const isReachable = (tool: unknown) => {
-    const { name } = membersOf(tool);
-    return (
-      !isLookalike(rules, name) &&
-      authorize(rules.levels, caller, levelOfTool(rules, name)) !== 'forbidden'
-    );
-  };
   const isOwn = (task: unknown) => ownTasks && isOwnTask(ownTasks, membersOf(task)['taskId']);
   const isDefaultForbidden = authorize(rules.levels, caller, rules.defaultLevel) === 'forbidden';
   const hidden = OTHER_LISTS.filter((name) => isDefaultForbidden && isList(result, name));
   return {
-    ...(isList(result, 'tools') ? { tools: result['tools'].filter(isReachable) } : {}),
+    ...(isList(result, 'tools')
+      ? {
+          tools: result['tools'].filter((tool) =>
+            isReachable(rules, caller, membersOf(tool)['name']),
+          ),
+        }
+      : {}),
     ...(isList(result, 'tasks') ? { tasks: result['tasks'].filter(isOwn) } : {}),
     ...Object.fromEntries(hidden.map((name) => [name, []])),
   };

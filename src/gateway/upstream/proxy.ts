@@ -41,7 +41,7 @@ import type { OpenCalls } from './open-calls.ts';
 import { shownUrl } from './quoting.ts';
 import type { ToolDiscovery } from './tool-discovery.ts';
 import { refuseMessages, requiredBy } from './levels.ts';
-import { filterMessage, type FilterOptions } from './filter.ts';
+import { filterMessage, type FilterOptions, isReachable } from './filter.ts';
 import { forward } from './forward.ts';
 import { Lifetime } from './lifetime.ts';
 import { recordCalls } from './record-calls.ts';
@@ -104,6 +104,10 @@ export function openUpstreamProxy(
     requiredLevel: (body) =>
       highestRequired(levels, body, (message) => requiredBy(proxy.rules(), message)),
     acquire: (caller, kind) => proxy.concurrency.acquire(caller, kind),
+    knownTools: (caller) =>
+      (discovery.catalog()?.tools ?? [])
+        .filter((tool) => isReachable(proxy.rules(), caller, tool.name))
+        .map(listedTool),
     handle: (call) => proxyCall(proxy, call),
     discover: discovery.start,
     end: (kind) => activeRequests.end(kind),
@@ -112,6 +116,16 @@ export function openUpstreamProxy(
       await discovery.close();
       await connections.destroy();
     },
+  };
+}
+
+/** As `tools/list` has it. The schema of its arguments is not in the catalog. */
+function listedTool({ name, title, hints }: CatalogTool): object {
+  return {
+    name,
+    ...(title === undefined ? {} : { title }),
+    inputSchema: { type: 'object' },
+    ...(hints ? { annotations: hints } : {}),
   };
 }
 

@@ -24,7 +24,12 @@ export type ManagementClient = {
 
 const TIMEOUT_SECONDS = 15;
 
-type AnyRequest = { id?: string; query?: Record<string, string | undefined>; body?: unknown };
+type AnyRequest = {
+  id?: string;
+  query?: Record<string, string | undefined>;
+  body?: unknown;
+  ifMatch?: string | undefined;
+};
 
 export function managementClient(access: Access): ManagementClient {
   const functions = Object.entries<Operation>(OPERATIONS).map(([name, operation]) => [
@@ -39,11 +44,12 @@ async function call(
   operation: Operation,
   request: AnyRequest = {},
 ): Promise<unknown> {
-  const { id = '', query = {}, body } = request;
+  const { id = '', query = {}, body, ifMatch } = request;
   const path = operation.path.replace(':id', () => encodeURIComponent(id));
   const parameters = Object.entries(query).filter(isGiven);
   const search = parameters.length > 0 ? `?${new URLSearchParams(parameters)}` : '';
-  const { status, text } = await send(access, operation.method, path + search, body);
+  const sent = { method: operation.method, path: path + search, body, ifMatch };
+  const { status, text } = await send(access, sent);
   const response = parseJson(text);
   if (status < 300 && isObject(response)) return response;
   throw responseError(access, status, response);
@@ -53,12 +59,15 @@ function isGiven(parameter: [string, string | undefined]): parameter is [string,
   return parameter[1] !== undefined;
 }
 
-async function send({ url, key }: Access, method: string, path: string, body: unknown) {
+type Sent = { method: string; path: string } & Pick<AnyRequest, 'body' | 'ifMatch'>;
+
+async function send({ url, key }: Access, { method, path, body, ifMatch }: Sent) {
   const content = body === undefined ? undefined : { 'Content-Type': 'application/json' };
+  const match = ifMatch === undefined ? undefined : { 'If-Match': ifMatch };
   try {
     const response = await fetch(url + API_PATH + path, {
       method: method.toUpperCase(),
-      headers: { Authorization: `Bearer ${key}`, Accept: 'application/json', ...content },
+      headers: { Authorization: `Bearer ${key}`, Accept: 'application/json', ...content, ...match },
       body: body === undefined ? undefined : JSON.stringify(body),
       // Never send the key to another address.
       redirect: 'manual',

@@ -12,6 +12,17 @@ const COMMON_ERRORS = {
   429: 'Too many requests with a wrong key. Try again after `Retry-After`.',
   503: 'The store is not available. Try again.',
 };
+const IF_MATCH = {
+  name: 'If-Match',
+  in: 'header',
+  required: false,
+  description: 'The `ETag` of the resource as it was read. Another one is 412.',
+  schema: { type: 'string' },
+};
+const ETag = {
+  description: 'Changes only with the members that can be changed.',
+  schema: { type: 'string' },
+};
 const ERROR_SCHEMA = {
   type: 'object',
   properties: { error: { type: 'string' }, error_description: { type: 'string' } },
@@ -42,7 +53,7 @@ export function openApiDocument(
 }
 
 function describe(name: string, operation: Operation, levels: Levels): Json {
-  const { summary, role, path, query, body, isBodyOptional } = operation;
+  const { method, summary, role, path, query, body, isBodyOptional, etag } = operation;
   const { status = 200, response, errors } = operation;
   const hasInput = query !== undefined || body !== undefined;
   const allErrors = {
@@ -51,6 +62,9 @@ function describe(name: string, operation: Operation, levels: Levels): Json {
     ...(hasInput ? { 400: 'The request is invalid. The description lists every problem.' } : {}),
     ...(body ? { 413: 'The body is too large.', 415: 'The body is not JSON.' } : {}),
     ...(path.includes(':id') ? NOT_FOUND : {}),
+    ...(method === 'patch'
+      ? { 412: 'The resource is not one that `If-Match` names: somebody changed it meanwhile.' }
+      : {}),
     ...errors,
   };
   return {
@@ -58,7 +72,11 @@ function describe(name: string, operation: Operation, levels: Levels): Json {
     summary,
     // OpenAPI 3.1.1 section 4.8.30.1: the roles that are required.
     security: [{ managementKey: [role] }],
-    parameters: [...pathParameters(path), ...(query ? queryParameters(query) : [])],
+    parameters: [
+      ...pathParameters(path),
+      ...(query ? queryParameters(query) : []),
+      ...(method === 'patch' ? [IF_MATCH] : []),
+    ],
     // The time decides which values are valid, not the form of the schema.
     ...(body
       ? {
@@ -69,7 +87,11 @@ function describe(name: string, operation: Operation, levels: Levels): Json {
         }
       : {}),
     responses: {
-      [status]: { description: 'Success.', content: json(responseSchema(response)) },
+      [status]: {
+        description: 'Success.',
+        ...(etag ? { headers: { ETag } } : {}),
+        content: json(responseSchema(response)),
+      },
       ...Object.fromEntries(
         Object.entries(allErrors).map(([code, description]) => [
           code,

@@ -48,12 +48,16 @@ type Body<Name extends OperationName> =
     ? Schema
     : never;
 
+/** The entity tags of the record that is changed, as in the header `If-Match`. Without them, it is changed whatever it is. */
+type WithMatch = { ifMatch?: string | undefined };
+
 /** The members of a request that an operation has. */
 type WithParts<
   Name extends OperationName,
   ForQuery,
   ForBody,
 > = (OperationOf<Name>['path'] extends `${string}:id${string}` ? { id: string } : unknown) &
+  (OperationOf<Name> extends { method: 'patch' } ? WithMatch : unknown) &
   (OperationOf<Name> extends { query: unknown } ? ForQuery : unknown) &
   (OperationOf<Name> extends { body: unknown } ? ForBody : unknown);
 

@@ -16,7 +16,7 @@ import { openApiDocument } from './openapi.ts';
 import { API_PATH, type OperationName, OPERATIONS } from './operations.ts';
 
 /** A validated request. The handler gets the parts that its operation has. */
-type Request = { id: string; query: unknown; body: unknown };
+type Request = { id: string; query: unknown; body: unknown; ifMatch: string | undefined };
 type Handler = (management: ManagementContext, request: Request) => Promise<unknown>;
 
 /** Creates the routes below `API_PATH`. The caller authenticates requests. */
@@ -57,12 +57,14 @@ function middleware(
     // Reading a body can take long: validate it, and act on it, with one time taken afterwards.
     const now = services.now();
     const body = operation.body && parseInput(operation.body(now, settings.levels), sent);
-    const request = { id: String(ctx.params.id ?? ''), query, body };
+    const ifMatch = ctx.get('If-Match') || undefined;
+    const request = { id: String(ctx.params.id ?? ''), query, body, ifMatch };
     const context = { ...manager, settings, services: { ...services, now: () => now } };
     const response = await handle(context, request);
     ctx.status = operation.status ?? 200;
     if (operation.location)
       ctx.set('Location', API_PATH + operation.location(response as { id: string }));
+    if (operation.etag) ctx.set('ETag', operation.etag(response as never));
     ctx.body = response;
   };
 }

@@ -34,6 +34,17 @@ export function expiresOption(lengths: string, note?: string): CommandOption {
   };
 }
 
+/** As `expiresOption`. The word `never` removes the expiry. */
+export function changedExpiresOption(lengths: string): CommandOption {
+  return { ...expiresOption(lengths, 'or never'), member: 'expiresAt', removal: 'never' };
+}
+
+export const DRY_RUN: CommandOption = {
+  flags: '--dry-run',
+  help: 'change nothing, and show which connections would stop or have a lower level',
+  members: () => ({ dryRun: 'true' }),
+};
+
 /** The option of lists: words that must all be in one of the `fields`. */
 export function searchOption(fields: string): CommandOption {
   return {

@@ -39,11 +39,15 @@ export function addResourceCommands(
   }
 }
 
-function optionOf({ flags, help, isRequired, choices, parse }: CommandOption): Option {
+function optionOf({ flags, help, isRequired, choices, parse, removal }: CommandOption): Option {
   const option = new Option(flags, help);
   if (isRequired) option.makeOptionMandatory();
   if (choices) option.choices(choices);
-  if (parse) option.argParser(parse as (text: string, earlier: unknown) => unknown);
+  const parseValue = parse as ((text: string, earlier: unknown) => unknown) | undefined;
+  if (parseValue)
+    option.argParser((text: string, earlier: unknown) =>
+      text === removal ? text : parseValue(text, earlier === removal ? undefined : earlier),
+    );
   return option;
 }
 
@@ -66,7 +70,12 @@ async function responseTo(
   if (!body) return call({ id });
   // The id of a client can be a URL, so it is in the body.
   const hasIdInBody = command.argument !== undefined && !path.includes(':id');
-  return call({ id, body: { ...(hasIdInBody ? { id } : {}), ...members } });
+  const { true: parameters = [], false: others = [] } = Object.groupBy(
+    Object.entries(members),
+    ([name]) => (query !== undefined && name in query.shape ? 'true' : 'false'),
+  );
+  const sent = { ...(hasIdInBody ? { id } : {}), ...Object.fromEntries(others) };
+  return call({ id, query: Object.fromEntries(parameters), body: sent });
 }
 
 /** The members of the query or body that the given options set. */
@@ -80,6 +89,10 @@ async function membersOf(
     const name = optionOf(option).attributeName();
     const value = given[name];
     if (value === undefined) continue;
+    if (value === option.removal) {
+      all.push({ [option.member ?? name]: null });
+      continue;
+    }
     const members = option.members?.(value as never, api, given);
     all.push((await members) ?? { [option.member ?? name]: value });
   }

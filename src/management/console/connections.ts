@@ -91,6 +91,7 @@ const ADVICE: Record<string, string> = {
   connector_expired: 'newLink',
   connector_deleted: 'newLink',
   connector_unconfigured: 'settings',
+  connector_paused: 'resume',
   level_removed: 'settings',
   account_disabled: 'enable',
   identity_provider_ended: 'provider',

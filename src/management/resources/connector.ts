@@ -10,7 +10,8 @@ import {
   parseAudienceRule,
 } from '../../links/audience.ts';
 import { canonicalResource } from '../../links/connect-link.ts';
-import { CONNECTOR_ID, CONNECTOR_STATES } from '../../links/connector.ts';
+import { CONNECTION_STATES } from '../../connections/connection.ts';
+import { CONNECTOR_ID, CONNECTOR_STATES, type ConnectorChange } from '../../links/connector.ts';
 import type { NewConnector } from '../../links/connectors.ts';
 import { isAtLeast, type Levels } from '../../permission-levels.ts';
 import type { AudienceRule } from '../../settings/entitlements.ts';
@@ -18,10 +19,18 @@ import { emailDomain } from '../../settings/identity-provider-schema.ts';
 import { allItems } from '../api/all-items.ts';
 import type { ManagementClient } from '../api/client.ts';
 import { ManagementError } from '../api/management-error.ts';
-import { expiresOption, parseCount, searchOption } from '../commands/options.ts';
+import {
+  changedExpiresOption,
+  DRY_RUN,
+  expiresOption,
+  parseCount,
+  searchOption,
+} from '../commands/options.ts';
 import { foundOnly, resolveId } from '../commands/resolve.ts';
 import { minute, plain } from '../commands/terminal.ts';
 import { recordPath } from '../console/address.ts';
+import { etagOf } from '../etags.ts';
+import { represent } from '../represent.ts';
 import { dateFields, detailsText, type Fields } from './fields.ts';
 import {
   daysField,
@@ -63,6 +72,10 @@ export const connectorSchema = z
       .describe('The people who may use the connector. Absent: everybody.'),
     link: z.url(),
     state: z.enum(CONNECTOR_STATES),
+    paused: z
+      .literal(true)
+      .optional()
+      .describe('An administrator paused it. If only its MCP server is paused, `state` says so.'),
     createdAt: schemas.time,
     expiresAt: schemas.time.optional(),
     maxUses: z.int().optional(),
@@ -71,6 +84,54 @@ export const connectorSchema = z
   .meta({ id: 'Connector' });
 
 export type Connector = z.output<typeof connectorSchema>;
+
+/** What an administrator can change. */
+export const changeableSchema = connectorSchema.pick({
+  name: true,
+  level: true,
+  suggestedLevel: true,
+  audience: true,
+  expiresAt: true,
+  maxUses: true,
+  paused: true,
+});
+
+const connectionSchema = z.strictObject({
+  state: z.enum(CONNECTION_STATES),
+  level: schemas.level.optional(),
+  reason: z.string().optional().describe('Why it would not work, as a code.'),
+});
+
+const affectedSchema = z
+  .strictObject({
+    grantId: z.string(),
+    account: z.strictObject({ id: z.string(), name: z.string().optional() }),
+    client: z.strictObject({ id: z.string(), name: z.string() }),
+    before: connectionSchema,
+    after: connectionSchema,
+  })
+  .meta({ id: 'AffectedConnection' });
+
+export type Affected = z.output<typeof affectedSchema>;
+
+const changedSchema = connectorSchema
+  .extend({
+    affected: z
+      .array(affectedSchema)
+      .optional()
+      .describe('Of a dry run: the connections that would stop or have a lower level.'),
+    isAffectedPartial: z
+      .literal(true)
+      .optional()
+      .describe('There are too many connections to read all of them.'),
+  })
+  .meta({ id: 'ChangedConnector' });
+
+export type ChangedConnector = z.output<typeof changedSchema>;
+
+export function connectorEtag(connector: z.output<typeof changeableSchema>): string {
+  return etagOf(represent(changeableSchema, connector));
+}
 
 /** The record of a connector, which every call reads, holds an entry for each use. */
 const MAX_USES = 10_000;
@@ -119,6 +180,13 @@ const newAudienceRule = z
     CRITERION,
   );
 
+const audience = z
+  .array(newAudienceRule, RULES)
+  .min(1, RULES)
+  .max(MAX_AUDIENCE_RULES, RULES)
+  .describe('The people who may use the connector. Absent: everybody.');
+const maxUses = z.int(USES).min(1, USES).max(MAX_USES, USES);
+
 /** `now` and the resulting `expiresAt` are in seconds. */
 function newConnectorBody(now: number, levels: Levels) {
   const level = schemas.levelIn(levels);
@@ -129,13 +197,8 @@ function newConnectorBody(now: number, levels: Levels) {
         upstream: schemas.newUpstream,
         level,
         suggestedLevel: level.optional(),
-        audience: z
-          .array(newAudienceRule, RULES)
-          .min(1, RULES)
-          .max(MAX_AUDIENCE_RULES, RULES)
-          .optional()
-          .describe('The people who may use the connector. Absent: everybody.'),
-        maxUses: z.int(USES).min(1, USES).max(MAX_USES, USES).optional(),
+        audience: audience.optional(),
+        maxUses: maxUses.optional(),
         ...schemas.expiryFields(now),
       },
       schemas.OBJECT,
@@ -149,6 +212,29 @@ function newConnectorBody(now: number, levels: Levels) {
     .transform(({ expiresIn, ...connector }): NewConnector => {
       return expiresIn === undefined ? connector : { ...connector, expiresAt: now + expiresIn };
     });
+}
+
+/** `null` removes a member. The handler checks the suggested level against the level, which may not be sent. */
+function changedConnectorBody(now: number, levels: Levels) {
+  const level = schemas.levelIn(levels);
+  return z
+    .strictObject(
+      {
+        name: schemas.newName.optional(),
+        level: level.optional(),
+        suggestedLevel: level.nullable().optional(),
+        audience: audience.nullable().optional(),
+        maxUses: maxUses.nullable().optional(),
+        paused: z
+          .boolean('true or false')
+          .optional()
+          .describe('Calls get an error and nobody can connect, until it is `false`.'),
+        ...schemas.changedExpiryFields(now),
+      },
+      schemas.OBJECT,
+    )
+    .refine(schemas.hasOneExpiry, schemas.ONE_EXPIRY)
+    .transform((sent): ConnectorChange => schemas.withExpiry(now, sent));
 }
 
 export const connectorOperations = {
@@ -180,6 +266,19 @@ export const connectorOperations = {
     role: 'viewer',
     summary: 'Shows a connector.',
     response: connectorSchema,
+    etag: connectorEtag,
+  },
+  updateConnector: {
+    method: 'patch',
+    path: '/connectors/:id',
+    role: 'operator',
+    summary:
+      'Changes the members that are sent; `null` removes one. Takes effect at the next call. Nobody gets a higher level than was granted.',
+    query: schemas.dryRunQuery,
+    body: changedConnectorBody,
+    response: changedSchema,
+    etag: connectorEtag,
+    errors: { 409: 'The connector was revoked or has expired.' },
   },
   revokeConnector: {
     method: 'delete',
@@ -280,6 +379,13 @@ Examples:
   $ gatehouse connector create --name "Front desk" --level admin --suggest operations
   $ gatehouse connector create --name "Analysts" --level analytics --for group:analysts --for email:ada@example.com`;
 
+const UPDATE_EXAMPLES = `
+Examples:
+  $ gatehouse connector update "Ops" --level analytics --dry-run
+  $ gatehouse connector update "Ops" --for group:analysts --expires 30d
+  $ gatehouse connector update "Ops" --for everyone --expires never
+  $ gatehouse connector update "Ops" --pause`;
+
 export const CONNECTOR: Required<Argument> = {
   name: 'connector',
   help: 'id, connect link or unique name of a connector',
@@ -311,7 +417,8 @@ async function findConnector(api: ManagementClient, text: string): Promise<Conne
 
 export const connectorCommands: ResourceCommands = {
   noun: 'connector',
-  description: 'create, list, revoke and delete connectors: links that people add to their AI apps',
+  description:
+    'create, change, list, revoke and delete connectors: links that people add to their AI apps',
   examples: EXAMPLES,
   commands: [
     {
@@ -367,6 +474,45 @@ Add it to an app, for example:
       text: shownText,
     },
     {
+      operation: 'updateConnector',
+      name: 'update',
+      description: 'change a connector, at the next call; its link and connections stay',
+      argument: CONNECTOR,
+      options: [
+        { flags: '--name <name>', help: 'name on the consent page' },
+        { flags: '--level <level>', help: 'highest level that people can grant' },
+        {
+          flags: '--suggest <level>',
+          help: 'lower level that the consent page preselects, or none',
+          member: 'suggestedLevel',
+          removal: 'none',
+        },
+        {
+          flags: '--for <who>',
+          help: `who may use it, in place of those before: ${AUDIENCE_FORMS}; repeatable; or everyone`,
+          parse: parseAudience,
+          member: 'audience',
+          removal: 'everyone',
+        },
+        {
+          flags: '--max-uses <number>',
+          help: 'maximum uses, or unlimited',
+          parse: parseCount,
+          removal: 'unlimited',
+        },
+        changedExpiresOption('90s, 15m, 12h or 30d'),
+        {
+          flags: '--pause',
+          help: 'refuse calls and new connections; connected apps stay connected',
+          members: () => ({ paused: true }),
+        },
+        { flags: '--resume', help: 'end the pause', members: () => ({ paused: false }) },
+        DRY_RUN,
+      ],
+      help: UPDATE_EXAMPLES,
+      text: changedText,
+    },
+    {
       operation: 'revokeConnector',
       name: 'revoke',
       description: 'revoke a connector and end all connections through it',
@@ -390,6 +536,29 @@ A revoked link tells people to ask for a new one. A deleted link is not found, a
     },
   ],
 };
+
+function changedText(changed: ChangedConnector): string {
+  const { affected, isAffectedPartial, ...connector } = changed;
+  const shown = shownText(connector);
+  if (!affected) return `Changed the connector.\n\n${shown}`;
+  const lines = affected.map(affectedText);
+  const count =
+    lines.length === 0
+      ? 'No connection would stop or have a lower level.'
+      : `Connections that would stop or have a lower level: ${lines.length}\n${lines.join('\n')}`;
+  const more = isAffectedPartial ? '\nThere may be more: not all connections were read.' : '';
+  return `Nothing was changed. The connector would be:\n\n${shown}\n\n${count}${more}`;
+}
+
+function affectedText({ grantId, account, client, before, after }: Affected): string {
+  const person = `${plain(account.name ?? 'unknown')} (${account.id})`;
+  const app = `${plain(client.name)} (${client.id})`;
+  const effect =
+    after.reason === undefined
+      ? `${before.level} → ${after.level}`
+      : `${before.level} → stops (${after.reason})`;
+  return `  ${grantId}  ${person}  ${app}  ${effect}`;
+}
 
 /** Adds the rule to those of earlier options with the same name. */
 function parseAudience(text: string, earlier: AudienceRule[] = []): AudienceRule[] {

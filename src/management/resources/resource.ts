@@ -9,7 +9,7 @@ import type { Fields } from './fields.ts';
 
 /** A route of the API. */
 export type Operation = {
-  method: 'get' | 'post' | 'delete';
+  method: 'get' | 'post' | 'patch' | 'delete';
   /** Below `API_PATH`. The only path parameter is `:id`. */
   path: string;
   summary: string;
@@ -27,6 +27,8 @@ export type Operation = {
   errors?: Record<number, string>;
   /** Returns the path of the created resource, below `API_PATH`. */
   location?: (created: { id: string }) => string;
+  /** Returns the entity tag of the response. It changes only with what an administrator can change. */
+  etag?: (response: never) => string;
 };
 
 /** Of operations with an id in the body. Those with one in the path have it anyway. */
@@ -60,6 +62,8 @@ export type CommandOption = {
   parse?: (text: string, earlier: never) => unknown;
   /** The member of the query or body that it sets. Default: the name of the option. */
   member?: string;
+  /** The word in place of a value that removes the member. */
+  removal?: string;
   /** Returns the members that it sets instead. */
   members?: (value: never, api: ManagementClient, options: Options) => object | Promise<object>;
 };

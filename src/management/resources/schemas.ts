@@ -98,7 +98,28 @@ export function expiryFields(now: number, max = Infinity) {
   };
 }
 
-type Expiry = { expiresIn?: number | undefined; expiresAt?: number | undefined };
+/** Those of a change, in which `null` removes the expiry. */
+export function changedExpiryFields(now: number) {
+  const { expiresIn, expiresAt } = expiryFields(now);
+  return { expiresIn, expiresAt: expiresAt.unwrap().nullable().optional() };
+}
+
+/** The members of a change that were sent, with `expiresAt` in place of `expiresIn`. */
+export function withExpiry<Sent extends { expiresIn?: number | undefined }>(
+  now: number,
+  { expiresIn, ...others }: Sent,
+) {
+  return expiresIn === undefined ? others : { ...others, expiresAt: now + expiresIn };
+}
+
+export const dryRunQuery = z.strictObject({
+  dryRun: z
+    .enum(['true', 'false'], 'true or false')
+    .optional()
+    .describe('With `true`, nothing is changed, and `affected` says what would be.'),
+});
+
+type Expiry = { expiresIn?: number | undefined; expiresAt?: number | null | undefined };
 
 export function hasOneExpiry({ expiresIn, expiresAt }: Expiry): boolean {
   return expiresIn === undefined || expiresAt === undefined;

@@ -206,6 +206,7 @@ export const ID_JAG_ERRORS = {
   ),
   other_resource: invalidTarget('the parameter resource is not a resource of the assertion'),
   connector_ended: invalidGrant('the connect link was revoked or has expired; ask for a fresh one'),
+  connector_paused: invalidGrant('the connect link is paused; try again when it was resumed'),
   scope_without_level: invalidGrant(
     'the scope of the assertion names no permission level of this server',
   ),

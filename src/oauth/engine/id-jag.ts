@@ -24,7 +24,7 @@ import { assertedLevel } from '../../people/step-up.ts';
 import { findAccount, isGone, saveAssertedAccount } from '../../people/accounts.ts';
 import { recordAudit } from '../../audit/audit.ts';
 import { findClientRefusal } from '../../clients/clients.ts';
-import { type Connector, isUsable, redeemerOf } from '../../links/connector.ts';
+import { type Connector, isPaused, isUsable, redeemerOf } from '../../links/connector.ts';
 import { acquireUse } from '../../links/connectors.ts';
 import type { UseRecorder } from '../../links/use-recorder.ts';
 import { createGrant } from '../../connections/create-grant.ts';
@@ -330,6 +330,7 @@ async function createIdJagGrant(
   const lifetimes = grantLifetimes(settings.lifetimes);
   const grantLifetime = settings.lifetimes.refreshTokenAbsolute;
   const grantId = idJagGrantId(key, assertion);
+  if (isPaused(connector, settings)) throw idJagError('connector_paused');
   const holder = redeemerOf(account.id, client.id);
   const reservation = { grantId, holder, reservedUntil: now() + redemptionDeadline(lifetimes) };
   const isActive = (id: string) => isGrantActive(store, id, lifetimes, now());

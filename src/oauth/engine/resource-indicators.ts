@@ -12,6 +12,7 @@ import {
   type Connector,
   type ConnectorSettings,
   connectorState,
+  isPaused,
   isUsable,
 } from '../../links/connector.ts';
 import type { DpopSettings } from '../../dpop/required-levels.ts';
@@ -49,6 +50,7 @@ export type TokenPolicy = {
 };
 
 export const NO_RESOURCE = 'the request has no resource: configure the client with a connect link';
+const PAUSED = 'this connect link is paused; try again when an administrator has resumed it';
 const UNKNOWN_RESOURCE = 'this connect link is unknown, revoked or expired; ask for a fresh one';
 
 /** `signingKid` returns the id of the current signing key. */
@@ -109,6 +111,8 @@ async function requireConnector(policy: TokenPolicy, ctx: KoaContextWithOIDC, re
     id === undefined || known?.id === id ? known : await policy.refreshConnector(id);
   if (!connector || !isUsable(connector, policy.now(), policy.settings))
     throw new errors.InvalidTarget(UNKNOWN_RESOURCE);
+  if (isPaused(connector, policy.settings))
+    throw new errors.CustomOIDCProviderError('connector_paused', PAUSED);
   return connector;
 }
 
