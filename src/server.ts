@@ -75,9 +75,7 @@ export async function startGatehouse(
     const reencryption = services.store.startReencryption(logger);
     resources.defer(reencryption.stop);
     if (settings.roles.includes('management')) {
-      const { startAuditIndex } = await import('./audit/audit-index.ts');
       const { keepAccountIndex } = await import('./people/accounts.ts');
-      resources.defer(startAuditIndex(services.store).stop);
       resources.defer(keepAccountIndex(services.store).stop);
     }
     return {

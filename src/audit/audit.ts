@@ -1,9 +1,16 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { Metrics } from '../observability/metrics.ts';
-import type { Entry, Range, Store } from '../store/store.ts';
+import type { Store } from '../store/store.ts';
+import { appendAudit, auditReplicated, type NewAuditItem } from './audit-log.ts';
 
 export type AuditItem = {
+  /** Unique. Items of earlier versions have none, and neither of the next two. */
+  id?: string;
+  /** Of the log: another one begins when the log is restored. */
+  epoch?: string;
+  /** In the order of storing, without gaps. */
+  number?: number;
   /** ISO 8601. */
   time: string;
   /** One of `auditEvents` (observability/labels.ts). */
@@ -14,7 +21,27 @@ export type AuditItem = {
   grantId?: string;
   /** Who made a change in management: `key:<name>`, or `account:<id>` in the console. Earlier items have the account id alone, or nothing for the key. */
   by?: string | undefined;
+  /** Of a call, as the rest up to `traceId`. `tool` for `tools/call`, else `method`. */
   tool?: string;
+  method?: string;
+  /** The URI of a resource without its query, or the name of a prompt. */
+  target?: string;
+  upstream?: string;
+  level?: string;
+  /** Milliseconds. */
+  ms?: number;
+  bytesIn?: number;
+  bytesOut?: number;
+  /** The result of the tool says that it failed. */
+  toolError?: boolean;
+  address?: string;
+  userAgent?: string;
+  clientName?: string;
+  traceId?: string;
+  /** The id of the call that this item ends. */
+  call?: string;
+  /** Further refused calls that this item stands for, or dropped items. */
+  count?: number;
   /** Details of an event. `{bytes, sha256}` of the JSON for a refused call, or if it is larger than 4 kB. Earlier calls have their arguments here. */
   arguments?: unknown;
   /** The arguments of a call, as JSON text (`recordableArguments`). */
@@ -32,30 +59,55 @@ export type AuditServices = {
   now: () => number;
 };
 
-const STREAM = 'audit:all';
-export const AUDIT_RETENTION_SECONDS = 400 * 86_400;
 const MAX_ARGUMENTS_BYTES = 4096;
 const MAX_TOOL_LENGTH = 128;
 
 /** Resolves when the item is stored. */
 export async function recordAudit(
-  { store, metrics, auditLog, now }: AuditServices,
+  services: AuditServices,
   item: Omit<AuditItem, 'time'>,
-): Promise<void> {
-  const time = new Date(now() * 1000).toISOString();
-  const stored: AuditItem = { time, ...item, ...truncated(item) };
-  await store.append<AuditItem>(STREAM, stored, AUDIT_RETENTION_SECONDS);
-  metrics.auditEvent(item.event, item.reason);
-  auditLog(stored);
+): Promise<AuditItem> {
+  const made = auditItem(services, item);
+  const [stored = made] = await storeAudit(services, [{ item: made, part: 'lasting' }]);
+  return stored;
 }
 
 /** As `recordAudit`, and also waits for a replica, so that a failover does not lose the item. */
 export async function recordAuditDurably(
   services: AuditServices,
   item: Omit<AuditItem, 'time'>,
-): Promise<void> {
-  await recordAudit(services, item);
-  await services.store.replicated(STREAM);
+): Promise<AuditItem> {
+  const stored = await recordAudit(services, item);
+  await auditReplicated(services.store);
+  return stored;
+}
+
+/** An item of now, with an id and bounded. */
+export function auditItem(
+  { now }: Pick<AuditServices, 'now'>,
+  item: Omit<AuditItem, 'time'>,
+): AuditItem {
+  const time = new Date(now() * 1000).toISOString();
+  return { id: newItemId(), time, ...item, ...truncated(item) };
+}
+
+const ID_BYTES = 15;
+
+export function newItemId(): string {
+  return randomBytes(ID_BYTES).toString('base64url');
+}
+
+/** Appends items in one write, and returns them with their numbers. */
+export async function storeAudit(
+  { store, metrics, auditLog }: Omit<AuditServices, 'now'>,
+  added: readonly NewAuditItem[],
+): Promise<AuditItem[]> {
+  const stored = await appendAudit(store, added);
+  for (const item of stored) {
+    metrics.auditEvent(item.event, item.reason);
+    auditLog(item);
+  }
+  return stored;
 }
 
 /** Writes items to the log as `{"audit": {…}}`, whatever the log level is. */
@@ -86,8 +138,4 @@ export function digestOf(given: unknown): { bytes: number; sha256: string } {
     bytes: Buffer.byteLength(json),
     sha256: createHash('sha256').update(json).digest('hex'),
   };
-}
-
-export async function readAudit(store: Store, range: Range): Promise<Entry<AuditItem>[]> {
-  return store.range<AuditItem>(STREAM, range);
 }

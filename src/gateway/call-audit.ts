@@ -40,7 +40,7 @@ function isLarge(value: unknown): boolean {
 
 /** Of the arguments of a refused call, which a client can repeat freely, only the hash is recorded. */
 export function callAuditor(services: AuditServices): AuditCall {
-  return (call) => {
+  return async (call) => {
     const { tool, outcome } = call;
     const { accountId: account, clientId, connector, grantId } = call.caller;
     const who = {
@@ -53,6 +53,6 @@ export function callAuditor(services: AuditServices): AuditCall {
       call.outcome === 'allowed'
         ? { argumentsJson: call.argumentsJson }
         : { arguments: digestOf(call.arguments) };
-    return recordAuditDurably(services, { event: 'call', ...who, tool, ...recorded, outcome });
+    await recordAuditDurably(services, { event: 'call', ...who, tool, ...recorded, outcome });
   };
 }

@@ -1,5 +1,5 @@
 import type { IRateLimiterOptions, RateLimiterAbstract } from 'rate-limiter-flexible';
-import type { Range } from './store.ts';
+import type { LogBlock, LogPart, LogTrimming, Range } from './store.ts';
 
 /** One database: stores encrypted bytes under names it cannot interpret. Times are in seconds. The encrypted store turns any error into StoreUnavailable. */
 export interface ByteStore {
@@ -39,6 +39,19 @@ export interface ByteStore {
   /** Ids have 32 digits, so that they sort by age as text. */
   range(name: string, range: Range): Promise<[id: string, bytes: Buffer][]>;
 
+  /** As in the store. `token` tells a command that is sent twice from two commands, and `epoch` is that of a new log. */
+  appendLog(
+    name: string,
+    entries: readonly LogBytes[],
+    sent: { token: string; epoch: string },
+  ): Promise<{ first: number; epoch: string }>;
+  readLog(name: string, range: { after: number; limit: number }): Promise<NumberedBytes[]>;
+  readLogEntries(name: string, numbers: readonly number[]): Promise<NumberedBytes[]>;
+  lastInLog(name: string): Promise<number>;
+  beginLogEpoch(name: string, epoch: string): Promise<void>;
+  readLogBlocks(name: string, range: BlockRange): Promise<LogBlock[]>;
+  trimLog(name: string, trimming: LogTrimming): Promise<boolean>;
+
   /** Present if the database has replicas. Resolves when one of them has everything written under the name, or after the timeout. */
   replicated?(name: string, milliseconds: number): Promise<void>;
 
@@ -56,6 +69,15 @@ export interface ByteStore {
   ping(): Promise<void>;
   close(): Promise<void>;
 }
+
+/** `row` is without its number (log-rows.ts). `completes` is 0 if the entry completes no other. */
+export type LogBytes = { bytes: Buffer; part: LogPart; row: Buffer; completes: number };
+/** The bytes begin with the epoch. */
+export type NumberedBytes = [number: number, bytes: Buffer];
+export const EPOCH_LENGTH = 12;
+export type BlockRange = { part: LogPart; limit: number } & (
+  { before: number } | { after: number }
+);
 
 /**
  * `next` is the cursor of the next page; the last page has none. The first of several pages has `total` if the cursor is valid on one server

@@ -1,4 +1,15 @@
-import type { AllMembers, ByteStore, MemberPage, PlacedMember, PlaceRange } from './byte-store.ts';
+import { randomBytes } from 'node:crypto';
+import { lruCache } from '../lru-cache.ts';
+import { LOG_TERMS, rowWithoutNumber } from './log-rows.ts';
+import {
+  type AllMembers,
+  type ByteStore,
+  EPOCH_LENGTH,
+  type MemberPage,
+  type NumberedBytes,
+  type PlacedMember,
+  type PlaceRange,
+} from './byte-store.ts';
 import { createTimeout, STORE_TIMEOUTS, type WithTimeout } from './timeout.ts';
 import type { Encryption } from './encryption.ts';
 import {
@@ -6,6 +17,7 @@ import {
   type Entry,
   type Found,
   KEEP,
+  type LogEntry,
   type Range,
   type Store,
   StoreUnavailable,
@@ -26,6 +38,7 @@ export function encryptedStore(
     ...values({ bytes, encryption, withTimeout, timeoutMs: timeouts.operation }),
     ...sets(bytes, encryption, withTimeout),
     ...streams(bytes, encryption, withTimeout),
+    ...logs(bytes, encryption, withTimeout),
     ...channels(bytes, encryption, withTimeout),
     delete: (key) => withTimeout(bytes.delete(encryption.name(key))),
     async replicated(key) {
@@ -294,6 +307,78 @@ function streams(bytes: ByteStore, encryption: Encryption, withTimeout: WithTime
       }));
     },
   };
+}
+
+type Logs = Pick<
+  Store,
+  | 'appendLog'
+  | 'readLog'
+  | 'readLogEntries'
+  | 'lastInLog'
+  | 'beginLogEpoch'
+  | 'readLogBlocks'
+  | 'logTerm'
+  | 'trimLog'
+>;
+
+/** Hashing a term takes longer than the rest of a row. */
+const MAX_CACHED_TERMS = 10_000;
+
+function logs(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout): Logs {
+  const terms = lruCache<number>(MAX_CACHED_TERMS);
+  const hashOf = (name: string, term: string | undefined): number => {
+    if (term === undefined) return 0;
+    const known = terms.get(term);
+    if (known !== undefined) return known;
+    const hash = Buffer.from(encryption.field(name, term), 'base64url').readUInt32BE(0) || 1;
+    terms.set(term, hash);
+    return hash;
+  };
+  const opened = <T>(name: string, found: readonly NumberedBytes[]) =>
+    found.map(([number, stored]): LogEntry<T> => ({
+      number,
+      epoch: stored.toString('latin1', 0, EPOCH_LENGTH),
+      value: encryption.decrypt<T>(name, stored.subarray(EPOCH_LENGTH)),
+    }));
+  return {
+    async appendLog(key, entries) {
+      const name = encryption.name(key);
+      const encrypted = entries.map(({ value, part, time, terms: found, completes = 0 }) => ({
+        bytes: encryption.encrypt(name, value),
+        part,
+        row: rowWithoutNumber(
+          time,
+          found.slice(0, LOG_TERMS).map((term) => hashOf(name, term)),
+        ),
+        completes,
+      }));
+      const sent = { token: randomId(), epoch: randomId() };
+      return withTimeout(bytes.appendLog(name, encrypted, sent));
+    },
+    async readLog<T>(key: string, range: { after: number; limit: number }) {
+      const name = encryption.name(key);
+      return opened<T>(name, await withTimeout(bytes.readLog(name, range)));
+    },
+    async readLogEntries<T>(key: string, numbers: readonly number[]) {
+      if (numbers.length === 0) return [];
+      const name = encryption.name(key);
+      return opened<T>(name, await withTimeout(bytes.readLogEntries(name, numbers)));
+    },
+    lastInLog: (key) => withTimeout(bytes.lastInLog(encryption.name(key))),
+    async beginLogEpoch(key) {
+      const epoch = randomId();
+      await withTimeout(bytes.beginLogEpoch(encryption.name(key), epoch));
+      return epoch;
+    },
+    readLogBlocks: (key, range) => withTimeout(bytes.readLogBlocks(encryption.name(key), range)),
+    logTerm: (key, term) => hashOf(encryption.name(key), term),
+    trimLog: (key, trimming) => withTimeout(bytes.trimLog(encryption.name(key), trimming)),
+  };
+}
+
+/** EPOCH_LENGTH characters. */
+function randomId(): string {
+  return randomBytes((EPOCH_LENGTH * 3) / 4).toString('base64url');
 }
 
 type Channels = Pick<Store, 'publish' | 'subscribe'>;

@@ -17,6 +17,7 @@ import {
   requireCommands,
   waitRefusal,
 } from './redis-requirements.ts';
+import { defineLogCommands, redisLogs } from './redis-logs.ts';
 import type { StoreLogger } from './store.ts';
 import { STORE_TIMEOUTS } from './timeout.ts';
 
@@ -148,6 +149,7 @@ export async function openRedis(
   client.defineCommand('readPage', { numberOfKeys: 2, lua: READ_PAGE });
   client.defineCommand('setPlaces', { numberOfKeys: 2, lua: SET_PLACES });
   client.defineCommand('appendEntry', { numberOfKeys: 1, lua: APPEND_ENTRY });
+  defineLogCommands(client);
   const closers = [client];
   try {
     const subscriber = await connectSubscriber(client, timeouts);
@@ -159,6 +161,7 @@ export async function openRedis(
       ...values(client),
       ...sets(client),
       ...streams(client),
+      ...redisLogs(client),
       rewrite: rewriter(client),
       ...channels(client, subscriber, logger),
       ...(mayWait ? { replicated: waitForReplicas(client) } : {}),

@@ -30,6 +30,15 @@ const SCHEMA = `
   ) STRICT;
   CREATE INDEX IF NOT EXISTS stream_name ON stream (name, id);
   CREATE INDEX IF NOT EXISTS stream_expires ON stream (expires);
+  CREATE TABLE IF NOT EXISTS log (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, last INTEGER NOT NULL, epoch TEXT NOT NULL
+  ) STRICT;
+  CREATE TABLE IF NOT EXISTS log_entry (
+    log INTEGER NOT NULL, number INTEGER NOT NULL, value BLOB NOT NULL, PRIMARY KEY (log, number)
+  ) STRICT;
+  CREATE TABLE IF NOT EXISTS log_block (
+    log INTEGER NOT NULL, part TEXT NOT NULL, first INTEGER NOT NULL, rows BLOB NOT NULL, PRIMARY KEY (log, part, first)
+  ) STRICT;
   CREATE TABLE IF NOT EXISTS message (
     id INTEGER PRIMARY KEY AUTOINCREMENT, channel TEXT NOT NULL, body BLOB NOT NULL, expires REAL NOT NULL
   ) STRICT;`;

@@ -9,6 +9,7 @@ import {
   openDatabase,
   retriedWhileLocked,
 } from './sqlite-database.ts';
+import { sqliteLogs } from './sqlite-logs.ts';
 import type { StoreLogger } from './store.ts';
 
 const MAX_SWEPT_ROWS = 2000;
@@ -38,6 +39,7 @@ export function openSqlite(
       ...values(db, commit, now),
       ...sets(db, commit, now),
       ...streams(db, commit, now),
+      ...sqliteLogs(db, commit),
       publish: channels.publish,
       subscribe: channels.subscribe,
       delete: deleter(db, commit),

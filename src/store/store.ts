@@ -16,6 +16,36 @@ export type Entry<T> = { id: string; value: T | undefined };
 export type Range = { after?: string; limit: number; newestFirst?: boolean };
 
 /**
+ * A new entry of a log. `time` (seconds) and `terms` are what it is found and trimmed by, in a part of the log with a life of its own. An entry
+ * that `completes` an earlier one of the part is found as that one: its first term replaces that of the earlier one.
+ */
+export type NewLogEntry<T> = {
+  value: T;
+  part: LogPart;
+  time: number;
+  /** In an order that is the same for all entries of a log; undefined for what it does not have. */
+  terms: readonly (string | undefined)[];
+  completes?: number | undefined;
+};
+
+/** `lasting` entries are trimmed by their age only, `bulk` entries by their number too. */
+export const LOG_PARTS = ['lasting', 'bulk'] as const;
+export type LogPart = (typeof LOG_PARTS)[number];
+
+/** `value` is undefined if this process cannot decrypt it. `epoch` tells the numbers of a restored log from those that it lost. */
+export type LogEntry<T> = { number: number; epoch: string; value: T | undefined };
+
+/** A part of the index of a log: `rows` are read with log-rows.ts, and begin with the entry `first`. */
+export type LogBlock = { first: number; rows: Buffer };
+
+/** Entries to delete, and the blocks of the index without their rows. */
+export type LogTrimming = {
+  part: LogPart;
+  ranges: readonly (readonly [first: number, last: number])[];
+  blocks: readonly { before: LogBlock; after: Buffer }[];
+};
+
+/**
  * At most `limit` members that follow the member `after`, which need not be in the set any more. Members that begin with digits and a point
  * are sorted by this number, which is readable in the database; the others have an order of no meaning that does not change.
  */
@@ -59,10 +89,36 @@ export interface Store {
   /** Returns fewer than `limit` members only at the end. The first page of a set that has just become large may read all of it. */
   page(key: string, range: MemberRange): Promise<string[]>;
 
-  /** Appends to a stream. Entries older than `ttl` seconds may be deleted. Appends twice if the command is sent twice after a lost connection. */
+  /** Appends to a stream, as earlier versions did with the audit log. Entries older than `ttl` seconds may be deleted. Appends twice if the command is sent twice after a lost connection. */
   append<T>(key: string, value: T, ttl: number): Promise<void>;
   /** Returns fewer than `limit` entries only at the end. Throws a RangeError if `after` is not an entry id. */
   range<T>(key: string, range: Range): Promise<Entry<T>[]>;
+
+  /**
+   * Appends to a log, in one write, and returns the number of the first entry; each of the others has the next one. Numbers begin with 1, and no
+   * number is given twice or left out. Appends once if the command is sent twice after a lost connection.
+   */
+  appendLog<T>(
+    key: string,
+    entries: readonly NewLogEntry<T>[],
+  ): Promise<{ first: number; epoch: string }>;
+  /** Oldest first, at most `limit` entries with a number above `after`. Returns fewer only at the end. */
+  readLog<T>(key: string, range: { after: number; limit: number }): Promise<LogEntry<T>[]>;
+  /** Those of the entries that were not trimmed. */
+  readLogEntries<T>(key: string, numbers: readonly number[]): Promise<LogEntry<T>[]>;
+  /** The number of the last entry, also if it was trimmed; 0 if there was none. */
+  lastInLog(key: string): Promise<number>;
+  /** From now on, entries have a new epoch, which is returned. */
+  beginLogEpoch(key: string): Promise<string>;
+  /** Blocks of the index that begin below the number `before`, newest first, or from `after` on, oldest first. */
+  readLogBlocks(
+    key: string,
+    range: { part: LogPart; limit: number } & ({ before: number } | { after: number }),
+  ): Promise<LogBlock[]>;
+  /** The hash of a term in rows. */
+  logTerm(key: string, term: string): number;
+  /** Returns false, and deletes nothing, if a block was changed meanwhile. */
+  trimLog(key: string, trimming: LogTrimming): Promise<boolean>;
 
   /** Notifies every subscribed process. Delivery is prompt but not guaranteed, so subscribers also read again periodically. */
   publish(channel: string, message: string): Promise<void>;

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { expect } from 'chai';
 import { upstreamSchema } from '../../src/settings/schema.ts';
-import { type AuditItem, readAudit, recordAudit } from '../../src/audit/audit.ts';
+import { type AuditItem, recordAudit } from '../../src/audit/audit.ts';
+import { readAuditAfter } from '../../src/audit/audit-log.ts';
 import { type ManagementHost, openManagementHost, request } from '../management/management-host.ts';
 import { auditServices } from '../support/audit-services.ts';
 
@@ -17,7 +18,7 @@ describe('The size of the audit log', () => {
   async function recorded(tool: string, given: unknown): Promise<AuditItem | undefined> {
     const call = { event: 'call', tool, arguments: given, outcome: 'allowed' };
     await recordAudit(auditServices(host.store, NOW), call);
-    return (await readAudit(host.store, { limit: 10 })).at(-1)?.value;
+    return (await readAuditAfter(host.store, 0, 10)).at(-1)?.item;
   }
 
   it('details of up to 4 kB are recorded as they are', async () => {

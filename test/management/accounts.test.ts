@@ -2,7 +2,7 @@ import { createSecretKey, randomBytes } from 'node:crypto';
 import { expect } from 'chai';
 import { accountIdOf } from '../../src/people/account.ts';
 import { findAccount, saveAccount } from '../../src/people/accounts.ts';
-import { readAudit } from '../../src/audit/audit.ts';
+import { readAuditAfter } from '../../src/audit/audit-log.ts';
 import { accessTo, gatehouse } from './command-line.ts';
 import {
   ACCOUNT_LIFETIME,
@@ -36,8 +36,8 @@ describe('accounts over the management API', () => {
     request(host, 'POST', `${ACCOUNTS}/${id}/${what}`);
 
   async function events(): Promise<unknown[]> {
-    const entries = await readAudit(host.store, { limit: 100 });
-    return entries.map(({ value }) => [value?.event, value?.account, value?.outcome]);
+    const entries = await readAuditAfter(host.store, 0, 100);
+    return entries.map(({ item }) => [item?.event, item?.account, item?.outcome]);
   }
 
   it('an account shows the person, the identity provider and the last sign-in', async () => {

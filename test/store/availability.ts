@@ -3,6 +3,8 @@ import { expect } from 'chai';
 import { type Store, StoreUnavailable } from '../../src/store/store.ts';
 import { until } from '../support/until.ts';
 
+const LOG_ENTRY = { value: 1, part: 'bulk', time: 1, terms: [] } as const;
+
 const EVERY_VERB: Record<string, (store: Store) => Promise<unknown>> = {
   get: (store) => store.get('thing:1'),
   set: (store) => store.set('thing:1', 1, 60),
@@ -17,6 +19,13 @@ const EVERY_VERB: Record<string, (store: Store) => Promise<unknown>> = {
   page: (store) => store.page('set:1', { limit: 1 }),
   append: (store) => store.append('stream:1', 1, 60),
   range: (store) => store.range('stream:1', { limit: 1 }),
+  appendLog: (store) => store.appendLog('log:1', [LOG_ENTRY]),
+  readLog: (store) => store.readLog('log:1', { after: 0, limit: 1 }),
+  readLogEntries: (store) => store.readLogEntries('log:1', [1]),
+  lastInLog: (store) => store.lastInLog('log:1'),
+  beginLogEpoch: (store) => store.beginLogEpoch('log:1'),
+  readLogBlocks: (store) => store.readLogBlocks('log:1', { part: 'bulk', before: 1, limit: 1 }),
+  trimLog: (store) => store.trimLog('log:1', { part: 'bulk', ranges: [[1, 1]], blocks: [] }),
   publish: (store) => store.publish('news', 'a'),
   subscribe: (store) => store.subscribe('more news', () => undefined),
   ping: (store) => store.ping(),

@@ -6,6 +6,7 @@ import { LONG, type OpenedStore, rejection, useOpenedStore } from './contract-fi
 import { testValues } from './value-contract.ts';
 import { testUpdates } from './update-contract.ts';
 import { testCollections } from './collection-contract.ts';
+import { testLogs } from './log-contract.ts';
 
 export function storeContract(open: () => Promise<OpenedStore>): void {
   const fixture = useOpenedStore(open);
@@ -35,6 +36,7 @@ export function storeContract(open: () => Promise<OpenedStore>): void {
   });
 
   testCollections(fixture);
+  testLogs(fixture);
 
   describe('Channels of the store', () => {
     let store: Store;

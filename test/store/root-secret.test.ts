@@ -82,18 +82,12 @@ describe('Root secret rotation', () => {
     );
     await withStore({ secret: NEW, previousSecret: OLD }, (store) => record(store, 'after'));
     await withStore({ secret: NEW }, async (store) => {
-      const first = await listAudit({ services: { store, now } }, { limit: 50 });
+      const first = await listAudit({ services: { store } }, { limit: 50 });
       expect(first.items).to.deep.equal([]);
-      const second = await listAudit(
-        { services: { store, now } },
-        { limit: 50, after: first.next },
-      );
+      const second = await listAudit({ services: { store } }, { limit: 50, after: first.next });
       expect(second.items.map(({ event }) => event)).to.deep.equal(['after']);
       expect(second).to.not.have.property('next');
-      const newest = await listAudit(
-        { services: { store, now } },
-        { limit: 50, newestFirst: true },
-      );
+      const newest = await listAudit({ services: { store } }, { limit: 50, newestFirst: true });
       expect(newest.items.map(({ event }) => event)).to.deep.equal(['after']);
       expect(newest.next, 'the cursor of the next page').to.be.a('string');
     });

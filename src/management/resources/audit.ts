@@ -6,6 +6,15 @@ import * as schemas from './schemas.ts';
 
 const auditItemSchema = z
   .strictObject({
+    id: z.string().optional().describe('Unique. Items of earlier versions have none.'),
+    epoch: z
+      .string()
+      .optional()
+      .describe('Of the log: another one begins when the store is restored.'),
+    number: z
+      .int()
+      .optional()
+      .describe('Of the item, in the order of storing, without gaps within an epoch.'),
     time: schemas.time,
     event: z.string().describe(`One of ${auditEvents.join(', ')}.`),
     account: z.string().optional(),

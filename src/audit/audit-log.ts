@@ -1,0 +1,123 @@
+// The audit log in the store: what is appended, read by number, and found by its index.
+import type { LogEntry, LogPart, NewLogEntry, Store } from '../store/store.ts';
+import type { AuditItem } from './audit.ts';
+
+const LOG = 'audit:log';
+/** The stream that earlier versions wrote. Its entries have no number. */
+const EARLIER = 'audit:all';
+
+/** What an item can be found by, in the order of the terms in its row. The first one may change when a call ends. */
+export const TERM_KINDS = [
+  'outcome',
+  'event',
+  'account',
+  'client',
+  'connector',
+  'tool',
+  'grant',
+] as const;
+export type TermKind = (typeof TERM_KINDS)[number];
+
+/** The values of an item by which it is found. */
+export function termsOf(item: AuditItem): Record<TermKind, string | undefined> {
+  return {
+    outcome: item.outcome,
+    event: item.event,
+    account: item.account,
+    client: item.clientId,
+    connector: item.connector,
+    tool: item.tool ?? item.method,
+    grant: item.grantId,
+  };
+}
+
+export function termText(kind: TermKind, value: string): string {
+  return `${kind}:${value}`;
+}
+
+/** A connection, or what takes its place for machines and minted tokens: where calls are too many, the one with the most loses first. */
+export const OWNER_TERM = TERM_KINDS.indexOf('grant');
+
+/** An item to append. `completes` is the number of the call that it ends. */
+export type NewAuditItem = {
+  item: AuditItem;
+  part: LogPart;
+  completes?: number | undefined;
+};
+
+/** Appends in one write, and returns the items with their numbers. */
+export async function appendAudit(
+  store: Store,
+  added: readonly NewAuditItem[],
+): Promise<AuditItem[]> {
+  if (added.length === 0) return [];
+  const { first, epoch } = await store.appendLog<AuditItem>(LOG, added.map(logEntry));
+  return added.map(({ item }, index) => ({ ...item, epoch, number: first + index }));
+}
+
+function logEntry({ item, part, completes }: NewAuditItem): NewLogEntry<AuditItem> {
+  const values = termsOf(item);
+  const terms = TERM_KINDS.map((kind) => {
+    const value = values[kind];
+    if (value !== undefined) return termText(kind, value);
+    return kind === 'grant' && item.account !== undefined ? `owner:${item.account}` : undefined;
+  });
+  return { value: item, part, time: Date.parse(item.time) / 1000, terms, completes };
+}
+
+/** `item` is undefined if this process cannot decrypt it. */
+export type NumberedItem = { number: number; epoch: string; item: AuditItem | undefined };
+
+/** Items with a number above `number`, in the order of storing. Returns fewer than `limit` only at the end. */
+export async function readAuditAfter(
+  store: Store,
+  number: number,
+  limit: number,
+): Promise<NumberedItem[]> {
+  return (await store.readLog<AuditItem>(LOG, { after: number, limit })).map(numbered);
+}
+
+/** Those of the items that were not trimmed. */
+export async function readAuditItems(
+  store: Store,
+  numbers: readonly number[],
+): Promise<NumberedItem[]> {
+  return (await store.readLogEntries<AuditItem>(LOG, numbers)).map(numbered);
+}
+
+function numbered({ number, epoch, value }: LogEntry<AuditItem>): NumberedItem {
+  return { number, epoch, item: value && { ...value, epoch, number } };
+}
+
+/** The number of the newest item, also if it was trimmed; 0 if there was none. */
+export function lastAuditNumber(store: Store): Promise<number> {
+  return store.lastInLog(LOG);
+}
+
+/** Items that are appended from now on have another epoch. */
+export function beginAuditEpoch(store: Store): Promise<string> {
+  return store.beginLogEpoch(LOG);
+}
+
+/** Resolves when a replica has what this process appended. */
+export function auditReplicated(store: Store): Promise<void> {
+  return store.replicated(LOG);
+}
+
+export const auditIndex = {
+  blocks: (store: Store, range: Parameters<Store['readLogBlocks']>[1]) =>
+    store.readLogBlocks(LOG, range),
+  term: (store: Store, kind: TermKind, value: string) => store.logTerm(LOG, termText(kind, value)),
+  trim: (store: Store, trimming: Parameters<Store['trimLog']>[1]) => store.trimLog(LOG, trimming),
+};
+
+export type EarlierItem = { id: string; item: AuditItem | undefined };
+
+/** Items of earlier versions. They stay until they expire. */
+export async function readEarlierAudit(
+  store: Store,
+  range: Parameters<Store['range']>[1],
+): Promise<EarlierItem[]> {
+  const entries = await store.range<AuditItem>(EARLIER, range);
+  return entries.map(({ id, value }) => ({ id, item: value }));
+}

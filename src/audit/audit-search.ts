@@ -1,0 +1,259 @@
+// Finds items of the audit log. The index has one row of fixed size for each item, which is read from where a page begins until the page is
+// full: a million rows take a moment, and only items whose rows match are read and decrypted.
+import { completedBy, numberAt, rowCount, termAt, timeAt } from '../store/log-rows.ts';
+import { type LogBlock, LOG_PARTS, type LogPart, type Store } from '../store/store.ts';
+import type { AuditItem } from './audit.ts';
+import {
+  auditIndex,
+  readAuditItems,
+  readEarlierAudit,
+  TERM_KINDS,
+  type TermKind,
+  termsOf,
+} from './audit-log.ts';
+
+export type AuditFilters = Partial<Record<TermKind, string | undefined>> & {
+  /** Seconds since the epoch: `since` is included, `until` is not. */
+  since?: number | undefined;
+  until?: number | undefined;
+};
+
+export type AuditSearch = {
+  filters?: AuditFilters;
+  limit: number;
+  /** `next` of an earlier page in the same order. */
+  after?: string | undefined;
+  /** The default. */
+  newestFirst?: boolean;
+};
+
+export type AuditFound = { items: AuditItem[]; next?: string | undefined };
+
+/** A page ends with the item that exceeds this size (approximate). */
+const MAX_PAGE_BYTES = 1024 * 1024;
+/** Rows read for one page. Bounds the response time if few match; the page may then be empty. */
+const MAX_ROWS_READ = 2_000_000;
+/** In rows: of an item that is read in vain, because it cannot be decrypted, or because earlier versions wrote it without an index. */
+const ITEM_COST = MAX_ROWS_READ / 1000;
+
+/** A call of a recorded level and its end are one item. */
+export async function searchAudit(
+  store: Store,
+  { filters = {}, limit, after, newestFirst = true }: AuditSearch,
+): Promise<AuditFound> {
+  const items: AuditItem[] = [];
+  let [last, bytes, cost]: [string | undefined, number, number] = [undefined, 0, 0];
+  for await (const candidate of candidates(store, { filters, limit, after, newestFirst })) {
+    if (items.length === limit || bytes > MAX_PAGE_BYTES || cost >= MAX_ROWS_READ)
+      return { items, next: last };
+    last = candidate.cursor;
+    const item = candidate.item && asRead(candidate.item);
+    if (!item || !matches(item, filters)) {
+      cost += candidate.cost;
+      continue;
+    }
+    items.push(item);
+    bytes += JSON.stringify(item).length;
+  }
+  return { items };
+}
+
+/** Earlier versions stored `allowed`. */
+function asRead(item: AuditItem): AuditItem {
+  return item.event === 'call' && item.outcome === 'allowed'
+    ? { ...item, outcome: 'answered' }
+    : item;
+}
+
+/** Hashes in rows can be equal by chance, and times in them are whole seconds. */
+function matches(item: AuditItem, { since = -Infinity, until = Infinity, ...terms }: AuditFilters) {
+  const time = Date.parse(item.time) / 1000;
+  const values = termsOf(item);
+  return (
+    time >= since &&
+    time < until &&
+    TERM_KINDS.every((kind) => terms[kind] === undefined || terms[kind] === values[kind])
+  );
+}
+
+/** The list continues behind `cursor`. `cost` is in rows. */
+type Candidate = { cursor: string; item: AuditItem | undefined; cost: number };
+type Order = Required<Pick<AuditSearch, 'newestFirst'>> & Pick<AuditSearch, 'after'>;
+
+/** Cursors have 32 digits. Those of earlier versions, which begin with 0, are older than all numbers. */
+const CURSOR_DIGITS = 32;
+
+function cursorOf(number: number): string {
+  return `1${String(number).padStart(CURSOR_DIGITS - 1, '0')}`;
+}
+
+async function* candidates(
+  store: Store,
+  { filters, limit, ...order }: Required<Pick<AuditSearch, 'filters' | 'limit'>> & Order,
+): AsyncGenerator<Candidate> {
+  const { after, newestFirst } = order;
+  const isEarlier = after?.startsWith('0') === true;
+  if (!newestFirst && (after === undefined || isEarlier)) yield* earlier(store, order);
+  if (!newestFirst || !isEarlier) {
+    const start = after === undefined || isEarlier ? undefined : Number(after.slice(1));
+    yield* indexed(store, { filters, limit, newestFirst, start });
+  }
+  if (newestFirst) yield* earlier(store, { newestFirst, after: isEarlier ? after : undefined });
+}
+
+const EARLIER_ITEMS = 100;
+
+async function* earlier(store: Store, { after, newestFirst }: Order): AsyncGenerator<Candidate> {
+  for (let last = after; ;) {
+    const range = { limit: EARLIER_ITEMS, newestFirst, ...(last ? { after: last } : {}) };
+    const batch = await readEarlierAudit(store, range);
+    for (const { id, item } of batch) yield { cursor: id, item, cost: ITEM_COST };
+    last = batch.at(-1)?.id;
+    if (batch.length < EARLIER_ITEMS) return;
+  }
+}
+
+type Scanned = { filters: AuditFilters; newestFirst: boolean; start: number | undefined };
+const ITEMS_AT_A_TIME = 100;
+
+async function* indexed(
+  store: Store,
+  { limit, ...scanned }: Scanned & { limit: number },
+): AsyncGenerator<Candidate> {
+  for await (const { found, reached, rows } of scan(store, scanned)) {
+    const size = Math.min(limit, ITEMS_AT_A_TIME);
+    for (let from = 0; from < found.length; from += size)
+      for (const [number, item] of await readFound(store, found.slice(from, from + size)))
+        yield { cursor: cursorOf(number), item, cost: ITEM_COST };
+    if (rows > 0) yield { cursor: cursorOf(reached), item: undefined, cost: rows };
+  }
+}
+
+type Found = { number: number; completedBy: number };
+
+/** The items in the order of `found`, calls with how they ended. */
+async function readFound(
+  store: Store,
+  found: readonly Found[],
+): Promise<(readonly [number, AuditItem | undefined])[]> {
+  const numbers = found.flatMap((one) => [one.number, one.completedBy].filter((n) => n > 0));
+  const read = new Map(
+    (await readAuditItems(store, numbers)).map(({ number, item }) => [number, item]),
+  );
+  return found.map(({ number, completedBy: end }) => {
+    const item = read.get(number);
+    return [number, item && withEnd(item, read.get(end))] as const;
+  });
+}
+
+/** The call as it ended. */
+function withEnd(call: AuditItem, end: AuditItem | undefined): AuditItem {
+  if (!end) return call;
+  const { outcome, reason, toolError, ms, bytesOut } = end;
+  const members = Object.entries({ outcome, reason, toolError, ms, bytesOut });
+  return {
+    ...call,
+    ...Object.fromEntries(members.filter(([, value]) => value !== undefined)),
+  };
+}
+
+/** Numbers that match, in order. Everything before `reached` was read, in so many rows. */
+type Scan = { found: Found[]; reached: number; rows: number };
+
+/** How far a part was read. `next` is where to go on. */
+type Part = { part: LogPart; next: number; isDone: boolean; blocks: number };
+
+const FIRST_BLOCKS = 2;
+const MAX_BLOCKS = 128;
+/** The clocks of processes differ, and may jump. */
+const CLOCK_SKEW_SECONDS = 86_400;
+
+/** Reads the parts of the index side by side, first a little and then more at a time. */
+async function* scan(store: Store, { filters, newestFirst, start }: Scanned): AsyncGenerator<Scan> {
+  const isMatch = matcher(store, filters);
+  const isBehind = (number: number) =>
+    start === undefined || (newestFirst ? number < start : number > start);
+  const isFirst = (one: number, other: number) => (newestFirst ? one > other : one < other);
+  const first = start ?? (newestFirst ? Number.MAX_SAFE_INTEGER : 0);
+  const parts: Part[] = LOG_PARTS.map((part) => ({
+    part,
+    next: first,
+    isDone: false,
+    blocks: FIRST_BLOCKS,
+  }));
+  if (!newestFirst) await Promise.all(parts.map((part) => beginAtBlock(store, part)));
+  let pending: Found[] = [];
+  for (;;) {
+    const open = parts.filter(({ isDone }) => !isDone);
+    const [behind] = open.toSorted((one, other) => (isFirst(one.next, other.next) ? -1 : 1));
+    if (!behind) break;
+    const blocks = await readOn(store, behind, newestFirst);
+    let [rows, isRecent] = [0, false];
+    for (const { rows: block } of blocks) {
+      const count = rowCount(block);
+      rows += count;
+      for (let index = 0; index < count; index += 1) {
+        isRecent ||= !isPast(timeAt(block, index), filters, newestFirst);
+        if (isBehind(numberAt(block, index)) && isMatch(block, index))
+          pending.push({ number: numberAt(block, index), completedBy: completedBy(block, index) });
+      }
+    }
+    if (blocks.length > 0 && !isRecent) behind.isDone = true;
+    pending.sort((one, other) => (isFirst(one.number, other.number) ? -1 : 1));
+    const left = parts.filter(({ isDone }) => !isDone).map(({ next }) => next);
+    if (left.length === 0) break;
+    const reached = newestFirst ? Math.max(...left) : Math.min(...left);
+    const isReached = ({ number }: Found) => (newestFirst ? number >= reached : number < reached);
+    yield {
+      found: pending.filter(isReached),
+      reached: newestFirst ? reached : reached - 1,
+      rows,
+    };
+    pending = pending.filter((found) => !isReached(found));
+  }
+  const end = newestFirst ? 0 : Number.MAX_SAFE_INTEGER;
+  yield { found: pending, reached: pending.at(-1)?.number ?? end, rows: 0 };
+}
+
+/** Blocks are found by their first number. */
+async function beginAtBlock(store: Store, part: Part): Promise<void> {
+  const range = { part: part.part, before: part.next + 1, limit: 1 };
+  const [block] = await auditIndex.blocks(store, range);
+  if (block) part.next = block.first;
+}
+
+async function readOn(store: Store, part: Part, newestFirst: boolean): Promise<LogBlock[]> {
+  const { part: name, next, blocks: limit } = part;
+  const range = newestFirst ? { before: next } : { after: next };
+  const blocks = await auditIndex.blocks(store, { part: name, limit, ...range });
+  const last = blocks.at(-1)?.first ?? next;
+  part.next = newestFirst ? last : last + 1;
+  part.isDone = blocks.length < limit;
+  part.blocks = Math.min(2 * limit, MAX_BLOCKS);
+  return blocks;
+}
+
+/** Whether everything that follows is outside the wanted time. */
+function isPast(
+  time: number,
+  { since = -Infinity, until = Infinity }: AuditFilters,
+  newestFirst: boolean,
+): boolean {
+  return newestFirst ? time < since - CLOCK_SKEW_SECONDS : time > until + CLOCK_SKEW_SECONDS;
+}
+
+function matcher(
+  store: Store,
+  { since = -Infinity, until = Infinity, ...terms }: AuditFilters,
+): (block: Buffer, index: number) => boolean {
+  const wanted = TERM_KINDS.flatMap((kind, term) => {
+    const value = terms[kind];
+    return value === undefined ? [] : [{ term, hash: auditIndex.term(store, kind, value) }];
+  });
+  const from = Math.floor(since);
+  return (block, index) => {
+    const time = timeAt(block, index);
+    if (time < from || time > until) return false;
+    return wanted.every(({ term, hash }) => termAt(block, index, term) === hash);
+  };
+}

@@ -1,0 +1,225 @@
+// Logs in Redis: a hash with the last number and the epoch, a sorted set of the entries, and for each part of the index a hash of its blocks and
+// a sorted set of their first numbers. All keys of a log are in one slot of a Cluster.
+import type { Result } from 'ioredis';
+import type { ByteStore, LogBytes, NumberedBytes } from './byte-store.ts';
+import { BLOCK_ROWS, COMPLETION_BYTES, COMPLETED_AT, NUMBER_BYTES, ROW_BYTES } from './log-rows.ts';
+import type { RedisClient } from './redis-client.ts';
+import { LOG_PARTS, type LogPart } from './store.ts';
+
+/** A command is sent again within this time, if at all. */
+const SENT_MS = 60_000;
+
+// Lua numbers are exact up to 2^53.
+const FUNCTIONS = `
+local function text(number) return string.format('%.0f', number) end
+local function bytes(number)
+  local encoded = ''
+  for _ = 1, ${NUMBER_BYTES} do
+    encoded = string.char(number % 256) .. encoded
+    number = math.floor(number / 256)
+  end
+  return encoded
+end`;
+
+// KEYS: head, entries, sent, and for each part its order and its blocks. ARGV: the epoch of a new log, and for each entry the number of its
+// part, what it completes, its row and its bytes. HINCRBY comes first, because Redis refuses it when it is full.
+const APPEND_LOG = `${FUNCTIONS}
+local sent = redis.call('GET', KEYS[3])
+if sent then return { sent, redis.call('HGET', KEYS[1], 'epoch') } end
+local count = (#ARGV - 1) / 4
+local first = redis.call('HINCRBY', KEYS[1], 'last', count) - count + 1
+redis.call('HSETNX', KEYS[1], 'epoch', ARGV[1])
+local epoch = redis.call('HGET', KEYS[1], 'epoch')
+local added = {}
+for index = 0, count - 1 do
+  local at = 2 + index * 4
+  local number = first + index
+  redis.call('ZADD', KEYS[2], text(number), epoch .. ARGV[at + 3])
+  local part = tonumber(ARGV[at])
+  local completed = tonumber(ARGV[at + 1])
+  if completed == 0 then
+    added[part] = added[part] or {}
+    table.insert(added[part], { number, bytes(number) .. ARGV[at + 2] })
+  end
+end
+for part, rows in pairs(added) do
+  local order, blocks = KEYS[2 + 2 * part], KEYS[3 + 2 * part]
+  local id = redis.call('ZREVRANGE', order, 0, 0)[1]
+  local block = id and redis.call('HGET', blocks, id)
+  local last = 0
+  while last < #rows do
+    if not block or #block >= ${BLOCK_ROWS * ROW_BYTES} then
+      id, block = text(rows[last + 1][1]), ''
+      redis.call('ZADD', order, id, id)
+    end
+    local parts = { block }
+    local to = math.min(#rows, last + ${BLOCK_ROWS} - #block / ${ROW_BYTES})
+    for index = last + 1, to do table.insert(parts, rows[index][2]) end
+    block = table.concat(parts)
+    redis.call('HSET', blocks, id, block)
+    last = to
+  end
+end
+for index = 0, count - 1 do
+  local at = 2 + index * 4
+  local completed = tonumber(ARGV[at + 1])
+  if completed > 0 then
+    local order, blocks = KEYS[2 + 2 * ARGV[at]], KEYS[3 + 2 * ARGV[at]]
+    local id = redis.call('ZREVRANGEBYSCORE', order, text(completed), '-inf', 'LIMIT', 0, 1)[1]
+    local block = id and redis.call('HGET', blocks, id) or ''
+    local wanted = bytes(completed)
+    for from = 1, #block, ${ROW_BYTES} do
+      if string.sub(block, from, from + ${NUMBER_BYTES - 1}) == wanted then
+        local completion = bytes(first + index) .. string.sub(ARGV[at + 2], ${COMPLETED_AT + 1}, ${COMPLETED_AT + COMPLETION_BYTES - NUMBER_BYTES})
+        block = string.sub(block, 1, from + ${COMPLETED_AT - 1}) .. completion .. string.sub(block, from + ${COMPLETED_AT + COMPLETION_BYTES})
+        redis.call('HSET', blocks, id, block)
+      end
+    end
+  end
+end
+redis.call('SET', KEYS[3], text(first), 'PX', ${SENT_MS})
+return { text(first), epoch }`;
+
+const READ_ENTRIES = `
+local found = {}
+for _, number in ipairs(ARGV) do
+  local entry = redis.call('ZRANGEBYSCORE', KEYS[1], number, number)[1]
+  if entry then
+    found[#found + 1] = entry
+    found[#found + 1] = number
+  end
+end
+return found`;
+
+// KEYS: order, blocks. ARGV: the command, where to begin and where to end, and how many.
+const READ_BLOCKS = `
+local found = {}
+for _, id in ipairs(redis.call(ARGV[1], KEYS[1], ARGV[2], ARGV[3], 'LIMIT', 0, ARGV[4])) do
+  local rows = redis.call('HGET', KEYS[2], id)
+  if rows then
+    found[#found + 1] = id
+    found[#found + 1] = rows
+  end
+end
+return found`;
+
+// KEYS: entries, order, blocks. ARGV: the number of changes, then for each the first number of the block, its rows before and after, then the
+// first and the last number of each range to delete.
+const TRIM_LOG = `
+local changes = tonumber(ARGV[1])
+for at = 2, 1 + 3 * changes, 3 do
+  if redis.call('HGET', KEYS[3], ARGV[at]) ~= ARGV[at + 1] then return 0 end
+end
+for at = 2, 1 + 3 * changes, 3 do
+  if ARGV[at + 2] == '' then
+    redis.call('HDEL', KEYS[3], ARGV[at])
+    redis.call('ZREM', KEYS[2], ARGV[at])
+  else
+    redis.call('HSET', KEYS[3], ARGV[at], ARGV[at + 2])
+  end
+end
+for at = 2 + 3 * changes, #ARGV, 2 do redis.call('ZREMRANGEBYSCORE', KEYS[1], ARGV[at], ARGV[at + 1]) end
+return 1`;
+
+declare module 'ioredis' {
+  interface RedisCommander<Context> {
+    appendLogBuffer(...keysAndArguments: (string | Buffer)[]): Result<[Buffer, Buffer], Context>;
+    readLogEntriesBuffer(key: string, ...numbers: number[]): Result<Buffer[], Context>;
+    readLogBlocksBuffer(
+      order: string,
+      blocks: string,
+      command: 'ZRANGEBYSCORE' | 'ZREVRANGEBYSCORE',
+      from: string,
+      to: string,
+      limit: number,
+    ): Result<Buffer[], Context>;
+    trimLog(...keysAndArguments: (string | number | Buffer)[]): Result<0 | 1, Context>;
+  }
+}
+
+export function defineLogCommands(client: RedisClient): void {
+  client.defineCommand('appendLog', { numberOfKeys: 3 + 2 * LOG_PARTS.length, lua: APPEND_LOG });
+  client.defineCommand('readLogEntries', { numberOfKeys: 1, lua: READ_ENTRIES });
+  client.defineCommand('readLogBlocks', { numberOfKeys: 2, lua: READ_BLOCKS });
+  client.defineCommand('trimLog', { numberOfKeys: 3, lua: TRIM_LOG });
+}
+
+type Logs = Pick<
+  ByteStore,
+  | 'appendLog'
+  | 'readLog'
+  | 'readLogEntries'
+  | 'lastInLog'
+  | 'beginLogEpoch'
+  | 'readLogBlocks'
+  | 'trimLog'
+>;
+
+export function redisLogs(client: RedisClient): Logs {
+  return {
+    async appendLog(name, entries, { token, epoch }) {
+      const keys = [
+        name,
+        entriesOf(name),
+        `sent:{${name}}:${token}`,
+        ...LOG_PARTS.flatMap((part) => indexOf(name, part)),
+      ];
+      const sent = entries.flatMap(({ part, completes, row, bytes }: LogBytes) => [
+        String(LOG_PARTS.indexOf(part) + 1),
+        String(completes),
+        row,
+        bytes,
+      ]);
+      const [first, current] = await client.appendLogBuffer(...keys, epoch, ...sent);
+      return { first: Number(first.toString()), epoch: current.toString('latin1') };
+    },
+    async readLog(name, { after, limit }) {
+      const key = entriesOf(name);
+      return numbered(
+        await client.zrangebyscoreBuffer(key, `(${after}`, '+inf', 'WITHSCORES', 'LIMIT', 0, limit),
+      );
+    },
+    readLogEntries: async (name, numbers) =>
+      numbered(await client.readLogEntriesBuffer(entriesOf(name), ...numbers)),
+    lastInLog: async (name) => Number((await client.hget(name, 'last')) ?? 0),
+    async beginLogEpoch(name, epoch) {
+      await client.hset(name, 'epoch', epoch);
+    },
+    async readLogBlocks(name, range) {
+      const [order, blocks] = indexOf(name, range.part);
+      const [command, from, to] =
+        'before' in range
+          ? (['ZREVRANGEBYSCORE', `(${range.before}`, '-inf'] as const)
+          : (['ZRANGEBYSCORE', String(range.after), '+inf'] as const);
+      const { limit } = range;
+      const flat = await client.readLogBlocksBuffer(order, blocks, command, from, to, limit);
+      return pairs(flat).map(([first, rows]) => ({ first: Number(first.toString()), rows }));
+    },
+    async trimLog(name, { part, ranges, blocks }) {
+      const changes = blocks.flatMap(({ before, after }) => [before.first, before.rows, after]);
+      const keys = [entriesOf(name), ...indexOf(name, part)];
+      return (await client.trimLog(...keys, blocks.length, ...changes, ...ranges.flat())) === 1;
+    },
+  };
+}
+
+function entriesOf(name: string): string {
+  return `entries:{${name}}`;
+}
+
+function indexOf(name: string, part: LogPart): [order: string, blocks: string] {
+  return [`order:{${name}}:${part}`, `blocks:{${name}}:${part}`];
+}
+
+function numbered(flat: readonly Buffer[]): NumberedBytes[] {
+  return pairs(flat).map(([bytes, number]) => [Number(number.toString()), bytes]);
+}
+
+function pairs(flat: readonly Buffer[]): [Buffer, Buffer][] {
+  return Array.from({ length: flat.length / 2 }, (_, index) => [
+    flat[2 * index] ?? NOTHING,
+    flat[2 * index + 1] ?? NOTHING,
+  ]);
+}
+
+const NOTHING = Buffer.alloc(0);

@@ -1,0 +1,136 @@
+// Logs in SQLite. Their entries are in one table and the blocks of their indexes in another.
+import type { DatabaseSync, SQLOutputValue } from 'node:sqlite';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { ByteStore, LogBytes, NumberedBytes } from './byte-store.ts';
+import { BLOCK_ROWS, completionOf, numberBytes, rowCount, withCompleted } from './log-rows.ts';
+import { bufferOf, type Commit } from './sqlite-database.ts';
+import type { LogBlock, LogPart } from './store.ts';
+
+type Logs = Pick<
+  ByteStore,
+  | 'appendLog'
+  | 'readLog'
+  | 'readLogEntries'
+  | 'lastInLog'
+  | 'beginLogEpoch'
+  | 'readLogBlocks'
+  | 'trimLog'
+>;
+
+type Row = Record<string, SQLOutputValue>;
+
+export function sqliteLogs(db: DatabaseSync, commit: Commit): Logs {
+  const advance = db.prepare(`
+    INSERT INTO log (name, last, epoch) VALUES (?, ?, ?)
+    ON CONFLICT (name) DO UPDATE SET last = last + excluded.last
+    RETURNING id AS log, last, epoch`);
+  const begin = db.prepare(`
+    INSERT INTO log (name, last, epoch) VALUES (?, 0, ?)
+    ON CONFLICT (name) DO UPDATE SET epoch = excluded.epoch`);
+  const head = db.prepare('SELECT id AS log, last FROM log WHERE name = ?');
+  const insert = db.prepare('INSERT INTO log_entry (log, number, value) VALUES (?, ?, ?)');
+  const after = db.prepare(
+    'SELECT number, value FROM log_entry WHERE log = ? AND number > ? ORDER BY number LIMIT ?',
+  );
+  const one = db.prepare('SELECT number, value FROM log_entry WHERE log = ? AND number = ?');
+  const remove = db.prepare('DELETE FROM log_entry WHERE log = ? AND number BETWEEN ? AND ?');
+  const blocks = (which: string, order: string) =>
+    db.prepare(
+      `SELECT first, rows FROM log_block WHERE log = ? AND part = ? AND first ${which} ? ORDER BY first ${order} LIMIT ?`,
+    );
+  const [older, newer] = [blocks('<', 'DESC'), blocks('>=', 'ASC')];
+  const putBlock = db.prepare(
+    'INSERT OR REPLACE INTO log_block (log, part, first, rows) VALUES (?, ?, ?, ?)',
+  );
+  const removeBlock = db.prepare('DELETE FROM log_block WHERE log = ? AND part = ? AND first = ?');
+
+  const logOf = (name: string) => Number(head.get(name)?.['log'] ?? 0);
+  const numbered = (row: Row): NumberedBytes => [Number(row['number']), bufferOf(row['value'])];
+  const blockOf = (row: Row): LogBlock => ({
+    first: Number(row['first']),
+    rows: bufferOf(row['rows']),
+  });
+  /** The newest block that begins below the number. */
+  const blockBelow = (log: number, part: LogPart, number: number) => {
+    const row = older.get(log, part, number, 1);
+    return row && blockOf(row);
+  };
+  const complete = (log: number, number: number, { part, row, completes }: LogBytes) => {
+    const block = blockBelow(log, part, completes + 1);
+    const changed = block && withCompleted(block.rows, completes, completionOf(number, row));
+    if (changed) putBlock.run(log, part, block.first, changed);
+  };
+  const addRows = (log: number, part: LogPart, added: readonly Buffer[], firsts: number[]) => {
+    let block = blockBelow(log, part, Infinity);
+    for (let from = 0; from < added.length;) {
+      if (!block || rowCount(block.rows) >= BLOCK_ROWS)
+        block = { first: firsts[from] ?? 0, rows: Buffer.alloc(0) };
+      const count = BLOCK_ROWS - rowCount(block.rows);
+      const rows = Buffer.concat([block.rows, ...added.slice(from, from + count)]);
+      block = { first: block.first, rows };
+      putBlock.run(log, part, block.first, rows);
+      from += count;
+    }
+  };
+  return {
+    appendLog: (name, entries, { epoch }) =>
+      commit(() => {
+        const advanced = advance.get(name, entries.length, epoch);
+        const log = Number(advanced?.['log']);
+        const first = Number(advanced?.['last']) - entries.length + 1;
+        const current = String(advanced?.['epoch']);
+        const prefix = Buffer.from(current, 'latin1');
+        entries.forEach(({ bytes }, index) =>
+          insert.run(log, first + index, Buffer.concat([prefix, bytes])),
+        );
+        const listed = entries.map((entry, index) => ({ ...entry, number: first + index }));
+        for (const [part, added] of Map.groupBy(
+          listed.filter(({ completes }) => completes === 0),
+          (entry) => entry.part,
+        ))
+          addRows(
+            log,
+            part,
+            added.map(({ number, row }) => Buffer.concat([numberBytes(number), row])),
+            added.map(({ number }) => number),
+          );
+        for (const entry of listed) if (entry.completes > 0) complete(log, entry.number, entry);
+        return { first, epoch: current };
+      }),
+    async readLog(name, { after: last, limit }) {
+      return after.all(logOf(name), last, limit).map(numbered);
+    },
+    async readLogEntries(name, numbers) {
+      const log = logOf(name);
+      return numbers.flatMap((number) => {
+        const row = one.get(log, number);
+        return row ? [numbered(row)] : [];
+      });
+    },
+    lastInLog: async (name) => Number(head.get(name)?.['last'] ?? 0),
+    beginLogEpoch: (name, epoch) => commit(() => void begin.run(name, epoch)),
+    async readLogBlocks(name, range) {
+      // node:sqlite is synchronous, so reading page after page would block the event loop.
+      await nextTurn();
+      const log = logOf(name);
+      const rows =
+        'before' in range
+          ? older.all(log, range.part, range.before, range.limit)
+          : newer.all(log, range.part, range.after, range.limit);
+      return rows.map(blockOf);
+    },
+    trimLog: (name, { part, ranges, blocks: changes }) =>
+      commit(() => {
+        const log = logOf(name);
+        const isCurrent = ({ first, rows }: LogBlock) =>
+          blockBelow(log, part, first + 1)?.rows.equals(rows) === true;
+        if (!changes.every(({ before }) => isCurrent(before))) return false;
+        for (const { before, after: rows } of changes) {
+          if (rows.length === 0) removeBlock.run(log, part, before.first);
+          else putBlock.run(log, part, before.first, rows);
+        }
+        for (const [first, last] of ranges) remove.run(log, first, last);
+        return true;
+      }),
+  };
+}
