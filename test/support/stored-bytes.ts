@@ -22,6 +22,8 @@ function readSqlite(file: string): StoredBytes[] {
       `SELECT name, value FROM entry
        UNION ALL SELECT name || ' ' || field, value FROM member
        UNION ALL SELECT name || ' ' || id, value FROM stream
+       UNION ALL SELECT name || ' ' || number, value FROM log_entry JOIN log ON log.id = log_entry.log
+       UNION ALL SELECT name || ' ' || part || first, rows FROM log_block JOIN log ON log.id = log_block.log
        UNION ALL SELECT channel || ' ' || id, body FROM message`,
     )
     .all();
@@ -55,9 +57,9 @@ async function readRedisKey(redis: Redis, name: string): Promise<StoredBytes[]> 
       );
     }
     case 'zset':
-      return (await redis.zrange(name, '0', '-1')).map((place) => ({
-        name: `${name} ${place}`,
-        bytes: Buffer.from(place),
+      return (await redis.zrangeBuffer(name, '0', '-1')).map((bytes) => ({
+        name: `${name} ${bytes.toString('latin1')}`,
+        bytes,
       }));
     case 'none':
       return [];

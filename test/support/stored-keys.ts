@@ -3,9 +3,9 @@ import { DatabaseSync } from 'node:sqlite';
 import { Redis } from 'ioredis';
 import type { System } from './system.ts';
 
-/** Rate limit counters and the counts of the overview, which any request may add, the orders of sets, and the index of the audit log, which is written later. */
+/** Rate limit counters and the counts of the overview, which any request may add, the orders of sets, and the entries of the audit log, which are written later. */
 export function isWrittenAnyTime(name: string): boolean {
-  return /^(limit|activity|order|audit-[a-z-]+):/.test(name);
+  return /^(limit|activity|order|entries|blocks|sent):/.test(name);
 }
 
 /** By kind, for example `client`; without what is written at any time. */
