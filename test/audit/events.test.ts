@@ -28,7 +28,13 @@ async function itemsOf(system: System, event: string): Promise<AuditItem[]> {
 }
 
 /** What was recorded, without when and where in the log. */
-function withoutPlace({ id: _, epoch: _epoch, number: _number, time: _time, ...item }: AuditItem) {
+function withoutPlace({
+  id: _id,
+  epoch: _epoch,
+  number: _number,
+  time: _time,
+  ...item
+}: AuditItem) {
   return item;
 }
 
