@@ -1,4 +1,5 @@
 // Creates grants: after a person's consent, for a trusted issuer's assertion, or for a machine.
+import type { CallerClaim } from '../settings/schema.ts';
 import type { Store } from '../store/store.ts';
 import type { Lifetimes } from './grant-lifetime.ts';
 import { listGrant } from './grant-lists.ts';
@@ -23,6 +24,7 @@ export type RequestedGrant = {
   vouchedAt?: number;
   /** Set for machines: no code follows. */
   machine?: GrantRecord['machine'];
+  callerClaims?: readonly CallerClaim[];
 };
 
 /**
@@ -32,7 +34,16 @@ export type RequestedGrant = {
 export async function createGrant(
   { store, lifetimes, grantLifetime, now }: NewGrantOptions,
   grantId: string,
-  { account, client, connector, resource, scopes, vouchedAt, machine }: RequestedGrant,
+  {
+    account,
+    client,
+    connector,
+    resource,
+    scopes,
+    vouchedAt,
+    machine,
+    callerClaims = [],
+  }: RequestedGrant,
 ): Promise<boolean> {
   const scope = scopes.join(' ');
   const iat = Math.floor(now());
@@ -53,6 +64,7 @@ export async function createGrant(
   const source = {
     ...(vouchedAt === undefined ? {} : { vouchedAt }),
     ...(machine === undefined ? {} : { machine }),
+    ...(callerClaims.length === 0 ? {} : { callerClaims }),
   };
   return addGrant(store, grantId, { ...record, ...source }, lifetimes, now());
 }

@@ -7,6 +7,7 @@ import {
   type Level,
   OFFLINE_ACCESS,
 } from '../permission-levels.ts';
+import type { CallerClaim } from '../settings/schema.ts';
 import type { Reason } from './reasons.ts';
 
 /** A stored model of the engine. Opaque except for the members named here. */
@@ -50,6 +51,8 @@ export type GrantRecord = {
   vouchedAt?: number;
   /** Set for a machine, which gets access tokens until `grant.exp`. `usedAt`: when it last got one, within a minute. */
   machine?: { usedAt?: number };
+  /** The claims about the person that the server may learn: those that the consent page named. */
+  callerClaims?: readonly CallerClaim[];
   /** Revoked access tokens that have not expired: jti to exp. */
   revoked?: Record<string, number>;
   /** The last few refused refreshes that did not end the grant. */

@@ -23,7 +23,7 @@ export type FoundGrant = Found<GrantRecord>;
 
 export type NewGrant = Pick<
   GrantRecord,
-  'connector' | 'client' | 'grant' | 'vouchedAt' | 'machine'
+  'connector' | 'client' | 'grant' | 'vouchedAt' | 'machine' | 'callerClaims'
 >;
 
 /** Writes nothing if a grant or tombstone with this id exists. True for the one call that created it. */

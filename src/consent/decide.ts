@@ -253,7 +253,7 @@ export async function approve(
         grantLifetime: settings.lifetimes.refreshTokenAbsolute,
       },
       grantId,
-      { ...request, client, scopes },
+      { ...request, client, scopes, callerClaims: request.learned?.claims ?? [] },
     ),
     engine.touchClient(request.client.id, appVersion(request.stated)),
   ]);

@@ -2,6 +2,7 @@
 import { errors } from 'oidc-provider';
 import type { Account } from '../people/account.ts';
 import { findAccount } from '../people/accounts.ts';
+import { callerClaims, claimNames } from '../people/caller-claims.ts';
 import { type Access, accessThrough } from '../people/entitlement.ts';
 import { stepUpFor, type StepUpProblem, stepUpProblem } from '../people/step-up.ts';
 import { recordAudit } from '../audit/audit.ts';
@@ -27,6 +28,7 @@ import {
   OFFLINE_ACCESS,
   preselectedLevel,
 } from '../permission-levels.ts';
+import type { CallerClaim } from '../settings/schema.ts';
 import { findUpstream } from '../settings/upstreams.ts';
 import { openedTools } from '../upstreams/opened-tools.ts';
 import { findCatalog } from '../upstreams/tool-catalog.ts';
@@ -93,6 +95,9 @@ type OfferedLevel = {
   needsSignIn: StepUpProblem | undefined;
 };
 
+/** `server` is its name. */
+type LearnedClaims = { server: string; claims: readonly CallerClaim[] };
+
 export type ConsentRequest = {
   client: {
     id: string;
@@ -113,6 +118,8 @@ export type ConsentRequest = {
   refusal: Access['refusal'];
   /** The level that the page preselects; undefined if the person must choose. */
   preselected: Level | undefined;
+  /** What the server will learn about the person. Undefined if it learns nothing. */
+  learned: LearnedClaims | undefined;
   /** Whether the request has the scope `offline_access`, after the setting `stayConnected` was applied. */
   requestsOfflineAccess: boolean;
   /** Whether the request names the key of its tokens (RFC 9449 section 10). */
@@ -161,9 +168,23 @@ export async function requireConsentRequest(
     })),
     refusal: access.refusal,
     preselected: preselectedLevel(all, levels, connector.suggestedLevel ?? connector.level),
+    learned: learnedClaims(context.settings, connector, account),
     requestsOfflineAccess: String(scope).split(' ').includes(OFFLINE_ACCESS),
     namesKey: dpopKey !== undefined,
   };
+}
+
+/** The claims of the settings that this person has. */
+function learnedClaims(
+  settings: InteractionContext['settings'],
+  connector: Connector,
+  account: Account,
+): LearnedClaims | undefined {
+  const upstream = findUpstream(settings.upstreams, connector);
+  if (!upstream) return undefined;
+  const { name, isNamed, caller } = upstream;
+  const claims = claimNames(callerClaims(settings, account, 'sign-in', caller.claims));
+  return claims.length === 0 ? undefined : { server: isNamed ? name : connector.name, claims };
 }
 
 /** Undefined if the interaction is of an app in a browser. */

@@ -14,12 +14,13 @@ export function displayedContent({
   connector,
   account,
   levels,
+  learned,
   requestsOfflineAccess,
 }: ConsentRequest): PageContent {
   const tools = levels.map(({ level, tools }) => (tools ? [level, tools] : level));
   const parts: Record<ContentPart, unknown[]> = {
     app: [client, redirectUri ?? device?.payload.userCode, requestsOfflineAccess],
-    connector: [connector.id, connector.name],
+    connector: [connector.id, connector.name, ...(learned ? [learned] : [])],
     // The page has no address that is not verified.
     account: [account.id, account.name, account.emailVerified ? account.email : undefined],
     levels: tools,

@@ -38,8 +38,16 @@ export function consentValues(
     address,
   }: Form & { failure: StepUpFailure | undefined; address: string },
 ): ViewValues['consent'] {
-  const { client, redirectUri, device, connector, levels, requestsOfflineAccess, namesKey } =
-    request;
+  const {
+    client,
+    redirectUri,
+    device,
+    connector,
+    levels,
+    learned,
+    requestsOfflineAccess,
+    namesKey,
+  } = request;
   const selected = selectedLevel(context.settings, request, failure);
   const offered = context.settings.consent.stayConnected === 'offered';
   const describesSample = context.settings.upstreams.length === 0;
@@ -65,6 +73,7 @@ export function consentValues(
       ...(needsSignIn ? { signsIn: true as const } : {}),
     })),
     account: accountValues(context.site.identityProviders, request.account),
+    ...(learned ? { learned: learnedValues(learned) } : {}),
     ...(offered ? { stay: { checked: true, lifetime } } : {}),
     ...(!offered && requestsOfflineAccess ? { renewableFor: lifetime } : {}),
     accessLifetime: context.engine.grantLifetimes.accessToken,
@@ -72,6 +81,14 @@ export function consentValues(
     describesSample,
     ...failureValues(failure),
   };
+}
+
+/** Issuer and provider are the same to a person. */
+function learnedValues({ server, claims }: NonNullable<ConsentRequest['learned']>) {
+  const named = claims.map((claim) =>
+    claim === 'issuer' || claim === 'provider' ? 'service' : claim,
+  );
+  return { server, claims: [...new Set(named)] };
 }
 
 function failureValues(

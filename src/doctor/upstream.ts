@@ -45,6 +45,7 @@ async function checkUpstream(
       url: upstream.url,
       host: upstream.host,
       credentials: upstream.headers,
+      plainHeaders: upstream.caller.headers,
       maxAnswerBytes: upstream.maxAnswerBytes,
       issuer: settings.authUrl,
       levels: settings.levels,

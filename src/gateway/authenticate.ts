@@ -29,6 +29,8 @@ import { SIGNING_ALGORITHM } from '../keys/signing-keys.ts';
 import { lruCache } from '../lru-cache.ts';
 import { type MintedToken, mintedAudience } from '../links/minted-tokens.ts';
 import { isAtLeast, isLevel, type Level, lowest } from '../permission-levels.ts';
+import type { Via } from '../settings/entitlements.ts';
+import type { CallerClaim } from '../settings/schema.ts';
 import type { Settings } from '../settings/settings.ts';
 import { isServed } from '../settings/upstreams.ts';
 import { membersOf } from '../json-values.ts';
@@ -50,7 +52,12 @@ export type Caller = {
   minted: boolean;
   /** Thumbprint (RFC 7638) of the key that the token is bound to. Each request needs a proof of this key. */
   keyThumbprint?: string;
+  /** Absent for machines and minted tokens, and if the connection gives the server no claims. */
+  person?: CallingPerson;
 };
+
+/** `shown` are the claims of which the person was told that the server learns them. */
+export type CallingPerson = { account: Account; via: Via; shown: readonly CallerClaim[] };
 
 /** Who shares the limits on calls: all apps of a person, and each minted token by itself, because no person is behind it. */
 export function limitOwner({ minted, tokenId, accountId }: Caller): string {
@@ -246,6 +253,7 @@ function decide(
     ? lowest(levels, connector.level, grantedLevel(grant) ?? level)
     : connector.level;
   const ceiling = keyThumbprint === undefined ? levelWithoutDpop(settings, highest) : highest;
+  const { callerClaims: shown = [] } = grant;
   return {
     ...claims,
     connector: connector.id,
@@ -253,7 +261,12 @@ function decide(
     ceiling: ceiling ?? level,
     ...(ceiling === highest ? {} : { ceilingWithDpop: highest }),
     minted: false,
+    ...(account && shown.length > 0 ? { person: { account, via: viaOf(grant), shown } } : {}),
   };
+}
+
+function viaOf(grant: GrantRecord): Via {
+  return isAsserted(grant) ? 'id-jag' : 'sign-in';
 }
 
 /** False if the person was disabled, or lost or lowered the level, after the token was issued. The client refreshes it. */
@@ -263,8 +276,7 @@ function mayStillHave(
   { grant, account, level }: { grant: GrantRecord; account: Account | undefined; level: Level },
 ): boolean {
   if (!account || !isGrantValid(account, grant.createdAt)) return false;
-  const via = isAsserted(grant) ? 'id-jag' : 'sign-in';
-  const access = accessThrough(settings, connector, account, via);
+  const access = accessThrough(settings, connector, account, viaOf(grant));
   return !access.refusal && isAtLeast(settings.levels, access.level, level);
 }
 

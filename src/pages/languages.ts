@@ -31,6 +31,8 @@ export type Translator = {
   levelTitle: (level: string) => string;
   /** Formats seconds in the largest unit that divides them: "90 days". In the nominative, in languages with cases. */
   duration: (seconds: number) => string;
+  /** Joins parts of a sentence: "your name and email address". */
+  list: (parts: readonly string[]) => string;
   /** Formats the day of a time in seconds since the epoch. */
   date: (time: number) => string;
   /**
@@ -147,6 +149,7 @@ function createTranslator(language: string, texts: Map<string, string>, now: Clo
     has: (key) => texts.has(key),
     levelTitle: (level) => (texts.has(titleKey(level)) ? t(titleKey(level)) : level),
     duration: durationFormat(language),
+    list: (parts) => new Intl.ListFormat(language).format(parts),
     date: (time) => day.format(time * 1000),
     time: timeFormat(language, now),
   };

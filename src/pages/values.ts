@@ -52,6 +52,9 @@ export type LevelChoice = {
   tools?: { shown: string[]; rest: string[]; unlisted: number };
 };
 
+/** `consent.learned` has a text for each. `service`: where the person signs in. */
+export type LearnedClaim = 'name' | 'email' | 'groups' | 'subject' | 'service';
+
 /** Durations are in seconds. `action` is a path on the same host. The caller validates every `href`. */
 export type ViewValues = ConsoleValues & {
   consent: {
@@ -65,6 +68,8 @@ export type ViewValues = ConsoleValues & {
     /** The texts about the levels are those about the sample, which say what calls with each of them show. */
     describesSample: boolean;
     account: Account;
+    /** What the server behind the connector learns about the person. Absent if nothing. */
+    learned?: { server: string; claims: LearnedClaim[] };
     /** Present if the person can choose to stay connected, for at most `lifetime`. */
     stay?: { checked: boolean; lifetime: number };
     /** Without `stay`: how long the app can refresh its access, if it requested that. */

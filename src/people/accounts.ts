@@ -74,7 +74,7 @@ async function save(
     return after;
   });
   if (!stored) throw new Error('the account that was just written was not found');
-  // Entitlements depend on the claims, and other processes cache the account.
+  // Entitlements and caller headers depend on the claims, and other processes cache the account.
   if (hasNewClaims) await store.publish(ACCOUNTS_CHANNEL, id).catch(() => undefined);
   await Promise.all([
     store.addMember(ALL, id, Infinity),
@@ -83,9 +83,10 @@ async function save(
   return stored.value;
 }
 
-/** Compares the claims that entitlements depend on. */
+/** Compares the claims that entitlements and caller headers depend on. */
 function hasSameClaims(account: Account, other: Account): boolean {
   const claims = (of: Account) => [
+    of.name,
     of.email,
     of.emailVerified,
     of.groups,

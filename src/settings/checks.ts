@@ -113,7 +113,10 @@ function levelPaths({ document }: Source): Path[] {
     ['authorization', 'requireDpop'],
     ...levelsIn('entitlements'),
     ...providers.flatMap((path) => itemsOf(...path, 'stepUp', 'levels')),
-    ...upstreams.flatMap((path) => [[...path, 'defaultLevel'], ...levelsIn(...path, 'tools')]),
+    ...upstreams.flatMap((path) => [
+      [...path, 'defaultLevel'],
+      ...['tools', 'resources', 'prompts'].flatMap((list) => levelsIn(...path, list)),
+    ]),
   ];
 }
 

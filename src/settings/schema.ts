@@ -358,11 +358,44 @@ const headerValue = z.union(
 
 export const TOOL_LEVELS = ['declared', 'annotations'] as const;
 
+/** What a server may learn about the person who calls. */
+export const CALLER_CLAIMS = ['name', 'email', 'groups', 'issuer', 'subject', 'provider'] as const;
+
+export type CallerClaim = (typeof CALLER_CLAIMS)[number];
+
+const callerClaim = z.enum(CALLER_CLAIMS, `one of ${CALLER_CLAIMS.join(', ')}`);
+
+/** `upstreams.ts` checks the names of `headers`. */
+const callerSchema = z.strictObject({
+  claims: z
+    .array(callerClaim)
+    .refine(isDistinct, 'each claim once')
+    .default([])
+    .describe(
+      'Claims about the person that `Gatehouse-Caller` has besides `sub`: `name`, `email` (only a verified address), `groups`, `issuer` and `subject` (of the person at the identity provider), `provider` (its id in these settings). The consent page names them, and a connection gives those that it named: after adding one, people must connect again. Machines and minted tokens have none.',
+    ),
+  headers: z
+    .record(
+      z.string().min(1).max(128),
+      z.enum([...CALLER_CLAIMS, 'sub'], `sub or one of ${CALLER_CLAIMS.join(', ')}`),
+    )
+    .default({})
+    .meta({
+      description:
+        'For servers that cannot verify a JWT: headers with one of `claims`, or `sub`, each, such as `X-User-Email: email`. The server must refuse every request that does not come from Gatehouse. Values are printable ASCII; everything else, `%`, and a comma within a group are percent-encoded.',
+      valueType: 'header names with claims',
+    }),
+});
+
+const MAX_PATTERN_LENGTH = 1024;
+const pattern = z.string().min(1).max(MAX_PATTERN_LENGTH);
+
 /** Durations in seconds. `url` is not normalised, because it is the audience of the caller header. */
 export const upstreamSchema = z.strictObject({
   name: z.string().min(1).max(80).optional().meta({
-    description: 'Name in the console and in commands.',
-    defaultText: 'the host of `url`',
+    description:
+      'Name in the console and in commands, and on the consent page if `caller.claims` are set.',
+    defaultText: 'the host of `url`; on the consent page, the name of the connector',
   }),
   url: upstreamUrl.describe(
     'Address of the MCP server. Production requires https unless it is on this computer. Redirects are not followed.',
@@ -417,7 +450,7 @@ export const upstreamSchema = z.strictObject({
     ),
   defaultLevel: levelId.optional().meta({
     description:
-      'Level required for tools that are not in `tools`, and for resources, prompts and other methods.',
+      'Level required for tools, resources and prompts that are not in `tools`, `resources` and `prompts`, and for other methods.',
     defaultText: 'the highest level',
   }),
   toolLevels: z
@@ -438,6 +471,35 @@ export const upstreamSchema = z.strictObject({
     .describe(
       'Level of each tool. Tools above the level of a connect link are hidden from its callers.',
     ),
+  resources: z
+    .array(
+      z.strictObject({
+        uri: pattern.describe(
+          'URI or URI template of the resource, as the server lists it. `*` stands for any characters, `/` included.',
+        ),
+        level: levelId.describe('Level required to read the resource.'),
+      }),
+    )
+    .refine((resources) => isDistinct(resources.map(({ uri }) => uri)), 'a unique uri for each')
+    .default([])
+    .describe(
+      'Level of resources, also for subscriptions and completions. An entry without `*` wins, then the highest level of those that match. Others need `defaultLevel`.',
+    ),
+  prompts: z
+    .array(
+      z.strictObject({
+        name: pattern.describe(
+          'Name of the prompt, as in `prompts/list`. `*` stands for any characters.',
+        ),
+        level: levelId.describe('Level required to get the prompt.'),
+      }),
+    )
+    .refine((prompts) => isDistinct(prompts.map(({ name }) => name)), 'a unique name for each')
+    .default([])
+    .describe('Level of prompts, as `resources`.'),
+  caller: callerSchema
+    .prefault({})
+    .describe('What the server learns about the person who calls, besides an id of the account.'),
 });
 
 export type UpstreamInFile = z.output<typeof upstreamSchema>;

@@ -10,6 +10,8 @@ export type Upstream = Omit<UpstreamInFile, 'headers' | 'defaultLevel'> & {
   /** Unique. Connectors and minted tokens name it. */
   id: string;
   name: string;
+  /** Whether the settings have the name. Otherwise it is the host of the address, which people need not know. */
+  isNamed: boolean;
   defaultLevel: Level;
   /** Names in lower case. Empty in a process without the resource server role, which sends no requests. */
   headers: Readonly<Record<string, string>>;
@@ -90,8 +92,14 @@ function readUpstream(context: Context, path: Path, given: Listed): Reading<Upst
     Object.entries(named),
   );
   if (!headers) return { issues };
+  const { value: caller, issues: callerIssues } = readCaller(path, given);
+  if (!caller) return { issues: callerIssues };
   const setting = pathName(path);
-  return { value: { ...others, id, name, defaultLevel, headers, setting }, issues };
+  const isNamed = given.name !== undefined;
+  return {
+    value: { ...others, id, name, isNamed, defaultLevel, headers, caller, setting },
+    issues,
+  };
 }
 
 function readHeaders(
@@ -138,6 +146,49 @@ const RESERVED_HEADERS =
 
 function isReserved(name: string): boolean {
   return RESERVED_HEADERS.includes(name) || name.startsWith('mcp-');
+}
+
+/** Of a request. Servers must not mistake a claim for a credential. */
+const CREDENTIAL_HEADERS = ['authorization', 'cookie', 'proxy-authorization'];
+
+/** Many servers read `_` and `-` in a name, and upper and lower case, as the same (RFC 3875 section 4.1.18). */
+function comparableHeader(name: string): string {
+  return name.toLowerCase().replaceAll('_', '-');
+}
+
+/** Returns the names of `caller.headers` in lower case. */
+function readCaller(path: Path, { caller, headers }: Listed): Reading<Upstream['caller']> {
+  const names = Object.keys(caller.headers);
+  const taken = new Set(Object.keys(headers).map(comparableHeader));
+  const comparable = names.map(comparableHeader);
+  const issues = Object.entries(caller.headers).flatMap(([header, claim], n) => {
+    const setting = pathName([...path, 'caller', 'headers', header]);
+    const name = comparable[n] ?? '';
+    const isOwn = isReserved(name) || name.startsWith('gatehouse-');
+    if (!TOKEN.test(header))
+      return [{ setting, given: 'this name', expected: 'a valid header name' }];
+    if (isOwn || CREDENTIAL_HEADERS.includes(name)) {
+      const expected = `a header other than ${[...RESERVED_HEADERS, ...CREDENTIAL_HEADERS].join(', ')}, mcp-… and gatehouse-…, also with _ for -`;
+      return [{ setting, given: 'a header that has another meaning', expected }];
+    }
+    if (taken.has(name))
+      return [{ setting, given: 'a header that is also in headers', expected: 'another name' }];
+    if (comparable.indexOf(name) < n) {
+      const expected = 'each header once, whatever its case, and with _ or -';
+      return [{ setting, given: 'a header twice', expected }];
+    }
+    if (claim !== 'sub' && !caller.claims.includes(claim)) {
+      const expected = `sub or one of caller.claims: add ${claim} to them, so that the consent page names it`;
+      return [{ setting, given: claim, expected }];
+    }
+    return [];
+  });
+  if (issues.length > 0) return { issues };
+  const lowerCased = Object.entries(caller.headers).map(([name, claim]) => [
+    name.toLowerCase(),
+    claim,
+  ]);
+  return { value: { ...caller, headers: Object.fromEntries(lowerCased) }, issues: [] };
 }
 
 type HeaderValue = UpstreamInFile['headers'][string];

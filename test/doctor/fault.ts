@@ -61,5 +61,5 @@ export function upstreamAt(
   { id = 'default', setting = 'resourceServer.upstream', ...more }: Partial<Upstream> = {},
 ): Upstream {
   const { defaultLevel: _, ...parsed } = upstreamSchema.parse({ url, ...more });
-  return { ...parsed, id, name: id, headers: {}, defaultLevel: 'full', setting };
+  return { ...parsed, id, name: id, isNamed: true, headers: {}, defaultLevel: 'full', setting };
 }

@@ -36,6 +36,10 @@ describe('resourceServer.upstream', () => {
         openCalls: { perCaller: 100, inAll: 5000 },
         defaultLevel: 'full',
         tools: [],
+        resources: [],
+        prompts: [],
+        isNamed: false,
+        caller: { claims: [], headers: {} },
       },
     ]);
   });

@@ -3,10 +3,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fetch as fetchOfUndici, getGlobalDispatcher } from 'undici';
 import type { SigningKey } from '../../keys/signing-keys.ts';
 import { highestLevel, type Levels } from '../../permission-levels.ts';
+import type { Upstream } from '../../settings/upstreams.ts';
 import type { Caller } from '../authenticate.ts';
 import { membersOf } from '../../json-values.ts';
 import { idOf, type MessageId } from '../json-rpc.ts';
-import { CALLER_HEADER, callerHeader } from './caller-header.ts';
+import { callerHeaders } from './caller-header.ts';
 import { DiscoveryError, faultOf, unreachable } from './discovery-faults.ts';
 import {
   encodeEvent,
@@ -26,6 +27,8 @@ export type DiscoveryOptions = {
   host?: string | undefined;
   /** The operator's credentials. */
   credentials: Readonly<Record<string, string>>;
+  /** `caller.headers` of the upstream. */
+  plainHeaders?: Upstream['caller']['headers'];
   /** Per response. */
   maxAnswerBytes: number;
   issuer: string;
@@ -64,6 +67,7 @@ export async function headersOf({
   levels,
   signingKey,
   credentials,
+  plainHeaders: headers = {},
   version,
   now,
 }: DiscoveryOptions): Promise<Record<string, string>> {
@@ -73,8 +77,9 @@ export async function headersOf({
     'user-agent': `gatehouse/${version}`,
   };
   if (!signingKey) return agent;
-  const headerOf = callerHeader({ issuer, audience, signingKey, now });
-  return { ...agent, [CALLER_HEADER]: await headerOf(gatehouseCaller(levels)) };
+  const claimsOf = () => ({});
+  const headersFor = callerHeaders({ issuer, audience, headers, claimsOf, signingKey, now });
+  return { ...agent, ...(await headersFor(gatehouseCaller(levels))) };
 }
 
 /** `fetch` removes the header `Host` (Fetch, HTTP-network-or-cache fetch), so it is added below. */

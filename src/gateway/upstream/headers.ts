@@ -7,7 +7,6 @@ import { isObject, membersOf } from '../../json-values.ts';
 import { hasSubject, isRequest, type Message, subjectOf } from '../json-rpc.ts';
 import { plainValues } from '../exact-json.ts';
 import type { IdBinder } from './bound-ids.ts';
-import { CALLER_HEADER } from './caller-header.ts';
 
 const FORWARDED = ['accept', 'mcp-protocol-version', 'mcp-method', 'mcp-name'] as const;
 const REVISION = /^\d{4}-\d{2}-\d{2}$/;
@@ -23,8 +22,8 @@ export type OutboundOptions = {
   ids: IdBinder;
   parameterHeaders: ParameterHeaders;
   caller: Caller;
-  /** The value of `Gatehouse-Caller`. */
-  callerJwt: string;
+  /** `Gatehouse-Caller` and the plain headers. */
+  callerHeaders: Readonly<Record<string, string>>;
   /** The value of `Host`, if it is not that of the address. */
   host: string | undefined;
   /** The operator's credentials, which never replace the headers that Gatehouse sets. */
@@ -39,7 +38,7 @@ export function outboundHeaders(
 ): Record<string, string> {
   const { headers } = req;
   requireMatchingBody(headers, messages);
-  const { ids, parameterHeaders, caller, callerJwt, credentials, host, version } = options;
+  const { ids, parameterHeaders, caller, callerHeaders, credentials, host, version } = options;
   const session = headers['mcp-session-id'];
   const event = headers['last-event-id'];
   const outbound: Record<string, string> = {
@@ -55,8 +54,7 @@ export function outboundHeaders(
   if (host !== undefined) outbound['host'] = host;
   outbound['accept-encoding'] = 'identity';
   outbound['user-agent'] = `gatehouse/${version}`;
-  outbound[CALLER_HEADER] = callerJwt;
-  return outbound;
+  return Object.assign(outbound, callerHeaders);
 }
 
 /** Drops headers about a message unless there is exactly one, and headers that contain the access token or DPoP proof. */

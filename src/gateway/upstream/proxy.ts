@@ -3,6 +3,7 @@ import type Koa from 'koa';
 import { HttpError, methodNotAllowed } from '../../http/errors.ts';
 import { keyRing } from '../../keys/key-ring.ts';
 import type { Levels } from '../../permission-levels.ts';
+import { callerClaims } from '../../people/caller-claims.ts';
 import type { Services } from '../../services.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
 import { type CatalogTool, usableTools } from '../../upstreams/tool-catalog.ts';
@@ -34,7 +35,7 @@ import {
   withoutForeignTask,
   withUnboundState,
 } from './bound-ids.ts';
-import { CALLER_HEADER, callerHeader } from './caller-header.ts';
+import { CALLER_HEADER, callerHeaders } from './caller-header.ts';
 import { concurrencyLimiter, type ConcurrencyLimiter } from './concurrency-limit.ts';
 import { outboundHeaders, parameterHeaders } from './headers.ts';
 import type { OpenCalls } from './open-calls.ts';
@@ -98,7 +99,21 @@ export function openUpstreamProxy(
     onToolsChanged: discovery.refresh,
     onToolsListed: discovery.observe,
     onSkipped: skippedEvents(services, upstream),
-    callerJwt: callerHeader({ issuer: settings.authUrl, audience: url, signingKey, now }),
+    callerHeaders: callerHeaders({
+      issuer: settings.authUrl,
+      audience: url,
+      headers: upstream.caller.headers,
+      // Of a connection from before a claim was in the settings, the person was not told.
+      claimsOf: ({ account, via, shown }) =>
+        callerClaims(
+          settings,
+          account,
+          via,
+          upstream.caller.claims.filter((claim) => shown.includes(claim)),
+        ),
+      signingKey,
+      now,
+    }),
   };
   return {
     requiredLevel: (body) =>
@@ -173,7 +188,7 @@ export type Proxy = {
   tasks: ReturnType<typeof taskOwnership>;
   parameterHeaders: ReturnType<typeof parameterHeaders>;
   extensions: Extensions;
-  callerJwt: ReturnType<typeof callerHeader>;
+  callerHeaders: ReturnType<typeof callerHeaders>;
   /** Called when the upstream says that its list of tools changed. */
   onToolsChanged: () => void;
   onToolsListed: ToolDiscovery['observe'];
@@ -229,7 +244,7 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
 
 /** Returns the headers for the upstream: the client's that it may see, who calls, and the operator's credentials. */
 async function attachCredentials(
-  { callerJwt, ids, parameterHeaders, services, upstream }: Proxy,
+  { callerHeaders: headersOf, ids, parameterHeaders, services, upstream }: Proxy,
   { ctx, caller }: AuthenticatedCall,
   messages: readonly Message[],
 ): Promise<Record<string, string>> {
@@ -239,7 +254,7 @@ async function attachCredentials(
       ids,
       parameterHeaders,
       caller,
-      callerJwt: await callerJwt(caller),
+      callerHeaders: await headersOf(caller),
       credentials: upstream.headers,
       host: upstream.host,
       version: services.version,

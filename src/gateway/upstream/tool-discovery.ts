@@ -95,7 +95,7 @@ export async function openToolDiscovery(
     signal: AbortSignal,
     previous: ToolCatalog | undefined,
   ): Promise<ToolCatalog> {
-    const { url, host, headers: credentials, maxAnswerBytes } = upstream;
+    const { url, host, headers: credentials, caller, maxAnswerBytes } = upstream;
     const { keys, version } = services;
     try {
       const { revision, tools, close } = await watchTools(
@@ -103,6 +103,7 @@ export async function openToolDiscovery(
           url,
           host,
           credentials,
+          plainHeaders: caller.headers,
           maxAnswerBytes,
           issuer: settings.authUrl,
           levels: settings.levels,

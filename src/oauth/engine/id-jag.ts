@@ -39,6 +39,7 @@ import { endGrant, isGrantActive, updateGrant } from '../../connections/grants.t
 import { isKeySetError } from '../../keys/remote-keys.ts';
 import { highestLevelIn, type Level, levelsUpTo, lowest } from '../../permission-levels.ts';
 import type { TrustedIssuer } from '../../settings/identity-provider-schema.ts';
+import { findUpstream } from '../../settings/upstreams.ts';
 import { KEEP, type Store } from '../../store/store.ts';
 import type { Services } from '../../services.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -337,7 +338,17 @@ async function createIdJagGrant(
   if (!(await acquireUse(store, connector.id, reservation, { now: now(), isActive })))
     throw idJagError('used_up');
   const scopes = levelsUpTo(settings.levels, level);
-  const grant = { account, client, connector, resource, scopes, vouchedAt: now() };
+  // No page names the claims, so the settings decide alone.
+  const { caller } = findUpstream(settings.upstreams, connector) ?? {};
+  const grant = {
+    account,
+    client,
+    connector,
+    resource,
+    scopes,
+    vouchedAt: now(),
+    ...(caller ? { callerClaims: caller.claims } : {}),
+  };
   const isNew = await createGrant({ store, now, lifetimes, grantLifetime }, grantId, grant);
   // A concurrent revocation or block of the client may have listed its grants before this grant existed.
   const refusal = await findRefusal(store, client.id, settings.clients);
