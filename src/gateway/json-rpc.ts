@@ -55,8 +55,11 @@ const SUBJECTS: Readonly<Record<string, string>> = {
 /** The other members of `params` that are checked. */
 const CHECKED_ALWAYS = ['_meta', 'requestState'];
 const CHECKED_BY_METHOD: Readonly<Record<string, string>> = {
-  'tools/call': 'arguments',
+  'completion/complete': 'ref',
+  'resources/subscribe': 'uri',
+  'resources/unsubscribe': 'uri',
   'subscriptions/listen': 'notifications',
+  'tools/call': 'arguments',
 };
 
 /** Returns one message, or those of a batch. Throws HttpError 400. */

@@ -8,6 +8,8 @@ import {
   lowestLevel,
 } from '../permission-levels.ts';
 import type { Upstream } from '../settings/upstreams.ts';
+import { foldName, UNSAFE } from './fold-name.ts';
+import { type PatternLevels, promptLevels, resourceLevels } from './pattern-levels.ts';
 import type { CatalogTool, ToolHints } from './tool-catalog.ts';
 
 export type LevelRules = {
@@ -20,8 +22,10 @@ export type LevelRules = {
   annotated: ReadonlyMap<string, Level>;
   /** For tools that are in neither. */
   otherTools: Level;
-  /** For resources, prompts and other methods. */
+  /** For other methods. */
   defaultLevel: Level;
+  resources: PatternLevels;
+  prompts: PatternLevels;
   /** Whether the upstream is known to have no tool of this name. */
   isUnknown?: (name: string) => boolean;
 };
@@ -32,7 +36,14 @@ const MAX_NAME_LENGTH = 512;
 /** `listed` are the tools in the catalog of the upstream, which count only with `toolLevels: annotations`. */
 export function levelRules(
   levels: Levels,
-  { tools, defaultLevel, toolLevels }: Pick<Upstream, 'tools' | 'defaultLevel' | 'toolLevels'>,
+  {
+    tools,
+    defaultLevel,
+    toolLevels,
+    resources = [],
+    prompts = [],
+  }: Pick<Upstream, 'tools' | 'defaultLevel' | 'toolLevels'> &
+    Partial<Pick<Upstream, 'resources' | 'prompts'>>,
   listed: readonly CatalogTool[] = [],
 ): LevelRules {
   const usesAnnotations = toolLevels === 'annotations';
@@ -43,6 +54,16 @@ export function levelRules(
     annotated: usesAnnotations ? annotatedLevels(levels, listed) : new Map(),
     otherTools: usesAnnotations ? highestLevel(levels) : defaultLevel,
     defaultLevel,
+    resources: resourceLevels(
+      levels,
+      defaultLevel,
+      resources.map(({ uri, level }) => ({ text: uri, level })),
+    ),
+    prompts: promptLevels(
+      levels,
+      defaultLevel,
+      prompts.map(({ name, level }) => ({ text: name, level })),
+    ),
   };
 }
 
@@ -68,9 +89,6 @@ export function annotatedLevel(levels: Levels, hints: ToolHints = {}): Level {
   return isAddition && second !== undefined && third !== undefined ? second : highestLevel(levels);
 }
 
-/** Control characters and lone surrogates. */
-const UNSAFE = /[\p{Cc}\p{Cs}]/u;
-
 /**
  * True if the name differs from a declared one only in case, Unicode form (NFKC), white space or invisible characters. An upstream that
  * compares names less strictly would run a tool at the level of another. True also for a name with UNSAFE characters, where some programs cut a
@@ -80,14 +98,6 @@ export function isLookalike({ tools, foldedNames }: LevelRules, name: unknown): 
   if (typeof name !== 'string' || tools.has(name)) return false;
   if (name.length > MAX_NAME_LENGTH) return true;
   return foldedNames.size > 0 && (UNSAFE.test(name) || foldedNames.has(foldName(name)));
-}
-
-/** Upper case first: JavaScript has no other case folding for ſ, ß and ı. */
-function foldName(name: string): string {
-  const visible = name
-    .normalize('NFKC')
-    .replace(/[\s\p{Cc}\p{Default_Ignorable_Code_Point}]/gu, '');
-  return visible.toUpperCase().toLowerCase().normalize('NFKC');
 }
 
 export function levelOfTool({ tools, annotated, otherTools }: LevelRules, name: unknown): Level {

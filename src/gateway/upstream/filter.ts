@@ -49,7 +49,13 @@ export type FilterOptions = {
   isListening: boolean;
 };
 
-const OTHER_LISTS = ['resources', 'resourceTemplates', 'prompts'] as const;
+/** What each list names its entries by. */
+const OTHER_LISTS = {
+  resources: 'uri',
+  resourceTemplates: 'uriTemplate',
+  prompts: 'name',
+} as const;
+const otherLists = Object.keys(OTHER_LISTS) as (keyof typeof OTHER_LISTS)[];
 const MAX_TASK_ID_LENGTH = 512;
 
 const TOOLS_CHANGED = 'notifications/tools/list_changed';
@@ -63,10 +69,11 @@ const OWN_NOTIFICATIONS: ReadonlySet<unknown> = new Set([
   'notifications/subscriptions/acknowledged',
   TOOLS_CHANGED,
 ]);
-const LIST_NOTIFICATIONS: ReadonlySet<unknown> = new Set([
-  'notifications/prompts/list_changed',
-  'notifications/resources/list_changed',
-]);
+/** The entries of the settings that they are about. */
+const LIST_NOTIFICATIONS: Readonly<Record<string, 'prompts' | 'resources'>> = {
+  'notifications/prompts/list_changed': 'prompts',
+  'notifications/resources/list_changed': 'resources',
+};
 const RESOURCE_UPDATED = 'notifications/resources/updated';
 
 /** The members of results that the filter reads. */
@@ -122,10 +129,16 @@ async function isForCaller(
   if (!(await areOwnTasks(options, named))) return false;
   if (isAboutTask) return true;
   if (id !== undefined || OWN_NOTIFICATIONS.has(method)) return true;
-  const decision = authorize(rules.levels, caller, rules.defaultLevel);
-  if (LIST_NOTIFICATIONS.has(method)) return decision !== 'forbidden';
+  const listed = LIST_NOTIFICATIONS[String(method)];
+  if (listed) {
+    const levels = [rules.defaultLevel, ...rules[listed].levels];
+    return levels.some((level) => authorize(rules.levels, caller, level) !== 'forbidden');
+  }
+  const isUpdate = method === RESOURCE_UPDATED;
+  const level = isUpdate ? rules.resources.levelOf(membersOf(params)['uri']) : rules.defaultLevel;
+  const decision = authorize(rules.levels, caller, level);
   // In the stream of an authorized call, other notifications belong to the call.
-  return decision === 'allowed' || (!isListening && method !== RESOURCE_UPDATED);
+  return decision === 'allowed' || (!isListening && !isUpdate);
 }
 
 /** Returns undefined if the result is about a task of another caller. */
@@ -188,8 +201,12 @@ function filterLists(
   ownTasks: ReadonlySet<string> | undefined,
 ): Record<string, unknown> {
   const isOwn = (task: unknown) => ownTasks && isOwnTask(ownTasks, membersOf(task)['taskId']);
-  const isDefaultForbidden = authorize(rules.levels, caller, rules.defaultLevel) === 'forbidden';
-  const hidden = OTHER_LISTS.filter((name) => isDefaultForbidden && isList(result, name));
+  const isReachableIn = (list: keyof typeof OTHER_LISTS) => (entry: unknown) => {
+    const { levelOf } = list === 'prompts' ? rules.prompts : rules.resources;
+    const level = levelOf(membersOf(entry)[OTHER_LISTS[list]]);
+    return authorize(rules.levels, caller, level) !== 'forbidden';
+  };
+  const others = otherLists.filter((name) => isList(result, name));
   return {
     ...(isList(result, 'tools')
       ? {
@@ -199,7 +216,9 @@ function filterLists(
         }
       : {}),
     ...(isList(result, 'tasks') ? { tasks: result['tasks'].filter(isOwn) } : {}),
-    ...Object.fromEntries(hidden.map((name) => [name, []])),
+    ...Object.fromEntries(
+      others.map((name) => [name, (result[name] as unknown[]).filter(isReachableIn(name))]),
+    ),
   };
 }
 
@@ -211,7 +230,7 @@ function isList<Name extends string>(
 }
 
 const MAX_LIST_TTL_MS = 5000;
-const LISTS = ['tools', 'tasks', ...OTHER_LISTS] as const;
+const LISTS = ['tools', 'tasks', ...otherLists] as const;
 
 /** Lists and discovery differ by caller, and change with levels and links (MCP 2026-07-28, caching). */
 function withLimitedCaching(result: Record<string, unknown>): Record<string, unknown> {

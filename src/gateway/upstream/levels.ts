@@ -1,5 +1,5 @@
 // Authorizes messages for the upstream by the levels in the settings.
-import { lowestLevel } from '../../permission-levels.ts';
+import { isAtLeast, type Level, lowestLevel } from '../../permission-levels.ts';
 import { isLookalike, levelOfTool, type LevelRules } from '../../upstreams/tool-levels.ts';
 import type { Caller } from '../authenticate.ts';
 import { authorize, denialText, type RequiredLevel } from '../authorize.ts';
@@ -40,6 +40,8 @@ const UNRESTRICTED_SUBSCRIPTIONS: ReadonlySet<string> = new Set([
   'taskIds',
 ]);
 
+const RESOURCE_SUBSCRIPTIONS = 'resourceSubscriptions';
+
 /** Returns undefined for notifications, responses of the client, and unrestricted methods. */
 export function requiredBy(rules: LevelRules, message: unknown): RequiredLevel | undefined {
   const { id, method, params } = membersOf(message);
@@ -52,11 +54,71 @@ export function requiredBy(rules: LevelRules, message: unknown): RequiredLevel |
   if (method.startsWith('tasks/')) return { tool: method, level: lowestLevel(rules.levels) };
   const { name } = membersOf(params);
   if (method !== 'tools/call' || typeof name !== 'string')
-    return { tool: method, level: rules.defaultLevel };
+    return { tool: method, level: levelOfMethod(rules, method, membersOf(params)) };
   // Refused at every level.
   if (isLookalike(rules, name)) return undefined;
   const isUnknown = rules.isUnknown?.(name) === true;
   return { tool: name, level: levelOfTool(rules, name), ...(isUnknown ? { isUnknown } : {}) };
+}
+
+/** The level of the resource or prompt that a request is about. */
+function levelOfMethod(rules: LevelRules, method: string, params: Record<string, unknown>): Level {
+  switch (method) {
+    case 'resources/read':
+    case 'resources/subscribe':
+    case 'resources/unsubscribe':
+      return rules.resources.levelOf(params['uri']);
+    case 'prompts/get':
+      return rules.prompts.levelOf(params['name']);
+    case 'completion/complete':
+      return levelOfReference(rules, params['ref']);
+    case 'subscriptions/listen':
+      return levelOfSubscription(rules, params['notifications']);
+    default:
+      return rules.defaultLevel;
+  }
+}
+
+/** Of a completion. One that is not of MCP could be read in either way. */
+function levelOfReference(rules: LevelRules, ref: unknown): Level {
+  const { type, uri, name, ...others } = membersOf(ref);
+  if (hasSimilarMember(others, ['type', 'uri', 'name']))
+    return highest(rules, [...rules.resources.levels, ...rules.prompts.levels]);
+  if (type === 'ref/prompt') return rules.prompts.levelOf(name);
+  if (type === 'ref/resource') return rules.resources.levelOf(uri);
+  return highest(rules, [
+    ...(uri === undefined ? [] : [rules.resources.levelOf(uri)]),
+    ...(name === undefined ? [] : [rules.prompts.levelOf(name)]),
+  ]);
+}
+
+function levelOfSubscription(rules: LevelRules, notifications: unknown): Level {
+  const unclear = () => highest(rules, rules.resources.levels);
+  if (!isObject(notifications) || hasSimilarMember(notifications, [RESOURCE_SUBSCRIPTIONS]))
+    return unclear();
+  const levels = Object.entries(notifications)
+    .filter(([kind, filter]) => !UNRESTRICTED_SUBSCRIPTIONS.has(kind) && !isEmptyFilter(filter))
+    .flatMap(([kind, filter]) => {
+      if (kind !== RESOURCE_SUBSCRIPTIONS) return [rules.defaultLevel];
+      return Array.isArray(filter) ? filter.map(rules.resources.levelOf) : [unclear()];
+    });
+  return highest({ ...rules, defaultLevel: lowestLevel(rules.levels) }, levels);
+}
+
+/** Some parsers ignore the case of member names. */
+function hasSimilarMember(members: Record<string, unknown>, names: readonly string[]): boolean {
+  const folded = names.map((name) => name.toLowerCase());
+  return Object.keys(members).some(
+    (name) => !names.includes(name) && folded.includes(name.toUpperCase().toLowerCase()),
+  );
+}
+
+/** Of these and `defaultLevel`. */
+function highest({ levels, defaultLevel }: LevelRules, others: readonly Level[]): Level {
+  return others.reduce(
+    (high, level) => (isAtLeast(levels, high, level) ? high : level),
+    defaultLevel,
+  );
 }
 
 function isRestrictedSubscription(params: unknown): boolean {
