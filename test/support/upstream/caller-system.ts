@@ -28,6 +28,9 @@ export type ProviderId = (typeof PROVIDERS)[number];
 
 export const ALL_CLAIMS = ['name', 'email', 'groups', 'issuer', 'subject', 'provider'] as const;
 
+/** Claims of the caller header that are not about the person. */
+const ALWAYS_THERE = ['iss', 'aud', 'iat', 'exp', 'sub', 'client_id', 'connector', 'level'];
+
 /** `claims` are those of the ID token. */
 export type SignIn = {
   claims?: JWTPayload;
@@ -140,10 +143,10 @@ export function useCallers(more: Record<string, unknown>, file: Record<string, u
 
   /** Calls, and returns what the signed header says about the person. */
   async function claimsFor(caller: Pick<ConnectedCaller, 'link' | 'token'>): Promise<JWTPayload> {
-    const { iss, aud, iat, exp, sub, client_id, connector, level, ...claims } = decodeJwt(
-      String((await headersFor(caller))['gatehouse-caller']),
+    const claims = decodeJwt(String((await headersFor(caller))['gatehouse-caller']));
+    return Object.fromEntries(
+      Object.entries(claims).filter(([name]) => !ALWAYS_THERE.includes(name)),
     );
-    return claims;
   }
 
   return { setup, connectAs, openPage, headersFor, claimsFor, restartWith };
