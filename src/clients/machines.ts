@@ -63,6 +63,7 @@ export type NewMachine = { id: string; name: string; credentials: Credentials; m
 /** Longer than any machine is valid. */
 const LISTED_SECONDS = 400 * 86_400;
 const createdKey = (by: string) => `machines-of:${by}`;
+const createdMember = (id: string, expiresAt: number) => `${id} ${expiresAt}`;
 
 /** Lists a machine under who creates it. Call before the machine is stored, so that none is missing. */
 export async function listCreatedMachine(
@@ -70,7 +71,7 @@ export async function listCreatedMachine(
   by: string,
   { id, expiresAt }: { id: string; expiresAt: number },
 ): Promise<void> {
-  await store.addMember(createdKey(by), `${id} ${expiresAt}`, LISTED_SECONDS);
+  await store.addMember(createdKey(by), createdMember(id, expiresAt), LISTED_SECONDS);
 }
 
 /** Returns the ids of machines that were listed and have not expired, the one that expires last first. Removes the others. */
@@ -82,10 +83,14 @@ export async function createdMachines(store: Store, by: string, now: number): Pr
   });
   const expired = listed.filter(({ expiresAt }) => expiresAt <= now);
   await Promise.all(expired.map(({ member }) => store.removeMember(createdKey(by), member)));
-  return listed
-    .filter(({ expiresAt }) => expiresAt > now)
-    .toSorted((one, other) => other.expiresAt - one.expiresAt)
-    .map(({ id }) => id);
+  return (
+    listed
+      .filter(({ expiresAt }) => expiresAt > now)
+      .toSorted((one, other) => other.expiresAt - one.expiresAt)
+      .map(({ id }) => id)
+      // A change of the expiry may have left an entry.
+      .filter((id, index, ids) => ids.indexOf(id) === index)
+  );
 }
 
 /** Undefined if there is no such client or it is not a machine. */
@@ -110,17 +115,75 @@ export function credentialsText({
   return JSON.stringify([secret ?? null, jwks ?? null, jwksUri ?? null]);
 }
 
-/** Replaces the credentials and the grant `from` by the grant `to`. True for exactly one of concurrent callers with the same `from`. */
+export type MachineChange = { name?: string; expiresAt?: number };
+
+/** A machine without its credentials. */
+export type NamedMachine = { name: string; machine: Machine };
+
+/** The machine as it was and as it is: the same twice if nothing changed. */
+export type MachineUpdate = { before: NamedMachine; after: NamedMachine };
+
+/** Undefined if there is no such machine. `next` is pure; what it throws is thrown, and nothing is changed. */
+export async function updateMachine(
+  store: Store,
+  id: string,
+  next: (machine: NamedMachine) => NamedMachine,
+  now: number,
+): Promise<MachineUpdate | undefined> {
+  if (!CLIENT_ID.test(id)) return undefined;
+  let update: MachineUpdate | undefined;
+  const stored = await store.update<MachineClient>(clientKey(id), (current) => {
+    const { machine, metadata } = current ?? {};
+    update = undefined;
+    if (!current || !machine || !metadata) return KEEP;
+    const before = { name: String(metadata.client_name), machine };
+    const after = next(before);
+    update = { before, after };
+    if (after === before) return KEEP;
+    const value = {
+      ...current,
+      metadata: { ...metadata, client_name: after.name },
+      machine: after.machine,
+    };
+    return { value, ttl: after.machine.expiresAt - now };
+  });
+  if (!stored || !update) return undefined;
+  const { by, expiresAt } = update.before.machine;
+  if (by !== undefined && expiresAt !== update.after.machine.expiresAt)
+    await relist(store, by, id, { from: expiresAt, to: update.after.machine.expiresAt });
+  return update;
+}
+
+/** Lists a machine with its new expiry, if it was listed. */
+async function relist(
+  store: Store,
+  by: string,
+  id: string,
+  { from, to }: { from: number; to: number },
+): Promise<void> {
+  const listed = createdMember(id, from);
+  if (!(await store.includes(createdKey(by), [listed])).has(listed)) return;
+  await listCreatedMachine(store, by, { id, expiresAt: to });
+  await store.removeMember(createdKey(by), listed);
+}
+
+/** What a replacement of the key has read. */
+type ReplacedMachine = Pick<Machine, 'grantId' | 'expiresAt'> & { name: string };
+
+/** Replaces the credentials, and the grant of the machine `from` by the grant `to`. False if the machine is not the same any more. */
 export async function replaceCredentials(
   store: Store,
   id: string,
-  { from, to, credentials }: { from: string; to: string; credentials: Credentials },
+  { from, to, credentials }: { from: ReplacedMachine; to: string; credentials: Credentials },
   now: number,
 ): Promise<boolean> {
   let replaced = false;
   await store.update<MachineClient>(clientKey(id), (stored) => {
     const { machine, metadata } = stored ?? {};
-    replaced = machine?.grantId === from;
+    replaced =
+      machine?.grantId === from.grantId &&
+      machine.expiresAt === from.expiresAt &&
+      metadata?.client_name === from.name;
     if (!replaced || !stored || !machine || !metadata) return KEEP;
     const name = String(metadata.client_name);
     return {

@@ -53,6 +53,7 @@ export async function resourceServer(
       settings,
       records,
       verifyToken: tokenVerifier({ issuer: authUrl, verificationKeys, now }),
+      now,
       wrongTokens: rateLimits.wrongTokens,
     },
     requireDpopProof: dpopProofs(settings, services),

@@ -74,6 +74,8 @@ export type Authentication = {
   settings: AccessSettings & DpopSettings & Pick<Settings, 'upstreams'>;
   records: Pick<RecordCache, 'readGrant' | 'readAccount' | 'readMintedToken'>;
   verifyToken: VerifyToken;
+  /** Seconds since the epoch. */
+  now: () => number;
   /** Counts tokens that we did not sign. Expired and revoked tokens do not count. */
   wrongTokens: RateLimit;
 };
@@ -184,7 +186,7 @@ export function presentedToken({ headers }: Pick<IncomingMessage, 'headers'>): P
 }
 
 async function callerOf(
-  { addresses, settings, records, verifyToken }: Authentication,
+  { addresses, settings, records, verifyToken, now }: Authentication,
   connector: Connector,
   { token, scheme }: PresentedToken,
 ): Promise<Caller | Refusal> {
@@ -198,6 +200,8 @@ async function callerOf(
     records.readGrant(claims.grantId),
     isMachineSubject(claims.accountId) ? undefined : records.readAccount(claims.accountId),
   ]);
+  // An administrator may have changed when the machine expires.
+  if (grant?.machine && grant.grant.exp <= now()) return 'ended';
   return decide(settings, connector, claims, { grant, account });
 }
 
@@ -288,7 +292,7 @@ function boundKey({ cnf }: JWTPayload): string | undefined {
 }
 
 async function mintedCallerOf(
-  { addresses, settings: { levels, upstreams }, records, verifyToken }: Authentication,
+  { addresses, settings: { levels, upstreams }, records, verifyToken, now }: Authentication,
   { token, scheme }: PresentedToken,
 ): Promise<MintedCaller | Refusal> {
   if (token === undefined) return 'unknown';
@@ -298,6 +302,8 @@ async function mintedCallerOf(
   if (scheme === 'DPoP') return 'unbound';
   const record = await records.readMintedToken(claims.jti);
   if (!record) return 'ended';
+  // An administrator may have made it expire before the JWT does.
+  if (record.expiresAt <= now()) return 'expired';
   const level = lowest(levels, claims.scope, record.level);
   if (!isServed(upstreams, record) || !isLevel(levels, level)) return 'unconfigured';
   return {

@@ -5,7 +5,7 @@ import { SIGNING_ALGORITHM, reserveSigningKey } from '../keys/signing-keys.ts';
 import type { Level } from '../permission-levels.ts';
 import { KEEP, type Store } from '../store/store.ts';
 
-/** Carries the id of a minted token that was revoked. */
+/** Carries the id of a minted token that was changed or revoked. */
 export const MINTED_TOKENS_CHANNEL = 'minted-tokens';
 
 /** Times are seconds since the epoch. The token itself is not stored. */
@@ -108,8 +108,44 @@ export async function listMintedTokens(store: Store, now: number): Promise<Minte
   const expired = members.filter((member) => expiryOf(member) <= now);
   await Promise.all(expired.map((member) => store.removeMember(ALL, member)));
   const ids = members.filter((member) => !expired.includes(member)).map(idOf);
-  const found = await Promise.all(ids.map((id) => findMintedToken(store, id)));
+  // A change of the expiry may have left an entry.
+  const found = await Promise.all([...new Set(ids)].map((id) => findMintedToken(store, id)));
   return found.filter((token) => token !== undefined).sort((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+export type MintedTokenChange = { name?: string; expiresAt?: number };
+
+/** The record as it was and as it is: the same twice if nothing changed. */
+export type MintedTokenUpdate = { before: MintedToken; after: MintedToken };
+
+/** Undefined if there is no such token. `next` is pure; what it throws is thrown, and nothing is changed. */
+export async function updateMintedToken(
+  store: Store,
+  id: string,
+  next: (token: MintedToken) => MintedToken,
+  now: number,
+): Promise<MintedTokenUpdate | undefined> {
+  if (!MINTED_TOKEN_ID.test(id)) return undefined;
+  let update: MintedTokenUpdate | undefined;
+  const stored = await store.update<MintedToken>(tokenKey(id), (before) => {
+    const after = before && next(before);
+    update = before && after && { before, after };
+    return after && after !== before ? { value: after, ttl: after.expiresAt - now } : KEEP;
+  });
+  if (!stored || !update) return undefined;
+  const { before, after } = update;
+  if (after !== before) await announce(store, id);
+  if (memberOf(after) !== memberOf(before)) {
+    await store.addMember(ALL, memberOf(after), Infinity);
+    await store.removeMember(ALL, memberOf(before));
+  }
+  return update;
+}
+
+async function announce(store: Store, id: string): Promise<void> {
+  // Listeners also refresh every few seconds, so a lost message only delays them.
+  await store.publish(MINTED_TOKENS_CHANNEL, id).catch(() => undefined);
+  await store.replicated(tokenKey(id));
 }
 
 /** Exactly one of concurrent callers gets the revoked record. */
@@ -119,9 +155,7 @@ export async function revokeMintedToken(
 ): Promise<MintedToken | undefined> {
   if (!MINTED_TOKEN_ID.test(id)) return undefined;
   const record = await store.take<MintedToken>(tokenKey(id));
-  // Listeners also refresh every few seconds, so a lost message only delays them.
-  await store.publish(MINTED_TOKENS_CHANNEL, id).catch(() => undefined);
-  await store.replicated(tokenKey(id));
+  await announce(store, id);
   // If this fails, the entry is not listed without its record, and is removed after its expiry.
   if (record) await store.removeMember(ALL, memberOf(record)).catch(() => undefined);
   return record;

@@ -10,8 +10,12 @@ import {
   findMachine,
   listCreatedMachine,
   type Machine,
+  type MachineChange,
+  type MachineUpdate,
+  type NamedMachine,
   newMachineId,
   replaceCredentials,
+  updateMachine,
 } from '../clients/machines.ts';
 import { endConnection, findConnection, listConnections } from '../connections/connections.ts';
 import { connectLink } from '../links/connect-link.ts';
@@ -19,13 +23,20 @@ import { type Connector, isUsable, redeemerOf } from '../links/connector.ts';
 import { acquireUse, commitUses, findConnector } from '../links/connectors.ts';
 import { createGrant } from '../connections/create-grant.ts';
 import { grantLifetimes, redemptionDeadline } from '../connections/grant-lifetime.ts';
-import { findGrant, isGrantActive } from '../connections/grants.ts';
+import type { GrantRecord } from '../connections/grant-record.ts';
+import { announceGrant, findGrant, isGrantActive, updateGrant } from '../connections/grants.ts';
 import { machineSubject } from '../connections/machine-subject.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import { isAtLeast, type Level, levelsUpTo } from '../permission-levels.ts';
-import type { Handlers, ManagementContext } from './context.ts';
-import { isoTime, represent } from './represent.ts';
+import { KEEP } from '../store/store.ts';
+import { type Handlers, type ManagementContext, requireMatch } from './context.ts';
+import { changedMembers, isoTime, represent } from './represent.ts';
+import { MAX_LIFETIME_SECONDS } from './resources/schemas.ts';
 import {
+  changeableMachineSchema,
+  type ChangedMachine,
+  changedMachineSchema,
+  machineEtag,
   type machineOperations,
   type MachineResource,
   machineSchema,
@@ -69,35 +80,125 @@ export const machineHandlers: Handlers<keyof typeof machineOperations> = {
     const { credentials, secret } = newCredentials(key);
     await reserveMachineUse(management, next);
     await connectMachine(management, next);
-    await storeCredentials(management, next, grantId, credentials);
+    await storeCredentials(management, current, next, credentials);
     await endReplaced(management, next, [grantId, ...unfinished]);
     await record(management, 'machine_key_replaced', next);
     return resource(management, next, credentials, secret);
   },
+
+  async updateMachine(management, { body: { id, ...change }, ifMatch }) {
+    const { store, now } = management.services;
+    const { machine, createdAt } = await requireMachine(management, id);
+    const connector = await requireConnector(management, machine.connector, machine.level);
+    // The lists of connections reach back so far.
+    const latest = Math.min(createdAt + MAX_LIFETIME_SECONDS, connector.expiresAt ?? Infinity);
+    const next = (before: NamedMachine) => changedMachine(before, change, { latest, ifMatch });
+    const update = await updateMachine(store, id, next, now());
+    if (!update) throw unknownMachine();
+    await changeGrant(management, update.after);
+    await recordChange(management, id, update);
+    return changedResource(management, id, update.after);
+  },
 };
 
+/** Returns the same machine if nothing changes. Throws HttpError 412 for another version, and 400 for an expiry after `latest`. */
+function changedMachine(
+  before: NamedMachine,
+  { name = before.name, expiresAt = before.machine.expiresAt }: MachineChange,
+  { latest, ifMatch }: { latest: number; ifMatch: string | undefined },
+): NamedMachine {
+  requireMatch(ifMatch, etagOf(before));
+  const expiry = Math.floor(expiresAt);
+  if (expiry > Math.max(latest, before.machine.expiresAt)) {
+    const message = `expiresAt: at most ${isoTime(latest)}: 366 days after the machine was created or got its key, and not after its connector`;
+    throw new HttpError(400, 'invalid_request', message);
+  }
+  const after = { name, machine: { ...before.machine, expiresAt: expiry } };
+  return etagOf(after) === etagOf(before) ? before : after;
+}
+
+function etagOf({ name, machine }: NamedMachine): string {
+  return machineEtag(represent(changeableMachineSchema, { ...machine, name }));
+}
+
+/** The connection has the name and the expiry of its machine. Also repeats a change that stopped half-way. */
+async function changeGrant(
+  { settings, services: { store, now } }: ManagementContext,
+  { name, machine: { grantId, expiresAt } }: NamedMachine,
+): Promise<void> {
+  const next = (record: GrantRecord) =>
+    record.client.name === name && record.grant.exp === expiresAt
+      ? KEEP
+      : {
+          ...record,
+          client: { ...record.client, name },
+          grant: { ...record.grant, exp: expiresAt },
+        };
+  const lifetimes = grantLifetimes(settings.lifetimes);
+  await updateGrant(store, grantId, next, { lifetimes, now: now() });
+  await announceGrant(store, grantId);
+}
+
+async function recordChange(
+  { services, by }: ManagementContext,
+  id: string,
+  { before, after }: MachineUpdate,
+): Promise<void> {
+  if (after === before) return;
+  const [was, is] = [before, after].map(({ name, machine }) =>
+    represent(changeableMachineSchema, { ...machine, name }),
+  );
+  const { connector, grantId } = after.machine;
+  await recordAudit(services, {
+    event: 'machine_changed',
+    clientId: id,
+    connector,
+    grantId,
+    by,
+    arguments: { name: after.name, ...changedMembers(was ?? {}, is ?? {}) },
+    outcome: 'done',
+  });
+}
+
+function changedResource(
+  { settings }: ManagementContext,
+  id: string,
+  { name, machine }: NamedMachine,
+): ChangedMachine {
+  const link = connectLink(settings.resourceUrl, machine.connector);
+  return represent(changedMachineSchema, { ...machine, id, name, link });
+}
+
 /** Throws HttpError 404, and 409 if the machine or its connector has ended. */
-async function requireMachine(management: ManagementContext, id: string): Promise<Named> {
+async function requireMachine(
+  management: ManagementContext,
+  id: string,
+): Promise<Named & { createdAt: number }> {
   const { settings, services } = management;
   const { store, now } = services;
   const found = await findMachine(store, id);
-  if (!found || found.expiresAt <= now()) throw notFound('there is no machine with this id');
+  if (!found || found.expiresAt <= now()) throw unknownMachine();
   const { name, credentials: _earlier, ...machine } = found;
   const grant = await findGrant(store, machine.grantId);
   const client = await findClient(store, id, settings.clients);
   if (!grant || client?.state !== 'allowed') throw machineEnded();
   await requireConnector(management, machine.connector, machine.level);
-  return { id, name, machine };
+  return { id, name, machine, createdAt: grant.value.createdAt };
+}
+
+function unknownMachine(): HttpError {
+  return notFound('there is no machine with this id');
 }
 
 /** Of concurrent replacements, one succeeds. The others end the connection that they made, with HttpError 409. */
 async function storeCredentials(
   { services }: ManagementContext,
+  replaced: Named,
   { id, machine }: Named,
-  replaced: string,
   credentials: Credentials,
 ): Promise<void> {
-  const change = { from: replaced, to: machine.grantId, credentials };
+  const from = { ...replaced.machine, name: replaced.name };
+  const change = { from, to: machine.grantId, credentials };
   if (await replaceCredentials(services.store, id, change, services.now())) return;
   await endConnection(services, { id: machine.grantId, state: 'active' }, 'key_replaced');
   const message = 'the key was replaced by another request: try again';

@@ -1,19 +1,24 @@
 import { recordAudit } from '../audit/audit.ts';
-import { notFound } from '../http/errors.ts';
+import { HttpError, notFound } from '../http/errors.ts';
 import { loadSigningKeys, publishedKeys } from '../keys/signing-keys.ts';
 import {
+  findMintedToken,
   listMintedTokens,
   mintedSubject,
   type MintedToken,
+  type MintedTokenChange,
   mintToken,
   revokeMintedToken,
+  updateMintedToken,
 } from '../links/minted-tokens.ts';
 import type { Store } from '../store/store.ts';
-import type { Handlers, ManagementContext } from './context.ts';
-import { firstPage, isoTime, represent } from './represent.ts';
+import { type Handlers, type ManagementContext, requireMatch } from './context.ts';
+import { changedMembers, firstPage, isoTime, represent } from './represent.ts';
 import {
+  changeableTokenSchema,
   newTokenSchema,
   type Token,
+  tokenEtag,
   type tokenOperations,
   tokenSchema,
 } from './resources/token.ts';
@@ -44,14 +49,56 @@ export const tokenHandlers: Handlers<keyof typeof tokenOperations> = {
     return { items: items.map((item) => resource(item, keys)), next };
   },
 
+  async showToken({ services: { store, now } }, { id }) {
+    const token = await findMintedToken(store, id);
+    if (!token) throw unknownToken();
+    return resource(token, await publishedKeyIds(store, now()));
+  },
+
+  async updateToken({ services, by }, { id, body, ifMatch }) {
+    const { store, now } = services;
+    const next = (before: MintedToken) => changedToken(before, body, ifMatch);
+    const update = await updateMintedToken(store, id, next, now());
+    if (!update) throw unknownToken();
+    const { before, after } = update;
+    const [was, is] = [before, after].map((token) => represent(changeableTokenSchema, token));
+    if (was && is && after !== before) {
+      const details = { name: after.name, ...changedMembers(was, is) };
+      const about = { clientId: mintedSubject(id), by, arguments: details };
+      await recordAudit(services, { event: 'token_changed', ...about, outcome: 'done' });
+    }
+    return resource(after, await publishedKeyIds(store, now()));
+  },
+
   async revokeToken(management, { id }) {
     const { store, now } = management.services;
     const token = await revokeMintedToken(store, id);
-    if (!token) throw notFound('there is no minted token with this id');
+    if (!token) throw unknownToken();
     await record(management, 'token_revoked', token);
     return resource(token, await publishedKeyIds(store, now()));
   },
 };
+
+/** Returns the same record if nothing changes. Throws HttpError 412 for another version, and 400 for a later expiry, because the token names its own. */
+function changedToken(
+  before: MintedToken,
+  change: MintedTokenChange,
+  ifMatch: string | undefined,
+): MintedToken {
+  const etag = (token: MintedToken) => tokenEtag(represent(changeableTokenSchema, token));
+  requireMatch(ifMatch, etag(before));
+  const expiresAt = Math.floor(change.expiresAt ?? before.expiresAt);
+  if (expiresAt > before.expiresAt) {
+    const latest = isoTime(before.expiresAt);
+    throw new HttpError(400, 'invalid_request', `expiresAt: at most ${latest}, as it is now`);
+  }
+  const after = { ...before, ...change, expiresAt };
+  return etag(after) === etag(before) ? before : after;
+}
+
+function unknownToken(): HttpError {
+  return notFound('there is no minted token with this id');
+}
 
 /** Returns the tokens that `by` minted and whose signing key is published, the newest first. */
 export async function listTokensMintedBy(

@@ -62,7 +62,8 @@ describe('the commands for machines', () => {
   it('of two replacements of the same key, one counts', async () => {
     const { id } = await json(...create(await newConnector()));
     const { store, now } = host();
-    const from = String((await findMachine(store, id))?.grantId);
+    const from = await findMachine(store, id);
+    if (!from) throw new Error('there is no machine');
     const replace = (to: string) =>
       replaceCredentials(store, id, { from, to, credentials: { secretDigest: to } }, now());
     expect(await Promise.all([replace('one'), replace('two')])).to.have.members([true, false]);

@@ -70,13 +70,13 @@ describe('an operation of the management API without records', () => {
         ).to.deep.equal([404, 'not_found']);
     });
 
-  for (const name of ['revokeClient', 'allowClient', 'replaceMachineKey'] as const)
+  for (const name of ['revokeClient', 'allowClient', 'replaceMachineKey', 'updateMachine'] as const)
     it(`${name} answers 404 for an unknown id in the body`, async () => {
       for (const id of UNKNOWN)
-        expect(await send('post', OPERATIONS[name].path, { id }), id).to.deep.equal([
-          404,
-          'not_found',
-        ]);
+        expect(
+          await send(OPERATIONS[name].method, OPERATIONS[name].path, { id }),
+          id,
+        ).to.deep.equal([404, 'not_found']);
     });
 
   for (const [name, { method, path }] of ALL.filter(([, { body }]) => body))

@@ -7,7 +7,10 @@ import type { Levels } from '../../permission-levels.ts';
 import { isKeySetAddress, isPublicKeySet } from '../../settings/key-set.ts';
 import { ManagementError } from '../api/management-error.ts';
 import { expiresOption } from '../commands/options.ts';
-import { plain } from '../commands/terminal.ts';
+import type { MachineChange } from '../../clients/machines.ts';
+import { minute, plain } from '../commands/terminal.ts';
+import { etagOf } from '../etags.ts';
+import { represent } from '../represent.ts';
 import { CONNECTOR } from './connector.ts';
 import { detailsText, type Fields } from './fields.ts';
 import { daysField, type FormField, levelField, nameField } from './form-fields.ts';
@@ -38,6 +41,19 @@ export const machineSchema = z
   .meta({ id: 'Machine' });
 
 export type MachineResource = z.output<typeof machineSchema>;
+
+export const changedMachineSchema = machineSchema
+  .omit({ authentication: true, secret: true })
+  .meta({ id: 'ChangedMachine' });
+
+export type ChangedMachine = z.output<typeof changedMachineSchema>;
+
+/** What an administrator can change. */
+export const changeableMachineSchema = machineSchema.pick({ name: true, expiresAt: true });
+
+export function machineEtag(machine: z.output<typeof changeableMachineSchema>): string {
+  return etagOf(represent(changeableMachineSchema, machine));
+}
 
 const PUBLIC_KEYS = 'a JSON Web Key Set with 1 to 10 public keys';
 const KEY_TYPES = ['EC', 'OKP', 'RSA'] as const;
@@ -98,6 +114,20 @@ function newMachineBody(now: number, levels: Levels) {
     });
 }
 
+function changedMachineBody(now: number) {
+  return z
+    .strictObject(
+      {
+        id: schemas.idSchema('the id of a client'),
+        name: schemas.newName.optional(),
+        ...schemas.expiryFields(now, schemas.MAX_LIFETIME_SECONDS),
+      },
+      schemas.OBJECT,
+    )
+    .refine(schemas.hasOneExpiry, schemas.ONE_EXPIRY)
+    .transform((sent): MachineChange & { id: string } => schemas.withExpiry(now, sent));
+}
+
 export const machineOperations = {
   createMachine: {
     method: 'post',
@@ -109,6 +139,16 @@ export const machineOperations = {
     status: 201,
     response: machineSchema,
     errors: { ...NOT_FOUND, 409: 'The connector has ended, or has no use left.' },
+  },
+  updateMachine: {
+    method: 'patch',
+    path: '/clients',
+    role: 'operator',
+    summary: 'Changes the name or the expiry of a machine. Its tokens and its connection stay.',
+    body: changedMachineBody,
+    response: changedMachineSchema,
+    etag: machineEtag,
+    errors: { ...NOT_FOUND, 409: 'The machine or its connector has ended.' },
   },
   replaceMachineKey: {
     method: 'post',
@@ -134,6 +174,7 @@ const EXAMPLES = `
 Examples:
   $ gatehouse client create --name "CI" --connector <connector> --level operations
   $ gatehouse client create --name "CI" --connector <connector> --level operations --public-key ci.pub.pem
+  $ gatehouse client update CI --expires 180d
   $ gatehouse client key CI`;
 
 const KEY_OPTIONS: readonly CommandOption[] = [
@@ -182,6 +223,21 @@ A machine connects through one connector at one level (OAuth client credentials)
 Without a public key, it gets a secret, which is shown only once.
 ${EXAMPLES}`,
       text: (machine) => machineText('Created', machine),
+    },
+    {
+      operation: 'updateMachine',
+      name: 'update',
+      description: 'change the name or the expiry of a machine',
+      argument: client,
+      options: [
+        { flags: '--name <name>', help: 'name in lists and in the audit log' },
+        expiresOption('12h, 30d or 366d'),
+      ],
+      help: `
+Its secret or key, its tokens and its connection stay. Apps that people connect choose their own names.
+${EXAMPLES}`,
+      text: ({ name, id, expiresAt }) =>
+        `Changed the machine ${plain(name)} (${id}). It expires ${minute(expiresAt)}.`,
     },
     {
       operation: 'replaceMachineKey',

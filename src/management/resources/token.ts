@@ -1,12 +1,14 @@
 // Minted tokens: access tokens that an administrator creates for programs.
 import { z } from 'zod';
 import { tokenExample } from '../../links/app-instructions.ts';
-import type { NewMintedToken } from '../../links/minted-tokens.ts';
+import type { MintedTokenChange, NewMintedToken } from '../../links/minted-tokens.ts';
 import type { Levels } from '../../permission-levels.ts';
 import { allItems } from '../api/all-items.ts';
 import { expiresOption, searchOption } from '../commands/options.ts';
 import { resolveId } from '../commands/resolve.ts';
 import { minute, plain } from '../commands/terminal.ts';
+import { etagOf } from '../etags.ts';
+import { represent } from '../represent.ts';
 import { dateFields, type Fields, translatedField } from './fields.ts';
 import { daysField, type FormField, levelField, nameField, UPSTREAM_FIELD } from './form-fields.ts';
 import {
@@ -41,6 +43,13 @@ export const tokenSchema = z
 
 export type Token = z.output<typeof tokenSchema>;
 
+/** What an administrator can change. */
+export const changeableTokenSchema = tokenSchema.pick({ name: true, expiresAt: true });
+
+export function tokenEtag(token: z.output<typeof changeableTokenSchema>): string {
+  return etagOf(represent(changeableTokenSchema, token));
+}
+
 export const newTokenSchema = tokenSchema
   .pick({ id: true, name: true, level: true, upstream: true, expiresAt: true })
   .extend({ token: z.string() })
@@ -67,6 +76,16 @@ function newTokenBody(now: number, levels: Levels) {
     });
 }
 
+function changedTokenBody(now: number) {
+  return z
+    .strictObject(
+      { name: schemas.newName.optional(), ...schemas.expiryFields(now) },
+      schemas.OBJECT,
+    )
+    .refine(schemas.hasOneExpiry, schemas.ONE_EXPIRY)
+    .transform((sent): MintedTokenChange => schemas.withExpiry(now, sent));
+}
+
 export const tokenOperations = {
   mintToken: {
     method: 'post',
@@ -88,6 +107,23 @@ export const tokenOperations = {
       state: schemas.oneOf(TOKEN_STATES),
     }),
     response: schemas.pageSchema('MintedTokenPage', tokenSchema),
+  },
+  showToken: {
+    method: 'get',
+    path: '/tokens/:id',
+    role: 'viewer',
+    summary: 'Shows a minted token, without the token itself.',
+    response: tokenSchema,
+    etag: tokenEtag,
+  },
+  updateToken: {
+    method: 'patch',
+    path: '/tokens/:id',
+    role: 'operator',
+    summary: 'Changes the name of a minted token, or makes it expire earlier.',
+    body: changedTokenBody,
+    response: tokenSchema,
+    etag: tokenEtag,
   },
   revokeToken: {
     method: 'delete',
@@ -142,7 +178,8 @@ const TOKEN: Argument = {
 
 export const tokenCommands: ResourceCommands = {
   noun: 'token',
-  description: 'mint, list and revoke tokens for programs that cannot sign in with a browser',
+  description:
+    'mint, change, list and revoke tokens for programs that cannot sign in with a browser',
   examples: EXAMPLES,
   commands: [
     {
@@ -187,6 +224,20 @@ Anyone with the token can make calls, so keep it out of repositories. To revoke 
       columns: 'id name level upstream endsIn lastUsed expires',
       empty: `There are no minted tokens. To mint one:
   gatehouse token mint --name "Nightly report" --level analytics`,
+    },
+    {
+      operation: 'updateToken',
+      name: 'update',
+      description: 'change the name of a minted token, or make it expire earlier',
+      argument: TOKEN,
+      options: [
+        { flags: '--name <name>', help: 'name in the list of tokens' },
+        expiresOption('12h or 30d', 'not later than now set'),
+      ],
+      help: `
+The time at which a token expires is also in the token itself, so it can only become earlier.`,
+      text: ({ name, id, expiresAt }) =>
+        `Changed "${plain(name)}" (${id}). It expires ${minute(expiresAt)}.`,
     },
     {
       operation: 'revokeToken',
