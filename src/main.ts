@@ -3,10 +3,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { useForwardProxy } from './http/forward-proxy.ts';
 import { type Running, startGatehouse } from './server.ts';
+import { ReloadRefused } from './reload/reloads.ts';
 import { ThemeError } from './pages/theme.ts';
 import { ListenError } from './http/listen.ts';
 import type { CommandLineSettings, Environment } from './settings/environment.ts';
-import { loadSettings } from './settings/load.ts';
+import { loadSettings, secretVariablesIn } from './settings/load.ts';
 import { SettingsError } from './settings/issues.ts';
 import { startupMessage } from './startup-message.ts';
 import { StoreNotOpened } from './store/store.ts';
@@ -23,10 +24,13 @@ export async function runServer(
   options?: CommandLineSettings,
 ): Promise<void> {
   try {
-    const settings = loadSettings(environment, { options });
+    const read = () => loadSettings(environment, { options });
+    const settings = read();
     useForwardProxy(settings.forwardProxy);
-    const running = await startGatehouse(settings);
-    stopOnSignal(running, settings.drain);
+    const secretVariables = () => secretVariablesIn(environment, options);
+    const running = await startGatehouse(settings, { source: { read, secretVariables } });
+    stopOnSignal(running);
+    reloadOnSignal(running);
     console.log(await startupMessage(settings, running));
   } catch (error) {
     const isInvalidSetting =
@@ -37,8 +41,21 @@ export async function runServer(
   }
 }
 
+function reloadOnSignal({ reload, logger }: Running): void {
+  process.on('SIGHUP', () => {
+    reload('signal').then(
+      (report) => logger.info(report, 'the settings were read again'),
+      (error: unknown) => {
+        if (!(error instanceof ReloadRefused))
+          return logger.error({ err: error }, 'reading the settings again failed');
+        return logger.error({ reason: error.message }, 'the settings were not changed');
+      },
+    );
+  });
+}
+
 /** Ctrl-C stops without `drain`. A second signal exits at once. */
-function stopOnSignal(running: Running, drain: number): void {
+function stopOnSignal(running: Running): void {
   let isStopping = false;
   const stop = async (seconds: number) => {
     if (isStopping) process.exit(EXIT_FAILED);
@@ -50,5 +67,5 @@ function stopOnSignal(running: Running, drain: number): void {
     process.exit(0);
   };
   process.on('SIGINT', () => stop(0));
-  process.on('SIGTERM', () => stop(drain));
+  process.on('SIGTERM', () => stop(running.settings().drain));
 }

@@ -1,8 +1,7 @@
 import type { Server } from 'node:http';
 import type { Logger } from 'pino';
-import type { DocumentFetching } from './oauth/engine/client-metadata-documents.ts';
-import { CALLBACK_PATH } from './consent/callback-path.ts';
-import { ENDPOINTS } from './oauth/metadata.ts';
+import type { RequestKind } from './gateway/active-requests.ts';
+import { type Generation, loadHosts, openGeneration } from './generation.ts';
 import {
   closeAll,
   HTTP_TIMEOUTS,
@@ -10,14 +9,15 @@ import {
   listenAll,
   ListenError,
   type ListeningHost,
+  replaceHosts,
 } from './http/listen.ts';
-import { metricsApp } from './http/metrics-host.ts';
-import { openRemoteKeys } from './keys/remote-keys.ts';
-import { CONSOLE_CALLBACK_PATH, consoleUrl } from './management/console/address.ts';
+import { consoleUrl } from './management/console/address.ts';
+import type { DocumentFetching } from './oauth/engine/client-metadata-documents.ts';
 import { createLogger } from './observability/logger.ts';
-import type { RequestKind } from './gateway/active-requests.ts';
-import type { ResourceServer } from './gateway/app.ts';
-import { createResources, openServices, type Resources, type Services } from './services.ts';
+import { openReloads, type ReloadOptions, type ReloadReport } from './reload/reloads.ts';
+import { reloadSettings } from './reload/reload-settings.ts';
+import { createResources } from './resources.ts';
+import { openProcessServices } from './services.ts';
 import { ruleNotices } from './settings/entitlements.ts';
 import type { Settings } from './settings/settings.ts';
 import type { Store } from './store/store.ts';
@@ -33,17 +33,25 @@ export type Running = {
     console?: string;
     developmentIdp?: string;
   };
+  /** Those in force. */
+  settings: () => Settings;
+  /** Reads the settings and secrets again, in all processes of the system. Throws ReloadRefused. */
+  reload: (by: string) => Promise<ReloadReport>;
   /** Fails readiness, accepts requests for `drain` more seconds, completes the active ones, and closes everything. */
   stop: (drain?: number) => Promise<void>;
 };
 
 /** Only tests set `now`, `documentFetching` and `timeouts`. */
 export type StartOptions = {
+  /** Reads the settings again. Without it, a reload uses the same ones. */
+  source?: SettingsSource;
   logger?: Logger;
   now?: () => number;
   documentFetching?: DocumentFetching;
   timeouts?: Partial<HttpTimeouts>;
 };
+
+export type SettingsSource = Pick<ReloadOptions, 'read' | 'secretVariables'>;
 
 const epochSeconds = () => Date.now() / 1000;
 
@@ -59,19 +67,41 @@ export async function startGatehouse(
   logNotices(settings, logger);
   await loadHosts(settings);
   try {
-    const services = await openServices(
+    const services = await openProcessServices(
       settings,
       { logger, now, stopping: stopping.signal },
       resources,
     );
-    const { hosts, checks, endRequests } = await openHosts(
-      settings,
-      services,
-      resources,
-      options.documentFetching,
+    const open = (next: Settings) => openGeneration(next, services, options.documentFetching);
+    const generations = new Generations(await open(settings), (error) =>
+      logger.error({ err: error }, 'hosts of earlier settings did not close'),
     );
-    const { servers, served } = await listen(hosts, timeouts);
-    runChecks(checks, logger, stopping.signal);
+    resources.defer(() => generations.close());
+    const { servers, served } = await listen(generations.current.hosts, timeouts);
+    generations.current.runChecks(stopping.signal);
+    const { read = () => settings, secretVariables = () => [] } = options.source ?? {};
+    const reloads = await openReloads({
+      ...services,
+      read,
+      secretVariables,
+      current: () => services.settings,
+      async prepare(next) {
+        const generation = await open(next);
+        return {
+          discard: generation.close,
+          commit() {
+            replaceHosts(servers, isServed(served, generation.hosts));
+            services.settings = next;
+            logger.level = next.logLevel;
+            generations.replace(generation);
+            logNotices(next, logger);
+            generation.runChecks(stopping.signal);
+          },
+        };
+      },
+    });
+    resources.defer(() => reloads.stop());
+    services.reloads = reloads;
     const reencryption = services.store.startReencryption(logger);
     resources.defer(reencryption.stop);
     if (settings.roles.includes('management')) {
@@ -82,9 +112,11 @@ export async function startGatehouse(
       store: services.store,
       logger,
       urls: urlsOf(settings, served),
+      settings: () => services.settings,
+      reload: (by) => reloadSettings(generations.current.services, by),
       async stop(drain) {
         stopping.abort();
-        await closeAll(servers, { drain, endCalls: endRequests, timeouts });
+        await closeAll(servers, { drain, endCalls: generations.endRequests, timeouts });
         await resources.close();
       },
     };
@@ -94,133 +126,52 @@ export async function startGatehouse(
   }
 }
 
+/** Another process may serve the embedded identity provider. */
+function isServed(served: ListeningHost[], hosts: ListeningHost[]): ListeningHost[] {
+  return hosts.filter(({ url }) => served.some((host) => host.url === url));
+}
+
 function logNotices(settings: Settings, logger: Logger): void {
   for (const { setting, what, remedy } of ruleNotices(settings))
     logger.warn({ what: setting }, `${setting}: ${what}; ${remedy}`);
 }
 
-// Hosts
+const MAX_GENERATIONS = 4;
 
-/** Examines a dependency and logs what is wrong with it, unless the signal is aborted. */
-type Check = (stopping: AbortSignal) => Promise<void>;
+/** The hosts in force, and earlier ones that still have requests. */
+class Generations {
+  current: Generation;
+  readonly #onError: (error: unknown) => void;
+  /** Oldest first, with what resolves when they have closed. */
+  readonly #retired = new Map<Generation, Promise<void>>();
 
-type Hosts = {
-  hosts: ListeningHost[];
-  checks: Check[];
-  /** Ends the active requests of a kind with a response. */
-  endRequests: (kind: RequestKind) => void;
-};
-
-/**
- * Loads the code of the process's hosts, and of no others, before the store is opened: while code is compiled, replies of the store would not be
- * read in time.
- */
-async function loadHosts({ roles, developmentIdp, upstreams }: Settings): Promise<void> {
-  if (roles.includes('resource-server')) {
-    await import('./gateway/app.ts');
-    if (upstreams.length > 0) {
-      await import('./gateway/upstream/proxy.ts');
-      await import('./gateway/upstream/tool-discovery.ts');
-    }
+  constructor(first: Generation, onError: (error: unknown) => void) {
+    this.current = first;
+    this.#onError = onError;
   }
-  if (roles.includes('authorization-server')) {
-    await import('./oauth/app.ts');
-    if (developmentIdp) await import('./development/identity-provider/app.ts');
-  }
-  if (roles.includes('management')) await import('./management/app.ts');
-}
 
-/** On a shared origin, the first host that owns a path serves it, so the authorization server comes after the resource server. */
-async function openHosts(
-  settings: Settings,
-  services: Services,
-  resources: Resources,
-  documentFetching: DocumentFetching | undefined,
-): Promise<Hosts> {
-  const { roles, listen } = settings;
-  const hosts: ListeningHost[] = [];
-  const checks: Check[] = [(stopping) => checkIdentityProviders(settings, services, stopping)];
-  let endRequests: Hosts['endRequests'] = () => undefined;
-  if (roles.includes('resource-server')) {
-    const server = await openResourceServer(settings, services, resources);
-    hosts.push(hostAt(settings, 'resource', server.app, isResourcePath));
-    checks.push(server.check);
-    endRequests = server.end;
+  replace(next: Generation): void {
+    const before = this.current;
+    this.current = next;
+    const closed = before
+      .retire()
+      .catch(this.#onError)
+      .finally(() => this.#retired.delete(before));
+    this.#retired.set(before, closed);
+    for (const older of this.#retired.keys()) older.follow(next.settings);
+    const [oldest] = this.#retired.keys();
+    if (this.#retired.size >= MAX_GENERATIONS) oldest?.hurry();
   }
-  if (roles.includes('authorization-server')) {
-    const { authorizationServer } = await import('./oauth/app.ts');
-    const server = await authorizationServer(settings, services, documentFetching);
-    resources.defer(server.close);
-    hosts.push(hostAt(settings, 'auth', server.app));
-    if (settings.developmentIdp) hosts.push(await developmentIdpHost(settings, services));
-  }
-  if (roles.includes('management')) {
-    const { managementApp } = await import('./management/app.ts');
-    hosts.push(hostAt(settings, 'management', managementApp(settings, services)));
-  }
-  if (listen.metrics)
-    hosts.push({
-      app: metricsApp(services),
-      url: 'metrics',
-      listen: listen.metrics,
-      setting: 'GATEHOUSE_METRICS_LISTEN',
-      owns: () => true,
-    });
-  return { hosts, checks, endRequests };
-}
 
-async function openResourceServer(
-  settings: Settings,
-  services: Services,
-  resources: Resources,
-): Promise<ResourceServer> {
-  const { store, logger, keys } = services;
-  const { verificationKeys, close } =
-    keys.signing ?? (await openRemoteKeys(settings.authUrl + ENDPOINTS.jwks, store, logger));
-  if (!keys.signing) resources.defer(close);
-  const { resourceServer } = await import('./gateway/app.ts');
-  const server = await resourceServer(settings, services, verificationKeys);
-  resources.defer(server.close);
-  return server;
-}
-
-function isResourcePath(path: string): boolean {
-  return /^\/(connect|mcp)(\/|$)|^\/\.well-known\/oauth-protected-resource(\/|$)/.test(path);
-}
-
-async function developmentIdpHost(settings: Settings, services: Services): Promise<ListeningHost> {
-  const { developmentIdp: idp, listen, authUrl, managementUrl } = settings;
-  if (!idp || !listen.developmentIdp)
-    throw new Error('the settings have no embedded identity provider');
-  const { developmentIdp } = await import('./development/identity-provider/app.ts');
-  const app = await developmentIdp(settings, services, [
-    authUrl + CALLBACK_PATH,
-    managementUrl + CONSOLE_CALLBACK_PATH,
-  ]);
-  return {
-    app,
-    url: idp.url,
-    listen: listen.developmentIdp,
-    setting: 'GATEHOUSE_DEVELOPMENT_IDP_URL or GATEHOUSE_DEVELOPMENT_IDP_LISTEN',
-    owns: () => true,
-    isShared: true,
+  readonly endRequests = (kind: RequestKind): void => {
+    for (const generation of [...this.#retired.keys(), this.current]) generation.endRequests(kind);
   };
-}
 
-const URL_SETTINGS = {
-  auth: ['authUrl', 'GATEHOUSE_AUTH_URL or GATEHOUSE_AUTH_LISTEN'],
-  resource: ['resourceUrl', 'GATEHOUSE_RESOURCE_URL or GATEHOUSE_RESOURCE_LISTEN'],
-  management: ['managementUrl', 'GATEHOUSE_MANAGEMENT_URL or GATEHOUSE_MANAGEMENT_LISTEN'],
-} as const;
-
-function hostAt(
-  settings: Settings,
-  name: keyof typeof URL_SETTINGS,
-  app: ListeningHost['app'],
-  owns: ListeningHost['owns'] = () => true,
-): ListeningHost {
-  const [url, setting] = URL_SETTINGS[name];
-  return { app, url: settings[url], listen: settings.listen[name], setting, owns };
+  /** Call when no request is left. */
+  async close(): Promise<void> {
+    await this.current.close();
+    await Promise.all([...this.#retired.keys()].map((generation) => generation.close()));
+  }
 }
 
 // Listening
@@ -264,40 +215,4 @@ function urlsOf(settings: Settings, served: ListeningHost[]): Running['urls'] {
     ...(console === undefined ? {} : { console }),
     ...(idp && isIdpServed ? { developmentIdp: idp.url } : {}),
   };
-}
-
-// Checks
-
-/** Runs in the background, so that a dependency that does not answer delays nothing. */
-function runChecks(checks: readonly Check[], logger: Logger, stopping: AbortSignal): void {
-  for (const check of checks)
-    check(stopping).catch((error: unknown) =>
-      logger.warn({ err: error }, 'a startup check failed'),
-    );
-}
-
-/** Runs in processes where people sign in. Opens its own clients, so that no sign-in depends on the results. */
-async function checkIdentityProviders(
-  settings: Settings,
-  { logger }: Services,
-  stopping: AbortSignal,
-): Promise<void> {
-  const callbackUrl = callbackUrlOf(settings);
-  if (callbackUrl === undefined) return;
-  const { checkClients } = await import('./sign-in/client-check.ts');
-  const { identityProviderSettings, openIdentityProvider, providerCallback } =
-    await import('./sign-in/provider.ts');
-  await checkClients({
-    settings: identityProviderSettings(settings),
-    open: (provider) => openIdentityProvider(provider, providerCallback(provider, callbackUrl)),
-    logger,
-    isStopped: () => stopping.aborted,
-  });
-}
-
-function callbackUrlOf(settings: Settings): string | undefined {
-  const { roles, authUrl, managementUrl } = settings;
-  if (roles.includes('authorization-server')) return authUrl + CALLBACK_PATH;
-  const hasConsole = roles.includes('management') && consoleUrl(settings) !== undefined;
-  return hasConsole ? managementUrl + CONSOLE_CALLBACK_PATH : undefined;
 }

@@ -9,13 +9,16 @@ import { type KeyRing, keyRing } from './keys/key-ring.ts';
 import { persistentKey } from './keys/persistent-key.ts';
 import { openSigningKeyRing, type SigningKeyRing } from './keys/signing-keys.ts';
 import { createMetrics, type Metrics } from './observability/metrics.ts';
+import { type Keep, openKeeper, withSubscriptions } from './keep.ts';
 import type { Traces } from './observability/tracing.ts';
+import type { Reloads } from './reload/reloads.ts';
+import type { Resources } from './resources.ts';
 import type { Settings } from './settings/settings.ts';
 import { version } from './version.ts';
 import { instrumentedStore } from './store/instrumented-store.ts';
 import { type OpenedStore, openStore } from './store/open.ts';
 
-/** What the hosts of a process share. */
+/** What the hosts of a process share, under one version of the settings. */
 export type Services = {
   version: string;
   store: OpenedStore;
@@ -30,9 +33,16 @@ export type Services = {
   pages: Pages;
   rateLimits: RateLimits;
   keys: Keys;
+  /** Throws before the process has started. */
+  reloads: () => Reloads;
+  /** Shares something with the hosts of earlier and later settings. */
+  keep: Keep;
   /** Rejects if the process must not receive requests. */
-  isReady: () => Promise<void>;
+  isReady: () => Promise<Readiness>;
 };
+
+/** What `/readyz` says of a process that is ready. `differ`: other processes have other settings. */
+export type Readiness = { settings?: 'differ' };
 
 export type Keys = {
   /** Derives account ids. Survives root secret rotation. */
@@ -50,74 +60,99 @@ export type ServiceOptions = Pick<Services, 'logger' | 'now'> & {
   stopping: AbortSignal;
 };
 
-/** What a process must close when it stops. */
-export type Resources = {
-  defer(close: () => void | Promise<void>): void;
-  /** Closes everything, last added first. Rejects with the first error, after everything was closed. */
-  close(): Promise<void>;
+/** What outlives the settings. */
+export type ProcessServices = Omit<
+  Services,
+  'keep' | 'pages' | 'auditLog' | 'traces' | 'rateLimits' | 'keys' | 'reloads'
+> & {
+  keys: Omit<Keys, 'signing'>;
+  /** Returns the `keep` of one generation of hosts. */
+  keeper: (generation: Resources) => Keep;
+  /** The settings in force, for what cannot be opened again. */
+  settings: Settings;
+  /** Set when the process has started. */
+  reloads?: Reloads;
 };
 
-/** Node 22 lacks `AsyncDisposableStack`. */
-export function createResources(): Resources {
-  const steps: (() => void | Promise<void>)[] = [];
-  return {
-    defer: (step) => void steps.push(step),
-    async close() {
-      const errors: unknown[] = [];
-      for (const step of steps.splice(0).toReversed())
-        try {
-          await step();
-        } catch (error) {
-          errors.push(error);
-        }
-      if (errors.length > 0) throw errors[0];
-    },
-  };
-}
-
 /** Adds to `resources` what must be closed, also if it throws. */
-export async function openServices(
+export async function openProcessServices(
   settings: Settings,
   { logger, now, stopping }: ServiceOptions,
   resources: Resources,
-): Promise<Services> {
-  const pages = openPages({ ...pageSettings(settings), now }, settings.theme);
+): Promise<ProcessServices> {
   const processMetrics = createMetrics(Object.keys(REASONS));
-  const traces = await openTraces(settings, version, { logger, now });
-  resources.defer(() => traces?.close());
   const { secret, previousSecret, dataDir } = settings;
   const store = instrumentedStore(
     await openStore(settings.store, { secret, previousSecret, dataDir, logger, now }),
-    { metrics: processMetrics, tracedSystem: traces && databaseOf(settings), now },
+    { metrics: processMetrics, system: databaseOf(settings), now },
   );
   resources.defer(() => store.close());
   const activity = openActivity({
     store,
-    levels: settings.levels,
+    levels: () => services.settings.levels,
     now,
     onError: (error) =>
       logger.warn({ err: error }, 'the counts of the console overview are delayed'),
   });
   resources.defer(() => activity.close());
-  const metrics = countActivity(processMetrics, activity);
-  const keys = await openKeys(settings, { store, now, logger });
-  resources.defer(() => keys.signing?.close());
-  return {
+  const services: ProcessServices = {
+    settings,
+    keeper: openKeeper(store),
     version,
     store,
     now,
     logger,
-    metrics,
+    metrics: countActivity(processMetrics, activity),
     activity,
-    auditLog: settings.audit.log ? auditLogger(logger) : () => undefined,
-    traces,
-    pages,
-    rateLimits: openRateLimits(settings.limits, store.openCounter, now, metrics),
-    keys,
+    keys: await openKeys(settings, store),
     async isReady() {
       stopping.throwIfAborted();
-      await store.ping();
+      await Promise.all([store.ping(), services.reloads?.requireFollowed()]);
+      const differs = (services.reloads?.differing() ?? []).length > 0;
+      return differs ? { settings: 'differ' } : {};
     },
+  };
+  return services;
+}
+
+/** Opens what depends on the settings, for one generation of hosts. */
+export async function openServices(
+  settings: Settings,
+  processServices: ProcessServices,
+  resources: Resources,
+): Promise<Services> {
+  const { settings: _settings, reloads: _reloads, keeper, ...shared } = processServices;
+  const { logger, now, metrics } = shared;
+  const keep = keeper(resources);
+  const signing = needsSigningKeys(settings)
+    ? await keep('signing keys', async ({ store, resources: kept }) => {
+        const opened = await openSigningKeyRing(store, now, logger);
+        kept.defer(opened.close);
+        return opened;
+      })
+    : undefined;
+  const store = withSubscriptions(shared.store, resources);
+  return {
+    ...shared,
+    store,
+    metrics: {
+      ...metrics,
+      watchStreams(host, count) {
+        const end = metrics.watchStreams(host, count);
+        resources.defer(end);
+        return end;
+      },
+    },
+    keep,
+    reloads() {
+      if (!processServices.reloads) throw new Error('the process has not started yet');
+      return processServices.reloads;
+    },
+    keys: { ...shared.keys, signing },
+    auditLog: settings.audit.log ? auditLogger(logger) : () => undefined,
+    traces: await openTraces(settings.traces, keep, { logger, now }),
+    pages: openPages({ ...pageSettings(settings), now }, settings.theme),
+    rateLimits: openRateLimits(settings.limits, store.openCounter, now, metrics),
   };
 }
 
@@ -138,27 +173,25 @@ function databaseOf({ store }: Settings): 'redis' | 'sqlite' {
 
 /** Loads OpenTelemetry only when traces are on, because it costs memory and startup time. */
 async function openTraces(
-  { traces }: Settings,
-  version: string,
+  traces: Settings['traces'],
+  keep: Keep,
   services: Pick<Services, 'logger' | 'now'>,
 ): Promise<Traces | undefined> {
   if (!traces) return undefined;
-  const opentelemetry = await import('./observability/opentelemetry.ts');
-  return opentelemetry.openTraces(traces, { version, ...services });
+  return keep(`traces ${JSON.stringify(traces)}`, async ({ resources }) => {
+    const opentelemetry = await import('./observability/opentelemetry.ts');
+    const opened = opentelemetry.openTraces(traces, { version, ...services });
+    resources.defer(opened.close);
+    return opened;
+  });
 }
 
-async function openKeys(
-  settings: Settings,
-  { store, now, logger }: Pick<Services, 'store' | 'now' | 'logger'>,
-): Promise<Keys> {
+async function openKeys(settings: Settings, store: OpenedStore): Promise<Omit<Keys, 'signing'>> {
   const [accountIds, dpopNonces] = await Promise.all([
     persistentKey(store, settings.secret, 'account-ids'),
     persistentKey(store, settings.secret, 'dpop-nonces'),
   ]);
-  const signing = needsSigningKeys(settings)
-    ? await openSigningKeyRing(store, now, logger)
-    : undefined;
-  return { accountIds, dpopNonces, forms: keyRing(settings, 'forms'), signing };
+  return { accountIds, dpopNonces, forms: keyRing(settings, 'forms') };
 }
 
 /** A resource server signs only caller headers, for an upstream. */

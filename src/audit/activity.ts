@@ -1,7 +1,7 @@
 // Counts what happens, for the overview of the console: calls, refusals, connections. Processes share one record for each day.
 import { auditEvents, refusalReasons } from '../observability/labels.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import { type Level, levelIds, type Levels } from '../permission-levels.ts';
+import { isLevel, type Level, type Levels } from '../permission-levels.ts';
 import type { Store } from '../store/store.ts';
 
 /** By HTTP status: below 400, below 500, others. A call that a tool refuses in its result is `done`. */
@@ -35,7 +35,8 @@ const dayKey = (day: number) => `activity:${day}`;
 
 export type ActivityOptions = {
   store: Store;
-  levels: Levels;
+  /** Those of the settings in force. */
+  levels: () => Levels;
   now: () => number;
   onError: (error: unknown) => void;
 };
@@ -46,7 +47,6 @@ export type ActivityOptions = {
  */
 export function openActivity({ store, levels, now, onError }: ActivityOptions): Activity {
   const known = {
-    level: new Set(levelIds(levels)),
     reason: set(refusalReasons),
     event: set(auditEvents),
   };
@@ -82,7 +82,7 @@ export function openActivity({ store, levels, now, onError }: ActivityOptions): 
   };
   return {
     calls: (level, outcome, by) =>
-      count(`call ${known.level.has(level) ? level : 'other'} ${outcome}`, by),
+      count(`call ${isLevel(levels(), level) ? level : 'other'} ${outcome}`, by),
     refused: (reason) => {
       if (!NOT_COUNTED.has(reason)) count(`refused ${known.reason.has(reason) ? reason : 'other'}`);
     },

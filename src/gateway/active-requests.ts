@@ -8,8 +8,10 @@ export type RequestKind = 'listening' | 'working';
 export type ActiveRequests = {
   /** Returns the function that ends the tracking. May call `onRevoked` at once. */
   start(request: ActiveRequest): () => void;
-  /** Ends the requests of a kind, including those that start later. */
+  /** Ends the requests of a kind, including those that start later, because the process stops. */
   end(kind: RequestKind): void;
+  /** Ends the listening requests of so many milliseconds at different times, because new ones get other settings. */
+  renew(milliseconds: number): void;
   close(): void;
 };
 
@@ -28,14 +30,24 @@ type Tracked = { request: ActiveRequest; isEnded: boolean; end: () => void };
 /** Messages about changes may be lost, and none announces an expiry. With the age of cached records, revocation takes at most 10 s. */
 const REVALIDATION_INTERVAL_MS = 1000;
 
-/** A request can be repeated at another process. */
-export class ProcessStops extends Error {
-  override name = 'ProcessStops';
+/** A request can be repeated: at another process, or here under other settings. */
+export class RepeatRequest extends Error {
+  override name = 'RepeatRequest';
+  /** Milliseconds after which the client of a stream comes again. */
+  readonly retry: number | undefined;
+
+  constructor(message: string, retry?: number) {
+    super(message);
+    this.retry = retry;
+  }
 }
+
+/** Clients of streams that end because of new settings come again after it. */
+const RETRY_MS = 1000;
 
 /** Revalidates each request every second, and at once when a record that it depends on changes. */
 export function trackActiveRequests(
-  onChange: (listener: (id: string) => void) => void,
+  onChange: (listener: (id: string) => void) => () => void,
 ): ActiveRequests {
   const active = transientItems<Tracked>();
   const endedKinds = new Set<RequestKind>();
@@ -45,11 +57,13 @@ export function trackActiveRequests(
     tracked.request.onRevoked(reason);
   };
   const stop = (tracked: Tracked) =>
-    revoke(tracked, unavailable(new ProcessStops('the process is stopping')));
+    revoke(tracked, unavailable(new RepeatRequest('the process is stopping')));
+  const renew = (tracked: Tracked) =>
+    revoke(tracked, unavailable(new RepeatRequest('the settings changed', RETRY_MS)));
   const revalidate = (tracked: Tracked) => {
     tracked.request.revalidate().catch((reason: unknown) => revoke(tracked, reason));
   };
-  onChange((id) => {
+  const ignoreChanges = onChange((id) => {
     for (const tracked of active) if (tracked.request.ids.includes(id)) revalidate(tracked);
   });
   const timer = setInterval(() => {
@@ -70,6 +84,15 @@ export function trackActiveRequests(
       endedKinds.add(kind);
       for (const tracked of active) if (tracked.request.kind === kind) stop(tracked);
     },
-    close: () => clearInterval(timer),
+    renew(milliseconds) {
+      for (const tracked of active) {
+        if (tracked.request.kind !== 'listening') continue;
+        setTimeout(() => renew(tracked), milliseconds * Math.random()).unref();
+      }
+    },
+    close() {
+      ignoreChanges();
+      clearInterval(timer);
+    },
   };
 }

@@ -29,20 +29,24 @@ export type ResourceServer = {
   app: Koa;
   /** Reads the tools of the operator's MCP servers, and logs what is wrong with them, unless the signal is aborted. */
   check: (signal: AbortSignal) => Promise<void>;
-} & Pick<McpHandler, 'end' | 'close'>;
+} & Pick<McpHandler, 'end' | 'follow' | 'renewStreams' | 'close'>;
 
 export async function resourceServer(
   settings: Settings,
   services: Services,
   verificationKeys: JWTVerifyGetKey,
 ): Promise<ResourceServer> {
-  const { store, pages, rateLimits, now } = services;
+  const { pages, rateLimits, now } = services;
   const { authUrl, resourceUrl, upstreams } = settings;
   const { allowedOrigins, maxBodyBytes, heldBytes: limits } = settings.resourceServer;
-  const records = await openRecordCache(store, now);
+  const records = await services.keep('records', (kept) => openRecordCache(kept.store, now));
   let changes = 0;
-  records.onChange(() => (changes += 1));
+  const ignoreChanges = records.onChange(() => (changes += 1));
   const handlers = await openMcpHandlers(settings, services, records);
+  const held = {
+    ...limits,
+    largest: Math.max(maxBodyBytes, ...upstreams.map((each) => each.maxAnswerBytes)),
+  };
   const gateway: Gateway = {
     settings,
     services,
@@ -52,16 +56,15 @@ export async function resourceServer(
       addresses: settings,
       settings,
       records,
-      verifyToken: tokenVerifier({ issuer: authUrl, verificationKeys, now }),
+      verifyToken: await services.keep('verified tokens', () =>
+        tokenVerifier({ issuer: authUrl, verificationKeys, now }),
+      ),
       now,
       wrongTokens: rateLimits.wrongTokens,
     },
     requireDpopProof: dpopProofs(settings, services),
     handlerOf: handlers.serving,
-    heldBytes: heldBytes({
-      ...limits,
-      largest: Math.max(maxBodyBytes, ...upstreams.map((each) => each.maxAnswerBytes)),
-    }),
+    heldBytes: await services.keep(`bytes held ${JSON.stringify(held)}`, () => heldBytes(held)),
   };
   const app = createHost({
     ...services,
@@ -105,7 +108,15 @@ export async function resourceServer(
     app,
     check: handlers.discover,
     end: handlers.end,
-    close: handlers.close,
+    follow(inForce) {
+      gateway.authentication.settings = inForce;
+      handlers.follow(inForce);
+    },
+    renewStreams: handlers.renewStreams,
+    close() {
+      ignoreChanges();
+      return handlers.close();
+    },
   };
 }
 
@@ -117,7 +128,7 @@ type McpHandlers = {
   serving(record: LeadsToUpstream): McpHandler | Promise<McpHandler>;
   /** Resolves after the first attempt to read the tools of each upstream. */
   discover(signal: AbortSignal): Promise<void>;
-} & Pick<McpHandler, 'end' | 'close'>;
+} & Pick<McpHandler, 'end' | 'follow' | 'renewStreams' | 'close'>;
 
 /** One handler for each of the operator's own MCP servers, or the sample. Loads only the libraries of what it opens. */
 async function openMcpHandlers(
@@ -146,20 +157,31 @@ async function openMcpHandlers(
       discover: async () => undefined,
       // The sample's responses take milliseconds, and no stream stays open.
       end: () => undefined,
+      follow: () => undefined,
+      renewStreams: () => undefined,
       close: async () => (await sample)?.close(),
     };
   }
   const { openToolDiscovery } = await import('./upstream/tool-discovery.ts');
-  const { openUpstreamProxy } = await import('./upstream/proxy.ts');
+  const { discoveryKey, openUpstreamProxy } = await import('./upstream/proxy.ts');
   const { openOpenCalls } = await import('./upstream/open-calls.ts');
-  const openCalls = await openOpenCalls(services.store);
+  const openCalls = await services.keep('open calls', async ({ store, resources }) => {
+    const opened = await openOpenCalls(store);
+    resources.defer(opened.close);
+    return opened;
+  });
   const proxies = new Map<string, UpstreamProxy>();
   for (const upstream of upstreams) {
-    const discovery = await openToolDiscovery(settings, services, upstream);
-    proxies.set(
-      upstream.id,
-      openUpstreamProxy(settings, services, { upstream, discovery, onChange, openCalls }),
+    const discovery = await services.keep(
+      discoveryKey(settings, upstream),
+      async ({ store, resources }) => {
+        const opened = await openToolDiscovery(settings, { ...services, store }, upstream);
+        resources.defer(opened.close);
+        return opened;
+      },
     );
+    const options = { upstream, discovery, onChange, openCalls };
+    proxies.set(upstream.id, await openUpstreamProxy(settings, services, options));
   }
   const all = [...proxies.values()];
   return {
@@ -171,8 +193,9 @@ async function openMcpHandlers(
     discover: async (signal) =>
       void (await Promise.all(all.map((proxy) => proxy.discover(signal)))),
     end: (kind) => all.forEach((proxy) => proxy.end(kind)),
-    close: async () =>
-      void (await Promise.all([openCalls, ...all].map((opened) => opened.close()))),
+    follow: (inForce) => all.forEach((proxy) => proxy.follow(inForce)),
+    renewStreams: (within) => all.forEach((proxy) => proxy.renewStreams(within)),
+    close: async () => void (await Promise.all(all.map((proxy) => proxy.close()))),
   };
 }
 

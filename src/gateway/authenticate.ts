@@ -70,7 +70,7 @@ export type MintedCaller = Caller & { record: MintedToken };
 /** What authentication reads. Records are at most 9 s old, or 45 s when the store is unavailable. */
 export type Authentication = {
   addresses: Addresses;
-  /** Who may have which level, and the MCP servers that minted tokens may lead to. */
+  /** Who may have which level, and the MCP servers that minted tokens may lead to: always the settings in force, also for older streams. */
   settings: AccessSettings & DpopSettings & Pick<Settings, 'upstreams'>;
   records: Pick<RecordCache, 'readGrant' | 'readAccount' | 'readMintedToken'>;
   verifyToken: VerifyToken;

@@ -2,6 +2,7 @@ import type { RequestKind } from './active-requests.ts';
 import type { Caller } from './authenticate.ts';
 import type { RequiredLevel } from './authorize.ts';
 import type { AuthenticatedCall } from './call.ts';
+import type { Settings } from '../settings/settings.ts';
 
 /** An open request of a caller, which counts from before its body is read. */
 export type Slot = {
@@ -22,5 +23,9 @@ export type McpHandler = {
   handle(call: AuthenticatedCall): Promise<void>;
   /** Ends the active requests of a kind with an error response, because the process stops. */
   end(kind: RequestKind): void;
+  /** New calls go to the handler of these settings, whose rights also apply here. */
+  follow(inForce: Settings): void;
+  /** Ends listening requests within so many milliseconds, at different times, so that clients send new ones. */
+  renewStreams(milliseconds: number): void;
   close(): Promise<void>;
 };

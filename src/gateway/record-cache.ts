@@ -19,8 +19,8 @@ export type RecordCache = {
   readGrant: (id: string) => Promise<GrantRecord | undefined>;
   readAccount: (id: string) => Promise<Account | undefined>;
   readMintedToken: (id: string) => Promise<MintedToken | undefined>;
-  /** Calls the listener with the id of a changed record, after the cached entry is dropped. */
-  onChange: (listener: (id: string) => void) => void;
+  /** Calls the listener with the id of a changed record, after the cached entry is dropped, until the returned function is called. */
+  onChange: (listener: (id: string) => void) => () => void;
 };
 
 /** Seconds. A revocation takes effect within `freshFor` if its message is lost, and within `staleIfErrorFor` if the store is unavailable. */
@@ -32,7 +32,7 @@ export async function openRecordCache(store: Store, now: () => number): Promise<
   const grants = cachedReader(async (id) => (await findGrant(store, id))?.value, freshness);
   const accounts = cachedReader((id) => findAccount(store, id), freshness);
   const mintedTokens = cachedReader((id) => findMintedToken(store, id), freshness);
-  const listeners: ((id: string) => void)[] = [];
+  const listeners = new Set<(id: string) => void>();
   const dropFrom = ({ drop }: { drop: (id: string) => void }) => {
     return (id: string) => {
       drop(id);
@@ -48,6 +48,9 @@ export async function openRecordCache(store: Store, now: () => number): Promise<
     readGrant: grants.read,
     readAccount: accounts.read,
     readMintedToken: mintedTokens.read,
-    onChange: (listener) => listeners.push(listener),
+    onChange(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
   };
 }

@@ -84,7 +84,7 @@ async function authenticateCall(gateway: Gateway, call: Call): Promise<Access> {
 
 /** Throws 404 if the connector does not exist, and 410 if it ended. A connector without uses left still serves its connections. */
 export async function requireConnector(
-  { settings, services, records }: Pick<Gateway, 'settings' | 'services' | 'records'>,
+  { authentication, services, records }: Pick<Gateway, 'authentication' | 'services' | 'records'>,
   id: string,
 ): Promise<Connector> {
   const connector = await records.readConnector(id);
@@ -95,7 +95,7 @@ export async function requireConnector(
       'this connect link does not exist; check that you copied the whole link',
       { about: 'link_unknown' },
     );
-  const state = connectorState(connector, services.now(), settings);
+  const state = connectorState(connector, services.now(), authentication.settings);
   if (state === 'revoked')
     throw gone('this connect link was revoked; ask for a fresh one', 'link_revoked');
   if (state === 'expired')

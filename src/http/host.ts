@@ -31,8 +31,8 @@ export type HostOptions = {
   logger: Logger;
   metrics?: Metrics | undefined;
   traces?: Traces | undefined;
-  /** Rejects while the process must not get traffic. */
-  isReady: () => Promise<void>;
+  /** Rejects while the process must not get traffic. Resolves to members of the response of `/readyz`. */
+  isReady: () => Promise<object>;
   respondToError?: RespondToError;
   /** Serves the files of error pages, for any `Host`. */
   assets?: Koa.Middleware;
@@ -135,17 +135,12 @@ export function healthResponder({
   proxies = 0,
 }: Pick<HostOptions, 'isReady' | 'probeKeys'> & { proxies?: number }) {
   return async (ctx: Koa.Context): Promise<void> => {
-    const ready =
-      ctx.path === '/livez' ||
-      (await isReady().then(
-        () => true,
-        () => false,
-      ));
+    const ready = ctx.path === '/livez' ? {} : await isReady().catch(() => undefined);
     ctx.status = ready ? 200 : 503;
     ctx.set('Cache-Control', 'no-store');
     const hasProbe = isValidProbe(probeKeys, ctx.get(PROBE_HEADER), Date.now() / 1000);
     const seen = hasProbe ? { seen: observedRequest(ctx, proxies) } : {};
-    respondWithText(ctx, { status: ready ? 'ok' : 'unavailable', ...seen });
+    respondWithText(ctx, { status: ready ? 'ok' : 'unavailable', ...ready, ...seen });
   };
 }
 

@@ -1,5 +1,5 @@
 import { authorityCheck } from './canonical-host.ts';
-import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type Koa from 'koa';
@@ -15,6 +15,8 @@ export type ListeningHost = {
   owns: (path: string) => boolean;
   /** Another process may serve it instead. */
   isShared?: boolean;
+  /** Called with each response that begins. */
+  onRequest?: (response: ServerResponse) => void;
 };
 
 /** A listener cannot be opened. The message names the setting. */
@@ -70,12 +72,7 @@ export async function listenAll(
 ): Promise<Server[]> {
   const servers: Server[] = [];
   try {
-    for (const group of Map.groupBy(
-      hosts,
-      ({ listen }) => `${listen.host} ${listen.port}`,
-    ).values()) {
-      servers.push(await listenOne(group, timeouts));
-    }
+    for (const group of byPlace(hosts)) servers.push(await listenOne(group, timeouts));
     return servers;
   } catch (error) {
     await closeAll(servers);
@@ -83,9 +80,31 @@ export async function listenAll(
   }
 }
 
-async function listenOne(group: ListeningHost[], timeouts: HttpTimeouts): Promise<Server> {
+/** From now on, the servers of `listenAll` pass requests to these hosts, which have the same listen addresses. */
+export function replaceHosts(servers: readonly Server[], hosts: readonly ListeningHost[]): void {
+  for (const [place, group] of byPlace(hosts))
+    for (const server of servers) {
+      const served = handlers.get(server);
+      if (served?.place === place) served.handle = dispatch(group);
+    }
+}
+
+type Served = { place: string; handle: RequestListener };
+
+/** What each server passes requests to. */
+const handlers = new WeakMap<Server, Served>();
+
+function byPlace(hosts: readonly ListeningHost[]): Map<string, ListeningHost[]> {
+  return Map.groupBy(hosts, ({ listen }) => `${listen.host} ${listen.port}`);
+}
+
+async function listenOne(
+  [place, group]: [string, ListeningHost[]],
+  timeouts: HttpTimeouts,
+): Promise<Server> {
   const [first] = group;
   if (!first) throw new TypeError('a listener needs a host');
+  const served: Served = { place, handle: dispatch(group) };
   const server = createServer(
     {
       keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
@@ -94,8 +113,9 @@ async function listenOne(group: ListeningHost[], timeouts: HttpTimeouts): Promis
       connectionsCheckingInterval: timeouts.check,
       maxHeaderSize: MAX_HEADER_BYTES,
     },
-    dispatch(group, first),
+    (req, res) => served.handle(req, res),
   );
+  handlers.set(server, served);
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error) => reject(new ListenError(first, error)));
     server.listen(first.listen.port, first.listen.host, resolve);
@@ -124,18 +144,30 @@ function closeIdle(server: Server): void {
 }
 
 /** Chooses the app by `Host`, then by path. The first app responds with 421 to an unknown host. */
-function dispatch(group: ListeningHost[], first: ListeningHost): RequestListener {
-  if (group.length === 1) return first.app.callback();
-  const known = group.map(({ app, owns, url }) => ({
-    handle: app.callback(),
+function dispatch(group: ListeningHost[]): RequestListener {
+  const known = group.map(({ app, owns, url, onRequest }) => ({
+    handle: observed(app.callback(), onRequest),
     isNamed: authorityCheck(url),
     owns,
   }));
+  const [only, ...others] = known;
+  if (only && others.length === 0) return only.handle;
   return (req, res) => {
     const path = (req.url ?? '/').split('?', 1)[0] ?? '/';
     const named = known.filter(({ isNamed }) => isNamed(req.headers.host));
     const host = named.find(({ owns }) => owns(path)) ?? named[0] ?? known[0];
     void host?.handle(req, res);
+  };
+}
+
+function observed(
+  handle: RequestListener,
+  onRequest: ListeningHost['onRequest'],
+): RequestListener {
+  if (!onRequest) return handle;
+  return (req, res) => {
+    onRequest(res);
+    handle(req, res);
   };
 }
 

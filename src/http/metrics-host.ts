@@ -10,7 +10,7 @@ export const METRICS_PATH = '/metrics';
 export type MetricsHostOptions = {
   metrics: Metrics;
   logger: Logger;
-  isReady: () => Promise<void>;
+  isReady: () => Promise<object>;
 };
 
 /**

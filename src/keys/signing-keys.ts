@@ -184,8 +184,8 @@ export type SigningKeyRing = {
   publicJwks: () => { keys: JWK[] };
   /** Finds a verification key among the keys published at the time of the call. */
   verificationKeys: JWTVerifyGetKey;
-  /** The listener is called after the set of keys changed. */
-  onChange: (listener: () => void) => void;
+  /** The listener is called after the set of keys changed, until the returned function is called. */
+  onChange: (listener: () => void) => () => void;
   close: () => void;
 };
 
@@ -198,7 +198,7 @@ export async function openSigningKeyRing(
   logger: Logger,
 ): Promise<SigningKeyRing> {
   let keys = await loadSigningKeys(store, now());
-  const listeners: (() => void)[] = [];
+  const listeners = new Set<() => void>();
   const ids = (of: readonly SigningKey[]) => of.map(({ jwk }) => jwk.kid).join(' ');
 
   const reload = async () => {
@@ -222,7 +222,10 @@ export async function openSigningKeyRing(
     current: () => signingKey(keys, now()),
     publicJwks: () => publicJwks(keys, now()),
     verificationKeys: cachedJwks(() => keys, now),
-    onChange: (listener) => listeners.push(listener),
+    onChange(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
     close: () => clearInterval(timer),
   };
 }

@@ -49,7 +49,11 @@ export async function authorizationServer(
   const { signing: signingKeys } = keys;
   if (!signingKeys) throw new Error('the authorization server needs the signing keys');
   const cookieKeys = cookieSignatures(keyRing(settings, 'cookies'));
-  const identityProviders = openIdentityProviders(settings, settings.authUrl + CALLBACK_PATH);
+  const { identityProviders: providers, entitlements, management } = settings;
+  const identityProviders = await services.keep(
+    `identity providers ${JSON.stringify([providers, entitlements, management.administrators])}`,
+    () => openIdentityProviders(settings, settings.authUrl + CALLBACK_PATH),
+  );
   const engine = await openEngine(settings, services, {
     identityProviders,
     signingKeys,

@@ -26,14 +26,16 @@ export type Metrics = {
   /** `seconds` is undefined for an event stream, which has no natural duration. */
   request(host: string, status: number, seconds: number | undefined): void;
   refusal(host: string, reason: string): void;
-  /** `count` is called when the metrics are read. */
-  watchStreams(host: string, count: () => number): void;
+  /** `count` is called when the metrics are read, until the returned function is called. Several counts of a host are added. */
+  watchStreams(host: string, count: () => number): () => void;
   rateLimited(limit: string, times?: number): void;
   upstreamError(reason: (typeof upstreamFaults)[number]): void;
   flow(step: FlowStep, outcome: FlowOutcome): void;
   token(grantType: string): void;
   auditEvent(name: string, reason?: string): void;
   recheck(outcome: (typeof recheckOutcomes)[number]): void;
+  /** What the process knows of its settings: their digest, and its last reload (seconds since the epoch). */
+  settings(state: { digest?: string; reload?: { at: number; done: boolean } }): void;
   noticeDelay(channel: string, seconds: number): void;
   storeLatency(verb: StoreVerb, seconds: number): void;
   storeError(verb: StoreVerb): void;
@@ -48,6 +50,7 @@ export function createMetrics(reasons: readonly string[]): Metrics {
     ...hostMetrics(registry),
     ...flowMetrics(registry, reasons),
     ...storeMetrics(registry),
+    ...settingsMetrics(registry),
     async read() {
       const parts = await Promise.all([registry.metrics(), processMetrics().metrics()]);
       return { type: registry.contentType, text: parts.join('\n') };
@@ -88,13 +91,16 @@ function hostMetrics(registry: Registry): HostMetrics {
     buckets: REQUEST_SECONDS,
     registers: [registry],
   });
-  const watched = new Map<string, () => number>();
+  const watched = new Set<{ host: string; count: () => number }>();
   const streams = new Gauge({
     name: 'gatehouse_open_streams',
     help: 'Open event streams.',
     labelNames: ['host'],
     registers: [registry],
-    collect: () => watched.forEach((open, host) => streams.set({ host }, open())),
+    collect() {
+      for (const { host } of watched) streams.set({ host }, 0);
+      for (const { host, count: open } of watched) streams.inc({ host }, open());
+    },
   });
   const reasonOf = closed(refusalReasons);
   for (const reason of upstreamFaults) upstream.inc({ reason }, 0);
@@ -104,9 +110,35 @@ function hostMetrics(registry: Registry): HostMetrics {
       if (took !== undefined) seconds.observe({ host }, took);
     },
     refusal: (host, reason) => refusals.inc({ host, reason: reasonOf(reason) }),
-    watchStreams: (host, open) => void watched.set(host, open),
+    watchStreams(host, open) {
+      const entry = { host, count: open };
+      watched.add(entry);
+      return () => void watched.delete(entry);
+    },
     rateLimited: (limit, times = 1) => limited.inc({ limit }, times),
     upstreamError: (reason) => upstream.inc({ reason }),
+  };
+}
+
+function settingsMetrics(registry: Registry): Pick<Metrics, 'settings'> {
+  const gauge = (name: string, help: string, labelNames: readonly string[] = []) =>
+    new Gauge({ name: `gatehouse_settings_${name}`, help, labelNames, registers: [registry] });
+  const info = gauge('info', 'A digest of the settings in force. Processes must have the same.', [
+    'digest',
+  ]);
+  const time = gauge('reload_time_seconds', 'Time of the last reload, successful or not.');
+  const success = gauge('reload_success', 'Whether the last reload succeeded: 1 or 0.');
+  success.set(1);
+  return {
+    settings({ digest, reload }) {
+      if (digest !== undefined) {
+        info.reset();
+        info.set({ digest }, 1);
+      }
+      if (!reload) return;
+      time.set(reload.at);
+      success.set(Number(reload.done));
+    },
   };
 }
 

@@ -59,6 +59,31 @@ export function loadSettings(
   return resolveSettings(readSource(environment, options), makesSecrets);
 }
 
+/** Variables of this environment that hold secrets. A process cannot read them again, unlike files. The root secret is none of them. */
+export function secretVariablesIn(
+  environment: Environment = process.env,
+  options: CommandLineSettings = {},
+): string[] {
+  const given = (name: string) => (environment[name] ? [name] : []);
+  const named = variablesNamedIn(readSource(environment, options).document);
+  return [...RELOADABLE_SECRETS.flatMap(given), ...named.flatMap(given)].sort();
+}
+
+const RELOADABLE_SECRETS = [
+  'GATEHOUSE_MANAGEMENT_KEY',
+  'GATEHOUSE_IDENTITY_PROVIDER_SECRET',
+  'OTEL_EXPORTER_OTLP_HEADERS',
+];
+
+/** The values of all members such as `env` and `keyEnv`. */
+function variablesNamedIn(value: unknown): string[] {
+  if (Array.isArray(value)) return value.flatMap(variablesNamedIn);
+  if (!isMapping(value)) return [];
+  return Object.entries(value).flatMap(([key, member]) =>
+    /^env$|Env$/.test(key) && typeof member === 'string' ? [member] : variablesNamedIn(member),
+  );
+}
+
 function resolveSettings(source: Source, makesSecrets: boolean): Settings {
   const { environment } = source;
   const { file, sound, issues } = parseSettings(source);

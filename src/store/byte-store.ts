@@ -65,7 +65,8 @@ export interface ByteStore {
   openLimiter?(options: IRateLimiterOptions): RateLimiterAbstract;
 
   publish(channel: string, message: Buffer): Promise<void>;
-  subscribe(channel: string, listener: (message: Buffer) => void): Promise<void>;
+  /** Resolves to the function that ends the subscription. */
+  subscribe(channel: string, listener: (message: Buffer) => void): Promise<() => void>;
   ping(): Promise<void>;
   close(): Promise<void>;
 }

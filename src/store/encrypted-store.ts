@@ -392,7 +392,7 @@ function channels(bytes: ByteStore, encryption: Encryption, withTimeout: WithTim
     },
     async subscribe(channel, listener) {
       const name = nameOf(channel);
-      await withTimeout(
+      return withTimeout(
         bytes.subscribe(name, (encrypted) => {
           const message = encryption.decrypt<string>(name, encrypted);
           if (message !== undefined) listener(message);

@@ -7,8 +7,8 @@ import { type Store, StoreUnavailable } from './store.ts';
 
 export type Instrumentation = {
   metrics: Pick<Metrics, 'storeLatency' | 'storeError' | 'noticeDelay'>;
-  /** Value of `db.system.name` in spans. Undefined when traces are off. */
-  tracedSystem: 'redis' | 'sqlite' | undefined;
+  /** Value of `db.system.name` in spans. */
+  system: 'redis' | 'sqlite';
   /** Seconds since the epoch. Processes compare it to compute the delay of a notice. */
   now: () => number;
 };
@@ -21,7 +21,7 @@ const isKeyed = (verb: StoreVerb): verb is KeyedVerb =>
 /** Records latency and errors by verb, the delay of notices, and a span for each command within a traced request. */
 export function instrumentedStore(
   store: OpenedStore,
-  { metrics, tracedSystem, now }: Instrumentation,
+  { metrics, system, now }: Instrumentation,
 ): OpenedStore {
   const measure = async <T>(verb: StoreVerb, command: Promise<T>): Promise<T> => {
     const started = performance.now();
@@ -36,8 +36,7 @@ export function instrumentedStore(
   };
   /** `collection` is a kind of key or a channel, never a key or a value. */
   const run = <T>(verb: StoreVerb, collection: string, command: () => Promise<T>): Promise<T> => {
-    if (!tracedSystem) return measure(verb, command());
-    const span = () => describe(tracedSystem, verb, collection);
+    const span = () => describe(system, verb, collection);
     return traced(span, () => measure(verb, command()), isStoreError);
   };
   const keyed = storeVerbs.filter(isKeyed).map((verb) => {

@@ -359,9 +359,12 @@ function channels(
     async subscribe(channel, listener) {
       await subscriber.subscribe(channel);
       subscribed.add(channel);
-      subscriber.on('messageBuffer', (from: Buffer, message: Buffer) => {
+      const receive = (from: Buffer, message: Buffer) => {
         if (from.toString() === channel) listener(message);
-      });
+      };
+      subscriber.on('messageBuffer', receive);
+      // Other listeners may need the channel, and there are few channels.
+      return () => void subscriber.off('messageBuffer', receive);
     },
   };
 }

@@ -250,6 +250,7 @@ function openChannels(
       else lastId = Number(newest.get()?.['id']);
       listeners.on(channel, listener);
       polling ??= setInterval(poll, POLL_INTERVAL_MS).unref();
+      return () => void listeners.off(channel, listener);
     },
     close() {
       clearInterval(polling);

@@ -122,7 +122,8 @@ export interface Store {
 
   /** Notifies every subscribed process. Delivery is prompt but not guaranteed, so subscribers also read again periodically. */
   publish(channel: string, message: string): Promise<void>;
-  subscribe(channel: string, listener: (message: string) => void): Promise<void>;
+  /** Resolves to the function that ends the subscription. */
+  subscribe(channel: string, listener: (message: string) => void): Promise<() => void>;
   /** Also throws if the database may evict records under memory pressure. */
   ping(): Promise<void>;
   close(): Promise<void>;

@@ -32,7 +32,7 @@ describe('The counts of the overview', () => {
   function open(update: OpenedStore['update'] = (...args) => store.update(...args)): Activity {
     return openActivity({
       store: { ...store, update } as OpenedStore,
-      levels: DEFAULT_LEVELS,
+      levels: () => DEFAULT_LEVELS,
       now: () => time,
       onError: (error) => void errors.push(error),
     });

@@ -35,7 +35,7 @@ const app = createHost({
   proxies: 0,
   logger,
   metrics: createMetrics([]),
-  isReady: async () => {},
+  isReady: async () => ({}),
   respondToError: respondWithJsonRpcError,
 });
 const router = new Router({ sensitive: true, strict: true });

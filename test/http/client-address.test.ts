@@ -13,7 +13,7 @@ async function loggedAddress(proxies: number, forwarded: string | undefined): Pr
   const lines: string[] = [];
   const logger = createLogger('info', { write: (line) => void lines.push(line) });
   const url = 'http://gatehouse.example';
-  const isReady = async () => {};
+  const isReady = async () => ({});
   const server = createHost({ name: 'test', url, proxies, logger, isReady }).listen(0, CONNECTION);
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;

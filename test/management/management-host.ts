@@ -9,7 +9,8 @@ import { accountLifetime } from '../../src/people/account.ts';
 import { grantLifetimes } from '../../src/connections/grant-lifetime.ts';
 import { managementApp } from '../../src/management/app.ts';
 import { createLogger } from '../../src/observability/logger.ts';
-import { createResources, openServices } from '../../src/services.ts';
+import { createResources } from '../../src/resources.ts';
+import { openProcessServices, openServices } from '../../src/services.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import type { ManagementRole } from '../../src/settings/management-roles.ts';
 import type { Settings } from '../../src/settings/settings.ts';
@@ -75,7 +76,7 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const settings = { ...SETTINGS, managementUrl: url, resourceUrl, dataDir: directory };
   const resources = createResources();
-  const services = await openServices(
+  const processServices = await openProcessServices(
     settings,
     {
       logger: createLogger('silent'),
@@ -84,6 +85,7 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
     },
     resources,
   );
+  const services = await openServices(settings, processServices, resources);
   const app = managementApp(settings, { ...services, version: '1.2.3' });
   server.on('request', app.callback());
   return {

@@ -15,7 +15,7 @@ describe('the provider choice cookie', () => {
       url,
       proxies: 1,
       logger: pino({ level: 'silent' }),
-      isReady: async () => {},
+      isReady: async () => ({}),
     });
     app.keys = ['a-key'];
     app.use((ctx) => {

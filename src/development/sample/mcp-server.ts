@@ -48,6 +48,8 @@ export function openSample({ logger, ...options }: SampleOptions) {
     },
     // Responses take milliseconds, and no stream stays open.
     end: () => undefined,
+    follow: () => undefined,
+    renewStreams: () => undefined,
     close: () => mcp.close(),
   } satisfies McpHandler;
 }

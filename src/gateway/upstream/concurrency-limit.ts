@@ -24,7 +24,6 @@ export function concurrencyLimiter(
   { perCaller, inAll }: ConcurrencyLimits,
   openCalls: OpenCalls,
 ): ConcurrencyLimiter {
-  let total = 0;
   const requireFree = (taken: number, limit: number, kind: RequestKind, refusal: () => Error) => {
     const share = kind === 'listening' ? LISTENING_SHARE : 1;
     if (taken >= Math.max(1, Math.floor(limit * share))) throw refusal();
@@ -34,21 +33,14 @@ export function concurrencyLimiter(
       const owner = `${upstream} ${limitOwner(caller)}`;
       const count = openCalls.count(owner);
       requireFree(count, perCaller, kind, tooManyOfCaller);
-      requireFree(total, inAll, kind, tooManyInAll);
-      total += 1;
-      const end = openCalls.open(owner, count >= perCaller * UNUSUAL_SHARE);
-      let isOpen = true;
+      requireFree(openCalls.here(upstream), inAll, kind, tooManyInAll);
+      const end = openCalls.open(upstream, owner, count >= perCaller * UNUSUAL_SHARE);
       return {
         listen() {
           requireFree(openCalls.count(owner) - 1, perCaller, 'listening', tooManyOfCaller);
-          requireFree(total - 1, inAll, 'listening', tooManyInAll);
+          requireFree(openCalls.here(upstream) - 1, inAll, 'listening', tooManyInAll);
         },
-        release() {
-          if (!isOpen) return;
-          isOpen = false;
-          total -= 1;
-          end();
-        },
+        release: end,
       };
     },
   };

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type Koa from 'koa';
 import { asHttpError, type HttpError } from '../../http/errors.ts';
 import { requestContext } from '../../http/request-context.ts';
-import { ProcessStops } from '../active-requests.ts';
+import { RepeatRequest } from '../active-requests.ts';
 import type { AuthenticatedCall } from '../call.ts';
 import type { Hold } from '../held-bytes.ts';
 import { InBandError, inBandResponse } from '../in-band-error.ts';
@@ -93,17 +93,19 @@ function streamOptions(
       lifetime.abort(reason);
       setTimeout(() => ctx.res.destroy(), FLUSH_MS).unref();
       const fault = asHttpError(reason);
-      if (fault.cause instanceof ProcessStops) return endSubscriptions(requests, fault);
+      if (fault.cause instanceof RepeatRequest)
+        return { responseTo: endSubscriptions(requests, fault), retry: fault.cause.retry };
       if (fault.status >= 500) {
         // The status is already sent, so only the log and the metrics show the fault.
         requestContext(ctx).failure = { code: fault.code };
         services.logger.warn({ err: fault.cause ?? fault }, 'a stream of the MCP server failed');
       }
-      return (id) => {
+      const responseTo = (id: MessageId) => {
         const request = requests.find((one) => one.id === id);
         if (request && fault instanceof InBandError) return inBandResponse(request, fault);
         return errorResponse(id, { code: SERVER_ERROR, message: fault.message });
       };
+      return { responseTo, retry: undefined };
     },
   };
 }

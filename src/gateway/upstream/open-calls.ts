@@ -6,8 +6,10 @@ import { transientItems } from '../../transient-items.ts';
 export type OpenCalls = {
   /** How many this caller has open, here and in the processes that announced theirs. */
   count(owner: string): number;
+  /** How many are open at an upstream in this process. */
+  here(upstream: string): number;
   /** Counts one more, and returns the function that ends it. `announce` tells the other processes at once. */
-  open(owner: string, announce: boolean): () => void;
+  open(upstream: string, owner: string, announce: boolean): () => void;
   /** Tells the other processes that nothing is open here any more. */
   close(): Promise<void>;
 };
@@ -35,6 +37,7 @@ export async function openOpenCalls(
   const self = randomUUID();
   const calls = transientItems<OpenCall>();
   const here = new Map<string, number>();
+  const atUpstreams = new Map<string, number>();
   const others = new Map<string, { heardAt: number; counts: Map<string, number> }>();
   let announced = new Map<string, number>();
   let completeAt = -Infinity;
@@ -84,12 +87,15 @@ export async function openOpenCalls(
       for (const { counts } of others.values()) count += counts.get(owner) ?? 0;
       return count;
     },
-    open(owner, atOnce) {
+    here: (upstream) => atUpstreams.get(upstream) ?? 0,
+    open(upstream, owner, atOnce) {
       const remove = calls.add({ owner, since: atOnce ? -Infinity : now() });
       here.set(owner, (here.get(owner) ?? 0) + 1);
+      atUpstreams.set(upstream, (atUpstreams.get(upstream) ?? 0) + 1);
       if (atOnce && others.size > 0) announceSoon();
       return () => {
         if (!remove()) return;
+        atUpstreams.set(upstream, (atUpstreams.get(upstream) ?? 1) - 1);
         const left = (here.get(owner) ?? 1) - 1;
         if (left > 0) here.set(owner, left);
         else here.delete(owner);

@@ -69,18 +69,23 @@ export type UpstreamProxyOptions = {
   openCalls: OpenCalls;
 };
 
-export function openUpstreamProxy(
+export async function openUpstreamProxy(
   settings: Settings,
   services: Services,
   { upstream, discovery, onChange, openCalls }: UpstreamProxyOptions,
-): UpstreamProxy {
+): Promise<UpstreamProxy> {
   const { store, keys, now } = services;
   const { levels } = settings;
   const { url } = upstream;
   if (!keys.signing) throw new Error('the proxy signs caller headers and needs the signing keys');
   const signingKey = keys.signing.current;
-  const connections = openConnections(url, settings.forwardProxy);
+  const connections = await services.keep(`connections ${upstream.id} ${url}`, ({ resources }) => {
+    const opened = openConnections(url, settings.forwardProxy);
+    resources.defer(opened.destroy);
+    return opened;
+  });
   const activeRequests = trackActiveRequests(onChange);
+  let inForce: RuleSettings = { levels, upstream };
   const proxy: Proxy = {
     upstream,
     productName: settings.productName,
@@ -91,7 +96,7 @@ export function openUpstreamProxy(
     audit: callAuditor(services),
     activeRequests,
     concurrency: concurrencyLimiter(upstream.id, upstream.openCalls, openCalls),
-    rules: currentRules(levels, upstream, discovery, now),
+    rules: currentRules(() => inForce, discovery, now),
     ids: idBinder(keyRing(settings, 'handles of the upstream'), levels, url),
     tasks: taskOwnership(store, levels, url, now),
     parameterHeaders: parameterHeaders(),
@@ -126,10 +131,15 @@ export function openUpstreamProxy(
     handle: (call) => proxyCall(proxy, call),
     discover: discovery.start,
     end: (kind) => activeRequests.end(kind),
+    follow(next) {
+      const same = next.upstreams.find(({ id }) => id === upstream.id);
+      if (same) inForce = { levels: next.levels, upstream: same };
+      if (discoveryKey(next, same) !== discoveryKey(settings, upstream))
+        void discovery.close().catch(() => undefined);
+    },
+    renewStreams: activeRequests.renew,
     async close() {
       activeRequests.close();
-      await discovery.close();
-      await connections.destroy();
     },
   };
 }
@@ -144,15 +154,24 @@ function listedTool({ name, title, hints }: CatalogTool): object {
   };
 }
 
-/** Computes the rules again only when the tools have changed. */
+/** What discovery depends on, which goes on for as long as it is the same. */
+export function discoveryKey(
+  { authUrl, levels, forwardProxy }: Settings,
+  upstream: Upstream | undefined,
+): string {
+  return `tools ${JSON.stringify([upstream, levels, authUrl, forwardProxy])}`;
+}
+
+type RuleSettings = { levels: Levels; upstream: Upstream };
+
+/** Computes the rules again only when the tools or the settings in force have changed, which also apply to older streams. */
 function currentRules(
-  levels: Levels,
-  upstream: Upstream,
+  inForce: () => RuleSettings,
   discovery: ToolDiscovery,
   now: () => number,
 ): () => LevelRules {
   const currentTools = () => usableTools(discovery.catalog(), now());
-  const rulesFor = (listed: readonly CatalogTool[]) => {
+  const rulesFor = ({ levels, upstream }: RuleSettings, listed: readonly CatalogTool[]) => {
     const made = levelRules(levels, upstream, listed);
     const names = new Set(listed.map(({ name }) => name));
     // The operator knows the names in the settings, and an upstream may list more tools to a caller than to Gatehouse.
@@ -161,11 +180,12 @@ function currentRules(
     return { ...made, isUnknown: (name: string) => !isKnown(name) };
   };
   let tools = currentTools();
-  let rules = rulesFor(tools);
+  let settings = inForce();
+  let rules = rulesFor(settings, tools);
   return () => {
-    const next = currentTools();
-    if (next !== tools) rules = rulesFor(next);
-    tools = next;
+    const [nextTools, nextSettings] = [currentTools(), inForce()];
+    if (nextTools !== tools || nextSettings !== settings) rules = rulesFor(nextSettings, nextTools);
+    [tools, settings] = [nextTools, nextSettings];
     return rules;
   };
 }

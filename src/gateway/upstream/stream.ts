@@ -38,8 +38,15 @@ export type EventStreamOptions = {
   onData: () => void;
   /** Called when the stream has ended. */
   onEnd: () => void;
-  /** Called if the stream breaks. Returns the function that makes the response to each open request. */
-  onBreak: (error: unknown) => (id: MessageId) => object;
+  /** Called if the stream breaks. */
+  onBreak: (error: unknown) => BrokenStream;
+};
+
+export type BrokenStream = {
+  /** Makes the response to each open request. */
+  responseTo: (id: MessageId) => object;
+  /** Milliseconds after which the client connects again. */
+  retry: number | undefined;
 };
 
 /** Begins the response, and returns what filters and forwards the events. Throws HttpError if the upstream's headers are invalid. */
@@ -188,9 +195,10 @@ class EventForwarder implements ChunkReader {
     const unanswered = this.#reader.unanswered();
     if (this.#outcome !== 'ended' || unanswered.length > 0) {
       const { error } = typeof this.#outcome === 'object' ? this.#outcome : { error: incomplete() };
-      const responseTo = this.#options.onBreak(error);
+      const { responseTo, retry } = this.#options.onBreak(error);
       for (const id of unanswered)
         this.#res.write(encodeEvent({ event: 'message', data: JSON.stringify(responseTo(id)) }));
+      if (retry !== undefined) this.#res.write(`retry: ${retry}\n\n`);
     }
     this.#res.end();
     this.#options.onEnd();

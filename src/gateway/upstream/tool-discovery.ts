@@ -33,6 +33,7 @@ export type ToolDiscovery = {
   observe(tools: readonly unknown[]): Promise<void>;
   /** Whether a list with this tool passed through to a caller of this process. */
   wasListed(name: string): boolean;
+  /** Ends reading, until the next `start`. The catalog goes on following what other processes read. */
   close(): Promise<void>;
 };
 
@@ -59,7 +60,8 @@ export async function openToolDiscovery(
   let watch: Watch | undefined;
   let running: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
-  const closing = new AbortController();
+  let isReading = false;
+  let closing = new AbortController();
   const passedOn = lruCache<true>(MAX_PASSED_ON);
   const report = reporter(services, upstream);
 
@@ -152,10 +154,13 @@ export async function openToolDiscovery(
   return {
     catalog: () => state.catalog,
     async start(signal) {
+      if (isReading) return;
+      isReading = true;
+      closing = new AbortController();
       await on({ type: 'started', at: now() });
       await attempt(signal);
-      if (closing.signal.aborted) return;
-      timer = setInterval(() => void check().catch(() => undefined), CHECK_INTERVAL_MS).unref();
+      if (!isReading) return;
+      timer ??= setInterval(() => void check().catch(() => undefined), CHECK_INTERVAL_MS).unref();
     },
     refresh: reportChange,
     async observe(tools) {
@@ -165,8 +170,10 @@ export async function openToolDiscovery(
     },
     wasListed: (name) => passedOn.has(name),
     async close() {
+      isReading = false;
       closing.abort();
       clearInterval(timer);
+      timer = undefined;
       await stopWatching();
     },
   };

@@ -164,7 +164,7 @@ export async function openEngine(
   };
   let current = makeProvider();
   // A provider cannot change its keys, so new keys need a new provider. Requests in progress finish in the old one.
-  signingKeys.onChange(() => {
+  const ignoreKeys = signingKeys.onChange(() => {
     current = makeProvider();
   });
   return {
@@ -191,7 +191,10 @@ export async function openEngine(
     redirectPolicy,
     grantLifetimes: lifetimes,
     touchClient: clients.touch,
-    close: async () => void (await Promise.all([uses.close(), people.close()])),
+    async close() {
+      ignoreKeys();
+      await Promise.all([uses.close(), people.close()]);
+    },
   };
 }
 

@@ -96,7 +96,7 @@ describe('The open calls that processes announce to each other', () => {
 
   it('DOS-07 a call counts elsewhere once it has lasted, and until it ends', async () => {
     const [one, other] = [await openOne(), await openOne()];
-    const end = one.open('ada', false);
+    const end = one.open('tools', 'ada', false);
     expect(one.count('ada')).to.equal(1);
     expect(other.count('ada')).to.equal(0);
     time += 300;
@@ -111,7 +111,7 @@ describe('The open calls that processes announce to each other', () => {
 
   it('DOS-07 a new process learns what is open elsewhere', async () => {
     const one = await openOne();
-    one.open('ada', false);
+    one.open('tools', 'ada', false);
     time += 300;
     const late = await openOne();
     await until('the new process to know', () => late.count('ada') === 1);
@@ -119,10 +119,10 @@ describe('The open calls that processes announce to each other', () => {
 
   it('DOS-07 a process that has stopped says nothing any more', async () => {
     const stopped = await openOne();
-    stopped.open('ada', true);
+    stopped.open('tools', 'ada', true);
     await stopped.close();
     const [one, other] = [await openOne(), await openOne()];
-    one.open('grace', false);
+    one.open('tools', 'grace', false);
     time += 300;
     await until('the other process to know', () => other.count('grace') === 1);
     expect(other.count('ada')).to.equal(0);
@@ -133,7 +133,7 @@ describe('The open calls that processes announce to each other', () => {
     const publish: OpenedStore['publish'] = async (channel, message) =>
       isDead ? undefined : store.publish(channel, message);
     const [one, other] = [await openOne({ ...store, publish }), await openOne()];
-    one.open('ada', true);
+    one.open('tools', 'ada', true);
     time += 300;
     await until('the other process to know', () => other.count('ada') === 1);
     isDead = true;

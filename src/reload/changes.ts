@@ -1,0 +1,119 @@
+// Compares settings: what changed, what a process can only read at its start, and whether processes have the same.
+import { createHmac } from 'node:crypto';
+import { isObject } from '../json-values.ts';
+import type { Settings } from '../settings/settings.ts';
+import { deriveKey } from '../store/key-derivation.ts';
+
+/** Top-level settings under other names than those of the settings file. */
+const NAMES: Readonly<Record<string, string>> = {
+  upstreams: 'resourceServer.upstreams',
+  managementKey: 'GATEHOUSE_MANAGEMENT_KEY',
+  managementKeys: 'management.keys',
+  secret: 'GATEHOUSE_SECRET',
+  previousSecret: 'GATEHOUSE_PREVIOUS_SECRET',
+};
+
+/** Follow from other settings. */
+const DERIVED = new Set(['environmentName', 'forwardProxy', 'resourceServer.upstreams.setting']);
+
+const READ_AT_START = [
+  'authUrl',
+  'resourceUrl',
+  'managementUrl',
+  'developmentIdp.url',
+  'listen',
+  'roles',
+  'store',
+  'dataDir',
+  'production',
+  'GATEHOUSE_SECRET',
+  'GATEHOUSE_PREVIOUS_SECRET',
+];
+
+/** What differs between the processes of a system by intent, or belongs to the start of a process. */
+const OF_ONE_PROCESS = new Set([
+  'listen',
+  'roles',
+  'dataDir',
+  'store',
+  'secret',
+  'previousSecret',
+  'managementKey',
+  'managementKeys',
+  'environmentName',
+  'forwardProxy',
+  'theme',
+  'secretFile',
+]);
+
+/** Returns the names of the settings whose values differ, sorted. Contains no values. */
+export function changedSettings(before: Settings, after: Settings): string[] {
+  const [old, next] = [valuesIn(before), valuesIn(after)];
+  const names = new Set([...old.keys(), ...next.keys()]);
+  return [...names].filter((name) => old.get(name) !== next.get(name)).sort();
+}
+
+/** Those of the names that a process reads only at its start. */
+export function readAtStart(names: readonly string[]): string[] {
+  return names.filter((name) =>
+    READ_AT_START.some((key) => name === key || name.startsWith(`${key}.`)),
+  );
+}
+
+/** Every value as JSON by its name, such as `limits.signIns.inAll.count`. Items of a list count one by one if they have ids. */
+function valuesIn(settings: Settings): Map<string, string> {
+  const values = new Map<string, string>();
+  const add = (name: string, value: unknown) => {
+    if (value === undefined || DERIVED.has(name.replace(/(?<=upstreams)\.[^.]+/, ''))) return;
+    const entries = entriesOf(value);
+    if (!entries) values.set(name, JSON.stringify(value));
+    else for (const [key, member] of entries) add(`${name}.${key}`, member);
+  };
+  for (const [key, value] of Object.entries(settings)) add(NAMES[key] ?? key, value);
+  return values;
+}
+
+function entriesOf(value: unknown): [string, unknown][] | undefined {
+  if (isObject(value)) return Object.entries(value);
+  if (!Array.isArray(value) || value.length === 0) return undefined;
+  const ids = value.map((item: unknown) => (isObject(item) ? item['id'] : undefined));
+  if (!ids.every((id) => typeof id === 'string')) return undefined;
+  return value.map((item: unknown, n) => [String(ids[n]), item]);
+}
+
+/** Keyed digests, which tell nothing about values. */
+export type SettingsDigest = {
+  /** Of all settings that every process has. */
+  settings: string;
+  /** Of each secret that the process uses, by the name of its setting. */
+  secrets: Record<string, string>;
+};
+
+const SECRET = /secret|key|headers\./i;
+const DIGEST_BYTES = 12;
+
+export function digestOf(settings: Settings): SettingsDigest {
+  const key = deriveKey(settings.secret, 'digests of settings');
+  const digest = (text: string) =>
+    createHmac('sha256', key).update(text).digest('base64url').slice(0, DIGEST_BYTES);
+  const shared = Object.entries(settings).filter(([name]) => !OF_ONE_PROCESS.has(name));
+  // A process without the role of the resource server reads no headers of upstreams.
+  const plain = valuesIn(Object.fromEntries(shared) as Settings);
+  for (const name of plain.keys()) if (name.includes('.headers.')) plain.delete(name);
+  const secrets = [...valuesIn(settings)].filter(
+    ([name]) => SECRET.test(name) && readAtStart([name]).length === 0,
+  );
+  return {
+    settings: digest(JSON.stringify([...plain].sort())),
+    secrets: Object.fromEntries(secrets.map(([name, value]) => [name, digest(value)])),
+  };
+}
+
+/** The names of secrets of which the processes see different contents. */
+export function differingSecrets(digests: readonly SettingsDigest[]): string[] {
+  const seen = new Map<string, Set<string>>();
+  for (const { secrets } of digests)
+    for (const [name, digest] of Object.entries(secrets))
+      seen.set(name, (seen.get(name) ?? new Set()).add(digest));
+  return [...seen].flatMap(([name, values]) => (values.size > 1 ? [name] : [])).sort();
+}

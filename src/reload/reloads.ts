@@ -1,0 +1,444 @@
+// Reads settings again in all processes: first each one checks them, then all change. Processes talk through the store's channel.
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import type { Metrics } from '../observability/metrics.ts';
+import { SettingsError } from '../settings/issues.ts';
+import type { Settings } from '../settings/settings.ts';
+import type { Store } from '../store/store.ts';
+import {
+  changedSettings,
+  differingSecrets,
+  digestOf,
+  readAtStart,
+  type SettingsDigest,
+} from './changes.ts';
+
+/** What the process can do with settings. */
+export type ReloadOptions = {
+  /** Reads settings and secrets again. Throws SettingsError. */
+  read: () => Settings;
+  /** The names of secrets that came from environment variables, which a running process cannot read again. */
+  secretVariables: () => string[];
+  /** Opens hosts for the settings. Throws an error whose message is for the operator. */
+  prepare: (settings: Settings) => Promise<Prepared>;
+  /** Those in force. */
+  current: () => Settings;
+  store: Store;
+  logger: Logger;
+  metrics: Pick<Metrics, 'settings'>;
+  /** Seconds since the epoch. */
+  now: () => number;
+  /** Only tests set these; milliseconds. */
+  times?: Partial<ReloadTimes>;
+};
+
+export type Prepared = {
+  /** Passes new requests to the hosts. */
+  commit(): void;
+  /** Closes them. */
+  discard(): Promise<void>;
+};
+
+export type ReloadReport = {
+  /** Names of settings, in any process. */
+  changed: string[];
+  notReloadable: string[];
+  /** Names of processes that did not answer. They follow later. */
+  unanswered: string[];
+};
+
+export type Reloads = {
+  /** Throws ReloadRefused; then nothing changed in any process. With `dryRun`, nothing changes either. */
+  run(options: { dryRun: boolean }): Promise<ReloadReport>;
+  /** The settings that a reload would read now. Throws ReloadRefused. */
+  read(): Promise<Settings>;
+  /** The names of other processes whose settings differ from those of this one. */
+  differing(): string[];
+  /** Rejects while this process has not followed the last reload. */
+  requireFollowed(): Promise<void>;
+  stop(): Promise<void>;
+};
+
+/** Names are those of processes or settings. */
+export type RefusalKind = 'invalid' | 'restart' | 'busy' | 'secrets';
+
+export class ReloadRefused extends Error {
+  readonly kind: RefusalKind;
+  readonly processes: readonly string[];
+
+  constructor(kind: RefusalKind, message: string, processes: readonly string[] = []) {
+    super(message);
+    this.name = 'ReloadRefused';
+    this.kind = kind;
+    this.processes = processes;
+  }
+}
+
+export type ReloadTimes = {
+  /** For the answers of the other processes. */
+  answer: number;
+  /** Between two announcements of a process. */
+  announce: number;
+  /** A process that said nothing for so long has stopped. */
+  silence: number;
+  /** Between two attempts to read files that change. */
+  settle: number;
+};
+
+const TIMES: ReloadTimes = { answer: 10_000, announce: 10_000, silence: 25_000, settle: 50 };
+const REPEAT_MS = 1000;
+const POLL_MS = 20;
+const READ_ATTEMPTS = 20;
+const LOCK_SECONDS = 60;
+/** Hosts that were prepared, and of which nothing more was heard. */
+const PENDING_MS = 60_000;
+
+const CHANNEL = 'settings';
+const LOCK = 'settings-reload:lock';
+const LAST = 'settings-reload:last';
+/** The number of the last reload. */
+type Last = { number: number };
+
+/** What a process found when it checked its settings. */
+type Checked = {
+  name: string;
+  digest: SettingsDigest;
+  changed: string[];
+  notReloadable: string[];
+  fault?: string;
+};
+
+type Message =
+  | { type: 'state'; name: string; digest: string; isNew?: boolean }
+  | { type: 'gone' }
+  | { type: 'check'; id: string }
+  | ({ type: 'checked'; id: string } & Checked)
+  | { type: 'cancel'; id: string }
+  | { type: 'apply'; id: string; number: number }
+  | { type: 'applied'; id: string };
+
+type Other = { name: string; digest: string; heardAt: number };
+
+export async function openReloads(options: ReloadOptions): Promise<Reloads> {
+  const reloads = new ProcessReloads(options);
+  await reloads.start();
+  return reloads;
+}
+
+class ProcessReloads implements Reloads {
+  readonly #options: ReloadOptions;
+  readonly #times: ReloadTimes;
+  readonly #self = randomUUID();
+  readonly #name = `${hostname()}:${process.pid}`;
+  readonly #others = new Map<string, Other>();
+  #digest: string;
+  /** The last reload that this process took part in. */
+  #number = 0;
+  #pending: { id: string; checked: Promise<Checked>; prepared: Prepared | undefined } | undefined;
+  #pendingTimer: NodeJS.Timeout | undefined;
+  #following: Promise<void> | undefined;
+  /** The reload that this process leads, and what others said of it. */
+  #leading: string | undefined;
+  #answers = new Map<string, Checked>();
+  #applied = new Set<string>();
+  #unsubscribe: () => void = () => undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #reported: string | undefined;
+
+  constructor(options: ReloadOptions) {
+    this.#options = options;
+    this.#times = { ...TIMES, ...options.times };
+    this.#digest = digestOf(options.current()).settings;
+  }
+
+  async start(): Promise<void> {
+    const { store, metrics } = this.#options;
+    metrics.settings({ digest: this.#digest });
+    this.#number = await this.#lastNumber();
+    this.#unsubscribe = await store.subscribe(CHANNEL, (text) => {
+      const { from, message }: { from: string; message: Message } = JSON.parse(text);
+      if (from !== this.#self) this.#hear(from, message);
+    });
+    this.#announce(true);
+    this.#timer = setInterval(() => {
+      this.#announce();
+      void this.#follow().catch(() => undefined);
+    }, this.#times.announce).unref();
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    clearTimeout(this.#pendingTimer);
+    this.#unsubscribe();
+    await this.#discard();
+    await this.#say({ type: 'gone' });
+  }
+
+  differing(): string[] {
+    return this.#live().flatMap(([, { name, digest }]) => (digest === this.#digest ? [] : [name]));
+  }
+
+  async requireFollowed(): Promise<void> {
+    if ((await this.#lastNumber()) <= this.#number) return;
+    void this.#follow().catch(() => undefined);
+    throw new Error('this process has not followed the last reload of the settings yet');
+  }
+
+  async read(): Promise<Settings> {
+    const { read } = this.#options;
+    const { settle } = this.#times;
+    try {
+      let settings = read();
+      for (let attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
+        await delay(settle);
+        const again = read();
+        if (changedSettings(settings, again).length === 0) return again;
+        settings = again;
+      }
+    } catch (error) {
+      if (error instanceof SettingsError) throw new ReloadRefused('invalid', error.message);
+      throw error;
+    }
+    const message = 'the settings go on changing while they are read; try again when they do not';
+    throw new ReloadRefused('invalid', message);
+  }
+
+  async run({ dryRun }: { dryRun: boolean }): Promise<ReloadReport> {
+    const { store, metrics, now } = this.#options;
+    const id = randomUUID();
+    if (!(await store.add(LOCK, id, LOCK_SECONDS)))
+      throw new ReloadRefused('busy', 'a reload is in progress; try again in a minute');
+    try {
+      return await this.#lead(id, dryRun);
+    } catch (error) {
+      if (!dryRun) metrics.settings({ reload: { at: now(), done: false } });
+      throw error;
+    } finally {
+      await store.delete(LOCK).catch(() => undefined);
+    }
+  }
+
+  async #lead(id: string, dryRun: boolean): Promise<ReloadReport> {
+    const { store } = this.#options;
+    this.#leading = id;
+    this.#answers = new Map();
+    this.#applied = new Set();
+    const expected = new Map(this.#live().map(([from, { name }]) => [from, name]));
+    void this.#say({ type: 'check', id });
+    const own = await this.#check(id);
+    const hasFault = () => [own, ...this.#answers.values()].some(({ fault }) => fault !== undefined);
+    const isAnswered = () => [...expected.keys()].every((from) => this.#answers.has(from));
+    await this.#repeat({ type: 'check', id }, () => hasFault() || isAnswered());
+    const all = [own, ...this.#answers.values()];
+    const refusal = refusalOf(all);
+    if (refusal || dryRun) {
+      await Promise.all([this.#say({ type: 'cancel', id }), this.#discard()]);
+      if (refusal) throw refusal;
+      return reportOf(all, namesOf(expected, this.#answers));
+    }
+    const after = await store.update<Last>(LAST, (last) => ({
+      value: { number: (last?.number ?? 0) + 1 },
+      ttl: Infinity,
+    }));
+    const number = after?.value.number ?? 1;
+    await this.#say({ type: 'apply', id, number });
+    await this.#apply(id, number);
+    const following = [...this.#answers.keys()];
+    await this.#repeat({ type: 'apply', id, number }, () =>
+      following.every((from) => this.#applied.has(from)),
+    );
+    return reportOf(all, namesOf(expected, this.#applied));
+  }
+
+  /** Says it again, because messages may be lost, until `isDone` or the time for answers is over. */
+  async #repeat(message: Message, isDone: () => boolean): Promise<void> {
+    const started = performance.now();
+    let said = started;
+    while (!isDone() && performance.now() - started < this.#times.answer) {
+      await delay(POLL_MS);
+      if (performance.now() - said < REPEAT_MS) continue;
+      said = performance.now();
+      void this.#say(message);
+    }
+  }
+
+  /** Reads the settings and prepares for them, once for each reload. */
+  #check(id: string): Promise<Checked> {
+    if (this.#pending?.id === id) return this.#pending.checked;
+    const before = this.#discard();
+    const pending = { id, prepared: undefined as Prepared | undefined, checked: undefined as never };
+    const checked = before.then(() => this.#prepare(pending));
+    this.#pending = Object.assign(pending, { checked });
+    clearTimeout(this.#pendingTimer);
+    this.#pendingTimer = setTimeout(() => void this.#discard(), PENDING_MS).unref();
+    return checked;
+  }
+
+  async #prepare(pending: { prepared: Prepared | undefined }): Promise<Checked> {
+    const { current, prepare, secretVariables } = this.#options;
+    const name = this.#name;
+    const none = { name, digest: digestOf(current()), changed: [], notReloadable: [] };
+    try {
+      const settings = await this.read();
+      const changed = changedSettings(current(), settings);
+      const found = {
+        name,
+        digest: digestOf(settings),
+        changed,
+        notReloadable: secretVariables(),
+      };
+      if (readAtStart(changed).length > 0) return found;
+      pending.prepared = await prepare(settings);
+      return found;
+    } catch (error) {
+      return { ...none, fault: error instanceof Error ? error.message : String(error) };
+    }
+  }
+
+  /** Whether this process has the settings of the reload now. */
+  async #apply(id: string, number: number): Promise<boolean> {
+    const pending = this.#pending?.id === id ? this.#pending : undefined;
+    await pending?.checked;
+    if (number <= this.#number) return true;
+    if (pending?.prepared && this.#pending === pending) {
+      this.#pending = undefined;
+      this.#commit(pending.prepared, number);
+    } else await this.#follow();
+    return number <= this.#number;
+  }
+
+  #commit(prepared: Prepared, number: number): void {
+    const { metrics, now, current } = this.#options;
+    prepared.commit();
+    this.#number = number;
+    this.#digest = digestOf(current()).settings;
+    metrics.settings({ digest: this.#digest, reload: { at: now(), done: true } });
+    this.#announce();
+  }
+
+  async #discard(): Promise<void> {
+    const pending = this.#pending;
+    this.#pending = undefined;
+    await pending?.checked;
+    await pending?.prepared?.discard();
+  }
+
+  async #lastNumber(): Promise<number> {
+    return (await this.#options.store.get<Last>(LAST))?.value.number ?? 0;
+  }
+
+  /** Catches up with reloads that this process missed. */
+  #follow(): Promise<void> {
+    this.#following ??= this.#catchUp().finally(() => (this.#following = undefined));
+    return this.#following;
+  }
+
+  async #catchUp(): Promise<void> {
+    const { logger } = this.#options;
+    const number = await this.#lastNumber();
+    if (number <= this.#number) return;
+    const id = `follow ${number}`;
+    const checked = await this.#check(id);
+    const prepared = this.#pending?.id === id ? this.#pending.prepared : undefined;
+    if (!prepared) {
+      const atStart = readAtStart(checked.changed);
+      const reason = checked.fault ?? `${atStart.join(', ')} changed, which needs a restart`;
+      if (reason !== this.#reported)
+        logger.error({ reason }, 'this process cannot follow the last reload of the settings');
+      this.#reported = reason;
+      return this.#discard();
+    }
+    this.#pending = undefined;
+    this.#reported = undefined;
+    this.#commit(prepared, number);
+    logger.info({ changed: checked.changed }, 'followed a reload of the settings');
+  }
+
+  #live(): [string, Other][] {
+    for (const [from, { heardAt }] of this.#others)
+      if (performance.now() - heardAt > this.#times.silence) this.#others.delete(from);
+    return [...this.#others];
+  }
+
+  #announce(isNew = false): void {
+    const state = { type: 'state', name: this.#name, digest: this.#digest } as const;
+    void this.#say(isNew ? { ...state, isNew } : state);
+  }
+
+  async #say(message: Message): Promise<void> {
+    await this.#options.store
+      .publish(CHANNEL, JSON.stringify({ from: this.#self, message }))
+      .catch(() => undefined);
+  }
+
+  #hear(from: string, message: Message): void {
+    switch (message.type) {
+      case 'state': {
+        const { name, digest } = message;
+        this.#others.set(from, { name, digest, heardAt: performance.now() });
+        if (message.isNew) this.#announce();
+        break;
+      }
+      case 'gone':
+        this.#others.delete(from);
+        break;
+      case 'check':
+        void this.#check(message.id).then((checked) =>
+          this.#say({ type: 'checked', id: message.id, ...checked }),
+        );
+        break;
+      case 'checked':
+        if (message.id === this.#leading) this.#answers.set(from, message);
+        break;
+      case 'cancel':
+        if (this.#pending?.id === message.id) void this.#discard();
+        break;
+      case 'apply':
+        void this.#apply(message.id, message.number)
+          .then((isDone) => (isDone ? this.#say({ type: 'applied', id: message.id }) : undefined))
+          .catch(() => undefined);
+        break;
+      case 'applied':
+        if (message.id === this.#leading) this.#applied.add(from);
+        break;
+    }
+  }
+}
+
+function refusalOf(all: readonly Checked[]): ReloadRefused | undefined {
+  const faulty = all.find(({ fault }) => fault !== undefined);
+  if (faulty?.fault !== undefined) {
+    const where = all.length > 1 ? `${faulty.name}: ` : '';
+    return new ReloadRefused('invalid', where + faulty.fault, [faulty.name]);
+  }
+  const atStart = readAtStart(changedIn(all));
+  if (atStart.length > 0)
+    return new ReloadRefused(
+      'restart',
+      `these settings are read at the start only, so restart the processes: ${atStart.join(', ')}`,
+    );
+  const differing = differingSecrets(all.map(({ digest }) => digest));
+  if (differing.length === 0) return undefined;
+  const names = all.map(({ name }) => name);
+  const message = `the processes see different contents of ${differing.join(', ')}; try again when the files are the same everywhere`;
+  return new ReloadRefused('secrets', message, names);
+}
+
+function changedIn(all: readonly Checked[]): string[] {
+  return [...new Set(all.flatMap(({ changed }) => changed))].sort();
+}
+
+function reportOf(all: readonly Checked[], unanswered: string[]): ReloadReport {
+  const notReloadable = [...new Set(all.flatMap((one) => one.notReloadable))].sort();
+  return { changed: changedIn(all), notReloadable, unanswered };
+}
+
+/** The names of those that are not among the answers. */
+function namesOf(
+  expected: ReadonlyMap<string, string>,
+  answered: { has(from: string): boolean },
+): string[] {
+  return [...expected].flatMap(([from, name]) => (answered.has(from) ? [] : [name])).sort();
+}
