@@ -5,6 +5,7 @@ import { addInitCommand } from './init/command.ts';
 import { managementClient, type ManagementClient } from './management/api/client.ts';
 import { addAuditCommand } from './management/commands/audit.ts';
 import { addResourceCommands } from './management/commands/resource.ts';
+import { addReloadCommand } from './management/commands/reload.ts';
 import { addCompletionCommand } from './management/commands/completion.ts';
 import type { Terminal } from './management/commands/terminal.ts';
 import { accountCommands } from './management/resources/account.ts';
@@ -31,6 +32,7 @@ export function addCommands(program: Command, terminal: Terminal): void {
   ])
     addResourceCommands(program, terminal, commands);
   addAuditCommand(program, terminal);
+  addReloadCommand(program, terminal);
   addDoctorCommand(program, terminal);
   addInitCommand(program, terminal);
   addCompletionCommand(program, terminal);

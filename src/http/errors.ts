@@ -9,6 +9,8 @@ export class HttpError extends Error {
   readonly headers: Record<string, string>;
   readonly about: string;
   readonly logLevel: 'info' | 'warn' | 'error';
+  /** Further members of the JSON response. */
+  readonly members: object;
 
   /**
    * `code` is an error code of an RFC, for example `invalid_request` (RFC 6749 section 5.2). `about` is the key of the page's text, by
@@ -22,6 +24,7 @@ export class HttpError extends Error {
       headers?: Record<string, string>;
       about?: string;
       logLevel?: HttpError['logLevel'];
+      members?: object;
     } = {},
   ) {
     super(message, options);
@@ -30,6 +33,7 @@ export class HttpError extends Error {
     this.code = code;
     this.headers = options.headers ?? {};
     this.about = options.about ?? code;
+    this.members = options.members ?? {};
     this.logLevel = options.logLevel ?? (status >= 500 ? 'error' : 'info');
   }
 }
@@ -108,5 +112,5 @@ export function respondWithJson(ctx: Koa.Context, error: HttpError): void {
   ctx.status = error.status;
   ctx.set(error.headers);
   ctx.set('Cache-Control', 'no-store');
-  ctx.body = { error: error.code, error_description: error.message };
+  ctx.body = { error: error.code, error_description: error.message, ...error.members };
 }

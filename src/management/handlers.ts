@@ -9,6 +9,7 @@ import type { Handlers } from './context.ts';
 import { grantHandlers } from './grants.ts';
 import { machineHandlers } from './machines.ts';
 import { tokenHandlers } from './minted-tokens.ts';
+import { settingsHandlers } from './settings.ts';
 import { keyHandlers } from './signing-keys.ts';
 import { upstreamHandlers } from './upstreams.ts';
 
@@ -23,4 +24,5 @@ export const HANDLERS: Handlers<Exclude<OperationName, 'showOpenApi'>> = {
   ...keyHandlers,
   ...upstreamHandlers,
   ...auditHandlers,
+  ...settingsHandlers,
 };

@@ -90,6 +90,8 @@ export type ReloadTimes = {
 const TIMES: ReloadTimes = { answer: 10_000, announce: 10_000, silence: 25_000, settle: 50 };
 const REPEAT_MS = 1000;
 const POLL_MS = 20;
+/** They are prepared, so it takes milliseconds. */
+const APPLY_MS = 4000;
 const READ_ATTEMPTS = 20;
 const LOCK_SECONDS = 60;
 /** Hosts that were prepared, and of which nothing more was heard. */
@@ -228,7 +230,8 @@ class ProcessReloads implements Reloads {
     const expected = new Map(this.#live().map(([from, { name }]) => [from, name]));
     void this.#say({ type: 'check', id });
     const own = await this.#check(id);
-    const hasFault = () => [own, ...this.#answers.values()].some(({ fault }) => fault !== undefined);
+    const hasFault = () =>
+      [own, ...this.#answers.values()].some(({ fault }) => fault !== undefined);
     const isAnswered = () => [...expected.keys()].every((from) => this.#answers.has(from));
     await this.#repeat({ type: 'check', id }, () => hasFault() || isAnswered());
     const all = [own, ...this.#answers.values()];
@@ -246,17 +249,17 @@ class ProcessReloads implements Reloads {
     await this.#say({ type: 'apply', id, number });
     await this.#apply(id, number);
     const following = [...this.#answers.keys()];
-    await this.#repeat({ type: 'apply', id, number }, () =>
-      following.every((from) => this.#applied.has(from)),
-    );
+    const isApplied = () => following.every((from) => this.#applied.has(from));
+    await this.#repeat({ type: 'apply', id, number }, isApplied, APPLY_MS);
     return reportOf(all, namesOf(expected, this.#applied));
   }
 
   /** Says it again, because messages may be lost, until `isDone` or the time for answers is over. */
-  async #repeat(message: Message, isDone: () => boolean): Promise<void> {
+  async #repeat(message: Message, isDone: () => boolean, longest = Infinity): Promise<void> {
     const started = performance.now();
+    const limit = Math.min(this.#times.answer, longest);
     let said = started;
-    while (!isDone() && performance.now() - started < this.#times.answer) {
+    while (!isDone() && performance.now() - started < limit) {
       await delay(POLL_MS);
       if (performance.now() - said < REPEAT_MS) continue;
       said = performance.now();
@@ -268,7 +271,11 @@ class ProcessReloads implements Reloads {
   #check(id: string): Promise<Checked> {
     if (this.#pending?.id === id) return this.#pending.checked;
     const before = this.#discard();
-    const pending = { id, prepared: undefined as Prepared | undefined, checked: undefined as never };
+    const pending = {
+      id,
+      prepared: undefined as Prepared | undefined,
+      checked: undefined as never,
+    };
     const checked = before.then(() => this.#prepare(pending));
     this.#pending = Object.assign(pending, { checked });
     clearTimeout(this.#pendingTimer);

@@ -88,7 +88,9 @@ export async function startDeployment(
   { log, timeouts = {}, documentFetching }: RunOptions = {},
 ): Promise<System> {
   const write = (line: string) => void log?.push(JSON.parse(line));
-  const { stop } = await startGatehouse(loadSettings({ ...environment, ...settings }), {
+  const read = () => loadSettings({ ...environment, ...settings });
+  const { stop } = await startGatehouse(read(), {
+    source: { read, secretVariables: () => [] },
     timeouts,
     ...(documentFetching ? { documentFetching } : {}),
     ...(log ? { logger: createLogger('info', { write }) } : {}),

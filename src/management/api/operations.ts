@@ -10,6 +10,7 @@ import { grantOperations } from '../resources/grant.ts';
 import { keyOperations } from '../resources/key.ts';
 import { machineOperations } from '../resources/machine.ts';
 import type { Operation } from '../resources/resource.ts';
+import { settingsOperations } from '../resources/settings.ts';
 import { tokenOperations } from '../resources/token.ts';
 import { upstreamOperations } from '../resources/upstream.ts';
 
@@ -26,6 +27,7 @@ export const OPERATIONS = {
   ...keyOperations,
   ...upstreamOperations,
   ...auditOperations,
+  ...settingsOperations,
   showOpenApi: {
     method: 'get',
     path: '/openapi.json',

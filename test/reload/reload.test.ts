@@ -1,0 +1,108 @@
+import { expect } from 'chai';
+import { createConnector, readAudit, requestManagement } from '../support/management-api.ts';
+import { connect } from '../support/connection.ts';
+import { freePorts } from '../support/free-ports.ts';
+import { callTool } from '../support/mcp.ts';
+import { refresh } from '../support/oauth.ts';
+import { changeSettings } from '../support/settings-file.ts';
+import { onEachStore, type System } from '../support/system.ts';
+
+type Report = { changed: string[]; notReloadable: string[]; unanswered: string[] };
+
+async function reload(system: System, body: object = {}): Promise<Report> {
+  return (await requestManagement(system, 'POST', '/settings/reload', body)) as Report;
+}
+
+async function refusedReload(
+  system: System,
+): Promise<{ status: number; body: Record<string, unknown> }> {
+  const response = await fetch(`${system.management}/api/v1/settings/reload`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${system.managementKey}` },
+  });
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+}
+
+onEachStore('A reload of the settings', (system) => {
+  let restore: (() => void)[] = [];
+  const change = (changes: Record<string, unknown>) =>
+    void restore.push(changeSettings(system(), changes));
+  afterEach(async () => {
+    for (const undo of restore.toReversed()) undo();
+    restore = [];
+    await reload(system());
+  });
+
+  it('changes nothing if the files did not change', async () => {
+    expect(await reload(system())).to.deep.equal({
+      changed: [],
+      notReloadable: [],
+      unanswered: [],
+    });
+  });
+
+  it('applies a changed rule to the next call and refresh, and back again', async () => {
+    const connector = await createConnector(system(), { level: 'full' });
+    const connection = await connect(system(), connector, { level: 'full' });
+    const { link, accessToken, server, client } = connection;
+    expect((await callTool(link, accessToken, 'list_regions')).status).to.equal(200);
+    change({ entitlements: [{ match: { group: 'staff' }, level: 'operations' }] });
+    expect(await reload(system())).to.deep.include({ changed: ['entitlements'] });
+    expect((await callTool(link, accessToken, 'list_regions')).status).to.equal(401);
+    const refused = await refresh(server, client, connection.refreshToken);
+    expect([refused.status, refused.body.error]).to.deep.equal([400, 'invalid_grant']);
+    restore.pop()?.();
+    await reload(system());
+    expect((await callTool(link, accessToken, 'list_regions')).status).to.equal(200);
+    const renewed = await refresh(server, client, connection.refreshToken);
+    expect(renewed.status).to.equal(200);
+  });
+
+  it('keeps the sign-in of a person who is about to approve', async () => {
+    const connector = await createConnector(system());
+    const { browser } = await connect(system(), connector);
+    change({ productName: 'Renamed figures' });
+    await reload(system());
+    const again = await connect(system(), connector, { browser });
+    expect(again.accessToken).to.be.a('string');
+    expect(
+      await (await fetch(connector.link, { headers: { accept: 'text/html' } })).text(),
+    ).to.include('Renamed figures');
+  });
+
+  it('names the setting that is wrong, and changes nothing', async () => {
+    change({ productName: 'Half changed', lifetimes: { accessToken: 'soon' } });
+    const { status, body } = await refusedReload(system());
+    expect([status, body['error']]).to.deep.equal([400, 'invalid_settings']);
+    expect(body['error_description']).to.include('lifetimes.accessToken');
+    const home = await fetch(system().auth, { headers: { accept: 'text/html' } });
+    expect(await home.text()).to.not.include('Half changed');
+  });
+
+  it('refuses what is read at the start only, and names it', async () => {
+    const [port] = await freePorts(1);
+    change({ listen: { metrics: `127.0.0.1:${port}` }, productName: 'Half changed' });
+    const { status, body } = await refusedReload(system());
+    expect([status, body['error']]).to.deep.equal([409, 'restart_required']);
+    expect(body['error_description']).to.match(/restart the processes: listen\.metrics/);
+    const home = await fetch(system().auth, { headers: { accept: 'text/html' } });
+    expect(await home.text()).to.not.include('Half changed');
+  });
+
+  it('changes nothing in a dry run, and says what would change', async () => {
+    change({ productName: 'Only tried', logLevel: 'warn' });
+    expect(await reload(system(), { dryRun: true })).to.deep.include({
+      changed: ['productName'],
+    });
+    const home = await fetch(system().auth, { headers: { accept: 'text/html' } });
+    expect(await home.text()).to.not.include('Only tried');
+  });
+
+  it('is on record with the names of the settings, without values', async () => {
+    change({ supportContact: 'mailto:help@example.com' });
+    await reload(system());
+    const item = (await readAudit(system())).findLast(({ event }) => event === 'settings_reloaded');
+    expect(item).to.deep.include({ by: 'key:default', arguments: { changed: ['supportContact'] } });
+    expect(JSON.stringify(item)).to.not.include('help@example.com');
+  });
+});
