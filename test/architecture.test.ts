@@ -38,6 +38,9 @@ const BELOW_SERVICES = [
   'clients/',
   'dpop/',
   'sign-in/',
+  'reload/',
+  'resources.ts',
+  'keep.ts',
 ];
 const BELOW_HOSTS = [...BELOW_SERVICES, 'services.ts'];
 const AUTHORIZATION_SERVER = ['oauth/', 'consent/'];
@@ -71,6 +74,9 @@ const MAY_IMPORT: Record<string, string[]> = {
   'clients/': BELOW_RECORDS,
   'connections/': [...BELOW_RECORDS, 'people/', 'audit/', 'links/'],
   'sign-in/': [...BELOW_RECORDS, 'http/', 'pages/', 'people/', 'audit/', 'keys/'],
+  'reload/': [...BELOW_RECORDS, 'audit/'],
+  'resources.ts': [],
+  'keep.ts': ['store/', 'resources.ts'],
   'services.ts': BELOW_SERVICES,
   'oauth/metadata.ts': BELOW_HOSTS,
   'oauth/error-page.ts': BELOW_HOSTS,
@@ -83,7 +89,8 @@ const MAY_IMPORT: Record<string, string[]> = {
   'management/': BELOW_HOSTS,
   'doctor/': [...BELOW_HOSTS, ...AUTHORIZATION_SERVER, 'gateway/', 'management/'],
   'init/': [...BELOW_HOSTS, 'gateway/', 'management/'],
-  'server.ts': [...BELOW_HOSTS, ...APPS],
+  'generation.ts': [...BELOW_HOSTS, ...APPS],
+  'server.ts': [...BELOW_HOSTS, ...APPS, 'generation.ts'],
   'startup-message.ts': [...BELOW_HOSTS, 'server.ts'],
   'main.ts': [...BELOW_HOSTS, 'server.ts', 'startup-message.ts'],
   'start-command.ts': ['management/', 'main.ts'],

@@ -1,9 +1,11 @@
-import { recordAudit } from '../audit/audit.ts';
-import type { Services } from '../services.ts';
-import type { ReloadReport } from './reloads.ts';
+import { type AuditServices, recordAudit } from '../audit/audit.ts';
+import type { ReloadReport, Reloads } from './reloads.ts';
 
 /** Reads the settings again in all processes. `by` says who asked for it (AuditItem). Throws ReloadRefused. */
-export async function reloadSettings(services: Services, by: string): Promise<ReloadReport> {
+export async function reloadSettings(
+  services: AuditServices & { reloads: () => Reloads },
+  by: string,
+): Promise<ReloadReport> {
   const report = await services.reloads().run({ dryRun: false });
   const { changed, unanswered } = report;
   const details = unanswered.length > 0 ? { changed, unanswered } : { changed };

@@ -340,17 +340,20 @@ function channels(
   subscriber: RedisClient,
   logger: StoreLogger | undefined,
 ): Pick<ByteStore, 'publish' | 'subscribe'> {
-  const subscribed = new Set<string>();
+  const subscribed = new Map<string, Set<(message: Buffer) => void>>();
   const resubscribe = async () => {
     if (subscriber.status !== 'ready' || subscribed.size === 0) return;
     try {
-      await subscriber.subscribe(...subscribed);
+      await subscriber.subscribe(...subscribed.keys());
     } catch (error) {
       logger?.warn({ err: error }, 'subscribing to changes failed, retrying');
       setTimeout(resubscribe, RESUBSCRIBE_DELAY_MS).unref();
     }
   };
   subscriber.on('ready', resubscribe);
+  subscriber.on('messageBuffer', (from: Buffer, message: Buffer) => {
+    for (const listener of subscribed.get(from.toString()) ?? []) listener(message);
+  });
 
   return {
     async publish(channel, message) {
@@ -358,13 +361,10 @@ function channels(
     },
     async subscribe(channel, listener) {
       await subscriber.subscribe(channel);
-      subscribed.add(channel);
-      const receive = (from: Buffer, message: Buffer) => {
-        if (from.toString() === channel) listener(message);
-      };
-      subscriber.on('messageBuffer', receive);
-      // Other listeners may need the channel, and there are few channels.
-      return () => void subscriber.off('messageBuffer', receive);
+      const listeners = subscribed.get(channel) ?? new Set();
+      subscribed.set(channel, listeners.add(listener));
+      // The channel stays: there are few, and the next listener of it comes soon.
+      return () => void listeners.delete(listener);
     },
   };
 }

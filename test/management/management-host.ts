@@ -9,6 +9,7 @@ import { accountLifetime } from '../../src/people/account.ts';
 import { grantLifetimes } from '../../src/connections/grant-lifetime.ts';
 import { managementApp } from '../../src/management/app.ts';
 import { createLogger } from '../../src/observability/logger.ts';
+import { openReloads } from '../../src/reload/reloads.ts';
 import { createResources } from '../../src/resources.ts';
 import { openProcessServices, openServices } from '../../src/services.ts';
 import { loadSettings } from '../../src/settings/load.ts';
@@ -85,6 +86,13 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
     },
     resources,
   );
+  processServices.reloads = await openReloads({
+    ...processServices,
+    read: () => settings,
+    secretVariables: () => [],
+    current: () => settings,
+    prepare: async () => ({ commit: () => undefined, discard: async () => undefined }),
+  });
   const services = await openServices(settings, processServices, resources);
   const app = managementApp(settings, { ...services, version: '1.2.3' });
   server.on('request', app.callback());

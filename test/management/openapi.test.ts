@@ -37,6 +37,7 @@ const OPERATIONS: Record<string, ManagementRole> = {
   'DELETE /tokens/{id}': 'operator',
   'GET /keys': 'viewer',
   'POST /keys/rotate': 'administrator',
+  'POST /settings/reload': 'administrator',
   'GET /levels': 'viewer',
   'GET /upstreams': 'viewer',
   'GET /upstreams/{id}': 'viewer',

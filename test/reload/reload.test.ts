@@ -63,7 +63,7 @@ onEachStore('A reload of the settings', (system) => {
     const { browser } = await connect(system(), connector);
     change({ productName: 'Renamed figures' });
     await reload(system());
-    const again = await connect(system(), connector, { browser });
+    const again = await connect(system(), connector, { as: { browser } });
     expect(again.accessToken).to.be.a('string');
     expect(
       await (await fetch(connector.link, { headers: { accept: 'text/html' } })).text(),

@@ -17,11 +17,15 @@ export async function startGatehouseInstance(
   given: Record<string, string>,
 ): Promise<GatehouseProcess> {
   const { ports, environment } = await listenEnvironment(given);
-  const settings = loadSettings(environment);
+  const read = () => loadSettings(environment);
+  const settings = read();
   const lines: string[] = [];
   const write = (line: string) => void lines.push(line);
   const logger = createLogger(settings.logLevel, { write });
-  const system = await startGatehouse(settings, { logger });
+  const system = await startGatehouse(settings, {
+    logger,
+    source: { read, secretVariables: () => [] },
+  });
   const hosts = hostsOf(environment.GATEHOUSE_ROLES);
   let isRunning = true;
   const end = async (drain: number) => {
