@@ -54,7 +54,7 @@ export async function serve(gateway: Gateway, started: Call): Promise<void> {
   call.body = await readMessages(gateway, call);
   // The body may have come slowly.
   if (gateway.changes() !== known) Object.assign(call, await authenticateCall(gateway, started));
-  const pause = pauseOf(call, gateway.settings);
+  const pause = pauseOf(call, gateway.authentication.settings);
   if (pause) return servePaused(call, pause);
   call.toolCalls = toolCallsIn(call.body);
   authorizeCall(gateway, call);
@@ -66,7 +66,7 @@ export async function serve(gateway: Gateway, started: Call): Promise<void> {
 /** Also ends what has begun when it is paused. */
 async function revalidate(gateway: Gateway, started: Call): Promise<Access> {
   const access = await authenticateCall(gateway, started);
-  const pause = pauseOf(access, gateway.settings);
+  const pause = pauseOf(access, gateway.authentication.settings);
   if (pause) throw pause;
   return access;
 }
