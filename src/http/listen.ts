@@ -160,10 +160,7 @@ function dispatch(group: ListeningHost[]): RequestListener {
   };
 }
 
-function observed(
-  handle: RequestListener,
-  onRequest: ListeningHost['onRequest'],
-): RequestListener {
+function observed(handle: RequestListener, onRequest: ListeningHost['onRequest']): RequestListener {
   if (!onRequest) return handle;
   return (req, res) => {
     onRequest(res);

@@ -25,6 +25,6 @@ const REFUSALS: Record<RefusalKind, [status: number, code: string]> = {
 function refusal({ kind, message, processes }: ReloadRefused): HttpError {
   const [status, code] = REFUSALS[kind];
   return new HttpError(status, code, message, {
-    ...(processes.length > 0 ? { members: { processes } } : {}),
+    members: processes.length > 0 ? { processes } : {},
   });
 }
