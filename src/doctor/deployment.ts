@@ -1,4 +1,4 @@
-import { INTERNET, type Network } from '../oauth/engine/guarded-fetch.ts';
+import { INTERNET, type Network } from '../http/guarded-request.ts';
 import { allItems } from '../management/api/all-items.ts';
 import type { ManagementClient } from '../management/api/client.ts';
 import type { Connector } from '../management/resources/connector.ts';

@@ -1,9 +1,5 @@
-import {
-  fetchDocument,
-  KEY_SET,
-  type Network,
-  requireAddressGuard,
-} from '../oauth/engine/guarded-fetch.ts';
+import type { Network } from '../http/guarded-request.ts';
+import { fetchDocument, KEY_SET, requireAddressGuard } from '../oauth/engine/guarded-fetch.ts';
 import { isObject } from '../json-values.ts';
 import { rootMessage } from '../error-causes.ts';
 import { publicKeys } from '../settings/key-set.ts';

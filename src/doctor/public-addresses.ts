@@ -1,6 +1,6 @@
 import { authorityCheck } from '../http/canonical-host.ts';
 import { lookup } from 'node:dns/promises';
-import { isPublicAddress } from '../oauth/engine/guarded-fetch.ts';
+import { isPublicAddress } from '../http/guarded-request.ts';
 import { METADATA_PATH } from '../oauth/metadata.ts';
 import {
   createProbe,

@@ -1,5 +1,5 @@
 // Faults of Redis, the identity provider and the settings.
-import { INTERNET } from '../../src/oauth/engine/guarded-fetch.ts';
+import { INTERNET } from '../../src/http/guarded-request.ts';
 import type { IdentityProvider } from '../../src/settings/identity-provider.ts';
 import { settingsFile } from '../settings/settings-file.ts';
 import type { GoodDeployment } from './good-deployment.ts';

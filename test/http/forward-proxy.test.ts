@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { expect } from 'chai';
-import { fetchDocument, INTERNET } from '../../src/oauth/engine/guarded-fetch.ts';
+import { INTERNET } from '../../src/http/guarded-request.ts';
+import { fetchDocument } from '../../src/oauth/engine/guarded-fetch.ts';
 import { proxyFor, readForwardProxy } from '../../src/settings/forward-proxy.ts';
 import { gatehouseProgram } from '../management/command-line.ts';
 import { runServerWhile } from '../support/main-process.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { createSecureContext } from 'node:tls';
-import type { Network } from '../../src/oauth/engine/guarded-fetch.ts';
+import type { Network } from '../../src/http/guarded-request.ts';
 import { makeCertificate } from '../oauth/metadata-documents/certificate.ts';
 
 /** A loopback address other than the one on which the guard against private addresses is tested. */

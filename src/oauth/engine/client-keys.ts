@@ -24,13 +24,13 @@ import {
 } from './client-metadata-documents.ts';
 import { type KeyClient, useKeys } from './extensions.ts';
 import { invalidClientAuth, temporarilyUnavailable, tooManyAttempts } from './errors.ts';
+import type { Network } from '../../http/guarded-request.ts';
 import {
   AddressRefused,
   DocumentRefused,
   DocumentUnreachable,
   fetchDocument,
   KEY_SET,
-  type Network,
 } from './guarded-fetch.ts';
 
 /** How far ahead the `exp` of an assertion may be. */

@@ -12,11 +12,11 @@ import { lruCache } from '../../lru-cache.ts';
 import { type Store, StoreUnavailable } from '../../store/store.ts';
 import { type ClientLifetimes, clientRecords } from './clients.ts';
 import { temporarilyUnavailable, tooManyAttempts } from './errors.ts';
+import type { Network } from '../../http/guarded-request.ts';
 import {
   DocumentRefused,
   DocumentUnreachable,
   fetchDocument,
-  type Network,
   TIMEOUT_SECONDS,
 } from './guarded-fetch.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';

@@ -1,25 +1,13 @@
 // Fetches metadata documents and keys of clients from public addresses only (SSRF protection), with limits of size and time.
-import { Resolver } from 'node:dns/promises';
-import { type IncomingMessage, request as httpRequest } from 'node:http';
-import { get, request as httpsRequest } from 'node:https';
-import { isIP, type LookupFunction, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
-import ipaddr from 'ipaddr.js';
+import type { IncomingMessage } from 'node:http';
 import { readBytes } from '../../http/body.ts';
+import {
+  AddressNotPublic,
+  HostUnreachable,
+  type Network,
+  sendGuarded,
+} from '../../http/guarded-request.ts';
 import { tracedRequest } from '../../observability/tracing.ts';
-import { type ForwardProxy, proxyFor } from '../../settings/forward-proxy.ts';
-
-/** How to reach a document. Only tests replace `INTERNET`. */
-export type Network = {
-  /** Resolves to every address of a name. Settles soon after `signal` aborts. */
-  resolve: (host: string, signal: AbortSignal) => Promise<readonly string[]>;
-  isAllowed: (address: string) => boolean;
-  port: number;
-  /** Replaces the trusted certificates (PEM). */
-  ca?: string;
-  /** The proxy of the network, through which documents are fetched. */
-  forwardProxy?: ForwardProxy;
-};
 
 export type FetchedDocument = { text: string; cacheControl: string | undefined };
 
@@ -44,10 +32,7 @@ export class AddressRefused extends DocumentRefused {}
 
 /** From name resolution to the last byte. */
 export const TIMEOUT_SECONDS = 2.5;
-const MAX_HEADER_BYTES = 8 * 1024;
 const JSON_TYPE = /^application\/([\w.+-]+\+)?json\s*(;|$)/i;
-
-export const INTERNET: Network = { resolve: resolveName, isAllowed: isPublicAddress, port: 443 };
 
 /** What is fetched, as errors and traces name it. */
 export type DocumentKind = {
@@ -81,13 +66,17 @@ async function fetchInTime(
 ): Promise<FetchedDocument> {
   const signal = AbortSignal.timeout(TIMEOUT_SECONDS * 1000);
   try {
-    const addresses = await allowedAddresses(new URL(url).hostname, network, signal);
-    const proxy = network.forwardProxy && proxyFor(url, network.forwardProxy);
-    const tunnel =
-      proxy === undefined ? undefined : await openTunnel(proxy, addresses, network, signal);
-    return await readDocument(await open(url, addresses, network, signal, tunnel), kind);
+    // Metadata documents and key sets have no port of their own.
+    const from = { port: 443, ...network };
+    const headers = { accept: 'application/json' };
+    return await readDocument(
+      await sendGuarded(url, from, { method: 'GET', headers, signal }),
+      kind,
+    );
   } catch (error) {
     if (error instanceof DocumentRefused || error instanceof DocumentUnreachable) throw error;
+    if (error instanceof AddressNotPublic) throw new AddressRefused(error.message);
+    if (error instanceof HostUnreachable) throw new DocumentUnreachable(error.message);
     throw new DocumentUnreachable('the document cannot be reached', { cause: error });
   }
 }
@@ -102,90 +91,6 @@ export async function requireAddressGuard(network: Network): Promise<void> {
   throw new Error('client metadata documents could be fetched from this computer itself', {
     cause: outcome,
   });
-}
-
-async function allowedAddresses(
-  host: string,
-  { resolve, isAllowed }: Network,
-  signal: AbortSignal,
-): Promise<readonly string[]> {
-  // Node connects to a literal address without calling `lookup`.
-  if (isIP(host.replace(/^\[|\]$/g, '')) !== 0)
-    throw new AddressRefused('the host is an address and not a name');
-  const addresses = await resolve(host, signal);
-  signal.throwIfAborted();
-  if (addresses.length === 0) throw new DocumentUnreachable('the name has no address');
-  if (!addresses.every(isAllowed)) throw new AddressRefused('the name has a special-use address');
-  return addresses;
-}
-
-/** Connects only to the checked addresses, even if the name resolves to others later. Does not follow redirects. */
-function open(
-  url: string,
-  addresses: readonly string[],
-  { port, ca }: Network,
-  signal: AbortSignal,
-  tunnel: Socket | undefined,
-): Promise<IncomingMessage> {
-  const all = addresses.map((address) => ({ address, family: isIP(address) }));
-  const lookup: LookupFunction = (_host, _options, done) => done(null, all);
-  const options = {
-    port,
-    lookup,
-    signal,
-    autoSelectFamily: true,
-    agent: false,
-    maxHeaderSize: MAX_HEADER_BYTES,
-    headers: { accept: 'application/json', 'user-agent': 'Gatehouse' },
-    ...(ca === undefined ? {} : { ca }),
-    ...(tunnel ? { createConnection: () => tlsIn(tunnel, url, ca) } : {}),
-  };
-  return new Promise((resolve, reject) => {
-    get(url, options, resolve).on('error', reject);
-  });
-}
-
-/**
- * Asks the proxy for a connection to a checked address (CONNECT, RFC 9110 section 9.3.6). With a name, the proxy would resolve it again, and
- * could reach hosts of the internal network.
- */
-function openTunnel(
-  proxy: string,
-  [address = '']: readonly string[],
-  { port }: Network,
-  signal: AbortSignal,
-): Promise<Socket> {
-  const { protocol, hostname, port: proxyPort, username, password } = new URL(proxy);
-  const target = `${isIP(address) === 6 ? `[${address}]` : address}:${port}`;
-  const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
-  const credentials = Buffer.from(user).toString('base64');
-  const request = protocol === 'https:' ? httpsRequest : httpRequest;
-  const connecting = request({
-    host: hostname.replace(/^\[|\]$/g, ''),
-    port: proxyPort || (protocol === 'https:' ? 443 : 80),
-    method: 'CONNECT',
-    path: target,
-    headers: {
-      host: target,
-      ...(username ? { 'proxy-authorization': `Basic ${credentials}` } : {}),
-    },
-    agent: false,
-    signal,
-  });
-  return new Promise((resolve, reject) => {
-    connecting.on('error', reject);
-    connecting.on('connect', ({ statusCode }, socket) => {
-      if (statusCode === 200) return resolve(socket);
-      socket.destroy();
-      reject(new DocumentUnreachable(`the proxy refuses the connection with status ${statusCode}`));
-    });
-    connecting.end();
-  });
-}
-
-function tlsIn(tunnel: Socket, url: string, ca: string | undefined): Socket {
-  const servername = new URL(url).hostname;
-  return connectTls({ socket: tunnel, servername, ...(ca === undefined ? {} : { ca }) });
 }
 
 async function readDocument(
@@ -209,43 +114,4 @@ function requireJson({ statusCode = 0, headers }: IncomingMessage, name: string)
     throw new DocumentRefused(`the host of the ${name} returned status ${statusCode}`);
   if (!JSON_TYPE.test(headers['content-type'] ?? ''))
     throw new DocumentRefused(`the ${name} is not JSON`);
-}
-
-/**
- * Resolves to every IPv4 and IPv6 address. Does not use `dns.lookup`, which shares a few threads with the whole process and cannot be cancelled,
- * so that slow names would delay sign-ins. `servers` (`address:port`) replace those of the system. Rejects with the DNS error if there is no
- * address.
- */
-export async function resolveName(
-  host: string,
-  signal: AbortSignal,
-  servers?: readonly string[],
-): Promise<string[]> {
-  const resolver = new Resolver({ timeout: 1000, tries: 2 });
-  if (servers) resolver.setServers(servers);
-  signal.addEventListener('abort', () => resolver.cancel(), { once: true });
-  const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
-  const addresses = answers.flatMap((answer) =>
-    answer.status === 'fulfilled' ? answer.value : [],
-  );
-  const [failure] = answers.filter((answer) => answer.status === 'rejected');
-  if (addresses.length === 0 && failure) throw failure.reason;
-  return addresses;
-}
-
-/** `ipaddr.js` counts every address as unicast that no registry lists, so also those outside RFC 4291 section 2.4. */
-const GLOBAL_UNICAST_IPV6 = ipaddr.IPv6.parseCIDR('2000::/3');
-/** In no registry: inside Azure, it is the host of the virtual machine. */
-const AZURE_HOST = '168.63.129.16';
-
-/**
- * Whether an address is on the public Internet (IANA special-purpose address registries). False if it is malformed or has a zone (RFC 4007
- * section 11).
- */
-export function isPublicAddress(text: string): boolean {
-  // `ipaddr.js` accepts other notations, such as octal numbers.
-  if (isIP(text) === 0 || text.includes('%') || text === AZURE_HOST) return false;
-  const address = ipaddr.parse(text);
-  if (address.range() !== 'unicast') return false;
-  return address.kind() === 'ipv4' || address.match(GLOBAL_UNICAST_IPV6);
 }

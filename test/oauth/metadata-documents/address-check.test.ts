@@ -1,11 +1,10 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import { expect } from 'chai';
+import { INTERNET, type Network } from '../../../src/http/guarded-request.ts';
 import {
   AddressRefused,
   DocumentUnreachable,
-  INTERNET,
-  type Network,
   requireAddressGuard,
 } from '../../../src/oauth/engine/guarded-fetch.ts';
 import { DOMAIN, failureOf, startDocumentHost } from './document-host.ts';

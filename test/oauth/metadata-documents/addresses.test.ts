@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { isPublicAddress } from '../../../src/oauth/engine/guarded-fetch.ts';
+import { isPublicAddress } from '../../../src/http/guarded-request.ts';
 
 /** The IANA registries of special-purpose IPv4 and IPv6 addresses, and other addresses that are not public, with both ends of each range. */
 const SPECIAL: [range: string, name: string, addresses: string[]][] = [

@@ -4,7 +4,8 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
-import { fetchDocument, type Network } from '../../../src/oauth/engine/guarded-fetch.ts';
+import type { Network } from '../../../src/http/guarded-request.ts';
+import { fetchDocument } from '../../../src/oauth/engine/guarded-fetch.ts';
 import { makeCertificate } from './certificate.ts';
 
 /** A loopback address that tests allow. Not the one that the startup check uses. */

@@ -2,12 +2,12 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import type { ClientRequest } from 'node:http';
 import { expect } from 'chai';
+import type { Network } from '../../../src/http/guarded-request.ts';
 import {
   AddressRefused,
   DocumentRefused,
   DocumentUnreachable,
   fetchDocument,
-  type Network,
 } from '../../../src/oauth/engine/guarded-fetch.ts';
 import { until } from '../../support/until.ts';
 import {

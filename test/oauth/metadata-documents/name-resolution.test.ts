@@ -1,7 +1,7 @@
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { expect } from 'chai';
-import { resolveName } from '../../../src/oauth/engine/guarded-fetch.ts';
+import { resolveName } from '../../../src/http/guarded-request.ts';
 
 const A = 1;
 const AAAA = 28;
