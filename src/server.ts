@@ -1,5 +1,6 @@
 import type { Server } from 'node:http';
 import type { Logger } from 'pino';
+import { followDelivery } from './audit/delivery/follow-settings.ts';
 import type { RequestKind } from './gateway/active-requests.ts';
 import { type Generation, loadHosts, openGeneration } from './generation.ts';
 import {
@@ -79,6 +80,7 @@ export async function startGatehouse(
     resources.defer(() => generations.close());
     const { servers, served } = await listen(generations.current.hosts, timeouts);
     generations.current.runChecks(stopping.signal);
+    const delivery = followDelivery();
     const { read = () => settings, secretVariables = () => [] } = options.source ?? {};
     const reloads = await openReloads({
       ...services,
@@ -94,6 +96,7 @@ export async function startGatehouse(
             services.settings = next;
             logger.level = next.logLevel;
             generations.replace(generation);
+            delivery.follow(next, generation.services);
             logNotices(next, logger);
             generation.runChecks(stopping.signal);
           },
@@ -101,6 +104,8 @@ export async function startGatehouse(
       },
     });
     resources.defer(() => reloads.stop());
+    delivery.follow(settings, generations.current.services);
+    resources.defer(delivery.stop);
     services.reloads = reloads;
     const reencryption = services.store.startReencryption(logger);
     resources.defer(reencryption.stop);

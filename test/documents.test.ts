@@ -129,7 +129,9 @@ function withSecretFiles(text: string): string {
   return text.replaceAll(/\/run\/secrets\/\w+|(?<=\{ file: )[\w.-]+/g, (named) => {
     const name = posix.basename(named);
     const path = join(temporaryDirectory(), 'secret');
-    writeFileSync(path, `client-secret-of-${name}-in-the-documents`);
+    const isSigning = name.endsWith('_signing_secret');
+    const signing = `whsec_${Buffer.alloc(32, name).toString('base64')}`;
+    writeFileSync(path, isSigning ? signing : `client-secret-of-${name}-in-the-documents`);
     return path;
   });
 }

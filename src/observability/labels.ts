@@ -154,6 +154,8 @@ export const auditEvents = [
   'consent_approved',
   'consent_denied',
   'console_sign_in',
+  'delivery_lost',
+  'delivery_rejected',
   'grant_ended',
   'grant_vouched',
   'level_lowered',

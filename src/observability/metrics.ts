@@ -39,19 +39,35 @@ export type Metrics = {
   noticeDelay(channel: string, seconds: number): void;
   storeLatency(verb: StoreVerb, seconds: number): void;
   storeError(verb: StoreVerb): void;
+  deliveryFailure(target: string): void;
+  deliveryRejected(target: string, count: number): void;
+  deliveryLost(target: string, count: number): void;
+  /** `read` is called when the metrics are read. Replaces the targets of an earlier call. */
+  watchDelivery(targets: readonly string[], read: () => Promise<readonly DeliveryBacklog[]>): void;
   /** Returns all metrics, including those of the process, in the Prometheus text format. */
   read(): Promise<{ type: string; text: string }>;
+};
+
+/** `oldest`: the age of the oldest item that is not delivered, in seconds. `refused`: why the receiver refuses everything. */
+export type DeliveryBacklog = {
+  id: string;
+  backlog: number;
+  oldest: number;
+  refused?: string;
 };
 
 /** `reasons` are the codes with which a grant can end. */
 export function createMetrics(reasons: readonly string[]): Metrics {
   const registry = new Registry();
+  const { collectDelivery, ...delivery } = deliveryMetrics(registry);
   return {
     ...hostMetrics(registry),
     ...flowMetrics(registry, reasons),
     ...storeMetrics(registry),
     ...settingsMetrics(registry),
+    ...delivery,
     async read() {
+      await collectDelivery();
       const parts = await Promise.all([registry.metrics(), processMetrics().metrics()]);
       return { type: registry.contentType, text: parts.join('\n') };
     },
@@ -193,6 +209,54 @@ function storeMetrics(
     storeLatency: (verb, took) => seconds.observe({ verb }, took),
     storeError: (verb) => errors.inc({ verb }),
     noticeDelay: (channel, took) => notices.observe({ channel }, took),
+  };
+}
+
+type DeliveryMetrics = Pick<
+  Metrics,
+  'deliveryFailure' | 'deliveryRejected' | 'deliveryLost' | 'watchDelivery'
+>;
+
+/** Labels are the targets in the settings, and what the receiver of one says at present. */
+function deliveryMetrics(
+  registry: Registry,
+): DeliveryMetrics & { collectDelivery: () => Promise<void> } {
+  const count = (name: string, help: string) =>
+    counters(registry)(`audit_delivery_${name}_total`, help, ['target']);
+  const failures = count('failures', 'Attempts to deliver audit items that failed.');
+  const rejected = count('rejected', 'Audit items that the receiver refused.');
+  const lost = count('lost', 'Audit items that were trimmed before the target had them.');
+  const gauge = (name: string, help: string, ...labelNames: string[]) =>
+    new Gauge({
+      name: `gatehouse_audit_delivery_${name}`,
+      help,
+      labelNames: ['target', ...labelNames],
+      registers: [registry],
+    });
+  const backlog = gauge('backlog', 'Audit items that are not delivered yet.');
+  const oldest = gauge('oldest_seconds', 'Age of the oldest audit item that is not delivered.');
+  const refused = gauge('refused', 'The receiver refuses everything, for the reason.', 'reason');
+  let read = async (): Promise<readonly DeliveryBacklog[]> => [];
+  const collectDelivery = async () => {
+    // Without the store, the series are absent.
+    const targets = await read().catch(() => []);
+    for (const each of [backlog, oldest, refused]) each.reset();
+    for (const { id: target, refused: reason, ...each } of targets) {
+      backlog.set({ target }, each.backlog);
+      oldest.set({ target }, each.oldest);
+      if (reason !== undefined) refused.set({ target, reason }, 1);
+    }
+  };
+  return {
+    deliveryFailure: (target) => failures.inc({ target }),
+    deliveryRejected: (target, items) => rejected.inc({ target }, items),
+    deliveryLost: (target, items) => lost.inc({ target }, items),
+    watchDelivery(targets, reading) {
+      read = reading;
+      for (const each of [failures, rejected, lost])
+        for (const target of targets) each.inc({ target }, 0);
+    },
+    collectDelivery,
   };
 }
 

@@ -60,7 +60,12 @@ export async function traced<T>(
 
 export type OutgoingRequest = {
   peer:
-    'authorization-server' | 'client-keys' | 'identity-provider' | 'metadata-document' | 'upstream';
+    | 'audit-receiver'
+    | 'authorization-server'
+    | 'client-keys'
+    | 'identity-provider'
+    | 'metadata-document'
+    | 'upstream';
   method: string;
   /** Its origin becomes an attribute. Left out if a client chose it. */
   url?: string;

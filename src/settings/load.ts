@@ -14,6 +14,7 @@ import {
   productionReason,
   secretsIn,
 } from './checks.ts';
+import { readDelivery } from './audit-delivery.ts';
 import { checkProviderIds, checkRules, resolveRules } from './entitlements.ts';
 import { type CommandLineSettings, type Environment, checkVariableNames } from './environment.ts';
 import { readIdentityProviders } from './identity-provider.ts';
@@ -90,6 +91,7 @@ function resolveSettings(source: Source, makesSecrets: boolean): Settings {
   const reason = productionReason(source, sound, environment);
   const identityProviders = readIdentityProviders(source, sound);
   const upstreams = readUpstreams(source, sound, environment);
+  const delivery = readDelivery(source, sound);
   const secret = requireSecret(readSecret(environment, 'GATEHOUSE_SECRET'), reason);
   const previousSecret = readSecret(environment, 'GATEHOUSE_PREVIOUS_SECRET');
   const managementKey = readSecret(environment, 'GATEHOUSE_MANAGEMENT_KEY');
@@ -113,6 +115,7 @@ function resolveSettings(source: Source, makesSecrets: boolean): Settings {
     ...(reason ? checkProduction(source, sound, reason) : []),
     ...identityProviders.issues,
     ...upstreams.issues,
+    ...delivery.issues,
     ...checkProviderIds(source, sound),
     ...checkRules(source, sound),
     ...secret.issues,
@@ -156,6 +159,7 @@ function resolveSettings(source: Source, makesSecrets: boolean): Settings {
     ...resolveRules(file, identityProviders.value),
     resourceServer,
     upstreams: upstreams.value ?? [],
+    audit: { ...file.audit, delivery: delivery.value ?? [] },
     limits: resolveLimits(file.limits, reason !== undefined),
     traces: traces.value,
     forwardProxy: forwardProxy.value,

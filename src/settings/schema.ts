@@ -9,6 +9,7 @@ import {
   trustedIssuerSchema,
 } from './identity-provider-schema.ts';
 import { appCatalog } from './apps.ts';
+import { deliverySchema } from './audit-delivery.ts';
 import { limitsSchema } from './limits.ts';
 import { DEFAULT_KEY, MANAGEMENT_ROLES } from './management-roles.ts';
 import { isKeySetAddress, isPublicKeySet } from './key-set.ts';
@@ -23,6 +24,7 @@ import {
   address,
   comparableIssuer,
   duration,
+  headerValue,
   isDistinct,
   origin,
   shortId,
@@ -344,18 +346,6 @@ const upstreamTimeout = duration.refine(
 /** RFC 9110 section 7.2, without user information. */
 const HOST = /^(?=.{1,255}$)([\w-]+(\.[\w-]+)*|\[[\da-f:.]+\])(:\d{1,5})?$/i;
 
-const HEADER_VALUE = 'a text, {env: <variable>} or {file: <path>}';
-
-/** A credential for the upstream. `upstreams.ts` checks the names and reads variables and files. */
-const headerValue = z.union(
-  [
-    z.string(),
-    z.strictObject({ env: z.string().min(1) }),
-    z.strictObject({ file: z.string().min(1) }),
-  ],
-  HEADER_VALUE,
-);
-
 export const TOOL_LEVELS = ['declared', 'annotations'] as const;
 
 /** What a server may learn about the person who calls. */
@@ -606,6 +596,12 @@ export const settingsSchema = z.strictObject({
         .default(false)
         .describe(
           'Also write each item of the audit log to the log, as one JSON line with the member `audit`, whatever `logLevel` is. The lines name people by account id and contain the arguments of recorded calls, so the log must be as protected as the store.',
+        ),
+      delivery: deliverySchema,
+      keepUndelivered: wholeNumber(1000, 100_000_000)
+        .default(2_000_000)
+        .describe(
+          'Number of items that are kept beyond their time because a target of `delivery` does not have them yet.',
         ),
     })
     .prefault({})

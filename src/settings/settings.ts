@@ -1,4 +1,5 @@
 // The validated settings, with defaults, addresses and secrets resolved.
+import type { DeliveryTarget } from './audit-delivery.ts';
 import type { Administrator, Entitlement } from './entitlements.ts';
 import type { IdentityProvider } from './identity-provider.ts';
 import type { ForwardProxy } from './forward-proxy.ts';
@@ -12,6 +13,7 @@ import type { Upstream } from './upstreams.ts';
 /** Durations in seconds, absolute paths. Contains secrets: never log it. */
 export type Settings = Omit<
   SettingsFile,
+  | 'audit'
   | 'listen'
   | 'identityProvider'
   | 'identityProviders'
@@ -31,6 +33,7 @@ export type Settings = Omit<
   identityProviders: IdentityProvider[];
   entitlements: Entitlement[];
   management: { administrators: Administrator[] };
+  audit: Omit<SettingsFile['audit'], 'delivery'> & { delivery: readonly DeliveryTarget[] };
   limits: Limits;
   resourceServer: Omit<SettingsFile['resourceServer'], 'upstream' | 'upstreams'>;
   /** The operator's MCP servers. Empty if the sample serves calls. */

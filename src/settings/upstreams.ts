@@ -102,13 +102,15 @@ function readUpstream(context: Context, path: Path, given: Listed): Reading<Upst
   };
 }
 
-function readHeaders(
+/** `reserved` are names, in lower case, that are refused beside those that every request has. */
+export function readHeaders(
   context: HeaderContext,
   path: Path,
   headers: readonly (readonly [name: string, value: HeaderValue])[],
+  reserved: readonly string[] = [],
 ): Reading<Upstream['headers']> {
   const all = headers.map(([header, value]) =>
-    readHeader(context, [...path, header], header, value),
+    readHeader(context, [...path, header], header, value, reserved),
   );
   const names = headers.map(([header]) => header.toLowerCase());
   const isRepeated = new Set(names).size < names.length;
@@ -198,12 +200,14 @@ function readHeader(
   path: Path,
   header: string,
   given: HeaderValue,
+  reserved: readonly string[],
 ): Reading<string | undefined> {
   const setting = pathName(path);
   if (!TOKEN.test(header))
     return { issues: [{ setting, given: 'this name', expected: 'a valid header name' }] };
-  if (isReserved(header.toLowerCase())) {
-    const expected = `a header other than ${RESERVED_HEADERS.join(', ')} and mcp-…`;
+  const name = header.toLowerCase();
+  if (isReserved(name) || reserved.includes(name)) {
+    const expected = `a header other than ${[...RESERVED_HEADERS, ...reserved].join(', ')} and mcp-…`;
     return { issues: [{ setting, given: 'a header that Gatehouse sets itself', expected }] };
   }
   if (!context.sendsHeaders) return { issues: [] };

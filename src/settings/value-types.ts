@@ -123,3 +123,15 @@ export function wholeNumber(min: number, max: number) {
   const expected = `a whole number from ${min} to ${max}`;
   return z.int(expected).min(min, expected).max(max, expected);
 }
+
+const HEADER_VALUE = 'a text, {env: <variable>} or {file: <path>}';
+
+/** A credential for another server. `upstreams.ts` checks the names and reads variables and files. */
+export const headerValue = z.union(
+  [
+    z.string(),
+    z.strictObject({ env: z.string().min(1) }),
+    z.strictObject({ file: z.string().min(1) }),
+  ],
+  HEADER_VALUE,
+);

@@ -46,6 +46,7 @@ export async function describeAudit(
         tool: code(item.tool),
         token: named(details.name),
         host: code(details.host),
+        target: code(details.target),
         effect: details.effect ?? 'none',
         reason: item.reason ?? 'none',
         outcome: item.outcome,
@@ -74,7 +75,7 @@ function sentenceOf({ event, account }: AuditItem): string {
   return event === 'grant_ended' && isMachineSubject(account ?? '') ? 'machine_ended' : event;
 }
 
-type Details = Partial<Record<'level' | 'name' | 'client' | 'host' | 'effect', string>>;
+type Details = Partial<Record<'level' | 'name' | 'client' | 'host' | 'effect' | 'target', string>>;
 
 /** The arguments that sentences use. Those of a call are what an app sent. */
 function detailsOf({ event, arguments: given }: AuditItem): Details {

@@ -1,0 +1,44 @@
+// One process delivers at a time.
+import { randomBytes } from 'node:crypto';
+import { KEEP, type Store } from '../../store/store.ts';
+
+export type Lease = {
+  /** Whether this process may deliver now. */
+  isHeld(): boolean;
+  /** Takes or prolongs the lease. Call it every `RENEWAL_MS`. */
+  keep(): Promise<void>;
+  /** Lets another process deliver at once. Never rejects. */
+  release(): Promise<void>;
+};
+
+const KEY = 'audit-delivery-lease:all';
+const LEASE_SECONDS = 12;
+export const RENEWAL_MS = 3000;
+/** A process that could not prolong the lease stops before it expires. */
+const MARGIN_SECONDS = 2;
+
+type LeaseRecord = { owner: string };
+
+export function openLease(store: Store): Lease {
+  const owner = randomBytes(12).toString('base64url');
+  let heldUntil = -Infinity;
+  return {
+    isHeld: () => performance.now() < heldUntil,
+    async keep() {
+      const asked = performance.now();
+      const found = await store.update<LeaseRecord>(KEY, (current) =>
+        current === undefined || current.owner === owner
+          ? { value: { owner }, ttl: LEASE_SECONDS }
+          : KEEP,
+      );
+      const isOwn = found?.value.owner === owner;
+      heldUntil = isOwn ? asked + (LEASE_SECONDS - MARGIN_SECONDS) * 1000 : -Infinity;
+    },
+    async release() {
+      heldUntil = -Infinity;
+      const end = (current: LeaseRecord | undefined) =>
+        current?.owner === owner ? undefined : KEEP;
+      await store.update<LeaseRecord>(KEY, end).catch(() => undefined);
+    },
+  };
+}

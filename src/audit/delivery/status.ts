@@ -1,0 +1,61 @@
+// How far the targets are, for people and for metrics.
+import type { DeliveryTarget } from '../../settings/audit-delivery.ts';
+import type { Store } from '../../store/store.ts';
+import { lastItemNumber, readItemsAfter } from './items.ts';
+import { type DeliveryProgress, findProgress } from './progress.ts';
+
+export type DeliveryStatus = Pick<DeliveryTarget, 'id' | 'kind'> &
+  Pick<DeliveryProgress, 'state' | 'rejected' | 'lost'> & {
+    /** Scheme, host and path: a query may contain a secret. */
+    url: string;
+    /** The number of the last item that the receiver has. */
+    delivered: number;
+    /** Items that are not delivered yet. */
+    backlog: number;
+    /** Seconds since the epoch. */
+    oldestAt?: number;
+    deliveredAt?: number;
+    failedAt?: number;
+    retryAt?: number;
+    reason?: string;
+  };
+
+export async function deliveryStatus(
+  store: Store,
+  { id, kind, url }: DeliveryTarget,
+): Promise<DeliveryStatus> {
+  const progress = await findProgress(store, id);
+  const delivered = progress?.delivered ?? 0;
+  const [[oldest], last] = await Promise.all([
+    readItemsAfter(store, delivered, 1),
+    lastItemNumber(store),
+  ]);
+  const { origin, pathname } = new URL(url);
+  const { deliveredAt, failedAt, retryAt, reason } = progress ?? {};
+  const isFailing = progress !== undefined && progress.state !== 'delivering';
+  return {
+    id,
+    kind,
+    url: origin + pathname,
+    state: progress?.state ?? 'delivering',
+    delivered,
+    backlog: oldest ? Math.max(0, last - oldest.number + 1) : 0,
+    ...(oldest ? { oldestAt: Date.parse(oldest.time) / 1000 } : {}),
+    ...(deliveredAt === undefined ? {} : { deliveredAt }),
+    ...(failedAt === undefined ? {} : { failedAt }),
+    ...(isFailing && retryAt !== undefined ? { retryAt } : {}),
+    ...(isFailing && reason !== undefined ? { reason } : {}),
+    rejected: progress?.rejected ?? 0,
+    lost: progress?.lost ?? 0,
+  };
+}
+
+/** The number of the last item that every target has, so that it and those before it may be trimmed. Undefined without targets. */
+export async function deliveredToAll(
+  store: Store,
+  targets: readonly DeliveryTarget[],
+): Promise<number | undefined> {
+  const states = await Promise.all(targets.map(({ id }) => findProgress(store, id)));
+  const delivered = states.map((progress) => progress?.delivered ?? 0);
+  return delivered.length === 0 ? undefined : Math.min(...delivered);
+}
