@@ -23,10 +23,11 @@ export type Rendering = {
 
 export const DELIVERY_STATES = ['delivering', 'retrying', 'refused'] as const;
 
+/** The receiver has the items up to the number `delivered`, which has the `epoch`, or they were given up. */
+export type Place = { delivered: number; epoch: string };
+
 /** Times are seconds since the epoch. */
-export type DeliveryProgress = {
-  /** The receiver has the items up to this number, or they were given up. */
-  delivered: number;
+export type DeliveryProgress = Place & {
   /** The highest that `delivered` ever was: items are sent again below it. */
   reached: number;
   /** Batches in progress, in order: several after one was halved. */
@@ -61,10 +62,10 @@ export async function findProgress(
   return (await store.get<DeliveryProgress>(progressKey(target)))?.value;
 }
 
-export function newProgress(delivered: number): DeliveryProgress {
+export function newProgress(place: Place): DeliveryProgress {
   return {
-    delivered,
-    reached: delivered,
+    ...place,
+    reached: place.delivered,
     batches: [],
     refusals: 0,
     state: 'delivering',
@@ -80,21 +81,22 @@ export function newBatch(batch: Omit<Batch, 'id'>): Batch {
 }
 
 /** The batch in progress has arrived, or was given up. */
-export function advance(progress: DeliveryProgress, to: number): DeliveryProgress {
+export function advance(progress: DeliveryProgress, { delivered, epoch }: Place): DeliveryProgress {
   return {
     ...progress,
-    delivered: to,
-    reached: Math.max(progress.reached, to),
+    delivered,
+    epoch,
+    reached: Math.max(progress.reached, delivered),
     batches: progress.batches.slice(1),
   };
 }
 
 export function accepted(
   progress: DeliveryProgress,
-  batch: Batch,
+  place: Place,
   { now, newest }: { now: number; newest: number },
 ): DeliveryProgress {
-  const { retryAt: _retryAt, reason: _reason, ...others } = advance(progress, batch.last);
+  const { retryAt: _retryAt, reason: _reason, ...others } = advance(progress, place);
   return {
     ...others,
     refusals: 0,
@@ -171,19 +173,24 @@ export function isRefusingAll({ refusals }: DeliveryProgress): boolean {
 /** Gives up a single item. */
 export function rejected(
   progress: DeliveryProgress,
-  { last }: Batch,
+  place: Place,
   failure: Failure,
 ): DeliveryProgress {
   const next = {
-    ...advance(progress, last),
+    ...advance(progress, place),
     refusals: progress.refusals + 1,
     rejected: progress.rejected + 1,
   };
   return isRefusingAll(next) ? held(next, failure) : next;
 }
 
-/** Sends the items after a number again, as new batches. */
-export function resent(progress: DeliveryProgress, after: number): DeliveryProgress {
+/** Goes back to a place, from where the items are sent again as new batches. */
+export function resent(progress: DeliveryProgress, { delivered, epoch }: Place): DeliveryProgress {
   const { retryAt: _retryAt, ...others } = progress;
-  return { ...others, delivered: Math.min(after, progress.delivered), batches: [] };
+  return { ...others, delivered, epoch, batches: [] };
+}
+
+/** As `resent`, after the numbers above the place were given again. */
+export function rolledBack(progress: DeliveryProgress, place: Place): DeliveryProgress {
+  return { ...resent(progress, place), reached: place.delivered };
 }

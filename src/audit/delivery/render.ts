@@ -2,8 +2,10 @@
 import type { DeliveryTarget } from '../../settings/audit-delivery.ts';
 import type { AuditItem } from '../audit.ts';
 import type { Answer } from './answer.ts';
-import type { NumberedItem } from './items.ts';
 import type { Rendering } from './progress.ts';
+
+/** An item with what identifies it. */
+export type StoredItem = AuditItem & { id: string; epoch: string; number: number };
 
 /** The form of a kind of target. */
 export type Renderer = {
@@ -30,7 +32,7 @@ export async function openRenderer(target: DeliveryTarget, version: string): Pro
   return otlpRenderer(target, version);
 }
 
-export type DeliveredItem = NumberedItem & {
+export type DeliveredItem = StoredItem & {
   /** The length of arguments that were cut. */
   argumentsBytes?: number;
   /** The receiver refused the item with its arguments. */
@@ -39,7 +41,7 @@ export type DeliveredItem = NumberedItem & {
 
 const MAX_ARGUMENTS_BYTES = 16 * 1024;
 
-export function deliveredItem(item: NumberedItem, withoutArguments: boolean): DeliveredItem {
+export function deliveredItem(item: StoredItem, withoutArguments: boolean): DeliveredItem {
   const { argumentsJson, ...others } = item;
   if (withoutArguments) {
     const { arguments: _details, ...rest } = others;

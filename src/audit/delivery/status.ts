@@ -1,7 +1,7 @@
 // How far the targets are, for people and for metrics.
 import type { DeliveryTarget } from '../../settings/audit-delivery.ts';
 import type { Store } from '../../store/store.ts';
-import { lastItemNumber, readItemsAfter } from './items.ts';
+import { lastAuditNumber, readAuditAfter } from '../audit-log.ts';
 import { type DeliveryProgress, findProgress } from './progress.ts';
 
 export type DeliveryStatus = Pick<DeliveryTarget, 'id' | 'kind'> &
@@ -27,8 +27,8 @@ export async function deliveryStatus(
   const progress = await findProgress(store, id);
   const delivered = progress?.delivered ?? 0;
   const [[oldest], last] = await Promise.all([
-    readItemsAfter(store, delivered, 1),
-    lastItemNumber(store),
+    readAuditAfter(store, delivered, 1),
+    lastAuditNumber(store),
   ]);
   const { origin, pathname } = new URL(url);
   const { deliveredAt, failedAt, retryAt, reason } = progress ?? {};
@@ -40,7 +40,7 @@ export async function deliveryStatus(
     state: progress?.state ?? 'delivering',
     delivered,
     backlog: oldest ? Math.max(0, last - oldest.number + 1) : 0,
-    ...(oldest ? { oldestAt: Date.parse(oldest.time) / 1000 } : {}),
+    ...(oldest?.item ? { oldestAt: Date.parse(oldest.item.time) / 1000 } : {}),
     ...(deliveredAt === undefined ? {} : { deliveredAt }),
     ...(failedAt === undefined ? {} : { failedAt }),
     ...(isFailing && retryAt !== undefined ? { retryAt } : {}),

@@ -1,0 +1,147 @@
+// Which items a batch has, and its body.
+import { createHash } from 'node:crypto';
+import { membersOf } from '../../json-values.ts';
+import type { DeliveryTarget } from '../../settings/audit-delivery.ts';
+import type { Store } from '../../store/store.ts';
+import { readAuditAfter } from '../audit-log.ts';
+import {
+  type Batch,
+  type DeliveryProgress,
+  newBatch,
+  type Place,
+  type Rendering,
+} from './progress.ts';
+import { deliveredBytes, deliveredItem, type Renderer, type StoredItem } from './render.ts';
+
+const MAX_ITEMS = 500;
+const MAX_BYTES = 900_000;
+
+/** Numbers of items, inclusive. */
+export type NumberRange = { first: number; last: number };
+
+/** What follows the items that the receiver has. `place` is that of the last of them, and `lost` are those that were trimmed. */
+export type NextItems = {
+  /** None if the target gets none of them. */
+  items: readonly StoredItem[];
+  first: number;
+  place: Place;
+  lost: readonly NumberRange[];
+  /** Undefined for items that were in no batch yet. */
+  batch: Batch | undefined;
+};
+
+/** Returns the items of the batch in progress, or the next ones. Undefined if there are none. */
+export async function nextItems(
+  store: Store,
+  target: DeliveryTarget,
+  { delivered, epoch, reached, batches }: DeliveryProgress,
+): Promise<NextItems | undefined> {
+  const [batch] = batches;
+  const first = batch?.first ?? delivered + 1;
+  const { found, isAll } = await readItems(store, first, batch?.last ?? Infinity);
+  const newest = found.at(-1);
+  const last = batch && isAll ? batch.last : newest?.number;
+  if (last === undefined) return undefined;
+  return {
+    items: found.filter((item) => isSent(target, item)),
+    first,
+    place: { delivered: last, epoch: newest?.epoch ?? epoch },
+    lost: missing(found, { first: Math.max(first, reached + 1), last }),
+    batch,
+  };
+}
+
+const PAGE_ITEMS = 100;
+
+/** Returns the items from `first` to `last`, or about as many as a batch can have. `isAll`: there are no more. */
+async function readItems(
+  store: Store,
+  first: number,
+  last: number,
+): Promise<{ found: StoredItem[]; isAll: boolean }> {
+  const found: StoredItem[] = [];
+  let [bytes, after] = [0, first - 1];
+  for (let pages = 0; pages < MAX_ITEMS / PAGE_ITEMS && bytes < MAX_BYTES; pages += 1) {
+    const page = await readAuditAfter(store, after, PAGE_ITEMS);
+    const wanted = page.filter(({ number }) => number <= last);
+    for (const { number, epoch, item } of wanted) {
+      after = number;
+      // Items that this process cannot decrypt count as lost.
+      if (!item) continue;
+      found.push({ ...item, id: item.id ?? `${epoch}-${number}`, epoch, number });
+      bytes += deliveredBytes(item);
+    }
+    if (wanted.length < PAGE_ITEMS) return { found, isAll: true };
+  }
+  return { found, isAll: false };
+}
+
+/** Items about what the target refused are never sent to it: it may refuse them too. */
+function isSent({ id, events }: DeliveryTarget, item: StoredItem): boolean {
+  if (item.event === 'delivery_rejected' && membersOf(item.arguments)['target'] === id)
+    return false;
+  return events === undefined || events.includes(item.event);
+}
+
+/** The numbers in a range that have no item. */
+function missing(items: readonly StoredItem[], { first, last }: NumberRange): NumberRange[] {
+  const gaps: NumberRange[] = [];
+  let next = first;
+  for (const number of [...items.map((item) => item.number), last + 1]) {
+    if (number > next) gaps.push({ first: next, last: number - 1 });
+    next = Math.max(next, number + 1);
+  }
+  return gaps;
+}
+
+export type PreparedBatch = {
+  batch: Batch;
+  items: readonly StoredItem[];
+  /** Of the last item. */
+  place: Place;
+  body: Uint8Array<ArrayBuffer>;
+  newest: number;
+};
+
+/** Renders the batch in progress as before. If that is not possible, and for new items, makes a new batch with as many items as fit. */
+export function prepareBatch(
+  renderer: Renderer,
+  { newest: notBefore }: DeliveryProgress,
+  { items, first, place, batch }: NextItems,
+  now: number,
+): PreparedBatch {
+  const isBare = batch?.withoutArguments === true;
+  const render = (some: readonly StoredItem[], rendering: Rendering) => {
+    const delivered = some.map((item) => deliveredItem(item, isBare));
+    return renderer.render(delivered, rendering);
+  };
+  if (batch?.rendered && !renderer.isOutdated(batch.rendered, now)) {
+    const same = render(items, batch.rendered);
+    if (sha256(same.body) === batch.rendered.sha256) return { batch, items, place, ...same };
+  }
+  const rendering = { at: now, notBefore };
+  let fitting = items;
+  let { body, newest } = render(fitting, rendering);
+  while (body.length > MAX_BYTES && fitting.length > 1) {
+    const share = (0.9 * MAX_BYTES) / body.length;
+    fitting = fitting.slice(0, Math.max(1, Math.floor(fitting.length * share)));
+    ({ body, newest } = render(fitting, rendering));
+  }
+  const end = fitting.length === items.length ? undefined : fitting.at(-1);
+  const reached = end ? { delivered: end.number, epoch: end.epoch } : place;
+  const rendered = { ...rendering, sha256: sha256(body) };
+  const isSame = batch && !batch.rendered && batch.last === reached.delivered;
+  const next = isSame
+    ? { ...batch, rendered }
+    : newBatch({
+        first,
+        last: reached.delivered,
+        rendered,
+        ...(isBare ? { withoutArguments: true } : {}),
+      });
+  return { batch: next, items: fitting, place: reached, body, newest };
+}
+
+function sha256(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('base64url');
+}
