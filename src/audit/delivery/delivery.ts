@@ -40,6 +40,7 @@ export function startAuditDelivery(
     targets.map(({ id }) => id),
     () => Promise.all(targets.map((target) => backlogOf(services, target))),
   );
+  if (targets.length === 0) return { stop: () => Promise.resolve() };
   const lease = openLease(store);
   // The store reports its own failures.
   const keep = () => lease.keep().catch(() => undefined);
