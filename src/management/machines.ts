@@ -170,6 +170,14 @@ function changedResource(
 }
 
 /** Throws HttpError 404, and 409 if the machine or its connector has ended. */
+export async function showMachine(
+  management: ManagementContext,
+  id: string,
+): Promise<ChangedMachine> {
+  return changedResource(management, id, await requireMachine(management, id));
+}
+
+/** Throws HttpError 404, and 409 if the machine or its connector has ended. */
 async function requireMachine(
   management: ManagementContext,
   id: string,

@@ -105,6 +105,8 @@ export type ConsoleItem = {
   facts?: ConsoleField[];
   fields: ConsoleField[];
   actions: ConsoleAction[];
+  /** The page to change it. */
+  edit?: string;
 };
 
 /** `name` is the form field and the key below `console.filters`. Each choice is a value and the key of its text below `choiceTexts`. */
@@ -170,6 +172,11 @@ export type ConsoleSearch = {
 
 /** What to copy into an app. `client` is the key of its texts below `apps`, `name` what the command or file calls the connector. */
 export type Instruction = { client: string; text: string; name: string };
+
+export type ConsoleHidden = { name: string; value: string };
+
+/** A value as it was and as it is. */
+export type ConsoleDifference = { labelKey: string; before: ConsoleField; after: ConsoleField };
 
 export type ConsoleValues = {
   /** With the texts of the section. */
@@ -238,6 +245,40 @@ export type ConsoleValues = {
     isPartial?: boolean;
     form: CreateForm;
   };
+  /** The form to change a record. */
+  'console/edit': {
+    console: ConsoleLayout;
+    name: string;
+    back: string;
+    form: CreateForm;
+    /** Hidden fields with the values that the form is shown with. */
+    shown: ConsoleHidden[];
+    /** What somebody changed while the form was open. */
+    meanwhile: ConsoleDifference[];
+    /** The id of the field that is wrong, or `other`. */
+    problem?: string;
+  };
+  /** What a change would do, before it is made. */
+  'console/edit-effect': {
+    console: ConsoleLayout;
+    name: string;
+    /** The page of the form, and the path to post to, with `hidden` and `confirm=yes`. */
+    action: string;
+    hidden: ConsoleHidden[];
+    changes: ConsoleDifference[];
+    /** The number of connections that would stop or have a lower level. `isAll` is false if there may be more. */
+    count: number;
+    isAll: boolean;
+    /** The first of them. `reasonKey` is the key of why it would stop. */
+    affected: {
+      href: string;
+      app: string;
+      person: string;
+      before?: string;
+      after?: string;
+      reasonKey?: string;
+    }[];
+  };
   'console/new-machine': {
     console: ConsoleLayout;
     /** `href` is the page of the connector. */
@@ -273,6 +314,8 @@ export type ConsoleValues = {
     ended: ConsoleConnection[];
     /** The list of all connections, if the page shows only some. */
     allConnections?: string;
+    /** The page to change it. Absent if the person may not, or it has ended. */
+    edit?: string;
     /** The path to post to: `revoke` for a working connector, `delete` for any other. Neither if the person may not do it. */
     revoke?: string;
     delete?: string;
@@ -299,6 +342,8 @@ export type ConsoleValues = {
     isYou?: boolean;
     fields: ConsoleField[];
     actions: ConsoleAction[];
+    /** The page to change a machine. */
+    edit?: string;
     /** The form to block all apps with the name of this one, which leads to a page that asks. */
     block?: { action: string; name: string; returnTo: string };
     /** Those that have not ended; only the connection itself on its page. */

@@ -3,6 +3,7 @@ import { groupedChart, stackedChart } from '../../src/pages/column-charts.ts';
 import type {
   ConsoleAction,
   ConsoleConnection,
+  ConsoleDifference,
   ConsoleEvent,
   ConsoleItem,
   ConsoleLayout,
@@ -17,6 +18,8 @@ import { isoTime } from '../../src/management/represent.ts';
 import {
   type Connector,
   CONNECTOR_FACTS,
+  connectorEditForm,
+  connectorEntries,
   connectorFields,
   connectorForm,
   connectorList,
@@ -27,6 +30,24 @@ import { machineForm } from '../../src/management/resources/machine.ts';
 import { tokenForm } from '../../src/management/resources/token.ts';
 import { DEFAULT_LEVELS } from '../../src/permission-levels.ts';
 import { INSTRUCTIONS } from './instruction-samples.ts';
+
+const DIFFERENCES: ConsoleDifference[] = [
+  {
+    labelKey: 'console.fields.level',
+    before: { label: 'level', level: 'admin' },
+    after: { label: 'level', level: 'operations' },
+  },
+  {
+    labelKey: 'console.fields.audience',
+    before: { label: 'audience', textKey: 'console.edit.none' },
+    after: { label: 'audience', codes: ['group:analysts', 'email:ada@example.com'] },
+  },
+  {
+    labelKey: 'console.fields.expires',
+    before: { label: 'expires', time: 1_893_500_000 },
+    after: { label: 'expires', textKey: 'console.edit.none' },
+  },
+];
 
 type ListSample = { view: 'console/list'; values: ConsoleValues['console/list'] };
 
@@ -535,6 +556,72 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     },
     status: 400,
   },
+  'console-edit': {
+    view: 'console/edit',
+    values: {
+      console: layout('connectors'),
+      name: LIMITED.name,
+      back: CONNECTOR,
+      form: form(connectorEditForm, connectorEntries(LIMITED)),
+      shown: [{ name: 'shown-audience', value: 'group:analysts\nemail:ada@example.com' }],
+      meanwhile: [],
+    },
+  },
+  'console-edit-stale': {
+    view: 'console/edit',
+    values: {
+      console: layout('connectors'),
+      name: LONG,
+      back: CONNECTOR,
+      form: form(connectorEditForm, { ...connectorEntries(LIMITED), expiresAt: LONG }),
+      shown: [],
+      meanwhile: DIFFERENCES,
+      problem: 'expires',
+    },
+    status: 412,
+  },
+  'console-edit-effect': {
+    view: 'console/edit-effect',
+    values: {
+      console: layout('connectors'),
+      name: LIMITED.name,
+      action: `${CONNECTOR}/edit`,
+      hidden: [{ name: 'audience', value: 'group:analysts\nemail:ada@example.com' }],
+      changes: DIFFERENCES,
+      count: 52,
+      isAll: false,
+      affected: [
+        {
+          href: '/console/grants/abc',
+          app: LONG,
+          person: LONG,
+          before: 'admin',
+          after: 'operations',
+        },
+        {
+          href: '/console/grants/def',
+          app: 'Claude',
+          person: 'Grace Hopper',
+          before: 'admin',
+          after: 'admin',
+          reasonKey: 'console.reasons.not_in_audience',
+        },
+      ],
+    },
+  },
+  'console-edit-effect-none': {
+    view: 'console/edit-effect',
+    values: {
+      console: layout('connectors'),
+      name: LIMITED.name,
+      action: `${CONNECTOR}/edit`,
+      hidden: [],
+      changes: DIFFERENCES.slice(0, 1),
+      count: 0,
+      isAll: true,
+      affected: [],
+    },
+  },
   'console-connector': {
     view: 'console/connector',
     values: {
@@ -547,6 +634,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       allConnections: '/console/grants?connector=4qR8sT1vWxYz2aBcD3eFgH',
       revoke: `${CONNECTOR}/revoke`,
       newMachine: `${CONNECTOR}/machine`,
+      edit: `${CONNECTOR}/edit`,
       createSame: `/console/connectors/new?from=${LIMITED.id}`,
     },
   },

@@ -53,7 +53,10 @@ export function fillForm(form: Form, filling: FormValues): URLSearchParams {
   for (const control of form.controls) {
     const wanted = filling[control.name];
     if (isSent(control, wanted))
-      sent.append(control.name, control.kind === 'text' ? wanted || control.value : control.value);
+      sent.append(
+        control.name,
+        control.kind === 'text' && typeof wanted === 'string' ? wanted : control.value,
+      );
   }
   return sent;
 }

@@ -1,6 +1,6 @@
 import { instructionsFor } from '../../links/app-instructions.ts';
 import { audienceText } from '../../links/audience.ts';
-import type { Connector } from '../../links/connector.ts';
+import { type Connector, isUsableState } from '../../links/connector.ts';
 import { findConnector } from '../../links/connectors.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { isAtLeast, isLevel } from '../../permission-levels.ts';
@@ -20,7 +20,8 @@ import { layout, queryIn } from './layout.ts';
 
 const PATH = `${CONSOLE_PATH}/connectors`;
 const DAY_SECONDS = 86_400;
-const { createConnector, revokeConnector, deleteConnector, createMachine } = OPERATIONS;
+const { createConnector, updateConnector, revokeConnector, deleteConnector, createMachine } =
+  OPERATIONS;
 
 export function connectorPages({ page, form }: ConsoleRoutes): void {
   page('/connectors/new', showNewForm);
@@ -104,7 +105,7 @@ async function showOne(context: ConsoleContext): Promise<void> {
   const { management, ctx } = context;
   const connector = await connectorHandlers.showConnector(management, { id: ctx.params.id });
   const { id, link, name, state } = connector;
-  const isUsable = state === 'active' || state === 'used-up';
+  const isUsable = isUsableState(state);
   const may = ({ role }: { role: ManagementRole }) => includesRole(management.role, role);
   await management.services.pages.render(ctx, 'console/connector', {
     console: layout(context, 'connectors'),
@@ -117,6 +118,11 @@ async function showOne(context: ConsoleContext): Promise<void> {
     instructions: isUsable ? instructionsFor(link, name) : [],
     account: `${management.settings.authUrl}/account`,
     ...(await connectionValues(context, { section: 'connectors', id })),
+    // A change of the level can restore what the settings lack.
+    edit:
+      state !== 'revoked' && state !== 'expired' && may(updateConnector)
+        ? `${PATH}/${id}/edit`
+        : undefined,
     revoke: isUsable && may(revokeConnector) ? `${PATH}/${id}/revoke` : undefined,
     delete: !isUsable && may(deleteConnector) ? `${PATH}/${id}/delete` : undefined,
     createSame: may(createConnector) ? `${PATH}/new?from=${id}` : undefined,

@@ -13,6 +13,7 @@ import { connectorPages } from './connector-pages.ts';
 import { CONSOLE_CALLBACK_PATH, CONSOLE_PATH } from './address.ts';
 import { accountManager, type ConsoleRoutes, type FormHandler, type Page } from './context.ts';
 import { readDone } from './done.ts';
+import { editPages } from './edit-pages.ts';
 import { requireForm } from './forms.ts';
 import { healthPage } from './health-page.ts';
 import { listPages } from './lists.ts';
@@ -44,6 +45,7 @@ export function adminConsole(management: ManagementHost): Koa.Middleware {
   routes.page('', async ({ ctx }) => seeOther(ctx, `${CONSOLE_PATH}/overview`));
   overviewPage(routes);
   connectorPages(routes);
+  editPages(routes);
   machinePages(routes);
   serverPages(routes);
   tokenPages(routes);

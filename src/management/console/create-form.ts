@@ -40,6 +40,7 @@ export function formValues(
         value: valueOf(field),
         notes: typeof notes === 'function' ? notes(settings) : notes.map((key) => ({ key })),
       };
+      if (kind === 'choice') return { ...shared, kind, choices: [...(field.choices ?? [])] };
       if (kind !== 'upstream' && kind !== 'level')
         return { ...shared, kind, required: isRequired, max, maxLength };
       return {

@@ -144,6 +144,10 @@ function rowOf<Item>(
     facts: consoleFields(list.fields, list.facts, item),
     fields: list.details ? consoleFields(list.fields, list.details, item) : [],
     actions: offeredActions(management, list, item).map(({ values }) => values),
+    edit:
+      list.edit && includesRole(management.role, OPERATIONS[list.edit.operation].role)
+        ? list.edit.path(item)
+        : undefined,
   };
 }
 

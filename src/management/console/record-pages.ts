@@ -179,7 +179,16 @@ async function clientValues(context: ConsoleContext, id: string): Promise<Record
     ...(await connectionValues(context, { section: 'clients', id })),
     actions: [...keyAction(context, client), ...actionsOf(context, clientList, client, 'clients')],
     block: blockOf(context, client),
+    edit: editOf(context, client),
   };
+}
+
+/** Apps choose their own names. */
+function editOf({ management }: ConsoleContext, { id, kind, state }: Client): Values['edit'] {
+  const may = includesRole(management.role, OPERATIONS.updateMachine.role);
+  return may && kind === 'machine' && state === 'allowed'
+    ? `${recordPath('clients', id)}/edit`
+    : undefined;
 }
 
 /** The response shows the new secret. */

@@ -34,6 +34,7 @@ import { represent } from '../represent.ts';
 import { dateFields, detailsText, type Fields } from './fields.ts';
 import {
   daysField,
+  expiryField,
   type FormField,
   type Note,
   levelField,
@@ -583,6 +584,33 @@ export const connectorList: ConsoleList<Connector> = {
 /** The fields beside the state on its page. */
 export const CONNECTOR_FACTS = 'levelWithCode suggested upstream audience uses created expires id';
 
+/** The values of the form that changes a connector, as its fields have them. */
+export function connectorEntries(connector: Connector): Record<string, string> {
+  const { name, level, suggestedLevel = '', audience = [], expiresAt = '', maxUses } = connector;
+  return {
+    name,
+    level,
+    suggestedLevel,
+    audience: audience.map(audienceText).join('\n'),
+    expiresAt,
+    maxUses: maxUses?.toString() ?? '',
+    paused: connector.paused ? 'paused' : '',
+  };
+}
+
+const PAUSED_FIELD: FormField = {
+  name: 'paused',
+  kind: 'choice',
+  label: `${TEXTS}.calls`,
+  notes: [`${TEXTS}.pausedNote`],
+  choices: [
+    { value: '', textKey: `${TEXTS}.callsAllowed` },
+    { value: 'paused', textKey: `${TEXTS}.callsPaused` },
+  ],
+  members: () => ({ paused: true }),
+  removal: { paused: false },
+};
+
 export const connectorForm: readonly FormField[] = [
   nameField('console.fields.nameNote'),
   UPSTREAM_FIELD,
@@ -622,4 +650,13 @@ export const connectorForm: readonly FormField[] = [
     notes: [`${TEXTS}.usesNote`],
     members: (text) => ({ maxUses: Number(text) }),
   },
+];
+
+/** The MCP server never changes. */
+export const connectorEditForm: readonly FormField[] = [
+  ...connectorForm.flatMap((field) => {
+    if (field.kind === 'upstream') return [];
+    return field.name === 'days' ? [expiryField(`${TEXTS}.expiresNote`)] : [field];
+  }),
+  PAUSED_FIELD,
 ];

@@ -1,5 +1,6 @@
 // The fields of the console's forms. Their values become a body of the API, which checks them.
 import type { Settings } from '../../settings/settings.ts';
+import { parseTime } from '../commands/options.ts';
 
 export type Note = { key: string; values?: Record<string, string> };
 
@@ -9,7 +10,9 @@ export type FormField = {
   /** Default: the name. The key of its problem, below `console.problems`. */
   id?: string;
   /** `upstream` and `level` are choices among those of the settings. */
-  kind: 'text' | 'number' | 'url' | 'lines' | 'upstream' | 'level';
+  kind: 'text' | 'number' | 'url' | 'lines' | 'upstream' | 'level' | 'choice';
+  /** Of a `choice`. */
+  choices?: readonly { value: string; textKey: string }[];
   isRequired?: true;
   maxLength?: number;
   max?: number;
@@ -22,6 +25,8 @@ export type FormField = {
   notes?: readonly string[] | ((settings: Settings) => Note[]);
   /** Returns the members that a value sets instead. */
   members?: (text: string) => object;
+  /** The members of a change that removes the value. Default: the member of the name becomes null. */
+  removal?: object;
 };
 
 export function nameField(note: string): FormField {
@@ -61,6 +66,30 @@ export function daysField(note: string): FormField {
     notes: [note],
     members: (text) => ({ expiresIn: `${text}d` }),
   };
+}
+
+/** When something stops working, as a time or a duration. */
+export function expiryField(note: string, isRequired?: true): FormField {
+  return {
+    name: 'expiresAt',
+    id: 'expires',
+    kind: 'text',
+    maxLength: 40,
+    label: 'console.fields.expires',
+    notes: [note],
+    members: expiryMembers,
+    ...(isRequired ? { isRequired } : {}),
+  };
+}
+
+/** Another text is refused with the body. */
+function expiryMembers(text: string): object {
+  try {
+    const parsed = parseTime(text);
+    return 'time' in parsed ? { expiresAt: parsed.time } : { expiresIn: parsed.duration };
+  } catch {
+    return { expiresAt: text };
+  }
 }
 
 /** The lines of a text area that are not empty. */

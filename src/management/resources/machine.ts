@@ -13,7 +13,7 @@ import { etagOf } from '../etags.ts';
 import { represent } from '../represent.ts';
 import { CONNECTOR } from './connector.ts';
 import { detailsText, type Fields } from './fields.ts';
-import { daysField, type FormField, levelField, nameField } from './form-fields.ts';
+import { daysField, expiryField, type FormField, levelField, nameField } from './form-fields.ts';
 import {
   type Argument,
   type Command,
@@ -297,6 +297,11 @@ To revoke it:
   gatehouse client revoke ${id}
 `;
 }
+
+export const machineEditForm: readonly FormField[] = [
+  nameField('console.fields.ownNameNote'),
+  expiryField('console.machines.expiresNote', true),
+];
 
 export const machineForm: readonly FormField[] = [
   nameField('console.fields.ownNameNote'),

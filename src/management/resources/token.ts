@@ -7,10 +7,18 @@ import { allItems } from '../api/all-items.ts';
 import { expiresOption, searchOption } from '../commands/options.ts';
 import { resolveId } from '../commands/resolve.ts';
 import { minute, plain } from '../commands/terminal.ts';
+import { CONSOLE_PATH } from '../console/address.ts';
 import { etagOf } from '../etags.ts';
 import { represent } from '../represent.ts';
 import { dateFields, type Fields, translatedField } from './fields.ts';
-import { daysField, type FormField, levelField, nameField, UPSTREAM_FIELD } from './form-fields.ts';
+import {
+  daysField,
+  expiryField,
+  type FormField,
+  levelField,
+  nameField,
+  UPSTREAM_FIELD,
+} from './form-fields.ts';
 import {
   type Argument,
   type ConsoleList,
@@ -266,6 +274,7 @@ export const tokenList: ConsoleList<Token> = {
   isOk: ({ keyReplaced }) => !keyReplaced,
   facts: 'level upstream lastUsed expires',
   details: 'created endsIn id',
+  edit: { operation: 'updateToken', path: ({ id }) => `${CONSOLE_PATH}/tokens/${id}/edit` },
   actions: [
     {
       path: 'revoke',
@@ -275,6 +284,11 @@ export const tokenList: ConsoleList<Token> = {
     },
   ],
 };
+
+export const tokenEditForm: readonly FormField[] = [
+  nameField('console.fields.ownNameNote'),
+  expiryField('console.tokens.expiresNote', true),
+];
 
 export const tokenForm: readonly FormField[] = [
   nameField('console.fields.ownNameNote'),
