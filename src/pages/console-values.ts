@@ -301,7 +301,7 @@ export type ConsoleValues = {
     /** Commands that connect it. */
     example: string;
     /** The path of the list of apps. */
-    list: string;
+    back: string;
   };
   'console/connector': {
     console: ConsoleLayout;

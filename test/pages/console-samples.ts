@@ -967,7 +967,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       },
       example:
         'read -rs MCP_CLIENT_SECRET && export MCP_CLIENT_SECRET && npx -y -p mcp-remote mcp-remote-client https://mcp.example.com/connect/x/mcp --client-credentials --static-oauth-client-info \'{"client_id":"QmZ8cT2mQp1VxWm1xQ0p7Z","client_secret":"${MCP_CLIENT_SECRET}"}\'',
-      list: '/console/clients',
+      back: '/console/clients',
     },
   },
   'console-overview': {

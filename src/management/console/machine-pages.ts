@@ -78,6 +78,6 @@ async function showMachine(
     done,
     machine: { id, name, link, level, expiresAt: epochSeconds(expiresAt), href, secret },
     example: machineCommand({ id, link }),
-    list: `${CONSOLE_PATH}/clients`,
+    back: `${CONSOLE_PATH}/clients`,
   });
 }
