@@ -39,6 +39,7 @@ describe('resourceServer.upstream', () => {
         resources: [],
         prompts: [],
         isNamed: false,
+        paused: false,
         caller: { claims: [], headers: {} },
       },
     ]);
@@ -232,4 +233,98 @@ describe('The headers of an upstream', () => {
     };
     expect(load(settings).upstreams[0]?.headers).to.deep.equal({});
   });
+});
+
+describe('What the settings say about the caller', () => {
+  const issuesWith = (caller: object, more: object = {}) =>
+    issuesIn(withUpstream(DEVELOPMENT, { url: URL, caller, ...more }));
+  const withHeader = (name: string) => ({ claims: ['email'], headers: { [name]: 'email' } });
+  const SETTING = 'resourceServer.upstream.caller';
+
+  it('claims and plain headers are read, and names of headers are in lower case', () => {
+    const caller = {
+      claims: ['email', 'name'],
+      headers: { 'X-User-Email': 'email', X_User: 'sub' },
+    };
+    const [upstream] = load(withUpstream(DEVELOPMENT, { url: URL, caller })).upstreams;
+    expect(upstream?.caller).to.deep.equal({
+      claims: ['email', 'name'],
+      headers: { 'x-user-email': 'email', x_user: 'sub' },
+    });
+  });
+
+  const RESERVED = [
+    'Gatehouse-Caller',
+    'gatehouse_caller',
+    'Gatehouse-Anything',
+    'Mcp-Session-Id',
+    'mcp_name',
+    'Mcp-Param-User',
+    'Host',
+    'Connection',
+    'CONTENT_LENGTH',
+    'Transfer-Encoding',
+    'Authorization',
+    'Cookie',
+    'traceparent',
+    'DPoP',
+  ];
+  for (const name of RESERVED)
+    it(`UPS-26 the header ${name} cannot have a claim, because it has another meaning`, () => {
+      const [issue, ...more] = issuesWith(withHeader(name));
+      expect(more).to.deep.equal([]);
+      expect(issue?.setting).to.equal(`${SETTING}.headers.${name}`);
+      expect(issue?.expected).to.include('gatehouse-…').and.include('mcp-…');
+    });
+
+  const ISSUES: Record<string, [caller: object, setting: string, expected: RegExp, more?: object]> =
+    {
+      'an unknown claim': [{ claims: ['phone'] }, '.claims[0]', /name, email, groups/],
+      'a repeated claim': [{ claims: ['name', 'name'] }, '.claims', /each claim once/],
+      'a header with an unknown claim': [{ headers: { 'X-User': 'id' } }, '.headers.X-User', /sub/],
+      'a header with a claim that is not in claims': [
+        { claims: ['name'], headers: { 'X-User-Email': 'email' } },
+        '.headers.X-User-Email',
+        /add email to them/,
+      ],
+      'a header with a space in its name': [
+        { headers: { 'X User': 'sub' } },
+        '.headers.X User',
+        /valid header name/,
+      ],
+      'two headers that servers could read as the same': [
+        { headers: { 'X-User': 'sub', x_user: 'sub' } },
+        '.headers.x_user',
+        /each header once/,
+      ],
+      'a header that is also in headers': [
+        { headers: { 'X-User': 'sub' } },
+        '.headers.X-User',
+        /another name/,
+        { headers: { X_User: 'robot' } },
+      ],
+    };
+  for (const [what, [caller, setting, expected, more]] of Object.entries(ISSUES))
+    it(`${what} is an issue`, () => {
+      const [issue, ...others] = issuesWith(caller, more);
+      expect(others).to.deep.equal([]);
+      expect(issue?.setting).to.equal(SETTING + setting);
+      expect(issue?.expected).to.match(expected);
+    });
+
+  for (const [list, entry] of [
+    ['resources', { uri: 'docs://*' }],
+    ['prompts', { name: 'summarize' }],
+  ] as const)
+    it(`an entry of ${list} that is repeated, or has an unknown level, is an issue`, () => {
+      const withEntries = (...levels: string[]) =>
+        issuesIn(
+          withUpstream(DEVELOPMENT, {
+            url: URL,
+            [list]: levels.map((level) => ({ ...entry, level })),
+          }),
+        ).map(({ setting }) => setting);
+      expect(withEntries('full', 'admin')).to.deep.equal([`resourceServer.upstream.${list}`]);
+      expect(withEntries('owner')).to.deep.equal([`resourceServer.upstream.${list}[0].level`]);
+    });
 });
