@@ -24,6 +24,8 @@ import {
   type Manner,
   MANNERS,
   MAX_ANSWER_BYTES,
+  PROMPTS,
+  URIS,
   type World,
 } from './proxy-model.ts';
 
@@ -35,7 +37,17 @@ const WORLD_SECONDS = 60;
 
 const level = fc.constantFrom(...LEVELS);
 const names = fc.constantFrom<string>(...ALL_NAMES);
+const uris = fc.constantFrom<string>(...URIS);
+const prompts = fc.constantFrom<string>(...PROMPTS);
 const catalog: fc.Arbitrary<Catalog> = fc.record({
+  resources: fc.uniqueArray(
+    fc.record({ uri: fc.oneof(uris, fc.constantFrom('x://*', 'x://a*', '*/b', '*')), level }),
+    { selector: ({ uri }) => uri, maxLength: 4 },
+  ),
+  prompts: fc.uniqueArray(
+    fc.record({ name: fc.oneof(prompts, fc.constantFrom('report*', '*', 'b*f')), level }),
+    { selector: ({ name }) => name, maxLength: 3 },
+  ),
   declared: fc.uniqueArray(fc.record({ name: names, level }), {
     selector: ({ name }) => name,
     maxLength: 6,
@@ -80,6 +92,8 @@ const METHODS = [
 type Sent = {
   methods: readonly (typeof METHODS)[number][];
   tool: string;
+  uri: string;
+  prompt: string;
   isBatch: boolean;
   /** The number of the caller, and of the caller whose address is used. */
   by: number;
@@ -95,6 +109,8 @@ type Sent = {
 const sent: fc.Arbitrary<Sent> = fc.record({
   methods: fc.array(fc.constantFrom(...METHODS), { minLength: 1, maxLength: 3 }),
   tool: names,
+  uri: uris,
+  prompt: prompts,
   isBatch: fc.boolean(),
   by: fc.nat(99),
   at: fc.option(fc.nat(99), { nil: undefined, freq: 6 }),
@@ -160,6 +176,11 @@ class Send implements fc.AsyncCommand<Model, Real> {
     return world.known[kind][this.what.nth % Math.max(world.known[kind].length, 1)];
   }
 
+  private reference(): object {
+    const { uri, prompt, nth } = this.what;
+    return nth % 2 === 0 ? { type: 'ref/prompt', name: prompt } : { type: 'ref/resource', uri };
+  }
+
   private headers(world: World, { token }: Caller): Record<string, string> {
     const [session, event] = [this.handle(world, 'session'), this.handle(world, 'event')];
     return {
@@ -180,10 +201,12 @@ class Send implements fc.AsyncCommand<Model, Real> {
       const isAboutTask = method.startsWith('tasks/');
       const params = {
         ...(method === 'tools/call' ? { name: this.what.tool, arguments: { amount: 1 } } : {}),
-        ...(method === 'resources/read' ? { uri: 'x://a resource' } : {}),
+        ...(/^resources\/(read|subscribe)$/.test(method) ? { uri: this.what.uri } : {}),
+        ...(method === 'prompts/get' ? { name: this.what.prompt } : {}),
+        ...(method === 'completion/complete' ? { ref: this.reference() } : {}),
         ...(isAboutTask && method !== 'tasks/list' ? { taskId: task } : {}),
         ...(method === 'subscriptions/listen' && about
-          ? { notifications: { resourceSubscriptions: ['x://a resource'] } }
+          ? { notifications: { resourceSubscriptions: [this.what.uri, 'x://c'] } }
           : {}),
         ...(method === 'subscriptions/listen' && !about && this.what.with.includes('task')
           ? { notifications: { taskIds: [task] } }
@@ -288,9 +311,9 @@ async function startWorld(catalogs: Record<UpstreamId, Catalog>): Promise<Runnin
     ),
   );
   const list = IDS.map((id, n) => {
-    const { declared, defaultLevel, toolLevels } = catalogs[id];
+    const { declared, listed: _, ...settings } = catalogs[id];
     const url = upstreams[n]?.url;
-    const common = { id, url, tools: declared, defaultLevel, toolLevels };
+    const common = { id, url, tools: declared, ...settings };
     return { ...common, maxAnswerBytes: MAX_ANSWER_BYTES };
   });
   const place = await createDeployment({ file: { resourceServer: { upstreams: list } } });

@@ -23,6 +23,18 @@ export const NAMES = [
 const ALL_NAMES = NAMES.flat();
 const rowOf = (name: string) => NAMES.find((row) => (row as readonly string[]).includes(name));
 
+/** A server could read the first three as one, and resolve those with dot segments to the last. */
+export const URIS = [
+  'x://a',
+  'X://A',
+  'x://%61',
+  'x://a/b',
+  'x://a/../c',
+  'x://a/%2E%2e/c',
+  'x://c',
+] as const;
+export const PROMPTS = ['brief', 'BRIEF', 'report', 'report_all'] as const;
+
 export type Hints = { readOnlyHint?: boolean; destructiveHint?: boolean };
 
 /** The settings of an upstream and the tools that it lists. */
@@ -31,6 +43,8 @@ export type Catalog = {
   defaultLevel: Level;
   toolLevels: 'declared' | 'annotations';
   listed: { name: string; hints: Hints }[];
+  resources: { uri: string; level: Level }[];
+  prompts: { name: string; level: Level }[];
 };
 
 export type Caller = {
@@ -139,6 +153,60 @@ export function createWorld(catalogs: Record<UpstreamId, Catalog>) {
     return levels.reduce((high, level) => (may(high, level) ? high : level));
   }
 
+  /** The level of a resource or prompt, whose entry may have `*`. */
+  function neededByEntries(
+    upstream: UpstreamId,
+    given: string,
+    entries: readonly (readonly [pattern: string, level: Level])[],
+  ): Level {
+    const { defaultLevel } = catalogs[upstream];
+    if (entries.length === 0) return defaultLevel;
+    if (/\/\.|%2e/i.test(given)) return 'full';
+    const exact = entries.find(([pattern]) => pattern === given);
+    if (exact) return exact[1];
+    const levelsFor = (fold: (text: string) => string) =>
+      entries.filter(([pattern]) => isMatch(fold(pattern), fold(given))).map(([, level]) => level);
+    const own = levelsFor((text) => text);
+    const alike = levelsFor((text) => text.replaceAll('%61', 'a').toLowerCase());
+    return [...(own.length > 0 ? own : [defaultLevel]), ...alike].reduce((high, level) =>
+      may(high, level) ? high : level,
+    );
+  }
+  const neededForResource = (upstream: UpstreamId, uri: string) => {
+    const entries = catalogs[upstream].resources.map(
+      ({ uri: text, level }) => [text, level] as const,
+    );
+    return neededByEntries(upstream, uri, entries);
+  };
+  const neededForPrompt = (upstream: UpstreamId, name: string) => {
+    const entries = catalogs[upstream].prompts.map(
+      ({ name: text, level }) => [text, level] as const,
+    );
+    return neededByEntries(upstream, name, entries);
+  };
+
+  /** What a request other than of tools and tasks needs; undefined if nothing. */
+  function neededByMethod(upstream: UpstreamId, { method = '', params = {} }: Message) {
+    const { ref, notifications, uri, name } = params as {
+      ref?: { uri?: string; name?: string };
+      notifications?: { resourceSubscriptions?: string[] };
+      uri?: string;
+      name?: string;
+    };
+    if (method === 'resources/read' || method === 'resources/subscribe')
+      return neededForResource(upstream, String(uri));
+    if (method === 'prompts/get') return neededForPrompt(upstream, String(name));
+    if (method === 'completion/complete')
+      return ref?.uri === undefined
+        ? neededForPrompt(upstream, String(ref?.name))
+        : neededForResource(upstream, ref.uri);
+    if (method === 'x/unknown') return catalogs[upstream].defaultLevel;
+    const subscribed = notifications?.resourceSubscriptions?.map((each) =>
+      neededForResource(upstream, each),
+    );
+    return subscribed?.reduce((high, level) => (may(high, level) ? high : level));
+  }
+
   const isUsable = (upstream: UpstreamId) => (caller: Caller) =>
     !caller.isEnded && caller.upstream === upstream;
   const isOwner =
@@ -168,14 +236,14 @@ export function createWorld(catalogs: Record<UpstreamId, Catalog>) {
     if (stated !== actual) fault(`the caller ${stated} for ${actual}`);
     const { method = '', params = {} } = message;
     const task = params['taskId'];
-    const { defaultLevel } = catalogs[upstream];
     if (method === 'tools/call') {
       const needed = neededFor(upstream, String(params['name']));
       if (!needed || !may(caller.level, needed)) fault(`a call that needs ${needed ?? 'more'}`);
     } else if (method.startsWith('tasks/') && method !== 'tasks/list') {
       if (!isOwner('task', String(task))(caller)) fault('the task of somebody else');
-    } else if (NEEDS_DEFAULT.has(method) || hasResources(params)) {
-      if (!may(caller.level, defaultLevel)) fault(`a request that needs ${defaultLevel}`);
+    } else {
+      const needed = neededByMethod(upstream, message);
+      if (needed && !may(caller.level, needed)) fault(`a request that needs ${needed}`);
     }
     const related = (params['_meta'] as Record<string, { taskId?: string }> | undefined)?.[RELATED];
     if (related && !isOwner('task', String(related.taskId))(caller))
@@ -210,10 +278,16 @@ export function createWorld(catalogs: Record<UpstreamId, Catalog>) {
     }));
   }
 
-  function ofDefaultLevel(upstream: UpstreamId, what: string, held: 'level' | 'ceiling'): string {
+  /** `needed` are levels one of which is enough. */
+  function ofLevel(
+    upstream: UpstreamId,
+    what: string,
+    held: 'level' | 'ceiling',
+    ...needed: Level[]
+  ): string {
     return canary(
       `${what} of ${upstream}`,
-      (caller) => isUsable(upstream)(caller) && may(caller[held], catalogs[upstream].defaultLevel),
+      (caller) => isUsable(upstream)(caller) && needed.some((level) => may(caller[held], level)),
     );
   }
 
@@ -228,12 +302,22 @@ export function createWorld(catalogs: Record<UpstreamId, Catalog>) {
   /** Notifications about everything, for everybody. */
   function notifications(upstream: UpstreamId): object[] {
     const notify = (method: string, params: object) => ({ jsonrpc: '2.0', method, params });
+    const { defaultLevel, resources } = catalogs[upstream];
+    const anyLevel = [defaultLevel, ...resources.map(({ level }) => level)];
     return [
-      notify('notifications/resources/updated', {
-        uri: ofDefaultLevel(upstream, 'the update of a resource', 'level'),
-      }),
+      ...URIS.map((uri) =>
+        notify('notifications/resources/updated', {
+          uri,
+          note: ofLevel(
+            upstream,
+            `the update of ${uri}`,
+            'level',
+            neededForResource(upstream, uri),
+          ),
+        }),
+      ),
       notify('notifications/resources/list_changed', {
-        note: ofDefaultLevel(upstream, 'the change of the resources', 'ceiling'),
+        note: ofLevel(upstream, 'the change of the resources', 'ceiling', ...anyLevel),
       }),
       ...tasksOf(upstream).flatMap(([id]) => [
         notify('notifications/tasks/status', stateOfTask(id)),
@@ -246,19 +330,33 @@ export function createWorld(catalogs: Record<UpstreamId, Catalog>) {
     ];
   }
 
+  const resourcesOf = (upstream: UpstreamId) =>
+    URIS.map((uri) => ({
+      uri,
+      name: ofLevel(upstream, uri, 'ceiling', neededForResource(upstream, uri)),
+    }));
+  const promptsOf = (upstream: UpstreamId) =>
+    PROMPTS.map((name) => ({
+      name,
+      title: ofLevel(upstream, name, 'ceiling', neededForPrompt(upstream, name)),
+    }));
+
   function resultOf(
     upstream: UpstreamId,
     { method, params = {} }: Message,
     caller: Caller,
   ): object {
     const mine = () => canary(`a result for ${caller.name}`, (reader) => reader === caller);
-    const list = (what: string) => [
-      { uri: `x://${what}`, name: ofDefaultLevel(upstream, what, 'ceiling') },
-    ];
     if (method === 'tools/list') return { tools: toolsOf(upstream), cacheScope: 'public' };
-    if (method === 'resources/list') return { resources: list('a resource') };
-    if (method === 'resources/templates/list') return { resourceTemplates: list('a template') };
-    if (method === 'prompts/list') return { prompts: list('a prompt') };
+    if (method === 'resources/list') return { resources: resourcesOf(upstream) };
+    if (method === 'resources/templates/list')
+      return {
+        resourceTemplates: resourcesOf(upstream).map(({ uri, name }) => ({
+          uriTemplate: uri,
+          name,
+        })),
+      };
+    if (method === 'prompts/list') return { prompts: promptsOf(upstream) };
     if (method === 'tasks/list') return { tasks: tasksOf(upstream).map(([id]) => stateOfTask(id)) };
     if (method === 'tasks/get' || method === 'tasks/cancel')
       return stateOfTask(String(params['taskId']));
@@ -274,8 +372,8 @@ export function createWorld(catalogs: Record<UpstreamId, Catalog>) {
         tasks: tasksOf(upstream).map(([id]) => stateOfTask(id)),
       }),
       under('other', {
-        resources: [{ uri: 'x:', name: ofDefaultLevel(upstream, 'a resource', 'ceiling') }],
-        prompts: [{ name: ofDefaultLevel(upstream, 'a prompt', 'ceiling') }],
+        resources: resourcesOf(upstream),
+        prompts: promptsOf(upstream),
       }),
       ...tasksOf(upstream).map(([id]) => under(null, stateOfTask(id))),
       ...notifications(upstream),
@@ -428,24 +526,14 @@ export function createWorld(catalogs: Record<UpstreamId, Catalog>) {
   };
 }
 
-const NEEDS_DEFAULT: ReadonlySet<string> = new Set([
-  'resources/read',
-  'resources/subscribe',
-  'prompts/get',
-  'completion/complete',
-  'x/unknown',
-]);
+/** `*` stands for any characters. */
+function isMatch(pattern: string, text: string): boolean {
+  const parts = pattern.split('*').map((part) => part.replaceAll(/[.?]/g, String.raw`\$&`));
+  return new RegExp(`^${parts.join('.*')}$`).test(text);
+}
 
 function isListening({ method }: Message): boolean {
   return method === 'subscriptions/listen';
-}
-
-function hasResources({ notifications }: Record<string, unknown>): boolean {
-  return (
-    typeof notifications === 'object' &&
-    notifications !== null &&
-    'resourceSubscriptions' in notifications
-  );
 }
 
 /** `size` is the number of bytes of each piece, so that characters and lines are split; 0 sends one piece. */
