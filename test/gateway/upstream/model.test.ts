@@ -42,11 +42,11 @@ const prompts = fc.constantFrom<string>(...PROMPTS);
 const catalog: fc.Arbitrary<Catalog> = fc.record({
   resources: fc.uniqueArray(
     fc.record({ uri: fc.oneof(uris, fc.constantFrom('x://*', 'x://a*', '*/b', '*')), level }),
-    { selector: ({ uri }) => uri, maxLength: 4 },
+    { selector: ({ uri }) => uri, minLength: 2, maxLength: 5 },
   ),
   prompts: fc.uniqueArray(
     fc.record({ name: fc.oneof(prompts, fc.constantFrom('report*', '*', 'b*f')), level }),
-    { selector: ({ name }) => name, maxLength: 3 },
+    { selector: ({ name }) => name, minLength: 1, maxLength: 4 },
   ),
   declared: fc.uniqueArray(fc.record({ name: names, level }), {
     selector: ({ name }) => name,
@@ -74,6 +74,7 @@ const METHODS = [
   'initialize',
   'resources/list',
   'resources/templates/list',
+  'resources/read',
   'resources/read',
   'resources/subscribe',
   'prompts/list',

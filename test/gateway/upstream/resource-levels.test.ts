@@ -145,7 +145,7 @@ describe('Levels of resources and prompts', () => {
       await expectLevel(ask('resources/read', { uri }), 'analytics');
   });
 
-  it('a prompt has the level of its entry, and another spelling of its name never a lower one', async () => {
+  it('UPS-27 a prompt has the level of its entry, and another spelling of its name never a lower one', async () => {
     for (const [name, level] of PROMPTS) await expectLevel(ask('prompts/get', { name }), level);
   });
 
