@@ -11,6 +11,15 @@ PORT = int(os.environ.get("TOOLS_PORT", "9000"))
 # What Gatehouse sends as the header Authorization, see "Credentials" in the settings. Without it, everybody who reaches the server may call it.
 CREDENTIAL_FILE = os.environ.get("TOOLS_CREDENTIAL_FILE")
 CREDENTIAL = Path(CREDENTIAL_FILE).read_text().strip() if CREDENTIAL_FILE else None
+# The authUrl of Gatehouse. With it, only Gatehouse can call, and the server knows for whom.
+ISSUER = os.environ.get("TOOLS_ISSUER")
+# The address of this server, exactly as in the settings of Gatehouse.
+URL = os.environ.get("TOOLS_URL", f"http://{HOST}:{PORT}/mcp")
+
+if ISSUER:
+    from caller import CallerVerifier, InvalidCaller
+
+    VERIFIER = CallerVerifier(ISSUER, URL)
 
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")
 MAX_BODY_BYTES = 1_000_000
@@ -18,13 +27,17 @@ MAX_BODY_BYTES = 1_000_000
 ORDERS = ["1001: two bicycles", "1002: one bell"]
 
 
-def list_orders(arguments):
+def list_orders(arguments, caller):
     return "\n".join(ORDERS)
 
 
-def add_order(arguments):
+def add_order(arguments, caller):
     ORDERS.append(f"{1001 + len(ORDERS)}: {arguments['what']}")
     return ORDERS[-1]
+
+
+def whoami(arguments, caller):
+    return json.dumps(caller)
 
 
 TOOLS = {
@@ -47,6 +60,19 @@ TOOLS = {
         },
         "annotations": {"readOnlyHint": False, "destructiveHint": False},
     },
+    **(
+        {
+            "whoami": {
+                "call": whoami,
+                "title": "Who am I?",
+                "description": "Says who is calling.",
+                "inputSchema": {"type": "object", "properties": {}},
+                "annotations": {"readOnlyHint": True},
+            }
+        }
+        if ISSUER
+        else {}
+    ),
 }
 
 
@@ -54,7 +80,7 @@ class InvalidParams(Exception):
     pass
 
 
-def answer(method, params):
+def answer(method, params, caller):
     """Returns the result of a request, or None if there is no such method."""
     if method == "initialize":
         asked = params.get("protocolVersion")
@@ -78,7 +104,7 @@ def answer(method, params):
         if tool is None:
             raise InvalidParams("there is no such tool")
         try:
-            text, is_error = tool["call"](params.get("arguments") or {}), False
+            text, is_error = tool["call"](params.get("arguments") or {}, caller), False
         except (KeyError, TypeError, ValueError) as error:
             text, is_error = f"wrong arguments: {error}", True
         return {"content": [{"type": "text", "text": text}], "isError": is_error}
@@ -98,6 +124,12 @@ class Handler(BaseHTTPRequestHandler):
             return self.reply(403)
         if not self.is_gatehouse():
             return self.reply(401)
+        try:
+            caller = VERIFIER.verify(self.headers.get("Gatehouse-Caller")) if ISSUER else None
+        except InvalidCaller:
+            return self.reply(401)
+        except OSError:  # the keys could not be fetched
+            return self.reply(503)
         if self.path != "/mcp":
             return self.reply(404)
         try:
@@ -111,7 +143,7 @@ class Handler(BaseHTTPRequestHandler):
         if request_id is None:  # a notification
             return self.reply(202)
         try:
-            result = answer(method, params)
+            result = answer(method, params, caller)
             error = None if result is not None else {"code": -32601, "message": "Method not found"}
         except InvalidParams as invalid:
             result, error = None, {"code": -32602, "message": str(invalid)}

@@ -11,7 +11,9 @@ type Program = {
   /** Where installers put the program outside the PATH. */
   locations: string[];
   /** Of Debian and Ubuntu. */
-  package: string;
+  packages: string[];
+  /** Arguments with which the program succeeds if it has what the tests need. */
+  trial?: string[];
 };
 
 export const REDIS: Program = {
@@ -24,7 +26,7 @@ export const REDIS: Program = {
     '/opt/homebrew/bin/redis-server',
     '/opt/local/bin/redis-server',
   ],
-  package: 'redis-server',
+  packages: ['redis-server'],
 };
 
 export const CHROMIUM: Program = {
@@ -41,22 +43,24 @@ export const CHROMIUM: Program = {
     '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
     '/Applications/Chromium.app/Contents/MacOS/Chromium',
   ],
-  package: 'chromium',
+  packages: ['chromium'],
 };
 
-/** For a recipe. */
+/** For the recipes. */
 export const PYTHON: Program = {
-  name: 'Python 3 (python3)',
+  name: 'Python 3 with PyJWT and cryptography (python3)',
   variable: 'PYTHON_BIN',
   commands: ['python3'],
   locations: ['/usr/bin/python3', '/usr/local/bin/python3', '/opt/homebrew/bin/python3'],
-  package: 'python3',
+  packages: ['python3', 'python3-jwt', 'python3-cryptography'],
+  trial: ['-c', 'import jwt, cryptography'],
 };
 
 export const PROGRAMS = [REDIS, CHROMIUM, PYTHON];
 
 /** Returns the path of a program. A variable that names no program is an error, because another one would be a surprise. */
-export function findProgram({ name, variable, commands, locations }: Program): string | undefined {
+export function findProgram(program: Program): string | undefined {
+  const { name, variable, commands, locations } = program;
   const named = process.env[variable];
   if (named) {
     const path = isAbsolute(named) ? named : onPath(named);
@@ -65,8 +69,12 @@ export function findProgram({ name, variable, commands, locations }: Program): s
       `${variable} is ${named}, which is not a program. Set it to ${name}, or unset it.`,
     );
   }
-  const found = commands.map(onPath).find(Boolean);
-  return found ?? locations.find(isExecutable);
+  const found = commands.map(onPath).filter((path) => path !== undefined);
+  return [...found, ...locations.filter(isExecutable)].find((path) => isUsable(program, path));
+}
+
+function isUsable({ trial }: Program, path: string): boolean {
+  return trial === undefined || spawnSync(path, trial, { stdio: 'ignore' }).status === 0;
 }
 
 /** Returns the path of a program. Throws with the command that installs it. */
@@ -82,7 +90,7 @@ export function installPrograms(): string[] {
   if (missing.length === 0) return [];
   if (process.getuid?.() !== 0 || onPath('apt-get') === undefined)
     throw new Error(howToInstall(missing));
-  const packages = missing.map((program) => program.package);
+  const packages = missing.flatMap((program) => program.packages);
   runAptGet(['update']);
   runAptGet(['install', '--yes', '--no-install-recommends', ...packages]);
   const still = missing.filter((program) => findProgram(program) === undefined);
@@ -101,7 +109,7 @@ function runAptGet(args: string[]): void {
 
 /** Names the missing programs, the command on Debian and Ubuntu, and the variables for programs that are installed elsewhere. */
 function howToInstall(missing: readonly Program[]): string {
-  const packages = missing.map((program) => program.package).join(' ');
+  const packages = missing.flatMap((program) => program.packages).join(' ');
   return [
     `The tests need ${missing.map(({ name }) => name).join(' and ')}. With apt-get:`,
     `  sudo apt-get update && sudo apt-get install --yes ${packages}`,
