@@ -18,7 +18,7 @@ import { createLogger } from './observability/logger.ts';
 import { openReloads, type ReloadOptions, type ReloadReport } from './reload/reloads.ts';
 import { reloadSettings } from './reload/reload-settings.ts';
 import { createResources } from './resources.ts';
-import { openProcessServices } from './services.ts';
+import { openProcessServices, type ProcessServices } from './services.ts';
 import { ruleNotices } from './settings/entitlements.ts';
 import type { Settings } from './settings/settings.ts';
 import type { Store } from './store/store.ts';
@@ -74,9 +74,7 @@ export async function startGatehouse(
       resources,
     );
     const open = (next: Settings) => openGeneration(next, services, options.documentFetching);
-    const generations = new Generations(await open(settings), (error) =>
-      logger.error({ err: error }, 'hosts of earlier settings did not close'),
-    );
+    const generations = new Generations(await open(settings), services);
     resources.defer(() => generations.close());
     const { servers, served } = await listen(generations.current.hosts, timeouts);
     generations.current.runChecks(stopping.signal);
@@ -146,26 +144,37 @@ const MAX_GENERATIONS = 4;
 /** The hosts in force, and earlier ones that still have requests. */
 class Generations {
   current: Generation;
-  readonly #onError: (error: unknown) => void;
+  readonly #services: Pick<ProcessServices, 'logger' | 'metrics'>;
   /** Oldest first, with what resolves when they have closed. */
   readonly #retired = new Map<Generation, Promise<void>>();
 
-  constructor(first: Generation, onError: (error: unknown) => void) {
+  constructor(first: Generation, services: Pick<ProcessServices, 'logger' | 'metrics'>) {
     this.current = first;
-    this.#onError = onError;
+    this.#services = services;
   }
 
   replace(next: Generation): void {
     const before = this.current;
     this.current = next;
-    const closed = before
-      .retire()
-      .catch(this.#onError)
-      .finally(() => this.#retired.delete(before));
-    this.#retired.set(before, closed);
+    this.#retired.set(before, this.#retire(before));
+    this.#count();
     for (const older of this.#retired.keys()) older.follow(next.settings);
     const [oldest] = this.#retired.keys();
     if (this.#retired.size >= MAX_GENERATIONS) oldest?.hurry();
+  }
+
+  async #retire(generation: Generation): Promise<void> {
+    try {
+      await generation.retire();
+    } catch (error) {
+      this.#services.logger.error({ err: error }, 'hosts of earlier settings did not close');
+    }
+    this.#retired.delete(generation);
+    this.#count();
+  }
+
+  #count(): void {
+    this.#services.metrics.settings({ generations: this.#retired.size + 1 });
   }
 
   readonly endRequests = (kind: RequestKind): void => {

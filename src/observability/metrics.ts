@@ -35,7 +35,12 @@ export type Metrics = {
   auditEvent(name: string, reason?: string): void;
   recheck(outcome: (typeof recheckOutcomes)[number]): void;
   /** What the process knows of its settings: their digest, and its last reload (seconds since the epoch). */
-  settings(state: { digest?: string; reload?: { at: number; done: boolean } }): void;
+  settings(state: {
+    digest?: string;
+    reload?: { at: number; done: boolean };
+    /** Versions of the settings with open requests, with those in force. */
+    generations?: number;
+  }): void;
   noticeDelay(channel: string, seconds: number): void;
   storeLatency(verb: StoreVerb, seconds: number): void;
   storeError(verb: StoreVerb): void;
@@ -145,8 +150,11 @@ function settingsMetrics(registry: Registry): Pick<Metrics, 'settings'> {
   const time = gauge('reload_time_seconds', 'Time of the last reload, successful or not.');
   const success = gauge('reload_success', 'Whether the last reload succeeded: 1 or 0.');
   success.set(1);
+  const versions = gauge('generations', 'Versions of the settings under which requests are open.');
+  versions.set(1);
   return {
-    settings({ digest, reload }) {
+    settings({ digest, reload, generations }) {
+      if (generations !== undefined) versions.set(generations);
       if (digest !== undefined) {
         info.reset();
         info.set({ digest }, 1);
