@@ -7,6 +7,8 @@ export type Streams = {
   areEnded(): boolean;
   /** The data of the last event of each stream. */
   lastEvents(): unknown[];
+  texts(): string[];
+  states(): string[];
   /** Closes the streams as the client. */
   abort(): Promise<void>;
 };
@@ -53,6 +55,8 @@ function together(streams: readonly Opened[]): Streams {
   return {
     areClosed,
     areEnded: () => streams.every(({ state }) => state() === 'ended'),
+    texts: () => streams.map(({ text }) => text()),
+    states: () => streams.map(({ state }) => state()),
     lastEvents: () => streams.map(({ text }) => lastEventIn(text())),
     async abort() {
       for (const { abort } of streams) abort();
