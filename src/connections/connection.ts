@@ -52,6 +52,8 @@ export type Connection = {
 export type ConnectionContext = {
   connector: Connector | undefined;
   account: Account | undefined;
+  /** What the rules give the person now. */
+  entitled?: Level | undefined;
   refusal: Access['refusal'] | 'sign_in_again';
   lifetimes: Lifetimes;
   settings: ConnectorSettings;
@@ -110,12 +112,11 @@ function grantDetails(record: GrantRecord, context: ConnectionContext) {
 /** What was granted, capped by the level of the connector. */
 function currentLevel(
   record: GrantRecord,
-  { connector, settings: { levels } }: ConnectionContext,
+  { connector, entitled, settings: { levels } }: ConnectionContext,
 ): Level | undefined {
   const granted = grantedLevel(record);
-  return granted !== undefined && connector && isLevel(levels, connector.level)
-    ? lowest(levels, granted, connector.level)
-    : granted;
+  const caps = [connector?.level, entitled].filter((level) => isLevel(levels, level));
+  return granted === undefined ? undefined : lowest(levels, granted, ...caps);
 }
 
 type Status = Pick<Connection, 'state' | 'reason' | 'endedAt' | 'expiresAt'>;

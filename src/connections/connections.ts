@@ -5,7 +5,6 @@ import { type AuditServices, recordAudit } from '../audit/audit.ts';
 import { type Connector, CONNECTOR_ID } from '../links/connector.ts';
 import {
   connectorPage,
-  type ConnectorUpdate,
   findConnector,
   releaseReservedUse,
   commitReservedUse,
@@ -29,14 +28,14 @@ import {
 } from './grant-record.ts';
 import { announceGrant, denyGrant, endGrant, findStoredGrant, narrowGrant } from './grants.ts';
 import type { Reason } from './reasons.ts';
-import { isAtLeast, type Level, type Levels } from '../permission-levels.ts';
+import type { Level } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
 import { type Connection, type ConnectionState, describeConnection } from './connection.ts';
 
 export type ConnectionSettings = AccessSettings &
   Pick<Settings, 'lifetimes' | 'levels' | 'upstreams'>;
-type Reading = Pick<AuditServices, 'store' | 'now'>;
+export type Reading = Pick<AuditServices, 'store' | 'now'>;
 
 /** Conditions that a listed connection meets. An absent one is met by all. */
 export type ConnectionFilter = { [Kind in Owner['kind']]?: string | undefined } & {
@@ -86,44 +85,6 @@ export async function* listConnections(
       if (!wasListed && matches(connection, filter)) yield { item: connection, cursor };
     }
   }
-}
-
-/** A connection as it is, and as it would be. */
-export type AffectedConnection = { before: Connection; after: Connection };
-
-/** Returns the connections that would stop or get a lower level if a connector were changed. Reads `limit` connections: `isAll` is false if there are more. */
-export async function affectedConnections(
-  settings: ConnectionSettings,
-  services: Reading,
-  { before, after }: ConnectorUpdate,
-  limit: number,
-): Promise<{ items: AffectedConnection[]; isAll: boolean }> {
-  const items: AffectedConnection[] = [];
-  let read = 0;
-  const readBefore = connectionReader(settings, services, async () => before);
-  const readAfter = connectionReader(settings, services, async () => after);
-  const owner = { kind: 'connector', id: after.id } as const;
-  for await (const { id, stored } of grantsOf(settings, services, owner, {})) {
-    if (read === limit) return { items, isAll: false };
-    read += 1;
-    const [was, becomes] = await Promise.all([readBefore(id, stored), readAfter(id, stored)]);
-    if (isLess(settings.levels, was, becomes)) items.push({ before: was, after: becomes });
-  }
-  return { items, isAll: true };
-}
-
-function isLess(levels: Levels, before: Connection, after: Connection): boolean {
-  const hasLowerLevel =
-    before.level !== undefined &&
-    after.level !== undefined &&
-    !isAtLeast(levels, after.level, before.level);
-  return usability(after) < usability(before) || (usability(before) > 0 && hasLowerLevel);
-}
-
-/** 0 if it does not work, 1 if it works again without the person once somebody resumes its connector, 2 if it works. */
-function usability({ state, reason }: Connection): number {
-  if (state === 'active' || state === 'pending') return 2;
-  return reason === 'connector_paused' ? 1 : 0;
 }
 
 /** Ends a connection in every process at once and records it. `by` is the administrator in the console. Resolves to true for the one call that ended it. */
@@ -240,6 +201,16 @@ export function auditMembers(grantId: string, { grant, connector }: GrantRecord)
   return { account: grant.accountId, clientId: grant.clientId, connector, grantId };
 }
 
+/** Yields the grants of a connector, or of all. */
+export async function* storedGrants(
+  settings: ConnectionSettings,
+  services: Reading,
+  filter: Pick<ConnectionFilter, 'connector'>,
+): AsyncGenerator<ListedGrant & { stored: StoredGrant }> {
+  for await (const owner of ownersOf(services.store, filter, { people: [], from: undefined }))
+    yield* grantsOf(settings, services, owner, {});
+}
+
 async function* grantsOf(
   settings: ConnectionSettings,
   { store, now }: Reading,
@@ -299,7 +270,7 @@ function matches(
 }
 
 /** Returns a function that reads each connector and account once. */
-function connectionReader(
+export function connectionReader(
   settings: ConnectionSettings,
   { store, now }: Reading,
   readConnector: (id: string) => Promise<Connector | undefined> = (id) => findConnector(store, id),
@@ -320,6 +291,7 @@ function connectionReader(
     return describeConnection(id, stored, {
       connector,
       account,
+      entitled: access && !access.refusal ? access.level : undefined,
       refusal: mustSignIn ? 'sign_in_again' : access?.refusal,
       lifetimes,
       settings,

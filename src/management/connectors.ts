@@ -22,11 +22,8 @@ import {
   updateConnector,
   withCommittedUses,
 } from '../links/connectors.ts';
-import {
-  type AffectedConnection,
-  affectedConnections,
-  listConnections,
-} from '../connections/connections.ts';
+import { affectedConnections } from '../connections/affected.ts';
+import { listConnections } from '../connections/connections.ts';
 import { grantLifetimes } from '../connections/grant-lifetime.ts';
 import { isGrantActive } from '../connections/grants.ts';
 import { HttpError, notFound } from '../http/errors.ts';
@@ -40,13 +37,13 @@ import { isAtLeast } from '../permission-levels.ts';
 import { type Handlers, type ManagementContext, requireMatch } from './context.ts';
 import { changedMembers, firstPage, isoTime, represent } from './represent.ts';
 import {
-  type Affected,
   changeableSchema,
   type Connector,
   connectorEtag,
   type connectorOperations,
   connectorSchema,
 } from './resources/connector.ts';
+import { affectedResources } from './resources/affected.ts';
 import { searchFor } from './search.ts';
 import { requireUpstream } from './upstreams.ts';
 
@@ -178,30 +175,14 @@ async function holdersFor(
 /** Of one connector. Doctor and people wait for the answer. */
 const MAX_AFFECTED_READ = 5000;
 
-async function previewUpdate(management: ManagementContext, update: ConnectorUpdate) {
+async function previewUpdate(management: ManagementContext, { before, after }: ConnectorUpdate) {
   const { settings, services } = management;
-  const { items, isAll } = await affectedConnections(settings, services, update, MAX_AFFECTED_READ);
-  return {
-    ...(await resource(management, update.after)),
-    affected: items.map(affectedResource),
-    ...(isAll ? {} : { isAffectedPartial: true as const }),
-  };
-}
-
-function affectedResource({ before, after }: AffectedConnection): Affected {
-  const { id: grantId, account, client } = before;
-  const shown = ({ state, level, reason }: AffectedConnection['before']) => ({
-    state,
-    ...(level === undefined ? {} : { level }),
-    ...(reason === undefined ? {} : { reason }),
+  const found = await affectedConnections(services, {
+    before: { settings, connector: before },
+    after: { settings, connector: after },
+    limit: MAX_AFFECTED_READ,
   });
-  return {
-    grantId,
-    account: { id: account.id, ...(account.name === undefined ? {} : { name: account.name }) },
-    client: { id: client.id, name: client.name },
-    before: shown(before),
-    after: shown(after),
-  };
+  return { ...(await resource(management, after)), ...affectedResources(found) };
 }
 
 async function recordChange(

@@ -1,19 +1,36 @@
+import { affectedConnections } from '../connections/affected.ts';
 import { HttpError } from '../http/errors.ts';
 import { type RefusalKind, ReloadRefused } from '../reload/reloads.ts';
 import { reloadSettings } from '../reload/reload-settings.ts';
-import type { Handlers } from './context.ts';
-import type { settingsOperations } from './resources/settings.ts';
+import type { Handlers, ManagementContext } from './context.ts';
+import { affectedResources } from './resources/affected.ts';
+import type { Reload, settingsOperations } from './resources/settings.ts';
 
 export const settingsHandlers: Handlers<keyof typeof settingsOperations> = {
-  async reloadSettings({ services, by }, { body: { dryRun = false } }) {
+  async reloadSettings(management, { body: { dryRun = false } }) {
     try {
-      if (dryRun) return await services.reloads().run({ dryRun });
-      return await reloadSettings(services, by);
+      return dryRun
+        ? await previewReload(management)
+        : await reloadSettings(management.services, management.by);
     } catch (error) {
       throw error instanceof ReloadRefused ? refusal(error) : error;
     }
   },
 };
+
+/** As long as an administrator waits. */
+const MAX_AFFECTED_READ = 20_000;
+
+async function previewReload({ settings, services }: ManagementContext): Promise<Reload> {
+  const reloads = services.reloads();
+  const report = await reloads.run({ dryRun: true });
+  const found = await affectedConnections(services, {
+    before: { settings },
+    after: { settings: await reloads.read() },
+    limit: MAX_AFFECTED_READ,
+  });
+  return { ...report, ...affectedResources(found) };
+}
 
 const REFUSALS: Record<RefusalKind, [status: number, code: string]> = {
   invalid: [400, 'invalid_settings'],

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { decodeJwt } from 'jose';
 import { createConnector, readAudit, requestManagement } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
@@ -7,7 +8,13 @@ import { refresh } from '../support/oauth.ts';
 import { changeSettings } from '../support/settings-file.ts';
 import { onEachStore, type System } from '../support/system.ts';
 
-type Report = { changed: string[]; notReloadable: string[]; unanswered: string[] };
+type Affected = { grantId: string; account: { id: string; name?: string }; before: object };
+type Report = {
+  changed: string[];
+  notReloadable: string[];
+  unanswered: string[];
+  affected?: Affected[];
+};
 
 async function reload(system: System, body: object = {}): Promise<Report> {
   return (await requestManagement(system, 'POST', '/settings/reload', body)) as Report;
@@ -96,6 +103,23 @@ onEachStore('A reload of the settings', (system) => {
     });
     const home = await fetch(system().auth, { headers: { accept: 'text/html' } });
     expect(await home.text()).to.not.include('Only tried');
+  });
+
+  it('names the connections that would lose their level in a dry run, as it then happens', async () => {
+    const connector = await createConnector(system(), { level: 'full' });
+    const connection = await connect(system(), connector, { level: 'full' });
+    const { link, accessToken } = connection;
+    change({ entitlements: [{ match: { subject: 'ada' }, level: 'analytics' }] });
+    const { affected = [] } = await reload(system(), { dryRun: true });
+    const own = affected.filter(({ grantId }) => grantId === decodeJwt(accessToken)['grant_id']);
+    expect(own).to.have.length(1);
+    expect(own[0]).to.deep.include({ before: { state: 'active', level: 'full' } });
+    expect(own[0]?.account).to.include({ name: 'Ada Lovelace' });
+    expect((await callTool(link, accessToken, 'list_regions')).status).to.equal(200);
+    await reload(system());
+    expect((await callTool(link, accessToken, 'list_regions')).status).to.equal(401);
+    const { id } = own[0]?.account ?? {};
+    expect(id).to.equal(decodeJwt(accessToken).sub);
   });
 
   it('is on record with the names of the settings, without values', async () => {

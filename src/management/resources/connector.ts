@@ -10,7 +10,6 @@ import {
   parseAudienceRule,
 } from '../../links/audience.ts';
 import { canonicalResource } from '../../links/connect-link.ts';
-import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { CONNECTOR_ID, CONNECTOR_STATES, type ConnectorChange } from '../../links/connector.ts';
 import type { NewConnector } from '../../links/connectors.ts';
 import { isAtLeast, type Levels } from '../../permission-levels.ts';
@@ -31,6 +30,7 @@ import { minute, plain } from '../commands/terminal.ts';
 import { recordPath } from '../console/address.ts';
 import { etagOf } from '../etags.ts';
 import { represent } from '../represent.ts';
+import { affectedMembers, affectedText } from './affected.ts';
 import { dateFields, detailsText, type Fields } from './fields.ts';
 import {
   daysField,
@@ -97,36 +97,7 @@ export const changeableSchema = connectorSchema.pick({
   paused: true,
 });
 
-const connectionSchema = z.strictObject({
-  state: z.enum(CONNECTION_STATES),
-  level: schemas.level.optional(),
-  reason: z.string().optional().describe('Why it would not work, as a code.'),
-});
-
-const affectedSchema = z
-  .strictObject({
-    grantId: z.string(),
-    account: z.strictObject({ id: z.string(), name: z.string().optional() }),
-    client: z.strictObject({ id: z.string(), name: z.string() }),
-    before: connectionSchema,
-    after: connectionSchema,
-  })
-  .meta({ id: 'AffectedConnection' });
-
-export type Affected = z.output<typeof affectedSchema>;
-
-const changedSchema = connectorSchema
-  .extend({
-    affected: z
-      .array(affectedSchema)
-      .optional()
-      .describe('Of a dry run: the connections that would stop or have a lower level.'),
-    isAffectedPartial: z
-      .literal(true)
-      .optional()
-      .describe('There are too many connections to read all of them.'),
-  })
-  .meta({ id: 'ChangedConnector' });
+const changedSchema = connectorSchema.extend(affectedMembers).meta({ id: 'ChangedConnector' });
 
 export type ChangedConnector = z.output<typeof changedSchema>;
 
@@ -539,26 +510,10 @@ A revoked link tells people to ask for a new one. A deleted link is not found, a
 };
 
 function changedText(changed: ChangedConnector): string {
-  const { affected, isAffectedPartial, ...connector } = changed;
+  const { affected, isAffectedPartial: _isPartial, ...connector } = changed;
   const shown = shownText(connector);
   if (!affected) return `Changed the connector.\n\n${shown}`;
-  const lines = affected.map(affectedText);
-  const count =
-    lines.length === 0
-      ? 'No connection would stop or have a lower level.'
-      : `Connections that would stop or have a lower level: ${lines.length}\n${lines.join('\n')}`;
-  const more = isAffectedPartial ? '\nThere may be more: not all connections were read.' : '';
-  return `Nothing was changed. The connector would be:\n\n${shown}\n\n${count}${more}`;
-}
-
-function affectedText({ grantId, account, client, before, after }: Affected): string {
-  const person = `${plain(account.name ?? 'unknown')} (${account.id})`;
-  const app = `${plain(client.name)} (${client.id})`;
-  const effect =
-    after.reason === undefined
-      ? `${before.level} → ${after.level}`
-      : `${before.level} → stops (${after.reason})`;
-  return `  ${grantId}  ${person}  ${app}  ${effect}`;
+  return `Nothing was changed. The connector would be:\n\n${shown}\n\n${affectedText(changed)}`;
 }
 
 /** Adds the rule to those of earlier options with the same name. */

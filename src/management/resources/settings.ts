@@ -1,5 +1,6 @@
 // The settings of the processes, read again without a restart.
 import { z } from 'zod';
+import { affectedMembers, affectedText } from './affected.ts';
 import type { Operation } from './resource.ts';
 import * as schemas from './schemas.ts';
 
@@ -14,6 +15,7 @@ export const reloadSchema = z
     unanswered: names(
       'Processes that did not answer within 10 seconds. Each fails `/readyz` until it has followed.',
     ),
+    ...affectedMembers,
   })
   .meta({ id: 'Reload' });
 
@@ -45,15 +47,14 @@ export const settingsOperations = {
 } as const satisfies Record<string, Operation>;
 
 /** What the command prints. */
-export function reloadText(
-  { changed, notReloadable, unanswered }: Reload,
-  isDryRun: boolean,
-): string {
+export function reloadText(reload: Reload, isDryRun: boolean): string {
+  const { changed, notReloadable, unanswered, affected } = reload;
   const list = (items: readonly string[]) => items.map((item) => `  ${item}`).join('\n');
   const none = isDryRun ? 'No setting would change.' : 'No setting changed.';
   const some = isDryRun ? 'These settings would change:' : 'These settings changed:';
   return [
     changed.length === 0 ? none : `${some}\n${list(changed)}`,
+    ...(affected ? [affectedText(reload)] : []),
     ...(notReloadable.length === 0
       ? []
       : [`Secrets in variables, which need a restart:\n${list(notReloadable)}`]),

@@ -1,0 +1,87 @@
+// The connections that would stop or have a lower level after a change, as a dry run names them.
+import { z } from 'zod';
+import { CONNECTION_STATES } from '../../connections/connection.ts';
+import type { AffectedConnection } from '../../connections/affected.ts';
+import { plain } from '../commands/terminal.ts';
+import * as schemas from './schemas.ts';
+
+const connectionSchema = z.strictObject({
+  state: z.enum(CONNECTION_STATES),
+  level: schemas.level.optional(),
+  reason: z.string().optional().describe('Why it would not work, as a code.'),
+});
+
+const affectedSchema = z
+  .strictObject({
+    grantId: z.string(),
+    account: z.strictObject({ id: z.string(), name: z.string().optional() }),
+    client: z.strictObject({ id: z.string(), name: z.string() }),
+    before: connectionSchema,
+    after: connectionSchema,
+  })
+  .meta({ id: 'AffectedConnection' });
+
+type Affected = z.output<typeof affectedSchema>;
+
+/** The members of a response that has them. */
+export const affectedMembers = {
+  affected: z
+    .array(affectedSchema)
+    .optional()
+    .describe('Of a dry run: the connections that would stop or have a lower level.'),
+  isAffectedPartial: z
+    .literal(true)
+    .optional()
+    .describe('There are too many connections to read all of them.'),
+};
+
+export type AffectedMembers = z.output<z.ZodObject<typeof affectedMembers>>;
+
+export function affectedResources({
+  items,
+  isAll,
+}: {
+  items: readonly AffectedConnection[];
+  isAll: boolean;
+}): AffectedMembers {
+  return {
+    affected: items.map(affectedResource),
+    ...(isAll ? {} : { isAffectedPartial: true as const }),
+  };
+}
+
+function affectedResource({ before, after }: AffectedConnection): Affected {
+  const { id: grantId, account, client } = before;
+  const shown = ({ state, level, reason }: AffectedConnection['before']) => ({
+    state,
+    ...(level === undefined ? {} : { level }),
+    ...(reason === undefined ? {} : { reason }),
+  });
+  return {
+    grantId,
+    account: { id: account.id, ...(account.name === undefined ? {} : { name: account.name }) },
+    client: { id: client.id, name: client.name },
+    before: shown(before),
+    after: shown(after),
+  };
+}
+
+/** What a command prints. */
+export function affectedText({ affected = [], isAffectedPartial }: AffectedMembers): string {
+  const lines = affected.map(lineOf);
+  const count =
+    lines.length === 0
+      ? 'No connection would stop or have a lower level.'
+      : `Connections that would stop or have a lower level: ${lines.length}\n${lines.join('\n')}`;
+  return `${count}${isAffectedPartial ? '\nThere may be more: not all connections were read.' : ''}`;
+}
+
+function lineOf({ grantId, account, client, before, after }: Affected): string {
+  const person = `${plain(account.name ?? 'unknown')} (${account.id})`;
+  const app = `${plain(client.name)} (${client.id})`;
+  const effect =
+    after.reason === undefined
+      ? `${before.level} → ${after.level}`
+      : `${before.level} → stops (${after.reason})`;
+  return `  ${grantId}  ${person}  ${app}  ${effect}`;
+}
