@@ -9,12 +9,8 @@ import { connectorHandlers } from '../connectors.ts';
 import { requireRole } from '../context.ts';
 import { machineHandlers, showMachine } from '../machines.ts';
 import { tokenHandlers } from '../minted-tokens.ts';
-import {
-  type Affected,
-  connectorEditForm,
-  connectorEntries,
-  connectorEtag,
-} from '../resources/connector.ts';
+import type { Affected } from '../resources/affected.ts';
+import { connectorEditForm, connectorEntries, connectorEtag } from '../resources/connector.ts';
 import { epochSeconds } from '../resources/fields.ts';
 import { type FormField, linesIn } from '../resources/form-fields.ts';
 import { machineEditForm, machineEtag } from '../resources/machine.ts';

@@ -21,7 +21,7 @@ const affectedSchema = z
   })
   .meta({ id: 'AffectedConnection' });
 
-type Affected = z.output<typeof affectedSchema>;
+export type Affected = z.output<typeof affectedSchema>;
 
 /** The members of a response that has them. */
 export const affectedMembers = {
