@@ -83,7 +83,7 @@ describe('A reload of three processes', () => {
     );
   });
 
-  it('changes none if one cannot read its settings, and names the process and the setting', async () => {
+  it('SUP-16 changes none if one cannot read its settings, and names the process and the setting', async () => {
     const own = join(system().dataDir, 'own.yaml');
     writeFileSync(own, JSON.stringify({ ...JSON.parse(fileOf(system())) }));
     const other = await system().add({ GATEHOUSE_CONFIG: own });
@@ -99,7 +99,7 @@ describe('A reload of three processes', () => {
     }
   });
 
-  it('refuses different contents of a secret, and names the processes', async () => {
+  it('SUP-16 refuses different contents of a secret, and names the processes', async () => {
     const own = join(system().dataDir, 'own.yaml');
     const upstream = (value: string) => ({
       resourceServer: {

@@ -77,7 +77,7 @@ onEachStore('A reload of the settings', (system) => {
     ).to.include('Renamed figures');
   });
 
-  it('names the setting that is wrong, and changes nothing', async () => {
+  it('SUP-16 names the setting that is wrong, and changes nothing', async () => {
     change({ productName: 'Half changed', lifetimes: { accessToken: 'soon' } });
     const { status, body } = await refusedReload(system());
     expect([status, body['error']]).to.deep.equal([400, 'invalid_settings']);
@@ -122,7 +122,7 @@ onEachStore('A reload of the settings', (system) => {
     expect(id).to.equal(decodeJwt(accessToken).sub);
   });
 
-  it('is on record with the names of the settings, without values', async () => {
+  it('SUP-16 is on record with the names of the settings, without values', async () => {
     change({ supportContact: 'mailto:help@example.com' });
     await reload(system());
     const item = (await readAudit(system())).findLast(({ event }) => event === 'settings_reloaded');
