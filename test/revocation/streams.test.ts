@@ -84,6 +84,11 @@ for (const [kind, [openUpstream, openStreams]] of Object.entries(KINDS)) {
 
     const ENDS: Record<string, [(connection: Connection, id: string) => unknown, status: number]> =
       {
+        'the link is paused': [
+          (_, id) =>
+            administrator.requestManagement(system, 'PATCH', `/connectors/${id}`, { paused: true }),
+          200,
+        ],
         'the link is revoked': [(_, id) => administrator.revokeConnector(system, id), 410],
         'the grant ends': [revoking('refreshToken'), 401],
         'the token is revoked': [revoking('accessToken'), 401],
