@@ -251,7 +251,9 @@ export function changedConnector(
     !isAtLeast(levels, level, suggestedLevel);
   if (isOutdated) delete after.suggestedLevel;
   if (maxUses === undefined) return { ...after, uses: [] };
-  return before.maxUses === undefined ? { ...after, uses: [...holders] } : after;
+  if (before.maxUses !== undefined) return after;
+  // A code may have been exchanged whose use is not counted yet.
+  return { ...after, used: Math.max(after.used, holders.length), uses: [...holders] };
 }
 
 const MAX_GRANTS_PER_USE = 20;

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { connect } from '../support/connection.ts';
 import { type Fault, itSurvives, useFaultySystem } from '../support/faults/redis-faults.ts';
-import { createConnector, requestManagement } from '../support/management-api.ts';
+import { createConnector, requestManagement, showConnector } from '../support/management-api.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 
@@ -44,6 +44,34 @@ describe('Clients of a Redis that refuses writes', () => {
     await redis.command('CONFIG', 'SET', 'maxmemory', 0);
     expect(await isAccepted(link, accessToken)).to.equal(false);
     expect((await refresh(server, client, refreshToken)).body.error).to.equal('invalid_grant');
+  });
+
+  it('CHG-02 a change of a connector is 503 while Redis refuses writes, and changes nothing; a dry run works', async () => {
+    const { system, redis } = target();
+    const connector = await createConnector(system);
+    const path = `${system.management}/api/v1/connectors/${connector.id}`;
+    const patch = async (query = '') => {
+      const answer = await fetch(path + query, {
+        method: 'PATCH',
+        headers: {
+          authorization: `Bearer ${system.managementKey}`,
+          'content-type': 'application/json',
+        },
+        body: JSON.stringify({ name: 'Changed', paused: true }),
+      });
+      return { status: answer.status, body: (await answer.json()) as Record<string, unknown> };
+    };
+    for (const setting of ['maxmemory', 'min-replicas-to-write']) {
+      await redis.command('CONFIG', 'SET', setting, 1);
+      expect((await patch()).status, setting).to.equal(503);
+      const dry = await patch('?dryRun=true');
+      expect([dry.status, dry.body['state']], setting).to.deep.equal([200, 'paused']);
+      await redis.command('CONFIG', 'SET', setting, 0);
+      expect(await showConnector(system, connector.id), setting).to.include({
+        name: connector.name,
+        state: 'active',
+      });
+    }
   });
 
   it('an administrator can read lists with expired records while Redis refuses writes', async () => {

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { acquireUse, commitUses, findConnector } from '../../src/links/connectors.ts';
 import type { Connector } from '../../src/management/resources/connector.ts';
 import { accessTo, gatehouse } from './command-line.ts';
 import { KEYS, type ManagementHost, openManagementHost, request } from './management-host.ts';
@@ -202,6 +203,40 @@ describe('a change of a connector over the management API', () => {
       for (const { status } of after) expect(status).to.be.oneOf([404, 409]);
       expect((await request(host, 'GET', own)).status).to.equal(404);
     }
+  });
+
+  it('CHG-06 changes while uses are taken lose no use, and the limit stays exact', async () => {
+    const limited = await create({ name: 'Limited', level: 'full', maxUses: 5 });
+    const now = host.now();
+    const uses = { now, isActive: async () => false };
+    const take = (n: number) => {
+      const reservation = { holder: `holder ${n}`, grantId: `grant ${n}`, reservedUntil: now + 60 };
+      return acquireUse(host.store, limited.id, reservation, uses);
+    };
+    const rename = (n: number) =>
+      request(host, 'PATCH', `${CONNECTORS}/${limited.id}`, { body: { name: `Name ${n}` } });
+    const turns = Array.from({ length: 12 }, (_, n) => n);
+    const [taken] = await Promise.all([
+      Promise.all(turns.map(take)),
+      Promise.all(turns.map(rename)),
+    ]);
+    expect(taken.filter(Boolean)).to.have.length(5);
+    const stored = await findConnector(host.store, limited.id);
+    expect(stored?.uses).to.have.length(5);
+    expect(stored?.name).to.match(/^Name \d+$/);
+    const shown = await request(host, 'GET', `${CONNECTORS}/${limited.id}`);
+    expect(shown.body).to.include({ state: 'used-up' });
+  });
+
+  it('the ETag stays the same when a use is taken', async () => {
+    const body = { name: 'Limited', level: 'full', maxUses: 5 };
+    const { id } = await create(body);
+    const read = () => request(host, 'GET', `${CONNECTORS}/${id}`);
+    const { headers } = await read();
+    await commitUses(host.store, id, [{ holder: 'holder', grantId: 'grant' }]);
+    const after = await read();
+    expect(after.body).to.include({ uses: 1 });
+    expect(after.headers.get('etag')).to.equal(headers.get('etag'));
   });
 
   it('the list has paused connectors, also by their state', async () => {

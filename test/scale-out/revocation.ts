@@ -34,6 +34,16 @@ export function testRevocation(processes: () => Processes): void {
       await allRefuse(410);
     });
 
+    it('all instances apply a change of a connector at once, and its end', async () => {
+      const { id, allRefuse } = await connectEverywhere(processes());
+      const change = (audience: object | null) =>
+        requestManagement(processes(), 'PATCH', `/connectors/${id}`, { audience });
+      await change([{ emailDomain: 'elsewhere.example' }]);
+      await allRefuse(401);
+      await change(null);
+      await allRefuse(200);
+    });
+
     it('all instances refuse a grant that its client revoked at once', async () => {
       const { server, client, refreshToken, allRefuse } = await connectEverywhere(processes());
       const { status } = await postToken(server.revocation_endpoint, client, refreshToken);
