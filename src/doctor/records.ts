@@ -29,7 +29,7 @@ export async function checkAudiences({
   return finding.warning({
     what: `rules about who may use a connector match nobody: ${someOf(outdated)}`,
     why: 'the people whom these rules meant cannot use the link; the rules do not fit the identity providers in the settings',
-    remedy: `create the connectors again with rules that name one of ${identitySources.map(({ id }) => id).join(', ')}, or restore the id of the provider`,
+    remedy: `change their rules (gatehouse connector update --for): they have to name one of ${identitySources.map(({ id }) => id).join(', ')}, or restore the id of the provider`,
   });
 }
 

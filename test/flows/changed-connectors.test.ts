@@ -1,6 +1,7 @@
 // Connectors that an administrator changes while people use them.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, type Connection, openConsent } from '../support/connection.ts';
 import { askForDevice, DEVICE_CODE } from '../support/device.ts';
 import {
@@ -83,6 +84,31 @@ onEachStore('A changed connector', (system) => {
     if (callback.kind !== 'redirect') throw new Error(`the approval showed ${callback.status}`);
     const { body } = await small.redeem(callback.url);
     expect(body.scope?.split(' ')).to.include('analytics').and.not.include('operations');
+  });
+
+  it('an open consent page is shown again with a new name, and the next one suggests another level', async () => {
+    const connector = await createConnector(system(), { level: 'full' });
+    const open = await openConsent(system(), connector);
+    await change(connector.id, { name: 'Renamed figures', suggestedLevel: 'analytics' });
+    const again = await open.decide({ decision: 'approve', level: 'analytics' });
+    if (again.kind !== 'page') throw new Error('the approval was accepted');
+    expect(again.status).to.equal(409);
+    expect(again.html).to.include('Renamed figures');
+    const { scope } = await connect(system(), connector);
+    expect(scope?.split(' ')).to.include('analytics').and.not.include('operations');
+  });
+
+  it('an expiry that is set later ends the link and its connections, and one that is removed does not', async () => {
+    const connector = await createConnector(system(), { level: 'full' });
+    const connection = await connect(system(), connector, { level: 'admin' });
+    await change(connector.id, { expiresIn: '10m' });
+    await change(connector.id, { expiresAt: null });
+    advanceClock(601);
+    expect(await contacts(connection, connection.accessToken)).to.deep.equal(ANSWERED);
+    await change(connector.id, { expiresIn: '10m' });
+    advanceClock(1300);
+    expect((await contacts(connection, connection.accessToken)).status).to.equal(410);
+    restoreClock();
   });
 
   it('a smaller audience applies at the next call and refresh, and a larger one restores the connection', async () => {
