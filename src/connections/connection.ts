@@ -20,6 +20,7 @@ import {
   type StoredGrant,
 } from './grant-record.ts';
 import type { Reason } from './reasons.ts';
+import type { CallerClaim } from '../settings/schema.ts';
 import { isLevel, type Level, lowest } from '../permission-levels.ts';
 
 /**
@@ -34,7 +35,7 @@ export type Connection = {
   id: string;
   state: ConnectionState;
   level?: Level;
-  connector: { id: string; name?: string };
+  connector: { id: string; name?: string; upstream?: string | undefined };
   /** A machine has its own name here. */
   account: { id: string; name?: string; email?: string; emailVerified?: boolean };
   client: { id: string; name: string; redirectHost: string };
@@ -46,6 +47,8 @@ export type Connection = {
   endedAt?: number;
   reason?: Reason;
   refusals: readonly Refusal[];
+  /** The claims about the person that the server may learn, unless the settings no longer have them. */
+  callerClaims?: readonly CallerClaim[];
 };
 
 /** Everything outside the grant record that decides its state. `refusal` is why the person may not use the connector now. */
@@ -71,7 +74,10 @@ export function describeConnection(
   return {
     id,
     ...details,
-    connector: { id: stored.connector, ...(connector ? { name: connector.name } : {}) },
+    connector: {
+      id: stored.connector,
+      ...(connector ? { name: connector.name, upstream: connector.upstream } : {}),
+    },
     account: {
       id: details.accountId,
       ...(isMachineSubject(details.accountId) ? { name: stored.client.name } : {}),
@@ -103,6 +109,7 @@ function grantDetails(record: GrantRecord, context: ConnectionContext) {
     accountId: record.grant.accountId,
     clientId: record.grant.clientId,
     refusals: record.refusals ?? [],
+    ...(record.callerClaims ? { callerClaims: record.callerClaims } : {}),
     ...(level === undefined ? {} : { level }),
     ...(lastUsedAt === undefined ? {} : { lastUsedAt }),
     ...statusOf(record, context),

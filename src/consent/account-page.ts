@@ -31,6 +31,7 @@ import {
   startAccountSignIn,
   startAccountSignInAt,
 } from './account-session.ts';
+import { learnedBy, learnedValues } from './learned.ts';
 import { accountValues } from './values.ts';
 import { requireSameOrigin } from '../http/same-origin.ts';
 import type { InteractionContext } from './interaction.ts';
@@ -189,15 +190,18 @@ function isConnected({ state }: Connection): boolean {
 }
 
 function appValues(
-  { levels, clients }: Pick<Settings, 'levels' | 'clients'>,
+  { levels, clients, upstreams }: Pick<Settings, 'levels' | 'clients' | 'upstreams'>,
   connection: Connection,
 ): Values['apps'][number] {
   const { id, client, connector, level, createdAt, lastUsedAt, expiresAt, reason } = connection;
+  const { name = connector.id } = connector;
+  const learned = learnedBy({ upstreams }, { ...connector, name }, connection.callerClaims ?? []);
   return {
     grant: id,
     client: clientValues(clients, connection),
     destination: client.redirectHost,
-    connector: connector.name ?? connector.id,
+    connector: name,
+    ...(learned ? { learned: learnedValues(learned) } : {}),
     level: level ?? lowestLevel(levels),
     lower: level === undefined ? [] : levelsUpTo(levels, level).slice(0, -1),
     since: createdAt,

@@ -28,7 +28,6 @@ import {
   OFFLINE_ACCESS,
   preselectedLevel,
 } from '../permission-levels.ts';
-import type { CallerClaim } from '../settings/schema.ts';
 import { findUpstream } from '../settings/upstreams.ts';
 import { openedTools } from '../upstreams/opened-tools.ts';
 import { findCatalog } from '../upstreams/tool-catalog.ts';
@@ -36,6 +35,7 @@ import { isIdentifiedByHost } from '../oauth/engine/client-metadata-documents.ts
 import { findDevice, isWaiting, type WaitingDevice } from '../oauth/engine/device-codes.ts';
 import { isOwnOrigin, redirectDestination } from '../oauth/engine/redirect-uris.ts';
 import { ClientWaiting } from '../oauth/error-page.ts';
+import { learnedBy, type LearnedClaims } from './learned.ts';
 import {
   type Interaction,
   type InteractionContext,
@@ -94,9 +94,6 @@ type OfferedLevel = {
   /** What the sign-in of this authorization lacks for the level, if anything. */
   needsSignIn: StepUpProblem | undefined;
 };
-
-/** `server` is its name. */
-type LearnedClaims = { server: string; claims: readonly CallerClaim[] };
 
 export type ConsentRequest = {
   client: {
@@ -180,11 +177,9 @@ function learnedClaims(
   connector: Connector,
   account: Account,
 ): LearnedClaims | undefined {
-  const upstream = findUpstream(settings.upstreams, connector);
-  if (!upstream) return undefined;
-  const { name, isNamed, caller } = upstream;
-  const claims = claimNames(callerClaims(settings, account, 'sign-in', caller.claims));
-  return claims.length === 0 ? undefined : { server: isNamed ? name : connector.name, claims };
+  const { caller } = findUpstream(settings.upstreams, connector) ?? {};
+  const claims = claimNames(callerClaims(settings, account, 'sign-in', caller?.claims ?? []));
+  return learnedBy(settings, connector, claims);
 }
 
 /** Undefined if the interaction is of an app in a browser. */

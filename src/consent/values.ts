@@ -14,6 +14,7 @@ import {
   type ContentPart,
   type StepUpFailure,
 } from './interaction.ts';
+import { learnedValues } from './learned.ts';
 import type { ConsentRequest } from './load.ts';
 
 /** The others are collapsed. */
@@ -81,14 +82,6 @@ export function consentValues(
     describesSample,
     ...failureValues(failure),
   };
-}
-
-/** Issuer and provider are the same to a person. */
-function learnedValues({ server, claims }: NonNullable<ConsentRequest['learned']>) {
-  const named = claims.map((claim) =>
-    claim === 'issuer' || claim === 'provider' ? 'service' : claim,
-  );
-  return { server, claims: [...new Set(named)] };
 }
 
 function failureValues(

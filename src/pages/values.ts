@@ -54,6 +54,7 @@ export type LevelChoice = {
 
 /** `consent.learned` has a text for each. `service`: where the person signs in. */
 export type LearnedClaim = 'name' | 'email' | 'groups' | 'subject' | 'service';
+export type Learned = { server: string; claims: LearnedClaim[] };
 
 /** Durations are in seconds. `action` is a path on the same host. The caller validates every `href`. */
 export type ViewValues = ConsoleValues & {
@@ -69,7 +70,7 @@ export type ViewValues = ConsoleValues & {
     describesSample: boolean;
     account: Account;
     /** What the server behind the connector learns about the person. Absent if nothing. */
-    learned?: { server: string; claims: LearnedClaim[] };
+    learned?: Learned;
     /** Present if the person can choose to stay connected, for at most `lifetime`. */
     stay?: { checked: boolean; lifetime: number };
     /** Without `stay`: how long the app can refresh its access, if it requested that. */
@@ -156,6 +157,8 @@ export type ViewValues = ConsoleValues & {
       /** The host and port, or the private scheme, of the redirect URI. */
       destination: string;
       connector: string;
+      /** What the server behind the connector learns about the person. Absent if nothing. */
+      learned?: Learned;
       level: string;
       /** The levels below `level`, lowest first. */
       lower: string[];

@@ -101,6 +101,7 @@ const CONNECTED_APPS: ViewValues['connected-apps'] = {
       client: { name: 'Claude', host: 'claude.ai' },
       destination: 'claude.ai',
       connector: 'Auditors',
+      learned: { server: 'Auditors', claims: ['name', 'groups'] },
       level: 'analytics',
       lower: [],
       since: APRIL,
@@ -200,6 +201,7 @@ export const SAMPLES: Record<string, Sample> = {
   }),
   'consent-tools': consent({
     connector: { name: 'Help desk', link: LINK },
+    learned: { server: 'Help desk', claims: ['name', 'email'] },
     describesSample: false,
     levels: [
       { level: 'viewer', selected: true, tools: { shown: [], rest: [], unlisted: 0 } },
@@ -219,6 +221,7 @@ export const SAMPLES: Record<string, Sample> = {
     redirect: { destination: `${LONG.toLowerCase()}.example:65535`, kind: 'elsewhere' },
     connector: { name: NAME, link: LINK },
     account: { name: LONG, email: `${LONG}@example.com`, provider: NAME },
+    learned: { server: NAME, claims: ['name', 'email', 'groups', 'service', 'subject'] },
     levels: levelChoices('full'),
     stay: undefined,
     renewableFor: 7_776_000,

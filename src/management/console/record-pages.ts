@@ -225,7 +225,7 @@ async function connectionPageValues(context: ConsoleContext, id: string): Promis
     isOk: connection.isOk,
     meaning: GRANT_MEANINGS[grant.state],
     stateSince: connection.endedAt,
-    fields: consoleFields(grantFields, 'expires redirectHost id', grant),
+    fields: consoleFields(grantFields, 'expires callerClaims redirectHost id', grant),
     connections: [connection],
     refusals: grant.refusals.map(({ time, reason }) => ({
       time: epochSeconds(time),

@@ -1,5 +1,6 @@
 // Grants: the connections of apps.
 import { z } from 'zod';
+import { CALLER_CLAIMS } from '../../settings/schema.ts';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
 import { isMachineSubject } from '../../connections/machine-subject.ts';
 import { searchOption } from '../commands/options.ts';
@@ -40,6 +41,12 @@ export const grantSchema = z
     lastUsedAt: schemas.time.optional().describe('When the client last fetched tokens.'),
     expiresAt: schemas.time.optional().describe('When the grant expires if it is not used.'),
     endedAt: schemas.time.optional().describe('Absent if the time is not known.'),
+    callerClaims: z
+      .array(z.enum(CALLER_CLAIMS))
+      .optional()
+      .describe(
+        'Claims about the person that the MCP server learns, as far as the settings still have them: those that the person was told. Absent if there are none.',
+      ),
     refusals: z
       .array(z.strictObject({ time: schemas.time, reason: z.string(), explanation: z.string() }))
       .describe(
@@ -127,6 +134,7 @@ export const grantFields: Fields<Grant> = {
     href: ({ connectorName, connector }) => connectorName && recordPath('connectors', connector),
   },
   level: { level: 'level', label: 'granted', none: '-' },
+  callerClaims: { text: ({ callerClaims }) => callerClaims?.join(', '), heading: 'server learns' },
   since: { time: 'createdAt' },
   lastUsed: { time: 'lastUsedAt', none: '-' },
   lastActive: {
@@ -199,7 +207,7 @@ export const grantCommands: ResourceCommands = {
       text: (grant) =>
         detailsText(
           grantFields,
-          'id state client redirectHost person connector level since lastUsed expires ended reason',
+          'id state client redirectHost person connector level callerClaims since lastUsed expires ended reason',
           grant,
         ),
     },
@@ -266,6 +274,6 @@ export const grantList: ConsoleList<Grant> = {
   state: ({ state }) => state,
   isOk: needsNothing,
   facts: 'person connector level lastActive reason',
-  details: 'since redirectHost id',
+  details: 'since callerClaims redirectHost id',
   actions: [{ path: 'end', operation: 'revokeGrant', done: 'ended', button: endButton }],
 };

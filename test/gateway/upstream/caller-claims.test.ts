@@ -65,6 +65,15 @@ describe('What the server learns about the person who calls', () => {
       expect(learnedLine(page)?.replaceAll(/\s/g, ' ')).to.equal(line);
     });
 
+  it('the account page and the grant of the management API say what the server learns', async () => {
+    const { system } = setup();
+    const { browser, grantId } = await connectAs({ claims: ADA, sub: 'visitor' });
+    const page = requirePage(await browser.visit(new URL('/account', system.auth)));
+    expect(page.html.replaceAll(/<[^>]*>/g, '')).to.include(LINES['en']);
+    const grant = (await requestManagement(system, 'GET', `/grants/${grantId}`)) as object;
+    expect(grant).to.deep.include({ callerClaims: ALL_CLAIMS });
+  });
+
   it('UPS-24 an email address that is not verified is not among the claims, and the page does not name it', async () => {
     for (const claims of [
       { ...ADA, email_verified: false },

@@ -40,7 +40,13 @@ export type SignIn = {
   language?: string;
 };
 
-export type ConnectedCaller = { page: Page; link: string; token: string; grantId: string };
+export type ConnectedCaller = {
+  browser: Browser;
+  page: Page;
+  link: string;
+  token: string;
+  grantId: string;
+};
 
 type Running = {
   place: Deployment;
@@ -125,7 +131,7 @@ export function useCallers(more: Record<string, unknown>, file: Record<string, u
     const callback = requireExternalRedirect(step);
     const { body } = await exchange(server, client, { callback, verifier }, { resource: link });
     const token = String(body.access_token);
-    return { page, link, token, grantId: String(decodeJwt(token)['grant_id']) };
+    return { browser, page, link, token, grantId: String(decodeJwt(token)['grant_id']) };
   }
 
   /** Calls, and returns the headers that the upstream got. */
