@@ -178,6 +178,22 @@ export type ConsoleHidden = { name: string; value: string };
 /** A value as it was and as it is. */
 export type ConsoleDifference = { labelKey: string; before: ConsoleField; after: ConsoleField };
 
+/** The connections that a change would end or lower. */
+type ConsoleAffected = {
+  /** The number of connections that would stop or have a lower level. `isAll` is false if there may be more. */
+  count: number;
+  isAll: boolean;
+  /** The first of them. `reasonKey` is the key of why it would stop. */
+  affected: {
+    href: string;
+    app: string;
+    person: string;
+    before?: string;
+    after?: string;
+    reasonKey?: string;
+  }[];
+};
+
 export type ConsoleValues = {
   /** With the texts of the section. */
   'console/list': {
@@ -238,6 +254,10 @@ export type ConsoleValues = {
     checks: { name: string; url: string; isOk: boolean }[];
     /** The signing keys. */
     items: ConsoleItem[];
+    /** The page of the settings. Absent if the administrator may not reload them. */
+    settings?: string;
+    /** The names of processes with other settings. */
+    differing: readonly string[];
   };
   'console/new-connector': {
     console: ConsoleLayout;
@@ -259,25 +279,25 @@ export type ConsoleValues = {
     problem?: string;
   };
   /** What a change would do, before it is made. */
-  'console/edit-effect': {
+  'console/edit-effect': ConsoleAffected & {
     console: ConsoleLayout;
     name: string;
     /** The page of the form, and the path to post to, with `hidden` and `confirm=yes`. */
     action: string;
     hidden: ConsoleHidden[];
     changes: ConsoleDifference[];
-    /** The number of connections that would stop or have a lower level. `isAll` is false if there may be more. */
-    count: number;
-    isAll: boolean;
-    /** The first of them. `reasonKey` is the key of why it would stop. */
-    affected: {
-      href: string;
-      app: string;
-      person: string;
-      before?: string;
-      after?: string;
-      reasonKey?: string;
-    }[];
+  };
+  /** What reading the settings again would change. `changed` and the others are names. */
+  'console/settings': ConsoleAffected & {
+    console: ConsoleLayout;
+    changed: readonly string[];
+    notReloadable: readonly string[];
+    unanswered: readonly string[];
+    /** Why it would be refused. `kind` is the key below `console.settings.problems`. */
+    problem?: { kind: string; lines: readonly string[] };
+    /** The path of the form, and of the page that it came from. */
+    action: string;
+    back: string;
   };
   'console/new-machine': {
     console: ConsoleLayout;

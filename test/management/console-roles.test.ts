@@ -26,6 +26,7 @@ const FORMS: Record<string, 'operator' | 'administrator'> = {
   '/accounts/disable': 'administrator',
   '/accounts/enable': 'administrator',
   '/accounts/forget': 'administrator',
+  '/settings': 'administrator',
 };
 
 describe('roles in the console', function () {

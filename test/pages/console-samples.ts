@@ -994,11 +994,56 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       ],
     },
   },
+  'console-settings': {
+    view: 'console/settings',
+    values: {
+      console: layout('health'),
+      changed: ['entitlements', 'resourceServer.upstreams.orders.headers.authorization'],
+      notReloadable: ['GATEHOUSE_MANAGEMENT_KEY'],
+      unanswered: ['gatehouse-2:17'],
+      count: 1,
+      isAll: true,
+      affected: [
+        {
+          href: '/console/grants/QmZ8cT2mQp1VxWm1xQ0p7Z',
+          app: 'Claude',
+          person: 'Ada Lovelace',
+          before: 'full',
+          after: 'operations',
+        },
+      ],
+      action: '/console/settings',
+      back: '/console/health',
+    },
+  },
+  'console-settings-refused': {
+    view: 'console/settings',
+    values: {
+      console: layout('health'),
+      changed: [],
+      notReloadable: [],
+      unanswered: [],
+      count: 0,
+      isAll: true,
+      affected: [],
+      problem: {
+        kind: 'invalid_settings',
+        lines: [
+          'The settings have an error:',
+          '  lifetimes.accessToken: given "soon"; expected a duration such as 30m',
+        ],
+      },
+      action: '/console/settings',
+      back: '/console/health',
+    },
+  },
   'console-health': {
     view: 'console/health',
     values: {
       console: layout('health'),
       version: '1.0.0',
+      settings: '/console/settings',
+      differing: ['gatehouse-2:17'],
       checks: [
         { name: 'store', url: '', isOk: true },
         { name: 'auth', url: 'https://auth.example.com/readyz', isOk: true },

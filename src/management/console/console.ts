@@ -22,6 +22,7 @@ import { overviewPage } from './overview-page.ts';
 import { recordPages } from './record-pages.ts';
 import { closeSession, findSession, NotAdministrator, type Session } from './sessions.ts';
 import { serverPages } from './server-pages.ts';
+import { settingsPage } from './settings-page.ts';
 import { tokenPages } from './token-pages.ts';
 import { type ConsoleSignIn, consoleSignIn, SIGN_IN_PATH } from './sign-in.ts';
 import { requestContext } from '../../http/request-context.ts';
@@ -54,6 +55,7 @@ export function adminConsole(management: ManagementHost): Koa.Middleware {
   auditPage(routes);
   recordPages(routes);
   healthPage(routes);
+  settingsPage(routes);
   routes.form('/sign-out', 'viewer', async ({ ctx }) => {
     await closeSession(management, ctx);
     seeOther(ctx, SIGNED_OUT_PATH);

@@ -9,13 +9,14 @@ import { connectorHandlers } from '../connectors.ts';
 import { requireRole } from '../context.ts';
 import { machineHandlers, showMachine } from '../machines.ts';
 import { tokenHandlers } from '../minted-tokens.ts';
-import type { Affected } from '../resources/affected.ts';
+import type { AffectedMembers } from '../resources/affected.ts';
 import { connectorEditForm, connectorEntries, connectorEtag } from '../resources/connector.ts';
 import { epochSeconds } from '../resources/fields.ts';
 import { type FormField, linesIn } from '../resources/form-fields.ts';
 import { machineEditForm, machineEtag } from '../resources/machine.ts';
 import { tokenEditForm, tokenEtag } from '../resources/token.ts';
 import { CONSOLE_PATH, recordId, recordPath } from './address.ts';
+import { affectedValues } from './affected.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { formValues } from './create-form.ts';
 import { doneQuery } from './done.ts';
@@ -32,7 +33,7 @@ type Editable = {
   fields: readonly FormField[];
   entries: Form;
   /** Returns the connections that a change would stop or lower. Absent if it has no such effect. */
-  preview?: (members: object) => Promise<{ affected: readonly Affected[]; isAll: boolean }>;
+  preview?: (members: object) => Promise<AffectedMembers>;
   save: (members: object) => Promise<unknown>;
 };
 
@@ -75,8 +76,8 @@ async function loadConnector({ management, ctx }: ConsoleContext): Promise<Edita
     fields: connectorEditForm,
     entries: connectorEntries(connector),
     async preview(members) {
-      const { affected = [], isAffectedPartial } = await update(members, 'true');
-      return { affected, isAll: isAffectedPartial === undefined };
+      const { affected, isAffectedPartial } = await update(members, 'true');
+      return { affected, isAffectedPartial };
     },
     save: (members) => update(members),
   };
@@ -231,14 +232,12 @@ function hidden(name: string, value = '') {
   return { name, value };
 }
 
-const MAX_SHOWN = 50;
-
 /** Changes nothing. The form of the page has what was entered. */
 async function showEffect(
   context: ConsoleContext,
   { section, name, path, fields, entries: current }: Editable,
   entries: Form,
-  { affected, isAll }: { affected: readonly Affected[]; isAll: boolean },
+  affected: AffectedMembers,
 ): Promise<void> {
   const { management, ctx } = context;
   await management.services.pages.render(ctx, 'console/edit-effect', {
@@ -250,19 +249,6 @@ async function showEffect(
       hidden(shownName(field.name), current[field.name]),
     ]),
     changes: differences(fields, current, entries),
-    count: affected.length,
-    isAll,
-    affected: affected.slice(0, MAX_SHOWN).map(affectedValues),
+    ...affectedValues(affected),
   });
-}
-
-function affectedValues({ grantId, account, client, before, after }: Affected) {
-  return {
-    href: recordPath('grants', grantId),
-    app: client.name,
-    person: account.name ?? account.id,
-    before: before.level,
-    after: after.level,
-    reasonKey: after.reason === undefined ? undefined : `console.reasons.${after.reason}`,
-  };
 }

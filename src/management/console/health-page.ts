@@ -1,8 +1,11 @@
 import { consoleFields } from '../resources/fields.ts';
 import { keyFields } from '../resources/key.ts';
 import { keyHandlers } from '../signing-keys.ts';
+import { includesRole } from '../../settings/management-roles.ts';
+import { settingsOperations } from '../resources/settings.ts';
 import type { ConsoleRoutes } from './context.ts';
 import { layout } from './layout.ts';
+import { SETTINGS_PATH } from './settings-page.ts';
 import { checkServers, checkStore } from './readiness.ts';
 
 export function healthPage({ page }: ConsoleRoutes): void {
@@ -18,6 +21,10 @@ export function healthPage({ page }: ConsoleRoutes): void {
       console: layout(context, 'health'),
       version,
       checks: [store, ...servers],
+      differing: management.services.reloads().differing(),
+      settings: includesRole(management.role, settingsOperations.reloadSettings.role)
+        ? SETTINGS_PATH
+        : undefined,
       items: items.map((key) => ({
         title: key.id,
         state: key.state,

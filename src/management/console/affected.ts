@@ -1,0 +1,20 @@
+// The connections that a change would end or lower, as pages show them.
+import type { AffectedMembers } from '../resources/affected.ts';
+import { recordPath } from './address.ts';
+
+const MAX_SHOWN = 50;
+
+export function affectedValues({ affected = [], isAffectedPartial }: AffectedMembers) {
+  return {
+    count: affected.length,
+    isAll: isAffectedPartial === undefined,
+    affected: affected.slice(0, MAX_SHOWN).map(({ grantId, account, client, before, after }) => ({
+      href: recordPath('grants', grantId),
+      app: client.name,
+      person: account.name ?? account.id,
+      before: before.level,
+      after: after.level,
+      reasonKey: after.reason === undefined ? undefined : `console.reasons.${after.reason}`,
+    })),
+  };
+}
