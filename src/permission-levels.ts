@@ -14,6 +14,8 @@ export type LevelDefinition = {
   example?: LocalizedText | undefined;
   /** Calls with the level are recorded in the audit log before the response. */
   recorded: boolean;
+  /** What the audit log has of the arguments of calls. Default: `full` if the level is recorded. */
+  arguments?: 'none' | 'full' | undefined;
 };
 
 /** Lowest first, at least one. */
@@ -50,6 +52,13 @@ export function isAtLeast(levels: Levels, held: Level, needed: Level): boolean {
 
 export function isRecorded(levels: Levels, level: Level): boolean {
   return levels.some(({ id, recorded }) => id === level && recorded);
+}
+
+/** Whether the audit log has the arguments of calls with the level. */
+export function recordsArguments(levels: Levels, level: Level): boolean {
+  const found = levels.find(({ id }) => id === level);
+  if (!found) return false;
+  return (found.arguments ?? (found.recorded ? 'full' : 'none')) === 'full';
 }
 
 /**

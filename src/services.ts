@@ -2,6 +2,7 @@ import type { KeyObject } from 'node:crypto';
 import type { Logger } from 'pino';
 import { type Activity, countActivity, openActivity } from './audit/activity.ts';
 import { type AuditServices, auditLogger } from './audit/audit.ts';
+import { type AuditBuffer, openAuditBuffer } from './audit/audit-buffer.ts';
 import { REASONS } from './connections/reasons.ts';
 import { openPages, type Pages } from './pages/pages.ts';
 import { openRateLimits, type RateLimits } from './http/rate-limits.ts';
@@ -28,6 +29,8 @@ export type Services = {
   metrics: Metrics;
   activity: Activity;
   auditLog: AuditServices['auditLog'];
+  /** Of items that nobody waits for. */
+  auditBuffer: AuditBuffer;
   /** Undefined if traces are off. */
   traces: Traces | undefined;
   pages: Pages;
@@ -63,7 +66,7 @@ export type ServiceOptions = Pick<Services, 'logger' | 'now'> & {
 /** What outlives the settings. */
 export type ProcessServices = Omit<
   Services,
-  'keep' | 'pages' | 'auditLog' | 'traces' | 'rateLimits' | 'keys' | 'reloads'
+  'keep' | 'pages' | 'auditLog' | 'auditBuffer' | 'traces' | 'rateLimits' | 'keys' | 'reloads'
 > & {
   keys: Omit<Keys, 'signing'>;
   /** Returns the `keep` of one generation of hosts. */
@@ -132,6 +135,12 @@ export async function openServices(
       })
     : undefined;
   const store = withSubscriptions(shared.store, resources);
+  const auditLog = settings.audit.log ? auditLogger(logger) : () => undefined;
+  const auditBuffer = openAuditBuffer({
+    services: { store: shared.store, metrics, auditLog, now, logger },
+    hasRoom: () => true,
+  });
+  resources.defer(() => auditBuffer.close());
   return {
     ...shared,
     store,
@@ -149,7 +158,8 @@ export async function openServices(
       return processServices.reloads;
     },
     keys: { ...shared.keys, signing },
-    auditLog: settings.audit.log ? auditLogger(logger) : () => undefined,
+    auditLog,
+    auditBuffer,
     traces: await openTraces(settings.traces, keep, { logger, now }),
     pages: openPages({ ...pageSettings(settings), now }, settings.theme),
     rateLimits: openRateLimits(settings.limits, store.openCounter, now, metrics),

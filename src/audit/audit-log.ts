@@ -49,9 +49,10 @@ export type NewAuditItem = {
 export async function appendAudit(
   store: Store,
   added: readonly NewAuditItem[],
+  token?: string,
 ): Promise<AuditItem[]> {
   if (added.length === 0) return [];
-  const { first, epoch } = await store.appendLog<AuditItem>(LOG, added.map(logEntry));
+  const { first, epoch } = await store.appendLog<AuditItem>(LOG, added.map(logEntry), token);
   return added.map(({ item }, index) => ({ ...item, epoch, number: first + index }));
 }
 

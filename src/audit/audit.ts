@@ -6,48 +6,51 @@ import { appendAudit, auditReplicated, type NewAuditItem } from './audit-log.ts'
 
 export type AuditItem = {
   /** Unique. Items of earlier versions have none, and neither of the next two. */
-  id?: string;
+  id?: string | undefined;
   /** Of the log: another one begins when the log is restored. */
-  epoch?: string;
+  epoch?: string | undefined;
   /** In the order of storing, without gaps. */
-  number?: number;
+  number?: number | undefined;
   /** ISO 8601. */
   time: string;
   /** One of `auditEvents` (observability/labels.ts). */
   event: string;
-  account?: string;
-  clientId?: string;
-  connector?: string;
-  grantId?: string;
+  account?: string | undefined;
+  clientId?: string | undefined;
+  connector?: string | undefined;
+  grantId?: string | undefined;
   /** Who made a change in management: `key:<name>`, or `account:<id>` in the console. Earlier items have the account id alone, or nothing for the key. */
   by?: string | undefined;
   /** Of a call, as the rest up to `traceId`. `tool` for `tools/call`, else `method`. */
-  tool?: string;
-  method?: string;
+  tool?: string | undefined;
+  method?: string | undefined;
   /** The URI of a resource without its query, or the name of a prompt. */
-  target?: string;
-  upstream?: string;
-  level?: string;
+  target?: string | undefined;
+  upstream?: string | undefined;
+  level?: string | undefined;
   /** Milliseconds. */
-  ms?: number;
-  bytesIn?: number;
-  bytesOut?: number;
+  ms?: number | undefined;
+  bytesIn?: number | undefined;
+  bytesOut?: number | undefined;
   /** The result of the tool says that it failed. */
-  toolError?: boolean;
-  address?: string;
-  userAgent?: string;
-  clientName?: string;
-  traceId?: string;
+  toolError?: boolean | undefined;
+  address?: string | undefined;
+  userAgent?: string | undefined;
+  clientName?: string | undefined;
+  traceId?: string | undefined;
   /** The id of the call that this item ends. */
-  call?: string;
+  call?: string | undefined;
+  /** Of trimmed items. */
+  class?: string | undefined;
+  ranges?: [first: number, last: number][] | undefined;
   /** Further refused calls that this item stands for, or dropped items. */
-  count?: number;
+  count?: number | undefined;
   /** Details of an event. `{bytes, sha256}` of the JSON for a refused call, or if it is larger than 4 kB. Earlier calls have their arguments here. */
   arguments?: unknown;
   /** The arguments of a call, as JSON text (`recordableArguments`). */
-  argumentsJson?: string;
+  argumentsJson?: string | undefined;
   outcome: string;
-  reason?: string;
+  reason?: string | undefined;
 };
 
 export type AuditServices = {
@@ -72,13 +75,13 @@ export async function recordAudit(
   return stored;
 }
 
-/** As `recordAudit`, and also waits for a replica, so that a failover does not lose the item. */
-export async function recordAuditDurably(
+/** As `storeAudit`, and also waits for a replica, so that a failover does not lose the items. */
+export async function storeAuditDurably(
   services: AuditServices,
-  item: Omit<AuditItem, 'time'>,
-): Promise<AuditItem> {
-  const stored = await recordAudit(services, item);
-  await auditReplicated(services.store);
+  added: readonly NewAuditItem[],
+): Promise<AuditItem[]> {
+  const stored = await storeAudit(services, added);
+  if (added.length > 0) await auditReplicated(services.store);
   return stored;
 }
 
@@ -97,12 +100,13 @@ export function newItemId(): string {
   return randomBytes(ID_BYTES).toString('base64url');
 }
 
-/** Appends items in one write, and returns them with their numbers. */
+/** Appends items in one write, and returns them with their numbers. A write that is repeated with its `token` has no effect. */
 export async function storeAudit(
   { store, metrics, auditLog }: Omit<AuditServices, 'now'>,
   added: readonly NewAuditItem[],
+  token?: string,
 ): Promise<AuditItem[]> {
-  const stored = await appendAudit(store, added);
+  const stored = await appendAudit(store, added, token);
   for (const item of stored) {
     metrics.auditEvent(item.event, item.reason);
     auditLog(item);

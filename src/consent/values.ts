@@ -4,7 +4,13 @@ import { levelWithoutDpop, requiresDpop } from '../dpop/required-levels.ts';
 import { clientSubnet } from '../http/client-subnet.ts';
 import { type IdentityProviders, providerName } from '../sign-in/provider.ts';
 import type { ViewValues } from '../pages/pages.ts';
-import { highestLevel, isRecorded, type Level, preselectedLevel } from '../permission-levels.ts';
+import {
+  highestLevel,
+  isRecorded,
+  type Level,
+  preselectedLevel,
+  recordsArguments,
+} from '../permission-levels.ts';
 import { formattedUserCode, type WaitingDevice } from '../oauth/engine/device-codes.ts';
 import { isLoopbackRedirect, redirectDestination } from '../oauth/engine/redirect-uris.ts';
 import { ACCOUNT_PATH } from './account-session.ts';
@@ -51,6 +57,10 @@ export function consentValues(
   } = request;
   const selected = selectedLevel(context.settings, request, failure);
   const offered = context.settings.consent.stayConnected === 'offered';
+  const recordsUse = context.settings.audit.calls === 'all';
+  const isWithArguments = (level: Level) =>
+    (recordsUse || isRecorded(context.settings.levels, level)) &&
+    recordsArguments(context.settings.levels, level);
   const describesSample = context.settings.upstreams.length === 0;
   const lifetime = context.settings.lifetimes.refreshTokenAbsolute;
   const otherwise = levelWithoutDpop(context.settings, highestLevel(context.settings.levels));
@@ -67,6 +77,7 @@ export function consentValues(
       level,
       selected: level === selected,
       ...(isRecorded(context.settings.levels, level) ? { recorded: true as const } : {}),
+      ...(isWithArguments(level) ? { recordsArguments: true as const } : {}),
       ...(!namesKey && requiresDpop(context.settings, level)
         ? { needsKey: otherwise === undefined ? {} : { otherwise } }
         : {}),
@@ -80,6 +91,7 @@ export function consentValues(
     accessLifetime: context.engine.grantLifetimes.accessToken,
     accountPage: context.settings.authUrl + ACCOUNT_PATH,
     describesSample,
+    recordsUse,
     ...failureValues(failure),
   };
 }

@@ -14,7 +14,7 @@ import type { Settings } from '../settings/settings.ts';
 import { findUpstream, type LeadsToUpstream } from '../settings/upstreams.ts';
 import { tokenRequired, tokenVerifier } from './authenticate.ts';
 import { startCall } from './call.ts';
-import { callAuditor } from './call-audit.ts';
+import { type CallAudit, callAudit } from './call-audit.ts';
 import { dpopProofs } from './dpop.ts';
 import { authorizationExtensions } from './extensions.ts';
 import { heldBytes } from './held-bytes.ts';
@@ -42,12 +42,14 @@ export async function resourceServer(
   const records = await services.keep('records', (kept) => openRecordCache(kept.store, now));
   let changes = 0;
   const ignoreChanges = records.onChange(() => (changes += 1));
-  const handlers = await openMcpHandlers(settings, services, records);
+  const audit = callAudit({ settings, services, refusals: rateLimits.recordedRefusals });
+  const handlers = await openMcpHandlers(settings, services, records, audit);
   const held = {
     ...limits,
     largest: Math.max(maxBodyBytes, ...upstreams.map((each) => each.maxAnswerBytes)),
   };
   const gateway: Gateway = {
+    audit,
     settings,
     services,
     records,
@@ -135,6 +137,7 @@ async function openMcpHandlers(
   settings: Settings,
   services: Services,
   { onChange }: RecordCache,
+  audit: CallAudit,
 ): Promise<McpHandlers> {
   const { upstreams, productName, levels } = settings;
   if (upstreams.length === 0) {
@@ -146,7 +149,7 @@ async function openMcpHandlers(
         levels,
         version,
         extensions: authorizationExtensions(settings),
-        audit: callAuditor(services),
+        audit,
         logger,
       });
     };
@@ -180,7 +183,7 @@ async function openMcpHandlers(
         return opened;
       },
     );
-    const options = { upstream, discovery, onChange, openCalls };
+    const options = { upstream, discovery, onChange, openCalls, audit };
     proxies.set(upstream.id, await openUpstreamProxy(settings, services, options));
   }
   const all = [...proxies.values()];

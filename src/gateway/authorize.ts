@@ -87,20 +87,14 @@ function sourceOf({ minted, accountId }: Caller): string {
   return isMachineSubject(accountId) ? 'machine' : 'connect link';
 }
 
-/** The highest level that the messages of a JSON-RPC body need, be it one message or a batch. */
+/** The highest of the levels that the messages of a body need. */
 export function highestRequired(
   levels: Levels,
-  body: unknown,
-  requiredBy: (message: unknown) => RequiredLevel | undefined,
+  required: readonly (RequiredLevel | undefined)[],
 ): RequiredLevel | undefined {
-  const messages: unknown[] = Array.isArray(body) ? body : [body];
-  return messages
-    .map(requiredBy)
-    .reduce(
-      (highest, required) =>
-        !required || (highest && isAtLeast(levels, highest.level, required.level))
-          ? highest
-          : required,
-      undefined,
-    );
+  return required.reduce(
+    (highest, next) =>
+      !next || (highest && isAtLeast(levels, highest.level, next.level)) ? highest : next,
+    undefined,
+  );
 }

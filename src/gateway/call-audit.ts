@@ -1,58 +1,292 @@
-import { type AuditServices, digestOf, recordAuditDurably } from '../audit/audit.ts';
-import type { Caller } from './authenticate.ts';
+// What the audit log says about the requests of a call that need a level: one item for each, and at recorded levels a second one when it ends.
+import type { AuditBuffer } from '../audit/audit-buffer.ts';
+import {
+  type AuditItem,
+  type AuditServices,
+  auditItem,
+  storeAuditDurably,
+} from '../audit/audit.ts';
+import { clientNetworks } from '../http/client-subnet.ts';
+import { outcomeOf, requestContext } from '../http/request-context.ts';
+import type { RateLimit } from '../http/rate-limits.ts';
+import { isObject, membersOf } from '../json-values.ts';
+import { parseTraceparent } from '../observability/tracing.ts';
+import { lruCache } from '../lru-cache.ts';
+import { isRecorded } from '../permission-levels.ts';
+import type { Settings } from '../settings/settings.ts';
+import { DEFAULT_UPSTREAM } from '../settings/upstreams.ts';
+import { authorize, type RequiredLevel } from './authorize.ts';
+import type { AuthenticatedCall, Call } from './call.ts';
+import { INVALID_PARAMS, isSameId } from './json-rpc.ts';
 
-/** A call with a recorded level. A `refused` one fails before the tool runs. `argumentsJson` is made by `recordableArguments`. */
-export type AuditedCall = {
-  caller: Caller;
-  tool: string;
-} & ({ outcome: 'allowed'; argumentsJson: string } | { outcome: 'refused'; arguments: unknown });
+type CallOutcome = 'answered' | 'failed' | 'refused';
 
-/** Resolves when the entry is stored. Calls run only after that. */
-export type AuditCall = (call: AuditedCall) => Promise<void>;
+/** One request that needs a level, until the response has ended. */
+export type CallRecord = {
+  /** Of the message in the body. */
+  index: number;
+  messageId: unknown;
+  item: Omit<AuditItem, 'time' | 'outcome'>;
+  isRecorded: boolean;
+  /** The item that was stored before the call was made. */
+  started?: AuditItem;
+  /** Once it is known; by default that of the HTTP response. */
+  outcome?: CallOutcome;
+  reason?: string;
+  toolError?: boolean;
+};
 
-export const AUDIT_FAILED =
-  'Calls with this permission level must be recorded, and this call could not be recorded. Try again in a moment.';
+/** The records of one call. */
+export type CallRecords = {
+  records: CallRecord[];
+  /** Of the beginning: seconds since the epoch, and milliseconds of the process. */
+  at: number;
+  began: number;
+  /** Bytes that the connection had written before. */
+  written: number;
+};
 
-export const ARGUMENTS_TOO_LONG =
-  'Calls with this permission level must be recorded, and these arguments are too long for that: they may have 64 kB of JSON, in which texts and lists above 1 kB count little.';
+type Recorded = Pick<Call, 'recorded'>;
 
-/** In bytes of JSON. */
-const MAX_ARGUMENTS_BYTES = 64 * 1024;
-const MAX_MEMBER_BYTES = 1024;
+export type CallAudit = {
+  /** Call it when the messages were read. `required` has what each of them needs. */
+  begin(call: AuthenticatedCall, required: readonly (RequiredLevel | undefined)[]): void;
+  /** Stores the records of recorded levels, before the calls are made. Resolves when a replica has them. */
+  start(call: Recorded): Promise<void>;
+  /** Call it when the response has ended. */
+  end(call: Call & Partial<AuthenticatedCall>): void;
+};
 
-/**
- * Returns the JSON text of the arguments of a call. In longer arguments, large texts and lists are replaced by their length and hash, at any
- * depth of objects, so that what pads a call does not hide whom it is about. Undefined if they are still too long.
- */
-export function recordableArguments(given: unknown): string | undefined {
-  const whole = JSON.stringify(given);
-  if (Buffer.byteLength(whole) <= MAX_ARGUMENTS_BYTES) return whole;
-  const shorter = JSON.stringify(given, (_name, value: unknown) =>
-    isLarge(value) ? digestOf(value) : value,
-  );
-  return Buffer.byteLength(shorter) <= MAX_ARGUMENTS_BYTES ? shorter : undefined;
-}
+/** Where a request names its client (MCP 2026-07-28). */
+const CLIENT_INFO = 'io.modelcontextprotocol/clientInfo';
+const MAX_TEXT_LENGTH = 256;
+const MAX_TARGET_LENGTH = 1024;
+const MAX_KNOWN_NAMES = 10_000;
 
-function isLarge(value: unknown): boolean {
-  const isPadding = typeof value === 'string' || Array.isArray(value);
-  return isPadding && Buffer.byteLength(JSON.stringify(value)) > MAX_MEMBER_BYTES;
-}
+export type CallAuditOptions = {
+  settings: Pick<Settings, 'audit' | 'levels'>;
+  services: AuditServices & { auditBuffer: AuditBuffer };
+  /** Limits the items about requests without an account. */
+  refusals: RateLimit;
+};
 
-/** Of the arguments of a refused call, which a client can repeat freely, only the hash is recorded. */
-export function callAuditor(services: AuditServices): AuditCall {
-  return async (call) => {
-    const { tool, outcome } = call;
-    const { accountId: account, clientId, connector, grantId } = call.caller;
-    const who = {
-      account,
-      clientId,
-      ...(connector ? { connector } : {}),
-      ...(grantId ? { grantId } : {}),
-    };
-    const recorded =
-      call.outcome === 'allowed'
-        ? { argumentsJson: call.argumentsJson }
-        : { arguments: digestOf(call.arguments) };
-    await recordAuditDurably(services, { event: 'call', ...who, tool, ...recorded, outcome });
+export function callAudit({ settings, services, refusals }: CallAuditOptions): CallAudit {
+  const { levels } = settings;
+  const { auditBuffer: buffer, now } = services;
+  const { calls, addresses } = settings.audit;
+  /** By connection: what its app called itself when it was initialized. */
+  const clientNames = lruCache<string>(MAX_KNOWN_NAMES);
+
+  const origin = ({ ctx }: Call) => ({
+    address: shownAddress(requestContext(ctx).address, addresses),
+    userAgent: text(ctx.req.headers['user-agent'], MAX_TEXT_LENGTH),
+  });
+  const nameOf = (call: AuthenticatedCall, message: unknown) => {
+    const { method, params } = membersOf(message);
+    const { clientInfo, _meta: meta } = membersOf(params);
+    const connection = call.caller.grantId ?? call.caller.tokenId;
+    const { name } = membersOf(method === 'initialize' ? clientInfo : membersOf(meta)[CLIENT_INFO]);
+    const own = text(name, MAX_TEXT_LENGTH);
+    if (own !== undefined && method === 'initialize') clientNames.set(connection, own);
+    return own ?? clientNames.get(connection);
   };
+  const recordOf = (
+    call: AuthenticatedCall,
+    message: unknown,
+    required: RequiredLevel | undefined,
+    index: number,
+  ): CallRecord => {
+    const { id: messageId, method, params } = membersOf(message);
+    const { caller } = call;
+    const isTool = method === 'tools/call';
+    const { name, uri, _meta: meta } = membersOf(params);
+    const record: CallRecord = {
+      index,
+      messageId,
+      isRecorded: isRecorded(levels, caller.level),
+      item: {
+        event: 'call',
+        account: caller.accountId,
+        clientId: caller.clientId,
+        connector: caller.connector,
+        grantId: caller.grantId,
+        upstream: (call.connector ?? call.mintedToken)?.upstream ?? DEFAULT_UPSTREAM,
+        tool: isTool ? text(name, MAX_TEXT_LENGTH) : undefined,
+        method: isTool ? undefined : text(method, MAX_TEXT_LENGTH),
+        target: targetOf(method, name, uri),
+        level: caller.level,
+        bytesIn: Number(call.ctx.req.headers['content-length']) || undefined,
+        ...origin(call),
+        clientName: nameOf(call, message),
+        traceId: traceIdOf(membersOf(meta)['traceparent'], call.ctx.req.headers['traceparent']),
+      },
+    };
+    if (required && authorize(levels, caller, required.level) !== 'allowed')
+      Object.assign(record, { outcome: 'refused', reason: 'forbidden' });
+    return record;
+  };
+  const endRecord = (call: Call, { at, began, written }: CallRecords, record: CallRecord) => {
+    const { status, reason } = outcomeOf(call.ctx);
+    const isNotification = record.messageId === undefined && reason === undefined;
+    const outcome =
+      record.outcome ?? (isNotification ? 'answered' : outcomeOfResponse(status, reason));
+    const why = outcome === 'answered' ? undefined : (reason ?? record.reason);
+    const ended = {
+      outcome,
+      reason: why,
+      toolError: record.toolError,
+      ms: Math.round(performance.now() - began),
+      bytesOut: call.ctx.req.socket.bytesWritten - written,
+    };
+    const part = record.isRecorded ? 'lasting' : 'bulk';
+    const { started, item } = record;
+    if (started) {
+      const end = { event: 'call_ended', call: started.id, ...ended };
+      return buffer.add({ at: now(), item: end, part, completes: started.number });
+    }
+    const whole = { at, item: { ...item, ...ended }, part } as const;
+    if (outcome !== 'refused') return buffer.add(whole);
+    buffer.addRefused(`${item.grantId ?? item.account} ${why}`, whole);
+  };
+  /** A request that was refused before its messages were read, if it would have been a call. */
+  const endUnread = async (call: Call & Partial<AuthenticatedCall>): Promise<void> => {
+    const { ctx, caller, connectorId } = call;
+    const { reason } = outcomeOf(ctx);
+    if (ctx.method !== 'POST' || reason === undefined || reason === 'client_gone') return;
+    const isLogged = calls === 'all' || (caller && isRecorded(levels, caller.level));
+    const isWrongToken = reason === 'invalid_token';
+    if (!isLogged || (!caller && !isWrongToken)) return;
+    const { address } = requestContext(ctx);
+    const item = {
+      event: 'call',
+      ...(caller && {
+        account: caller.accountId,
+        clientId: caller.clientId,
+        grantId: caller.grantId,
+        level: caller.level,
+      }),
+      connector: connectorId,
+      ...origin(call),
+      outcome: outcomeOfResponse(outcomeOf(ctx).status, reason),
+      reason,
+    };
+    const isLasting = caller && isRecorded(levels, caller.level);
+    const waiting = { at: now(), item, part: isLasting ? 'lasting' : 'bulk' } as const;
+    const [network = address] = clientNetworks(address);
+    const who = caller ? (caller.grantId ?? caller.accountId) : `address ${network}`;
+    if (!caller && (await refusals.consume(address)) !== undefined) return;
+    buffer.addRefused(`${who} ${reason}`, waiting);
+  };
+  return {
+    begin(call, required) {
+      const messages: unknown[] = Array.isArray(call.body) ? call.body : [call.body];
+      const isLogged = calls === 'all' || isRecorded(levels, call.caller.level);
+      const records = messages.flatMap((message, index) => {
+        const { method } = membersOf(message);
+        if (method === 'initialize') nameOf(call, message);
+        const isCall = required[index] !== undefined || method === 'tools/call';
+        return isLogged && isCall ? [recordOf(call, message, required[index], index)] : [];
+      });
+      call.recorded = {
+        records,
+        at: now(),
+        began: performance.now(),
+        written: call.ctx.req.socket.bytesWritten,
+      };
+    },
+    async start(call) {
+      const records = recordsOf(call).filter(
+        ({ isRecorded: must, outcome }) => must && outcome === undefined,
+      );
+      const stored = await storeAuditDurably(
+        services,
+        records.map(({ item }) => ({
+          item: auditItem(services, { ...item, outcome: 'started' }),
+          part: 'lasting',
+        })),
+      );
+      records.forEach((record, index) => {
+        const started = stored[index];
+        if (started) record.started = started;
+      });
+    },
+    end(call) {
+      const { recorded } = call;
+      if (recorded) for (const record of recorded.records) endRecord(call, recorded, record);
+      else endUnread(call).catch(() => undefined);
+    },
+  };
+}
+
+export function recordsOf({ recorded }: Recorded): CallRecord[] {
+  return recorded?.records ?? [];
+}
+
+/** Notes how a response of the MCP server ends its request. */
+export function noteAnswer(call: Recorded, message: Record<string, unknown>): void {
+  const record = recordsOf(call).find(
+    ({ messageId, outcome }) => outcome === undefined && isSameId(messageId, message['id']),
+  );
+  if (!record) return;
+  const { result, error } = message;
+  record.outcome = error === undefined ? 'answered' : 'failed';
+  if (record.outcome === 'failed') record.reason = 'error';
+  if (isObject(result) && result['isError'] === true) record.toolError = true;
+}
+
+/** Notes that Gatehouse refused the requests of the call, with these responses. */
+export function noteRefusals(call: Recorded, responses: readonly object[]): void {
+  for (const record of recordsOf(call)) {
+    const response = responses.find((one) => isSameId(membersOf(one)['id'], record.messageId));
+    const { code } = membersOf(membersOf(response)['error']);
+    record.outcome = 'refused';
+    record.reason ??= code === INVALID_PARAMS ? 'not_found' : 'forbidden';
+  }
+}
+
+/** The errors of Gatehouse and of what it depends on, and of clients that did not wait. Others refuse the request. */
+const FAULTS: ReadonlySet<string> = new Set([
+  'bad_gateway',
+  'client_gone',
+  'gateway_timeout',
+  'refused_upstream',
+  'response_too_large',
+  'server_error',
+  'temporarily_unavailable',
+]);
+
+/** Of a request whose answer was not seen. */
+function outcomeOfResponse(status: number, reason: string | undefined): CallOutcome {
+  if (reason === undefined) return 'failed';
+  return status >= 500 || FAULTS.has(reason) ? 'failed' : 'refused';
+}
+
+/** The beginning of a text of a client. */
+function text(value: unknown, maxLength: number): string | undefined {
+  if (typeof value !== 'string') return undefined;
+  return value.slice(0, maxLength).toWellFormed();
+}
+
+/** The query of a URI may contain secrets. */
+function targetOf(method: unknown, name: unknown, uri: unknown): string | undefined {
+  if (method === 'prompts/get') return text(name, MAX_TARGET_LENGTH);
+  const target = text(uri, MAX_TARGET_LENGTH);
+  return target?.split(/[?#]/, 1)[0];
+}
+
+function traceIdOf(...traceparents: unknown[]): string | undefined {
+  for (const traceparent of traceparents) {
+    const [context] = traceparent === undefined ? [] : parseTraceparent(traceparent);
+    if (context) return context.traceId;
+  }
+  return undefined;
+}
+
+/** An IPv4 /24 or an IPv6 /48, if addresses are shortened. */
+function shownAddress(address: string, kept: Settings['audit']['addresses']): string | undefined {
+  if (kept === 'none') return undefined;
+  if (kept === 'full') return text(address, MAX_TEXT_LENGTH);
+  const networks = clientNetworks(address);
+  if (networks.length > 1) return networks.at(-1);
+  return networks[0].replace(/\.\d+$/, '.0/24');
 }

@@ -5,6 +5,7 @@ import type { HttpError } from '../http/errors.ts';
 import { type RequestContext, requestContext } from '../http/request-context.ts';
 import type { MintedToken } from '../links/minted-tokens.ts';
 import type { Caller } from './authenticate.ts';
+import type { CallRecords } from './call-audit.ts';
 import type { Hold } from './held-bytes.ts';
 import type { MessageId } from './json-rpc.ts';
 import type { McpHandler, Slot } from './mcp-handler.ts';
@@ -17,6 +18,8 @@ export type Call = {
   /** Once the body was read: its requests, and its id if it is a single message, which may be invalid otherwise. */
   outline?: Outline;
   messageId?: MessageId | undefined;
+  /** What the audit log says about it, once the messages were read. */
+  recorded?: CallRecords;
   /** The JSON-RPC error with which the MCP server refused the request. */
   upstreamError?: object;
 };

@@ -13,8 +13,8 @@ export type Slot = {
 
 /** Serves calls of authorized callers: the built-in sample, or the proxy to the operator's MCP server. */
 export type McpHandler = {
-  /** The highest level that the messages in `body` need; undefined if they need none. */
-  requiredLevel(body: unknown): RequiredLevel | undefined;
+  /** The level that a message needs, which may be invalid; undefined if it needs none. */
+  requiredBy(message: unknown): RequiredLevel | undefined;
   /** Throws an InBandError if the caller has too many open requests. */
   acquire(caller: Caller, kind: RequestKind): Slot;
   /** The tools that the caller may reach, as far as they are known without asking the MCP server. */

@@ -16,8 +16,15 @@ import {
   type Authentication,
   limitOwner,
 } from './authenticate.ts';
-import { authorize, challengeForStepUp, insufficientScope } from './authorize.ts';
+import {
+  authorize,
+  challengeForStepUp,
+  highestRequired,
+  insufficientScope,
+  type RequiredLevel,
+} from './authorize.ts';
 import type { Access, AuthenticatedCall, Call } from './call.ts';
+import type { CallAudit } from './call-audit.ts';
 import type { RequireDpopProof } from './dpop.ts';
 import type { HeldBytes } from './held-bytes.ts';
 import { idOf } from './json-rpc.ts';
@@ -40,10 +47,12 @@ export type Gateway = {
   /** The handler of the MCP server that a connector or a minted token leads to. */
   handlerOf: (record: LeadsToUpstream) => McpHandler | Promise<McpHandler>;
   heldBytes: HeldBytes;
+  audit: CallAudit;
 };
 
 /** Resolves when the response is complete or its stream has begun. Throws HttpError before. */
 export async function serve(gateway: Gateway, started: Call): Promise<void> {
+  started.ctx.res.once('close', () => gateway.audit.end(started));
   const known = gateway.changes();
   const access = await authenticateCall(gateway, started);
   const { caller, connector, mintedToken } = access;
@@ -57,7 +66,9 @@ export async function serve(gateway: Gateway, started: Call): Promise<void> {
   const pause = pauseOf(call, gateway.authentication.settings);
   if (pause) return servePaused(call, pause);
   call.toolCalls = toolCallsIn(call.body);
-  authorizeCall(gateway, call);
+  const required = requiredLevels(call);
+  gateway.audit.begin(call, required);
+  authorizeCall(gateway, call, required);
   replaceToleratedHeaders(call.ctx.req.headers);
   await handler.handle(call);
   noteUse(gateway, call);
@@ -126,6 +137,7 @@ function openCall(
   const { ctx } = started;
   // It may have gone while it was authenticated: then no `close` would free what it gets.
   if (ctx.res.destroyed) throw clientGone();
+  Object.assign(started, access);
   const call: AuthenticatedCall = Object.assign(started, access, {
     handler,
     revalidate: () => revalidate(gateway, started),
@@ -167,13 +179,20 @@ function toolCallsIn(body: unknown): number {
   return Array.isArray(body) ? body.filter(isCall).length : Number(isCall(body));
 }
 
+/** What each message of the body needs. */
+function requiredLevels({ handler, body }: AuthenticatedCall): (RequiredLevel | undefined)[] {
+  const messages: unknown[] = Array.isArray(body) ? body : [body];
+  return messages.map((message) => handler.requiredBy(message));
+}
+
 /** Throws 403 if the person can grant the level that is missing. The handler refuses what nobody can grant. */
 function authorizeCall(
   { settings }: Gateway,
-  { connector, caller, handler, body }: AuthenticatedCall,
+  { connector, caller }: AuthenticatedCall,
+  needed: readonly (RequiredLevel | undefined)[],
 ) {
   if (!connector) return;
-  const required = handler.requiredLevel(body);
+  const required = highestRequired(settings.levels, needed);
   challengeForStepUp(settings.levels, settings, connector, caller, required);
 }
 

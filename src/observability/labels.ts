@@ -133,13 +133,20 @@ export const storeVerbs = [
 ] as const;
 export type StoreVerb = (typeof storeVerbs)[number];
 
+/** Why items are not in the audit log: too many waited, or the store has little room. */
+export const dropReasons = ['buffer_full', 'store_full'] as const;
+export type DropReason = (typeof dropReasons)[number];
+
 /** Values of `event` in the audit log. */
 export const auditEvents = [
   'account_disabled',
   'account_enabled',
   'account_forgotten',
+  'audit_dropped',
+  'audit_trimmed',
   'backchannel_logout',
   'call',
+  'call_ended',
   'client_allowed',
   'client_blocked',
   'client_registered',

@@ -12,6 +12,7 @@ import {
   type StoreVerb,
   storeVerbs,
   upstreamFaults,
+  dropReasons,
 } from './labels.ts';
 
 const REQUEST_SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 10];
@@ -33,6 +34,8 @@ export type Metrics = {
   flow(step: FlowStep, outcome: FlowOutcome): void;
   token(grantType: string): void;
   auditEvent(name: string, reason?: string): void;
+  /** Items that are not in the audit log. */
+  auditDropped(reason: (typeof dropReasons)[number], count: number): void;
   recheck(outcome: (typeof recheckOutcomes)[number]): void;
   /** What the process knows of its settings: their digest, and its last reload (seconds since the epoch). */
   settings(state: {
@@ -169,7 +172,7 @@ function settingsMetrics(registry: Registry): Pick<Metrics, 'settings'> {
 function flowMetrics(
   registry: Registry,
   reasons: readonly string[],
-): Pick<Metrics, 'flow' | 'token' | 'auditEvent' | 'recheck'> {
+): Pick<Metrics, 'flow' | 'token' | 'auditEvent' | 'auditDropped' | 'recheck'> {
   const count = counters(registry);
   const flows = count('flows_total', 'Steps of connecting, by outcome.', ['step', 'outcome']);
   const tokens = count('tokens_total', 'Token responses with an access token.', ['grant_type']);
@@ -178,6 +181,8 @@ function flowMetrics(
     'reason',
   ]);
   const rechecks = count('rechecks_total', 'People asked about again.', ['outcome']);
+  const dropped = count('audit_dropped_total', 'Items that are not in the audit log.', ['reason']);
+  for (const reason of dropReasons) dropped.inc({ reason }, 0);
   for (const outcome of recheckOutcomes) rechecks.inc({ outcome }, 0);
   for (const step of flowSteps) for (const outcome of flowOutcomes) flows.inc({ step, outcome }, 0);
   for (const event of REPLAYS) events.inc({ event, reason: event }, 0);
@@ -185,6 +190,7 @@ function flowMetrics(
   return {
     flow: (step, outcome) => flows.inc({ step, outcome }),
     token: (grantType) => tokens.inc({ grant_type: grantTypeOf?.(grantType) ?? 'other' }),
+    auditDropped: (reason, by) => dropped.inc({ reason }, by),
     recheck: (outcome) => rechecks.inc({ outcome }),
     auditEvent: (name, reason) =>
       events.inc({

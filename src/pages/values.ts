@@ -45,6 +45,8 @@ export type LevelChoice = {
   selected: boolean;
   /** Calls with the level are recorded. */
   recorded?: true;
+  /** With their arguments. */
+  recordsArguments?: true;
   /** The level requires DPoP, which the client has not announced. `otherwise` is the level that it gets without. */
   needsKey?: { otherwise?: string };
   /** Approving the level needs another sign-in first. */
@@ -68,6 +70,8 @@ export type ViewValues = ConsoleValues & {
     levels: LevelChoice[];
     /** The texts about the levels are those about the sample, which say what calls with each of them show. */
     describesSample: boolean;
+    /** Calls of every level are recorded. */
+    recordsUse: boolean;
     account: Account;
     /** What the server behind the connector learns about the person. Absent if nothing. */
     learned?: Learned;

@@ -81,7 +81,13 @@ const levelsSchema = z
       recorded: z
         .boolean(YES_OR_NO)
         .default(false)
-        .describe('Record each call in the audit log before its response. Never preselected.'),
+        .describe('Record each call in the audit log before it is made. Never preselected.'),
+      arguments: z
+        .enum(['none', 'full'], 'none or full')
+        .optional()
+        .describe(
+          'What the audit log has of the arguments of calls: nothing, or their JSON, which may then have 64 kB. By default `full` if the level is `recorded`. People read it on the consent page.',
+        ),
     }),
     'a list of levels, each with an id, the lowest first',
   )
@@ -591,6 +597,18 @@ export const settingsSchema = z.strictObject({
   logLevel: z.enum(LOG_LEVELS).default('info').describe('Minimum level of log entries.'),
   audit: z
     .strictObject({
+      calls: z
+        .enum(['all', 'recorded'], 'all or recorded')
+        .default('all')
+        .describe(
+          'Which calls are in the audit log: all that need a level, or those of levels that are `recorded`.',
+        ),
+      addresses: z
+        .enum(['full', 'shortened', 'none'], 'full, shortened or none')
+        .default('full')
+        .describe(
+          'What the audit log has of the IP addresses of calls. `shortened`: the network, an IPv4 /24 or an IPv6 /48.',
+        ),
       log: z
         .boolean(YES_OR_NO)
         .default(false)

@@ -341,7 +341,7 @@ function logs(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout
       value: encryption.decrypt<T>(name, stored.subarray(EPOCH_LENGTH)),
     }));
   return {
-    async appendLog(key, entries) {
+    async appendLog(key, entries, token = randomId()) {
       const name = encryption.name(key);
       const encrypted = entries.map(({ value, part, time, terms: found, completes = 0 }) => ({
         bytes: encryption.encrypt(name, value),
@@ -352,8 +352,7 @@ function logs(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout
         ),
         completes,
       }));
-      const sent = { token: randomId(), epoch: randomId() };
-      return withTimeout(bytes.appendLog(name, encrypted, sent));
+      return withTimeout(bytes.appendLog(name, encrypted, { token, epoch: randomId() }));
     },
     async readLog<T>(key: string, range: { after: number; limit: number }) {
       const name = encryption.name(key);

@@ -1,6 +1,7 @@
 // Logs in SQLite. Their entries are in one table and the blocks of their indexes in another.
 import type { DatabaseSync, SQLOutputValue } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { lruCache } from '../lru-cache.ts';
 import type { ByteStore, LogBytes, NumberedBytes } from './byte-store.ts';
 import { BLOCK_ROWS, completionOf, numberBytes, rowCount, withCompleted } from './log-rows.ts';
 import { bufferOf, type Commit } from './sqlite-database.ts';
@@ -16,6 +17,8 @@ type Logs = Pick<
   | 'readLogBlocks'
   | 'trimLog'
 >;
+
+const MAX_SENT = 1000;
 
 type Row = Record<string, SQLOutputValue>;
 
@@ -44,6 +47,8 @@ export function sqliteLogs(db: DatabaseSync, commit: Commit): Logs {
   );
   const removeBlock = db.prepare('DELETE FROM log_block WHERE log = ? AND part = ? AND first = ?');
 
+  /** A write may succeed after its caller gave up. */
+  const sent = lruCache<{ first: number; epoch: string }>(MAX_SENT);
   const logOf = (name: string) => Number(head.get(name)?.['log'] ?? 0);
   const numbered = (row: Row): NumberedBytes => [Number(row['number']), bufferOf(row['value'])];
   const blockOf = (row: Row): LogBlock => ({
@@ -73,8 +78,10 @@ export function sqliteLogs(db: DatabaseSync, commit: Commit): Logs {
     }
   };
   return {
-    appendLog: (name, entries, { epoch }) =>
+    appendLog: (name, entries, { token, epoch }) =>
       commit(() => {
+        const before = sent.get(token);
+        if (before) return before;
         const advanced = advance.get(name, entries.length, epoch);
         const log = Number(advanced?.['log']);
         const first = Number(advanced?.['last']) - entries.length + 1;
@@ -96,6 +103,9 @@ export function sqliteLogs(db: DatabaseSync, commit: Commit): Logs {
           );
         for (const entry of listed) if (entry.completes > 0) complete(log, entry.number, entry);
         return { first, epoch: current };
+      }).then((appended) => {
+        sent.set(token, appended);
+        return appended;
       }),
     async readLog(name, { after: last, limit }) {
       return after.all(logOf(name), last, limit).map(numbered);

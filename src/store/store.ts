@@ -96,11 +96,13 @@ export interface Store {
 
   /**
    * Appends to a log, in one write, and returns the number of the first entry; each of the others has the next one. Numbers begin with 1, and no
-   * number is given twice or left out. Appends once if the command is sent twice after a lost connection.
+   * number is given twice or left out. Appends once if the command is sent twice after a lost connection,
+   * or if this process repeats it with the same `token` within a minute.
    */
   appendLog<T>(
     key: string,
     entries: readonly NewLogEntry<T>[],
+    token?: string,
   ): Promise<{ first: number; epoch: string }>;
   /** Oldest first, at most `limit` entries with a number above `after`. Returns fewer only at the end. */
   readLog<T>(key: string, range: { after: number; limit: number }): Promise<LogEntry<T>[]>;

@@ -26,7 +26,7 @@ const sample = openSample({
   levels: DEFAULT_LEVELS,
   version: '1',
   extensions: {},
-  audit: async () => {},
+  audit: { begin: () => undefined, start: async () => {}, end: () => undefined },
   logger,
 });
 const app = createHost({
@@ -42,7 +42,8 @@ const router = new Router({ sensitive: true, strict: true });
 const origins = requireAllowedOrigin({ allowed: new Set(), allowLoopback: true });
 router.all('/mcp', origins, async (ctx) => {
   const body = await readBody(ctx, { limit: 1024 * 1024, keepBigIntegers: false });
-  await sample.handle({ ctx, caller: anybody, body });
+  const revalidate = () => Promise.reject(new Error('nothing is recorded'));
+  await sample.handle({ ctx, caller: anybody, revalidate, body });
 });
 app.use(router.routes());
 app.listen(Number(port), 'localhost');

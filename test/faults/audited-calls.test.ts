@@ -32,8 +32,10 @@ async function callersOf(system: System): Promise<Caller[]> {
   ];
 }
 
+/** Of level full, without those that were refused. */
 async function recordedCalls(system: System): Promise<number> {
-  return (await readAudit(system)).filter(({ event }) => event === 'call').length;
+  const calls = (await readAudit(system)).filter(({ event }) => event === 'call');
+  return calls.filter(({ level, outcome }) => level === 'full' && outcome !== 'refused').length;
 }
 
 function expectRefused({ status, rpc, text }: RpcResponse, title: string): void {
@@ -168,7 +170,7 @@ describe('Audited calls of level full (sqlite)', () => {
   });
 
   const refusing = (error: string) =>
-    `CREATE TRIGGER refuse BEFORE INSERT ON stream BEGIN SELECT RAISE(FAIL, '${error}'); END`;
+    `CREATE TRIGGER refuse BEFORE INSERT ON log_entry BEGIN SELECT RAISE(FAIL, '${error}'); END`;
 
   for (const [what, begin, end] of [
     ['the table accepts no record', refusing('attempt to write'), 'DROP TRIGGER refuse'],

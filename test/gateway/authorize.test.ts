@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import { DEFAULT_LEVELS, LEVELS } from '../support/levels.ts';
 import type { Level } from '../../src/permission-levels.ts';
-import { authorize } from '../../src/gateway/authorize.ts';
-import { requiredLevel } from '../../src/development/sample/mcp-server.ts';
+import { authorize, highestRequired } from '../../src/gateway/authorize.ts';
+import { requiredBy } from '../../src/development/sample/mcp-server.ts';
 
 const toolLevels = new Map<string, Level>([
   ['count', 'analytics'],
@@ -12,6 +12,14 @@ const toolLevels = new Map<string, Level>([
 
 function call(name: unknown) {
   return { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name } };
+}
+
+function requiredLevel(levels: typeof DEFAULT_LEVELS, body: unknown, tools: typeof toolLevels) {
+  const messages: unknown[] = Array.isArray(body) ? body : [body];
+  return highestRequired(
+    levels,
+    messages.map((message) => requiredBy(message, tools)),
+  );
 }
 
 describe('the required level of a body', () => {

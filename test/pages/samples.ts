@@ -32,7 +32,9 @@ export function levelChoices(highest: Level): ViewValues['consent']['levels'] {
   return levels.map((level) => ({
     level,
     selected: level === selected,
-    ...(isRecorded(DEFAULT_LEVELS, level) ? { recorded: true as const } : {}),
+    ...(isRecorded(DEFAULT_LEVELS, level)
+      ? { recorded: true as const, recordsArguments: true as const }
+      : {}),
   }));
 }
 
@@ -49,6 +51,7 @@ export const CONSENT: ViewValues['consent'] = {
   accessLifetime: 3600,
   accountPage: 'https://auth.example.com/account',
   describesSample: true,
+  recordsUse: true,
 };
 
 export const NO_ACCESS: ViewValues['no-access'] = {

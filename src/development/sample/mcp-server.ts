@@ -5,15 +5,17 @@ import { createMcpHandler, Server } from '@modelcontextprotocol/server';
 import type { AuthInfo, Tool as ListedTool } from '@modelcontextprotocol/server';
 import type { Logger } from 'pino';
 import { z } from 'zod';
+import { digestOf } from '../../audit/audit.ts';
 import { setDeferredHeaders } from '../../http/deferred-headers.ts';
-import type { Level, Levels } from '../../permission-levels.ts';
+import { type Level, type Levels, recordsArguments } from '../../permission-levels.ts';
 import type { Caller } from '../../gateway/authenticate.ts';
-import { authorize, highestRequired, type RequiredLevel } from '../../gateway/authorize.ts';
+import { authorize, type RequiredLevel } from '../../gateway/authorize.ts';
 import type { AuthenticatedCall } from '../../gateway/call.ts';
-import type { AuditCall } from '../../gateway/call-audit.ts';
+import { type CallAudit, noteAnswer, recordsOf } from '../../gateway/call-audit.ts';
 import type { Extensions } from '../../gateway/extensions.ts';
 import { membersOf } from '../../json-values.ts';
-import { requireMessages } from '../../gateway/json-rpc.ts';
+import { type Message, requireMessages } from '../../gateway/json-rpc.ts';
+import { recordCalls, type RecordedCall } from '../../gateway/record-calls.ts';
 import type { McpHandler } from '../../gateway/mcp-handler.ts';
 import { callTool, type CallOptions } from './call-tool.ts';
 import { sharedDataset } from './dataset.ts';
@@ -24,27 +26,40 @@ export type SampleOptions = {
   levels: Levels;
   version: string;
   extensions: Extensions;
-  audit: AuditCall;
+  audit: CallAudit;
   logger: Logger;
 };
 
-export function openSample({ logger, ...options }: SampleOptions) {
+export function openSample({ logger, audit, ...options }: SampleOptions) {
   const mcp = openMcpServer({
     ...options,
     dataset: sharedDataset,
     onError: (error) => logger.error({ err: error }, 'an MCP request failed'),
   });
   return {
-    requiredLevel: (body: unknown) => requiredLevel(options.levels, body, TOOL_LEVELS),
+    requiredBy: (message) => requiredBy(message, TOOL_LEVELS),
     // Only requests with large bodies last, and these are limited by their bytes.
     acquire: () => ({ listen: () => undefined, release: () => undefined }),
     knownTools: (caller) => listedTools(options.levels, caller),
-    async handle({ ctx, caller, body }: Pick<AuthenticatedCall, 'ctx' | 'caller' | 'body'>) {
+    async handle(call: RecordedCall & Pick<AuthenticatedCall, 'ctx' | 'body'>) {
+      const { ctx, caller, body } = call;
       // The SDK would respond with the id `null`.
-      if (ctx.method === 'POST') requireMessages(body);
+      const messages = ctx.method === 'POST' ? requireMessages(body) : [];
+      refuseUnrunnable(options.levels, call, messages);
+      const recording = { audit, levels: options.levels, logger };
+      const unrecorded = await recordCalls(recording, call, messages);
+      if (unrecorded) {
+        ctx.body = Array.isArray(body) ? unrecorded : unrecorded[0];
+        return;
+      }
       setDeferredHeaders(ctx);
       ctx.respond = false;
-      await mcp.handle(ctx.req, ctx.res, caller, body);
+      await mcp.handle(
+        ctx.req,
+        ctx.res,
+        { caller, onAnswer: (answer) => noteAnswer(call, answer) },
+        body,
+      );
     },
     // Responses take milliseconds, and no stream stays open.
     end: () => undefined,
@@ -58,45 +73,65 @@ const TOOL_LEVELS: ReadonlyMap<string, Level> = new Map(
   TOOLS.map(({ name, level }) => [name, level]),
 );
 
-/** The highest level of the tools that a body calls. Other methods and unknown tools need none. */
-export function requiredLevel(
-  levels: Levels,
-  body: unknown,
+/** Of calls that no tool will run, which a client can repeat freely, the audit log has only the hash of the arguments. */
+function refuseUnrunnable(levels: Levels, call: RecordedCall, messages: readonly Message[]): void {
+  for (const record of recordsOf(call)) {
+    const { name, arguments: given = {} } = messages[record.index]?.params ?? {};
+    const tool = TOOLS.find((candidate) => candidate.name === name);
+    if (record.outcome === undefined && tool?.input.safeParse(given).success) continue;
+    record.outcome = 'refused';
+    record.reason ??= tool ? 'invalid_request' : 'not_found';
+    if (recordsArguments(levels, call.caller.level)) record.item.arguments = digestOf(given);
+  }
+}
+
+/** Other methods and unknown tools need no level. */
+export function requiredBy(
+  message: unknown,
   toolLevels: ReadonlyMap<string, Level>,
 ): RequiredLevel | undefined {
-  return highestRequired(levels, body, (message) => {
-    const { method, params } = membersOf(message);
-    const { name: tool } = membersOf(params);
-    const level =
-      method === 'tools/call' && typeof tool === 'string' ? toolLevels.get(tool) : undefined;
-    return level === undefined ? undefined : { level, tool: String(tool) };
-  });
+  const { method, params } = membersOf(message);
+  const { name: tool } = membersOf(params);
+  const level =
+    method === 'tools/call' && typeof tool === 'string' ? toolLevels.get(tool) : undefined;
+  return level === undefined ? undefined : { level, tool: String(tool) };
 }
+
+/** For whom the server answers, and what is told each answer of a tool. */
+export type ServedRequest = {
+  caller: Caller;
+  onAnswer?: (answer: Record<string, unknown>) => void;
+};
 
 export type McpServerOptions = CallOptions & { version: string; extensions: Extensions };
 
 export type McpServer = {
   /** `body` is the parsed JSON; undefined if the request had none or it was invalid. */
-  handle(req: IncomingMessage, res: ServerResponse, caller: Caller, body: unknown): Promise<void>;
+  handle(
+    req: IncomingMessage,
+    res: ServerResponse,
+    request: ServedRequest,
+    body: unknown,
+  ): Promise<void>;
   /** Ends active requests. The data set stays open. */
   close(): Promise<void>;
 };
 
 export function openMcpServer(options: McpServerOptions): McpServer {
-  const handler = createMcpHandler(({ authInfo }) => serverFor(options, callerOf(authInfo)));
+  const handler = createMcpHandler(({ authInfo }) => serverFor(options, requestOf(authInfo)));
   const handle = toNodeHandler(handler, { onerror: options.onError });
   return {
-    handle(req, res, caller, body) {
+    handle(req, res, request, body) {
       // The SDK copies the headers. It needs no token, and the token is the longest header.
       req.headers.authorization = undefined;
-      return handle(Object.assign(req, { auth: authInfoOf(caller) }), res, body);
+      return handle(Object.assign(req, { auth: authInfoOf(request) }), res, body);
     },
     close: () => handler.close(),
   };
 }
 
 /** Uses `Server`, because the SDK's `McpServer` turns every error into a tool result, and hides a tool only by denying that it exists. */
-function serverFor(options: McpServerOptions, caller: Caller): Server {
+function serverFor(options: McpServerOptions, { caller, onAnswer }: ServedRequest): Server {
   const server = new Server(
     { name: 'gatehouse-analytics', title: options.productName, version: options.version },
     {
@@ -105,7 +140,16 @@ function serverFor(options: McpServerOptions, caller: Caller): Server {
     },
   );
   server.setRequestHandler('tools/list', () => ({ tools: listedTools(options.levels, caller) }));
-  server.setRequestHandler('tools/call', ({ params }) => callTool(options, caller, params));
+  server.setRequestHandler('tools/call', async ({ params }, { mcpReq: { id } }) => {
+    try {
+      const result = await callTool(options, caller, params);
+      onAnswer?.({ id, result });
+      return result;
+    } catch (error) {
+      onAnswer?.({ id, error });
+      throw error;
+    }
+  });
   return server;
 }
 
@@ -134,12 +178,12 @@ function instructions({ level }: Caller): string {
   );
 }
 
-function authInfoOf(caller: Caller): AuthInfo {
-  const { tokenId, clientId, level } = caller;
-  return { token: tokenId, clientId, scopes: [level], extra: { caller } };
+function authInfoOf(request: ServedRequest): AuthInfo {
+  const { tokenId, clientId, level } = request.caller;
+  return { token: tokenId, clientId, scopes: [level], extra: { request } };
 }
 
-function callerOf(authInfo: AuthInfo | undefined): Caller {
+function requestOf(authInfo: AuthInfo | undefined): ServedRequest {
   if (!authInfo?.extra) throw new Error('the MCP request has no caller');
-  return authInfo.extra.caller as Caller;
+  return authInfo.extra.request as ServedRequest;
 }

@@ -19,7 +19,7 @@ import type { ExchangeOptions, StreamControl } from './exchange.ts';
 import type { FilterMessage } from './filter.ts';
 import { nextTurn } from '../event-loop.ts';
 import type { Lifetime } from './lifetime.ts';
-import { ForeignResponse } from './messages.ts';
+import { ForeignResponse, type RpcMessage } from './messages.ts';
 import type { Proxy } from './proxy.ts';
 import { forwardResponse } from './response.ts';
 import type { OutboundRequest } from './send.ts';
@@ -30,6 +30,7 @@ type Forwarded = OutboundRequest & {
   requests: RequestOutline[];
   requestIds: readonly MessageId[];
   filter: FilterMessage;
+  onAnswer: (message: RpcMessage) => void;
   secrets: Readonly<Record<string, string>>;
   bindSession: (id: string) => string;
   bindEvent: (id: string) => string;
@@ -73,7 +74,7 @@ function streamOptions(
   ctx: Koa.Context,
   { upstream, services, heartbeat, onSkipped }: Proxy,
   lifetime: Lifetime,
-  { method, requests, requestIds, hold, filter, bindSession, bindEvent }: Forwarded,
+  { method, requests, requestIds, hold, filter, onAnswer, bindSession, bindEvent }: Forwarded,
 ): EventStreamOptions {
   lifetime.restartTimer(upstream.silence);
   return {
@@ -82,6 +83,7 @@ function streamOptions(
     heartbeat,
     hold: holdResponse(hold),
     filter,
+    onAnswer,
     bindSession,
     bindEvent,
     requestIds: method === 'GET' ? undefined : requestIds,

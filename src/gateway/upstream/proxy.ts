@@ -11,9 +11,8 @@ import { levelRules, type LevelRules } from '../../upstreams/tool-levels.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { type ActiveRequests, type RequestKind, trackActiveRequests } from '../active-requests.ts';
 import type { Caller } from '../authenticate.ts';
-import { highestRequired } from '../authorize.ts';
 import type { AuthenticatedCall } from '../call.ts';
-import { type AuditCall, callAuditor } from '../call-audit.ts';
+import { type CallAudit, noteAnswer, noteRefusals } from '../call-audit.ts';
 import { authorizationExtensions, type Extensions } from '../extensions.ts';
 import { membersOf } from '../../json-values.ts';
 import {
@@ -27,6 +26,7 @@ import {
 } from '../json-rpc.ts';
 import type { McpHandler } from '../mcp-handler.ts';
 import type { RecordCache } from '../record-cache.ts';
+import { recordCalls } from '../record-calls.ts';
 import {
   idBinder,
   namesTask,
@@ -45,7 +45,6 @@ import { refuseMessages, requiredBy } from './levels.ts';
 import { filterMessage, type FilterOptions, isReachable } from './filter.ts';
 import { forward } from './forward.ts';
 import { Lifetime } from './lifetime.ts';
-import { recordCalls } from './record-calls.ts';
 import {
   type Connections,
   openConnections,
@@ -67,12 +66,13 @@ export type UpstreamProxyOptions = {
   onChange: RecordCache['onChange'];
   /** Shared by all upstreams. */
   openCalls: OpenCalls;
+  audit: CallAudit;
 };
 
 export async function openUpstreamProxy(
   settings: Settings,
   services: Services,
-  { upstream, discovery, onChange, openCalls }: UpstreamProxyOptions,
+  { upstream, discovery, onChange, openCalls, audit }: UpstreamProxyOptions,
 ): Promise<UpstreamProxy> {
   const { store, keys, now } = services;
   const { levels } = settings;
@@ -93,7 +93,7 @@ export async function openUpstreamProxy(
     services,
     send: senderTo(url, connections, services.traces !== undefined),
     connections,
-    audit: callAuditor(services),
+    audit,
     activeRequests,
     concurrency: concurrencyLimiter(upstream.id, upstream.openCalls, openCalls),
     rules: currentRules(() => inForce, discovery, now),
@@ -121,8 +121,7 @@ export async function openUpstreamProxy(
     }),
   };
   return {
-    requiredLevel: (body) =>
-      highestRequired(levels, body, (message) => requiredBy(proxy.rules(), message)),
+    requiredBy: (message) => requiredBy(proxy.rules(), message),
     acquire: (caller, kind) => proxy.concurrency.acquire(caller, kind),
     knownTools: (caller) =>
       (discovery.catalog()?.tools ?? [])
@@ -198,7 +197,7 @@ export type Proxy = {
   services: Services;
   connections: Connections;
   send: Send;
-  audit: AuditCall;
+  audit: CallAudit;
   activeRequests: ActiveRequests;
   concurrency: ConcurrencyLimiter;
   /** Follows the catalog of the tools. */
@@ -228,10 +227,15 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
   const headers = await attachCredentials(proxy, call, messages);
   const ownTasks = messages.some(namesTask) ? await proxy.tasks.idsOf(caller) : NO_TASKS;
   const refused = refuseMessages({ rules, productName, ids, ownTasks }, caller, messages);
-  if (refused) return respondLocally(ctx, body, refused);
+  if (refused) {
+    noteRefusals(call, refused);
+    return respondLocally(ctx, body, refused);
+  }
   const kind = kindOf(method, messages);
   if (kind === 'listening') call.slot.listen();
-  const unrecorded = await recordCalls(proxy, rules, call, messages);
+  const { audit, services } = proxy;
+  const recording = { audit, levels: rules.levels, logger: services.logger };
+  const unrecorded = await recordCalls(recording, call, messages);
   if (unrecorded) return respondLocally(ctx, body, unrecorded);
   const lifetime = startLifetime(proxy, call, kind);
   const filter = filterOf(
@@ -256,6 +260,7 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
     requests,
     requestIds: requests.map(({ id }) => id),
     filter: (message) => filterMessage(filter, message),
+    onAnswer: (message) => noteAnswer(call, message),
     secrets: secretsIn(headers, proxy.upstream),
     bindSession: (id) => ids.bind('session', caller, id),
     bindEvent: (id) => ids.bind('event', caller, id),

@@ -11,9 +11,11 @@ import { filterAll, type FilterMessage } from './filter.ts';
 import { badGateway } from './gateway-errors.ts';
 import { nextTurn } from '../event-loop.ts';
 import {
+  isResponse,
   matchResponses,
   mediaType,
   readMessages,
+  type RpcMessage,
   requireIdentity,
   writeMessages,
 } from './messages.ts';
@@ -24,6 +26,8 @@ export type ResponseOptions = {
   /** Empty if the client sent only notifications and responses. */
   requestIds: readonly MessageId[];
   filter: FilterMessage;
+  /** Called with each response, before it is filtered. */
+  onAnswer: (message: RpcMessage) => void;
   bindSession: (id: string) => string;
   /** Headers that were sent. What repeats a part of one is not logged. */
   secrets: Readonly<Record<string, string>>;
@@ -42,7 +46,7 @@ export async function forwardResponse(
 ): Promise<void> {
   const { ctx } = call;
   const { status, headers } = response;
-  const { requestIds, filter, bindSession } = options;
+  const { requestIds, filter, onAnswer, bindSession } = options;
   if (status === 429) throw upstreamLimit(headers);
   if (isRefused(status)) {
     const cause = new Error(`the upstream answered ${status}`);
@@ -58,7 +62,12 @@ export async function forwardResponse(
   if (isEmpty) return sendEmpty(ctx, status);
   requireIdentity(headers['content-encoding']);
   if (kind === 'application/json' && ctx.method === 'POST')
-    sendText(ctx, status, await filterBody(response, requestIds, filter), JSON_HEADERS);
+    sendText(
+      ctx,
+      status,
+      await filterBody(response, { requestIds, filter, onAnswer }),
+      JSON_HEADERS,
+    );
   else throw badGateway(new Error(`the upstream answered ${status} with ${kind ?? 'nothing'}`));
 }
 
@@ -93,8 +102,7 @@ const NOTHING = Buffer.alloc(0);
 /** Serializes what was filtered, so that a member that occurs twice cannot hide another value from the filter. */
 async function filterBody(
   response: UpstreamResponse,
-  requestIds: readonly MessageId[],
-  filter: FilterMessage,
+  { requestIds, filter, onAnswer }: Pick<ResponseOptions, 'requestIds' | 'filter' | 'onAnswer'>,
 ): Promise<string> {
   const { length } = response.body;
   const turn = nextTurn(length);
@@ -102,7 +110,9 @@ async function filterBody(
   const { messages, isBatch } = readMessages(response.body);
   // Only the values are needed from now on.
   response.body = NOTHING;
-  const filtered = await filterAll(matchResponses(messages, requestIds), filter);
+  const received = matchResponses(messages, requestIds);
+  for (const message of received) if (isResponse(message)) onAnswer(message);
+  const filtered = await filterAll(received, filter);
   if (filtered.length === 0)
     throw badGateway(new Error('the response of the upstream has no message for this caller'));
   const turnToWrite = nextTurn(length);

@@ -14,6 +14,7 @@ import {
   openEventReader,
   type ReceivedEvent,
   requireIdentity,
+  type RpcMessage,
   writeMessages,
 } from './messages.ts';
 import { forwardHeaders } from './response.ts';
@@ -24,6 +25,8 @@ export type EventStreamOptions = {
   /** Called with the bytes of events that the client has not read. The upstream waits for the promise; the stream breaks if it rejects. */
   hold: (bytes: number) => Promise<void> | undefined;
   filter: FilterMessage;
+  /** Called with each response, before it is filtered. */
+  onAnswer: (message: RpcMessage) => void;
   bindSession: (id: string) => string;
   bindEvent: (id: string) => string;
   /** The requests whose responses the stream must contain; undefined if it may contain any, because a client resumes it. */
@@ -216,6 +219,7 @@ type EventFilter = ReturnType<typeof openEventFilter>;
 function openEventFilter({
   maxEventLength,
   filter,
+  onAnswer,
   bindEvent,
   requestIds,
   onSkipped,
@@ -232,8 +236,10 @@ function openEventFilter({
     const { isBatch } = read;
     const received = requestIds ? matchResponses(read.messages, requestIds) : read.messages;
     const messages = await filterAll(received, filter);
-    for (const message of received)
-      if (isResponse(message)) open.delete(idText(message['id'] as MessageId));
+    for (const message of received.filter(isResponse)) {
+      open.delete(idText(message['id'] as MessageId));
+      onAnswer(message);
+    }
     return messages.length === 0 ? undefined : writeMessages({ messages, isBatch });
   };
   return {

@@ -43,7 +43,7 @@ export async function describeAudit(
       values: {
         ...owners(item, names),
         ...program(item, names),
-        tool: code(item.tool),
+        tool: code(item.tool ?? item.method),
         token: named(details.name),
         host: code(details.host),
         target: code(details.target),
@@ -63,7 +63,16 @@ const OUTCOMES = 'console.outcomes';
 const REASONS = 'console.reasons';
 
 /** The sentence of each event says that it succeeded, and of these also that it was refused. */
-const SAID = ['allowed', 'denied', 'done', 'granted', 'grant_ended'];
+const SAID = [
+  'allowed',
+  'answered',
+  'denied',
+  'dropped',
+  'trimmed',
+  'done',
+  'granted',
+  'grant_ended',
+];
 const SAID_REFUSALS = ['console_sign_in', 'signed_in', 'step_up_failed'];
 
 function saidOutcome({ event, outcome }: AuditItem): boolean {
@@ -128,8 +137,25 @@ function code(text: string | undefined) {
   return named(text, 'code');
 }
 
+const CALL_FIELDS = [
+  'tool',
+  'method',
+  'target',
+  'upstream',
+  'level',
+  'toolError',
+  'count',
+  'ms',
+  'bytesIn',
+  'bytesOut',
+  'address',
+  'userAgent',
+  'clientName',
+  'traceId',
+] as const;
+
 function fieldsOf(item: AuditItem, names: AllNames, pagesSince: number): Field[] {
-  const { event, time, outcome, reason, tool, by, account, clientId, connector, grantId } = item;
+  const { event, time, outcome, reason, by, account, clientId, connector, grantId } = item;
   const { people, apps, connectors, tokens } = names;
   // A connection that was denied at once has no page.
   const hasPage = epochSeconds(time) > pagesSince && event !== 'consent_denied';
@@ -144,7 +170,9 @@ function fieldsOf(item: AuditItem, names: AllNames, pagesSince: number): Field[]
     ...namedField('client', clientId, apps.get(clientId ?? '') ?? tokens.get(clientId ?? '')),
     ...namedField('connector', connector, connectors.get(connector ?? '')),
     ...(grantId === undefined ? [] : [{ ...codeField('grant', grantId), ...grant }]),
-    ...(tool === undefined ? [] : [codeField('tool', tool)]),
+    ...CALL_FIELDS.flatMap((name) =>
+      item[name] === undefined ? [] : [codeField(name, String(item[name]))],
+    ),
     ...argumentsField(item),
   ];
 }

@@ -27,15 +27,36 @@ const auditItemSchema = z
       .describe(
         'Who made the change: `key:<name>` for a management key, `account:<id>` for an administrator in the console. Older items have the account id alone.',
       ),
-    tool: z.string().optional(),
+    tool: z.string().optional().describe('Of `tools/call`. Other requests have `method`.'),
+    method: z.string().optional(),
+    target: z.string().optional().describe('A resource without its query, or a prompt.'),
+    upstream: z.string().optional().describe('The id of the MCP server.'),
+    level: z.string().optional().describe('The level of the caller.'),
+    toolError: z.boolean().optional().describe('The result of the tool says that it failed.'),
+    ms: z.int().optional().describe('Milliseconds until the response ended.'),
+    bytesIn: z.int().optional().describe('Of the body of the request.'),
+    bytesOut: z.int().optional().describe('Of the response, with its headers.'),
+    address: z.string().optional(),
+    userAgent: z.string().optional(),
+    clientName: z.string().optional().describe('What the app calls itself (`clientInfo`).'),
+    traceId: z.string().optional(),
+    call: z.string().optional().describe('The id of the call that ended.'),
+    count: z.int().optional().describe('How many refused calls, or items, this one stands for.'),
+    class: z.string().optional().describe('Of trimmed items: `lasting` or `bulk`.'),
+    ranges: z
+      .array(z.tuple([z.int(), z.int()]))
+      .optional()
+      .describe('The first and last numbers of trimmed items.'),
     arguments: z.unknown().optional().describe('Details of the event.'),
     argumentsJson: z
       .string()
       .optional()
       .describe(
-        'The arguments of a call as JSON text, up to 64 kB. Of longer ones, texts and lists above 1 kB are replaced by `{bytes, sha256}`. Older calls have `arguments` in its place.',
+        'The arguments of a call as JSON text, up to 64 kB, if its level keeps them. Of longer ones, texts and lists above 1 kB are replaced by `{bytes, sha256}`. Older calls have `arguments` in its place.',
       ),
-    outcome: z.string(),
+    outcome: z
+      .string()
+      .describe('Of a call: `started` until it has ended, then `answered`, `failed` or `refused`.'),
     reason: z.string().optional(),
   })
   .meta({ id: 'AuditItem' });

@@ -1,7 +1,7 @@
 // Memory of connectors and recorded calls, and the number of Redis connections.
 import type { Redis } from 'ioredis';
 import { createConnector } from '../../../src/links/connectors.ts';
-import { callAuditor } from '../../../src/gateway/call-audit.ts';
+import { recordAudit } from '../../../src/audit/audit.ts';
 import { auditServices } from '../../support/audit-services.ts';
 import type { OpenedStore } from '../../../src/store/open.ts';
 import { usedMemory } from './inventory.ts';
@@ -19,21 +19,29 @@ export async function measureOtherSizes(
 ): Promise<OtherSizes> {
   const now = () => Date.now() / 1000;
   const wanted = { name: 'Club figures', level: 'operations' } as const;
-  const record = callAuditor(auditServices(store, now()));
-  const caller = {
-    accountId: account.id,
+  const call = {
+    event: 'call',
+    account: account.id,
     clientId: grant.grant.clientId,
-    grantId: String(grant.grant.jti),
     connector: grant.connector,
-    tokenId: String(grant.grant.jti),
+    grantId: String(grant.grant.jti),
+    upstream: 'default',
+    tool: 'member_visits',
     level: 'full',
-    ceiling: 'full',
-    minted: false,
+    ms: 12,
+    bytesIn: 130,
+    bytesOut: 1500,
+    address: '192.0.2.17',
+    userAgent: 'python-httpx/0.28.1',
+    clientName: 'Example client',
+    argumentsJson: '{"memberId":"M0600"}',
+    outcome: 'answered',
   } as const;
-  const call = { caller, tool: 'member_visits', argumentsJson: '{"memberId":"M0600"}' } as const;
   return {
     connector: await bytesOf(redis, samples, () => createConnector(store, wanted, now())),
-    recordedCall: await bytesOf(redis, samples, () => record({ ...call, outcome: 'allowed' })),
+    recordedCall: await bytesOf(redis, samples, () =>
+      recordAudit(auditServices(store, now()), call),
+    ),
     connections: await connectionsOfProcess(redis),
   };
 }

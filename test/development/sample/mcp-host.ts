@@ -8,7 +8,6 @@ import { Client, ProtocolError, StreamableHTTPClientTransport } from '@modelcont
 import { Client as FirstClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as FirstTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { Level } from '../../../src/permission-levels.ts';
-import type { AuditedCall } from '../../../src/gateway/call-audit.ts';
 import { sharedDataset } from '../../../src/development/sample/dataset.ts';
 import type { Caller } from '../../../src/gateway/authenticate.ts';
 import { openMcpServer } from '../../../src/development/sample/mcp-server.ts';
@@ -28,9 +27,8 @@ export function useMcp() {
     for (const close of closing.splice(0).toReversed()) await close();
   });
 
-  /** Serves `caller`, and collects audited calls and errors. */
+  /** Serves `caller`, and collects errors. */
   async function serve(caller: Caller, options: Partial<McpServerOptions> = {}) {
-    const records: AuditedCall[] = [];
     const errors: unknown[] = [];
     const mcp = openMcpServer({
       dataset: () => dataset,
@@ -38,20 +36,19 @@ export function useMcp() {
       levels: DEFAULT_LEVELS,
       version: '1.0.0',
       extensions: {},
-      audit: async (entry) => void records.push(entry),
       onError: (error) => errors.push(error),
       ...options,
     });
     const server = createServer(async (req, res) => {
       const body = await json(req).catch(() => undefined);
-      await mcp.handle(req, res, caller, body);
+      await mcp.handle(req, res, { caller }, body);
     });
     const url = await listen(server);
     closing.push(
       () => stop(server),
       () => mcp.close(),
     );
-    return { url, records, errors };
+    return { url, errors };
   }
 
   /** SDK v2: `auto` negotiates 2026-07-28, `legacy` starts with `initialize`. */

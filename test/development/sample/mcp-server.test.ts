@@ -102,7 +102,7 @@ describe('the sample MCP server', () => {
     });
 
     it('a malformed tool call gets a JSON-RPC error', async () => {
-      const { url, records } = await serve(callerWith('full'));
+      const { url } = await serve(callerWith('full'));
       const shapes = [
         undefined,
         null,
@@ -116,7 +116,6 @@ describe('the sample MCP server', () => {
         const text = await (await post(url, body)).text();
         expect(text, JSON.stringify(params)).to.match(/"error":\{"code":-32\d{3}/);
       }
-      expect(records).to.deep.equal([]);
     });
 
     it('unsupported HTTP methods are refused, because there are no sessions', async () => {

@@ -91,9 +91,10 @@ describe('Upstream subscriptions and notifications', () => {
   it('UPS-04 a subscription to resources with the level full is audited', async () => {
     const params = { notifications: { resourceSubscriptions: [URI] } };
     await attempt('full', 'full', listen(params.notifications));
-    const item = (await readAudit(behind().system)).findLast(({ event: name }) => name === 'call');
+    const item = (await readAudit(behind().system)).findLast(({ level }) => level === 'full');
     expect(item).to.deep.include({
-      tool: 'subscriptions/listen',
+      event: 'call',
+      method: 'subscriptions/listen',
       argumentsJson: JSON.stringify(params),
     });
   });

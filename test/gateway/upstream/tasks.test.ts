@@ -348,7 +348,7 @@ describe('Upstream tasks', () => {
     await call(link, token, ask('tasks/result', { taskId }));
     const item = (await readAudit(system)).findLast(({ event: name }) => name === 'call');
     expect(item).to.deep.include({
-      tool: 'tasks/result',
+      method: 'tasks/result',
       argumentsJson: JSON.stringify({ taskId }),
     });
   });

@@ -108,12 +108,12 @@ describe('The level of a minted token', () => {
         account: client,
         tool,
         argumentsJson: '{"memberId":"M9999"}',
-        outcome: 'allowed',
       });
+      expect(items.at(-1)?.outcome).to.be.oneOf(['started', 'answered']);
     }
   });
 
-  it('calls below full are not audited', async () => {
+  it('requests that need no level are not audited', async () => {
     const { id, token } = await mint(system(), { level: 'admin' });
     expect(await isAccepted(addressOf(system()), token)).to.equal(true);
     const events = (await readAudit(system())).filter(

@@ -1,0 +1,125 @@
+// Items that nobody waits for, such as calls of levels that are not recorded: written in batches, at most a second later.
+import type { Logger } from 'pino';
+import type { DropReason } from '../observability/labels.ts';
+import type { Metrics } from '../observability/metrics.ts';
+import type { LogPart } from '../store/store.ts';
+import { type AuditItem, type AuditServices, newItemId, storeAudit } from './audit.ts';
+
+/** An item of the time `at` (seconds since the epoch). It may get its id later. */
+export type WaitingItem = {
+  at: number;
+  item: Omit<AuditItem, 'time'>;
+  part: LogPart;
+  /** The number of the call that it ends. Such an item is never dropped: there are no more than open calls. */
+  completes?: number | undefined;
+};
+
+export type AuditBuffer = {
+  /** Only adds to a list: the path of a call waits for nothing here. */
+  add(item: WaitingItem): void;
+  /** Of refused calls with the same key in a minute, the first is an item, and the others are one more with their number. */
+  addRefused(key: string, item: WaitingItem): void;
+  /** Resolves when everything was written, or could not be. Never rejects. */
+  close(): Promise<void>;
+};
+
+const FLUSH_MS = 500;
+const RETRY_MS = 1000;
+const BATCH_ITEMS = 200;
+const MAX_WAITING = 10_000;
+const MINUTE_MS = 60_000;
+/** Of connections and reasons within a minute. */
+const MAX_GROUPS = 10_000;
+
+export type AuditBufferOptions = {
+  services: AuditServices & { metrics: Pick<Metrics, 'auditDropped'>; logger: Logger };
+  /** Whether the store has room for more than what must be in the log. */
+  hasRoom: () => boolean;
+};
+
+export function openAuditBuffer({ services, hasRoom }: AuditBufferOptions): AuditBuffer {
+  const { now, logger, metrics } = services;
+  let waiting: WaitingItem[] = [];
+  /** Of the front of `waiting`: the same items again after a failure, so that they are not stored twice. */
+  let batchItems = 0;
+  let timer: NodeJS.Timeout | undefined;
+  let writing: Promise<void> | undefined;
+  let refused = new Map<string, { item: WaitingItem; more: number }>();
+  const dropped = new Map<DropReason, number>();
+
+  const drop = (reason: DropReason, count = 1) => {
+    dropped.set(reason, (dropped.get(reason) ?? 0) + count);
+    metrics.auditDropped(reason, count);
+  };
+  const schedule = (milliseconds = FLUSH_MS) => {
+    timer ??= setTimeout(() => void flush(), milliseconds).unref();
+  };
+  const add = (item: WaitingItem) => {
+    if (item.completes === undefined) {
+      if (waiting.length >= MAX_WAITING) return drop('buffer_full');
+      if (item.part === 'bulk' && !hasRoom()) return drop('store_full');
+    }
+    waiting.push(item);
+    schedule();
+  };
+  /** Keeps what could not be written for the next attempt. */
+  const writeAll = async () => {
+    while (waiting.length > 0) {
+      if (batchItems === 0) batchItems = Math.min(waiting.length, BATCH_ITEMS);
+      const batch = waiting.slice(0, batchItems);
+      batch.forEach(({ item }) => (item.id ??= newItemId()));
+      await storeAudit(services, batch.map(stored), batch[0]?.item.id);
+      waiting = waiting.slice(batchItems);
+      batchItems = 0;
+    }
+  };
+  const flush = async () => {
+    timer = undefined;
+    writing ??= writeAll().catch((error: unknown) =>
+      logger.warn({ err: error, waiting: waiting.length }, 'the audit log is behind'),
+    );
+    await writing;
+    writing = undefined;
+    if (waiting.length > 0) schedule(RETRY_MS);
+  };
+  const endMinute = () => {
+    const groups = refused;
+    refused = new Map();
+    for (const { item, more } of groups.values())
+      if (more > 0) add({ ...item, at: now(), item: { ...item.item, count: more } });
+    for (const [reason, count] of dropped) {
+      logger.warn({ reason, count }, 'calls are missing in the audit log');
+      const item = { event: 'audit_dropped', reason, count, outcome: 'dropped' };
+      add({ at: now(), item, part: 'lasting' });
+    }
+    dropped.clear();
+  };
+  const minutes = setInterval(endMinute, MINUTE_MS).unref();
+  return {
+    add,
+    addRefused(key, item) {
+      const group = refused.get(key);
+      if (group) {
+        group.more += 1;
+        return;
+      }
+      if (refused.size >= MAX_GROUPS) return drop('buffer_full');
+      refused.set(key, { item, more: 0 });
+      add(item);
+    },
+    async close() {
+      clearInterval(minutes);
+      endMinute();
+      clearTimeout(timer);
+      await flush();
+      clearTimeout(timer);
+      if (waiting.length > 0) drop('buffer_full', waiting.length);
+    },
+  };
+}
+
+function stored({ at, item, part, completes }: WaitingItem) {
+  const { id, ...members } = item;
+  const time = new Date(at * 1000).toISOString();
+  return { item: { id, time, ...members } as AuditItem, part, completes };
+}
