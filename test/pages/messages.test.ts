@@ -100,7 +100,7 @@ describe('the messages', () => {
     ]
       .flatMap(([, ...found]) => found)
       .filter((outcome) => outcome !== undefined);
-    expect(outcomes).to.include.members(['done', 'grant_ended', 'allowed', 'granted', 'refused']);
+    expect(outcomes).to.include.members(['done', 'grant_ended', 'started', 'granted', 'refused']);
     const keys = [
       ...auditEvents.map((event) => `console.events.${event}`),
       ...outcomes.map((outcome) => `console.outcomes.${outcome}`),
