@@ -162,6 +162,10 @@ function documentFindings(
   const { levels = [], maxAge, acrValues = [] } = stepUp ?? {};
   const claims = [...(maxAge === undefined ? [] : ['auth_time']), ...(acrValues[0] ? ['acr'] : [])];
   const missingClaims = claims.filter((name) => lacks(metadata.claims_supported, name));
+  const lacksVerified =
+    provider.emailVerified === 'provider' &&
+    settings.upstreams.some(({ caller }) => caller.claims.includes('email')) &&
+    lacks(metadata.claims_supported, 'email_verified');
   const classes = metadata.acr_values_supported;
   const missingClasses = acrValues.filter((name) => lacks(classes, name));
   const logoutUrl = pathOfProvider(settings.authUrl + LOGOUT_PATH, listed ? id : undefined);
@@ -206,6 +210,13 @@ function documentFindings(
         what: `the identity provider does not list the claim ${missingClaims.join(', ')}`,
         why: `stepUp needs it in ID tokens: without it, nobody can approve ${levels.join(', ')}`,
         remedy: 'add the claim to the ID tokens of this client at the provider, or change stepUp',
+      }),
+    lacksVerified &&
+      finding.note({
+        what: 'the identity provider does not list the claim email_verified, and caller.claims of an MCP server has email',
+        why: 'an address about which the provider does not say that it is verified is given to no MCP server, and matches no rule',
+        remedy:
+          'for your own directory alone, in which only administrators set addresses (one tenant of Microsoft Entra ID), set emailVerified: always',
       }),
     missingClasses.length > 0 &&
       finding.warning({

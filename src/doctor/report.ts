@@ -1,6 +1,7 @@
 /** The names of findings, each with the question of an operator that it answers. */
 export const QUESTIONS = {
   audiences: 'Do the rules about who may use a connector still match people?',
+  'caller-headers': 'Does the MCP server know that Gatehouse says who calls?',
   callback: 'Will the identity provider send people back to Gatehouse?',
   certificate: 'Do apps and browsers trust the certificates, and for how long?',
   challenge: 'Does an app learn from a connect link where to sign in?',

@@ -58,6 +58,7 @@ async function checkUpstream(
     return [
       finding.ok(`the MCP server responds (MCP ${revision}) and has ${tools.length} tools`),
       toolFindings(settings.levels, upstream, tools),
+      plainHeaderFinding(upstream),
     ];
   } catch (error) {
     if (!(error instanceof DiscoveryError)) throw error;
@@ -113,6 +114,16 @@ function toolFindings(levels: Levels, upstream: Upstream, tools: readonly Catalo
             remedy: 'add the tools that a lower level may call to the settings',
           })),
   ];
+}
+
+/** Anybody can send plain headers. */
+function plainHeaderFinding({ setting, caller, headers }: Upstream): Findings {
+  if (Object.keys(caller.headers).length === 0 || Object.keys(headers).length > 0) return undefined;
+  return findingAbout('caller-headers', `${setting}.caller.headers`).note({
+    what: 'the MCP server gets plain headers about the caller, and no credential with which it could recognize Gatehouse',
+    why: 'whoever else can reach the MCP server can call it in the name of any person',
+    remedy: `let nobody but Gatehouse reach it, or set a credential in ${setting}.headers that it requires`,
+  });
 }
 
 /** Does not open the store, because that writes to it. */

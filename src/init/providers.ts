@@ -79,7 +79,7 @@ export const PROVIDER: Readonly<Record<ProviderKey, Provider>> = {
       match: "{ group: '00000000-0000-0000-0000-000000000000' }",
       hints: [
         'The members of a group, by its object id. Entra ID does not say whether addresses are verified, so email and',
-        'emailDomain never match.',
+        'emailDomain match only with emailVerified: always, for your own tenant alone.',
       ],
     },
   },

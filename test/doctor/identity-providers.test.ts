@@ -3,6 +3,7 @@ import type { Finding } from '../../src/doctor/report.ts';
 import type { RuleInFile } from '../../src/settings/schema.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { type Github, GITHUB_CLIENT, startGithub } from '../support/github.ts';
+import { upstreamAt } from './fault.ts';
 import { type GoodDeployment, startGoodDeployment } from './good-deployment.ts';
 
 describe('doctor with several identity providers', () => {
@@ -57,6 +58,34 @@ describe('doctor with several identity providers', () => {
     const wrong = await examine('another-secret');
     expect(problems(wrong)).to.deep.equal(['client-secret']);
     expect(JSON.stringify(wrong)).to.not.include('another-secret');
+  });
+
+  it('a provider that does not list email_verified is a note if an MCP server is to learn the address', async () => {
+    const [single] = good.settings.identityProviders;
+    if (!single) throw new Error('the deployment has no identity provider');
+    const notesWith = async (
+      claim: 'email' | 'name',
+      claims_supported: string[] | undefined,
+      more: Partial<typeof single> = {},
+    ) => {
+      good.provider.misbehave({ answersWith: { claims_supported } });
+      const upstreams = [
+        upstreamAt('http://127.0.0.1:9', { caller: { claims: [claim], headers: {} } }),
+      ];
+      const identityProviders = [{ ...single, ...more }];
+      const settings = { ...good.settings, upstreams, identityProviders };
+      const findings = await good.examine({ settings }, ['identity-provider']);
+      good.provider.behave();
+      return findings.filter(({ what }) => what.includes('email_verified'));
+    };
+    const [note] = await notesWith('email', ['sub', 'email']);
+    expect(note?.outcome).to.equal('note');
+    expect(note?.remedy).to.include('emailVerified: always');
+    expect(await notesWith('email', ['sub', 'email', 'email_verified'])).to.deep.equal([]);
+    expect(await notesWith('email', undefined)).to.deep.equal([]);
+    expect(await notesWith('name', ['sub', 'email'])).to.deep.equal([]);
+    const always = { emailVerified: 'always' } as const;
+    expect(await notesWith('email', ['sub', 'email'], always)).to.deep.equal([]);
   });
 
   it('the finding about back-channel logout names the address to register, and warns if the provider cannot send logout tokens', async () => {

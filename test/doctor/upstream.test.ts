@@ -80,6 +80,16 @@ describe("doctor's check of the MCP server", () => {
     expect(finding?.what).to.include('undeclared').and.include('defaultLevel, full');
   });
 
+  it('plain headers to an MCP server that gets no credential are a note', async () => {
+    const caller = { claims: [], headers: { 'x-user': 'sub' as const } };
+    const findings = await check(String(servers[0]?.url), { tools: [...ALL], caller });
+    const [finding, ...more] = findings.filter(({ outcome }) => outcome !== 'ok');
+    expect(more).to.deep.equal([]);
+    expect(finding).to.include({ check: 'caller-headers', outcome: 'note' });
+    expect(finding?.remedy).to.include('resourceServer.upstream.headers');
+    expect(servers[0]?.discoveries.at(-1)?.headers).to.include({ 'x-user': 'gatehouse' });
+  });
+
   it('SUP-08 an MCP server that refuses the caller header is a problem, and the remedy says what to configure', async () => {
     const stranger = await startUpstreamV2();
     stranger.trustIssuer('https://another.example');

@@ -45,11 +45,17 @@ export type IdJagSystem = {
 };
 
 /** One system for all tests of the surrounding `describe`; call the returned functions while a test runs. */
-export function useIdJag(authorization: Record<string, unknown> = {}) {
+export function useIdJag(
+  authorization: Record<string, unknown> = {},
+  /** Adds to the settings. */
+  file: Record<string, unknown> = {},
+) {
   let running: IdJagSystem | undefined;
   before(async () => {
     const [idp, second] = await Promise.all([startIdJagIssuer(), startIdJagIssuer()]);
-    const system = await startSystem({ file: settings(idp, second, authorization) });
+    const system = await startSystem({
+      file: { ...settings(idp, second, authorization), ...file },
+    });
     running = { system, idp, second, connector: await createConnector(system) };
   });
   afterEach(restoreClock);

@@ -5,6 +5,13 @@ import { registerClient } from '../../support/connection.ts';
 import { createConnector, requestManagement } from '../../support/management-api.ts';
 import { authorizeUrl, discover } from '../../support/oauth.ts';
 import { addressOf, mint } from '../../links/minted-tokens/minting.ts';
+import { call } from '../../support/mcp.ts';
+import { idOf, useIdJag } from '../../support/id-jag-system.ts';
+import {
+  PING,
+  type ScriptedUpstream,
+  startScriptedUpstream,
+} from '../../support/upstream/scripted-upstream.ts';
 import { openSystemStore } from '../../support/system-store.ts';
 import { ALL_CLAIMS, learnedLine, useCallers } from '../../support/upstream/caller-system.ts';
 
@@ -233,5 +240,39 @@ describe('What the server learns about the person who calls', () => {
     const told = await connectAs({ claims: ADA });
     expect(learnedLine(told.page)).to.equal(undefined);
     expect(await claimsFor(told)).to.deep.equal({});
+  });
+});
+
+describe('What the server learns about a person whom a trusted issuer asserts', () => {
+  let upstream: ScriptedUpstream;
+  const file: Record<string, unknown> = {};
+  before(async () => {
+    upstream = await startScriptedUpstream();
+    const caller = { claims: ALL_CLAIMS };
+    file['resourceServer'] = { upstream: { url: upstream.url, caller } };
+  });
+  const { setup, obtainToken } = useIdJag({}, file);
+  after(() => upstream.close());
+
+  it('UPS-24 a connection by ID-JAG has the claims of the settings, as the issuer asserts them', async () => {
+    const { system, idp, connector } = setup();
+    upstream.trustIssuer(system.auth);
+    const claimsWith = async (asserted: object) => {
+      const { token } = await obtainToken('ada', { ...asserted });
+      await call(connector.link, token, PING);
+      return upstream.received.at(-1)?.caller;
+    };
+    expect(await claimsWith({ name: 'Ada', email: 'ada@example.com', email_verified: true }))
+      .to.include({
+        name: 'Ada',
+        email: 'ada@example.com',
+        email_verified: true,
+        idp: idp.issuer,
+        idp_sub: 'ada',
+        provider: idOf(idp.issuer),
+      })
+      .and.to.deep.include({ groups: ['staff'] });
+    const later = await claimsWith({ email: 'ada@elsewhere.example', email_verified: false });
+    expect(later).to.include({ name: 'Ada' }).and.to.not.have.property('email');
   });
 });
