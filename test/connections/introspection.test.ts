@@ -1,7 +1,7 @@
 // RFC 7662.
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
-import { createConnector, revokeConnector } from '../support/management-api.ts';
+import { createConnector, requestManagement, revokeConnector } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
 import { obtainCode, registerClient } from '../support/connection.ts';
 import type { AuthMethod } from '../support/oauth.ts';
@@ -72,6 +72,18 @@ describe('Introspection', () => {
       const { text } = await introspect(accessToken, { as: { ...RESOURCE_SERVER, method } });
       expect(JSON.parse(text).active).to.equal(true);
     }
+  });
+
+  it('CHG-04 an access token of a paused link is inactive, and its refresh token stays active', async () => {
+    const connector = await createConnector(system());
+    const { accessToken, refreshToken } = await connectWithRefreshToken(system(), {}, connector);
+    const pause = (paused: boolean) =>
+      requestManagement(system(), 'PATCH', `/connectors/${connector.id}`, { paused });
+    await pause(true);
+    await untilInactive(accessToken);
+    expect(await isActive(refreshToken)).to.equal(true);
+    await pause(false);
+    await untilNoticed('the token to be active again', () => isActive(accessToken));
   });
 
   it('AUD-12 introspection of an access token returns its claims', async () => {

@@ -1,5 +1,7 @@
 // Token introspection (RFC 7662), only for the resource servers in the settings. A token is active if the token endpoint would still issue it.
 import { errors } from 'oidc-provider';
+import { connectorIdOf } from '../../links/connect-link.ts';
+import { isPaused } from '../../links/connector.ts';
 import { requiresDpop } from '../../dpop/required-levels.ts';
 import { isAtLeast, type Level, levelOfScope } from '../../permission-levels.ts';
 import { mapStoreErrors } from './errors.ts';
@@ -36,7 +38,7 @@ export function introspection(policy: TokenPolicy, clients: readonly { id: strin
   };
 }
 
-/** Whether the token endpoint would still grant this, and at `level`, if it is given. */
+/** Whether the token endpoint would still grant this, and for an access token at its `level`, through a link that is not paused. */
 async function isStillAllowed(
   policy: TokenPolicy,
   granted: Record<string, unknown>,
@@ -44,7 +46,11 @@ async function isStillAllowed(
 ): Promise<boolean> {
   try {
     const allowed = await requireLevel(policy, granted);
-    return level === undefined || isAtLeast(policy.settings.levels, allowed, level);
+    if (level === undefined) return true;
+    const id = connectorIdOf(policy.resourceUrl, String(granted.resource));
+    const connector = id === undefined ? undefined : await policy.readConnector(id);
+    const pauses = connector !== undefined && isPaused(connector, policy.settings);
+    return !pauses && isAtLeast(policy.settings.levels, allowed, level);
   } catch (error) {
     if (error instanceof errors.InvalidGrant) return false;
     throw error;
