@@ -57,7 +57,11 @@ export type Client = {
   /** When a person first tried to connect it as it is. Absent if it does not wait. */
   waitingSince?: number;
   state: ClientState;
+  machine?: MachineFacts;
 };
+
+/** What a machine connects to, with its level, and when it stops. */
+type MachineFacts = { connector: string; level: string; expiresAt: number };
 
 /** `waiting` for an administrator to allow it, `blocked` by a rule. */
 export const CLIENT_STATES = ['allowed', 'waiting', 'revoked', 'blocked'] as const;
@@ -144,6 +148,7 @@ export async function findClient(
     ...(waitingSince === undefined ? {} : { waitingSince }),
     ...(lastUsedAt === undefined ? {} : { lastUsedAt }),
     ...(revokedAt === undefined ? {} : { revokedAt }),
+    ...(known?.machine ? { machine: known.machine } : {}),
   };
 }
 
@@ -194,7 +199,7 @@ function needsApproval(
   return !isListed && !isListedDocument(metadataDocumentHosts, id);
 }
 
-type Known = LastUse & { metadata: ClientMetadata; machine?: unknown };
+type Known = LastUse & { metadata: ClientMetadata; machine?: MachineFacts };
 
 async function findMetadata(
   store: Store,

@@ -13,7 +13,12 @@ import { HttpError, notFound } from '../http/errors.ts';
 import { addClientRule } from './client-rules.ts';
 import type { Handlers, ManagementContext } from './context.ts';
 import { represent, wholeSecond } from './represent.ts';
-import { type Client, type clientOperations, clientSchema } from './resources/client.ts';
+import {
+  type Client,
+  type clientOperations,
+  clientSchema,
+  machineFacts,
+} from './resources/client.ts';
 import { type Listed, scanPage, searchFor } from './search.ts';
 
 export const clientHandlers: Handlers<keyof typeof clientOperations> = {
@@ -163,5 +168,6 @@ function resource(client: Found): Client {
     lastUsedAt: wholeSecond(client.lastUsedAt),
     revokedAt: wholeSecond(client.revokedAt),
     waitingSince: wholeSecond(client.waitingSince),
+    machine: client.machine && represent(machineFacts, client.machine),
   });
 }

@@ -83,7 +83,9 @@ describe('Introspection', () => {
     await untilInactive(accessToken);
     expect(await isActive(refreshToken)).to.equal(true);
     await pause(false);
-    await untilNoticed('the token to be active again', () => isActive(accessToken));
+    await untilNoticed('the token to be active again', async () =>
+      Boolean(await isActive(accessToken)),
+    );
   });
 
   it('AUD-12 introspection of an access token returns its claims', async () => {

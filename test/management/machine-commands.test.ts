@@ -69,6 +69,22 @@ describe('the commands for machines', () => {
     expect(await Promise.all([replace('one'), replace('two')])).to.have.members([true, false]);
   });
 
+  it('client update changes the name and the expiry, which client show prints', async () => {
+    const connector = await newConnector();
+    const { id } = await json(...create(connector));
+    expect(await done('client', 'update', id, '--name', 'Nightly', '--expires', '30d')).to.match(
+      new RegExp(`^Changed the machine Nightly \\(${id}\\)\\. It expires `),
+    );
+    const expiresAt = new Date((host().now() + 30 * 86_400) * 1000).toISOString();
+    expect(await json('client', 'show', id)).to.deep.include({
+      name: 'Nightly',
+      machine: { connector, level: 'operations', expiresAt },
+    });
+    expect(await done('client', 'show', 'Nightly')).to.match(/\n +expires +\d{4}-/);
+    const app = await run('client', 'update', 'https://app.example.com/id.json', '--name', 'Mine');
+    expect([app.code, app.stdout]).to.deep.equal([1, '']);
+  });
+
   it('client create defaults to 90 days, and refuses a higher level and a later expiry', async () => {
     const connector = await newConnector();
     const { expiresAt } = await json(...create(connector));

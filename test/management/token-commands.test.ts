@@ -2,13 +2,24 @@ import { assert, expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { rotateSigningKeys } from '../../src/keys/signing-keys.ts';
 import { findMintedToken, recordLastUse } from '../../src/links/minted-tokens.ts';
-import { MINT, useCommandLine } from './command-line.ts';
+import { accessTo, gatehouse, MINT, useCommandLine } from './command-line.ts';
 import { ACCESS_TOKEN_LIFETIME, RESOURCE_URL } from './management-host.ts';
 
 const NOW = Math.floor(Date.now() / 1000);
 
 describe('the command line', () => {
   const { host, done, json } = useCommandLine();
+
+  it('token update renames a minted token and makes it expire earlier, and never later', async () => {
+    const { id } = await json(...MINT);
+    const stdout = await done('token', 'update', id, '--name', 'Weekly', '--expires', '7d');
+    expect(stdout).to.match(new RegExp(`^Changed "Weekly" \\(${id}\\)\\. It expires \\d{4}-`));
+    const expiresAt = host().now() + 7 * 86_400;
+    expect(await findMintedToken(host().store, id)).to.include({ name: 'Weekly', expiresAt });
+    const later = await gatehouse(['token', 'update', id, '--expires', '8d'], accessTo(host()));
+    expect([later.code, later.stdout]).to.deep.equal([1, '']);
+    expect(later.stderr).to.include('expiresAt: at most');
+  });
 
   describe('token mint', () => {
     it('token mint prints the token and how to use it', async () => {

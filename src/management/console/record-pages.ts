@@ -175,7 +175,7 @@ async function clientValues(context: ConsoleContext, id: string): Promise<Record
     isOk: state === 'allowed',
     meaning: CLIENT_MEANINGS[state],
     stateSince: state === 'revoked' && revokedAt ? epochSeconds(revokedAt) : undefined,
-    fields: consoleFields(clientFields, 'appKind host redirects lastUsed id', client),
+    fields: consoleFields(clientFields, 'appKind host redirects lastUsed expires id', client),
     ...(await connectionValues(context, { section: 'clients', id })),
     actions: [...keyAction(context, client), ...actionsOf(context, clientList, client, 'clients')],
     block: blockOf(context, client),

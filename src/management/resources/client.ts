@@ -20,6 +20,12 @@ import {
 import { ruleCommands } from './client-rule.ts';
 import * as schemas from './schemas.ts';
 
+export const machineFacts = z.strictObject({
+  connector: z.string(),
+  level: schemas.level,
+  expiresAt: schemas.time,
+});
+
 export const clientSchema = z
   .strictObject({
     id: z.string(),
@@ -40,6 +46,7 @@ export const clientSchema = z
     waitingSince: schemas.time
       .optional()
       .describe('When a person first tried to connect the client, if it waits.'),
+    machine: machineFacts.optional().describe('Of a machine.'),
   })
   .meta({ id: 'Client' });
 
@@ -145,6 +152,7 @@ export const clientFields: Fields<Client> = {
   lastUsed: { time: 'lastUsedAt', none: '-' },
   lastConnected: { time: 'lastUsedAt' },
   requested: { time: 'waitingSince' },
+  expires: { time: ({ machine }) => machine?.expiresAt },
   revoked: {
     time: 'revokedAt',
     row: ({ revokedAt }) => (revokedAt ? `since ${minute(revokedAt)}` : 'no'),
@@ -205,7 +213,7 @@ export const clientCommands: ResourceCommands = {
         throw new ManagementError('not_found', 'there is no client with this id');
       },
       text: (client: Client) =>
-        detailsText(clientFields, 'name id kind state redirects lastUsed revoked', client),
+        detailsText(clientFields, 'name id kind state redirects lastUsed expires revoked', client),
     },
     {
       operation: 'revokeClient',
