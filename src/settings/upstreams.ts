@@ -150,8 +150,8 @@ function isReserved(name: string): boolean {
   return RESERVED_HEADERS.includes(name) || name.startsWith('mcp-');
 }
 
-/** Of a request. Servers must not mistake a claim for a credential. */
-const CREDENTIAL_HEADERS = ['authorization', 'cookie', 'proxy-authorization'];
+/** Servers must not mistake a claim for a credential or for the origin of a web page, which MCP servers check. */
+const NO_CLAIM_HEADERS = ['authorization', 'cookie', 'origin', 'proxy-authorization'];
 
 /** Many servers read `_` and `-` in a name, and upper and lower case, as the same (RFC 3875 section 4.1.18). */
 function comparableHeader(name: string): string {
@@ -169,8 +169,8 @@ function readCaller(path: Path, { caller, headers }: Listed): Reading<Upstream['
     const isOwn = isReserved(name) || name.startsWith('gatehouse-');
     if (!TOKEN.test(header))
       return [{ setting, given: 'this name', expected: 'a valid header name' }];
-    if (isOwn || CREDENTIAL_HEADERS.includes(name)) {
-      const expected = `a header other than ${[...RESERVED_HEADERS, ...CREDENTIAL_HEADERS].join(', ')}, mcp-… and gatehouse-…, also with _ for -`;
+    if (isOwn || NO_CLAIM_HEADERS.includes(name)) {
+      const expected = `a header other than ${[...RESERVED_HEADERS, ...NO_CLAIM_HEADERS].join(', ')}, mcp-… and gatehouse-…, also with _ for -`;
       return [{ setting, given: 'a header that has another meaning', expected }];
     }
     if (taken.has(name))

@@ -266,6 +266,7 @@ describe('What the settings say about the caller', () => {
     'Transfer-Encoding',
     'Authorization',
     'Cookie',
+    'Origin',
     'traceparent',
     'DPoP',
   ];

@@ -12,6 +12,7 @@ import {
   type ScriptedUpstream,
   startScriptedUpstream,
 } from '../../support/upstream/scripted-upstream.ts';
+import { changeSettings } from '../../support/settings-file.ts';
 import { openSystemStore } from '../../support/system-store.ts';
 import { ALL_CLAIMS, learnedLine, useCallers } from '../../support/upstream/caller-system.ts';
 
@@ -211,6 +212,34 @@ describe('What the server learns about the person who calls', () => {
     expect(decodeJwt(String(headers['gatehouse-caller'])).sub).to.equal(`machine:${machine.id}`);
     const [own] = upstream.discoveries;
     expect(own?.caller).to.have.all.keys('iss', 'aud', 'iat', 'exp', 'sub', 'client_id', 'level');
+  });
+
+  it('a reload of the settings applies to the next call and the next page', async () => {
+    const earlier = await connectAs({ claims: ADA, sub: 'reloaded' });
+    const { system, upstream } = setup();
+    const undo = changeSettings(system, {
+      resourceServer: {
+        upstream: {
+          url: upstream.url,
+          defaultLevel: 'analytics',
+          name: 'Tickets',
+          caller: { claims: ['email'] },
+        },
+      },
+    });
+    try {
+      await requestManagement(system, 'POST', '/settings/reload', {});
+      const email = { email: ADA.email, email_verified: true };
+      expect(await claimsFor(earlier)).to.deep.equal(email);
+      const later = await connectAs({ claims: ADA, sub: 'reloaded' });
+      expect(learnedLine(later.page)).to.equal('Tickets learns your email address.');
+      undo();
+      await requestManagement(system, 'POST', '/settings/reload', {});
+      expect(await claimsFor(earlier)).to.include({ name: ADA.name });
+      expect(await claimsFor(later)).to.deep.equal(email);
+    } finally {
+      undo();
+    }
   });
 
   it('UPS-24 a claim that is added to the settings is given only of people who were told', async () => {
