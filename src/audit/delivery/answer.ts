@@ -1,6 +1,6 @@
 // What the answer of a receiver means for a batch.
 import type { IncomingHttpHeaders } from 'node:http';
-import { rootMessage } from '../../error-causes.ts';
+import { causesOf, rootMessage } from '../../error-causes.ts';
 import { AddressNotPublic } from '../../http/guarded-request.ts';
 import { printable } from '../../printable-text.ts';
 import type { DeliveryTarget } from '../../settings/audit-delivery.ts';
@@ -38,7 +38,7 @@ export function verdictOnError(target: DeliveryTarget, error: unknown): Verdict 
     const reason = `${error.message}; for a receiver in your own network, set privateNetwork`;
     return { kind: 'hold', reason };
   }
-  const isLate = error instanceof Error && error.name === 'TimeoutError';
+  const isLate = causesOf(error).some(({ name }) => name === 'TimeoutError');
   const reason = isLate ? 'no answer in time' : wordsOf(target, rootMessage(error));
   return { kind: 'retry', reason, wait: undefined };
 }

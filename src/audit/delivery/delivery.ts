@@ -6,7 +6,7 @@ import type { DeliveryTarget } from '../../settings/audit-delivery.ts';
 import type { ForwardProxy } from '../../settings/forward-proxy.ts';
 import { verdictOnAnswer, verdictOnError, wordsOf } from './answer.ts';
 import { nextItems, prepareBatch, type PreparedBatch } from './batch.ts';
-import { type Lease, openLease, RENEWAL_MS } from './lease.ts';
+import { type Lease, openLease } from './lease.ts';
 import { type LedgerServices, openLedger, type Outcome } from './ledger.ts';
 import { openRenderer, type Renderer } from './render.ts';
 import { rolledBackTo } from './rollback.ts';
@@ -24,6 +24,7 @@ export type DeliveryOptions = {
   /** Only tests set these. */
   network?: Partial<Network>;
   attemptMs?: number;
+  pollMs?: number;
 };
 
 const POLL_MS = 1000;
@@ -35,7 +36,7 @@ export function startAuditDelivery(
   options: DeliveryOptions,
 ): BackgroundLoop {
   const { store, metrics, logger } = services;
-  const { targets } = options;
+  const { targets, pollMs = POLL_MS } = options;
   metrics.watchDelivery(
     targets.map(({ id }) => id),
     () => Promise.all(targets.map((target) => backlogOf(services, target))),
@@ -43,20 +44,17 @@ export function startAuditDelivery(
   if (targets.length === 0) return { stop: () => Promise.resolve() };
   const lease = openLease(store);
   // The store reports its own failures.
-  const keep = () => lease.keep().catch(() => undefined);
+  const keep = () => lease.keep().catch(() => POLL_MS);
   const first = keep();
   const loops = [
-    startLoop(async () => {
-      await keep();
-      return RENEWAL_MS;
-    }),
+    startLoop(keep),
     ...targets.map((target) => {
       const deliverNext = deliverer(services, options, target, lease);
       return startLoop(async (signal) => {
         await first;
         return deliverNext(signal).catch((error: unknown) => {
           logger.warn({ err: error, target: target.id }, 'the audit log could not be delivered');
-          return POLL_MS;
+          return pollMs;
         });
       });
     }),
@@ -90,6 +88,7 @@ function deliverer(
   lease: Lease,
 ): (signal: AbortSignal) => Promise<number> {
   const { store, now, version } = services;
+  const { pollMs = POLL_MS } = options;
   const ledger = openLedger(services, target);
   let renderer: Renderer | undefined;
   /** A process that begins to deliver tries at once what was refused, because its settings may be other ones. */
@@ -98,19 +97,19 @@ function deliverer(
   return async function deliverNext(signal) {
     if (!lease.isHeld()) {
       hasTried = false;
-      return POLL_MS;
+      return pollMs;
     }
     const progress = await ledger.read();
     const seconds = (progress.retryAt ?? -Infinity) - now();
     const isHeldBack = progress.state !== 'refused' || hasTried;
-    if (seconds > 0 && isHeldBack) return Math.min(POLL_MS, seconds * 1000);
+    if (seconds > 0 && isHeldBack) return Math.min(pollMs, seconds * 1000);
     const place = await rolledBackTo(store, progress);
     if (place) {
       await ledger.rollBack(progress, place);
       return 0;
     }
     const next = await nextItems(store, target, progress);
-    if (!next) return POLL_MS;
+    if (!next) return pollMs;
     if (next.items.length === 0) {
       await ledger.skip(progress, next);
       return 0;

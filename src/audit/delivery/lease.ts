@@ -5,15 +5,17 @@ import { KEEP, type Store } from '../../store/store.ts';
 export type Lease = {
   /** Whether this process may deliver now. */
   isHeld(): boolean;
-  /** Takes or prolongs the lease. Call it every `RENEWAL_MS`. */
-  keep(): Promise<void>;
+  /** Takes or prolongs the lease. Returns the milliseconds before the next call. */
+  keep(): Promise<number>;
   /** Lets another process deliver at once. Never rejects. */
   release(): Promise<void>;
 };
 
 const KEY = 'audit-delivery-lease:all';
 const LEASE_SECONDS = 12;
-export const RENEWAL_MS = 3000;
+const RENEWAL_MS = 3000;
+/** Another process may release the lease. */
+const RETRY_MS = 1000;
 /** A process that could not prolong the lease stops before it expires. */
 const MARGIN_SECONDS = 2;
 
@@ -33,6 +35,7 @@ export function openLease(store: Store): Lease {
       );
       const isOwn = found?.value.owner === owner;
       heldUntil = isOwn ? asked + (LEASE_SECONDS - MARGIN_SECONDS) * 1000 : -Infinity;
+      return isOwn ? RENEWAL_MS : RETRY_MS;
     },
     async release() {
       heldUntil = -Infinity;

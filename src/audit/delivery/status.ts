@@ -5,7 +5,7 @@ import { lastAuditNumber, readAuditAfter } from '../audit-log.ts';
 import { type DeliveryProgress, findProgress } from './progress.ts';
 
 export type DeliveryStatus = Pick<DeliveryTarget, 'id' | 'kind'> &
-  Pick<DeliveryProgress, 'state' | 'rejected' | 'lost'> & {
+  Pick<DeliveryProgress, 'state' | 'failures' | 'rejected' | 'lost'> & {
     /** Scheme, host and path: a query may contain a secret. */
     url: string;
     /** The number of the last item that the receiver has. */
@@ -45,6 +45,7 @@ export async function deliveryStatus(
     ...(failedAt === undefined ? {} : { failedAt }),
     ...(isFailing && retryAt !== undefined ? { retryAt } : {}),
     ...(isFailing && reason !== undefined ? { reason } : {}),
+    failures: progress?.failures ?? 0,
     rejected: progress?.rejected ?? 0,
     lost: progress?.lost ?? 0,
   };

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type AuditItem, recordAudit } from '../../../src/audit/audit.ts';
+import { readAuditAfter } from '../../../src/audit/audit-log.ts';
 import { type DeliveryOptions, startAuditDelivery } from '../../../src/audit/delivery/delivery.ts';
 import { type DeliveryStatus, deliveryStatus } from '../../../src/audit/delivery/status.ts';
 import { createLogger } from '../../../src/observability/logger.ts';
@@ -37,16 +38,22 @@ export function otlp(url: string, other: Partial<DeliveryTarget> = {}): Delivery
 
 export type DeliveredLog = {
   store: OpenedStore;
+  dataDir: string;
   log: Record<string, unknown>[];
   /** Seconds since the epoch. */
   now(): number;
+  /** The seconds that the clock was advanced. */
+  ahead(): number;
   advance(seconds: number): void;
+  /** Everything in the log, oldest first. */
+  items(): Promise<AuditItem[]>;
   append(count: number, item?: Partial<AuditItem>): Promise<void>;
   /** Starts delivering, as another process would. Stops with `close` at the latest. */
   deliver(
     targets: readonly DeliveryTarget[],
     options?: Partial<DeliveryOptions>,
   ): Promise<{ stop(): Promise<void> }>;
+  stopAll(): Promise<void>;
   status(target: DeliveryTarget): Promise<DeliveryStatus>;
   statusWith(
     target: DeliveryTarget,
@@ -56,10 +63,14 @@ export type DeliveredLog = {
   close(): Promise<void>;
 };
 
-export async function openDeliveredLog(): Promise<DeliveredLog> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-delivery-'));
+/** `dataDir` is that of the log in another process, whose clock is `ahead`. */
+export async function openDeliveredLog(other?: {
+  dataDir: string;
+  ahead: number;
+}): Promise<DeliveredLog> {
+  const dataDir = other?.dataDir ?? (await mkdtemp(join(tmpdir(), 'gatehouse-delivery-')));
   const log: Record<string, unknown>[] = [];
-  let ahead = 0;
+  let ahead = other?.ahead ?? 0;
   const now = () => Date.now() / 1000 + ahead;
   const address = { kind: 'sqlite', file: join(dataDir, 'gatehouse.sqlite') } as const;
   const secret = 'root-secret-of-the-delivery-tests-0123456789';
@@ -75,17 +86,25 @@ export async function openDeliveredLog(): Promise<DeliveredLog> {
   };
   const running = new Set<{ stop(): Promise<void> }>();
   const status = (target: DeliveryTarget) => deliveryStatus(store, target);
+  const stopAll = async () => {
+    await Promise.all([...running].map((each) => each.stop()));
+    running.clear();
+  };
   return {
     store,
+    dataDir,
     log,
+    ahead: () => ahead,
+    stopAll,
     now,
     advance: (seconds) => void (ahead += seconds),
+    items: async () => (await readAuditAfter(store, 0, 10_000)).flatMap(({ item }) => item ?? []),
     async append(count, item = {}) {
       const one = { event: 'call', outcome: 'answered', tool: 'list_orders', ...item };
       await Promise.all(Array.from({ length: count }, () => recordAudit(services, one)));
     },
     async deliver(targets, options = {}) {
-      const loop = startAuditDelivery(services, { targets, ...options });
+      const loop = startAuditDelivery(services, { targets, pollMs: 20, ...options });
       running.add(loop);
       return loop;
     },
@@ -97,7 +116,7 @@ export async function openDeliveredLog(): Promise<DeliveredLog> {
       }),
     metrics: async () => (await metrics.read()).text,
     async close() {
-      await Promise.all([...running].map((each) => each.stop()));
+      await stopAll();
       await store.close();
       await rm(dataDir, { recursive: true, force: true });
     },
