@@ -1,6 +1,7 @@
 // What the API and the console do for each operation. The keys are those of OPERATIONS.
 import type { OperationName } from './api/operations.ts';
 import { accountHandlers } from './accounts.ts';
+import { deliveryHandlers } from './audit-delivery.ts';
 import { auditHandlers } from './audit-log.ts';
 import { clientRuleHandlers } from './client-rules.ts';
 import { clientHandlers } from './clients.ts';
@@ -24,5 +25,6 @@ export const HANDLERS: Handlers<Exclude<OperationName, 'showOpenApi'>> = {
   ...keyHandlers,
   ...upstreamHandlers,
   ...auditHandlers,
+  ...deliveryHandlers,
   ...settingsHandlers,
 };

@@ -163,6 +163,7 @@ export const auditEvents = [
   'console_sign_in',
   'delivery_lost',
   'delivery_rejected',
+  'delivery_resent',
   'grant_ended',
   'grant_vouched',
   'level_lowered',

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { Levels } from '../../permission-levels.ts';
 import { accountOperations } from '../resources/account.ts';
 import { auditOperations } from '../resources/audit.ts';
+import { deliveryOperations } from '../resources/audit-delivery.ts';
 import { clientRuleOperations } from '../resources/client-rule.ts';
 import { clientOperations } from '../resources/client.ts';
 import { connectorOperations } from '../resources/connector.ts';
@@ -27,6 +28,7 @@ export const OPERATIONS = {
   ...keyOperations,
   ...upstreamOperations,
   ...auditOperations,
+  ...deliveryOperations,
   ...settingsOperations,
   showOpenApi: {
     method: 'get',

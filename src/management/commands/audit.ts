@@ -2,7 +2,8 @@ import { type Command, Option } from 'commander';
 import type { AuditItem } from '../../audit/audit.ts';
 import { type AuditEvent, auditEvents } from '../../observability/labels.ts';
 import { allItems } from '../api/all-items.ts';
-import { parseCount, parseTime, type RelativeOrAbsoluteTime } from './options.ts';
+import { addDeliveryCommands } from './audit-delivery.ts';
+import { absoluteTime, parseCount, parseTime, type RelativeOrAbsoluteTime } from './options.ts';
 import { nameAndId, type Names } from '../resources/fields.ts';
 import { auditNames } from './audit-names.ts';
 import { second, table, type Terminal } from './terminal.ts';
@@ -22,9 +23,12 @@ type AuditOptions = {
   limit: number;
 };
 
-export function addAuditCommand(program: Command, { openClient, print, now }: Terminal): void {
-  program
+export function addAuditCommand(program: Command, terminal: Terminal): void {
+  const { openClient, print, now } = terminal;
+  const audit = program
     .command('audit')
+    // Commands below it have options with the same names.
+    .enablePositionalOptions()
     .description('show sign-ins, approvals, changes and recorded calls, newest first')
     .option(
       '--since <when>',
@@ -49,10 +53,7 @@ export function addAuditCommand(program: Command, { openClient, print, now }: Te
       const names = await auditNames(client, items);
       print({ items }, (list) => auditText(list, names));
     });
-}
-
-function absoluteTime(time: RelativeOrAbsoluteTime, now: number): string {
-  return 'time' in time ? time.time : new Date((now - time.seconds) * 1000).toISOString();
+  addDeliveryCommands(audit, terminal);
 }
 
 function auditText({ items }: { items: AuditItem[] }, names: Names): string {

@@ -18,6 +18,11 @@ export function parseTime(text: string): RelativeOrAbsoluteTime {
   );
 }
 
+/** Returns ISO 8601. A duration counts back from `now`, in seconds since the epoch. */
+export function absoluteTime(time: RelativeOrAbsoluteTime, now: number): string {
+  return 'time' in time ? time.time : new Date((now - time.seconds) * 1000).toISOString();
+}
+
 export function parseCount(text: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
   throw new InvalidArgumentError('Use a whole number of 1 or more.');

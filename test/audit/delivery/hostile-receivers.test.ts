@@ -177,7 +177,7 @@ describe('Hostile receivers of the audit log', () => {
     await log.deliver([target(), otlp(receiver.url)]);
     await until('both', () => receiver.deliveries.length === 2);
     const [json] = receiver.deliveries.filter(({ headers }) => headers['webhook-id']);
-    expect(json?.body.toString()).to.match(/^[^\u0000-\u001f]*$/);
+    expect(json?.body.every((byte) => byte >= 0x20)).to.equal(true);
     expect(JSON.parse(json?.body.toString() ?? '').data.items[0].userAgent).to.equal(userAgent);
     expect(Object.keys(json?.headers ?? {})).to.not.include('set-cookie');
   });

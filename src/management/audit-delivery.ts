@@ -1,0 +1,31 @@
+import { recordAudit } from '../audit/audit.ts';
+import { resendSince } from '../audit/delivery/resend.ts';
+import { deliveryStatus } from '../audit/delivery/status.ts';
+import { notFound } from '../http/errors.ts';
+import type { Handlers } from './context.ts';
+import { isoTime, represent } from './represent.ts';
+import { type deliveryOperations, deliverySchema } from './resources/audit-delivery.ts';
+
+export const deliveryHandlers: Handlers<keyof typeof deliveryOperations> = {
+  async listAuditDelivery({ settings: { audit }, services: { store } }) {
+    const found = await Promise.all(audit.delivery.map((target) => deliveryStatus(store, target)));
+    return { items: found.map((status) => represent(deliverySchema, status)) };
+  },
+
+  async resendAudit({ settings: { audit }, services, by }, { id, body: { since } }) {
+    const target = audit.delivery.find((each) => each.id === id);
+    if (!target) {
+      const ids = audit.delivery.map((each) => each.id).join(', ') || 'none';
+      throw notFound(`there is no target with this id; audit.delivery has ${ids}`);
+    }
+    await resendSince(services.store, target, since);
+    const details = { target: id, since: isoTime(since) };
+    await recordAudit(services, {
+      event: 'delivery_resent',
+      by,
+      outcome: 'done',
+      arguments: details,
+    });
+    return represent(deliverySchema, await deliveryStatus(services.store, target));
+  },
+};
