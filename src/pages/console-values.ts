@@ -235,7 +235,11 @@ export type ConsoleValues = {
   'console/overview': {
     console: ConsoleLayout;
     /** What to look at: `name` is the key below `console.overview.attentions`. */
-    attention: { name: 'waiting' | 'servers' | 'tokens' | 'health'; count: number; href: string }[];
+    attention: {
+      name: 'waiting' | 'servers' | 'tokens' | 'health' | 'delivery';
+      count: number;
+      href: string;
+    }[];
     /** The page to create a connector. Absent if the person may not. */
     create?: string;
     /** By day. */
@@ -252,6 +256,15 @@ export type ConsoleValues = {
     version: string;
     /** `name` is the key below `console.health`. `url` is the address that was asked. */
     checks: { name: string; url: string; isOk: boolean }[];
+    deliveries: {
+      id: string;
+      state: string;
+      isOk: boolean;
+      backlog: number;
+      rejected: number;
+      lost: number;
+      fields: ConsoleField[];
+    }[];
     /** The signing keys. */
     items: ConsoleItem[];
     /** The page of the settings. Absent if the administrator may not reload them. */

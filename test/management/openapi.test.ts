@@ -42,6 +42,8 @@ const OPERATIONS: Record<string, ManagementRole> = {
   'GET /upstreams': 'viewer',
   'GET /upstreams/{id}': 'viewer',
   'GET /audit': 'viewer',
+  'GET /audit/delivery': 'viewer',
+  'POST /audit/delivery/{id}/resend': 'administrator',
 };
 
 describe('the OpenAPI document', () => {

@@ -979,6 +979,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         { name: 'waiting', count: 1, href: '/console/clients?state=waiting' },
         { name: 'servers', count: 1, href: '/console/servers' },
         { name: 'tokens', count: 1, href: '/console/tokens' },
+        { name: 'delivery', count: 1, href: '/console/health' },
       ],
       create: '/console/connectors/new',
       connections: CONNECTION_CHART,
@@ -1048,6 +1049,31 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         { name: 'store', url: '', isOk: true },
         { name: 'auth', url: 'https://auth.example.com/readyz', isOk: true },
         { name: 'resource', url: 'https://mcp.example.com/readyz', isOk: false },
+      ],
+      deliveries: [
+        {
+          id: 'siem',
+          state: 'refused',
+          isOk: false,
+          backlog: 12_345,
+          rejected: 1,
+          lost: 0,
+          fields: [
+            { label: 'receiver', code: 'https://siem.example.com/services/collector/events' },
+            { label: 'reason', text: 'HTTP 401: the token <b>has expired</b>' },
+            { label: 'oldest', time: NOON - DAY },
+            { label: 'failedAt', time: NOON },
+          ],
+        },
+        {
+          id: 'collector',
+          state: 'delivering',
+          isOk: true,
+          backlog: 0,
+          rejected: 0,
+          lost: 0,
+          fields: [{ label: 'receiver', code: 'http://collector.internal:4318/v1/logs' }],
+        },
       ],
       items: [
         {

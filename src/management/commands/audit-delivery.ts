@@ -1,8 +1,8 @@
 // The commands of `gatehouse audit` about the receivers of the audit log.
-import type { Command } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { listText } from '../resources/fields.ts';
 import { deliveryColumns, deliveryFields } from '../resources/audit-delivery.ts';
-import { absoluteTime, parseTime, type RelativeOrAbsoluteTime } from './options.ts';
+import { absoluteTime, type RelativeOrAbsoluteTime } from './options.ts';
 import type { Terminal } from './terminal.ts';
 
 const RESEND_HELP = `
@@ -13,8 +13,6 @@ Examples:
   $ gatehouse audit delivery
   $ gatehouse audit resend --target siem --since 24h
   $ gatehouse audit resend --target siem --since 2030-01-31T00:00:00Z`;
-
-type ResendOptions = { target: string; since: RelativeOrAbsoluteTime };
 
 export function addDeliveryCommands(audit: Command, { openClient, print, now }: Terminal): void {
   audit
@@ -32,13 +30,12 @@ export function addDeliveryCommands(audit: Command, { openClient, print, now }: 
     .command('resend')
     .description('send items again to a receiver of the audit log')
     .requiredOption('--target <target>', 'id of the receiver, see gatehouse audit delivery')
-    .requiredOption(
-      '--since <when>',
-      'items of the last 15m, 24h or 7d, or since an ISO 8601 time',
-      parseTime,
-    )
+    .option('--since <when>', 'items of the last 15m, 24h or 7d, or since an ISO 8601 time')
     .addHelpText('after', RESEND_HELP)
-    .action(async ({ target, since }: ResendOptions) => {
+    .action(async ({ target }: { target: string }, command: Command) => {
+      // `gatehouse audit` has this option too, and reads it first.
+      const { since } = command.optsWithGlobals<{ since?: RelativeOrAbsoluteTime }>();
+      if (!since) throw new InvalidArgumentError("required option '--since <when>' not specified");
       const request = { id: target, body: { since: absoluteTime(since, now()) } };
       const delivery = await openClient().resendAudit(request);
       print(

@@ -27,8 +27,6 @@ export function addAuditCommand(program: Command, terminal: Terminal): void {
   const { openClient, print, now } = terminal;
   const audit = program
     .command('audit')
-    // Commands below it have options with the same names.
-    .enablePositionalOptions()
     .description('show sign-ins, approvals, changes and recorded calls, newest first')
     .option(
       '--since <when>',

@@ -1,3 +1,5 @@
+import { deliveryHandlers } from '../audit-delivery.ts';
+import { deliveryFields } from '../resources/audit-delivery.ts';
 import { consoleFields } from '../resources/fields.ts';
 import { keyFields } from '../resources/key.ts';
 import { keyHandlers } from '../signing-keys.ts';
@@ -8,13 +10,16 @@ import { layout } from './layout.ts';
 import { SETTINGS_PATH } from './settings-page.ts';
 import { checkServers, checkStore } from './readiness.ts';
 
+const DELIVERY = 'address reason oldest lastDelivered lastFailed nextAttempt';
+
 export function healthPage({ page }: ConsoleRoutes): void {
   page('/health', async (context) => {
     const { management, ctx } = context;
     const { version, pages } = management.services;
-    const [store, servers, { items }] = await Promise.all([
+    const [store, servers, deliveries, { items }] = await Promise.all([
       checkStore(management),
       checkServers(management),
+      deliveryHandlers.listAuditDelivery(management, {}),
       keyHandlers.listKeys(management, {}),
     ]);
     await pages.render(ctx, 'console/health', {
@@ -25,6 +30,11 @@ export function healthPage({ page }: ConsoleRoutes): void {
       settings: includesRole(management.role, settingsOperations.reloadSettings.role)
         ? SETTINGS_PATH
         : undefined,
+      deliveries: deliveries.items.map((delivery) => ({
+        ...delivery,
+        isOk: delivery.state === 'delivering',
+        fields: consoleFields(deliveryFields, DELIVERY, delivery),
+      })),
       items: items.map((key) => ({
         title: key.id,
         state: key.state,

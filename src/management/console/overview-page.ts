@@ -60,13 +60,14 @@ async function show(context: ConsoleContext): Promise<void> {
 
 async function findAttention(management: ManagementContext): Promise<Values['attention']> {
   const soon = management.services.now() + WEEK_DAYS * DAY_SECONDS;
-  const [checks, waiting, servers, tokens] = await Promise.all([
+  const [checks, waiting, servers, tokens, deliveries] = await Promise.all([
     checkServers(management),
     management.settings.clients.registration === 'approval'
       ? HANDLERS.listClients(management, { query: { limit: MAX_LISTED, state: 'waiting' } })
       : { items: [] },
     HANDLERS.listUpstreams(management, {}),
     HANDLERS.listTokens(management, { query: { limit: MAX_LISTED, state: 'active' } }),
+    HANDLERS.listAuditDelivery(management, {}),
   ]);
   const found = [
     { name: 'health', count: checks.filter(({ isOk }) => !isOk).length, page: 'health' },
@@ -76,6 +77,11 @@ async function findAttention(management: ManagementContext): Promise<Values['att
       name: 'tokens',
       count: tokens.items.filter(({ expiresAt }) => epochSeconds(expiresAt) < soon).length,
       page: 'tokens',
+    },
+    {
+      name: 'delivery',
+      count: deliveries.items.filter(({ state }) => state === 'refused').length,
+      page: 'health',
     },
   ] as const;
   return found

@@ -35,11 +35,13 @@ export type AuditDelivery = z.output<typeof deliverySchema>;
 export const deliveryFields: Fields<AuditDelivery> = {
   id: { code: 'id' },
   kind: { text: 'kind' },
-  address: { code: 'url' },
+  address: { code: 'url', label: 'receiver' },
   state: { text: 'state' },
   backlog: { text: ({ backlog }) => String(backlog) },
   oldest: { time: 'oldestAt' },
-  lastDelivered: { time: 'deliveredAt', heading: 'last delivered', none: 'never' },
+  lastDelivered: { time: 'deliveredAt', label: 'deliveredAt', none: 'never' },
+  lastFailed: { time: 'failedAt', label: 'failedAt' },
+  nextAttempt: { time: 'retryAt', label: 'retryAt' },
   reason: { text: 'reason' },
 };
 
