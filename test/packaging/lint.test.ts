@@ -156,6 +156,8 @@ describe('The Kubernetes manifests', () => {
       const secrets: Environment = { store: 'rediss://:a@redis.example.com:6379' };
       const values = env.map(({ name, value, valueFrom }) => {
         const key = valueFrom?.secretKeyRef.key ?? '';
+        const [, file] = /^\/run\/secrets\/gatehouse\/(.+)$/.exec(value ?? '') ?? [];
+        if (file !== undefined) return [name, secretFile(file)];
         return [name, value ?? secrets[key] ?? secretNamed(key)];
       });
       const settings = loadSettings(
@@ -166,7 +168,9 @@ describe('The Kubernetes manifests', () => {
       );
       expect(terminationGracePeriodSeconds).to.be.above(settings.drain + 20);
       for (const { name, value } of env)
-        if (name !== 'GATEHOUSE_ROLES') expect(value, name).to.equal(undefined);
+        if (name !== 'GATEHOUSE_ROLES')
+          expect(value ?? '/', name).to.match(/^\/$|^\/etc\/gatehouse\/|^\/run\/secrets\/gatehouse\//);
+      expect(JSON.stringify(deployment), 'files that a reload can read').not.to.include('subPath');
     }
   });
 });
@@ -263,7 +267,7 @@ describe('The systemd unit', () => {
   it('the systemd unit sets valid variables', () => {
     const pairs = [...unit.matchAll(/^Environment=(\w+)=(.*)$/gm)].map(
       ([, name = '', value = '']) => {
-        const [, secret] = /^%d\/(.+)$/.exec(value) ?? [];
+        const [, secret] = /^(?:%d|\/etc\/gatehouse)\/([a-z-]+)$/.exec(value) ?? [];
         return [name, secret ? secretFile(secret) : value];
       },
     );
