@@ -96,9 +96,16 @@ function otherServer(finding: FindingFactory, metadata: HttpResponse): Finding {
 }
 
 async function readinessFinding({ send }: Deployment, url: string): Promise<Findings> {
-  const { status } = await send(`${url}/readyz`);
+  const response = await send(`${url}/readyz`);
+  if (jsonObject(response)?.['settings'] === 'differ')
+    return findingAbout('ready', url).warning({
+      what: 'the processes have different settings',
+      why: 'what people and apps may do depends on the process that answers',
+      remedy:
+        'give all processes the same settings file and secrets, and run gatehouse reload; the page Health of the console names the processes',
+    });
   return (
-    status === 503 &&
+    response.status === 503 &&
     findingAbout('ready', url).problem({
       what: 'the process runs but is not ready',
       why: 'it cannot use its store, or is stopping; people are asked to try again',

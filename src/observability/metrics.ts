@@ -151,8 +151,7 @@ function settingsMetrics(registry: Registry): Pick<Metrics, 'settings'> {
     'digest',
   ]);
   const time = gauge('reload_time_seconds', 'Time of the last reload, successful or not.');
-  const success = gauge('reload_success', 'Whether the last reload succeeded: 1 or 0.');
-  success.set(1);
+  const failed = gauge('reload_failed', 'Whether the last reload failed: 1 or 0.');
   const versions = gauge('generations', 'Versions of the settings under which requests are open.');
   versions.set(1);
   return {
@@ -164,7 +163,7 @@ function settingsMetrics(registry: Registry): Pick<Metrics, 'settings'> {
       }
       if (!reload) return;
       time.set(reload.at);
-      success.set(Number(reload.done));
+      failed.set(Number(!reload.done));
     },
   };
 }

@@ -417,8 +417,8 @@ class ProcessReloads implements Reloads {
 function refusalOf(all: readonly Checked[]): ReloadRefused | undefined {
   const faulty = all.find(({ fault }) => fault !== undefined);
   if (faulty?.fault !== undefined) {
-    const where = all.length > 1 ? `${faulty.name}: ` : '';
-    return new ReloadRefused('invalid', where + faulty.fault, [faulty.name]);
+    if (all.length === 1) return new ReloadRefused('invalid', faulty.fault);
+    return new ReloadRefused('invalid', `${faulty.name}: ${faulty.fault}`, [faulty.name]);
   }
   const atStart = readAtStart(changedIn(all));
   if (atStart.length > 0)

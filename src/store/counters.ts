@@ -20,13 +20,17 @@ const MAX_IN_MEMORY = 50_000;
 /** Counts for all processes in Redis, and in memory with SQLite or while Redis is unavailable. Hides `who` in the store. */
 export function counters(bytes: ByteStore, encryption: Encryption, now: () => number): OpenCounter {
   const withTimeout = createTimeout();
+  const locals = new Map<string, ReturnType<typeof localCounter>>();
   return (name, seconds) => {
-    const local = localCounter(seconds, now);
+    // Counts go on when settings are read again.
+    const key = `${name} ${seconds}`;
+    const local = locals.get(key) ?? localCounter(seconds, now);
+    locals.set(key, local);
     const shared = bytes.openLimiter?.({ keyPrefix: '', points: 1, duration: seconds });
     if (!shared) return async (who, times) => local(who, times);
     return async function count(who, times = 1) {
-      const key = `limit:${encryption.field(`limit:${name}`, who)}`;
-      return withTimeout(add(shared, key, times), TIMEOUT_MS).catch(() => local(who, times));
+      const field = `limit:${encryption.field(`limit:${name}`, who)}`;
+      return withTimeout(add(shared, field, times), TIMEOUT_MS).catch(() => local(who, times));
     };
   };
 }

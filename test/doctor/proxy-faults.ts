@@ -64,6 +64,15 @@ export const PROXY_FAULTS: Fault[] = [
     says: /plain http/,
   },
   {
+    fault: 'processes with different settings',
+    inject: outward((response) => {
+      if (response.path === '/readyz')
+        response.body = JSON.stringify({ ...JSON.parse(response.body), settings: 'differ' });
+    }),
+    found: ['ready'],
+    says: /the processes have different settings/,
+  },
+  {
     fault: 'an issuer that differs from the settings',
     inject: outward((response) => {
       if (response.path !== WELL_KNOWN || response.method !== 'GET') return;

@@ -5,7 +5,7 @@ import { expect } from 'chai';
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { until } from '../support/until.ts';
-import { createConnector, revokeConnector } from '../support/management-api.ts';
+import { createConnector, requestManagement, revokeConnector } from '../support/management-api.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { obtainCode, redeem, REDIRECT_URI } from '../support/connection.ts';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
@@ -13,6 +13,7 @@ import { call } from '../support/mcp.ts';
 import { readMetrics, readMetricsText, type Sample, sumOf } from '../support/metrics.ts';
 import { refresh, register } from '../support/oauth.ts';
 import { startRedis } from '../support/redis-server.ts';
+import { changeSettings } from '../support/settings-file.ts';
 import { startSystem, type System } from '../support/system.ts';
 import {
   echo,
@@ -94,6 +95,11 @@ const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
       // The delay is measured between consecutive turns, and the first turn after a reading does not count.
       await delay(20);
     }
+  },
+  GatehouseReloadFailed: async ({ system }) => {
+    const restore = changeSettings(system, { drain: 'never' });
+    await requestManagement(system, 'POST', '/settings/reload').catch(() => undefined);
+    restore();
   },
   GatehouseRateLimited: async ({ person }) => {
     const metadata = { redirect_uris: [REDIRECT_URI], token_endpoint_auth_method: 'none' };

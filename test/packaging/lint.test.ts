@@ -169,7 +169,9 @@ describe('The Kubernetes manifests', () => {
       expect(terminationGracePeriodSeconds).to.be.above(settings.drain + 20);
       for (const { name, value } of env)
         if (name !== 'GATEHOUSE_ROLES')
-          expect(value ?? '/', name).to.match(/^\/$|^\/etc\/gatehouse\/|^\/run\/secrets\/gatehouse\//);
+          expect(value ?? '/', name).to.match(
+            /^\/$|^\/etc\/gatehouse\/|^\/run\/secrets\/gatehouse\//,
+          );
       expect(JSON.stringify(deployment), 'files that a reload can read').not.to.include('subPath');
     }
   });

@@ -1,10 +1,12 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { createConnector, readAudit, requestManagement } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { callTool } from '../support/mcp.ts';
-import { refresh } from '../support/oauth.ts';
+import { discover, refresh, register } from '../support/oauth.ts';
 import { changeSettings } from '../support/settings-file.ts';
 import { onEachStore, type System } from '../support/system.ts';
 
@@ -120,6 +122,54 @@ onEachStore('A reload of the settings', (system) => {
     expect((await callTool(link, accessToken, 'list_regions')).status).to.equal(401);
     const { id } = own[0]?.account ?? {};
     expect(id).to.equal(decodeJwt(accessToken).sub);
+  });
+
+  it('waits until files no longer change while they are read, and refuses if they go on', async () => {
+    let turn = 0;
+    const writing = setInterval(
+      () => changeSettings(system(), { productName: `Turn ${turn++}` }),
+      15,
+    );
+    restore.push(changeSettings(system(), {}));
+    try {
+      const { status, body } = await refusedReload(system());
+      expect([status, body['error']]).to.deep.equal([400, 'invalid_settings']);
+      expect(body['error_description']).to.include('go on changing');
+    } finally {
+      clearInterval(writing);
+    }
+  });
+
+  it('counts a replaced secret file as a change of its setting', async () => {
+    const secret = join(system().dataDir, 'tools.key');
+    writeFileSync(secret, 'first');
+    const upstream = (headers: object) => ({
+      resourceServer: { upstream: { url: 'http://127.0.0.1:9/mcp', headers } },
+    });
+    change(upstream({ 'x-api-key': { file: secret } }));
+    const { changed } = await reload(system());
+    expect(changed).to.include('resourceServer.upstreams.default.headers.x-api-key');
+    writeFileSync(secret, 'second');
+    const replaced = await reload(system());
+    expect(replaced.changed).to.deep.equal(['resourceServer.upstreams.default.headers.x-api-key']);
+  });
+
+  it('keeps what was counted for a limit', async () => {
+    const limits = { registrations: { perAddress: '3/10m' } };
+    change({ limits });
+    await reload(system());
+    const { server } = await discover((await createConnector(system())).link);
+    const wanted = { redirect_uris: ['http://127.0.0.1:7070/callback'] };
+    const statuses = async () => {
+      const answers = await Promise.all([1, 2, 3].map(() => register(server, wanted)));
+      return answers.map(({ status }) => status);
+    };
+    const before = await statuses();
+    change({ limits, productName: 'Other name' });
+    await reload(system());
+    const after = await statuses();
+    expect([...before, ...after].filter((status) => status === 201).length).to.be.at.most(3);
+    expect(after).to.deep.equal([429, 429, 429]);
   });
 
   it('SUP-16 is on record with the names of the settings, without values', async () => {
