@@ -51,7 +51,8 @@ export const machineHandlers: Handlers<keyof typeof machineOperations> = {
     const { store, now } = management.services;
     const { name, level } = wanted;
     const { by } = management;
-    const connector = await requireConnector(management, wanted.connector, level);
+    const connector = await requireConnector(management, wanted.connector);
+    requireLevelOf(management, connector, level);
     const expiresAt = Math.floor(Math.min(wanted.expiresAt, connector.expiresAt ?? Infinity));
     const id = newMachineId();
     const { credentials, secret } = newCredentials(wanted);
@@ -89,7 +90,7 @@ export const machineHandlers: Handlers<keyof typeof machineOperations> = {
   async updateMachine(management, { body: { id, ...change }, ifMatch }) {
     const { store, now } = management.services;
     const { machine, createdAt } = await requireMachine(management, id);
-    const connector = await requireConnector(management, machine.connector, machine.level);
+    const connector = await requireConnector(management, machine.connector);
     // The lists of connections reach back so far.
     const latest = Math.min(createdAt + MAX_LIFETIME_SECONDS, connector.expiresAt ?? Infinity);
     const next = (before: NamedMachine) => changedMachine(before, change, { latest, ifMatch });
@@ -190,7 +191,7 @@ async function requireMachine(
   const grant = await findGrant(store, machine.grantId);
   const client = await findClient(store, id, settings.clients);
   if (!grant || client?.state !== 'allowed') throw machineEnded();
-  await requireConnector(management, machine.connector, machine.level);
+  await requireConnector(management, machine.connector);
   return { id, name, machine, createdAt: grant.value.createdAt };
 }
 
@@ -277,11 +278,10 @@ function newCredentials({ jwks, jwksUri }: PublicKey): {
   return { credentials: { secretDigest: secretDigest(secret) }, secret };
 }
 
-/** Throws HttpError 404, 409 if the connector has ended, and 400 if it does not allow the level. */
+/** Throws HttpError 404, and 409 if the connector has ended. */
 async function requireConnector(
   { settings, services: { store, now } }: ManagementContext,
   id: string,
-  level: Level,
 ): Promise<Connector> {
   const connector = await findConnector(store, id);
   if (!connector) throw notFound('there is no connector with this id');
@@ -291,13 +291,14 @@ async function requireConnector(
       'connector_ended',
       'the connector was revoked, has expired or is no longer configured',
     );
-  if (!isAtLeast(settings.levels, connector.level, level))
-    throw new HttpError(
-      400,
-      'invalid_request',
-      `level: at most ${connector.level}, as the connector`,
-    );
   return connector;
+}
+
+/** Throws HttpError 400. A machine keeps its level if the one of the connector is lowered later, and has no more than the connector. */
+function requireLevelOf({ settings }: ManagementContext, connector: Connector, level: Level): void {
+  if (isAtLeast(settings.levels, connector.level, level)) return;
+  const message = `level: at most ${connector.level}, as the connector`;
+  throw new HttpError(400, 'invalid_request', message);
 }
 
 /** The grant of the machine shares the use of its earlier one, or reserves one. Throws HttpError 409 if none is left. */

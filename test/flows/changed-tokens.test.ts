@@ -7,7 +7,7 @@ import {
   readAudit,
   requestManagement,
 } from '../support/management-api.ts';
-import { isAccepted } from '../support/mcp.ts';
+import { callTool, isAccepted } from '../support/mcp.ts';
 import { discover, requestToken } from '../support/oauth.ts';
 import { onEachStore } from '../support/system.ts';
 import { addressOf, mint } from '../links/minted-tokens/minting.ts';
@@ -150,6 +150,26 @@ onEachStore('A changed token or machine', (system) => {
       expect((await change({ id: machine.id, expiresIn: '367d' })).status).to.equal(400);
       expect((await change({ id: machine.id, expiresAt: null })).status).to.equal(400);
       expect((await change({ id: machine.id, level: 'admin' })).status).to.equal(400);
+    });
+
+    it('CHG-03 a machine whose connector was lowered has no more than it, and gets a new key and expiry', async () => {
+      const { machine, connector } = await newMachine();
+      await requestManagement(system(), 'PATCH', `/connectors/${connector.id}`, {
+        level: 'analytics',
+      });
+      expect((await change({ id: machine.id, expiresIn: '9d' })).status).to.equal(200);
+      const path = '/clients/key';
+      const replaced = await requestManagement(system(), 'POST', path, { id: machine.id });
+      const { token } = await newToken(replaced as Machine);
+      const find = () => callTool(machine.link, token, 'find_members', { name: 'a' });
+      expect((await find()).rpc?.result?.isError).to.equal(true);
+      expect(await isAccepted(machine.link, token)).to.equal(true);
+      await requestManagement(system(), 'PATCH', `/connectors/${connector.id}`, {
+        level: 'admin',
+      });
+      const restored = await newToken(replaced as Machine);
+      const answer = await callTool(machine.link, restored.token, 'find_members', { name: 'a' });
+      expect(answer.rpc?.result?.isError).to.not.equal(true);
     });
 
     it('CHG-02 a revoked machine is not changed', async () => {
