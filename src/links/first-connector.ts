@@ -5,7 +5,7 @@ import { highestLevel, type Level } from '../permission-levels.ts';
 import { createConnector, listConnectors } from './connectors.ts';
 
 /**
- * Returns the oldest active connector, or creates one if there is none for these settings. Undefined if all are expired, revoked or used up.
+ * Returns the oldest active connector, or creates one if there is none for these settings. Undefined if all are expired, revoked, paused or used up.
  */
 export async function firstConnector(
   store: Store,

@@ -37,6 +37,7 @@ import { isAtLeast } from '../permission-levels.ts';
 import { type Handlers, type ManagementContext, requireMatch } from './context.ts';
 import { changedMembers, firstPage, isoTime, represent } from './represent.ts';
 import {
+  type Changeable,
   changeableSchema,
   type Connector,
   connectorEtag,
@@ -172,7 +173,7 @@ async function holdersFor(
   return [...holders.values()];
 }
 
-/** Of one connector. Doctor and people wait for the answer. */
+/** People wait for the answer. */
 const MAX_AFFECTED_READ = 5000;
 
 async function previewUpdate(management: ManagementContext, { before, after }: ConnectorUpdate) {
@@ -189,17 +190,25 @@ async function recordChange(
   { services, by }: ManagementContext,
   { before, after }: ConnectorUpdate,
 ): Promise<void> {
-  const members = [before, after].map((connector) => ({
-    ...represent(changeableSchema, connector),
-    audience: connector.audience?.map(loggableAudienceText),
-  }));
+  const changed = changedMembers(
+    represent(changeableSchema, before),
+    represent(changeableSchema, after),
+  );
   await recordAudit(services, {
     event: 'connector_changed',
     connector: after.id,
     by,
-    arguments: { name: after.name, ...changedMembers(members[0] ?? {}, members[1] ?? {}) },
+    arguments: {
+      name: after.name,
+      before: loggable(changed.before),
+      after: loggable(changed.after),
+    },
     outcome: 'done',
   });
+}
+
+function loggable({ audience, ...others }: Partial<Changeable>): object {
+  return audience ? { ...others, audience: audience.map(loggableAudienceText) } : others;
 }
 
 /** Returns the rules to store. Throws HttpError 400. */

@@ -118,8 +118,12 @@ function changedMachine(
   return etagOf(after) === etagOf(before) ? before : after;
 }
 
-function etagOf({ name, machine }: NamedMachine): string {
-  return machineEtag(represent(changeableMachineSchema, { ...machine, name }));
+function etagOf(machine: NamedMachine): string {
+  return machineEtag(changeable(machine));
+}
+
+function changeable({ name, machine }: NamedMachine) {
+  return represent(changeableMachineSchema, { ...machine, name });
 }
 
 /** The connection has the name and the expiry of its machine. Also repeats a change that stopped half-way. */
@@ -146,9 +150,6 @@ async function recordChange(
   { before, after }: MachineUpdate,
 ): Promise<void> {
   if (after === before) return;
-  const [was, is] = [before, after].map(({ name, machine }) =>
-    represent(changeableMachineSchema, { ...machine, name }),
-  );
   const { connector, grantId } = after.machine;
   await recordAudit(services, {
     event: 'machine_changed',
@@ -156,7 +157,7 @@ async function recordChange(
     connector,
     grantId,
     by,
-    arguments: { name: after.name, ...changedMembers(was ?? {}, is ?? {}) },
+    arguments: { name: after.name, ...changedMembers(changeable(before), changeable(after)) },
     outcome: 'done',
   });
 }

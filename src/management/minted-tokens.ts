@@ -61,9 +61,12 @@ export const tokenHandlers: Handlers<keyof typeof tokenOperations> = {
     const update = await updateMintedToken(store, id, next, now());
     if (!update) throw unknownToken();
     const { before, after } = update;
-    const [was, is] = [before, after].map((token) => represent(changeableTokenSchema, token));
-    if (was && is && after !== before) {
-      const details = { name: after.name, ...changedMembers(was, is) };
+    if (after !== before) {
+      const changed = changedMembers(
+        represent(changeableTokenSchema, before),
+        represent(changeableTokenSchema, after),
+      );
+      const details = { name: after.name, ...changed };
       const about = { clientId: mintedSubject(id), by, arguments: details };
       await recordAudit(services, { event: 'token_changed', ...about, outcome: 'done' });
     }

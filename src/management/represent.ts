@@ -19,15 +19,15 @@ function isTime(member: unknown): boolean {
 }
 
 /** Returns the members that differ, as they were and as they are, for the audit log. */
-export function changedMembers(
-  before: Readonly<Record<string, unknown>>,
-  after: Readonly<Record<string, unknown>>,
-): { before: object; after: object } {
-  const names = Object.keys({ ...before, ...after }).filter(
+export function changedMembers<Members extends object>(
+  before: Members,
+  after: Members,
+): { before: Partial<Members>; after: Partial<Members> } {
+  const names = (Object.keys({ ...before, ...after }) as (keyof Members)[]).filter(
     (name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]),
   );
-  const only = (members: Readonly<Record<string, unknown>>) =>
-    Object.fromEntries(names.map((name) => [name, members[name]]));
+  const only = (members: Members) =>
+    Object.fromEntries(names.map((name) => [name, members[name]])) as Partial<Members>;
   return { before: only(before), after: only(after) };
 }
 

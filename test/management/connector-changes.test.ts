@@ -118,6 +118,18 @@ describe('a change of a connector over the management API', () => {
     expect(item).to.include({ by: 'key:default', connector: created.id, outcome: 'done' });
   });
 
+  it('records that another person of the same domain is meant', async () => {
+    await patch({ audience: [{ email: 'ada@example.com' }] });
+    await patch({ audience: [{ email: 'grace@example.com' }] });
+    const [item] = await audit();
+    const audience = ['email:…@example.com'];
+    expect(item?.['arguments']).to.deep.equal({
+      name: 'Ops',
+      before: { audience },
+      after: { audience },
+    });
+  });
+
   it('a change to what it is already is not recorded', async () => {
     const { status, body } = await patch({ name: 'Ops', paused: false, maxUses: null });
     expect([status, body]).to.deep.equal([200, created]);

@@ -101,7 +101,9 @@ const changedSchema = connectorSchema.extend(affectedMembers).meta({ id: 'Change
 
 export type ChangedConnector = z.output<typeof changedSchema>;
 
-export function connectorEtag(connector: z.output<typeof changeableSchema>): string {
+export type Changeable = z.output<typeof changeableSchema>;
+
+export function connectorEtag(connector: Changeable): string {
   return etagOf(represent(changeableSchema, connector));
 }
 
