@@ -6,7 +6,7 @@ import { clientGone, HttpError } from '../http/errors.ts';
 import { outcomeOf } from '../http/request-context.ts';
 import { membersOf } from '../json-values.ts';
 import { recordLastUse } from '../links/minted-tokens.ts';
-import { highestLevelIn } from '../permission-levels.ts';
+import { highestLevelIn, isAtLeast } from '../permission-levels.ts';
 import type { Services } from '../services.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { LeadsToUpstream } from '../settings/upstreams.ts';
@@ -27,6 +27,7 @@ import type { Access, AuthenticatedCall, Call } from './call.ts';
 import type { CallAudit } from './call-audit.ts';
 import type { RequireDpopProof } from './dpop.ts';
 import type { HeldBytes } from './held-bytes.ts';
+import { InBandError } from './in-band-error.ts';
 import { idOf } from './json-rpc.ts';
 import type { McpHandler } from './mcp-handler.ts';
 import { pauseOf, servePaused } from './paused.ts';
@@ -63,24 +64,30 @@ export async function serve(gateway: Gateway, started: Call): Promise<void> {
   call.body = await readMessages(gateway, call);
   // The body may have come slowly.
   if (gateway.changes() !== known) Object.assign(call, await authenticateCall(gateway, started));
-  const pause = pauseOf(call, gateway.authentication.settings);
-  if (pause) return servePaused(call, pause);
   call.toolCalls = toolCallsIn(call.body);
   const required = requiredLevels(call);
   gateway.audit.begin(call, required);
+  const pause = pauseOf(call, gateway.authentication.settings);
+  if (pause) return servePaused(call, pause);
   authorizeCall(gateway, call, required);
   replaceToleratedHeaders(call.ctx.req.headers);
   await handler.handle(call);
   noteUse(gateway, call);
 }
 
-/** Also ends what has begun when it is paused. */
-async function revalidate(gateway: Gateway, started: Call): Promise<Access> {
-  const access = await authenticateCall(gateway, started);
-  const pause = pauseOf(access, gateway.authentication.settings);
+/** Also ends what has begun when it is paused, or when its level is lowered: it could tell more than the level allows. */
+async function revalidate(gateway: Gateway, call: AuthenticatedCall): Promise<Access> {
+  const { settings } = gateway.authentication;
+  const access = await authenticateCall(gateway, call);
+  const pause = pauseOf(access, settings);
   if (pause) throw pause;
+  if (!isAtLeast(settings.levels, access.caller.level, call.caller.level))
+    throw new InBandError(503, 'changed_meanwhile', LOWERED);
   return access;
 }
+
+const LOWERED =
+  'the level of this connection was lowered meanwhile, so the result is withheld; what was asked for may have been done';
 
 async function authenticateCall(gateway: Gateway, call: Call): Promise<Access> {
   const { authentication } = gateway;
@@ -140,7 +147,7 @@ function openCall(
   Object.assign(started, access);
   const call: AuthenticatedCall = Object.assign(started, access, {
     handler,
-    revalidate: () => revalidate(gateway, started),
+    revalidate: () => revalidate(gateway, call),
     stepUpTo: (scope: string) => stepUpTo(gateway, call, scope),
     slot: handler.acquire(access.caller, ctx.method === 'POST' ? 'working' : 'listening'),
     hold: gateway.heldBytes.hold(limitOwner(access.caller)),

@@ -112,6 +112,19 @@ for (const [kind, [openUpstream, openStreams]] of Object.entries(KINDS)) {
       });
     }
 
+    it(`CHG-03 ${kind} end at once when the level of the link is lowered, and stay open when it is raised`, async () => {
+      stopClock();
+      const { connector, streams } = await startStreams();
+      const change = (level: string) =>
+        administrator.requestManagement(system, 'PATCH', `/connectors/${connector.id}`, { level });
+      await change('full');
+      const call = await startStreams();
+      expect(streams.areClosed()).to.equal(false);
+      await change('analytics');
+      await until('the streams to end', streams.areClosed);
+      await call.streams.abort();
+    });
+
     it(`RSV-10 ${kind} end at once when their minted token is revoked`, async () => {
       stopClock();
       const minted = await mint(system);

@@ -100,6 +100,19 @@ describe('A pause in front of an upstream', () => {
     expect(text).to.include('this connect link is paused');
   });
 
+  it('CHG-03 the result of a call that is open when its link is lowered is withheld', async () => {
+    const { connector, link, token } = await connectPerson(system, 'admin');
+    const waiting = upstream.waiting();
+    const open = callTool(link, token, 'wait');
+    await until('the call to reach the upstream', () => upstream.waiting() === waiting + 1);
+    await requestManagement(system, 'PATCH', `/connectors/${connector.id}`, {
+      level: 'analytics',
+    });
+    const { text } = await open;
+    expect(text).to.include('the level of this connection was lowered meanwhile');
+    expect((await callTool(link, token, 'whoami')).rpc?.result?.isError).to.not.equal(true);
+  });
+
   it('CHG-04 an upstream that is paused in the settings pauses its links and minted tokens, and nobody has to connect again', async () => {
     const connector = await createConnector(system, { level: 'admin' });
     const minted = await mint(system, { level: 'analytics' });
