@@ -4,6 +4,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'chai';
 import { parse } from 'yaml';
 import { z } from 'zod';
+import { auditIndex, lastAuditNumber } from '../../src/audit/audit-log.ts';
+import { type AuditReceiver, type Reply, startAuditReceiver } from '../support/audit-receiver.ts';
+import { openStore } from '../../src/store/open.ts';
 import { until } from '../support/until.ts';
 import { createConnector, requestManagement, revokeConnector } from '../support/management-api.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
@@ -24,6 +27,7 @@ import {
 import { connectPerson, type ConnectedPerson } from '../support/upstream/system.ts';
 import { evaluate, type Readings } from './promql.ts';
 
+const SECRET = 'secret-of-two-processes-0123456789';
 const CONFIG = join(import.meta.dirname, '../../config');
 
 const rule = z.strictObject({
@@ -56,12 +60,30 @@ type Scene = {
   other: System;
   proxy: RedisProxy;
   upstream: ScriptedUpstream;
+  receiver: AuditReceiver;
   person: ConnectedPerson;
 };
 
 const ping = ({ person }: Scene) => call(person.link, person.token, PING);
 const goOn = ({ person: { connection } }: Scene) =>
   refresh(connection.server, connection.client, connection.refreshToken);
+
+/** Calls `act` when the receiver of the audit log has answered so to a new item. */
+async function whileDelivering(
+  { other, receiver }: Scene,
+  reply: Reply,
+  act: () => unknown,
+): Promise<void> {
+  const before = receiver.deliveries.length;
+  receiver.answerWith(() => reply);
+  await createConnector(other);
+  // A failure before may hold the next attempt.
+  await until('the attempt', () => {
+    advanceClock(60);
+    return receiver.deliveries.length > before;
+  });
+  await act();
+}
 
 async function whileSevered(scene: Scene, act: (scene: Scene) => Promise<unknown>): Promise<void> {
   scene.proxy.disconnect();
@@ -123,6 +145,26 @@ const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
   GatehouseStoreErrors: (scene) => whileSevered(scene, goOn),
   GatehouseRequestsFailing: (scene) => whileSevered(scene, goOn),
   GatehouseFlowsFailing: (scene) => whileSevered(scene, goOn),
+  GatehouseAuditDeliveryLate: async (scene) => {
+    await whileDelivering(scene, { status: 500 }, () => advanceClock(1000));
+  },
+  GatehouseAuditDeliveryRefused: async (scene) => {
+    await whileDelivering(scene, { status: 401, body: 'bad key' }, () => undefined);
+  },
+  GatehouseAuditDeliveryRejected: async (scene) => {
+    await whileDelivering(scene, { status: 400 }, () => undefined);
+  },
+  GatehouseAuditDeliveryLost: async (scene) => {
+    await whileDelivering(scene, { status: 500 }, async () => {
+      const { storeAddress: url, dataDir } = scene.other;
+      const store = await openStore({ kind: 'redis', url }, { secret: SECRET, dataDir });
+      const last = await lastAuditNumber(store);
+      await auditIndex.trim(store, { part: 'lasting', ranges: [[1, last]], blocks: [] });
+      await store.close();
+    });
+    await createConnector(scene.other);
+    advanceClock(600);
+  },
   GatehouseDown: ({ system }) => system.stop(),
 };
 
@@ -150,10 +192,16 @@ describe('Alert rules and dashboard', () => {
     const redis = await startRedis();
     const proxy = await startRedisProxy(redis);
     const upstream = await startScriptedUpstream();
-    const settings = { GATEHOUSE_SECRET: 'secret-of-two-processes-0123456789' };
-    closing.push(redis.stop, proxy.close, upstream.close);
+    const receiver = await startAuditReceiver();
+    const settings = {
+      GATEHOUSE_SECRET: SECRET,
+      SIEM_SECRET: `whsec_${Buffer.alloc(32, 'a').toString('base64')}`,
+    };
+    closing.push(redis.stop, proxy.close, upstream.close, receiver.stop);
+    const siem = { id: 'siem', kind: 'webhook', privateNetwork: true, secretEnv: 'SIEM_SECRET' };
     const file = {
       resourceServer: { upstream: { url: upstream.url } },
+      audit: { delivery: [{ ...siem, url: receiver.url }] },
       limits: { registrations: { perAddress: '4/10m' } },
     };
     const system = await startSystem({ storeAddress: proxy.url, settings, file });
@@ -164,10 +212,14 @@ describe('Alert rules and dashboard', () => {
     const person = await connectPerson(system, 'operations');
     // So that there is a notice before the delayed one.
     await revokeConnector(system, (await createConnector(system)).id);
-    scene = { system, other, proxy, upstream, person };
+    scene = { system, other, proxy, upstream, receiver, person };
   });
   after(async () => {
     for (const close of closing.toReversed()) await close();
+  });
+  afterEach(() => {
+    restoreClock();
+    scene?.receiver.answerWith(undefined);
   });
   const here = () => {
     if (!scene) throw new Error('the scene is open only while a claim runs');
