@@ -1,6 +1,7 @@
 import { INTERNET, type Network } from '../http/guarded-request.ts';
 import { allItems } from '../management/api/all-items.ts';
 import type { ManagementClient } from '../management/api/client.ts';
+import type { AuditDelivery } from '../management/resources/audit-delivery.ts';
 import type { Connector } from '../management/resources/connector.ts';
 import type { Token } from '../management/resources/token.ts';
 import type { Upstream } from '../management/resources/upstream.ts';
@@ -93,6 +94,8 @@ type StoredRecords = {
   tokens: Token[];
   /** Of the running process, which may have been started with other settings (start --upstream). */
   upstreams: Upstream[];
+  /** The receivers of the audit log, and how far they are. */
+  deliveries: AuditDelivery[];
 };
 
 /** Connectors that could still be used and minted tokens. Undefined if the management API is unreachable. */
@@ -105,9 +108,10 @@ async function listRecords(
     const connectors = await Array.fromAsync(allItems((query) => client.listConnectors({ query })));
     const tokens = await Array.fromAsync(allItems((query) => client.listTokens({ query })));
     const isOpen = ({ state }: { state: string }) => state !== 'revoked' && state !== 'expired';
-    // An earlier version has no such list.
+    // An earlier version has no such lists.
     const { items: upstreams } = await client.listUpstreams({}).catch(() => ({ items: [] }));
-    return { connectors: connectors.filter(isOpen), tokens, upstreams };
+    const { items: deliveries } = await client.listAuditDelivery({}).catch(() => ({ items: [] }));
+    return { connectors: connectors.filter(isOpen), tokens, upstreams, deliveries };
   } catch {
     return undefined;
   }
