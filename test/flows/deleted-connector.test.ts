@@ -76,8 +76,10 @@ describe('A deleted connector', () => {
     expect(await isAccepted(again.link, accessToken)).to.equal(false);
     const refused = await manage('POST', '', { id, name, level });
     expect([refused.status, refused.body.error]).to.deep.equal([400, 'invalid_request']);
-    for (const method of ['PUT', 'POST', 'PATCH'])
+    for (const method of ['PUT', 'POST'])
       expect((await manage(method, `/${id}`, { name, level })).status, method).to.equal(405);
+    expect((await manage('PATCH', `/${id}`, { name, level })).status).to.equal(404);
+    expect((await manage('PATCH', `/${again.id}`, { id })).status).to.equal(400);
     expect((await refresh(server, client, refreshToken)).body.error).to.equal('invalid_grant');
   });
 
