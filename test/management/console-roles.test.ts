@@ -15,6 +15,9 @@ const ADMINISTRATORS = [
 /** The role that each form of the console requires. */
 const FORMS: Record<string, 'operator' | 'administrator'> = {
   '/connectors': 'operator',
+  '/connectors/<id>/edit': 'operator',
+  '/tokens/<id>/edit': 'operator',
+  '/clients/<id>/edit': 'operator',
   '/connectors/<id>/revoke': 'operator',
   '/connectors/<id>/delete': 'operator',
   '/tokens': 'operator',
@@ -66,6 +69,10 @@ describe('roles in the console', function () {
       for (const path of paths) pages.push(await open(browser, path));
       const form = await open(browser, '/connectors/new');
       expect(form.status, person).to.equal(person === 'alan' ? 403 : 200);
+      const edit = await open(browser, `/connectors/${id}/edit`);
+      expect(edit.status, person).to.equal(person === 'alan' ? 403 : 200);
+      const links = pages.some(({ html }) => html.includes(`/connectors/${id}/edit"`));
+      expect(links, person).to.equal(person !== 'alan');
       expect(pages.map(({ status }) => status)).to.deep.equal(paths.map(() => 200));
       const all = [...pages, form, await open(browser, '/tokens/new')].flatMap(
         ({ forms }) => forms,
