@@ -88,6 +88,7 @@ async function resource(
   return represent(upstreamSchema, {
     ...catalog,
     ...upstream,
+    paused: upstream.paused || undefined,
     // A query may contain a secret.
     url: origin + pathname,
     error: catalog?.error && { fault: catalog.error.fault, message: catalog.error.message },

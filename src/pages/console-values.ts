@@ -402,7 +402,7 @@ export type ConsoleValues = {
       name: string;
       url: string;
       /** The key below `console.servers`. */
-      state: 'answers' | 'fails' | 'untried';
+      state: 'answers' | 'fails' | 'untried' | 'paused';
       seenAt?: number;
       /** `fault` is the key below `console.servers.faults`. */
       error?: { fault: string; message: string };

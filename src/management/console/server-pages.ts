@@ -19,12 +19,12 @@ export function serverPages({ page }: ConsoleRoutes): void {
 }
 
 function serverOf(upstream: Upstream): Server {
-  const { id, name, url, seenAt, triedAt, error, levels, missingTools, tools } = upstream;
+  const { id, name, url, paused, seenAt, triedAt, error, levels, missingTools, tools } = upstream;
   return {
     id,
     name,
     url,
-    state: error ? 'fails' : triedAt ? 'answers' : 'untried',
+    state: paused ? 'paused' : error ? 'fails' : triedAt ? 'answers' : 'untried',
     seenAt: seenAt === undefined ? undefined : epochSeconds(seenAt),
     error,
     levels,

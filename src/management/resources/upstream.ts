@@ -24,6 +24,7 @@ export const upstreamSchema = z
       .enum(TOOL_LEVELS)
       .describe('Where the levels of tools that are not in the settings come from.'),
     defaultLevel: schemas.level,
+    paused: z.literal(true).optional().describe('The settings pause it.'),
     revision: z.string().optional().describe('The negotiated protocol revision.'),
     seenAt: schemas.time
       .optional()
@@ -129,7 +130,8 @@ export function upstreamField<Item extends Leading>(): Field<Item> {
   };
 }
 
-function stateText({ error, triedAt }: Upstream): string {
+function stateText({ paused, error, triedAt }: Upstream): string {
+  if (paused) return 'paused';
   if (error) return plain(error.message);
   return triedAt ? 'answers' : 'not tried yet';
 }

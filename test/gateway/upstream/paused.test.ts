@@ -123,6 +123,9 @@ describe('A pause in front of an upstream', () => {
     await expectPaused(addressOf(system), minted.token, /^this MCP server is paused/);
     const shown = await showConnector(system, connector.id);
     expect(shown).to.include({ state: 'paused' }).and.not.have.property('paused');
+    expect(await requestManagement(system, 'GET', '/upstreams/orders')).to.include({
+      paused: true,
+    });
     const { body } = await refresh(server, client, refreshToken);
     const { page } = await openConsent(system, connector);
     expect(page.html).to.include('This connect link is paused');
