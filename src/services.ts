@@ -2,6 +2,7 @@ import type { KeyObject } from 'node:crypto';
 import type { Logger } from 'pino';
 import { type Activity, countActivity, openActivity } from './audit/activity.ts';
 import { type AuditServices, auditLogger } from './audit/audit.ts';
+import { keepAudit } from './audit/audit-keep.ts';
 import { type AuditBuffer, openAuditBuffer } from './audit/audit-buffer.ts';
 import { REASONS } from './connections/reasons.ts';
 import { openPages, type Pages } from './pages/pages.ts';
@@ -136,10 +137,14 @@ export async function openServices(
     : undefined;
   const store = withSubscriptions(shared.store, resources);
   const auditLog = settings.audit.log ? auditLogger(logger) : () => undefined;
-  const auditBuffer = openAuditBuffer({
-    services: { store: shared.store, metrics, auditLog, now, logger },
-    hasRoom: () => true,
+  const auditServices = { store: shared.store, metrics, auditLog, now, logger };
+  const { keepCalls } = settings.audit;
+  const keeping = keepAudit(auditServices, {
+    ...settings.audit,
+    keepCalls: { items: CALLS_BY_STORE[databaseOf(settings)], ...keepCalls },
   });
+  resources.defer(keeping.stop);
+  const auditBuffer = openAuditBuffer({ services: auditServices, hasRoom: keeping.hasRoom });
   resources.defer(() => auditBuffer.close());
   return {
     ...shared,
@@ -176,6 +181,9 @@ function pageSettings({ productName, links, supportContact, levels, upstreams }:
     ...(supportContact === undefined ? {} : { supportContact }),
   };
 }
+
+/** How many calls of levels that are not recorded are kept by default. */
+const CALLS_BY_STORE = { sqlite: 1_000_000, redis: 200_000 } as const;
 
 function databaseOf({ store }: Settings): 'redis' | 'sqlite' {
   return store.kind === 'sqlite' ? 'sqlite' : 'redis';

@@ -194,7 +194,7 @@ async function* scan(store: Store, { filters, newestFirst, start }: Scanned): As
       rows += count;
       for (let index = 0; index < count; index += 1) {
         isRecent ||= !isPast(timeAt(block, index), filters, newestFirst);
-        if (isBehind(numberAt(block, index)) && isMatch(block, index))
+        if (isMatch(block, index) && isBehind(numberAt(block, index)))
           pending.push({ number: numberAt(block, index), completedBy: completedBy(block, index) });
       }
     }

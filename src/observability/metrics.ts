@@ -36,6 +36,8 @@ export type Metrics = {
   auditEvent(name: string, reason?: string): void;
   /** Items that are not in the audit log. */
   auditDropped(reason: (typeof dropReasons)[number], count: number): void;
+  /** How many seconds back the audit log has all calls. */
+  auditReach(seconds: number): void;
   recheck(outcome: (typeof recheckOutcomes)[number]): void;
   /** What the process knows of its settings: their digest, and its last reload (seconds since the epoch). */
   settings(state: {
@@ -171,7 +173,7 @@ function settingsMetrics(registry: Registry): Pick<Metrics, 'settings'> {
 function flowMetrics(
   registry: Registry,
   reasons: readonly string[],
-): Pick<Metrics, 'flow' | 'token' | 'auditEvent' | 'auditDropped' | 'recheck'> {
+): Pick<Metrics, 'flow' | 'token' | 'auditEvent' | 'auditDropped' | 'auditReach' | 'recheck'> {
   const count = counters(registry);
   const flows = count('flows_total', 'Steps of connecting, by outcome.', ['step', 'outcome']);
   const tokens = count('tokens_total', 'Token responses with an access token.', ['grant_type']);
@@ -181,6 +183,11 @@ function flowMetrics(
   ]);
   const rechecks = count('rechecks_total', 'People asked about again.', ['outcome']);
   const dropped = count('audit_dropped_total', 'Items that are not in the audit log.', ['reason']);
+  const reach = new Gauge({
+    name: 'gatehouse_audit_calls_reach_seconds',
+    help: 'How far back the audit log has all calls of levels that are not recorded.',
+    registers: [registry],
+  });
   for (const reason of dropReasons) dropped.inc({ reason }, 0);
   for (const outcome of recheckOutcomes) rechecks.inc({ outcome }, 0);
   for (const step of flowSteps) for (const outcome of flowOutcomes) flows.inc({ step, outcome }, 0);
@@ -189,6 +196,7 @@ function flowMetrics(
   return {
     flow: (step, outcome) => flows.inc({ step, outcome }),
     token: (grantType) => tokens.inc({ grant_type: grantTypeOf?.(grantType) ?? 'other' }),
+    auditReach: (seconds) => reach.set(seconds),
     auditDropped: (reason, by) => dropped.inc({ reason }, by),
     recheck: (outcome) => rechecks.inc({ outcome }),
     auditEvent: (name, reason) =>

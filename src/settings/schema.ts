@@ -615,6 +615,20 @@ export const settingsSchema = z.strictObject({
         .describe(
           'Also write each item of the audit log to the log, as one JSON line with the member `audit`, whatever `logLevel` is. The lines name people by account id and contain the arguments of recorded calls, so the log must be as protected as the store.',
         ),
+      keep: duration
+        .prefault('400d')
+        .describe('How long items are kept, other than calls of levels that are not `recorded`.'),
+      keepCalls: z
+        .strictObject({
+          time: duration.prefault('90d').describe('How long they are kept.'),
+          items: wholeNumber(1000, 100_000_000).optional().meta({
+            description:
+              'How many are kept: if there are more, the connection with the most loses first. A million take about 0.8 GB ([memory](operating.md#the-audit-log)).',
+            defaultText: '1000000 with SQLite, 200000 with Redis',
+          }),
+        })
+        .prefault({})
+        .describe('Calls of levels that are not `recorded`: the stricter of the two holds.'),
       delivery: deliverySchema,
       keepUndelivered: wholeNumber(1000, 100_000_000)
         .default(2_000_000)

@@ -13,7 +13,10 @@ export type Instrumentation = {
   now: () => number;
 };
 
-type KeyedVerb = Exclude<keyof Store, 'publish' | 'subscribe' | 'ping' | 'close' | 'logTerm'>;
+type KeyedVerb = Exclude<
+  keyof Store,
+  'publish' | 'subscribe' | 'hasRoom' | 'ping' | 'close' | 'logTerm'
+>;
 
 const isKeyed = (verb: StoreVerb): verb is KeyedVerb =>
   verb !== 'publish' && verb !== 'ping' && verb !== 'count';

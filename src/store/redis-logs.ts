@@ -107,15 +107,19 @@ return found`;
 // first and the last number of each range to delete.
 const TRIM_LOG = `
 local changes = tonumber(ARGV[1])
+local added = {}
 for at = 2, 1 + 3 * changes, 3 do
-  if redis.call('HGET', KEYS[3], ARGV[at]) ~= ARGV[at + 1] then return 0 end
+  local rows = redis.call('HGET', KEYS[3], ARGV[at]) or ''
+  if string.sub(rows, 1, #ARGV[at + 1]) ~= ARGV[at + 1] then return 0 end
+  added[at] = string.sub(rows, #ARGV[at + 1] + 1)
 end
 for at = 2, 1 + 3 * changes, 3 do
-  if ARGV[at + 2] == '' then
+  local rows = ARGV[at + 2] .. added[at]
+  if rows == '' then
     redis.call('HDEL', KEYS[3], ARGV[at])
     redis.call('ZREM', KEYS[2], ARGV[at])
   else
-    redis.call('HSET', KEYS[3], ARGV[at], ARGV[at + 2])
+    redis.call('HSET', KEYS[3], ARGV[at], rows)
   end
 end
 for at = 2 + 3 * changes, #ARGV, 2 do redis.call('ZREMRANGEBYSCORE', KEYS[1], ARGV[at], ARGV[at + 1]) end

@@ -167,6 +167,7 @@ export async function openRedis(
       ...(mayWait ? { replicated: waitForReplicas(client) } : {}),
       openLimiter: (limits) =>
         new RateLimiterRedis({ ...limits, storeClient: client, rejectIfRedisNotReady: true }),
+      hasRoom: () => hasRoom(client),
       ping: () => assertReady(client),
       close: () => closeAll(closers),
     };
@@ -303,6 +304,19 @@ function redisId(id: string): string {
 async function assertReady(client: RedisClient): Promise<void> {
   if (client.status !== 'ready') throw new Error(`the connection to Redis is ${client.status}`);
   await rejectEviction(client);
+}
+
+const MAX_MEMORY_SHARE = 0.9;
+
+/** Services may refuse INFO, and then tell nothing. */
+async function hasRoom(client: RedisClient): Promise<boolean> {
+  const shares = mastersOf(client).map(async (master) => {
+    const info = await master.info('memory').catch(() => '');
+    const valueOf = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1]);
+    const limit = valueOf('maxmemory') || valueOf('total_system_memory');
+    return limit > 0 ? valueOf('used_memory') / limit : 0;
+  });
+  return Math.max(...(await Promise.all(shares))) < MAX_MEMORY_SHARE;
 }
 
 /** Redis is the system of record, so it must not evict records that have not expired. Warns about a service that does not tell. */

@@ -132,10 +132,14 @@ export function sqliteLogs(db: DatabaseSync, commit: Commit): Logs {
     trimLog: (name, { part, ranges, blocks: changes }) =>
       commit(() => {
         const log = logOf(name);
-        const isCurrent = ({ first, rows }: LogBlock) =>
-          blockBelow(log, part, first + 1)?.rows.equals(rows) === true;
-        if (!changes.every(({ before }) => isCurrent(before))) return false;
-        for (const { before, after: rows } of changes) {
+        const added = changes.map(({ before: { first, rows } }) => {
+          const found = blockBelow(log, part, first + 1);
+          const isThere = found?.rows.subarray(0, rows.length).equals(rows) === true;
+          return isThere ? found.rows.subarray(rows.length) : undefined;
+        });
+        if (added.includes(undefined)) return false;
+        for (const [index, { before, after: left }] of changes.entries()) {
+          const rows = Buffer.concat([left, added[index] ?? Buffer.alloc(0)]);
           if (rows.length === 0) removeBlock.run(log, part, before.first);
           else putBlock.run(log, part, before.first, rows);
         }

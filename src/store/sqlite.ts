@@ -1,4 +1,6 @@
 import { EventEmitter } from 'node:events';
+import { statfs } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type ByteStore, MEMBERS_PER_PAGE, type Transform } from './byte-store.ts';
@@ -45,6 +47,7 @@ export function openSqlite(
       delete: deleter(db, commit),
     }),
     rewrite: rewriter(db, retriedWhileLocked({ commit }).commit),
+    hasRoom: () => hasRoom(file),
     async ping() {
       db.exec('SELECT 1 FROM entry LIMIT 1');
     },
@@ -55,6 +58,14 @@ export function openSqlite(
       db.close();
     },
   };
+}
+
+const MIN_FREE_BYTES = 1024 ** 3;
+
+/** On the disk. */
+async function hasRoom(file: string): Promise<boolean> {
+  const { bavail, bsize } = await statfs(dirname(file));
+  return bavail * bsize >= MIN_FREE_BYTES;
 }
 
 type Values = Pick<ByteStore, 'get' | 'set' | 'compareAndSwap' | 'getAndDelete'>;

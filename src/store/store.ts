@@ -119,13 +119,15 @@ export interface Store {
   ): Promise<LogBlock[]>;
   /** The hash of a term in rows. */
   logTerm(key: string, term: string): number;
-  /** Returns false, and deletes nothing, if a block was changed meanwhile. */
+  /** Keeps rows that were added meanwhile. Returns false, and deletes nothing, if a row was changed meanwhile. */
   trimLog(key: string, trimming: LogTrimming): Promise<boolean>;
 
   /** Notifies every subscribed process. Delivery is prompt but not guaranteed, so subscribers also read again periodically. */
   publish(channel: string, message: string): Promise<void>;
   /** Resolves to the function that ends the subscription. */
   subscribe(channel: string, listener: (message: string) => void): Promise<() => void>;
+  /** False if the database has little memory left (10 %), or the disk (1 GB). True if it does not tell. */
+  hasRoom(): Promise<boolean>;
   /** Also throws if the database may evict records under memory pressure. */
   ping(): Promise<void>;
   close(): Promise<void>;

@@ -1,0 +1,260 @@
+// Removes items when their time is over or when there are too many calls, and says how far back calls reach.
+import type { Logger } from 'pino';
+import { type BackgroundLoop, startLoop } from '../background-loop.ts';
+import type { Metrics } from '../observability/metrics.ts';
+import type { Settings } from '../settings/settings.ts';
+import {
+  BLOCK_ROWS,
+  completedBy,
+  keptRows,
+  numberAt,
+  rowCount,
+  termAt,
+  timeAt,
+} from '../store/log-rows.ts';
+import {
+  type LogBlock,
+  LOG_PARTS,
+  type LogPart,
+  type LogTrimming,
+  StoreUnavailable,
+} from '../store/store.ts';
+import { type AuditServices, recordAudit } from './audit.ts';
+import { auditIndex, lastAuditNumber, OWNER_TERM } from './audit-log.ts';
+import { findProgress } from './delivery/progress.ts';
+
+export type KeptAudit = Pick<Settings['audit'], 'keep' | 'keepUndelivered'> & {
+  keepCalls: { time: number; items: number };
+  delivery: readonly { id: string }[];
+};
+
+type Services = AuditServices & { logger: Logger; metrics: Pick<Metrics, 'auditReach'> };
+
+export type AuditKeeping = BackgroundLoop & {
+  /** Whether the store has room for calls that need not be in the log. */
+  hasRoom: () => boolean;
+};
+
+const INTERVAL_MS = 10_000;
+const BETWEEN_TRIMMINGS_SECONDS = 60;
+const MAX_LEAP_SECONDS = 3600;
+
+const REACH = 'audit-reach:bulk';
+
+/** The calls until this time (seconds since the epoch) are not complete. */
+type Reach = { incompleteUntil: number };
+
+export function keepAudit(services: Services, kept: KeptAudit): AuditKeeping {
+  const { store, now, logger, metrics } = services;
+  let hasRoom = true;
+  const hasLeapt = leapDetector();
+  const run = async () => {
+    hasRoom = await store.hasRoom();
+    if (!hasRoom) await noteReach(services, now(), kept.keepCalls.time);
+    metrics.auditReach(await readAuditReach(services, kept.keepCalls.time));
+    if (hasLeapt(now(), performance.now() / 1000)) return;
+    for (const part of LOG_PARTS)
+      if (await store.add(`audit-trimming:${part}`, true, BETWEEN_TRIMMINGS_SECONDS))
+        await trimAudit(services, kept, part);
+  };
+  const loop = startLoop(async () => {
+    await run().catch((error: unknown) => {
+      // The store reports its own failures, and the next run tries again.
+      if (!(error instanceof StoreUnavailable))
+        logger.error({ err: error }, 'old items of the audit log were not removed');
+    });
+    return INTERVAL_MS;
+  });
+  return { ...loop, hasRoom: () => hasRoom };
+}
+
+/**
+ * Returns whether the clock has leapt ahead within the last hour: it would end every item at once. After an hour, it is believed. Both times are
+ * in seconds, and `elapsed` is that of a clock that nobody sets.
+ */
+export function leapDetector(): (clock: number, elapsed: number) => boolean {
+  let last: { clock: number; elapsed: number } | undefined;
+  let leaptAt = -Infinity;
+  return (clock, elapsed) => {
+    if (last && clock - last.clock > elapsed - last.elapsed + MAX_LEAP_SECONDS) leaptAt = elapsed;
+    last = { clock, elapsed };
+    return elapsed - leaptAt < MAX_LEAP_SECONDS;
+  };
+}
+
+/** How many seconds back the log has all calls of levels that are not recorded. */
+export async function readAuditReach(
+  { store, now }: Pick<AuditServices, 'store' | 'now'>,
+  keepTime: number,
+): Promise<number> {
+  const found = await store.get<Reach>(REACH);
+  return found ? Math.max(0, Math.min(keepTime, now() - found.value.incompleteUntil)) : keepTime;
+}
+
+async function noteReach({ store }: Services, until: number, keepTime: number): Promise<void> {
+  await store.update<Reach>(REACH, (current) => ({
+    value: { incompleteUntil: Math.max(until, current?.incompleteUntil ?? 0) },
+    ttl: keepTime,
+  }));
+}
+
+const BLOCKS_AT_A_TIME = 128;
+/** Bounds what one item says. The rest follows a minute later. */
+const MAX_RANGES = 4000;
+const MAX_TRIMMED = 200_000;
+/** Trimmed below the limit, so that not every run has to. */
+const SLACK = 0.02;
+
+/** Removes what is too old, and calls above their number, and records that before. */
+export async function trimAudit(
+  services: Services,
+  { keep, keepCalls, keepUndelivered, delivery }: KeptAudit,
+  part: LogPart,
+): Promise<void> {
+  const { store, now } = services;
+  const isBulk = part === 'bulk';
+  const bound = now() - (isBulk ? keepCalls.time : keep);
+  const last = await lastAuditNumber(store);
+  const below = await undeliveredFrom(services, delivery, last - keepUndelivered);
+  const quotas = isBulk ? await quotasOf(services, keepCalls.items, last) : new Map();
+  const trimmed: Trimmed[] = [];
+  let [count, ranges, newestByNumber, isAfterTrimmed] = [0, 0, 0, false];
+  for await (const block of blocksOf(services, part)) {
+    const isDropped = (index: number): boolean => {
+      const number = numberAt(block.rows, index);
+      if (number >= below) return false;
+      const time = timeAt(block.rows, index);
+      if (time < bound) return true;
+      const owner = termAt(block.rows, index, OWNER_TERM);
+      const quota = quotas.get(owner);
+      if (quota === undefined) return false;
+      if (quota === 1) quotas.delete(owner);
+      else quotas.set(owner, quota - 1);
+      newestByNumber = Math.max(newestByNumber, time);
+      return true;
+    };
+    const dropped = Array.from({ length: rowCount(block.rows) }, (_, index) => isDropped(index));
+    const isPast = dropped.every((is, index) => is || timeAt(block.rows, index) > now());
+    const isEnd = quotas.size === 0 && !isPast;
+    const isTrimmed = dropped.includes(true);
+    if (isTrimmed) {
+      const numbers = dropped
+        .flatMap((is, index) =>
+          is ? [numberAt(block.rows, index), completedBy(block.rows, index)] : [],
+        )
+        .filter((number) => number > 0);
+      const after = keptRows(block.rows, (index) => dropped[index] !== true);
+      trimmed.push({ before: block, after, numbers, isAfterTrimmed });
+      count += numbers.length;
+      ranges += rangesOf(numbers).length;
+    }
+    isAfterTrimmed = isTrimmed;
+    if (isEnd || count > MAX_TRIMMED || ranges > MAX_RANGES) break;
+  }
+  if (count === 0) return;
+  // Before they are gone: a gap that nothing explains would look like a removal.
+  await recordAudit(services, {
+    event: 'audit_trimmed',
+    class: part,
+    ranges: rangesOf(trimmed.flatMap(({ numbers }) => numbers)),
+    count,
+    outcome: 'trimmed',
+  });
+  if (newestByNumber > 0) await noteReach(services, newestByNumber, keepCalls.time);
+  for (const trimming of trimmings(part, trimmed)) await auditIndex.trim(store, trimming);
+}
+
+type Trimmed = LogTrimming['blocks'][number] & {
+  numbers: number[];
+  /** The block before it is trimmed too. */
+  isAfterTrimmed: boolean;
+};
+
+async function* blocksOf({ store }: Services, part: LogPart): AsyncGenerator<LogBlock> {
+  for (let after = 0; ;) {
+    const blocks = await auditIndex.blocks(store, { part, after, limit: BLOCKS_AT_A_TIME });
+    yield* blocks;
+    if (blocks.length < BLOCKS_AT_A_TIME) return;
+    after = (blocks.at(-1)?.first ?? 0) + 1;
+  }
+}
+
+/** The number from which on every item must stay for a target, but not for more than `keepUndelivered` of them. */
+async function undeliveredFrom(
+  { store }: Services,
+  targets: KeptAudit['delivery'],
+  lowest: number,
+): Promise<number> {
+  const places = await Promise.all(targets.map(({ id }) => findProgress(store, id)));
+  const delivered = places.map((place) => place?.delivered ?? Infinity);
+  return Math.max(Math.min(...delivered) + 1, lowest + 1);
+}
+
+/** How many calls each connection loses: the ones with the most first, until all together are below the limit. */
+async function quotasOf(
+  services: Services,
+  items: number,
+  last: number,
+): Promise<Map<number, number>> {
+  const counts = new Map<number, number>();
+  let total = 0;
+  for await (const { first, rows } of blocksOf(services, 'bulk')) {
+    // No more entries than numbers.
+    if (total === 0 && last - first < items) return new Map();
+    for (let index = 0; index < rowCount(rows); index += 1) {
+      const owner = termAt(rows, index, OWNER_TERM);
+      counts.set(owner, (counts.get(owner) ?? 0) + 1);
+    }
+    total += rowCount(rows);
+  }
+  if (total <= items) return new Map();
+  const allowed = allowedEach([...counts.values()], Math.floor(items * (1 - SLACK)));
+  const above = [...counts].filter(([, count]) => count > allowed);
+  return new Map(above.map(([owner, count]) => [owner, count - allowed]));
+}
+
+/** The highest number that each may have, so that all together have at most `total`. */
+export function allowedEach(counts: readonly number[], total: number): number {
+  let [left, sharing] = [total, counts.length];
+  for (const count of counts.toSorted((one, other) => one - other)) {
+    if (count * sharing > left) break;
+    left -= count;
+    sharing -= 1;
+  }
+  return sharing === 0 ? Infinity : Math.floor(left / sharing);
+}
+
+function rangesOf(numbers: readonly number[]): [number, number][] {
+  const ranges: [number, number][] = [];
+  for (const number of numbers.toSorted((one, other) => one - other)) {
+    const range = ranges.at(-1);
+    if (range && number === range[1] + 1) range[1] = number;
+    else ranges.push([number, number]);
+  }
+  return ranges;
+}
+
+const BLOCKS_PER_TRIMMING = 20;
+
+/** In portions, because a database is blocked by each. Joins blocks that have become small. */
+function trimmings(part: LogPart, trimmed: readonly Trimmed[]): LogTrimming[] {
+  const portions: LogTrimming[] = [];
+  for (let from = 0; from < trimmed.length; from += BLOCKS_PER_TRIMMING) {
+    const portion = trimmed.slice(from, from + BLOCKS_PER_TRIMMING);
+    const blocks: { before: LogBlock; after: Buffer }[] = [];
+    let previous: (typeof blocks)[number] | undefined;
+    for (const { before, after, isAfterTrimmed } of portion) {
+      if (!isAfterTrimmed) previous = undefined;
+      if (previous && rowCount(previous.after) + rowCount(after) <= BLOCK_ROWS) {
+        previous.after = Buffer.concat([previous.after, after]);
+        blocks.push({ before, after: Buffer.alloc(0) });
+        continue;
+      }
+      const block = { before, after };
+      blocks.push(block);
+      if (after.length > 0) previous = block;
+    }
+    portions.push({ part, ranges: rangesOf(portion.flatMap(({ numbers }) => numbers)), blocks });
+  }
+  return portions;
+}
