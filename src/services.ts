@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import { type Activity, countActivity, openActivity } from './audit/activity.ts';
 import { type AuditServices, auditLogger } from './audit/audit.ts';
 import { keepAudit } from './audit/audit-keep.ts';
+import { findProgress } from './audit/delivery/progress.ts';
 import { type AuditBuffer, openAuditBuffer } from './audit/audit-buffer.ts';
 import { REASONS } from './connections/reasons.ts';
 import { openPages, type Pages } from './pages/pages.ts';
@@ -141,6 +142,11 @@ export async function openServices(
   const { keepCalls } = settings.audit;
   const keeping = keepAudit(auditServices, {
     ...settings.audit,
+    async delivered() {
+      const { delivery } = settings.audit;
+      const places = await Promise.all(delivery.map(({ id }) => findProgress(shared.store, id)));
+      return places.map((place) => place?.delivered ?? Infinity);
+    },
     keepCalls: { items: CALLS_BY_STORE[databaseOf(settings)], ...keepCalls },
   });
   resources.defer(keeping.stop);

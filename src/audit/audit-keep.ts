@@ -21,11 +21,11 @@ import {
 } from '../store/store.ts';
 import { type AuditServices, recordAudit } from './audit.ts';
 import { auditIndex, lastAuditNumber, OWNER_TERM } from './audit-log.ts';
-import { findProgress } from './delivery/progress.ts';
 
 export type KeptAudit = Pick<Settings['audit'], 'keep' | 'keepUndelivered'> & {
   keepCalls: { time: number; items: number };
-  delivery: readonly { id: string }[];
+  /** The last numbers that targets have: what follows stays for them. */
+  delivered: () => Promise<readonly number[]>;
 };
 
 type Services = AuditServices & { logger: Logger; metrics: Pick<Metrics, 'auditReach'> };
@@ -48,6 +48,8 @@ export function keepAudit(services: Services, kept: KeptAudit): AuditKeeping {
   const { store, now, logger, metrics } = services;
   let hasRoom = true;
   const hasLeapt = leapDetector();
+  // Until the store was read.
+  metrics.auditReach(kept.keepCalls.time);
   const run = async () => {
     hasRoom = await store.hasRoom();
     if (!hasRoom) await noteReach(services, now(), kept.keepCalls.time);
@@ -108,14 +110,15 @@ const SLACK = 0.02;
 /** Removes what is too old, and calls above their number, and records that before. */
 export async function trimAudit(
   services: Services,
-  { keep, keepCalls, keepUndelivered, delivery }: KeptAudit,
+  { keep, keepCalls, keepUndelivered, delivered }: KeptAudit,
   part: LogPart,
 ): Promise<void> {
   const { store, now } = services;
   const isBulk = part === 'bulk';
   const bound = now() - (isBulk ? keepCalls.time : keep);
   const last = await lastAuditNumber(store);
-  const below = await undeliveredFrom(services, delivery, last - keepUndelivered);
+  // Nothing that a target lacks, but not more than the limit of these.
+  const below = Math.max(Math.min(...(await delivered())), last - keepUndelivered) + 1;
   const quotas = isBulk ? await quotasOf(services, keepCalls.items, last) : new Map();
   const trimmed: Trimmed[] = [];
   let [count, ranges, newestByNumber, isAfterTrimmed] = [0, 0, 0, false];
@@ -177,17 +180,6 @@ async function* blocksOf({ store }: Services, part: LogPart): AsyncGenerator<Log
     if (blocks.length < BLOCKS_AT_A_TIME) return;
     after = (blocks.at(-1)?.first ?? 0) + 1;
   }
-}
-
-/** The number from which on every item must stay for a target, but not for more than `keepUndelivered` of them. */
-async function undeliveredFrom(
-  { store }: Services,
-  targets: KeptAudit['delivery'],
-  lowest: number,
-): Promise<number> {
-  const places = await Promise.all(targets.map(({ id }) => findProgress(store, id)));
-  const delivered = places.map((place) => place?.delivered ?? Infinity);
-  return Math.max(Math.min(...delivered) + 1, lowest + 1);
 }
 
 /** How many calls each connection loses: the ones with the most first, until all together are below the limit. */

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'chai';
+import { Redis } from 'ioredis';
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { auditIndex, lastAuditNumber } from '../../src/audit/audit-log.ts';
@@ -12,7 +13,7 @@ import { createConnector, requestManagement, revokeConnector } from '../support/
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { obtainCode, redeem, REDIRECT_URI } from '../support/connection.ts';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
-import { call } from '../support/mcp.ts';
+import { call, callTool } from '../support/mcp.ts';
 import { readMetrics, readMetricsText, type Sample, sumOf } from '../support/metrics.ts';
 import { refresh, register } from '../support/oauth.ts';
 import { startRedis } from '../support/redis-server.ts';
@@ -59,6 +60,7 @@ type Scene = {
   /** On the same store, without a fault between. */
   other: System;
   proxy: RedisProxy;
+  redis: { url: string };
   upstream: ScriptedUpstream;
   receiver: AuditReceiver;
   person: ConnectedPerson;
@@ -95,8 +97,29 @@ async function whileSlow({ proxy }: Scene, late: number, act: () => Promise<unkn
   await act().finally(() => proxy.delayReplies(0));
 }
 
+/** Until the process has noticed it, and during `act`. */
+async function whileNearlyFull(scene: Scene, act: () => Promise<unknown>): Promise<void> {
+  const redis = new Redis(scene.redis.url);
+  const [, used] = /^used_memory:(\d+)/m.exec(await redis.info('memory')) ?? [];
+  await redis.config('SET', 'maxmemory', Math.floor(Number(used) * 1.05));
+  try {
+    await until('the process to notice', async () =>
+      (await readNow(scene)).now.some(
+        ({ name, value }) => name === 'gatehouse_audit_calls_reach_seconds' && value < 604_800,
+      ),
+    );
+    await act();
+  } finally {
+    await redis.config('SET', 'maxmemory', 0);
+    redis.disconnect();
+  }
+}
+
 /** The fault that makes each alert fire. The process is stopped last. */
 const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
+  GatehouseAuditCallsShort: (scene) => whileNearlyFull(scene, () => Promise.resolve()),
+  GatehouseAuditDropped: (scene) =>
+    whileNearlyFull(scene, () => callTool(scene.person.link, scene.person.token, 'contacts')),
   GatehouseStoreSlow: (scene) => whileSlow(scene, 400, () => goOn(scene)),
   GatehouseRevocationsLate: async (scene) => {
     const { id } = await createConnector(scene.other);
@@ -213,6 +236,7 @@ describe('Alert rules and dashboard', () => {
     // So that there is a notice before the delayed one.
     await revokeConnector(system, (await createConnector(system)).id);
     scene = { system, other, proxy, upstream, receiver, person };
+    scene = { system, other, proxy, redis, upstream, person };
   });
   after(async () => {
     for (const close of closing.toReversed()) await close();

@@ -45,6 +45,10 @@ function comparison(reader: Reader, readings: Readings): Value[] {
     const limit = Number(reader.next());
     return left.filter(({ value }) => value > limit);
   }
+  if (reader.is('<')) {
+    const limit = Number(reader.next());
+    return left.filter(({ value }) => value < limit);
+  }
   if (!reader.is('==')) return left;
   const wanted = Number(reader.next());
   return left.filter(({ value }) => value === wanted);
