@@ -235,8 +235,7 @@ describe('Alert rules and dashboard', () => {
     const person = await connectPerson(system, 'operations');
     // So that there is a notice before the delayed one.
     await revokeConnector(system, (await createConnector(system)).id);
-    scene = { system, other, proxy, upstream, receiver, person };
-    scene = { system, other, proxy, redis, upstream, person };
+    scene = { system, other, proxy, redis, upstream, receiver, person };
   });
   after(async () => {
     for (const close of closing.toReversed()) await close();
