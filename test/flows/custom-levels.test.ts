@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { textOf } from '../support/account-page.ts';
 import { SAMPLE_WORDS } from '../support/consent.ts';
-import { createConnector, readAudit, requestManagement } from '../support/management-api.ts';
+import { createConnector, readAllAudit, requestManagement } from '../support/management-api.ts';
 import { connect, openConsent } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';
 import { startSystem, type System } from '../support/system.ts';
@@ -95,7 +95,7 @@ describe('Levels of the operator', () => {
       await callTool(link, accessToken, 'search', { of: level });
     }
     const found = await until('both calls to be recorded', async () => {
-      const items = await readAudit(system);
+      const items = await readAllAudit(system);
       const calls = items.filter(({ event, connector }) => event === 'call' && connector === id);
       return calls.length === 2 && calls;
     });

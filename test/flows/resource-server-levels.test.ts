@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { type Level } from '../../src/permission-levels.ts';
 import { LEVELS } from '../support/levels.ts';
 import { restoreClock } from '../support/clock.ts';
-import { createConnector, readAudit } from '../support/management-api.ts';
+import { createConnector, readAllAudit } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { call, callTool, type RpcResponse } from '../support/mcp.ts';
 import { useSystem } from '../support/system.ts';
@@ -108,7 +108,7 @@ describe('Permission levels of tool calls', () => {
     const memberId = await someMember();
     const { link, accessToken, client } = await connectAt('full');
     const recorded = async () =>
-      (await readAudit(system())).filter(
+      (await readAllAudit(system())).filter(
         ({ event, clientId }) => event === 'call' && clientId === client.id,
       );
     expect(await recorded()).to.have.length(0);
@@ -133,7 +133,7 @@ describe('Permission levels of tool calls', () => {
   it('a refused call with full is recorded without its arguments, an allowed one with them', async () => {
     const { link, accessToken, client } = await connectAt('full');
     const recorded = async () =>
-      (await readAudit(system())).filter(
+      (await readAllAudit(system())).filter(
         ({ event, clientId }) => event === 'call' && clientId === client.id,
       );
     const junk = { junk: 'x'.repeat(3000) };
@@ -164,7 +164,7 @@ describe('Permission levels of tool calls', () => {
     const { link, accessToken, client } = await connectAt('admin');
     await callTool(link, accessToken, 'find_members', { name: 'Ada' });
     const item = await until('the call to be recorded', async () =>
-      (await readAudit(system())).find(
+      (await readAllAudit(system())).find(
         ({ event, clientId }) => event === 'call' && clientId === client.id,
       ),
     );

@@ -92,8 +92,15 @@ export async function listGrants(system: System, query: Record<string, string>) 
   );
 }
 
-/** Oldest first, at most a thousand. */
+/** Oldest first, at most a thousand. Leaves out calls without arguments, which are stored a second later. */
 export async function readAudit(system: System): Promise<AuditItem[]> {
+  return (await readAllAudit(system)).filter(
+    (item) => item.event !== 'call' || 'argumentsJson' in item || 'arguments' in item,
+  );
+}
+
+/** Oldest first, at most a thousand. */
+export async function readAllAudit(system: System): Promise<AuditItem[]> {
   const page = z.object({ items: z.array(auditItem) });
   const found = page.parse(await requestManagement(system, 'GET', '/audit?limit=1000'));
   return found.items.toReversed();
