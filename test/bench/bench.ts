@@ -3,6 +3,7 @@
 import { consentPage } from './consent-page.ts';
 import { exchanges } from './code-exchanges.ts';
 import { temporaryFolder } from './command.ts';
+import { delivery } from './delivery.ts';
 import { oneCaller } from './one-caller.ts';
 import { type Options, PARTS, type PartName, readOptions } from './options.ts';
 import type { Part } from './part.ts';
@@ -24,6 +25,7 @@ const MEASURED: Record<PartName, Part> = {
   calls,
   'consent-page': consentPage,
   'one-caller': oneCaller,
+  delivery,
 };
 
 async function main(options: Options): Promise<void> {

@@ -27,6 +27,7 @@ export const PARTS = [
   'calls',
   'consent-page',
   'one-caller',
+  'delivery',
 ] as const;
 export type PartName = (typeof PARTS)[number];
 

@@ -12,8 +12,8 @@ export type Lease = {
 };
 
 const KEY = 'audit-delivery-lease:all';
-const LEASE_SECONDS = 12;
-const RENEWAL_MS = 3000;
+const LEASE_SECONDS = 8;
+const RENEWAL_MS = 2000;
 /** Another process may release the lease. */
 const RETRY_MS = 1000;
 /** A process that could not prolong the lease stops before it expires. */

@@ -1,0 +1,225 @@
+// The delivery of the audit log at 1,000 items a second: the receiver is down half of the time, and the process that delivers is killed again and again.
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { parse } from 'yaml';
+import { auditItem } from '../../src/audit/audit.ts';
+import { appendAudit, lastAuditNumber } from '../../src/audit/audit-log.ts';
+import { openStore } from '../../src/store/open.ts';
+import { type AuditReceiver, itemsIn, startAuditReceiver } from '../support/audit-receiver.ts';
+import { startRedis } from '../support/redis-server.ts';
+import { waitForStore } from '../support/scale-out/patient-timeouts.ts';
+import { until } from '../support/until.ts';
+import type { Part } from './part.ts';
+import { type Place, startGatehouseOn, type StartedGatehouse } from './subjects.ts';
+import { atMost, type Report } from './targets.ts';
+
+const PER_SECOND = 1000;
+const UP_AND_DOWN_MS = 5000;
+const CATCH_UP_SECONDS = 120;
+const MAX_TAKEOVER_SECONDS = 30;
+const PHASE = 'delivery of the audit log';
+const DEVELOPMENT = join(import.meta.dirname, '../../config/development.yaml');
+
+const killsOf = (quick: boolean | undefined) => (quick ? 2 : 20);
+
+export const delivery: Part = {
+  phases: ({ quick }) => [[PHASE, quick ? 40 : 280]],
+  measure(place, begin) {
+    begin(PHASE);
+    return measureDelivery(place);
+  },
+};
+
+/** What arrived. */
+type Arrivals = {
+  numbers: Set<number>;
+  /** Items that came again. */
+  repeated: number;
+  /** Items that came before an earlier one had come. */
+  early: number;
+  /** Batches whose id had another body before. */
+  changed: number;
+  attempts: number;
+  accepted: number;
+  /** The process of the last attempt, and when it was, in milliseconds. */
+  by: string;
+  at: number;
+};
+
+async function measureDelivery(place: Place): Promise<Report> {
+  const kills = killsOf(place.quick);
+  const redis = await startRedis();
+  const receiver = await startAuditReceiver();
+  const arrivals = follow(receiver);
+  const secret = randomBytes(32).toString('hex');
+  const start = async (name: string) =>
+    startGatehouseOn(redis.url, place, { config: await settings(place, receiver, secret, name) });
+  const processes = new Map<string, StartedGatehouse>();
+  const started = performance.now();
+  const writing = new AbortController();
+  const restoreTimeouts = waitForStore();
+  let written: Promise<void> | undefined;
+  try {
+    for (const name of ['first', 'second']) processes.set(name, await start(name));
+    const address = { kind: 'redis', url: redis.url } as const;
+    const store = await openStore(address, { secret, dataDir: place.root });
+    written = write(store, writing.signal);
+    const takeovers: number[] = [];
+    for (let kill = 0; kill < kills; kill += 1) {
+      const before = arrivals.attempts;
+      await until('an attempt', () => arrivals.attempts > before, CATCH_UP_SECONDS);
+      // Also in the middle of an attempt.
+      await delay(Math.random() * 1500);
+      const { by } = arrivals;
+      const killed = processes.get(by);
+      if (!killed) throw new Error(`there is no process ${by}`);
+      process.kill(killed.server.pid, 'SIGKILL');
+      const killedAt = performance.now();
+      processes.delete(by);
+      const name = `after kill ${kill + 1}`;
+      const restarted = start(name);
+      await until('another process', () => arrivals.by !== by && arrivals.at > killedAt, 60);
+      takeovers.push((arrivals.at - killedAt) / 1000);
+      processes.set(name, await restarted);
+    }
+    const seconds = (performance.now() - started) / 1000;
+    writing.abort();
+    await written;
+    const last = await lastAuditNumber(store);
+    const stopped = performance.now();
+    await until('the rest', () => arrivals.numbers.size >= last, CATCH_UP_SECONDS).catch(
+      () => undefined,
+    );
+    const rest = (performance.now() - stopped) / 1000;
+    await store.close();
+    return report(arrivals, { last, kills, seconds, rest, takeovers });
+  } finally {
+    writing.abort();
+    await written?.catch(() => undefined);
+    restoreTimeouts();
+    await Promise.all([...processes.values()].map((each) => each.stop()));
+    await receiver.stop();
+    await redis.stop();
+  }
+}
+
+async function settings(
+  { root }: Place,
+  { url }: AuditReceiver,
+  secret: string,
+  name: string,
+): Promise<string> {
+  const secretFile = join(root, 'delivery-secret');
+  await writeFile(secretFile, secret);
+  const signing = join(root, 'delivery-signing');
+  await writeFile(signing, `whsec_${Buffer.alloc(32, 's').toString('base64')}`);
+  const target = {
+    id: 'receiver',
+    kind: 'webhook',
+    url,
+    privateNetwork: true,
+    secretFile: signing,
+    headers: { 'x-process': name },
+  };
+  const file = join(root, `delivery-${name}.json`);
+  const content = {
+    ...parse(readFileSync(DEVELOPMENT, 'utf8')),
+    secretFile,
+    audit: { delivery: [target] },
+  };
+  await writeFile(file, JSON.stringify(content));
+  return file;
+}
+
+function follow(receiver: AuditReceiver): Arrivals {
+  const started = performance.now();
+  const digests = new Map<unknown, number>();
+  const arrivals: Arrivals = {
+    numbers: new Set(),
+    repeated: 0,
+    early: 0,
+    changed: 0,
+    attempts: 0,
+    accepted: 0,
+    by: '',
+    at: 0,
+  };
+  let reached = 0;
+  receiver.answerWith((sent, response) => {
+    arrivals.attempts += 1;
+    arrivals.by = String(sent.headers['x-process']);
+    arrivals.at = performance.now();
+    const id = sent.headers['webhook-id'];
+    const size = sent.body.length;
+    if ((digests.get(id) ?? size) !== size) arrivals.changed += 1;
+    digests.set(id, size);
+    // Otherwise all bodies would be kept.
+    receiver.deliveries.length = 0;
+    if (Math.floor((performance.now() - started) / UP_AND_DOWN_MS) % 2 === 1) {
+      response.destroy();
+      return undefined;
+    }
+    for (const { number } of itemsIn(sent)) {
+      if (arrivals.numbers.has(number)) arrivals.repeated += 1;
+      if (number > reached + 1) arrivals.early += 1;
+      reached = Math.max(reached, number);
+      arrivals.numbers.add(number);
+    }
+    arrivals.accepted += 1;
+    return { status: 204 };
+  });
+  return arrivals;
+}
+
+async function write(
+  store: Awaited<ReturnType<typeof openStore>>,
+  signal: AbortSignal,
+): Promise<void> {
+  const started = performance.now();
+  const now = () => Date.now() / 1000;
+  for (let written = 0; !signal.aborted;) {
+    const due = Math.floor(((performance.now() - started) / 1000) * PER_SECOND) - written;
+    const count = Math.min(due, 200);
+    const items = Array.from({ length: count }, () => ({
+      part: 'bulk' as const,
+      item: auditItem(
+        { now },
+        {
+          event: 'call',
+          outcome: 'answered',
+          account: 'person-of-the-benchmark',
+          tool: 'list_orders',
+          ms: 12,
+        },
+      ),
+    }));
+    await appendAudit(store, items);
+    written += count;
+    await delay(20);
+  }
+}
+
+type Totals = { last: number; kills: number; seconds: number; rest: number; takeovers: number[] };
+
+function report(arrivals: Arrivals, { last, kills, seconds, rest, takeovers }: Totals): Report {
+  const { numbers, repeated, early, changed, attempts, accepted } = arrivals;
+  const slowest = Math.max(...takeovers);
+  const missing = last - numbers.size;
+  return {
+    text: [
+      `The audit log, delivered for ${seconds.toFixed(0)} s while the receiver was down half of the time and ${kills} processes were killed`,
+      `  ${last} items stored (${(last / seconds).toFixed(0)} a second), ${numbers.size} arrived, ${repeated} of them again`,
+      `  ${attempts} attempts, ${accepted} accepted; the rest arrived ${rest.toFixed(1)} s after the last item was stored`,
+      `  a process delivered again ${(takeovers.reduce((sum, each) => sum + each, 0) / takeovers.length).toFixed(1)} s after a kill (mean), ${slowest.toFixed(1)} s at most`,
+    ].join('\n'),
+    targets: [
+      atMost('audit items that are missing', 0, 'items', missing),
+      atMost('audit items out of order', 0, 'items', early),
+      atMost('batches whose body changed under the same id', 0, 'batches', changed),
+      atMost('a process delivers after a kill', MAX_TAKEOVER_SECONDS, 's', slowest),
+    ],
+  };
+}
