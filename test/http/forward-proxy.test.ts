@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { expect } from 'chai';
 import { INTERNET } from '../../src/http/guarded-request.ts';
+import { sendToReceiver } from '../../src/audit/delivery/send.ts';
 import { fetchDocument } from '../../src/oauth/engine/guarded-fetch.ts';
 import { proxyFor, readForwardProxy } from '../../src/settings/forward-proxy.ts';
 import { gatehouseProgram } from '../management/command-line.ts';
@@ -38,6 +39,16 @@ async function startProxy(target = 0) {
     },
   };
 }
+
+const RECEIVER = {
+  id: 'siem',
+  kind: 'otlp',
+  url: 'https://siem.example.com:8443/x',
+  privateNetwork: false,
+  events: undefined,
+  headers: {},
+  maxAge: 3600,
+} as const;
 
 describe('The forward proxy', () => {
   const { value: proxy } = readForwardProxy({
@@ -102,6 +113,31 @@ describe('The forward proxy', () => {
     );
     expect(refused).to.have.property('name', 'DocumentRefused');
     expect(forward.asked).to.have.lengthOf(1);
+    await forward.close();
+  });
+
+  it('the audit log reaches receivers in the own network by their names, and others by checked addresses', async () => {
+    const forward = await startProxy();
+    const forwardProxy = readForwardProxy({
+      HTTPS_PROXY: forward.url,
+      HTTP_PROXY: forward.url,
+    }).value;
+    const signal = AbortSignal.timeout(10_000);
+    const request = { headers: {}, body: Buffer.from('{}') };
+    const failure = (other: object) =>
+      sendToReceiver({ ...RECEIVER, ...other }, request, {
+        forwardProxy,
+        network: { resolve: async () => ['93.184.215.14'] },
+        signal,
+      }).catch((error: unknown) => String(error));
+    expect(await failure({})).to.include('the proxy refuses');
+    expect(await failure({ url: 'http://siem.internal:8088/x', privateNetwork: true })).to.include(
+      'the proxy refuses',
+    );
+    expect(forward.asked).to.deep.equal([
+      'CONNECT 93.184.215.14:8443 HTTP/1.1',
+      'CONNECT siem.internal:8088 HTTP/1.1',
+    ]);
     await forward.close();
   });
 

@@ -51,12 +51,11 @@ export async function deliveryStatus(
   };
 }
 
-/** The number of the last item that every target has, so that it and those before it may be trimmed. Undefined without targets. */
-export async function deliveredToAll(
+/** The number of the last item that each target has. What follows the lowest of them must not be trimmed yet. */
+export async function deliveredNumbers(
   store: Store,
   targets: readonly DeliveryTarget[],
-): Promise<number | undefined> {
-  const states = await Promise.all(targets.map(({ id }) => findProgress(store, id)));
-  const delivered = states.map((progress) => progress?.delivered ?? 0);
-  return delivered.length === 0 ? undefined : Math.min(...delivered);
+): Promise<number[]> {
+  const found = await Promise.all(targets.map(({ id }) => findProgress(store, id)));
+  return found.map((progress) => progress?.delivered ?? 0);
 }
