@@ -145,13 +145,15 @@ function closeIdle(server: Server): void {
 
 /** Chooses the app by `Host`, then by path. The first app responds with 421 to an unknown host. */
 function dispatch(group: ListeningHost[]): RequestListener {
-  const known = group.map(({ app, owns, url, onRequest }) => ({
-    handle: observed(app.callback(), onRequest),
-    isNamed: authorityCheck(url),
-    owns,
+  const handlerOf = ({ app, onRequest }: ListeningHost) => observed(app.callback(), onRequest);
+  const [only, ...others] = group;
+  // Its address may be none, and its app checks `Host` itself.
+  if (only && others.length === 0) return handlerOf(only);
+  const known = group.map((host) => ({
+    handle: handlerOf(host),
+    isNamed: authorityCheck(host.url),
+    owns: host.owns,
   }));
-  const [only, ...others] = known;
-  if (only && others.length === 0) return only.handle;
   return (req, res) => {
     const path = (req.url ?? '/').split('?', 1)[0] ?? '/';
     const named = known.filter(({ isNamed }) => isNamed(req.headers.host));
