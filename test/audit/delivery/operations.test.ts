@@ -9,6 +9,7 @@ import {
 import { advanceClock, restoreClock } from '../../support/clock.ts';
 import { useConsole } from '../../support/console.ts';
 import { createConnector, readAudit, requestManagement } from '../../support/management-api.ts';
+import { changeSettings } from '../../support/settings-file.ts';
 import { startSystem, STORES, type System } from '../../support/system.ts';
 import { until } from '../../support/until.ts';
 import { gatehouse } from '../../management/command-line.ts';
@@ -109,6 +110,25 @@ for (const store of STORES)
       const sent = requestManagement(system, 'POST', '/audit/delivery/siem/resend', {});
       const refused = await sent.catch((error: unknown) => String(error));
       expect(refused).to.include(': 400 ').and.include('since');
+    });
+
+    it('DLV-04 after a reload with another key, what was refused is sent at once, with the same id', async () => {
+      receiver.answerWith(({ headers }) => ({
+        status: headers['authorization'] === 'Splunk new-key' ? 204 : 401,
+      }));
+      const before = receiver.deliveries.length;
+      await createConnector(system, { name: 'While refused' });
+      await until('the state', async () => (await delivery())['state'] === 'refused');
+      const target = { ...SIEM, url: receiver.url, headers: { Authorization: 'Splunk new-key' } };
+      const restore = changeSettings(system, { audit: { delivery: [target] } });
+      await requestManagement(system, 'POST', '/settings/reload', {});
+      await until('the delivery', async () => (await delivery())['backlog'] === 0);
+      const [refused, accepted] = receiver.deliveries.slice(before);
+      expect([refused?.status, accepted?.status]).to.deep.equal([401, 204]);
+      expect(accepted?.headers['webhook-id']).to.equal(refused?.headers['webhook-id']);
+      restore();
+      receiver.answerWith(undefined);
+      await requestManagement(system, 'POST', '/settings/reload', {});
     });
 
     it('the settings of the parent command still work', async () => {
