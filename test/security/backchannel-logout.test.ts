@@ -308,7 +308,7 @@ describe('A logout token', () => {
     const database = new DatabaseSync(system.storeAddress.slice('sqlite:'.length));
     try {
       database.exec(
-        `CREATE TRIGGER refuse BEFORE INSERT ON stream BEGIN SELECT RAISE(FAIL, 'disk I/O error'); END`,
+        `CREATE TRIGGER refuse BEFORE INSERT ON log_entry BEGIN SELECT RAISE(FAIL, 'disk I/O error'); END`,
       );
       expect(await post(addressOf('example'), token)).to.include({ status: 503 });
       database.exec('DROP TRIGGER refuse');
