@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { addDoctorCommand } from './doctor/command.ts';
 import { addInitCommand } from './init/command.ts';
 import { managementClient, type ManagementClient } from './management/api/client.ts';
+import { addApplyCommands } from './management/commands/apply.ts';
 import { addAuditCommand } from './management/commands/audit.ts';
 import { addResourceCommands } from './management/commands/resource.ts';
 import { addReloadCommand } from './management/commands/reload.ts';
@@ -32,6 +33,7 @@ export function addCommands(program: Command, terminal: Terminal): void {
   ])
     addResourceCommands(program, terminal, commands);
   addAuditCommand(program, terminal);
+  addApplyCommands(program, terminal);
   addReloadCommand(program, terminal);
   addDoctorCommand(program, terminal);
   addInitCommand(program, terminal);

@@ -61,7 +61,7 @@ export type Client = {
 };
 
 /** What a machine connects to, with its level, and when it stops. */
-type MachineFacts = { connector: string; level: string; expiresAt: number };
+type MachineFacts = { connector: string; level: string; expiresAt: number; key?: string };
 
 /** `waiting` for an administrator to allow it, `blocked` by a rule. */
 export const CLIENT_STATES = ['allowed', 'waiting', 'revoked', 'blocked'] as const;

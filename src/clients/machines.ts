@@ -15,6 +15,8 @@ export type Machine = {
   /** Who created it, as in the audit log. Absent in records of earlier versions. */
   by?: string;
   expiresAt: number;
+  /** Its key in the file of `gatehouse apply`, which made or adopted it. */
+  key?: string;
 };
 
 /** How the machine authenticates: with a secret, of which the digest is given, or with a key (RFC 7523 section 2.2). */
@@ -115,7 +117,15 @@ export function credentialsText({
   return JSON.stringify([secret ?? null, jwks ?? null, jwksUri ?? null]);
 }
 
-export type MachineChange = { name?: string; expiresAt?: number };
+export type PublicKeys = { jwks?: { keys: JWK[] } | undefined; jwksUri?: string | undefined };
+
+/** The public keys in the text of `credentialsText`: none if there is a secret. */
+export function publicKeysOf(credentials: string): PublicKeys {
+  const [_secret, jwks, jwksUri] = JSON.parse(credentials);
+  return { ...(jwks ? { jwks } : {}), ...(jwksUri ? { jwksUri } : {}) };
+}
+
+export type MachineChange = { name?: string; expiresAt?: number; key?: string };
 
 /** A machine without its credentials. */
 export type NamedMachine = { name: string; machine: Machine };

@@ -13,8 +13,12 @@ export type RuleSubject =
   | { effect: 'block'; name: string }
   | { effect: 'allow'; name: string; destinations: readonly string[] };
 
-/** `createdAt` in seconds since the epoch. `by` as in the audit log. */
-export type ClientRule = RuleSubject & { createdAt: number; by?: string | undefined };
+/** `createdAt` in seconds since the epoch. `by` as in the audit log. `key` as in the file of `gatehouse apply`, which made or adopted it. */
+export type ClientRule = RuleSubject & {
+  createdAt: number;
+  by?: string | undefined;
+  key?: string | undefined;
+};
 
 /**
  * What a client registered, or states in its metadata document. `id` is absent before it is registered. `usesDevice`: its access goes to a device,
@@ -66,6 +70,18 @@ export async function addRule(
   });
   await store.replicated(RULES);
   return result;
+}
+
+/** Writes what `next` makes of each rule, in one write. `next` is pure. */
+export async function changeRules(
+  store: Store,
+  next: (rule: ClientRule) => ClientRule,
+): Promise<void> {
+  await store.update<StoredRules>(RULES, (current) => {
+    if (!current) return KEEP;
+    return { value: { rules: current.rules.map(next) }, ttl: Infinity };
+  });
+  await store.replicated(RULES);
 }
 
 /** Resolves to the rule for the one call that removed it. */

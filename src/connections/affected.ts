@@ -20,18 +20,18 @@ type Situation = { settings: ConnectionSettings; connector?: Connector };
 export async function affectedConnections(
   services: Reading,
   { before, after, limit }: { before: Situation; after: Situation; limit: number },
-): Promise<{ items: AffectedConnection[]; isAll: boolean }> {
+): Promise<{ items: AffectedConnection[]; isAll: boolean; read: number }> {
   const items: AffectedConnection[] = [];
   let read = 0;
   const [readBefore, readAfter] = [readerIn(services, before), readerIn(services, after)];
   const filter = { connector: after.connector?.id };
   for await (const { id, stored } of storedGrants(before.settings, services, filter)) {
-    if (read === limit) return { items, isAll: false };
+    if (read === limit) return { items, isAll: false, read };
     read += 1;
     const [was, becomes] = await Promise.all([readBefore(id, stored), readAfter(id, stored)]);
     if (isLess(before.settings.levels, was, becomes)) items.push({ before: was, after: becomes });
   }
-  return { items, isAll: true };
+  return { items, isAll: true, read };
 }
 
 function readerIn(services: Reading, { settings, connector }: Situation) {

@@ -14,6 +14,8 @@ export type Use = { holder: string; grantIds: string[]; reservedUntil?: number }
 /** Times are seconds since the epoch. */
 export type Connector = {
   id: string;
+  /** Its key in the file of `gatehouse apply`, which made or adopted it. */
+  key?: string;
   name: string;
   level: Level;
   /** The highest level that the consent page preselects. Default: `level`. */
@@ -222,6 +224,7 @@ export function releaseUse(connector: Connector, grantId: string): Connector {
 
 /** What an administrator may change. Null removes a member. */
 export type ConnectorChange = {
+  key?: string;
   name?: string;
   level?: Level;
   suggestedLevel?: Level | null;

@@ -23,6 +23,7 @@ const connectorKey = (id: string) => `connector:${id}`;
 
 /** `expiresAt` in seconds since the epoch. */
 export type NewConnector = {
+  key?: string;
   name: string;
   level: Level;
   suggestedLevel?: Level;
@@ -30,6 +31,7 @@ export type NewConnector = {
   audience?: AudienceRule[];
   maxUses?: number;
   expiresAt?: number;
+  paused?: true;
 };
 
 export async function createConnector(

@@ -8,6 +8,7 @@ import {
   MAX_RULES,
   removeRule,
   ruleId,
+  type RuleSubject,
 } from '../clients/rules.ts';
 import { endConnections, listConnections } from '../connections/connections.ts';
 import { connectedClients, connectedClientSets } from '../connections/grant-lists.ts';
@@ -36,7 +37,7 @@ export const clientRuleHandlers: Handlers<keyof typeof clientRuleOperations> = {
   async removeClientRule(management, { id }) {
     const removed = await removeRule(management.services.store, id);
     if (!removed) throw notFound('there is no rule with this id');
-    await record(management, 'client_rule_removed', removed);
+    await recordRule(management, 'client_rule_removed', removed);
     return resource(removed);
   },
 };
@@ -113,13 +114,10 @@ async function findMatching(
   return { clients, isAll: true };
 }
 
-type NewRule = BlockBody & { effect: 'block' };
-type AllowedApp = { effect: 'allow'; name: string; destinations: string[] };
-
 /** Records the event for the one call that added the rule. */
 export async function addClientRule(
   management: ManagementContext,
-  subject: NewRule | AllowedApp,
+  subject: RuleSubject,
   event: string,
 ): Promise<Stored> {
   const { services, by } = management;
@@ -131,13 +129,13 @@ export async function addClientRule(
       'too_many_rules',
       `there are already ${MAX_RULES} rules: remove some first`,
     );
-  if (result === 'added') await record(management, event, rule);
+  if (result === 'added') await recordRule(management, event, rule);
   const rules = await listRules(services.store);
   return rules.find((known) => ruleId(known) === ruleId(rule)) ?? rule;
 }
 
 /** Ends the grants of all connected clients that a rule blocks. Resolves to their number. */
-async function endBlocked({ settings, services, by }: ManagementContext): Promise<number> {
+export async function endBlocked({ settings, services, by }: ManagementContext): Promise<number> {
   const { store, now } = services;
   const lifetime = settings.lifetimes.refreshTokenAbsolute;
   let ended = 0;
@@ -149,7 +147,7 @@ async function endBlocked({ settings, services, by }: ManagementContext): Promis
   return ended;
 }
 
-async function record(
+export async function recordRule(
   { services, by }: ManagementContext,
   event: string,
   { createdAt: _createdAt, by: _by, ...subject }: Stored,

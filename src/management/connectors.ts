@@ -122,6 +122,17 @@ export const connectorHandlers: Handlers<keyof typeof connectorOperations> = {
   },
 };
 
+/** Returns what a change would make of the connector: the same record if nothing. Throws HttpError as the change would. */
+export function previewConnector(
+  management: ManagementContext,
+  before: Stored,
+  { audience, ...others }: ConnectorChange,
+): Stored {
+  const rules = audience ? requireAudience(management.settings, audience) : audience;
+  const change = rules === undefined ? others : { ...others, audience: rules };
+  return nextConnector(management, before, change, { holders: [], ifMatch: undefined });
+}
+
 /** Returns the same record if nothing changes. Throws HttpError 409 if the connector has ended, 412 for another version, and 400 for the suggested level. */
 function nextConnector(
   { settings: { levels }, services }: ManagementContext,
@@ -148,7 +159,7 @@ function nextConnector(
   return etagOf(after) === etagOf(before) ? before : after;
 }
 
-function etagOf(connector: Stored): string {
+export function etagOf(connector: Stored): string {
   return connectorEtag(represent(changeableSchema, connector));
 }
 
@@ -212,7 +223,7 @@ function loggable({ audience, ...others }: Partial<Changeable>): object {
 }
 
 /** Returns the rules to store. Throws HttpError 400. */
-function requireAudience(
+export function requireAudience(
   settings: ProviderSettings,
   rules: readonly AudienceRule[],
 ): AudienceRule[] {
@@ -277,15 +288,17 @@ function unknownConnector(): HttpError {
 async function record(
   { services, by }: ManagementContext,
   event: string,
-  { id, name, level, upstream, maxUses, expiresAt, audience }: Stored,
+  { id, key, name, level, upstream, maxUses, expiresAt, audience, paused }: Stored,
 ) {
   const properties = {
+    key,
     name,
     level,
     upstream,
     maxUses,
     ...(expiresAt === undefined ? {} : { expiresAt: isoTime(expiresAt) }),
     ...(audience ? { audience: audience.map(loggableAudienceText) } : {}),
+    paused,
   };
   const item = { event, connector: id, by, arguments: properties, outcome: 'done' };
   await recordAudit(services, item);

@@ -2,6 +2,7 @@
 import type { OperationName } from './api/operations.ts';
 import { accountHandlers } from './accounts.ts';
 import { deliveryHandlers } from './audit-delivery.ts';
+import { applyHandlers } from './apply/apply.ts';
 import { auditHandlers } from './audit-log.ts';
 import { clientRuleHandlers } from './client-rules.ts';
 import { clientHandlers } from './clients.ts';
@@ -27,4 +28,5 @@ export const HANDLERS: Handlers<Exclude<OperationName, 'showOpenApi'>> = {
   ...auditHandlers,
   ...deliveryHandlers,
   ...settingsHandlers,
+  ...applyHandlers,
 };

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import type { JWK } from 'jose';
 import { recordAudit } from '../audit/audit.ts';
 import { newClientSecret, secretDigest } from '../clients/client-secrets.ts';
 import { findClient } from '../clients/clients.ts';
@@ -14,6 +13,7 @@ import {
   type MachineUpdate,
   type NamedMachine,
   newMachineId,
+  type PublicKeys,
   replaceCredentials,
   updateMachine,
 } from '../clients/machines.ts';
@@ -29,6 +29,7 @@ import { machineSubject } from '../connections/machine-subject.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import { isAtLeast, type Level, levelsUpTo } from '../permission-levels.ts';
 import { KEEP } from '../store/store.ts';
+import type { ApiRequest } from './api/operations.ts';
 import { type Handlers, type ManagementContext, requireMatch } from './context.ts';
 import { changedMembers, isoTime, represent } from './represent.ts';
 import { MAX_LIFETIME_SECONDS } from './resources/schemas.ts';
@@ -42,35 +43,10 @@ import {
   machineSchema,
 } from './resources/machine.ts';
 
-type PublicKey = { jwks?: { keys: JWK[] } | undefined; jwksUri?: string | undefined };
 type Named = { id: string; name: string; machine: Machine };
 
 export const machineHandlers: Handlers<keyof typeof machineOperations> = {
-  /** Creates a client with a connection of its own, which takes one use of the connector. Only the response has the secret. */
-  async createMachine(management, { body: wanted }) {
-    const { store, now } = management.services;
-    const { name, level } = wanted;
-    const { by } = management;
-    const connector = await requireConnector(management, wanted.connector);
-    requireLevelOf(management, connector, level);
-    const expiresAt = Math.floor(Math.min(wanted.expiresAt, connector.expiresAt ?? Infinity));
-    const id = newMachineId();
-    const { credentials, secret } = newCredentials(wanted);
-    const grantId = newGrantId();
-    const createdAt = Math.floor(now());
-    const machine = { connector: connector.id, level, grantId, createdAt, by, expiresAt };
-    const named = { id, name, machine };
-    await reserveMachineUse(management, named);
-    // Nobody looks for the machines of a management key, and a program with one may create many.
-    if (by.startsWith('account:')) await listCreatedMachine(store, by, { id, expiresAt });
-    // Before its connection, so that a machine whose creation failed later can get a new secret.
-    await addMachine(store, { ...named, credentials }, now());
-    await connectMachine(management, named);
-    const holder = redeemerOf(machineSubject(id), id);
-    await commitUses(store, connector.id, [{ holder, grantId }]);
-    await record(management, 'machine_created', named);
-    return resource(management, named, credentials, secret);
-  },
+  createMachine: (management, { body }) => createMachine(management, body),
 
   /** Replaces the secret or the key. Tokens that were issued before end at once. The use of the connector stays the same. */
   async replaceMachineKey(management, { body: { id, ...key } }) {
@@ -102,10 +78,48 @@ export const machineHandlers: Handlers<keyof typeof machineOperations> = {
   },
 };
 
+type WantedMachine = ApiRequest<'createMachine'>['body'] & { key?: string };
+
+/** Creates a client with a connection of its own, which takes one use of the connector. Only the result has the secret. */
+export async function createMachine(
+  management: ManagementContext,
+  wanted: WantedMachine,
+): Promise<MachineResource> {
+  const { store, now } = management.services;
+  const { name, level, key } = wanted;
+  const { by } = management;
+  const connector = await requireConnector(management, wanted.connector);
+  requireLevelOf(management, connector, level);
+  const expiresAt = Math.floor(Math.min(wanted.expiresAt, connector.expiresAt ?? Infinity));
+  const id = newMachineId();
+  const { credentials, secret } = newCredentials(wanted);
+  const grantId = newGrantId();
+  const machine = {
+    connector: connector.id,
+    level,
+    grantId,
+    createdAt: Math.floor(now()),
+    by,
+    expiresAt,
+    ...(key === undefined ? {} : { key }),
+  };
+  const named = { id, name, machine };
+  await reserveMachineUse(management, named);
+  // Nobody looks for the machines of a management key, and a program with one may create many.
+  if (by.startsWith('account:')) await listCreatedMachine(store, by, { id, expiresAt });
+  // Before its connection, so that a machine whose creation failed later can get a new secret.
+  await addMachine(store, { ...named, credentials }, now());
+  await connectMachine(management, named);
+  const holder = redeemerOf(machineSubject(id), id);
+  await commitUses(store, connector.id, [{ holder, grantId }]);
+  await record(management, 'machine_created', named);
+  return resource(management, named, credentials, secret);
+}
+
 /** Returns the same machine if nothing changes. Throws HttpError 412 for another version, and 400 for an expiry after `latest`. */
 function changedMachine(
   before: NamedMachine,
-  { name = before.name, expiresAt = before.machine.expiresAt }: MachineChange,
+  { name = before.name, expiresAt = before.machine.expiresAt, ...keyed }: MachineChange,
   { latest, ifMatch }: { latest: number; ifMatch: string | undefined },
 ): NamedMachine {
   requireMatch(ifMatch, etagOf(before));
@@ -114,11 +128,11 @@ function changedMachine(
     const message = `expiresAt: at most ${isoTime(latest)}: 366 days after the machine was created or got its key, and not after its connector`;
     throw new HttpError(400, 'invalid_request', message);
   }
-  const after = { name, machine: { ...before.machine, expiresAt: expiry } };
+  const after = { name, machine: { ...before.machine, expiresAt: expiry, ...keyed } };
   return etagOf(after) === etagOf(before) ? before : after;
 }
 
-function etagOf(machine: NamedMachine): string {
+export function etagOf(machine: NamedMachine): string {
   return machineEtag(changeable(machine));
 }
 
@@ -269,7 +283,7 @@ function newGrantId(): string {
   return randomBytes(20).toString('base64url');
 }
 
-function newCredentials({ jwks, jwksUri }: PublicKey): {
+function newCredentials({ jwks, jwksUri }: PublicKeys): {
   credentials: Credentials;
   secret?: string;
 } {

@@ -51,6 +51,8 @@ export const refusalReasons = [
   'parse_error',
   'registration_not_supported',
   'reload_in_progress',
+  'apply_in_progress',
+  'too_many_endings',
   'request_not_supported',
   'request_uri_not_supported',
   'response_too_large',

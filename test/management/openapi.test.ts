@@ -38,6 +38,8 @@ const OPERATIONS: Record<string, ManagementRole> = {
   'GET /keys': 'viewer',
   'POST /keys/rotate': 'administrator',
   'POST /settings/reload': 'administrator',
+  'POST /apply': 'operator',
+  'GET /export': 'viewer',
   'GET /levels': 'viewer',
   'GET /upstreams': 'viewer',
   'GET /upstreams/{id}': 'viewer',

@@ -48,7 +48,8 @@ async function call(
   const path = operation.path.replace(':id', () => encodeURIComponent(id));
   const parameters = Object.entries(query).filter(isGiven);
   const search = parameters.length > 0 ? `?${new URLSearchParams(parameters)}` : '';
-  const sent = { method: operation.method, path: path + search, body, ifMatch };
+  const { method, timeoutSeconds = TIMEOUT_SECONDS } = operation;
+  const sent = { method, path: path + search, body, ifMatch, timeoutSeconds };
   const { status, text } = await send(access, sent);
   const response = parseJson(text);
   if (status < 300 && isObject(response)) return response;
@@ -59,9 +60,12 @@ function isGiven(parameter: [string, string | undefined]): parameter is [string,
   return parameter[1] !== undefined;
 }
 
-type Sent = { method: string; path: string } & Pick<AnyRequest, 'body' | 'ifMatch'>;
+type Sent = { method: string; path: string; timeoutSeconds: number } & Pick<
+  AnyRequest,
+  'body' | 'ifMatch'
+>;
 
-async function send({ url, key }: Access, { method, path, body, ifMatch }: Sent) {
+async function send({ url, key }: Access, { method, path, body, ifMatch, timeoutSeconds }: Sent) {
   const content = body === undefined ? undefined : { 'Content-Type': 'application/json' };
   const match = ifMatch === undefined ? undefined : { 'If-Match': ifMatch };
   try {
@@ -71,17 +75,17 @@ async function send({ url, key }: Access, { method, path, body, ifMatch }: Sent)
       body: body === undefined ? undefined : JSON.stringify(body),
       // Never send the key to another address.
       redirect: 'manual',
-      signal: AbortSignal.timeout(TIMEOUT_SECONDS * 1000),
+      signal: AbortSignal.timeout(timeoutSeconds * 1000),
     });
     return { status: response.status, text: await response.text() };
   } catch (cause) {
-    throw connectionError(url, cause);
+    throw connectionError(url, timeoutSeconds, cause);
   }
 }
 
-function connectionError(url: string, cause: unknown): ManagementError {
+function connectionError(url: string, timeoutSeconds: number, cause: unknown): ManagementError {
   if (isObject(cause) && cause['name'] === 'TimeoutError') {
-    const message = `${url} did not respond within ${TIMEOUT_SECONDS} seconds`;
+    const message = `${url} did not respond within ${timeoutSeconds} seconds`;
     return new ManagementError('timeout', message, { cause });
   }
   const reason = isObject(cause) && isObject(cause['cause']) ? cause['cause'] : {};

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { Levels } from '../../permission-levels.ts';
 import { accountOperations } from '../resources/account.ts';
+import { applyOperations } from '../resources/apply.ts';
 import { auditOperations } from '../resources/audit.ts';
 import { deliveryOperations } from '../resources/audit-delivery.ts';
 import { clientRuleOperations } from '../resources/client-rule.ts';
@@ -30,6 +31,7 @@ export const OPERATIONS = {
   ...auditOperations,
   ...deliveryOperations,
   ...settingsOperations,
+  ...applyOperations,
   showOpenApi: {
     method: 'get',
     path: '/openapi.json',

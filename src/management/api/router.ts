@@ -1,6 +1,5 @@
 import { Router } from '@koa/router';
 import type Koa from 'koa';
-import type { z } from 'zod';
 import { readJson } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
 import { requestContext } from '../../http/request-context.ts';
@@ -11,6 +10,7 @@ import {
   requireRole,
 } from '../context.ts';
 import { HANDLERS } from '../handlers.ts';
+import { parseInput } from '../parse-input.ts';
 import type { Operation } from '../resources/resource.ts';
 import { openApiDocument } from './openapi.ts';
 import { API_PATH, type OperationName, OPERATIONS } from './operations.ts';
@@ -56,7 +56,10 @@ function middleware(
     const sent = operation.body && (await readBody(ctx, operation));
     // Reading a body can take long: validate it, and act on it, with one time taken afterwards.
     const now = services.now();
-    const body = operation.body && parseInput(operation.body(now, settings.levels), sent);
+    const body =
+      operation.body && !operation.isFile
+        ? parseInput(operation.body(now, settings.levels), sent)
+        : sent;
     const ifMatch = ctx.get('If-Match') || undefined;
     const request = { id: String(ctx.params.id ?? ''), query, body, ifMatch };
     const context = { ...manager, settings, services: { ...services, now: () => now } };
@@ -69,8 +72,8 @@ function middleware(
   };
 }
 
-function readBody(ctx: Koa.Context, { isBodyOptional }: Operation): Promise<unknown> {
-  return isBodyOptional && !hasBody(ctx) ? Promise.resolve({}) : readJson(ctx);
+function readBody(ctx: Koa.Context, { isBodyOptional, maxBodyBytes }: Operation): Promise<unknown> {
+  return isBodyOptional && !hasBody(ctx) ? Promise.resolve({}) : readJson(ctx, maxBodyBytes);
 }
 
 function hasBody({ req, request }: Koa.Context): boolean {
@@ -88,21 +91,4 @@ function refuseMethod(allowed: string): Koa.Middleware {
       headers: { Allow: allowed },
     });
   };
-}
-
-/** Throws HttpError 400 with a message that names every invalid member. */
-export function parseInput<T>(schema: z.ZodType<T>, value: unknown): T {
-  const parsed = schema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  throw new HttpError(400, 'invalid_request', parsed.error.issues.map(describeIssue).join('; '));
-}
-
-function describeIssue(issue: z.core.$ZodIssue): string {
-  if (issue.code === 'unrecognized_keys') return `unknown: ${issue.keys.map(safeName).join(', ')}`;
-  return issue.path.length > 0 ? `${issue.path.join('.')}: ${issue.message}` : issue.message;
-}
-
-/** Repeats a member name only if it looks like one. */
-function safeName(key: string): string {
-  return /^\w{1,40}$/.test(key) ? key : 'a member with an unusual name';
 }

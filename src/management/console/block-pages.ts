@@ -1,7 +1,7 @@
 // The forms that block apps. The first shows what the block would disconnect, and asks before it is made.
 import { seeOther } from '../../http/see-other.ts';
 import { OPERATIONS } from '../api/operations.ts';
-import { parseInput } from '../api/router.ts';
+import { parseInput } from '../parse-input.ts';
 import { clientRuleHandlers, previewBlock } from '../client-rules.ts';
 import { type BlockBody, blockBody, ruleList } from '../resources/client-rule.ts';
 import { CONSOLE_PATH, returnPath } from './address.ts';

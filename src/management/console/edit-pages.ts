@@ -4,7 +4,7 @@ import { HttpError } from '../../http/errors.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { ConsoleField, ConsoleValues } from '../../pages/console-values.ts';
 import { OPERATIONS } from '../api/operations.ts';
-import { parseInput } from '../api/router.ts';
+import { parseInput } from '../parse-input.ts';
 import { connectorHandlers } from '../connectors.ts';
 import { requireRole } from '../context.ts';
 import { machineHandlers, showMachine } from '../machines.ts';

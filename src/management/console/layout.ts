@@ -2,7 +2,7 @@
 import type Koa from 'koa';
 import type { z } from 'zod';
 import type { ViewValues } from '../../pages/pages.ts';
-import { parseInput } from '../api/router.ts';
+import { parseInput } from '../parse-input.ts';
 import { CONSOLE_PATH } from './address.ts';
 import type { ConsoleContext } from './context.ts';
 

@@ -43,7 +43,7 @@ export function affectedResources({
 }: {
   items: readonly AffectedConnection[];
   isAll: boolean;
-}): AffectedMembers {
+}): AffectedMembers & { affected: Affected[] } {
   return {
     affected: items.map(affectedResource),
     ...(isAll ? {} : { isAffectedPartial: true as const }),

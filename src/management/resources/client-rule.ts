@@ -10,6 +10,7 @@ import * as schemas from './schemas.ts';
 export const clientRuleSchema = z
   .strictObject({
     id: z.string(),
+    key: schemas.key.optional(),
     effect: z.enum(['block', 'allow']),
     host: z.string().optional().describe('Includes its subdomains.'),
     name: z.string().optional(),

@@ -21,6 +21,7 @@ import { ruleCommands } from './client-rule.ts';
 import * as schemas from './schemas.ts';
 
 export const machineFacts = z.strictObject({
+  key: schemas.key.optional(),
   connector: z.string(),
   level: schemas.level,
   expiresAt: schemas.time,

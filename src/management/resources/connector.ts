@@ -61,6 +61,7 @@ const audienceRule = z.strictObject({
 export const connectorSchema = z
   .strictObject({
     id: z.string(),
+    key: schemas.key.optional(),
     name: z.string(),
     level: schemas.level,
     suggestedLevel: schemas.level
@@ -88,6 +89,7 @@ export type Connector = z.output<typeof connectorSchema>;
 
 /** What an administrator can change. */
 export const changeableSchema = connectorSchema.pick({
+  key: true,
   name: true,
   level: true,
   suggestedLevel: true,
@@ -154,12 +156,12 @@ const newAudienceRule = z
     CRITERION,
   );
 
-const audience = z
+export const audience = z
   .array(newAudienceRule, RULES)
   .min(1, RULES)
   .max(MAX_AUDIENCE_RULES, RULES)
   .describe('The people who may use the connector. Absent: everybody.');
-const maxUses = z.int(USES).min(1, USES).max(MAX_USES, USES);
+export const maxUses = z.int(USES).min(1, USES).max(MAX_USES, USES);
 
 /** `now` and the resulting `expiresAt` are in seconds. */
 function newConnectorBody(now: number, levels: Levels) {
@@ -276,6 +278,7 @@ const EVERYBODY = { label: 'audience', textKey: `${TEXTS}.everybody` };
 
 export const connectorFields: Fields<Connector> = {
   id: { code: 'id' },
+  key: { code: 'key' },
   name: { text: 'name' },
   link: { code: 'link' },
   level: { level: 'level' },
@@ -342,7 +345,7 @@ export const connectorFields: Fields<Connector> = {
 const shownText = (connector: Connector) =>
   detailsText(
     connectorFields,
-    'name link id level suggested upstream audience state uses created expires',
+    'name link id key level suggested upstream audience state uses created expires',
     connector,
   );
 

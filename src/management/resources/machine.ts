@@ -26,6 +26,7 @@ import * as schemas from './schemas.ts';
 export const machineSchema = z
   .strictObject({
     id: z.string(),
+    key: schemas.key.optional(),
     name: z.string(),
     connector: z.string(),
     link: z.string().describe('The `resource` of its token requests.'),
@@ -49,7 +50,11 @@ export const changedMachineSchema = machineSchema
 export type ChangedMachine = z.output<typeof changedMachineSchema>;
 
 /** What an administrator can change. */
-export const changeableMachineSchema = machineSchema.pick({ name: true, expiresAt: true });
+export const changeableMachineSchema = machineSchema.pick({
+  key: true,
+  name: true,
+  expiresAt: true,
+});
 
 export function machineEtag(machine: z.output<typeof changeableMachineSchema>): string {
   return etagOf(represent(changeableMachineSchema, machine));
@@ -67,7 +72,7 @@ const publicKey = z
   .looseObject({ kty: z.enum(KEY_TYPES, PUBLIC_KEYS) }, PUBLIC_KEYS)
   .refine((key) => !PRIVATE_MEMBERS.some((member) => member in key), 'public keys only');
 
-const machineKey = {
+export const machineKey = {
   jwks: z
     .strictObject(
       { keys: z.array(publicKey, PUBLIC_KEYS).min(1, PUBLIC_KEYS).max(MAX_KEYS, PUBLIC_KEYS) },
@@ -86,8 +91,8 @@ const machineKey = {
     .describe('Address of the public keys, on a public host.'),
 };
 
-const ONE_KEY = 'either jwks or jwksUri, not both';
-const hasOneKey = ({ jwks, jwksUri }: { jwks?: unknown; jwksUri?: unknown }) =>
+export const ONE_KEY = 'either jwks or jwksUri, not both';
+export const hasOneKey = ({ jwks, jwksUri }: { jwks?: unknown; jwksUri?: unknown }) =>
   jwks === undefined || jwksUri === undefined;
 
 const machineKeyBody = z

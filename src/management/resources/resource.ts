@@ -20,6 +20,12 @@ export type Operation = {
   body?: (now: number, levels: Levels) => z.ZodType;
   /** Treats a missing body as `{}`. */
   isBodyOptional?: true;
+  /** The body is a file: the handler parses it, to name the problems of all its records at once. */
+  isFile?: true;
+  /** The largest body. Default: 64 kB. */
+  maxBodyBytes?: number;
+  /** How long a client waits for the response. Default: 15. */
+  timeoutSeconds?: number;
   /** 200 if absent. */
   status?: 201;
   response: z.ZodType;

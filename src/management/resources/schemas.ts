@@ -19,6 +19,10 @@ export const upstream = z
   .string()
   .describe('Id of the MCP server that it leads to. Absent for the sample, or if none was given.');
 
+export const key = z
+  .string()
+  .describe('Its key in the file of `gatehouse apply`. Absent if no file made or adopted it.');
+
 export type Page<Item> = { items: Item[]; next?: string | undefined };
 
 export function pageSchema<Item extends z.ZodType>(id: string, item: Item) {

@@ -1,0 +1,186 @@
+import { type Connector as Stored, recordedState } from '../../links/connector.ts';
+import { isAtLeast, isLevel } from '../../permission-levels.ts';
+import { findUpstream } from '../../settings/upstreams.ts';
+import { connectorHandlers, etagOf, previewConnector, requireAudience } from '../connectors.ts';
+import type { ManagementContext } from '../context.ts';
+import { changedMembers, represent, wholeSecond } from '../represent.ts';
+import { type ConnectorRecord, exportedConnector, type ExportedFile } from '../resources/apply.ts';
+import { changeableSchema } from '../resources/connector.ts';
+import { requireUpstream } from '../upstreams.ts';
+import {
+  expectedLevel,
+  invalid,
+  type Issues,
+  Matcher,
+  type PlannedConnector,
+  type Step,
+} from './plan.ts';
+
+/** What the file makes of the connectors. `planned` has the valid ones by key; `changes` are those of stored connectors. */
+export type ConnectorPlan = {
+  steps: Step[];
+  planned: ReadonlyMap<string, PlannedConnector>;
+  changes: { before: Stored; after: Stored }[];
+  /** Those that are not in the file, and could be ended. */
+  absent: Stored[];
+};
+
+/** Connectors that have not ended. */
+export function activeConnectors(
+  { services }: ManagementContext,
+  all: readonly Stored[],
+): Stored[] {
+  return all.filter((connector) => !hasEnded(connector, services.now()));
+}
+
+function hasEnded(connector: Stored, now: number): boolean {
+  const state = recordedState(connector, now);
+  return state === 'revoked' || state === 'expired';
+}
+
+export function planConnectors(
+  management: ManagementContext,
+  records: readonly (ConnectorRecord | undefined)[],
+  stored: readonly Stored[],
+  issues: Issues,
+): ConnectorPlan {
+  const now = management.services.now();
+  const active = activeConnectors(management, stored);
+  const matcher = new Matcher(active, issues);
+  const planned = new Map<string, PlannedConnector>();
+  const changes: ConnectorPlan['changes'] = [];
+  const steps = records.flatMap((record, n): Step[] => {
+    if (!record) return [];
+    const place = `connectors.${n}`;
+    const { key, name, expiresAt } = record;
+    const before = matcher.match(place, record);
+    // A connector that expired as the file says is as it should be.
+    const expired =
+      !before && expiresAt !== undefined && expiresAt <= now
+        ? stored.find((each) => each.key === key && wholeSecond(each.expiresAt) === expiresAt)
+        : undefined;
+    if (expired) return [{ key, id: expired.id, name, action: 'unchanged' }];
+    if (expiresAt !== undefined && expiresAt <= now) {
+      issues.add(`${place}.expiresAt`, 'a time in the future');
+      return [];
+    }
+    if (!before) {
+      const wanted = issues.check(place, () => newConnector(management, record));
+      if (!wanted) return [];
+      const connector: PlannedConnector = { ...wanted };
+      planned.set(key, connector);
+      const run = async () => {
+        const { id } = await connectorHandlers.createConnector(management, { body: wanted });
+        connector.id = id;
+        return id;
+      };
+      return [{ key, name, action: 'created', run }];
+    }
+    const change = issues.check(place, () => changeOf(management, before, record));
+    if (!change) return [];
+    const { after, members, sent } = change;
+    planned.set(key, after);
+    const { id } = before;
+    if (members.length === 0 && before.key === key) return [{ key, id, name, action: 'unchanged' }];
+    changes.push({ before, after });
+    const run = async () => {
+      const request = { id, query: {}, body: sent, ifMatch: etagOf(before) };
+      await connectorHandlers.updateConnector(management, request);
+      return id;
+    };
+    return [
+      members.length === 0
+        ? { key, id, name, action: 'adopted', run }
+        : { key, id, name, action: 'updated', changed: members, run },
+    ];
+  });
+  const absent = active.filter((connector) => !matcher.isMatched(connector));
+  return { steps, planned, changes, absent };
+}
+
+/** Throws HttpError. */
+function newConnector(management: ManagementContext, record: ConnectorRecord) {
+  const { id: _id, paused, audience, upstream, ...others } = record;
+  requireLevels(management, record);
+  return {
+    ...others,
+    ...requireUpstream(management.settings, upstream),
+    ...(audience ? { audience: requireAudience(management.settings, audience) } : {}),
+    ...(paused ? { paused } : {}),
+  };
+}
+
+/** What is sent to make the stored connector equal to the record, and the names of members that differ. Throws HttpError. */
+function changeOf(management: ManagementContext, before: Stored, record: ConnectorRecord) {
+  const { upstream, key, name, level, suggestedLevel, audience, maxUses, expiresAt } = record;
+  requireSameUpstream(management, before, upstream);
+  const wanted = {
+    key,
+    name,
+    level,
+    suggestedLevel: suggestedLevel ?? null,
+    maxUses: maxUses ?? null,
+    expiresAt: expiresAt ?? null,
+    audience: audience ?? null,
+    paused: record.paused ?? false,
+  };
+  const present = {
+    ...before,
+    expiresAt: wholeSecond(before.expiresAt),
+    paused: before.paused ?? false,
+  };
+  const entries = Object.entries(wanted).filter(
+    ([member, value]) =>
+      JSON.stringify(value) !== JSON.stringify(present[member as keyof typeof wanted] ?? null),
+  );
+  const sent: Partial<typeof wanted> = Object.fromEntries(entries);
+  if (sent.level !== undefined || typeof sent.suggestedLevel === 'string')
+    requireLevels(management, record);
+  const after = previewConnector(management, before, sent);
+  const { after: changed } = changedMembers(
+    represent(changeableSchema, before),
+    represent(changeableSchema, after),
+  );
+  return { after, sent, members: Object.keys(changed).filter((member) => member !== 'key') };
+}
+
+/** Throws HttpError 400. */
+function requireLevels({ settings: { levels } }: ManagementContext, record: ConnectorRecord): void {
+  const { level, suggestedLevel } = record;
+  if (!isLevel(levels, level)) throw invalid(`level: ${expectedLevel(levels)}`);
+  if (suggestedLevel === undefined) return;
+  if (!isLevel(levels, suggestedLevel)) throw invalid(`suggestedLevel: ${expectedLevel(levels)}`);
+  if (!isAtLeast(levels, level, suggestedLevel))
+    throw invalid('suggestedLevel: at most the level of the connector');
+}
+
+/** A link leads to one server forever. Throws HttpError 400. */
+function requireSameUpstream(
+  { settings: { upstreams } }: ManagementContext,
+  before: Stored,
+  wanted: string | undefined,
+): void {
+  if (wanted === undefined || wanted === before.upstream) return;
+  if (wanted === findUpstream(upstreams, before)?.id) return;
+  throw invalid('upstream: cannot be changed; use another key for a new connector');
+}
+
+export function endConnectors(management: ManagementContext, ended: readonly Stored[]): Step[] {
+  return ended.map(({ id, key = id, name }) => ({
+    key,
+    id,
+    name,
+    action: 'ended',
+    async run() {
+      await connectorHandlers.revokeConnector(management, { id });
+      return id;
+    },
+  }));
+}
+
+export function exportConnectors(connectors: readonly Stored[]): ExportedFile['connectors'] {
+  return connectors.map((connector) => {
+    const { id, key = id, expiresAt } = connector;
+    return represent(exportedConnector, { ...connector, key, expiresAt: wholeSecond(expiresAt) });
+  });
+}

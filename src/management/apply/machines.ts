@@ -1,0 +1,235 @@
+import { findClient } from '../../clients/clients.ts';
+import {
+  findMachine,
+  type Machine,
+  type PublicKeys,
+  publicKeysOf,
+} from '../../clients/machines.ts';
+import type { Connection } from '../../connections/connection.ts';
+import { findConnection } from '../../connections/connections.ts';
+import { connectedClients } from '../../connections/grant-lists.ts';
+import { HttpError } from '../../http/errors.ts';
+import { isObject } from '../../json-values.ts';
+import { isAtLeast, isLevel } from '../../permission-levels.ts';
+import { clientHandlers } from '../clients.ts';
+import type { ManagementContext } from '../context.ts';
+import { createMachine, etagOf, machineHandlers } from '../machines.ts';
+import { represent } from '../represent.ts';
+import { type ExportedFile, exportedMachine, type MachineRecord } from '../resources/apply.ts';
+import { MAX_LIFETIME_SECONDS } from '../resources/schemas.ts';
+import {
+  expectedLevel,
+  invalid,
+  type Issues,
+  Matcher,
+  type PlannedConnector,
+  type Step,
+} from './plan.ts';
+
+/** A machine whose connection has not ended. */
+export type Found = {
+  id: string;
+  key?: string | undefined;
+  name: string;
+  machine: Machine;
+  publicKeys: PublicKeys;
+  connection: Connection;
+  /** Revoked, by a request that did not end its connection. */
+  isRevoked: boolean;
+};
+
+const BATCH = 100;
+
+/** Reads all clients that have had a grant: each machine is one of them. */
+export async function findMachines(management: ManagementContext): Promise<Found[]> {
+  const { settings, services } = management;
+  const { store, now } = services;
+  const lifetime = settings.lifetimes.refreshTokenAbsolute;
+  const ids = await connectedClients(store, { lifetime, now: now() });
+  const found: Found[] = [];
+  for (let from = 0; from < ids.length; from += BATCH) {
+    const batch = ids.slice(from, from + BATCH).map((id) => findWorking(management, id));
+    found.push(...(await Promise.all(batch)).filter((each) => each !== undefined));
+  }
+  return found;
+}
+
+async function findWorking(
+  { settings, services }: ManagementContext,
+  id: string,
+): Promise<Found | undefined> {
+  const { store, now } = services;
+  const stored = await findMachine(store, id);
+  if (!stored || stored.expiresAt <= now()) return undefined;
+  const [connection, client] = await Promise.all([
+    findConnection(settings, services, stored.grantId),
+    findClient(store, id, settings.clients),
+  ]);
+  if (!connection || connection.state === 'ended') return undefined;
+  const { name, credentials, ...machine } = stored;
+  const { key } = machine;
+  const publicKeys = publicKeysOf(credentials);
+  return { id, key, name, machine, publicKeys, connection, isRevoked: client?.state !== 'allowed' };
+}
+
+export type MachinePlan = {
+  steps: Step[];
+  /** Machines whose connection is replaced with their key. */
+  replaced: Found[];
+  absent: Found[];
+};
+
+export function planMachines(
+  management: ManagementContext,
+  records: readonly (MachineRecord | undefined)[],
+  stored: readonly Found[],
+  connectorOf: (key: string) => PlannedConnector | 'invalid' | undefined,
+  issues: Issues,
+): MachinePlan {
+  const matcher = new Matcher(
+    stored.filter(({ isRevoked }) => !isRevoked),
+    issues,
+  );
+  const replaced: Found[] = [];
+  const steps = records.flatMap((record, n): Step[] => {
+    if (!record) return [];
+    const place = `machines.${n}`;
+    const connector = connectorOf(record.connector);
+    const before = matcher.match(place, record);
+    if (connector === 'invalid') return [];
+    if (!connector) {
+      issues.add(`${place}.connector`, 'the key of a connector that has not ended');
+      return [];
+    }
+    const { key, name } = record;
+    if (!before) {
+      if (issues.check(place, () => requireNew(management, record, connector)) === undefined)
+        return [];
+      const run = () => create(management, record, connector);
+      return [{ key, name, action: 'created', run }];
+    }
+    const changed = issues.check(place, () => changesOf(management, before, record, connector));
+    if (!changed) return [];
+    const { id } = before;
+    if (changed.length === 0 && before.key === key) return [{ key, id, name, action: 'unchanged' }];
+    const isReplaced = changed.includes('jwks') || changed.includes('jwksUri');
+    if (isReplaced) replaced.push(before);
+    const run = async () => {
+      const { expiresAt } = changed.includes('expiresAt') ? record : before.machine;
+      const body = { id, key, name, expiresAt };
+      await machineHandlers.updateMachine(management, { body, ifMatch: etagOf(before) });
+      const { jwks, jwksUri } = record;
+      if (isReplaced)
+        await machineHandlers.replaceMachineKey(management, { body: { id, jwks, jwksUri } });
+      return id;
+    };
+    return [
+      changed.length === 0
+        ? { key, id, name, action: 'adopted', run }
+        : { key, id, name, action: 'updated', changed, run },
+    ];
+  });
+  return { steps, replaced, absent: stored.filter((machine) => !matcher.isMatched(machine)) };
+}
+
+/** Throws HttpError 400. Returns true. */
+function requireNew(
+  management: ManagementContext,
+  { level, expiresAt, jwks, jwksUri }: MachineRecord,
+  connector: PlannedConnector,
+): true {
+  const { levels } = management.settings;
+  const now = management.services.now();
+  if (!jwks && jwksUri === undefined)
+    throw invalid('jwks: a new machine needs a public key here or in jwksUri');
+  if (!isLevel(levels, level)) throw invalid(`level: ${expectedLevel(levels)}`);
+  if (!isAtLeast(levels, connector.level, level))
+    throw invalid(`level: at most ${connector.level}, as its connector`);
+  requireExpiry(management, expiresAt, { since: now, connector });
+  return true;
+}
+
+/** Throws HttpError 400. */
+function requireExpiry(
+  { services }: ManagementContext,
+  expiresAt: number,
+  { since, connector }: { since: number; connector: PlannedConnector },
+): void {
+  if (expiresAt <= services.now()) throw invalid('expiresAt: a time in the future');
+  if (expiresAt > since + MAX_LIFETIME_SECONDS)
+    throw invalid('expiresAt: at most 366 days after the machine was created or got its key');
+  if (expiresAt > (connector.expiresAt ?? Infinity))
+    throw invalid('expiresAt: at most that of its connector');
+}
+
+/** The names of members that differ. Throws HttpError 400 for those that cannot be changed so. */
+function changesOf(
+  management: ManagementContext,
+  { name, machine, publicKeys, connection }: Found,
+  record: MachineRecord,
+  connector: PlannedConnector,
+): string[] {
+  if (connector.id !== machine.connector)
+    throw invalid('connector: cannot be changed; use another key for a new machine');
+  if (record.level !== machine.level)
+    throw invalid('level: cannot be changed; use another key for a new machine');
+  const hasOtherExpiry = record.expiresAt !== Math.floor(machine.expiresAt);
+  if (hasOtherExpiry)
+    requireExpiry(management, record.expiresAt, { since: connection.createdAt, connector });
+  const { jwks, jwksUri } = record;
+  const hasKey = jwks !== undefined || jwksUri !== undefined;
+  const hadKey = publicKeys.jwks !== undefined || publicKeys.jwksUri !== undefined;
+  if (hadKey && !hasKey)
+    throw invalid('jwks: a machine with a public key needs one here or in jwksUri');
+  const hasOtherKey = hasKey && canonical({ jwks, jwksUri }) !== canonical(publicKeys);
+  return [
+    ...(name === record.name ? [] : ['name']),
+    ...(hasOtherKey ? [jwks ? 'jwks' : 'jwksUri'] : []),
+    ...(hasOtherExpiry ? ['expiresAt'] : []),
+  ];
+}
+
+/** The members of objects in one order. */
+function canonical(value: unknown): string {
+  return JSON.stringify(value, (_, member: unknown) =>
+    isObject(member) ? Object.fromEntries(Object.entries(member).sort(byName)) : member,
+  );
+}
+
+const byName = ([one]: [string, unknown], [other]: [string, unknown]) => (one < other ? -1 : 1);
+
+async function create(
+  management: ManagementContext,
+  record: MachineRecord,
+  { id: connector }: PlannedConnector,
+): Promise<string> {
+  if (connector === undefined)
+    throw new HttpError(409, 'connector_ended', 'its connector was not created');
+  const { id: _id, ...wanted } = record;
+  return (await createMachine(management, { ...wanted, connector })).id;
+}
+
+export function endMachines(management: ManagementContext, ended: readonly Found[]): Step[] {
+  return ended.map(({ id, key = id, name }) => ({
+    key,
+    id,
+    name,
+    action: 'ended',
+    async run() {
+      await clientHandlers.revokeClient(management, { body: { id } });
+      return id;
+    },
+  }));
+}
+
+/** `keyOf` is the key of a connector in the file. */
+export function exportMachines(
+  machines: readonly Found[],
+  keyOf: (connector: string) => string | undefined,
+): ExportedFile['machines'] {
+  return machines.flatMap(({ id, key = id, name, machine, publicKeys, isRevoked }) => {
+    const connector = keyOf(machine.connector);
+    if (connector === undefined || isRevoked) return [];
+    return [represent(exportedMachine, { ...machine, ...publicKeys, key, name, connector })];
+  });
+}

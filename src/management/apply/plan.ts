@@ -1,0 +1,98 @@
+// What a plan consists of. Each kind of record makes its part; nothing is changed before the whole file was found valid.
+import { HttpError } from '../../http/errors.ts';
+import type { Connector } from '../../links/connector.ts';
+import { levelIds, type Levels } from '../../permission-levels.ts';
+import type { Result } from '../resources/apply.ts';
+
+/** What happens to a record. `run` is absent if nothing does, and resolves to its id. */
+export type Step = Result & { run?: () => Promise<string | undefined> };
+
+/** A connector as it will be. `id` is absent until it is created. */
+export type PlannedConnector = Pick<Connector, 'level' | 'expiresAt'> & { id?: string };
+
+/** A problem of the file: `connectors.3.level: …`. */
+export type Issues = {
+  readonly found: readonly string[];
+  add(place: string, problem: string): void;
+  /** Adds what a check throws, and returns undefined then. */
+  check<T>(place: string, run: () => T): T | undefined;
+};
+
+export function collectIssues(): Issues {
+  const found: string[] = [];
+  /** Many problems begin with the name of the member. */
+  const add = (place: string, problem: string) => {
+    const isMember = /^(?!unknown: )[a-zA-Z][\w.]*: /.test(problem);
+    found.push(`${place}${isMember ? '.' : ': '}${problem}`);
+  };
+  return {
+    found,
+    add,
+    check(place, run) {
+      try {
+        return run();
+      } catch (error) {
+        if (!(error instanceof HttpError)) throw error;
+        add(place, error.message);
+        return undefined;
+      }
+    },
+  };
+}
+
+export function invalid(problem: string): HttpError {
+  return new HttpError(400, 'invalid_request', problem);
+}
+
+export function expectedLevel(levels: Levels): string {
+  return `one of ${levelIds(levels).join(', ')}`;
+}
+
+export type Keyed = { id: string; key?: string | undefined };
+
+/**
+ * Finds the stored record that a record of a file means: the one with its key, else the one without a key that it names by `id` or by a key
+ * that is the id. Adds an issue if a record with another key has this id, or if two records of the file mean the same one.
+ */
+export class Matcher<Stored extends Keyed> {
+  readonly #byKey = new Map<string, Stored>();
+  readonly #byId = new Map<string, Stored>();
+  readonly #matched = new Set<string>();
+  readonly #keys = new Set<string>();
+  readonly #issues: Issues;
+
+  constructor(stored: readonly Stored[], issues: Issues) {
+    this.#issues = issues;
+    for (const record of stored) {
+      this.#byId.set(record.id, record);
+      if (record.key !== undefined) this.#byKey.set(record.key, record);
+    }
+  }
+
+  match(place: string, { key, id }: { key: string; id?: string | undefined }): Stored | undefined {
+    const problem = (text: string) => this.#issues.add(place, text);
+    if (this.#keys.has(key)) return void problem('key: another record of this list has it');
+    this.#keys.add(key);
+    const byKey = this.#byKey.get(key);
+    const found = byKey ?? this.#byId.get(id ?? key);
+    if (id !== undefined && found?.id !== id)
+      return void problem(
+        byKey ? `id: the record with this key has another id` : 'id: there is no such record',
+      );
+    if (!found) return undefined;
+    const isOthers = !byKey && found.key !== undefined && found.key !== found.id;
+    if (isOthers) return void problem(`key: the record with this id has the key ${found.key}`);
+    if (this.#matched.has(found.id))
+      return void problem('key: another record of this list means the same record');
+    this.#matched.add(found.id);
+    return found;
+  }
+
+  claim(record: Stored): void {
+    this.#matched.add(record.id);
+  }
+
+  isMatched({ id }: Keyed): boolean {
+    return this.#matched.has(id);
+  }
+}
