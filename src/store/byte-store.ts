@@ -1,5 +1,5 @@
 import type { IRateLimiterOptions, RateLimiterAbstract } from 'rate-limiter-flexible';
-import type { LogBlock, LogPart, LogTrimming, Range } from './store.ts';
+import type { LogBlock, LogMark, LogPart, LogTrimming, Range } from './store.ts';
 
 /** One database: stores encrypted bytes under names it cannot interpret. Times are in seconds. The encrypted store turns any error into StoreUnavailable. */
 export interface ByteStore {
@@ -39,12 +39,17 @@ export interface ByteStore {
   /** Ids have 32 digits, so that they sort by age as text. */
   range(name: string, range: Range): Promise<[id: string, bytes: Buffer][]>;
 
-  /** As in the store. `token` tells a command that is sent twice from two commands, and `epoch` is that of a new log. */
+  /**
+   * As in the store, with a mark or without. `token` tells a command that is sent twice from two commands, and `epoch` is that of a new log.
+   */
   appendLog(
     name: string,
     entries: readonly LogBytes[],
-    sent: { token: string; epoch: string },
-  ): Promise<{ first: number; epoch: string }>;
+    sent: { token: string; epoch: string; mark?: LogMark },
+  ): Promise<{ first: number; epoch: string } | undefined>;
+  logMark(name: string): Promise<string>;
+  /** The bytes are without an epoch. */
+  replaceLogEntries(name: string, entries: readonly NumberedBytes[]): Promise<void>;
   readLog(name: string, range: { after: number; limit: number }): Promise<NumberedBytes[]>;
   readLogEntries(name: string, numbers: readonly number[]): Promise<NumberedBytes[]>;
   lastInLog(name: string): Promise<number>;

@@ -18,6 +18,8 @@ import {
   type Found,
   KEEP,
   type LogEntry,
+  type LogMark,
+  type NewLogEntry,
   type Range,
   type Store,
   StoreUnavailable,
@@ -313,6 +315,9 @@ function streams(bytes: ByteStore, encryption: Encryption, withTimeout: WithTime
 type Logs = Pick<
   Store,
   | 'appendLog'
+  | 'appendMarked'
+  | 'logMark'
+  | 'replaceLogEntries'
   | 'readLog'
   | 'readLogEntries'
   | 'lastInLog'
@@ -341,19 +346,39 @@ function logs(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout
       epoch: stored.toString('latin1', 0, EPOCH_LENGTH),
       value: encryption.decrypt<T>(name, stored.subarray(EPOCH_LENGTH)),
     }));
+  const append = <T>(
+    key: string,
+    entries: readonly NewLogEntry<T>[],
+    sent: { token: string; mark?: LogMark },
+  ) => {
+    const name = encryption.name(key);
+    const encrypted = entries.map(({ value, part, time, terms: found, completes = 0 }) => ({
+      bytes: encryption.encrypt(name, value),
+      part,
+      row: rowWithoutNumber(
+        time,
+        found.slice(0, LOG_TERMS).map((term) => hashOf(name, term)),
+      ),
+      completes,
+    }));
+    return withTimeout(bytes.appendLog(name, encrypted, { ...sent, epoch: randomId() }));
+  };
   return {
     async appendLog(key, entries, token = randomId()) {
+      const appended = await append(key, entries, { token });
+      if (!appended) throw new Error('the database requires a mark');
+      return appended;
+    },
+    appendMarked: (key, entries, mark) => append(key, entries, { token: randomId(), mark }),
+    logMark: (key) => withTimeout(bytes.logMark(encryption.name(key))),
+    async replaceLogEntries(key, entries) {
+      if (entries.length === 0) return;
       const name = encryption.name(key);
-      const encrypted = entries.map(({ value, part, time, terms: found, completes = 0 }) => ({
-        bytes: encryption.encrypt(name, value),
-        part,
-        row: rowWithoutNumber(
-          time,
-          found.slice(0, LOG_TERMS).map((term) => hashOf(name, term)),
-        ),
-        completes,
-      }));
-      return withTimeout(bytes.appendLog(name, encrypted, { token, epoch: randomId() }));
+      const encrypted = entries.map(({ number, value }): NumberedBytes => [
+        number,
+        encryption.encrypt(name, value),
+      ]);
+      await withTimeout(bytes.replaceLogEntries(name, encrypted));
     },
     async readLog<T>(key: string, range: { after: number; limit: number }) {
       const name = encryption.name(key);

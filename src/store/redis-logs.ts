@@ -1,7 +1,7 @@
 // Logs in Redis: a hash with the last number and the epoch, a sorted set of the entries, and for each part of the index a hash of its blocks and
 // a sorted set of their first numbers. All keys of a log are in one slot of a Cluster.
 import type { Result } from 'ioredis';
-import type { ByteStore, LogBytes, NumberedBytes } from './byte-store.ts';
+import { type ByteStore, EPOCH_LENGTH, type LogBytes, type NumberedBytes } from './byte-store.ts';
 import { BLOCK_ROWS, COMPLETION_BYTES, COMPLETED_AT, NUMBER_BYTES, ROW_BYTES } from './log-rows.ts';
 import type { RedisClient } from './redis-client.ts';
 import { LOG_PARTS, type LogPart } from './store.ts';
@@ -21,18 +21,23 @@ local function bytes(number)
   return encoded
 end`;
 
-// KEYS: head, entries, sent, and for each part its order and its blocks. ARGV: the epoch of a new log, and for each entry the number of its
+// KEYS: head, entries, sent, and for each part its order and its blocks. ARGV: the epoch of a new log, the marks before and
+// after (empty without), and for each entry the number of its
 // part, what it completes, its row and its bytes. HINCRBY comes first, because Redis refuses it when it is full.
 const APPEND_LOG = `${FUNCTIONS}
 local sent = redis.call('GET', KEYS[3])
 if sent then return { sent, redis.call('HGET', KEYS[1], 'epoch') } end
-local count = (#ARGV - 1) / 4
+if ARGV[3] ~= '' then
+  if (redis.call('HGET', KEYS[1], 'mark') or '') ~= ARGV[2] then return {} end
+end
+local count = (#ARGV - 3) / 4
 local first = redis.call('HINCRBY', KEYS[1], 'last', count) - count + 1
 redis.call('HSETNX', KEYS[1], 'epoch', ARGV[1])
+if ARGV[3] ~= '' then redis.call('HSET', KEYS[1], 'mark', ARGV[3]) end
 local epoch = redis.call('HGET', KEYS[1], 'epoch')
 local added = {}
 for index = 0, count - 1 do
-  local at = 2 + index * 4
+  local at = 4 + index * 4
   local number = first + index
   redis.call('ZADD', KEYS[2], text(number), epoch .. ARGV[at + 3])
   local part = tonumber(ARGV[at])
@@ -61,7 +66,7 @@ for part, rows in pairs(added) do
   end
 end
 for index = 0, count - 1 do
-  local at = 2 + index * 4
+  local at = 4 + index * 4
   local completed = tonumber(ARGV[at + 1])
   if completed > 0 then
     local order, blocks = KEYS[2 + 2 * ARGV[at]], KEYS[3 + 2 * ARGV[at]]
@@ -79,6 +84,16 @@ for index = 0, count - 1 do
 end
 redis.call('SET', KEYS[3], text(first), 'PX', ${SENT_MS})
 return { text(first), epoch }`;
+
+// ARGV: the number of each entry and its bytes without the epoch.
+const REPLACE_ENTRIES = `
+for at = 1, #ARGV, 2 do
+  local entry = redis.call('ZRANGEBYSCORE', KEYS[1], ARGV[at], ARGV[at])[1]
+  if entry then
+    redis.call('ZREMRANGEBYSCORE', KEYS[1], ARGV[at], ARGV[at])
+    redis.call('ZADD', KEYS[1], ARGV[at], string.sub(entry, 1, ${EPOCH_LENGTH}) .. ARGV[at + 1])
+  end
+end`;
 
 const READ_ENTRIES = `
 local found = {}
@@ -127,7 +142,8 @@ return 1`;
 
 declare module 'ioredis' {
   interface RedisCommander<Context> {
-    appendLogBuffer(...keysAndArguments: (string | Buffer)[]): Result<[Buffer, Buffer], Context>;
+    appendLogBuffer(...keysAndArguments: (string | Buffer)[]): Result<[Buffer?, Buffer?], Context>;
+    replaceLogEntries(key: string, ...entries: (string | Buffer)[]): Result<unknown, Context>;
     readLogEntriesBuffer(key: string, ...numbers: number[]): Result<Buffer[], Context>;
     readLogBlocksBuffer(
       order: string,
@@ -143,6 +159,7 @@ declare module 'ioredis' {
 
 export function defineLogCommands(client: RedisClient): void {
   client.defineCommand('appendLog', { numberOfKeys: 3 + 2 * LOG_PARTS.length, lua: APPEND_LOG });
+  client.defineCommand('replaceLogEntries', { numberOfKeys: 1, lua: REPLACE_ENTRIES });
   client.defineCommand('readLogEntries', { numberOfKeys: 1, lua: READ_ENTRIES });
   client.defineCommand('readLogBlocks', { numberOfKeys: 2, lua: READ_BLOCKS });
   client.defineCommand('trimLog', { numberOfKeys: 3, lua: TRIM_LOG });
@@ -151,6 +168,8 @@ export function defineLogCommands(client: RedisClient): void {
 type Logs = Pick<
   ByteStore,
   | 'appendLog'
+  | 'logMark'
+  | 'replaceLogEntries'
   | 'readLog'
   | 'readLogEntries'
   | 'lastInLog'
@@ -161,7 +180,7 @@ type Logs = Pick<
 
 export function redisLogs(client: RedisClient): Logs {
   return {
-    async appendLog(name, entries, { token, epoch }) {
+    async appendLog(name, entries, { token, epoch, mark }) {
       const keys = [
         name,
         entriesOf(name),
@@ -174,8 +193,15 @@ export function redisLogs(client: RedisClient): Logs {
         row,
         bytes,
       ]);
-      const [first, current] = await client.appendLogBuffer(...keys, epoch, ...sent);
+      const marks = [mark?.before ?? '', mark?.after ?? ''];
+      const [first, current] = await client.appendLogBuffer(...keys, epoch, ...marks, ...sent);
+      if (!first || !current) return undefined;
       return { first: Number(first.toString()), epoch: current.toString('latin1') };
+    },
+    logMark: async (name) => (await client.hget(name, 'mark')) ?? '',
+    async replaceLogEntries(name, entries) {
+      const sent = entries.flatMap(([number, bytes]) => [String(number), bytes]);
+      await client.replaceLogEntries(entriesOf(name), ...sent);
     },
     async readLog(name, { after, limit }) {
       const key = entriesOf(name);

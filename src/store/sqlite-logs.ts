@@ -2,7 +2,7 @@
 import type { DatabaseSync, SQLOutputValue } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { lruCache } from '../lru-cache.ts';
-import type { ByteStore, LogBytes, NumberedBytes } from './byte-store.ts';
+import { type ByteStore, EPOCH_LENGTH, type LogBytes, type NumberedBytes } from './byte-store.ts';
 import { BLOCK_ROWS, completionOf, numberBytes, rowCount, withCompleted } from './log-rows.ts';
 import { bufferOf, type Commit } from './sqlite-database.ts';
 import type { LogBlock, LogPart } from './store.ts';
@@ -10,6 +10,8 @@ import type { LogBlock, LogPart } from './store.ts';
 type Logs = Pick<
   ByteStore,
   | 'appendLog'
+  | 'logMark'
+  | 'replaceLogEntries'
   | 'readLog'
   | 'readLogEntries'
   | 'lastInLog'
@@ -30,12 +32,14 @@ export function sqliteLogs(db: DatabaseSync, commit: Commit): Logs {
   const begin = db.prepare(`
     INSERT INTO log (name, last, epoch) VALUES (?, 0, ?)
     ON CONFLICT (name) DO UPDATE SET epoch = excluded.epoch`);
-  const head = db.prepare('SELECT id AS log, last FROM log WHERE name = ?');
+  const head = db.prepare('SELECT id AS log, last, mark FROM log WHERE name = ?');
+  const setMark = db.prepare('UPDATE log SET mark = ? WHERE id = ?');
   const insert = db.prepare('INSERT INTO log_entry (log, number, value) VALUES (?, ?, ?)');
   const after = db.prepare(
     'SELECT number, value FROM log_entry WHERE log = ? AND number > ? ORDER BY number LIMIT ?',
   );
   const one = db.prepare('SELECT number, value FROM log_entry WHERE log = ? AND number = ?');
+  const replace = db.prepare('UPDATE log_entry SET value = ? WHERE log = ? AND number = ?');
   const remove = db.prepare('DELETE FROM log_entry WHERE log = ? AND number BETWEEN ? AND ?');
   const blocks = (which: string, order: string) =>
     db.prepare(
@@ -50,6 +54,7 @@ export function sqliteLogs(db: DatabaseSync, commit: Commit): Logs {
   /** A write may succeed after its caller gave up. */
   const sent = lruCache<{ first: number; epoch: string }>(MAX_SENT);
   const logOf = (name: string) => Number(head.get(name)?.['log'] ?? 0);
+  const markOf = (name: string) => String(head.get(name)?.['mark'] ?? '');
   const numbered = (row: Row): NumberedBytes => [Number(row['number']), bufferOf(row['value'])];
   const blockOf = (row: Row): LogBlock => ({
     first: Number(row['first']),
@@ -78,12 +83,14 @@ export function sqliteLogs(db: DatabaseSync, commit: Commit): Logs {
     }
   };
   return {
-    appendLog: (name, entries, { token, epoch }) =>
+    appendLog: (name, entries, { token, epoch, mark }) =>
       commit(() => {
         const before = sent.get(token);
         if (before) return before;
+        if (mark && markOf(name) !== mark.before) return undefined;
         const advanced = advance.get(name, entries.length, epoch);
         const log = Number(advanced?.['log']);
+        if (mark) setMark.run(mark.after, log);
         const first = Number(advanced?.['last']) - entries.length + 1;
         const current = String(advanced?.['epoch']);
         const prefix = Buffer.from(current, 'latin1');
@@ -104,8 +111,19 @@ export function sqliteLogs(db: DatabaseSync, commit: Commit): Logs {
         for (const entry of listed) if (entry.completes > 0) complete(log, entry.number, entry);
         return { first, epoch: current };
       }).then((appended) => {
-        sent.set(token, appended);
+        if (appended) sent.set(token, appended);
         return appended;
+      }),
+    logMark: async (name) => markOf(name),
+    replaceLogEntries: (name, entries) =>
+      commit(() => {
+        const log = logOf(name);
+        for (const [number, bytes] of entries) {
+          const before = one.get(log, number);
+          if (!before) continue;
+          const epoch = bufferOf(before['value']).subarray(0, EPOCH_LENGTH);
+          replace.run(Buffer.concat([epoch, bytes]), log, number);
+        }
       }),
     async readLog(name, { after: last, limit }) {
       return after.all(logOf(name), last, limit).map(numbered);

@@ -38,6 +38,9 @@ export type LogEntry<T> = { number: number; epoch: string; value: T | undefined 
 /** A part of the index of a log: `rows` are read with log-rows.ts, and begin with the entry `first`. */
 export type LogBlock = { first: number; rows: Buffer };
 
+/** The marks of a log before and after entries are appended. */
+export type LogMark = { before: string; after: string };
+
 /** Entries to delete, and the blocks of the index without their rows. */
 export type LogTrimming = {
   part: LogPart;
@@ -104,6 +107,21 @@ export interface Store {
     entries: readonly NewLogEntry<T>[],
     token?: string,
   ): Promise<{ first: number; epoch: string }>;
+  /**
+   * As `appendLog`, and replaces the mark of the log (at first '') in the same write. Returns undefined, and appends nothing, if the mark is not
+   * `before`: of several callers that have read the same mark, one appends.
+   */
+  appendMarked<T>(
+    key: string,
+    entries: readonly NewLogEntry<T>[],
+    mark: LogMark,
+  ): Promise<{ first: number; epoch: string } | undefined>;
+  logMark(key: string): Promise<string>;
+  /** Replaces the values of entries, except of those that were trimmed. Their numbers, epochs and rows stay. */
+  replaceLogEntries<T>(
+    key: string,
+    entries: readonly { number: number; value: T }[],
+  ): Promise<void>;
   /** Oldest first, at most `limit` entries with a number above `after`. Returns fewer only at the end. */
   readLog<T>(key: string, range: { after: number; limit: number }): Promise<LogEntry<T>[]>;
   /** Those of the entries that were not trimmed. */

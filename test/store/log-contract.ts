@@ -167,6 +167,34 @@ export function testLogs(fixture: ContractFixture): void {
       expect(await store.readLog(key, { after: 0, limit: 9 })).to.have.lengthOf(2);
     });
 
+    it('of those who append after the same mark, one does, and a log without a mark has an empty one', async () => {
+      expect(await store.logMark(key)).to.equal('');
+      await store.appendLog(key, [entry('first')]);
+      const appended = await fixture.race((each, n) =>
+        each.appendMarked(key, [entry(n)], { before: '', after: `mark ${n}` }),
+      );
+      const [winner, ...others] = appended.flatMap((result, n) => (result ? [n] : []));
+      expect(others).to.deep.equal([]);
+      expect(await store.logMark(key)).to.equal(`mark ${winner}`);
+      const next = { before: `mark ${winner}`, after: 'next' };
+      expect((await store.appendMarked(key, [entry('next')], next))?.first).to.equal(3);
+      const read = await store.readLog(key, { after: 0, limit: 9 });
+      expect(read.map(({ value }) => value)).to.deep.equal(['first', winner, 'next']);
+    });
+
+    it('a replaced entry keeps its number, its epoch and its row, and one that was trimmed stays away', async () => {
+      const { epoch } = await store.appendLog(key, [entry('a'), entry('b'), entry('c')]);
+      const rows = await rowsOf('bulk');
+      await store.trimLog(key, { part: 'bulk', ranges: [[3, 3]], blocks: [] });
+      const replaced = [1, 3].map((number) => ({ number, value: `new ${number}` }));
+      await store.replaceLogEntries(key, replaced);
+      expect(await store.readLog(key, { after: 0, limit: 9 })).to.deep.equal([
+        { number: 1, epoch, value: 'new 1' },
+        { number: 2, epoch, value: 'b' },
+      ]);
+      expect(await rowsOf('bulk')).to.deep.equal(rows);
+    });
+
     it('a new epoch is that of the entries that follow, and numbers go on', async () => {
       const { epoch: old } = await store.appendLog(key, [entry(1)]);
       const epoch = await store.beginLogEpoch(key);
