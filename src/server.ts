@@ -1,5 +1,6 @@
 import type { Server } from 'node:http';
 import type { Logger } from 'pino';
+import { keepChain } from './audit/chain/keep-chain.ts';
 import { followDelivery } from './audit/delivery/follow-settings.ts';
 import type { RequestKind } from './gateway/active-requests.ts';
 import { type Generation, loadHosts, openGeneration } from './generation.ts';
@@ -104,6 +105,8 @@ export async function startGatehouse(
     resources.defer(() => reloads.stop());
     delivery.follow(settings, generations.current.services);
     resources.defer(delivery.stop);
+    const chain = keepChain(() => generations.current.services, services.auditMemory);
+    resources.defer(chain.stop);
     services.reloads = reloads;
     const reencryption = services.store.startReencryption(logger);
     resources.defer(reencryption.stop);

@@ -5,6 +5,7 @@ import { type AuditServices, auditLogger } from './audit/audit.ts';
 import { keepAudit } from './audit/audit-keep.ts';
 import { findProgress } from './audit/delivery/progress.ts';
 import { type AuditBuffer, openAuditBuffer } from './audit/audit-buffer.ts';
+import { type AuditMemory, openAuditMemory } from './audit/chain/rollback.ts';
 import { REASONS } from './connections/reasons.ts';
 import { openPages, type Pages } from './pages/pages.ts';
 import { openRateLimits, type RateLimits } from './http/rate-limits.ts';
@@ -73,6 +74,7 @@ export type ProcessServices = Omit<
   keys: Omit<Keys, 'signing'>;
   /** Returns the `keep` of one generation of hosts. */
   keeper: (generation: Resources) => Keep;
+  auditMemory: AuditMemory;
   /** The settings in force, for what cannot be opened again. */
   settings: Settings;
   /** Set when the process has started. */
@@ -103,6 +105,7 @@ export async function openProcessServices(
   const services: ProcessServices = {
     settings,
     keeper: openKeeper(store),
+    auditMemory: openAuditMemory(),
     version,
     store,
     now,
@@ -126,7 +129,13 @@ export async function openServices(
   processServices: ProcessServices,
   resources: Resources,
 ): Promise<Services> {
-  const { settings: _settings, reloads: _reloads, keeper, ...shared } = processServices;
+  const {
+    settings: _settings,
+    reloads: _reloads,
+    keeper,
+    auditMemory,
+    ...shared
+  } = processServices;
   const { logger, now, metrics } = shared;
   const keep = keeper(resources);
   const signing = needsSigningKeys(settings)
@@ -137,7 +146,11 @@ export async function openServices(
       })
     : undefined;
   const store = withSubscriptions(shared.store, resources);
-  const auditLog = settings.audit.log ? auditLogger(logger) : () => undefined;
+  const writeLine = settings.audit.log ? auditLogger(logger) : () => undefined;
+  const auditLog: AuditServices['auditLog'] = (item) => {
+    auditMemory.remember(item);
+    writeLine(item);
+  };
   const auditServices = { store: shared.store, metrics, auditLog, now, logger };
   const { keepCalls } = settings.audit;
   const keeping = keepAudit(auditServices, {

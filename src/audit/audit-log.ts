@@ -1,6 +1,7 @@
 // The audit log in the store: what is appended, read by number, and found by its index.
-import type { LogEntry, LogPart, NewLogEntry, Store } from '../store/store.ts';
+import type { LogEntry, LogMark, LogPart, NewLogEntry, Store } from '../store/store.ts';
 import type { AuditItem } from './audit.ts';
+import { sealed, type SealedItem, unsealed } from './chain/sealed-item.ts';
 
 const LOG = 'audit:log';
 /** The stream that earlier versions wrote. Its entries have no number. */
@@ -56,14 +57,28 @@ export async function appendAudit(
   return added.map(({ item }, index) => ({ ...item, epoch, number: first + index }));
 }
 
-function logEntry({ item, part, completes }: NewAuditItem): NewLogEntry<AuditItem> {
+/** Appends an item and replaces the mark of the log. Undefined if another process was faster. */
+export async function appendMarkedAudit(
+  store: Store,
+  added: NewAuditItem,
+  mark: LogMark,
+): Promise<AuditItem | undefined> {
+  const appended = await store.appendMarked<AuditItem>(LOG, [logEntry(added)], mark);
+  return appended && { ...added.item, epoch: appended.epoch, number: appended.first };
+}
+
+export function auditMark(store: Store): Promise<string> {
+  return store.logMark(LOG);
+}
+
+function logEntry({ item, part, completes }: NewAuditItem): NewLogEntry<SealedItem> {
   const values = termsOf(item);
   const terms = TERM_KINDS.map((kind) => {
     const value = values[kind];
     if (value !== undefined) return termText(kind, value);
     return kind === 'grant' && item.account !== undefined ? `owner:${item.account}` : undefined;
   });
-  return { value: item, part, time: Date.parse(item.time) / 1000, terms, completes };
+  return { value: sealed(item), part, time: Date.parse(item.time) / 1000, terms, completes };
 }
 
 /** `item` is undefined if this process cannot decrypt it. */
@@ -75,7 +90,31 @@ export async function readAuditAfter(
   number: number,
   limit: number,
 ): Promise<NumberedItem[]> {
-  return (await store.readLog<AuditItem>(LOG, { after: number, limit })).map(numbered);
+  return (await readSealedAfter(store, number, limit)).map(opened);
+}
+
+export type NumberedSealedItem = Omit<NumberedItem, 'item'> & { item: SealedItem | undefined };
+
+/** As `readAuditAfter`, with what verifies the items. */
+export async function readSealedAfter(
+  store: Store,
+  number: number,
+  limit: number,
+): Promise<NumberedSealedItem[]> {
+  return (await store.readLog<SealedItem>(LOG, { after: number, limit })).map(numbered);
+}
+
+export async function readSealedItems(
+  store: Store,
+  numbers: readonly number[],
+): Promise<NumberedSealedItem[]> {
+  return (await store.readLogEntries<SealedItem>(LOG, numbers)).map(numbered);
+}
+
+/** Replaces items that are still stored. */
+export function replaceAuditItems(store: Store, items: readonly SealedItem[]): Promise<void> {
+  const entries = items.map(({ number = 0, ...value }) => ({ number, value }));
+  return store.replaceLogEntries(LOG, entries);
 }
 
 /** Those of the items that were not trimmed. */
@@ -83,11 +122,15 @@ export async function readAuditItems(
   store: Store,
   numbers: readonly number[],
 ): Promise<NumberedItem[]> {
-  return (await store.readLogEntries<AuditItem>(LOG, numbers)).map(numbered);
+  return (await readSealedItems(store, numbers)).map(opened);
 }
 
-function numbered({ number, epoch, value }: LogEntry<AuditItem>): NumberedItem {
+function numbered({ number, epoch, value }: LogEntry<SealedItem>): NumberedSealedItem {
   return { number, epoch, item: value && { ...value, epoch, number } };
+}
+
+function opened({ item, ...place }: NumberedSealedItem): NumberedItem {
+  return { ...place, item: item && unsealed(item) };
 }
 
 /** The number of the newest item, also if it was trimmed; 0 if there was none. */

@@ -40,6 +40,9 @@ export type AuditItem = {
   traceId?: string | undefined;
   /** The id of the call that this item ends. */
   call?: string | undefined;
+  /** Of a checkpoint: its number, and what was signed (chain/checkpoint.ts). */
+  checkpoint?: number | undefined;
+  jws?: string | undefined;
   /** Of trimmed items. */
   class?: string | undefined;
   ranges?: [first: number, last: number][] | undefined;

@@ -1,17 +1,16 @@
-// One process delivers at a time.
+// One process at a time does a work, and another one takes over.
 import { randomBytes } from 'node:crypto';
-import { KEEP, type Store } from '../../store/store.ts';
+import { KEEP, type Store } from '../store/store.ts';
 
 export type Lease = {
-  /** Whether this process may deliver now. */
+  /** Whether this process may work now. */
   isHeld(): boolean;
   /** Takes or prolongs the lease. Returns the milliseconds before the next call. */
   keep(): Promise<number>;
-  /** Lets another process deliver at once. Never rejects. */
+  /** Lets another process work at once. Never rejects. */
   release(): Promise<void>;
 };
 
-const KEY = 'audit-delivery-lease:all';
 const LEASE_SECONDS = 8;
 const RENEWAL_MS = 2000;
 /** Another process may release the lease. */
@@ -21,14 +20,15 @@ const MARGIN_SECONDS = 2;
 
 type LeaseRecord = { owner: string };
 
-export function openLease(store: Store): Lease {
+/** `key` names the work in the store. */
+export function openLease(store: Store, key: string): Lease {
   const owner = randomBytes(12).toString('base64url');
   let heldUntil = -Infinity;
   return {
     isHeld: () => performance.now() < heldUntil,
     async keep() {
       const asked = performance.now();
-      const found = await store.update<LeaseRecord>(KEY, (current) =>
+      const found = await store.update<LeaseRecord>(key, (current) =>
         current === undefined || current.owner === owner
           ? { value: { owner }, ttl: LEASE_SECONDS }
           : KEEP,
@@ -41,7 +41,7 @@ export function openLease(store: Store): Lease {
       heldUntil = -Infinity;
       const end = (current: LeaseRecord | undefined) =>
         current?.owner === owner ? undefined : KEEP;
-      await store.update<LeaseRecord>(KEY, end).catch(() => undefined);
+      await store.update<LeaseRecord>(key, end).catch(() => undefined);
     },
   };
 }

@@ -64,7 +64,7 @@ export async function loadSigningKeys(
 ): Promise<readonly SigningKey[]> {
   const stored = await store.get<SigningKey[]>(SIGNING_KEYS);
   if (stored) return stored.value;
-  const keys = held.length > 0 ? held : [{ jwk: await createKey(), signsFrom: now }];
+  const keys = held.length > 0 ? held : [{ jwk: await createSigningKey(), signsFrom: now }];
   await store.add(SIGNING_KEYS, keys, Infinity);
   const added = await store.get<SigningKey[]>(SIGNING_KEYS);
   if (!added) throw new Error('the signing keys that were just written are not in the store');
@@ -78,7 +78,7 @@ export async function rotateSigningKeys(
   now: number,
 ): Promise<SigningKey[]> {
   await loadSigningKeys(store, now);
-  const jwk = await createKey();
+  const jwk = await createSigningKey();
   const after = await store.update<SigningKey[]>(SIGNING_KEYS, (keys = []) => ({
     value: atOnce ? [{ jwk, signsFrom: now }] : publish(keys, jwk, accessTokenLifetime, now),
     ttl: Infinity,
@@ -170,7 +170,7 @@ function isPublished({ publishedUntil }: SigningKey, now: number): boolean {
   return publishedUntil === undefined || publishedUntil > now;
 }
 
-async function createKey(): Promise<SigningKey['jwk']> {
+export async function createSigningKey(): Promise<SigningKey['jwk']> {
   const { privateKey } = await generateKeyPair(SIGNING_ALGORITHM, { extractable: true });
   const jwk = await exportJWK(privateKey);
   return { ...jwk, kid: await calculateJwkThumbprint(jwk), alg: SIGNING_ALGORITHM, use: 'sig' };

@@ -9,6 +9,7 @@ import {
   listAccounts,
 } from '../people/accounts.ts';
 import { recordAudit } from '../audit/audit.ts';
+import { forgetInAudit } from '../audit/chain/forget.ts';
 import { endConnections } from '../connections/connections.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
 import type { Store } from '../store/store.ts';
@@ -49,6 +50,7 @@ export const accountHandlers: Handlers<keyof typeof accountOperations> = {
     const reason = 'account_deleted';
     const endedGrants = await endConnections(settings, services, { account: id }, reason, by);
     const account = await change(management, id, forgetAccount, 'account_forgotten');
+    await forgetInAudit(services.store, id);
     return { id, isDisabled: account.disabledAt !== undefined, endedGrants };
   },
 };

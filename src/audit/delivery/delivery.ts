@@ -4,9 +4,9 @@ import type { Network } from '../../http/guarded-request.ts';
 import type { DeliveryBacklog, Metrics } from '../../observability/metrics.ts';
 import type { DeliveryTarget } from '../../settings/audit-delivery.ts';
 import type { ForwardProxy } from '../../settings/forward-proxy.ts';
+import { type Lease, openLease } from '../lease.ts';
 import { verdictOnAnswer, verdictOnError, wordsOf } from './answer.ts';
 import { nextItems, prepareBatch, type PreparedBatch } from './batch.ts';
-import { type Lease, openLease } from './lease.ts';
 import { type LedgerServices, openLedger, type Outcome } from './ledger.ts';
 import { openRenderer, type Renderer } from './render.ts';
 import { rolledBackTo } from './rollback.ts';
@@ -42,7 +42,7 @@ export function startAuditDelivery(
     () => Promise.all(targets.map((target) => backlogOf(services, target))),
   );
   if (targets.length === 0) return { stop: () => Promise.resolve() };
-  const lease = openLease(store);
+  const lease = openLease(store, 'audit-delivery-lease:all');
   // The store reports its own failures.
   const keep = () => lease.keep().catch(() => POLL_MS);
   const first = keep();

@@ -42,6 +42,8 @@ const auditItemSchema = z
     traceId: z.string().optional(),
     call: z.string().optional().describe('The id of the call that ended.'),
     count: z.int().optional().describe('How many refused calls, or items, this one stands for.'),
+    checkpoint: z.int().optional().describe('The number of a checkpoint.'),
+    jws: z.string().optional().describe('What a checkpoint signs (RFC 7515).'),
     class: z.string().optional().describe('Of trimmed items: `lasting` or `bulk`.'),
     ranges: z
       .array(z.tuple([z.int(), z.int()]))

@@ -1,0 +1,120 @@
+// The lists beside checkpoints, and how a list is made.
+import type { Store } from '../../store/store.ts';
+import { auditMark, type NumberedSealedItem, readSealedAfter } from '../audit-log.ts';
+import { searchAudit } from '../audit-search.ts';
+import { chainHead, type Checkpoint, type CheckpointList, readCheckpoint } from './checkpoint.ts';
+import { itemDigest } from './sealed-item.ts';
+
+const listKey = (checkpoint: number) => `audit-checkpoint:${checkpoint}`;
+
+export type ListedCheckpoint = { checkpoint: Checkpoint; list: CheckpointList };
+
+/** The mark of the log names its newest checkpoint, so that one that a failover or a restored backup took away is never continued. */
+export type CheckpointMark = { checkpoint: number; id: string };
+
+export function markOf({ checkpoint, id }: CheckpointMark): string {
+  return `${checkpoint} ${id}`;
+}
+
+/** Undefined before the first checkpoint. */
+export async function readCheckpointMark(store: Store): Promise<CheckpointMark | undefined> {
+  const [checkpoint, id] = (await auditMark(store)).split(' ');
+  return id === undefined ? undefined : { checkpoint: Number(checkpoint), id };
+}
+
+export function saveList(store: Store, checkpoint: number, list: CheckpointList): Promise<void> {
+  return store.set(listKey(checkpoint), list, Infinity);
+}
+
+export function deleteList(store: Store, checkpoint: number): Promise<void> {
+  return store.delete(listKey(checkpoint));
+}
+
+export async function readList(
+  store: Store,
+  number: number,
+): Promise<ListedCheckpoint | undefined> {
+  const list = (await store.get<CheckpointList>(listKey(number)))?.value;
+  const checkpoint = list && readCheckpoint(list.jws);
+  return checkpoint && { checkpoint, list };
+}
+
+/**
+ * The number of the oldest checkpoint that has a list and is not older than `since` (seconds since the epoch); `newest` if there is none. Lists are
+ * deleted in order.
+ */
+export async function oldestList(store: Store, newest: number, since = -Infinity): Promise<number> {
+  let [below, found] = [0, newest];
+  while (found - below > 1) {
+    const middle = Math.floor((below + found) / 2);
+    const listed = await readList(store, middle);
+    if (listed && Date.parse(listed.checkpoint.time) / 1000 >= since) found = middle;
+    else below = middle;
+  }
+  return found;
+}
+
+const PAGE_ITEMS = 100;
+
+/** Items with a number from `first` to `last`, in pages, so that other work goes on. */
+export async function* sealedItems(
+  store: Store,
+  first: number,
+  last: number,
+): AsyncGenerator<NumberedSealedItem> {
+  for (let after = first - 1; after < last;) {
+    const limit = Math.min(PAGE_ITEMS, last - after);
+    const page = await readSealedAfter(store, after, limit);
+    for (const item of page) {
+      if (item.number > last) return;
+      yield item;
+    }
+    if (page.length < limit) return;
+    after = page.at(-1)?.number ?? last;
+  }
+}
+
+/** What a checkpoint from `first` to `last` says about the items in the store. */
+export async function listItems(
+  store: Store,
+  first: number,
+  last: number,
+): Promise<{ ids: string[]; digests: string[]; epoch: string }> {
+  const count = last - first + 1;
+  const [ids, digests] = [Array<string>(count).fill(''), Array<string>(count).fill('')];
+  let epoch = '';
+  for await (const { number, item, epoch: own } of sealedItems(store, first, last)) {
+    epoch = own;
+    if (!item) continue;
+    ids[number - first] = item.id ?? '';
+    digests[number - first] = itemDigest(item).toString('base64url');
+  }
+  return { ids, digests, epoch };
+}
+
+const SEARCHED_CHECKPOINTS = 10;
+
+/** The checkpoint that the mark names. A process that was killed may have left it without its list, which is then made again. */
+export async function markedCheckpoint(
+  store: Store,
+  { checkpoint: number, id }: CheckpointMark,
+): Promise<ListedCheckpoint | undefined> {
+  const found = await readList(store, number);
+  if (found?.checkpoint.id === id) return found;
+  const filters = { event: 'checkpoint' };
+  const { items } = await searchAudit(store, {
+    filters,
+    limit: SEARCHED_CHECKPOINTS,
+    after: undefined,
+    newestFirst: true,
+  });
+  const { jws = '' } = items.find((item) => item.id === id) ?? {};
+  const checkpoint = readCheckpoint(jws);
+  if (!checkpoint) return undefined;
+  const { first, last } = checkpoint;
+  const { ids, digests } = await listItems(store, first.number, last.number);
+  if (chainHead(checkpoint.previous, digests) !== checkpoint.head) return undefined;
+  const list = { jws, ids, digests };
+  await saveList(store, number, list);
+  return { checkpoint, list };
+}

@@ -1,0 +1,52 @@
+// Notices that the store lost items that were stored: after a failover to a replica that did not have them, or when it was replaced by an older copy.
+import type { Logger } from 'pino';
+import { type AuditItem, type AuditServices, recordAudit } from '../audit.ts';
+import { beginAuditEpoch, lastAuditNumber, readAuditItems } from '../audit-log.ts';
+
+/** What the store has lost, or might have. */
+export type LostItem = { number: number; epoch: string; id?: string | undefined };
+
+type Services = AuditServices & { logger: Logger };
+
+/** Remembers the newest item that this process stored. */
+export type AuditMemory = {
+  remember(item: AuditItem): void;
+  /** If the store does not have the item any more, says so in the log. */
+  check(services: Services): Promise<void>;
+};
+
+export function openAuditMemory(): AuditMemory {
+  let newest: LostItem | undefined;
+  return {
+    remember({ number = 0, epoch = '', id }) {
+      if (newest?.epoch !== epoch || number > newest.number) newest = { number, epoch, id };
+    },
+    async check(services) {
+      const known = newest;
+      if (!known || !(await isLost(services, known))) return;
+      if (newest === known) newest = undefined;
+      await noteRollback(services, known);
+    },
+  };
+}
+
+async function isLost({ store }: Services, { number, epoch, id }: LostItem): Promise<boolean> {
+  const [found] = await readAuditItems(store, [number]);
+  if (found) return found.epoch !== epoch || (found.item !== undefined && found.item.id !== id);
+  // It may have been trimmed.
+  return (await lastAuditNumber(store)) < number;
+}
+
+/** Several processes may notice it. */
+const NOTICE_SECONDS = 60;
+
+/** Begins an epoch, so that nobody takes new items for lost ones with the same numbers. */
+export async function noteRollback(services: Services, lost: LostItem): Promise<void> {
+  const { store, logger } = services;
+  if (!(await store.add(`audit-rollback:${lost.epoch}`, true, NOTICE_SECONDS))) return;
+  const last = await lastAuditNumber(store);
+  await beginAuditEpoch(store);
+  const details = { epoch: lost.epoch, last, lost: lost.number };
+  logger.error(details, 'the store lost items of the audit log');
+  await recordAudit(services, { event: 'rolled_back', outcome: 'done', arguments: details });
+}

@@ -1,0 +1,243 @@
+// Compares items with the checkpoints that cover them, from the newest checkpoint to the oldest: what explains a gap or a deleted value (a trimming, a
+// forgotten account) is newer than it.
+import type { AuditItem } from '../audit.ts';
+import {
+  chainHead,
+  type Checkpoint,
+  type CheckpointList,
+  type IsSigned,
+  readCheckpoint,
+} from './checkpoint.ts';
+import { itemDigest, type SealedItem } from './sealed-item.ts';
+
+export type ProblemKind = 'changed' | 'removed' | 'inserted' | 'missing_tail';
+export type Problem = { kind: ProblemKind; id: string; time: string };
+
+export type Verification = {
+  ok: boolean;
+  checkpoints: number;
+  /** In the order of the log. */
+  problems: Problem[];
+  /** What an auditor should know although nothing is wrong. */
+  notes: { kind: 'rolled_back'; id: string; time: string }[];
+};
+
+/** An item, or what is at its place. Without `item`, it cannot be decrypted. */
+export type VerifiedItem = { number: number; item: SealedItem | undefined };
+
+type Finding = Problem & { number: number };
+/** A finding unless it has an explanation that comes later: the trimming of the number, or the forgetting of the account. */
+type Suspicion = Finding & { account?: string | undefined };
+
+/** The oldest ones. More of them would say nothing new. */
+const MAX_FINDINGS = 1000;
+
+export type Verifier = ReturnType<typeof openVerifier>;
+
+export type VerifierOptions = {
+  isSigned: IsSigned;
+  /** That an auditor kept. */
+  kept?: Checkpoint | undefined;
+};
+
+export function openVerifier({ isSigned, kept }: VerifierOptions) {
+  let findings: Finding[] = [];
+  let suspicions: Suspicion[] = [];
+  let notes: (Verification['notes'][number] & { number: number })[] = [];
+  let [checkpoints, isKeptFound] = [0, false];
+  let [newest, oldest]: (Checkpoint | undefined)[] = [];
+  const trimmed = openRanges();
+  /** By account: the number of its newest `account_forgotten`. */
+  const forgotten = new Map<string, number>();
+
+  const report = (finding: Finding) => {
+    findings.push(finding);
+    if (findings.length > 2 * MAX_FINDINGS) findings = oldestOf(findings);
+  };
+  const suspect = (suspicion: Suspicion) => {
+    if (isExplained(suspicion)) return;
+    suspicions.push(suspicion);
+    if (suspicions.length > 2 * MAX_FINDINGS) suspicions = oldestOf(suspicions);
+  };
+  const isExplained = ({ number, account }: Suspicion) =>
+    account === undefined ? trimmed.has(number) : (forgotten.get(account) ?? 0) > number;
+  const noteForgotten = ({ event, account }: AuditItem, number: number) => {
+    if (event === 'account_forgotten' && account !== undefined)
+      forgotten.set(account, Math.max(number, forgotten.get(account) ?? 0));
+  };
+  /** A checkpoint or its list is missing, and this one follows it. */
+  const removedBefore = ({
+    first,
+    id,
+    time,
+  }: Pick<Checkpoint, 'id' | 'time'> & { first: { number: number } }) =>
+    report({ kind: 'removed', number: first.number - 1, id, time });
+  const learn = (item: SealedItem, number: number) => {
+    noteForgotten(item, number);
+    if (item.event === 'audit_trimmed') trimmed.add(item.ranges ?? [], number);
+    if (item.event === 'rolled_back')
+      notes.push({ kind: 'rolled_back', id: item.id ?? '', time: item.time, number });
+  };
+
+  return {
+    /** Items that no checkpoint covers yet. Call it before `checkpoint`. `last` is the number of the last item that was stored. */
+    async tail(items: AsyncIterable<VerifiedItem>, after?: number, last?: number): Promise<void> {
+      let next = after === undefined ? undefined : after + 1;
+      for await (const { number, item } of items) {
+        next ??= number;
+        const place = { number, id: item?.id ?? String(number), time: item?.time ?? '' };
+        if (number < next) report({ kind: 'inserted', ...place });
+        if (number > next) report({ kind: 'removed', ...place });
+        if (!item) report({ kind: 'changed', ...place });
+        else noteForgotten(item, number);
+        next = Math.max(next, number + 1);
+      }
+      if (last !== undefined && next !== undefined && last >= next)
+        report({ kind: 'removed', number: next, id: String(next), time: '' });
+    },
+
+    /** A checkpoint with the items from its first to its last. `newer` is the one that follows, if it is known. */
+    async checkpoint(
+      list: CheckpointList,
+      items: AsyncIterable<VerifiedItem>,
+      newer?: Checkpoint,
+    ): Promise<Checkpoint> {
+      const checkpoint = readCheckpoint(list.jws);
+      if (!checkpoint) throw new TypeError('the list of a checkpoint has no checkpoint');
+      const { id, time, first, last, previous, head } = checkpoint;
+      const broken = { kind: 'changed', number: last.number, id, time } as const;
+      checkpoints += 1;
+      const count = last.number - first.number + 1;
+      const isComplete = list.ids.length === count && list.digests.length === count;
+      const isIntact = isComplete && chainHead(previous, list.digests) === head;
+      if (!isIntact || !(await isSigned(list.jws))) report(broken);
+      else if (newer && newer.checkpoint > checkpoint.checkpoint + 1) removedBefore(newer);
+      else if (newer && !follows(newer, checkpoint)) report(broken);
+      if (kept?.checkpoint === checkpoint.checkpoint)
+        isKeptFound = kept.id === id && kept.head === head;
+      await compareItems(checkpoint, list, items, newer);
+      if (!newest || checkpoint.checkpoint > newest.checkpoint) newest = checkpoint;
+      if (!oldest || checkpoint.checkpoint < oldest.checkpoint) oldest = checkpoint;
+      return checkpoint;
+    },
+
+    removedBefore,
+
+    hasSuspicions: () => suspicions.length > 0,
+
+    /** `isCut`: older items were not to be verified. */
+    result({ isCut = false } = {}): Verification {
+      const found = [...findings, ...suspicions.filter((one) => !isExplained(one))];
+      if (oldest && !isCut && oldest.checkpoint > 1 && !trimmed.has(oldest.first.number - 1))
+        found.push({
+          kind: 'removed',
+          number: oldest.first.number - 1,
+          id: oldest.first.id,
+          time: oldest.time,
+        });
+      if (kept && !isKeptFound && !isOlder(kept, oldest))
+        found.push({ kind: 'missing_tail', number: Infinity, id: kept.id, time: kept.time });
+      const problems = oldestOf(found).map(({ kind, id, time }) => ({ kind, id, time }));
+      return {
+        ok: problems.length === 0,
+        checkpoints,
+        problems,
+        notes: notes.toReversed().map(({ kind, id, time }) => ({ kind, id, time })),
+      };
+    },
+  };
+
+  async function compareItems(
+    { first, last, time, id: checkpointId }: Checkpoint,
+    { ids, digests }: CheckpointList,
+    items: AsyncIterable<VerifiedItem>,
+    newer: Checkpoint | undefined,
+  ): Promise<void> {
+    const isListed = new Set(ids);
+    const [seenNumbers, seenIds] = [new Set<number>(), new Set<string>()];
+    const suspected: Suspicion[] = [];
+    for await (const { number, item } of items) {
+      // Of a checkpoint that was removed.
+      if (number > last.number && newer && number < newer.first.number) continue;
+      const index = number - first.number;
+      const expected = ids[index];
+      const id = item?.id ?? (expected || String(number));
+      const place = { number, id, time: item?.time ?? time };
+      const isInserted = !isListed.has(id) || seenIds.has(id);
+      const isSame = expected === id && item && digestText(item) === digests[index];
+      if (isInserted) report({ kind: 'inserted', ...place });
+      else if (!isSame) report({ kind: 'changed', ...place });
+      else {
+        learn(item, number);
+        if (item.digests)
+          suspected.push({ kind: 'changed', account: item.account ?? '', ...place });
+      }
+      seenNumbers.add(number);
+      seenIds.add(id);
+    }
+    for (const [index, id] of ids.entries()) {
+      const number = first.number + index;
+      if (id === '' ? !seenNumbers.has(number) : !seenIds.has(id))
+        suspected.push({ kind: 'removed', number, id: id || checkpointId, time });
+    }
+    suspected.forEach(suspect);
+  }
+}
+
+function digestText(item: SealedItem): string | undefined {
+  try {
+    return itemDigest(item).toString('base64url');
+  } catch {
+    return undefined;
+  }
+}
+
+function follows(newer: Checkpoint, older: Checkpoint): boolean {
+  return (
+    newer.log === older.log &&
+    newer.checkpoint === older.checkpoint + 1 &&
+    newer.previous === older.head &&
+    newer.first.number === older.last.number + 1
+  );
+}
+
+/** Whether the checkpoint is older than everything that was read, so that nothing can be said about it. */
+function isOlder(kept: Checkpoint, oldest: Checkpoint | undefined): boolean {
+  return oldest !== undefined && kept.log === oldest.log && kept.checkpoint < oldest.checkpoint;
+}
+
+function oldestOf<One extends { number: number }>(found: readonly One[]): One[] {
+  return found.toSorted((one, other) => one.number - other.number).slice(0, MAX_FINDINGS);
+}
+
+/** Numbers of trimmed items, as ranges that are merged. */
+function openRanges() {
+  let sorted: [first: number, last: number][] = [];
+  let added: [first: number, last: number][] = [];
+  const merge = () => {
+    const merged: [first: number, last: number][] = [];
+    for (const [first, last] of [...sorted, ...added].toSorted(([one], [other]) => one - other)) {
+      const before = merged.at(-1);
+      if (before && first <= before[1] + 1) before[1] = Math.max(before[1], last);
+      else merged.push([first, last]);
+    }
+    [sorted, added] = [merged, []];
+  };
+  return {
+    /** Only numbers below that of the trimming itself. */
+    add(ranges: readonly (readonly [number, number])[], below: number): void {
+      for (const [first, last] of ranges)
+        if (first < below) added.push([first, Math.min(last, below - 1)]);
+    },
+    has(number: number): boolean {
+      if (added.length > 0) merge();
+      let [from, to] = [0, sorted.length];
+      while (from < to) {
+        const middle = Math.floor((from + to) / 2);
+        if ((sorted[middle]?.[1] ?? Infinity) < number) from = middle + 1;
+        else to = middle;
+      }
+      return (sorted[from]?.[0] ?? Infinity) <= number;
+    },
+  };
+}

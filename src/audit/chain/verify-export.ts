@@ -1,0 +1,181 @@
+// Verifies an export without a store (export.ts).
+import { type FileHandle, open } from 'node:fs/promises';
+import type { JWK } from 'jose';
+import { isObject, membersOf } from '../../json-values.ts';
+import {
+  type Checkpoint,
+  type CheckpointList,
+  checkpointSignatures,
+  readCheckpoint,
+} from './checkpoint.ts';
+import type { ExportHeader } from './export.ts';
+import type { SealedItem } from './sealed-item.ts';
+import { openVerifier, type Verification, type VerifiedItem, type Verifier } from './verifier.ts';
+
+/** The file is not a whole export, so that nothing can be said about it. */
+export class NotVerifiable extends Error {
+  override name = 'NotVerifiable';
+}
+
+/** The export leaves out items on purpose. */
+export class FilteredExport extends NotVerifiable {}
+
+export type ExportVerification = {
+  keys: readonly JWK[];
+  kept?: Checkpoint | undefined;
+  onProgress?: (checkpoints: number) => void;
+};
+
+/** Holds one checkpoint at a time: notes where each begins, and then goes back from the last one. */
+export async function verifyExport(
+  file: string,
+  { keys, kept, onProgress }: ExportVerification,
+): Promise<Verification> {
+  const handle = await open(file);
+  try {
+    const { header, starts } = await findSections(handle);
+    const { filters, since, until } = header;
+    if (Object.keys(membersOf(filters)).length > 0)
+      throw new FilteredExport('the export has filters: gaps in it mean nothing');
+    const verifier = openVerifier({ isSigned: checkpointSignatures(keys), kept });
+    const [first = 0, ...lists] = starts;
+    const section = (index: number) => linesFrom(handle, lists[index] ?? first, lists[index + 1]);
+    const newest = lists.length - 1;
+    const covered = newest < 0 ? undefined : lastNumber(await listIn(section(newest)));
+    // What is left out by a time leaves gaps where no checkpoint is.
+    const isWhole = until === undefined && (covered !== undefined || since === undefined);
+    if (isWhole) await verifyTail(verifier, itemsIn(section(newest)), covered);
+    let newer: Checkpoint | undefined;
+    for (let index = newest; index >= 0; index -= 1) {
+      const list = await listIn(section(index));
+      const end = index === newest ? covered : undefined;
+      newer = await verifier.checkpoint(list, itemsIn(section(index), end), newer);
+      onProgress?.(newest - index + 1);
+    }
+    const older = itemsIn(linesFrom(handle, first, lists[0]));
+    if (newer && since === undefined && !(await older.next()).done) verifier.removedBefore(newer);
+    return verifier.result({ isCut: since !== undefined });
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Items after the newest checkpoint, and it itself. */
+async function verifyTail(
+  verifier: Verifier,
+  items: AsyncIterable<VerifiedItem>,
+  covered: number | undefined,
+): Promise<void> {
+  let unlisted: Checkpoint | undefined;
+  let after = covered;
+  const tail = async function* () {
+    for await (const found of items) {
+      after ??= found.number - 1;
+      if (found.number <= after) continue;
+      const checkpoint = readCheckpoint(found.item?.jws ?? '');
+      if (checkpoint && checkpoint.last.number > (covered ?? 0)) unlisted ??= checkpoint;
+      yield found;
+    }
+  };
+  await verifier.tail(tail(), after);
+  if (unlisted) verifier.removedBefore(unlisted);
+}
+
+type Line = { start: number; text: string };
+
+const CHUNK_BYTES = 256 * 1024;
+const LINE_END = 0x0a;
+
+async function* linesFrom(handle: FileHandle, from: number, to = Infinity): AsyncGenerator<Line> {
+  const buffer = Buffer.alloc(CHUNK_BYTES);
+  let parts: Buffer[] = [];
+  let [start, position] = [from, from];
+  for (;;) {
+    const length = Math.min(CHUNK_BYTES, to - position);
+    const { bytesRead } = await handle.read(buffer, 0, length, position);
+    const read = buffer.subarray(0, bytesRead);
+    let begin = 0;
+    for (let end = read.indexOf(LINE_END); end >= 0; end = read.indexOf(LINE_END, begin)) {
+      const text = Buffer.concat([...parts, read.subarray(begin, end)]).toString();
+      yield { start, text };
+      parts = [];
+      begin = end + 1;
+      start = position + begin;
+    }
+    parts.push(Buffer.from(read.subarray(begin)));
+    position += bytesRead;
+    if (bytesRead === 0) break;
+  }
+  const text = Buffer.concat(parts).toString();
+  if (text !== '') yield { start, text };
+}
+
+const LIST_START = '{"list":';
+
+/** Where the items begin, and then where each list begins. */
+async function findSections(
+  handle: FileHandle,
+): Promise<{ header: ExportHeader['export']; starts: number[] }> {
+  let header: ExportHeader['export'] | undefined;
+  const starts: number[] = [];
+  for await (const { start, text } of linesFrom(handle, 0)) {
+    if (header === undefined) {
+      const { export: about } = membersOf(parsed(text));
+      if (!isObject(about)) throw new NotVerifiable('the file does not begin as an export does');
+      header = about as ExportHeader['export'];
+      starts.push(start + Buffer.byteLength(text) + 1);
+    } else if (text.startsWith(LIST_START)) starts.push(start);
+  }
+  if (header === undefined) throw new NotVerifiable('the file is empty');
+  return { header, starts };
+}
+
+async function listIn(lines: AsyncGenerator<Line>): Promise<CheckpointList> {
+  const first = await lines.next();
+  await lines.return(undefined);
+  const { list } = membersOf(first.done ? undefined : parsed(first.value.text));
+  const { jws, ids, digests } = membersOf(list);
+  const isList = (value: unknown): value is string[] =>
+    Array.isArray(value) && value.every((one) => typeof one === 'string');
+  if (typeof jws !== 'string' || !readCheckpoint(jws) || !isList(ids) || !isList(digests))
+    throw new NotVerifiable('the list of a checkpoint cannot be read');
+  return { jws, ids, digests };
+}
+
+function lastNumber({ jws }: CheckpointList): number {
+  return readCheckpoint(jws)?.last.number ?? 0;
+}
+
+/** A line that is no item stands at its place as one that cannot be read. */
+async function* itemsIn(
+  lines: AsyncIterable<Line>,
+  end = Infinity,
+): AsyncGenerator<VerifiedItem, undefined> {
+  let last = 0;
+  for await (const { text } of lines) {
+    if (text.startsWith(LIST_START)) {
+      last = (readList(text)?.first.number ?? 1) - 1;
+      continue;
+    }
+    const value = parsed(text);
+    const { number } = membersOf(value);
+    const isItem = isObject(value) && typeof number === 'number';
+    last = isItem ? number : last + 1;
+    if (last > end) continue;
+    yield { number: last, item: isItem ? (value as SealedItem) : undefined };
+  }
+  return undefined;
+}
+
+function readList(text: string): Checkpoint | undefined {
+  const { jws } = membersOf(membersOf(parsed(text))['list']);
+  return typeof jws === 'string' ? readCheckpoint(jws) : undefined;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
