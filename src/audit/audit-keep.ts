@@ -21,6 +21,7 @@ import {
 } from '../store/store.ts';
 import { type AuditServices, recordAudit } from './audit.ts';
 import { auditIndex, lastAuditNumber, OWNER_TERM } from './audit-log.ts';
+import { coverByCheckpoint } from './chain/make-checkpoint.ts';
 
 export type KeptAudit = Pick<Settings['audit'], 'keep' | 'keepUndelivered'> & {
   keepCalls: { time: number; items: number };
@@ -115,7 +116,7 @@ export async function trimAudit(
 ): Promise<void> {
   const { store, now } = services;
   const isBulk = part === 'bulk';
-  const bound = now() - (isBulk ? keepCalls.time : keep);
+  const bound = now() - (isBulk ? Math.min(keepCalls.time, keep) : keep);
   const last = await lastAuditNumber(store);
   // Nothing that a target lacks, but not more than the limit of these.
   const below = Math.max(Math.min(...(await delivered())), last - keepUndelivered) + 1;
@@ -155,14 +156,15 @@ export async function trimAudit(
     if (isEnd || count > MAX_TRIMMED || ranges > MAX_RANGES) break;
   }
   if (count === 0) return;
-  // Before they are gone: a gap that nothing explains would look like a removal.
-  await recordAudit(services, {
+  // Before they are gone: a gap that no checkpoint explains is a removal.
+  const { number = 0 } = await recordAudit(services, {
     event: 'audit_trimmed',
     class: part,
     ranges: rangesOf(trimmed.flatMap(({ numbers }) => numbers)),
     count,
     outcome: 'trimmed',
   });
+  if (!(await coverByCheckpoint(services, number))) return;
   if (newestByNumber > 0) await noteReach(services, newestByNumber, keepCalls.time);
   for (const trimming of trimmings(part, trimmed)) await auditIndex.trim(store, trimming);
 }
