@@ -18,6 +18,7 @@ import { tokenCommands } from './management/resources/token.ts';
 import { upstreamCommands } from './management/resources/upstream.ts';
 import type { CommandLineSettings, Environment } from './settings/environment.ts';
 import { findManagementAccess } from './settings/management-access.ts';
+import { addSettingsCommand } from './settings-command.ts';
 import { addStartCommand } from './start-command.ts';
 
 export function addCommands(program: Command, terminal: Terminal): void {
@@ -35,6 +36,7 @@ export function addCommands(program: Command, terminal: Terminal): void {
   addAuditCommand(program, terminal);
   addApplyCommands(program, terminal);
   addReloadCommand(program, terminal);
+  addSettingsCommand(program, terminal);
   addDoctorCommand(program, terminal);
   addInitCommand(program, terminal);
   addCompletionCommand(program, terminal);

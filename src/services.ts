@@ -190,7 +190,13 @@ export async function openServices(
   };
 }
 
-function pageSettings({ productName, links, supportContact, levels, upstreams }: Settings) {
+export function pageSettings({
+  productName,
+  links,
+  supportContact,
+  levels,
+  upstreams,
+}: Omit<Settings, 'secret' | 'managementKey'>) {
   const describesSample = upstreams.length === 0;
   return {
     productName,

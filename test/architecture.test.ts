@@ -102,7 +102,15 @@ const MAY_IMPORT: Record<string, string[]> = {
   'startup-message.ts': [...BELOW_HOSTS, 'server.ts'],
   'main.ts': [...BELOW_HOSTS, 'server.ts', 'startup-message.ts'],
   'start-command.ts': ['management/', 'main.ts'],
-  'commands.ts': [...LEAVES, 'doctor/', 'init/', 'management/', 'start-command.ts'],
+  'settings-command.ts': [...BELOW_HOSTS, 'management/'],
+  'commands.ts': [
+    ...LEAVES,
+    'doctor/',
+    'init/',
+    'management/',
+    'settings-command.ts',
+    'start-command.ts',
+  ],
   'command-line.ts': [...LEAVES, 'management/', 'commands.ts', 'start-command.ts'],
   'cli.ts': [...LEAVES, 'command-line.ts'],
 };

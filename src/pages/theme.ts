@@ -12,12 +12,15 @@ import { findTemplates } from './templates.ts';
 
 /** The operator's theme is invalid. The message lists all problems, each with the file and, where known, the line. */
 export class ThemeError extends Error {
+  readonly problems: readonly string[];
+
   constructor(problems: readonly string[], options?: ErrorOptions) {
     super(
       ['The theme cannot be used:', ...problems.map((text) => `  ${text}`)].join('\n'),
       options,
     );
     this.name = 'ThemeError';
+    this.problems = problems;
   }
 }
 

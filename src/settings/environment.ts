@@ -91,12 +91,31 @@ function fileValue(name: string, text: string): unknown {
 
 /** Reports only near misses, because orchestrators set variables such as GATEHOUSE_PORT. */
 export function checkVariableNames(environment: Environment): SettingsIssue[] {
-  const known = [...Object.keys(VARIABLE_PATHS), ...Object.keys(OTHER_VARIABLES)];
-  return Object.keys(environment)
-    .filter((name) => name.startsWith('GATEHOUSE_') && environment[name] && !known.includes(name))
-    .flatMap((name) => {
-      const meant = nearestName(name, known);
-      const expected = `a known variable (did you mean ${meant}?)`;
-      return meant ? [{ setting: name, given: 'an unknown variable', expected }] : [];
-    });
+  return unknownNames(environment).flatMap((name) => {
+    const meant = nearestName(name, KNOWN_NAMES);
+    return meant ? [unknownVariable(name, meant)] : [];
+  });
+}
+
+/** Reports every unknown variable except those that Kubernetes sets for a service of that name. */
+export function unknownVariables(environment: Environment): SettingsIssue[] {
+  return unknownNames(environment)
+    .filter((name) => !OF_SERVICES.test(`${name}=${environment[name]}`))
+    .map((name) => unknownVariable(name, nearestName(name, KNOWN_NAMES)));
+}
+
+const KNOWN_NAMES = [...Object.keys(VARIABLE_PATHS), ...Object.keys(OTHER_VARIABLES)];
+
+/** https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables */
+const OF_SERVICES = /^\w+_(SERVICE_HOST=|SERVICE_PORT(_\w+)?=|PORT_\d+_\w+=|PORT=\w+:\/\/)/;
+
+function unknownNames(environment: Environment): string[] {
+  return Object.keys(environment).filter(
+    (name) => name.startsWith('GATEHOUSE_') && environment[name] && !KNOWN_NAMES.includes(name),
+  );
+}
+
+function unknownVariable(name: string, meant: string | undefined): SettingsIssue {
+  const hint = meant ? ` (did you mean ${meant}?)` : '';
+  return { setting: name, given: 'an unknown variable', expected: `a known variable${hint}` };
 }

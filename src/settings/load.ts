@@ -16,7 +16,12 @@ import {
 } from './checks.ts';
 import { readDelivery } from './audit-delivery.ts';
 import { checkProviderIds, checkRules, resolveRules } from './entitlements.ts';
-import { type CommandLineSettings, type Environment, checkVariableNames } from './environment.ts';
+import {
+  type CommandLineSettings,
+  type Environment,
+  checkVariableNames,
+  unknownVariables,
+} from './environment.ts';
 import { readIdentityProviders } from './identity-provider.ts';
 import { SettingsError, type SettingsIssue, characters, nearestName } from './issues.ts';
 import { resolveLimits } from './limits.ts';
@@ -60,6 +65,20 @@ export function loadSettings(
   return resolveSettings(readSource(environment, options), makesSecrets);
 }
 
+/** What is known of the settings before secrets are generated. */
+export type ValidSettings = Omit<Settings, 'secret' | 'managementKey'>;
+
+/**
+ * Throws SettingsError if Gatehouse would not start, or if it does not know a variable with its prefix. Opens no connection, and writes nothing:
+ * a secret that the first start generates need not exist.
+ */
+export function checkSettings(
+  environment: Environment = process.env,
+  options: CommandLineSettings = {},
+): ValidSettings {
+  return validSettings(readSource(environment, options), unknownVariables(environment)).settings;
+}
+
 /** Variables of this environment that hold secrets. A process cannot read them again, unlike files. The root secret is none of them. */
 export function secretVariablesIn(
   environment: Environment = process.env,
@@ -85,7 +104,14 @@ function variablesNamedIn(value: unknown): string[] {
   );
 }
 
-function resolveSettings(source: Source, makesSecrets: boolean): Settings {
+type Validated = {
+  settings: ValidSettings;
+  /** The secrets that are set. */
+  given: { secret: string | undefined; managementKey: string | undefined };
+};
+
+/** `others` are issues that the caller found. */
+function validSettings(source: Source, others: readonly SettingsIssue[]): Validated {
   const { environment } = source;
   const { file, sound, issues } = parseSettings(source);
   const reason = productionReason(source, sound, environment);
@@ -108,7 +134,7 @@ function resolveSettings(source: Source, makesSecrets: boolean): Settings {
     ...secretsIn(source, sound, identityProviders.value),
   ] as const;
   const all = [
-    ...checkVariableNames(environment),
+    ...others,
     ...source.issues,
     ...issues,
     ...checkConsistency(source, sound),
@@ -134,19 +160,10 @@ function resolveSettings(source: Source, makesSecrets: boolean): Settings {
   const dataDir = resolveDataDir(source, file.dataDir);
   const { store } = file;
   const { upstream: _upstream, upstreams: _upstreams, ...resourceServer } = file.resourceServer;
-  const mayRead = (name: string) => makesSecrets || existsSync(join(dataDir, name));
-  const kept = (name: string) => keptSecret(source, dataDir, name);
-  if (!secret.value && !mayRead('secret')) throw new SettingsError([notMadeYet(dataDir)]);
-  const key =
-    managementKey.value ??
-    (file.roles.includes('management') && mayRead('management.key')
-      ? kept('management.key')
-      : undefined);
-  requireDistinctKeys([[join(dataDir, 'management.key'), key], ...namedKeys(managementKeys.value)]);
-  return {
+  const settings = {
     ...file,
     production: reason !== undefined,
-    environmentName: reason ? 'production' : 'development',
+    environmentName: reason ? ('production' as const) : ('development' as const),
     dataDir,
     ...(file.theme === undefined ? {} : { theme: resolve(source.folder, file.theme) }),
     ...(file.secretFile === undefined
@@ -163,11 +180,28 @@ function resolveSettings(source: Source, makesSecrets: boolean): Settings {
     limits: resolveLimits(file.limits, reason !== undefined),
     traces: traces.value,
     forwardProxy: forwardProxy.value,
-    secret: secret.value ?? kept('secret'),
     previousSecret: previousSecret.value,
-    managementKey: key,
     managementKeys: managementKeys.value ?? [],
   };
+  return { settings, given: { secret: secret.value, managementKey: managementKey.value } };
+}
+
+function resolveSettings(source: Source, makesSecrets: boolean): Settings {
+  const { settings, given } = validSettings(source, checkVariableNames(source.environment));
+  const { dataDir, managementKeys } = settings;
+  const mayRead = (name: string) => makesSecrets || existsSync(join(dataDir, name));
+  const kept = (name: string) => keptSecret(source, dataDir, name);
+  if (!given.secret && !mayRead('secret')) throw new SettingsError([notMadeYet(dataDir)]);
+  const managementKey =
+    given.managementKey ??
+    (settings.roles.includes('management') && mayRead('management.key')
+      ? kept('management.key')
+      : undefined);
+  requireDistinctKeys([
+    [join(dataDir, 'management.key'), managementKey],
+    ...namedKeys(managementKeys),
+  ]);
+  return { ...settings, secret: given.secret ?? kept('secret'), managementKey };
 }
 
 /** A key of `management.keys` may name the file of the generated one. */
