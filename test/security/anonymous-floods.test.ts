@@ -31,7 +31,8 @@ const LIMITS = {
 async function storedBytes({ storeAddress }: System): Promise<number> {
   const stored = await readStoredBytes(storeAddress);
   const records = stored.filter(
-    ({ name }) => !/^(order:\{)?(activity|audit(-[a-z-]+)?|limit):/.test(name),
+    ({ name }) =>
+      !/^((order|entries|blocks|sent):\{)?(activity|audit(-[a-z-]+)?|limit):/.test(name),
   );
   return records.reduce((sum, { name, bytes }) => sum + name.length + bytes.length, 0);
 }

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { type AuditItem, readAudit } from '../../support/management-api.ts';
+import { type AuditItem, readAllAudit } from '../../support/management-api.ts';
 import { call, callTool } from '../../support/mcp.ts';
 import { until } from '../../support/until.ts';
 import {
@@ -23,7 +23,7 @@ describe('Calls on record', () => {
     const { link, token, connector } = await connectPerson(behind().system, level, 'full');
     const untilRecorded = (count: number): Promise<AuditItem[]> =>
       until(`${count} calls to be recorded`, async () => {
-        const items = (await readAudit(behind().system)).filter(
+        const items = (await readAllAudit(behind().system)).filter(
           ({ event, connector: id, outcome }) =>
             event === 'call' && id === connector.id && outcome !== 'started',
         );
@@ -167,7 +167,7 @@ describe('Calls on record while the store does not answer', () => {
     expect(performance.now() - began, 'milliseconds').to.be.below(1000);
     behind().system.signalStore('SIGCONT');
     const items = await until('both calls to be recorded', async () => {
-      const found = (await readAudit(behind().system)).filter(
+      const found = (await readAllAudit(behind().system)).filter(
         ({ event, connector: id }) => event === 'call' && id === connector.id,
       );
       return found.length >= 2 && found;
