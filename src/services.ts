@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import { type Activity, countActivity, openActivity } from './audit/activity.ts';
 import { type AuditServices, auditLogger } from './audit/audit.ts';
 import { keepAudit } from './audit/audit-keep.ts';
+import { keptCalls } from './audit/audit-reach.ts';
 import { findProgress } from './audit/delivery/progress.ts';
 import { type AuditBuffer, openAuditBuffer } from './audit/audit-buffer.ts';
 import { type AuditMemory, openAuditMemory } from './audit/chain/rollback.ts';
@@ -152,7 +153,6 @@ export async function openServices(
     writeLine(item);
   };
   const auditServices = { store: shared.store, metrics, auditLog, now, logger };
-  const { keepCalls } = settings.audit;
   const keeping = keepAudit(auditServices, {
     ...settings.audit,
     async delivered() {
@@ -160,7 +160,7 @@ export async function openServices(
       const places = await Promise.all(delivery.map(({ id }) => findProgress(shared.store, id)));
       return places.map((place) => place?.delivered ?? Infinity);
     },
-    keepCalls: { items: CALLS_BY_STORE[databaseOf(settings)], ...keepCalls },
+    keepCalls: keptCalls(settings),
   });
   resources.defer(keeping.stop);
   const auditBuffer = openAuditBuffer({ services: auditServices, hasRoom: keeping.hasRoom });
@@ -206,9 +206,6 @@ export function pageSettings({
     ...(supportContact === undefined ? {} : { supportContact }),
   };
 }
-
-/** How many calls of levels that are not recorded are kept by default. */
-const CALLS_BY_STORE = { sqlite: 1_000_000, redis: 200_000 } as const;
 
 function databaseOf({ store }: Settings): 'redis' | 'sqlite' {
   return store.kind === 'sqlite' ? 'sqlite' : 'redis';

@@ -20,11 +20,12 @@ import {
   StoreUnavailable,
 } from '../store/store.ts';
 import { type AuditServices, recordAudit } from './audit.ts';
+import { type KeptCalls, noteReach, readAuditReach } from './audit-reach.ts';
 import { auditIndex, lastAuditNumber, OWNER_TERM } from './audit-log.ts';
 import { coverByCheckpoint } from './chain/make-checkpoint.ts';
 
 export type KeptAudit = Pick<Settings['audit'], 'keep' | 'keepUndelivered'> & {
-  keepCalls: { time: number; items: number };
+  keepCalls: KeptCalls;
   /** The last numbers that targets have: what follows stays for them. */
   delivered: () => Promise<readonly number[]>;
 };
@@ -40,11 +41,6 @@ const INTERVAL_MS = 10_000;
 const BETWEEN_TRIMMINGS_SECONDS = 60;
 const MAX_LEAP_SECONDS = 3600;
 
-const REACH = 'audit-reach:bulk';
-
-/** The calls until this time (seconds since the epoch) are not complete. */
-type Reach = { incompleteUntil: number };
-
 export function keepAudit(services: Services, kept: KeptAudit): AuditKeeping {
   const { store, now, logger, metrics } = services;
   let hasRoom = true;
@@ -52,7 +48,7 @@ export function keepAudit(services: Services, kept: KeptAudit): AuditKeeping {
   // Until the store was read.
   metrics.auditReach(kept.keepCalls.time);
   const run = async () => {
-    hasRoom = await store.hasRoom();
+    hasRoom = (await store.freeBytes()) > 0;
     if (!hasRoom) await noteReach(services, now(), kept.keepCalls.time);
     metrics.auditReach(await readAuditReach(services, kept.keepCalls.time));
     if (hasLeapt(now(), performance.now() / 1000)) return;
@@ -83,22 +79,6 @@ export function leapDetector(): (clock: number, elapsed: number) => boolean {
     last = { clock, elapsed };
     return elapsed - leaptAt < MAX_LEAP_SECONDS;
   };
-}
-
-/** How many seconds back the log has all calls of levels that are not recorded. */
-export async function readAuditReach(
-  { store, now }: Pick<AuditServices, 'store' | 'now'>,
-  keepTime: number,
-): Promise<number> {
-  const found = await store.get<Reach>(REACH);
-  return found ? Math.max(0, Math.min(keepTime, now() - found.value.incompleteUntil)) : keepTime;
-}
-
-async function noteReach({ store }: Services, until: number, keepTime: number): Promise<void> {
-  await store.update<Reach>(REACH, (current) => ({
-    value: { incompleteUntil: Math.max(until, current?.incompleteUntil ?? 0) },
-    ttl: keepTime,
-  }));
 }
 
 const BLOCKS_AT_A_TIME = 128;

@@ -2,6 +2,7 @@ import { INTERNET, type Network } from '../http/guarded-request.ts';
 import { allItems } from '../management/api/all-items.ts';
 import type { ManagementClient } from '../management/api/client.ts';
 import type { AuditDelivery } from '../management/resources/audit-delivery.ts';
+import type { AuditReach } from '../management/resources/audit-reach.ts';
 import type { Connector } from '../management/resources/connector.ts';
 import type { Token } from '../management/resources/token.ts';
 import type { Upstream } from '../management/resources/upstream.ts';
@@ -96,6 +97,8 @@ type StoredRecords = {
   upstreams: Upstream[];
   /** The receivers of the audit log, and how far they are. */
   deliveries: AuditDelivery[];
+  /** How far back the audit log has calls. */
+  reach: AuditReach | undefined;
 };
 
 /** Connectors that could still be used and minted tokens. Undefined if the management API is unreachable. */
@@ -108,10 +111,11 @@ async function listRecords(
     const connectors = await Array.fromAsync(allItems((query) => client.listConnectors({ query })));
     const tokens = await Array.fromAsync(allItems((query) => client.listTokens({ query })));
     const isOpen = ({ state }: { state: string }) => state !== 'revoked' && state !== 'expired';
-    // An earlier version has no such lists.
+    // An earlier version has none of these.
     const { items: upstreams } = await client.listUpstreams({}).catch(() => ({ items: [] }));
     const { items: deliveries } = await client.listAuditDelivery({}).catch(() => ({ items: [] }));
-    return { connectors: connectors.filter(isOpen), tokens, upstreams, deliveries };
+    const reach = await client.showAuditReach({}).catch(() => undefined);
+    return { connectors: connectors.filter(isOpen), tokens, upstreams, deliveries, reach };
   } catch {
     return undefined;
   }

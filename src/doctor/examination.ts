@@ -1,5 +1,6 @@
 import { rootMessage } from '../error-causes.ts';
 import { checkAuditDelivery } from './audit-delivery.ts';
+import { checkAuditReach } from './audit-reach.ts';
 import { checkCookies, checkPreflights } from './browsers.ts';
 import { checkCertificates } from './certificates.ts';
 import type { ConfiguredDeployment, Deployment } from './deployment.ts';
@@ -66,6 +67,7 @@ const INSIDE_CHECKS: readonly Check<ConfiguredDeployment>[] = [
   { name: 'upstream', title: 'MCP servers of connectors', run: checkUpstreamsOfRecords },
   { name: 'traces', title: 'the trace collector', run: checkTraceCollector },
   { name: 'audit-delivery', title: 'receivers of the audit log', run: checkAuditDelivery },
+  { name: 'audit-reach', title: 'calls in the audit log', run: checkAuditReach },
   { name: 'settings', title: 'settings', run: checkSettings },
   { name: 'levels', title: 'permission levels', run: checkLevels },
   { name: 'entitlements', title: 'entitlement rules', run: checkRules },

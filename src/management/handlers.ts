@@ -4,6 +4,7 @@ import { accountHandlers } from './accounts.ts';
 import { deliveryHandlers } from './audit-delivery.ts';
 import { applyHandlers } from './apply/apply.ts';
 import { auditHandlers } from './audit-log.ts';
+import { auditReachHandlers } from './audit-reach.ts';
 import { clientRuleHandlers } from './client-rules.ts';
 import { clientHandlers } from './clients.ts';
 import { connectorHandlers } from './connectors.ts';
@@ -27,6 +28,7 @@ export const HANDLERS: Handlers<Exclude<OperationName, 'showOpenApi'>> = {
   ...upstreamHandlers,
   ...auditHandlers,
   ...deliveryHandlers,
+  ...auditReachHandlers,
   ...settingsHandlers,
   ...applyHandlers,
 };

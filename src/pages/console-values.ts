@@ -256,6 +256,8 @@ export type ConsoleValues = {
     version: string;
     /** `name` is the key below `console.health`. `url` is the address that was asked. */
     checks: { name: string; url: string; isOk: boolean }[];
+    /** Of levels that are not recorded. `reach` in seconds; `room` is the number of calls that still fit into the store. Absent if they are not in the log. */
+    calls: { isOk: boolean; reach: number; items: number; room: number | undefined } | undefined;
     deliveries: {
       id: string;
       state: string;

@@ -72,7 +72,7 @@ export interface ByteStore {
   publish(channel: string, message: Buffer): Promise<void>;
   /** Resolves to the function that ends the subscription. */
   subscribe(channel: string, listener: (message: Buffer) => void): Promise<() => void>;
-  hasRoom(): Promise<boolean>;
+  freeBytes(): Promise<number>;
   ping(): Promise<void>;
   close(): Promise<void>;
 }

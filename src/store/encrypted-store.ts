@@ -47,7 +47,7 @@ export function encryptedStore(
       const waiting = bytes.replicated?.(encryption.name(key), timeouts.replication);
       if (waiting) await withTimeout(waiting, timeouts.replication).catch(() => undefined);
     },
-    hasRoom: () => withTimeout(bytes.hasRoom()),
+    freeBytes: () => withTimeout(bytes.freeBytes()),
     ping: () => withTimeout(bytes.ping()),
     close: () => bytes.close(),
   };

@@ -15,7 +15,7 @@ export type Instrumentation = {
 
 type KeyedVerb = Exclude<
   keyof Store,
-  'publish' | 'subscribe' | 'hasRoom' | 'ping' | 'close' | 'logTerm'
+  'publish' | 'subscribe' | 'freeBytes' | 'ping' | 'close' | 'logTerm'
 >;
 
 const isKeyed = (verb: StoreVerb): verb is KeyedVerb =>

@@ -167,7 +167,7 @@ export async function openRedis(
       ...(mayWait ? { replicated: waitForReplicas(client) } : {}),
       openLimiter: (limits) =>
         new RateLimiterRedis({ ...limits, storeClient: client, rejectIfRedisNotReady: true }),
-      hasRoom: () => hasRoom(client),
+      freeBytes: () => freeBytes(client),
       ping: () => assertReady(client),
       close: () => closeAll(closers),
     };
@@ -309,14 +309,14 @@ async function assertReady(client: RedisClient): Promise<void> {
 const MAX_MEMORY_SHARE = 0.9;
 
 /** Services may refuse INFO, and then tell nothing. */
-async function hasRoom(client: RedisClient): Promise<boolean> {
-  const shares = mastersOf(client).map(async (master) => {
+async function freeBytes(client: RedisClient): Promise<number> {
+  const free = mastersOf(client).map(async (master) => {
     const info = await master.info('memory').catch(() => '');
     const valueOf = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1]);
     const limit = valueOf('maxmemory') || valueOf('total_system_memory');
-    return limit > 0 ? valueOf('used_memory') / limit : 0;
+    return limit > 0 ? MAX_MEMORY_SHARE * limit - valueOf('used_memory') : Infinity;
   });
-  return Math.max(...(await Promise.all(shares))) < MAX_MEMORY_SHARE;
+  return Math.min(...(await Promise.all(free)));
 }
 
 /** Redis is the system of record, so it must not evict records that have not expired. Warns about a service that does not tell. */

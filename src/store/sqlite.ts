@@ -47,7 +47,7 @@ export function openSqlite(
       delete: deleter(db, commit),
     }),
     rewrite: rewriter(db, retriedWhileLocked({ commit }).commit),
-    hasRoom: () => hasRoom(file),
+    freeBytes: () => freeBytes(file),
     async ping() {
       db.exec('SELECT 1 FROM entry LIMIT 1');
     },
@@ -60,12 +60,12 @@ export function openSqlite(
   };
 }
 
-const MIN_FREE_BYTES = 1024 ** 3;
+const RESERVED_BYTES = 1024 ** 3;
 
 /** On the disk. */
-async function hasRoom(file: string): Promise<boolean> {
+async function freeBytes(file: string): Promise<number> {
   const { bavail, bsize } = await statfs(dirname(file));
-  return bavail * bsize >= MIN_FREE_BYTES;
+  return bavail * bsize - RESERVED_BYTES;
 }
 
 type Values = Pick<ByteStore, 'get' | 'set' | 'compareAndSwap' | 'getAndDelete'>;

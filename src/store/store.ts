@@ -144,8 +144,8 @@ export interface Store {
   publish(channel: string, message: string): Promise<void>;
   /** Resolves to the function that ends the subscription. */
   subscribe(channel: string, listener: (message: string) => void): Promise<() => void>;
-  /** False if the database has little memory left (10 %), or the disk (1 GB). True if it does not tell. */
-  hasRoom(): Promise<boolean>;
+  /** How much can be stored before the database has little memory left (10 %), or the disk (1 GB): below, it is negative. Infinity if it does not tell. */
+  freeBytes(): Promise<number>;
   /** Also throws if the database may evict records under memory pressure. */
   ping(): Promise<void>;
   close(): Promise<void>;

@@ -4,9 +4,9 @@ import {
   allowedEach,
   leapDetector,
   type KeptAudit,
-  readAuditReach,
   trimAudit,
 } from '../../src/audit/audit-keep.ts';
+import { readAuditReach } from '../../src/audit/audit-reach.ts';
 import { readAuditAfter } from '../../src/audit/audit-log.ts';
 import { searchAudit } from '../../src/audit/audit-search.ts';
 import type { LogPart } from '../../src/store/store.ts';

@@ -1050,6 +1050,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         { name: 'auth', url: 'https://auth.example.com/readyz', isOk: true },
         { name: 'resource', url: 'https://mcp.example.com/readyz', isOk: false },
       ],
+      calls: { isOk: false, reach: 3 * DAY, items: 1_000_000, room: 2_345_678 },
       deliveries: [
         {
           id: 'siem',

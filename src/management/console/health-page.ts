@@ -1,5 +1,7 @@
 import { deliveryHandlers } from '../audit-delivery.ts';
+import { auditReachHandlers } from '../audit-reach.ts';
 import { deliveryFields } from '../resources/audit-delivery.ts';
+import { type AuditReach, MIN_REACH_SECONDS } from '../resources/audit-reach.ts';
 import { consoleFields } from '../resources/fields.ts';
 import { keyFields } from '../resources/key.ts';
 import { keyHandlers } from '../signing-keys.ts';
@@ -16,10 +18,11 @@ export function healthPage({ page }: ConsoleRoutes): void {
   page('/health', async (context) => {
     const { management, ctx } = context;
     const { version, pages } = management.services;
-    const [store, servers, deliveries, { items }] = await Promise.all([
+    const [store, servers, deliveries, reach, { items }] = await Promise.all([
       checkStore(management),
       checkServers(management),
       deliveryHandlers.listAuditDelivery(management, {}),
+      auditReachHandlers.showAuditReach(management, {}),
       keyHandlers.listKeys(management, {}),
     ]);
     await pages.render(ctx, 'console/health', {
@@ -30,6 +33,7 @@ export function healthPage({ page }: ConsoleRoutes): void {
       settings: includesRole(management.role, settingsOperations.reloadSettings.role)
         ? SETTINGS_PATH
         : undefined,
+      calls: management.settings.audit.calls === 'all' ? callsOf(reach) : undefined,
       deliveries: deliveries.items.map((delivery) => ({
         ...delivery,
         isOk: delivery.state === 'delivering',
@@ -44,4 +48,10 @@ export function healthPage({ page }: ConsoleRoutes): void {
       })),
     });
   });
+}
+
+function callsOf({ seconds, items, room }: AuditReach) {
+  const hours = Math.floor(seconds / 3600);
+  const reach = hours < 48 ? hours * 3600 : Math.floor(hours / 24) * 86_400;
+  return { isOk: seconds >= MIN_REACH_SECONDS, reach, items, room };
 }
