@@ -3,7 +3,7 @@ import { Console } from 'node:console';
 import type { Writable } from 'node:stream';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { ManagementError } from './management/api/management-error.ts';
-import { jsonText, plain, type Terminal } from './management/commands/terminal.ts';
+import { CommandFailed, jsonText, plain, type Terminal } from './management/commands/terminal.ts';
 import type { CommandLineSettings, Environment } from './settings/environment.ts';
 import { SettingsError } from './settings/issues.ts';
 import { addStartCommand } from './start-command.ts';
@@ -136,8 +136,9 @@ type Report = (error: string, description: string) => void;
 /** Returns the exit code. */
 function reportError(error: unknown, report: Report): number {
   if (!(error instanceof CommanderError)) {
-    report(codeOf(error), error instanceof Error ? error.message : String(error));
-    return EXIT_FAILED;
+    const cause = error instanceof CommandFailed ? error.cause : error;
+    report(codeOf(cause), error instanceof Error ? error.message : String(error));
+    return error instanceof CommandFailed ? error.exitCode : EXIT_FAILED;
   }
   const isHelp = error.code === 'commander.help' || error.exitCode === 0;
   if (!isHelp) report('wrong_usage', error.message.replace(/^error: /, ''));

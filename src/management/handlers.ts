@@ -3,6 +3,7 @@ import type { OperationName } from './api/operations.ts';
 import { accountHandlers } from './accounts.ts';
 import { deliveryHandlers } from './audit-delivery.ts';
 import { applyHandlers } from './apply/apply.ts';
+import { auditIntegrityHandlers } from './audit-integrity.ts';
 import { auditHandlers } from './audit-log.ts';
 import { auditReachHandlers } from './audit-reach.ts';
 import { clientRuleHandlers } from './client-rules.ts';
@@ -27,6 +28,7 @@ export const HANDLERS: Handlers<Exclude<OperationName, 'showOpenApi'>> = {
   ...keyHandlers,
   ...upstreamHandlers,
   ...auditHandlers,
+  ...auditIntegrityHandlers,
   ...deliveryHandlers,
   ...auditReachHandlers,
   ...settingsHandlers,

@@ -44,6 +44,8 @@ const OPERATIONS: Record<string, ManagementRole> = {
   'GET /upstreams': 'viewer',
   'GET /upstreams/{id}': 'viewer',
   'GET /audit': 'viewer',
+  'GET /audit/keys': 'viewer',
+  'GET /audit/verify': 'operator',
   'GET /audit/delivery': 'viewer',
   'POST /audit/delivery/{id}/resend': 'administrator',
 };

@@ -1,4 +1,5 @@
 // The lists beside checkpoints, and how a list is made.
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Store } from '../../store/store.ts';
 import { auditMark, type NumberedSealedItem, readSealedAfter } from '../audit-log.ts';
 import { searchAudit } from '../audit-search.ts';
@@ -70,6 +71,8 @@ export async function* sealedItems(
       yield item;
     }
     if (page.length < limit) return;
+    // SQLite answers at once, so that reading on would block the process.
+    await nextTurn();
     after = page.at(-1)?.number ?? last;
   }
 }

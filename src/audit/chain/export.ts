@@ -26,6 +26,11 @@ export type ExportHeader = {
 /** `list` is that of the checkpoint that covers the items that follow. */
 export type ExportLine = { item: SealedItem } | { list: CheckpointList };
 
+/** A line of JSON, with its end. */
+export function exportLine(line: ExportHeader | ExportLine): string {
+  return `${JSON.stringify('item' in line ? line.item : line)}\n`;
+}
+
 /** Items are stored soon after their time, but the clocks of processes differ. */
 const MAX_DELAY_SECONDS = 86_400;
 

@@ -1,6 +1,6 @@
 // Verifies an export without a store (export.ts).
 import { type FileHandle, open } from 'node:fs/promises';
-import type { JWK } from 'jose';
+import { decodeProtectedHeader, type JWK } from 'jose';
 import { isObject, membersOf } from '../../json-values.ts';
 import {
   type Checkpoint,
@@ -41,6 +41,7 @@ export async function verifyExport(
     const [first = 0, ...lists] = starts;
     const section = (index: number) => linesFrom(handle, lists[index] ?? first, lists[index + 1]);
     const newest = lists.length - 1;
+    if (newest >= 0) requireKey(await listIn(section(newest)), keys);
     const covered = newest < 0 ? undefined : lastNumber(await listIn(section(newest)));
     // What is left out by a time leaves gaps where no checkpoint is.
     const isWhole = until === undefined && (covered !== undefined || since === undefined);
@@ -58,6 +59,13 @@ export async function verifyExport(
   } finally {
     await handle.close();
   }
+}
+
+/** Keys of another log would make every checkpoint look changed. */
+function requireKey({ jws }: CheckpointList, keys: readonly JWK[]): void {
+  const { kid } = decodeProtectedHeader(jws);
+  if (!keys.some((key) => key.kid === kid))
+    throw new NotVerifiable('the keys are not those of the export');
 }
 
 /** Items after the newest checkpoint, and it itself. */

@@ -50,6 +50,7 @@ async function call(
   const search = parameters.length > 0 ? `?${new URLSearchParams(parameters)}` : '';
   const { method, timeoutSeconds = TIMEOUT_SECONDS } = operation;
   const sent = { method, path: path + search, body, ifMatch, timeoutSeconds };
+  if (operation.stream) return stream(access, sent);
   const { status, text } = await send(access, sent);
   const response = parseJson(text);
   if (status < 300 && isObject(response)) return response;
@@ -65,22 +66,56 @@ type Sent = { method: string; path: string; timeoutSeconds: number } & Pick<
   'body' | 'ifMatch'
 >;
 
-async function send({ url, key }: Access, { method, path, body, ifMatch, timeoutSeconds }: Sent) {
-  const content = body === undefined ? undefined : { 'Content-Type': 'application/json' };
-  const match = ifMatch === undefined ? undefined : { 'If-Match': ifMatch };
+async function send(access: Access, sent: Sent) {
+  const { timeoutSeconds } = sent;
   try {
-    const response = await fetch(url + API_PATH + path, {
-      method: method.toUpperCase(),
-      headers: { Authorization: `Bearer ${key}`, Accept: 'application/json', ...content, ...match },
-      body: body === undefined ? undefined : JSON.stringify(body),
-      // Never send the key to another address.
-      redirect: 'manual',
-      signal: AbortSignal.timeout(timeoutSeconds * 1000),
-    });
+    const response = await request(access, sent, AbortSignal.timeout(timeoutSeconds * 1000));
     return { status: response.status, text: await response.text() };
   } catch (cause) {
-    throw connectionError(url, timeoutSeconds, cause);
+    throw connectionError(access.url, timeoutSeconds, cause);
   }
+}
+
+/** Yields the text of a response of any length. The server may be silent for the time of a request. */
+async function* stream(access: Access, sent: Sent): AsyncGenerator<string> {
+  const { timeoutSeconds } = sent;
+  const silence = new AbortController();
+  const end = () => silence.abort(new DOMException('the server is silent', 'TimeoutError'));
+  const timer = setTimeout(end, timeoutSeconds * 1000);
+  const decoder = new TextDecoder();
+  try {
+    const response = await request(access, sent, silence.signal);
+    if (!response.ok)
+      throw responseError(access, response.status, parseJson(await response.text()));
+    for await (const bytes of response.body ?? []) {
+      timer.refresh();
+      yield decoder.decode(bytes, { stream: true });
+    }
+  } catch (cause) {
+    throw cause instanceof ManagementError
+      ? cause
+      : connectionError(access.url, timeoutSeconds, cause);
+  } finally {
+    clearTimeout(timer);
+    silence.abort();
+  }
+}
+
+function request(
+  { url, key }: Access,
+  { method, path, body, ifMatch }: Sent,
+  signal: AbortSignal,
+): Promise<Response> {
+  const content = body === undefined ? undefined : { 'Content-Type': 'application/json' };
+  const match = ifMatch === undefined ? undefined : { 'If-Match': ifMatch };
+  return fetch(url + API_PATH + path, {
+    method: method.toUpperCase(),
+    headers: { Authorization: `Bearer ${key}`, Accept: 'application/json', ...content, ...match },
+    body: body === undefined ? undefined : JSON.stringify(body),
+    // Never send the key to another address.
+    redirect: 'manual',
+    signal,
+  });
 }
 
 function connectionError(url: string, timeoutSeconds: number, cause: unknown): ManagementError {

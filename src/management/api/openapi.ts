@@ -54,7 +54,7 @@ export function openApiDocument(
 
 function describe(name: string, operation: Operation, levels: Levels): Json {
   const { method, summary, role, path, query, body, isBodyOptional, etag } = operation;
-  const { status = 200, response, errors } = operation;
+  const { status = 200, response, stream, errors } = operation;
   const hasInput = query !== undefined || body !== undefined;
   const allErrors = {
     ...COMMON_ERRORS,
@@ -90,7 +90,9 @@ function describe(name: string, operation: Operation, levels: Levels): Json {
       [status]: {
         description: 'Success.',
         ...(etag ? { headers: { ETag } } : {}),
-        content: json(responseSchema(response)),
+        content: stream
+          ? { [stream]: { schema: { type: 'string' } } }
+          : json(responseSchema(response)),
       },
       ...Object.fromEntries(
         Object.entries(allErrors).map(([code, description]) => [

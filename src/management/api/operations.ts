@@ -5,6 +5,7 @@ import { accountOperations } from '../resources/account.ts';
 import { applyOperations } from '../resources/apply.ts';
 import { auditOperations } from '../resources/audit.ts';
 import { deliveryOperations } from '../resources/audit-delivery.ts';
+import { auditIntegrityOperations } from '../resources/audit-integrity.ts';
 import { auditReachOperations } from '../resources/audit-reach.ts';
 import { clientRuleOperations } from '../resources/client-rule.ts';
 import { clientOperations } from '../resources/client.ts';
@@ -30,6 +31,7 @@ export const OPERATIONS = {
   ...keyOperations,
   ...upstreamOperations,
   ...auditOperations,
+  ...auditIntegrityOperations,
   ...deliveryOperations,
   ...auditReachOperations,
   ...settingsOperations,

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { readJson } from '../../http/body.ts';
@@ -68,7 +69,8 @@ function middleware(
     if (operation.location)
       ctx.set('Location', API_PATH + operation.location(response as { id: string }));
     if (operation.etag) ctx.set('ETag', operation.etag(response as never));
-    ctx.body = response;
+    ctx.body = operation.stream ? Readable.from(response as AsyncIterable<string>) : response;
+    if (operation.stream) ctx.type = operation.stream;
   };
 }
 

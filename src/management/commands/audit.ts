@@ -2,6 +2,7 @@ import { type Command, Option } from 'commander';
 import type { AuditItem } from '../../audit/audit.ts';
 import { type AuditEvent, auditEvents } from '../../observability/labels.ts';
 import { allItems } from '../api/all-items.ts';
+import { addIntegrityCommands } from './audit-integrity.ts';
 import { addDeliveryCommands } from './audit-delivery.ts';
 import { absoluteTime, parseCount, parseTime, type RelativeOrAbsoluteTime } from './options.ts';
 import { nameAndId, type Names } from '../resources/fields.ts';
@@ -52,6 +53,7 @@ export function addAuditCommand(program: Command, terminal: Terminal): void {
       print({ items }, (list) => auditText(list, names));
     });
   addDeliveryCommands(audit, terminal);
+  addIntegrityCommands(audit, terminal);
 }
 
 function auditText({ items }: { items: AuditItem[] }, names: Names): string {

@@ -26,6 +26,17 @@ export type Terminal = {
   now: () => number;
 };
 
+/** An error with an exit code of its own. */
+export class CommandFailed extends Error {
+  override name = 'CommandFailed';
+  readonly exitCode: number;
+
+  constructor(exitCode: number, cause: unknown) {
+    super(cause instanceof Error ? cause.message : String(cause), { cause });
+    this.exitCode = exitCode;
+  }
+}
+
 /** Aligns cells in columns under headings. */
 export function table(headings: string[], rows: string[][]): string {
   const lines = [headings, ...rows].map((cells) => cells.map(plain));

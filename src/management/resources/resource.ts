@@ -1,5 +1,5 @@
 // What describes a resource once, for its three renderers: the API (`api/`), the command line (`commands/`) and the console (`console/`).
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { Levels } from '../../permission-levels.ts';
 import type { ManagementRole } from '../../settings/management-roles.ts';
 import type { ManagementClient } from '../api/client.ts';
@@ -29,6 +29,8 @@ export type Operation = {
   /** 200 if absent. */
   status?: 201;
   response: z.ZodType;
+  /** The media type of a response that is sent piece by piece, without limit: `TEXT_STREAM` in `response`. */
+  stream?: string;
   /** Status and description of errors that other operations do not have. */
   errors?: Record<number, string>;
   /** Returns the path of the created resource, below `API_PATH`. */
@@ -36,6 +38,9 @@ export type Operation = {
   /** Returns the entity tag of the response. It changes only with what an administrator can change. */
   etag?: (response: never) => string;
 };
+
+/** The response of an operation with a `stream`. */
+export const TEXT_STREAM = z.custom<AsyncIterable<string>>();
 
 /** Of operations with an id in the body. Those with one in the path have it anyway. */
 export const NOT_FOUND = { 404: 'The resource does not exist.' };

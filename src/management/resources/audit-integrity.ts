@@ -1,0 +1,33 @@
+// Whether the audit log is as it was written.
+import { z } from 'zod';
+import { type Operation, TEXT_STREAM } from './resource.ts';
+import * as schemas from './schemas.ts';
+
+const jwks = z.object({ keys: z.array(z.record(z.string(), z.unknown())) });
+
+export const auditIntegrityOperations = {
+  showAuditKeys: {
+    method: 'get',
+    path: '/audit/keys',
+    role: 'viewer',
+    summary: 'Shows the public keys (RFC 7517) that verify the checkpoints of the audit log.',
+    response: jwks.meta({ id: 'AuditKeys' }),
+  },
+  verifyAudit: {
+    method: 'get',
+    path: '/audit/verify',
+    role: 'operator',
+    summary:
+      'Verifies the audit log. Sends lines of JSON: `{"progress": {"checkpoints"}}`, at the end `{"result": {"ok", "checkpoints", "problems": [{"kind", "id", "time"}], "notes"}}`, or `{"error", "error_description"}`.',
+    query: z.strictObject({
+      since: schemas.timestamp.optional().describe('Only checkpoints of this time and later.'),
+      checkpoint: z
+        .string()
+        .max(4096)
+        .optional()
+        .describe('`jws` of a checkpoint that must be part of the log.'),
+    }),
+    response: TEXT_STREAM,
+    stream: 'application/x-ndjson',
+  },
+} as const satisfies Record<string, Operation>;
