@@ -1,5 +1,6 @@
 import { type KeyObject, randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { pipeline, Readable } from 'node:stream';
 import helmet from 'helmet';
 import Koa from 'koa';
 import compose from 'koa-compose';
@@ -66,7 +67,7 @@ export function createHost(options: HostOptions): Koa {
   return app;
 }
 
-/** Sends a body of JSON, text or bytes, or none, as Koa does. Koa also watches each response until its end, which takes a tenth of a proxied call. */
+/** Sends a body of JSON, text, bytes or a stream, or none, as Koa does. Koa also watches each response until its end, which takes a tenth of a proxied call. */
 function sendResponse(ctx: Koa.Context): void {
   const { res, response } = ctx;
   if ([204, 205, 304].includes(ctx.status)) ctx.body = null;
@@ -78,6 +79,9 @@ function sendResponse(ctx: Koa.Context): void {
   } else if (body === null || body === undefined) {
     if (ctx.status !== 204) ctx.length = 0;
     res.end();
+  } else if (body instanceof Readable) {
+    // A failure ends the connection, so that the client does not take the response for a whole one.
+    pipeline(body, res, () => undefined);
   } else {
     const data = typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body);
     ctx.length = Buffer.byteLength(data);

@@ -131,7 +131,9 @@ export async function request(
     body: typeof body === 'string' ? body : JSON.stringify(body),
   });
   const text = await response.text();
-  const answer = { status: response.status, body: text ? JSON.parse(text) : {} };
+  const isJson = response.headers.get('content-type')?.startsWith('application/json') === true;
+  const parsed = text && isJson ? JSON.parse(text) : {};
+  const answer = { status: response.status, body: isJson || text === '' ? parsed : text };
   await validateResponse({ url, key: KEY }, method, path, answer);
   return { ...answer, headers: response.headers };
 }

@@ -47,7 +47,8 @@ export function validators(document: OpenApi): FindValidator {
     const operation = found && document.paths[found.path]?.[method.toLowerCase()];
     if (!found || !operation?.responses[status]) return undefined;
     const steps = ['paths', found.path, method.toLowerCase(), 'responses', String(status)];
-    const pointer = [...steps, 'content', JSON_TYPE, 'schema'].map(escapeStep).join('/');
+    const [type = JSON_TYPE] = Object.keys(operation.responses[status].content);
+    const pointer = [...steps, 'content', type, 'schema'].map(escapeStep).join('/');
     return ajv.getSchema(`openapi#/${pointer}`);
   };
 }
