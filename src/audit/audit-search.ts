@@ -32,7 +32,7 @@ export type AuditFound = { items: AuditItem[]; next?: string | undefined };
 /** A page ends with the item that exceeds this size (approximate). */
 const MAX_PAGE_BYTES = 1024 * 1024;
 /** Rows read for one page. Bounds the response time if few match; the page may then be empty. */
-const MAX_ROWS_READ = 2_000_000;
+export const MAX_ROWS_READ = 2_000_000;
 /** In rows: of an item that is read in vain, because it cannot be decrypted, or because earlier versions wrote it without an index. */
 const ITEM_COST = MAX_ROWS_READ / 1000;
 
@@ -43,19 +43,30 @@ export async function searchAudit(
 ): Promise<AuditFound> {
   const items: AuditItem[] = [];
   let [last, bytes, cost]: [string | undefined, number, number] = [undefined, 0, 0];
-  for await (const candidate of candidates(store, { filters, limit, after, newestFirst })) {
+  const found = matchingAudit(store, { filters, after, newestFirst, atATime: limit });
+  for await (const candidate of found) {
     if (items.length === limit || bytes > MAX_PAGE_BYTES || cost >= MAX_ROWS_READ)
       return { items, next: last };
-    last = candidate.cursor;
-    const item = candidate.item && asRead(candidate.item);
-    if (!item || !matches(item, filters)) {
-      cost += candidate.cost;
-      continue;
-    }
+    const { cursor, item } = candidate;
+    last = cursor;
+    cost += item ? 0 : candidate.cost;
+    if (!item) continue;
     items.push(item);
     bytes += JSON.stringify(item).length;
   }
   return { items };
+}
+
+/** Items that match, and between them how far the log was read and what that cost. */
+export async function* matchingAudit(
+  store: Store,
+  { filters, after, newestFirst, atATime }: Matching,
+): AsyncGenerator<Candidate> {
+  const order = { after, newestFirst };
+  for await (const { cursor, item, cost } of candidates(store, { filters, atATime, ...order })) {
+    const read = item && asRead(item);
+    yield { cursor, item: read && matches(read, filters) ? read : undefined, cost };
+  }
 }
 
 /** Earlier versions stored `allowed`. */
@@ -77,8 +88,10 @@ function matches(item: AuditItem, { since = -Infinity, until = Infinity, ...term
 }
 
 /** The list continues behind `cursor`. `cost` is in rows. */
-type Candidate = { cursor: string; item: AuditItem | undefined; cost: number };
+export type Candidate = { cursor: string; item: AuditItem | undefined; cost: number };
 type Order = Required<Pick<AuditSearch, 'newestFirst'>> & Pick<AuditSearch, 'after'>;
+/** `atATime`: how many items are read and decrypted together, if so many match. */
+type Matching = Order & { filters: AuditFilters; atATime: number };
 
 /** Cursors have 32 digits. Those of earlier versions, which begin with 0, are older than all numbers. */
 const CURSOR_DIGITS = 32;
@@ -89,14 +102,14 @@ function cursorOf(number: number): string {
 
 async function* candidates(
   store: Store,
-  { filters, limit, ...order }: Required<Pick<AuditSearch, 'filters' | 'limit'>> & Order,
+  { filters, atATime, ...order }: Matching,
 ): AsyncGenerator<Candidate> {
   const { after, newestFirst } = order;
   const isEarlier = after?.startsWith('0') === true;
   if (!newestFirst && (after === undefined || isEarlier)) yield* earlier(store, order);
   if (!newestFirst || !isEarlier) {
     const start = after === undefined || isEarlier ? undefined : Number(after.slice(1));
-    yield* indexed(store, { filters, limit, newestFirst, start });
+    yield* indexed(store, { filters, atATime, newestFirst, start });
   }
   if (newestFirst) yield* earlier(store, { newestFirst, after: isEarlier ? after : undefined });
 }
@@ -114,14 +127,14 @@ async function* earlier(store: Store, { after, newestFirst }: Order): AsyncGener
 }
 
 type Scanned = { filters: AuditFilters; newestFirst: boolean; start: number | undefined };
-const ITEMS_AT_A_TIME = 100;
+const MAX_AT_A_TIME = 100;
 
 async function* indexed(
   store: Store,
-  { limit, ...scanned }: Scanned & { limit: number },
+  { atATime, ...scanned }: Scanned & { atATime: number },
 ): AsyncGenerator<Candidate> {
   for await (const { found, reached, rows } of scan(store, scanned)) {
-    const size = Math.min(limit, ITEMS_AT_A_TIME);
+    const size = Math.min(atATime, MAX_AT_A_TIME);
     for (let from = 0; from < found.length; from += size)
       for (const [number, item] of await readFound(store, found.slice(from, from + size)))
         yield { cursor: cursorOf(number), item, cost: ITEM_COST };

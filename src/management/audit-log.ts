@@ -1,27 +1,36 @@
+// What people read in the audit log: items by filters or by words, with the names of what they are about, as far as their role may read them.
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { AuditItem } from '../audit/audit.ts';
-import { searchAudit as search } from '../audit/audit-search.ts';
+import {
+  type AuditFilters,
+  type Candidate,
+  MAX_ROWS_READ,
+  matchingAudit,
+  searchAudit as search,
+} from '../audit/audit-search.ts';
+import { HttpError } from '../http/errors.ts';
+import { includesRole, type ManagementRole } from '../settings/management-roles.ts';
 import type { Store } from '../store/store.ts';
-import type { Handlers } from './context.ts';
+import { accountIdIn, type AuditNames, findAuditNames, namesById } from './audit-names.ts';
+import type { Handlers, ManagementContext } from './context.ts';
 import type { auditOperations } from './resources/audit.ts';
 import type { Page } from './resources/schemas.ts';
+import { searchFor } from './search.ts';
 
 export const auditHandlers: Handlers<keyof typeof auditOperations> = {
-  listAudit: (management, { query: { order, ...filter } }) =>
-    listAudit(management, { ...filter, newestFirst: order !== 'oldest' }),
+  async listAudit(management, { query: { order, ...filter } }) {
+    const newestFirst = order !== 'oldest';
+    if (filter.q && !newestFirst)
+      throw new HttpError(400, 'invalid_request', 'q: finds the newest items first');
+    const { names, ...page } = await readAudit(management, { ...filter, newestFirst });
+    const named = namesById(names);
+    return named.length === 0 ? page : { ...page, names: Object.fromEntries(named) };
+  },
 };
 
-export type AuditFilter = {
+export type AuditFilter = AuditFilters & {
   limit: number;
   after?: string | undefined;
-  /** Seconds since the epoch. */
-  since?: number | undefined;
-  until?: number | undefined;
-  /** The event name. */
-  event?: string | undefined;
-  /** Ids of the records that an item is about. */
-  account?: string | undefined;
-  client?: string | undefined;
-  grant?: string | undefined;
   newestFirst?: boolean;
 };
 
@@ -46,4 +55,103 @@ export function listAudit(
   { limit, after, newestFirst = false, ...filters }: AuditFilter,
 ): Promise<Page<AuditItem>> {
   return search(services.store, { filters, limit, after, newestFirst });
+}
+
+export type AuditPage = Page<AuditItem> & {
+  names: AuditNames;
+  /** How many of the newest items were searched for the words. */
+  searched?: number;
+};
+
+/** A page of what the role may read. With words in `q`, the newest first. */
+export async function readAudit(
+  management: ManagementContext,
+  { q, ...filter }: AuditFilter & { q?: string | undefined },
+): Promise<AuditPage> {
+  if (q?.trim()) return searchWords(management, q, filter);
+  const { items, ...page } = await searchAudit(management, filter);
+  const shown = items.map((item) => readableBy(management.role, item));
+  return { items: shown, ...page, names: await findAuditNames(management, shown) };
+}
+
+/** The role that reads everything in the audit log. */
+export const AUDITOR: ManagementRole = 'auditor';
+
+/** Without what only auditors read. */
+function readableBy(role: ManagementRole, item: AuditItem): AuditItem {
+  if (includesRole(role, AUDITOR)) return item;
+  const { address: _address, userAgent: _userAgent, argumentsJson: _json, ...rest } = item;
+  if (item.event !== 'call') return rest;
+  const { arguments: _arguments, ...call } = rest;
+  return call;
+}
+
+/** In items that match the other filters. */
+const MAX_SEARCHED = 10_000;
+const SEARCHED_AT_A_TIME = 100;
+
+/** Begins with the newest item for later pages too, so that all of them search the same items. */
+async function searchWords(
+  management: ManagementContext,
+  q: string,
+  { limit, after, newestFirst: _newest, ...filters }: AuditFilter,
+): Promise<AuditPage> {
+  const hasWords = searchFor(q);
+  const items: AuditItem[] = [];
+  let [searched, cost, last]: [number, number, string | undefined] = [0, 0, undefined];
+  const page = async (next?: string): Promise<AuditPage> => ({
+    items,
+    ...(next ? { next } : {}),
+    searched,
+    names: await findAuditNames(management, items),
+  });
+  for await (const batch of batchesOf(management, filters)) {
+    const names = await findAuditNames(
+      management,
+      batch.flatMap(({ item }) => item ?? []),
+    );
+    for (const { cursor, item, cost: read } of batch) {
+      if (items.length === limit || cost >= MAX_ROWS_READ) return page(last);
+      last = cursor;
+      cost += item ? 0 : read;
+      if (!item) continue;
+      const isBehind = after === undefined || cursor < after;
+      if (isBehind && hasWords(textsOf(item, names))) items.push(item);
+      searched += 1;
+      if (searched === MAX_SEARCHED) return page();
+    }
+  }
+  return page();
+}
+
+async function* batchesOf(
+  { role, services }: ManagementContext,
+  filters: AuditFilters,
+): AsyncGenerator<Candidate[]> {
+  let batch: Candidate[] = [];
+  const order = { newestFirst: true, after: undefined, atATime: SEARCHED_AT_A_TIME };
+  for await (const { item, ...place } of matchingAudit(services.store, { filters, ...order })) {
+    batch.push({ ...place, item: item && readableBy(role, item) });
+    if (batch.length < SEARCHED_AT_A_TIME) continue;
+    yield batch;
+    batch = [];
+    // Folding texts takes time, and SQLite answers at once.
+    await nextTurn();
+  }
+  yield batch;
+}
+
+/** Names, and what the item says itself. */
+function textsOf(
+  { arguments: given, ...item }: AuditItem,
+  { people, apps, connectors, tokens }: AuditNames,
+): (string | undefined)[] {
+  const { account = '', by = '', clientId = '', connector = '' } = item;
+  const person = [people.get(account), people.get(accountIdIn(by))];
+  const named = [apps.get(clientId), tokens.get(clientId), connectors.get(connector)];
+  return [
+    ...[...person, ...named].flatMap((name) => [name?.text, name?.detail]),
+    ...Object.values(item).map((value) => (typeof value === 'string' ? value : undefined)),
+    given === undefined ? undefined : JSON.stringify(given),
+  ];
 }

@@ -22,7 +22,7 @@ export type ConsoleLayout = {
   /** The name of the signed-in administrator. */
   administrator: string;
   /** The key below `console.signedInAs`. */
-  role: 'viewer' | 'operator' | 'administrator';
+  role: 'viewer' | 'auditor' | 'operator' | 'administrator';
   /** The form token, part of every form. */
   token: string;
   /** The key of the action that succeeded: below `console.done`, or with `doneValues`, the names in the text, below `console.doneTo`. */
@@ -110,7 +110,9 @@ export type ConsoleItem = {
 };
 
 /** `name` is the form field and the key below `console.filters`. Each choice is a value and the key of its text below `choiceTexts`. */
-export type ConsoleFilter = { name: string; value: string; choiceTexts: string; choices: string[] };
+export type ConsoleFilter = { name: string; value: string } & (
+  { choiceTexts: string; choices: string[]; input?: undefined } | { input: 'text' | 'date' }
+);
 
 /** A person, app or connector that a page names. Without `name` its record was deleted; without `href` it has no page. */
 export type ConsoleLink = { name?: string; href?: string };
@@ -122,6 +124,8 @@ export type ConsoleConnection = {
   connector?: ConsoleLink;
   /** The page of the connection. */
   href?: string;
+  /** What its calls were. `name` is the key below `console.record.calls`. */
+  calls: { name: 'yesterday' | 'week' | 'all'; href: string }[];
   level?: string;
   /** The key below `console.states`. */
   state: string;
@@ -230,6 +234,19 @@ export type ConsoleValues = {
     console: ConsoleLayout;
     events: ConsoleEvent[];
     next?: string;
+    /** How many of the newest entries were searched for the words. */
+    searched?: number;
+    /** The receivers of the audit log. `state` is the key below `console.health.delivery`. */
+    deliveries: {
+      id: string;
+      state: string;
+      isOk: boolean;
+      backlog: number;
+      rejected: number;
+      lost: number;
+    }[];
+    /** The form that downloads what the filters find. Absent for people who may not. */
+    export?: { action: string; fields: ConsoleHidden[] };
   } & ConsoleSearch;
   'console/new-token': { console: ConsoleLayout; form: CreateForm };
   'console/overview': {
@@ -345,6 +362,8 @@ export type ConsoleValues = {
     instructions: Instruction[];
     /** The address of the page where people see and disconnect their apps. */
     account: string;
+    /** What the audit log says about it. */
+    audit: string;
     connections: ConsoleConnection[];
     ended: ConsoleConnection[];
     /** The list of all connections, if the page shows only some. */

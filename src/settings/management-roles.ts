@@ -1,5 +1,8 @@
-/** The roles of people and keys in management, the lowest first. Each includes those before it. */
-export const MANAGEMENT_ROLES = ['viewer', 'operator', 'administrator'] as const;
+/**
+ * The roles of people and keys in management, the lowest first. Each includes those before it, so that somebody with several of them has what the
+ * highest may do. An auditor only reads, but all of the audit log.
+ */
+export const MANAGEMENT_ROLES = ['viewer', 'auditor', 'operator', 'administrator'] as const;
 
 /** The name of the key in the data directory, which has the role administrator. */
 export const DEFAULT_KEY = 'default';

@@ -165,7 +165,7 @@ const administrator = z
     role: managementRole
       .default('administrator')
       .describe(
-        'What these people may do: `viewer` reads; `operator` also manages connectors, minted tokens, connections and apps; `administrator` also manages people and signing keys. If several rules match a person, the highest role applies.',
+        'What these people may do: `viewer` reads, but no arguments, addresses and user agents of calls; `auditor` also reads these, and exports and verifies the audit log; `operator` also manages connectors, minted tokens, connections and apps; `administrator` also manages people and signing keys. If several rules match a person, all of these roles apply.',
       ),
   })
   .refine(hasOneCriterion, 'exactly one of subject, email, emailDomain, group, organization');
@@ -181,7 +181,7 @@ const managementKey = z
         'Name in the audit log, as `key:<name>`. `default` is the key that `GATEHOUSE_MANAGEMENT_KEY` sets or the data directory contains.',
       ),
     role: managementRole.describe(
-      '`viewer`, `operator` or `administrator`, as for `management.administrators`. `viewer` suffices for `/metrics`.',
+      '`viewer`, `auditor`, `operator` or `administrator`, as for `management.administrators`. `viewer` suffices for `/metrics`.',
     ),
     keyFile: z
       .string()

@@ -24,6 +24,7 @@ export const RESOURCE_URL = 'https://mcp.example.com';
 /** The key of each role, named after it. The one of administrators is named `default`. */
 export const KEYS: Record<ManagementRole, string> = {
   viewer: 'a-viewer-key-of-thirty-seven-characters',
+  auditor: 'an-auditor-key-of-thirty-nine-characters',
   operator: 'an-operator-key-of-forty-characters-here',
   administrator: KEY,
 };
@@ -37,7 +38,7 @@ const SETTINGS: Settings = {
   authUrl: AUTH_URL,
   store: { kind: 'sqlite', file: 'test.sqlite' },
   management: { administrators: [] },
-  managementKeys: (['viewer', 'operator'] as const).map((role) => ({
+  managementKeys: (['viewer', 'auditor', 'operator'] as const).map((role) => ({
     name: role,
     role,
     key: KEYS[role],

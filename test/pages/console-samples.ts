@@ -351,7 +351,11 @@ function personAction(name: string, returnTo?: string): ConsoleAction {
   return { ...action, ...(returnTo === undefined ? {} : { returnTo }) };
 }
 
+const CALLS: ConsoleConnection['calls'] = (['yesterday', 'week', 'all'] as const).map((name) => {
+  return { name, href: `/console/audit?client=abc&event=call&since=${name}` };
+});
 const CONNECTION: ConsoleConnection = {
+  calls: CALLS,
   person: { name: 'grace@example.com', href: PERSON_PATH },
   connector: { name: 'Club numbers', href: '/console/connectors/4qR8sT1vWxYz2aBcD3eFgH' },
   href: '/console/grants/Wm1xQ0p7Zr8kT2mQp1VxWm1x',
@@ -381,6 +385,7 @@ const REPLAY = {
   advice: ['suspicious', 'callsUnrecorded'],
 };
 const ENDED_CONNECTION: ConsoleConnection = {
+  calls: CALLS,
   app: { name: 'Claude Code', href: '/console/clients/Wm1xQ0p7Zr8kT2mQp1VxWm1xQ0p7Zr8k' },
   person: {},
   connector: {},
@@ -629,6 +634,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       connector: connectorValues(LIMITED),
       instructions: INSTRUCTIONS,
       account: 'https://auth.example.com/account',
+      audit: '/console/audit?connector=4qR8sT1vWxYz2aBcD3eFgH',
       connections: [CONNECTOR_CONNECTION],
       ended: [],
       allConnections: '/console/grants?connector=4qR8sT1vWxYz2aBcD3eFgH',
@@ -645,6 +651,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       connector: connectorValues({ ...UNLIMITED, state: 'revoked' }),
       instructions: [],
       account: 'https://auth.example.com/account',
+      audit: '/console/audit?connector=4qR8sT1vWxYz2aBcD3eFgH',
       connections: [],
       ended: [
         {
@@ -714,8 +721,20 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           choiceTexts: 'console.events',
           choices: ['connector_created', 'grant_vouched', 'unheard_of'],
         },
+        { name: 'from', value: '2030-01-31', input: 'date' },
+        { name: 'tool', value: LONG, input: 'text' },
       ],
+      q: 'Grace',
       found: { count: EVENTS.length, isAll: true },
+      searched: 10_000,
+      export: {
+        action: '/console/audit/export',
+        fields: [{ name: 'since', value: 'day' }],
+      },
+      deliveries: [
+        { id: 'siem', state: 'refused', isOk: false, backlog: 12, rejected: 1, lost: 0 },
+        { id: 'archive', state: 'delivering', isOk: true, backlog: 0, rejected: 0, lost: 0 },
+      ],
     },
   },
   'console-person': {

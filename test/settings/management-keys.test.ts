@@ -52,7 +52,7 @@ describe('the settings of management keys', () => {
     'an unknown role': [
       [{ ...IN_VARIABLE, role: 'root' }],
       'management.keys[0].role',
-      /viewer, operator or administrator/,
+      /viewer, auditor, operator or administrator/,
     ],
     'no role': [[{ name: 'ci', keyEnv: 'CI_KEY' }], 'management.keys[0].role', /viewer/],
     'the reserved name': [

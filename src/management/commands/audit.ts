@@ -1,79 +1,77 @@
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import type { AuditItem } from '../../audit/audit.ts';
-import { type AuditEvent, auditEvents } from '../../observability/labels.ts';
-import { allItems } from '../api/all-items.ts';
-import { addIntegrityCommands } from './audit-integrity.ts';
-import { addDeliveryCommands } from './audit-delivery.ts';
-import { absoluteTime, parseCount, parseTime, type RelativeOrAbsoluteTime } from './options.ts';
+import type { ApiResponse } from '../api/operations.ts';
 import { nameAndId, type Names } from '../resources/fields.ts';
-import { auditNames } from './audit-names.ts';
+import { addDeliveryCommands } from './audit-delivery.ts';
+import { addIntegrityCommands } from './audit-integrity.ts';
+import { addAuditFilters, type AuditOptions, auditQueryOf } from './audit-options.ts';
+import { parseCount } from './options.ts';
 import { second, table, type Terminal } from './terminal.ts';
 
 const EXAMPLES = `
 Examples:
   $ gatehouse audit
   $ gatehouse audit --since 7d --limit 1000
-  $ gatehouse audit --event consent_approved
+  $ gatehouse audit --account ada@example.com --client Claude --since 24h
+  $ gatehouse audit --tool export_cards --since 7d
+  $ gatehouse audit --outcome refused --search "Grace"
   $ gatehouse audit --since 2030-01-31T00:00:00Z --json`;
 
 const MAX_DETAIL_CHARACTERS = 60;
+const MAX_PAGE_ITEMS = 500;
 
-type AuditOptions = {
-  since?: RelativeOrAbsoluteTime;
-  event?: AuditEvent;
-  limit: number;
-};
+type Found = Pick<ApiResponse<'listAudit'>, 'items' | 'searched'>;
 
 export function addAuditCommand(program: Command, terminal: Terminal): void {
   const { openClient, print, now } = terminal;
-  const audit = program
-    .command('audit')
-    .description('show sign-ins, approvals, changes and recorded calls, newest first')
+  const audit = addAuditFilters(
+    program
+      .command('audit')
+      .description('show calls, sign-ins, approvals and changes, newest first'),
+  )
     .option(
-      '--since <when>',
-      'only items of the last 15m, 24h or 7d, or since an ISO 8601 time',
-      parseTime,
+      '--search <words>',
+      'only items with all of these words in names or texts, of the newest 10,000 that match the other options',
     )
-    .addOption(new Option('--event <name>', 'only items with this event').choices(auditEvents))
     .option('--limit <number>', 'maximum number of items', parseCount, 100)
     .addHelpText('after', EXAMPLES)
-    .action(async ({ since, event, limit }: AuditOptions) => {
+    .action(async (options: AuditOptions & { search?: string; limit: number }) => {
       const client = openClient();
-      const filter = {
-        since: since && absoluteTime(since, now()),
-        event,
-      };
-      const items: AuditItem[] = [];
-      const found = allItems((page) => client.listAudit({ query: { ...filter, ...page } }));
-      for await (const item of found) {
-        items.push(item);
-        if (items.length === limit) break;
+      const filter = { ...(await auditQueryOf(client, options, now())), q: options.search };
+      const names = new Map<string, string>();
+      const found: Found = { items: [] };
+      for (let after: string | undefined; ;) {
+        const limit = String(Math.min(options.limit - found.items.length, MAX_PAGE_ITEMS));
+        const page = await client.listAudit({ query: { ...filter, limit, after } });
+        found.items.push(...page.items);
+        if (page.searched !== undefined) found.searched = page.searched;
+        for (const [id, name] of Object.entries(page.names ?? {})) names.set(id, name);
+        after = page.next;
+        if (after === undefined || found.items.length >= options.limit) break;
       }
-      const names = await auditNames(client, items);
-      print({ items }, (list) => auditText(list, names));
+      print(found, (list) => auditText(list, names));
     });
   addDeliveryCommands(audit, terminal);
   addIntegrityCommands(audit, terminal);
 }
 
-function auditText({ items }: { items: AuditItem[] }, names: Names): string {
-  if (items.length === 0) return 'No matching items.';
-  const rows = items.map(({ time, event, outcome, account, clientId, connector, ...rest }) => [
-    second(time),
-    event,
-    outcome,
-    ...[rest.by, account, clientId, connector].map((id) => nameAndId(names, id) ?? '-'),
-    detail(rest),
-  ]);
-  return table(
-    ['TIME', 'EVENT', 'OUTCOME', 'BY', 'ACCOUNT', 'CLIENT', 'CONNECTOR', 'DETAIL'],
-    rows,
-  );
+function auditText({ items, searched }: Found, names: Names): string {
+  const note =
+    searched === undefined ? [] : [`Searched the newest ${searched} items that match the options.`];
+  if (items.length === 0) return ['No matching items.', ...note].join('\n');
+  const rows = items.map((item: AuditItem) => {
+    const { time, event, outcome, by, account, clientId, connector } = item;
+    const ids = [by, account, clientId, connector];
+    const named = ids.map((id) => nameAndId(names, id) ?? '-');
+    return [second(time), event, outcome, ...named, detail(item)];
+  });
+  const headings = ['TIME', 'EVENT', 'OUTCOME', 'BY', 'ACCOUNT', 'CLIENT', 'CONNECTOR', 'DETAIL'];
+  return [table(headings, rows), ...note].join('\n');
 }
 
-function detail({ tool, arguments: args, argumentsJson, reason }: Partial<AuditItem>): string {
+function detail({ tool, method, arguments: args, argumentsJson, reason }: AuditItem): string {
   const given = argumentsJson ?? (args === undefined ? undefined : JSON.stringify(args));
-  const parts = [tool, given, reason];
+  const parts = [tool ?? method, given, reason];
   const text = parts.filter((part) => part !== undefined).join(' ');
   return text.length > MAX_DETAIL_CHARACTERS
     ? `${text.slice(0, MAX_DETAIL_CHARACTERS - 1)}…`

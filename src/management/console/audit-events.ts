@@ -1,12 +1,16 @@
 // Items of the audit log as sentences that name people, apps and connectors, each with a link to its page.
-import { ACCOUNT_ID, verifiedEmailOf } from '../../people/account.ts';
-import { findAccount } from '../../people/accounts.ts';
+import { ACCOUNT_ID } from '../../people/account.ts';
 import type { AuditItem } from '../../audit/audit.ts';
-import { findClient } from '../../clients/clients.ts';
-import { findConnector } from '../../links/connectors.ts';
-import { findMintedToken, mintedSubject } from '../../links/minted-tokens.ts';
 import { isMachineSubject } from '../../connections/machine-subject.ts';
 import type { ViewValues } from '../../pages/pages.ts';
+import {
+  accountIdIn,
+  type AuditName,
+  type AuditNames,
+  detailsOf,
+  findAuditNames,
+  isAccount,
+} from '../audit-names.ts';
 import type { ManagementContext } from '../context.ts';
 import { CONSOLE_PATH, recordPath } from './address.ts';
 import { codeField, epochSeconds, translatedField } from '../resources/fields.ts';
@@ -15,21 +19,21 @@ export type ConsoleEvent = ViewValues['console/record']['history'][number];
 type Field = ConsoleEvent['fields'][number];
 type Name = Exclude<ConsoleEvent['values'][string], string>;
 
-/** Names by id. `detail` also identifies people with the same name: the verified email address. */
-type Names = Map<string, { text: string; detail?: string; href?: string }>;
-type AllNames = Record<'people' | 'apps' | 'connectors' | 'tokens', Names>;
+/** Names by id, with the address of the page of each. */
+type Names = Map<string, AuditName & { href?: string }>;
+type AllNames = Record<keyof AuditNames, Names>;
 
 /** Ended connections are kept for 30 days, so that all with a later event have a page. */
 const CONNECTION_PAGE_SECONDS = 29 * 86_400;
-const MINTED = mintedSubject('');
 const KEY = 'key:';
 
-/** Looks up each person, app, connector and token in the items once. */
+/** `found` are the names of the items, if they are known. */
 export async function describeAudit(
   management: ManagementContext,
   items: readonly AuditItem[],
+  found?: AuditNames,
 ): Promise<ConsoleEvent[]> {
-  const names = await findNames(management, items);
+  const names = withPages(found ?? (await findAuditNames(management, items)));
   const pagesSince = management.services.now() - CONNECTION_PAGE_SECONDS;
   return items.map((item) => {
     const details = detailsOf(item);
@@ -84,12 +88,17 @@ function sentenceOf({ event, account }: AuditItem): string {
   return event === 'grant_ended' && isMachineSubject(account ?? '') ? 'machine_ended' : event;
 }
 
-type Details = Partial<Record<'level' | 'name' | 'client' | 'host' | 'effect' | 'target', string>>;
-
-/** The arguments that sentences use. Those of a call are what an app sent. */
-function detailsOf({ event, arguments: given }: AuditItem): Details {
-  if (event === 'call' || typeof given !== 'object' || given === null) return {};
-  return Object.fromEntries(Object.entries(given).filter(([, value]) => typeof value === 'string'));
+function withPages({ people, apps, connectors, tokens }: AuditNames): AllNames {
+  const linked = (names: AuditNames['people'], hrefOf: (id: string) => string): Names =>
+    new Map(
+      [...names].map(([id, name]) => [id, name.isKnown ? { ...name, href: hrefOf(id) } : name]),
+    );
+  return {
+    people: linked(people, (id) => recordPath('accounts', id)),
+    apps: linked(apps, (id) => recordPath('clients', id)),
+    connectors: linked(connectors, (id) => recordPath('connectors', id)),
+    tokens: linked(tokens, () => `${CONSOLE_PATH}/tokens`),
+  };
 }
 
 function owners(item: AuditItem, names: AllNames): ConsoleEvent['values'] {
@@ -190,83 +199,4 @@ function namedField(
 ): Field[] {
   if (id === undefined) return [];
   return [{ label, code: id, name: found?.detail ?? found?.text, href: found?.href }];
-}
-
-async function findNames(
-  { settings, services: { store } }: ManagementContext,
-  items: readonly AuditItem[],
-): Promise<AllNames> {
-  const subjects = items.flatMap(({ account, by }) => [account, by && accountIdIn(by)]);
-  const recorded = new Map(items.flatMap(recordedApp));
-  const clients = items.map(({ clientId }) => clientId);
-  const [people, apps, connectors, tokens] = await Promise.all([
-    lookUp(subjects.filter(isAccount), async (id) => {
-      const account = await findAccount(store, id);
-      if (!account || account.forgottenAt !== undefined) return undefined;
-      const email = verifiedEmailOf(account);
-      const text = account.name || (email ?? id);
-      return { text, detail: email ?? text, href: recordPath('accounts', id) };
-    }),
-    lookUp(clients.filter(isClient), async (id) => {
-      const client = await findClient(store, id, settings.clients);
-      const text = recorded.get(id) ?? client?.name ?? (client && id);
-      if (text === undefined) return undefined;
-      return { text, ...(client ? { href: recordPath('clients', id) } : {}) };
-    }),
-    lookUp(
-      items.map(({ connector }) => connector),
-      async (id) => {
-        const connector = await findConnector(store, id);
-        return connector && { text: connector.name, href: recordPath('connectors', id) };
-      },
-    ),
-    lookUp(clients.filter(isMinted), async (subject) => {
-      const token = await findMintedToken(store, subject.slice(MINTED.length));
-      return token && { text: token.name, href: `${CONSOLE_PATH}/tokens` };
-    }),
-  ]);
-  return { people, apps, connectors: withRecorded(connectors, items), tokens };
-}
-
-async function lookUp(
-  ids: readonly (string | undefined)[],
-  find: (id: string) => Promise<ReturnType<Names['get']>>,
-): Promise<Names> {
-  const known = new Set(ids.flatMap((id) => (id ? [id] : [])));
-  const found = await Promise.all([...known].map(async (id) => [id, await find(id)] as const));
-  return new Map(found.flatMap(([id, name]) => (name ? [[id, name] as const] : [])));
-}
-
-/** The name that an app had when the item was recorded. */
-function recordedApp(item: AuditItem): [string, string][] {
-  const { client, name } = detailsOf(item);
-  const text = client ?? name;
-  return item.clientId === undefined || text === undefined ? [] : [[item.clientId, text]];
-}
-
-/** A deleted connector keeps its name in the items about it. */
-function withRecorded(connectors: Names, items: readonly AuditItem[]): Names {
-  const recorded = items.flatMap((item): [string, { text: string }][] => {
-    const { name } = detailsOf(item);
-    const isAbout = item.connector !== undefined && item.event.startsWith('connector_');
-    return isAbout && name !== undefined ? [[item.connector ?? '', { text: name }]] : [];
-  });
-  return new Map([...recorded, ...connectors]);
-}
-
-/** Earlier items have the id alone in `by`. */
-function accountIdIn(by: string): string {
-  return by.replace(/^account:/, '');
-}
-
-function isAccount(id: string | undefined): id is string {
-  return id !== undefined && ACCOUNT_ID.test(id);
-}
-
-function isMinted(id: string | undefined): id is string {
-  return id?.startsWith(MINTED) ?? false;
-}
-
-function isClient(id: string | undefined): boolean {
-  return id !== undefined && !isMinted(id);
 }

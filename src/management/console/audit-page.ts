@@ -1,19 +1,36 @@
+// The audit log: filters that are in the address, what they find, and the buttons that export all of it.
 import { auditEvents } from '../../observability/labels.ts';
+import type { ViewValues } from '../../pages/pages.ts';
+import { type AuditFilter, readAudit } from '../audit-log.ts';
+import { deliveryHandlers } from '../audit-delivery.ts';
 import { auditQuery } from '../resources/audit.ts';
-import { searchAudit } from '../audit-log.ts';
+import * as schemas from '../resources/schemas.ts';
 import { CONSOLE_PATH } from './address.ts';
 import { describeAudit } from './audit-events.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
-import { cursorIn, layout, listValues, queryIn } from './layout.ts';
+import { cursorIn, layout, listValues, queryIn, searchIn } from './layout.ts';
 import { keptOwners } from './lists.ts';
 
+const PATH = `${CONSOLE_PATH}/audit`;
 const PAGE_ITEMS = 50;
-const HOUR_SECONDS = 3600;
-const PERIOD_SECONDS: Record<string, number> = {
-  hour: HOUR_SECONDS,
-  day: 24 * HOUR_SECONDS,
-  week: 7 * 24 * HOUR_SECONDS,
+const HOUR = 3600;
+const DAY = 24 * HOUR;
+
+/** Returns when each period begins and ends, in seconds since the epoch. */
+const PERIODS: Record<string, (now: number) => { since: number; until?: number }> = {
+  hour: (now) => ({ since: now - HOUR }),
+  day: (now) => ({ since: now - DAY }),
+  today: (now) => ({ since: dayOf(now) }),
+  yesterday: (now) => ({ since: dayOf(now) - DAY, until: dayOf(now) }),
+  week: (now) => ({ since: now - 7 * DAY }),
+  month: (now) => ({ since: now - 30 * DAY }),
 };
+
+/** As the log has them. Those of other events follow from the event. */
+const OUTCOMES = ['answered', 'failed', 'refused', 'started', 'done', 'denied', 'grant_ended'];
+
+/** A call and how it ended are one entry. */
+const EVENTS = auditEvents.filter((event) => event !== 'call_ended');
 
 export function auditPage({ page }: ConsoleRoutes): void {
   page('/audit', showAudit);
@@ -22,37 +39,93 @@ export function auditPage({ page }: ConsoleRoutes): void {
 async function showAudit(context: ConsoleContext): Promise<void> {
   const { management, ctx } = context;
   const query = queryIn(ctx);
-  const { since = '', event = '', account, client, grant } = query;
-  const age = PERIOD_SECONDS[since];
-  const found = await searchAudit(management, {
-    limit: PAGE_ITEMS,
-    newestFirst: true,
-    after: cursorIn(ctx, auditQuery),
-    event: event || undefined,
-    account: account || undefined,
-    client: client || undefined,
-    grant: grant || undefined,
-    since: age === undefined ? undefined : management.services.now() - age,
-  });
-  const [events, kept] = await Promise.all([
-    describeAudit(management, found.items),
-    keptOwners(management, query),
+  const q = searchIn(ctx, auditQuery);
+  const { filter, problem } = filterIn(query, management.services.now());
+  const page = { limit: PAGE_ITEMS, newestFirst: true, after: cursorIn(ctx, auditQuery), q };
+  const [found, kept, deliveries] = await Promise.all([
+    problem ? NOTHING : readAudit(management, { ...filter, ...page }),
+    keptIn(context, query),
+    deliveryHandlers.listAuditDelivery(management, {}),
   ]);
-  const filters = [
-    {
-      name: 'since',
-      value: since,
-      choiceTexts: 'console.choices',
-      choices: Object.keys(PERIOD_SECONDS),
-    },
-    { name: 'event', value: event, choiceTexts: 'console.events', choices: [...auditEvents] },
-  ];
-  await management.services.pages.render(ctx, 'console/audit', {
-    console: layout(context, 'audit'),
-    events,
-    ...listValues(ctx, `${CONSOLE_PATH}/audit`, found, {
-      filters,
-      kept: grant ? [...kept, { name: 'grant', value: grant, text: grant }] : kept,
+  const values = {
+    console: layout(context, 'audit', problem),
+    events: await describeAudit(management, found.items, found.names),
+    ...listValues(ctx, PATH, found, { filters: shownFilters(query), kept, q }),
+    searched: found.searched,
+    deliveries: deliveries.items.map(({ id, state, backlog, rejected, lost }) => {
+      return { id, state, isOk: state === 'delivering', backlog, rejected, lost };
     }),
-  });
+  };
+  await management.services.pages.render(ctx, 'console/audit', values, problem ? 400 : 200);
+}
+
+const NOTHING: Awaited<ReturnType<typeof readAudit>> = {
+  items: [],
+  names: { people: new Map(), apps: new Map(), connectors: new Map(), tokens: new Map() },
+};
+
+const TERMS = ['account', 'client', 'connector', 'grant', 'tool', 'event', 'outcome'] as const;
+
+/** `from` and `to` are days, both included. `since` is a period, or as `until` a time. All are in UTC. */
+function filterIn(
+  query: Record<string, string>,
+  now: number,
+): { filter: Omit<AuditFilter, 'limit'>; problem?: string } {
+  const { since, until, from, to } = query;
+  const period = PERIODS[since ?? '']?.(now);
+  const times = { since: timeIn(from || since), until: timeIn(to || until) };
+  const isWrong = [from || (period ? '' : since), to || until].some(
+    (text) => text && timeIn(text) === undefined,
+  );
+  const terms = TERMS.map((name) => [name, query[name]?.trim() || undefined]);
+  return {
+    filter: {
+      ...Object.fromEntries(terms),
+      since: from ? times.since : (period?.since ?? times.since),
+      until: to && times.until !== undefined ? times.until + DAY : (times.until ?? period?.until),
+    },
+    ...(isWrong ? { problem: 'auditTime' } : {}),
+  };
+}
+
+/** A date or a time in ISO 8601. */
+function timeIn(text = ''): number | undefined {
+  const time = /^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text;
+  return schemas.timestamp.safeParse(time).data;
+}
+
+function dayOf(now: number): number {
+  return Math.floor(now / DAY) * DAY;
+}
+
+type Filters = ViewValues['console/audit']['filters'];
+
+function shownFilters(query: Record<string, string>): Filters {
+  const valueOf = (name: string) => query[name] ?? '';
+  const period = valueOf('since') in PERIODS ? valueOf('since') : '';
+  const choice = (name: string, choiceTexts: string, choices: string[]) => {
+    return { name, value: valueOf(name), choiceTexts, choices };
+  };
+  return [
+    { ...choice('since', 'console.choices', Object.keys(PERIODS)), value: period },
+    { name: 'from', value: valueOf('from') || dateOf(query.since), input: 'date' },
+    { name: 'to', value: valueOf('to'), input: 'date' },
+    choice('event', 'console.events', EVENTS),
+    choice('outcome', 'console.outcomes', OUTCOMES),
+    { name: 'tool', value: valueOf('tool'), input: 'text' },
+  ];
+}
+
+/** The day in the address of a link, so that the form keeps it. */
+function dateOf(time = ''): string {
+  return timeIn(time) === undefined ? '' : time.slice(0, 'YYYY-MM-DD'.length);
+}
+
+/** What links to this page have narrowed it to. */
+async function keptIn({ management }: ConsoleContext, query: Record<string, string>) {
+  const { grant, until } = query;
+  const others = Object.entries({ grant, until }).flatMap(([name, value]) =>
+    value ? [{ name, value, text: value }] : [],
+  );
+  return [...(await keptOwners(management, query)), ...others];
 }

@@ -55,6 +55,7 @@ export function connectionOf(
     person: section === 'accounts' ? undefined : person,
     connector: section === 'connectors' ? undefined : connector,
     href: section === 'grants' ? undefined : recordPath('grants', grant.id),
+    calls: callsOf(grant),
     level,
     state,
     isOk: needsNothing(grant),
@@ -64,6 +65,15 @@ export function connectionOf(
     reason: reason === undefined ? undefined : reasonOf(reason, advice),
     actions: actions.map(({ values }) => ({ ...values, returnTo: recordPath(section, id) })),
   };
+}
+
+/** Links to the calls of the app for the person through the connector, also those before the person connected it again. */
+function callsOf({ account, clientId: client, connector }: Grant): Connection['calls'] {
+  const about = { account, client, connector, event: 'call' };
+  return ([['yesterday'], ['week'], ['all', '']] as const).map(([name, since = name]) => {
+    const period: Record<string, string> = since === '' ? {} : { since };
+    return { name, href: `${CONSOLE_PATH}/audit?${new URLSearchParams({ ...about, ...period })}` };
+  });
 }
 
 /** The records of a connection. A deleted one has no name; a machine has no page as a person. */

@@ -117,6 +117,7 @@ async function showOne(context: ConsoleContext): Promise<void> {
     },
     instructions: isUsable ? instructionsFor(link, name) : [],
     account: `${management.settings.authUrl}/account`,
+    audit: `${CONSOLE_PATH}/audit?${new URLSearchParams({ connector: id })}`,
     ...(await connectionValues(context, { section: 'connectors', id })),
     // A change of the level can restore what the settings lack.
     edit:

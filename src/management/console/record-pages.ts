@@ -6,7 +6,7 @@ import type { ViewValues } from '../../pages/pages.ts';
 import { includesRole } from '../../settings/management-roles.ts';
 import { accountHandlers } from '../accounts.ts';
 import { OPERATIONS } from '../api/operations.ts';
-import { type AuditFilter, searchAudit } from '../audit-log.ts';
+import { type AuditFilter, readAudit } from '../audit-log.ts';
 import { showClient } from '../clients.ts';
 import type { ManagementContext } from '../context.ts';
 import { grantHandlers } from '../grants.ts';
@@ -240,6 +240,6 @@ async function readHistory(
   about: Pick<AuditFilter, 'account' | 'client' | 'grant'>,
 ): Promise<Values['history']> {
   const filter = { ...about, limit: HISTORY_ITEMS, newestFirst: true };
-  const { items } = await searchAudit(management, filter);
-  return describeAudit(management, items);
+  const { items, names } = await readAudit(management, filter);
+  return describeAudit(management, items, names);
 }

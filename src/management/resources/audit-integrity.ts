@@ -16,7 +16,7 @@ export const auditIntegrityOperations = {
   verifyAudit: {
     method: 'get',
     path: '/audit/verify',
-    role: 'operator',
+    role: 'auditor',
     summary:
       'Verifies the audit log. Sends lines of JSON: `{"progress": {"checkpoints"}}`, at the end `{"result": {"ok", "checkpoints", "problems": [{"kind", "id", "time"}], "notes"}}`, or `{"error", "error_description"}`.',
     query: z.strictObject({

@@ -63,15 +63,50 @@ const auditItemSchema = z
   })
   .meta({ id: 'AuditItem' });
 
+/** What items are found by. */
+const filters = {
+  since: schemas.timestamp.optional().describe('Only items of this time and later.'),
+  until: schemas.timestamp.optional().describe('Only items before this time.'),
+  event: schemas.oneOf(auditEvents),
+  outcome: schemas
+    .idSchema('an outcome such as refused')
+    .optional()
+    .describe('Of calls: `answered`, `failed`, `refused` or `started`.'),
+  account: schemas
+    .idSchema('the id of an account')
+    .optional()
+    .describe('An account id, `machine:<id>`, `minted:<id>` or `workload:<id>`.'),
+  client: schemas.idSchema('the id of a client').optional(),
+  connector: schemas.idSchema('the id of a connector').optional(),
+  tool: schemas
+    .idSchema('the name of a tool')
+    .optional()
+    .describe('The name of a tool, or the method of other requests.'),
+  grant: schemas.idSchema('the id of a grant').optional(),
+};
+
 export const auditQuery = z.strictObject({
   ...schemas.pageQuery(/^\d{32}$/),
-  since: schemas.timestamp.optional(),
+  ...filters,
   order: z.enum(['oldest', 'newest'], 'oldest or newest: the items to list first').optional(),
-  event: schemas.oneOf(auditEvents),
-  account: schemas.idSchema('the id of an account').optional(),
-  client: schemas.idSchema('the id of a client').optional(),
-  grant: schemas.idSchema('the id of a grant').optional(),
+  q: schemas.search(
+    'its names or its texts, in the newest 10,000 items that match the other parameters. For viewers, arguments are not searched',
+  ),
 });
+
+const auditPageSchema = z
+  .strictObject({
+    ...schemas.pageMembers(auditItemSchema),
+    names: z
+      .record(z.string(), z.string())
+      .optional()
+      .describe('The present names of people, apps, connectors and minted tokens, by id.'),
+    searched: z
+      .int()
+      .optional()
+      .describe('With `q`: how many items were searched, the newest first.'),
+  })
+  .meta({ id: 'AuditPage' });
 
 export const auditOperations = {
   listAudit: {
@@ -79,8 +114,8 @@ export const auditOperations = {
     path: '/audit',
     role: 'viewer',
     summary:
-      'Lists audit items, newest first unless `order` is `oldest`. A page can be empty although `next` is present.',
+      'Lists audit items, newest first unless `order` is `oldest`. A call and how it ended are one item. A page can be empty although `next` is present. Without the role auditor, items have no arguments of calls, addresses and user agents.',
     query: auditQuery,
-    response: schemas.pageSchema('AuditPage', auditItemSchema),
+    response: auditPageSchema,
   },
 } as const satisfies Record<string, Operation>;

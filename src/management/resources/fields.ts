@@ -85,7 +85,7 @@ const PREFIX = /^(account|minted):/;
 
 /** Returns the name and the id, or only what there is. */
 export function nameAndId(found: Names, id: string | undefined): string | undefined {
-  const name = id && found.get(id.replace(PREFIX, ''));
+  const name = id && (found.get(id) ?? found.get(id.replace(PREFIX, '')));
   return !name || name === id ? id : `${name} (${id})`;
 }
 

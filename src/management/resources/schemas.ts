@@ -25,9 +25,13 @@ export const key = z
 
 export type Page<Item> = { items: Item[]; next?: string | undefined };
 
-export function pageSchema<Item extends z.ZodType>(id: string, item: Item) {
+export function pageMembers<Item extends z.ZodType>(item: Item) {
   const next = z.string().optional().describe('Pass as `after` to get the next page.');
-  return z.strictObject({ items: z.array(item), next }).meta({ id });
+  return { items: z.array(item), next };
+}
+
+export function pageSchema<Item extends z.ZodType>(id: string, item: Item) {
+  return z.strictObject(pageMembers(item)).meta({ id });
 }
 
 // Queries.

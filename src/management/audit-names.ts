@@ -1,0 +1,112 @@
+// The names of what items of the audit log are about, looked up when the items are read: names change, and the items do not have them.
+import { ACCOUNT_ID, verifiedEmailOf } from '../people/account.ts';
+import { findAccount } from '../people/accounts.ts';
+import type { AuditItem } from '../audit/audit.ts';
+import { findClient } from '../clients/clients.ts';
+import { findConnector } from '../links/connectors.ts';
+import { findMintedToken, mintedSubject } from '../links/minted-tokens.ts';
+import type { ManagementHost } from './context.ts';
+
+/** `detail` also identifies people with the same name: the verified email address. `isKnown`: there is a record of it. */
+export type AuditName = { text: string; detail?: string; isKnown: boolean };
+type Names = Map<string, AuditName>;
+/** By id. Tokens by their subject, `minted:<id>`. */
+export type AuditNames = Record<'people' | 'apps' | 'connectors' | 'tokens', Names>;
+
+const MINTED = mintedSubject('');
+
+/** Looks up each person, app, connector and token in the items once. */
+export async function findAuditNames(
+  { settings, services: { store } }: ManagementHost,
+  items: readonly AuditItem[],
+): Promise<AuditNames> {
+  const subjects = items.flatMap(({ account, by }) => [account, by && accountIdIn(by)]);
+  const recorded = new Map(items.flatMap(recordedApp));
+  const clients = items.map(({ clientId }) => clientId);
+  const [people, apps, connectors, tokens] = await Promise.all([
+    lookUp(subjects.filter(isAccount), async (id) => {
+      const account = await findAccount(store, id);
+      if (!account || account.forgottenAt !== undefined) return undefined;
+      const email = verifiedEmailOf(account);
+      const text = account.name || (email ?? id);
+      return { text, detail: email ?? text, isKnown: true };
+    }),
+    lookUp(clients.filter(isClient), async (id) => {
+      const client = await findClient(store, id, settings.clients);
+      const text = recorded.get(id) ?? client?.name ?? (client && id);
+      return text === undefined ? undefined : { text, isKnown: client !== undefined };
+    }),
+    lookUp(
+      items.map(({ connector }) => connector),
+      async (id) => {
+        const connector = await findConnector(store, id);
+        return connector && { text: connector.name, isKnown: true };
+      },
+    ),
+    lookUp(clients.filter(isMinted), async (subject) => {
+      const token = await findMintedToken(store, subject.slice(MINTED.length));
+      return token && { text: token.name, isKnown: true };
+    }),
+  ]);
+  return { people, apps, connectors: withRecorded(connectors, items), tokens };
+}
+
+/** Every name by the id in items. */
+export function namesById({ people, apps, connectors, tokens }: AuditNames): [string, string][] {
+  return [people, apps, connectors, tokens].flatMap((names) =>
+    [...names].map(([id, { text }]): [string, string] => [id, text]),
+  );
+}
+
+async function lookUp(
+  ids: readonly (string | undefined)[],
+  find: (id: string) => Promise<AuditName | undefined>,
+): Promise<Names> {
+  const known = new Set(ids.flatMap((id) => (id ? [id] : [])));
+  const found = await Promise.all([...known].map(async (id) => [id, await find(id)] as const));
+  return new Map(found.flatMap(([id, name]) => (name ? [[id, name] as const] : [])));
+}
+
+type Details = Partial<Record<'level' | 'name' | 'client' | 'host' | 'effect' | 'target', string>>;
+
+/** The arguments that names and sentences use. Those of a call are what an app sent. */
+export function detailsOf({ event, arguments: given }: AuditItem): Details {
+  if (event === 'call' || typeof given !== 'object' || given === null) return {};
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => typeof value === 'string'));
+}
+
+/** The name that an app had when the item was recorded. */
+function recordedApp(item: AuditItem): [string, string][] {
+  const { client, name } = detailsOf(item);
+  const text = client ?? name;
+  return item.clientId === undefined || text === undefined ? [] : [[item.clientId, text]];
+}
+
+/** A deleted connector keeps its name in the items about it. */
+function withRecorded(connectors: Names, items: readonly AuditItem[]): Names {
+  const recorded = items.flatMap((item): [string, AuditName][] => {
+    const { name } = detailsOf(item);
+    const isAbout = item.connector !== undefined && item.event.startsWith('connector_');
+    return isAbout && name !== undefined
+      ? [[item.connector ?? '', { text: name, isKnown: false }]]
+      : [];
+  });
+  return new Map([...recorded, ...connectors]);
+}
+
+/** Earlier items have the id alone in `by`. */
+export function accountIdIn(by: string): string {
+  return by.replace(/^account:/, '');
+}
+
+export function isAccount(id: string | undefined): id is string {
+  return id !== undefined && ACCOUNT_ID.test(id);
+}
+
+function isMinted(id: string | undefined): id is string {
+  return id?.startsWith(MINTED) ?? false;
+}
+
+function isClient(id: string | undefined): boolean {
+  return id !== undefined && !isMinted(id);
+}
