@@ -45,7 +45,7 @@ const OPERATIONS: Record<string, ManagementRole> = {
   'GET /upstreams/{id}': 'viewer',
   'GET /audit': 'viewer',
   'GET /audit/keys': 'viewer',
-  'GET /audit/verify': 'operator',
+  'GET /audit/verify': 'auditor',
   'GET /audit/delivery': 'viewer',
   'POST /audit/delivery/{id}/resend': 'administrator',
 };
