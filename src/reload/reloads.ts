@@ -109,6 +109,8 @@ type Checked = {
   digest: SettingsDigest;
   changed: string[];
   notReloadable: string[];
+  /** The last reload that it took part in. */
+  number: number;
   fault?: string;
 };
 
@@ -145,8 +147,10 @@ class ProcessReloads implements Reloads {
   #leading: string | undefined;
   #answers = new Map<string, Checked>();
   #applied = new Set<string>();
+  #gone = new Set<string>();
   #unsubscribe: () => void = () => undefined;
   #timer: NodeJS.Timeout | undefined;
+  #isStopped = false;
   #reported: string | undefined;
 
   constructor(options: ReloadOptions) {
@@ -164,18 +168,35 @@ class ProcessReloads implements Reloads {
       if (from !== this.#self) this.#hear(from, message);
     });
     this.#announce(true);
+    const follow = () => void this.#follow().catch(() => undefined);
     this.#timer = setInterval(() => {
       this.#announce();
-      void this.#follow().catch(() => undefined);
+      follow();
     }, this.#times.announce).unref();
+    if (this.#number === 0 || !this.#hasChangedSinceStart()) return;
+    this.#number -= 1;
+    follow();
+  }
+
+  /** A reload may have run after this process read its settings, and before it heard of reloads. */
+  #hasChangedSinceStart(): boolean {
+    const { current, read } = this.#options;
+    try {
+      const changed = changedSettings(current(), read());
+      return changed.length > 0 && readAtStart(changed).length === 0;
+    } catch {
+      // The next reload says what is wrong.
+      return false;
+    }
   }
 
   async stop(): Promise<void> {
+    this.#isStopped = true;
     clearInterval(this.#timer);
     clearTimeout(this.#pendingTimer);
     this.#unsubscribe();
-    await this.#discard();
     await this.#say({ type: 'gone' });
+    await this.#discard();
   }
 
   differing(): string[] {
@@ -227,31 +248,45 @@ class ProcessReloads implements Reloads {
     this.#leading = id;
     this.#answers = new Map();
     this.#applied = new Set();
+    this.#gone = new Set();
     const expected = new Map(this.#live().map(([from, { name }]) => [from, name]));
     void this.#say({ type: 'check', id });
     const own = await this.#check(id);
     const hasFault = () =>
       [own, ...this.#answers.values()].some(({ fault }) => fault !== undefined);
-    const isAnswered = () => [...expected.keys()].every((from) => this.#answers.has(from));
+    const isAnswered = () => this.#leftOf(expected, this.#answers).length === 0;
     await this.#repeat({ type: 'check', id }, () => hasFault() || isAnswered());
     const all = [own, ...this.#answers.values()];
     const refusal = refusalOf(all);
     if (refusal || dryRun) {
       await Promise.all([this.#say({ type: 'cancel', id }), this.#discard()]);
       if (refusal) throw refusal;
-      return reportOf(all, namesOf(expected, this.#answers));
+      return reportOf(all, this.#leftOf(expected, this.#answers));
     }
+    if (this.#isStopped) throw new ReloadRefused('busy', 'this process is stopping; try again');
+    // The store may have lost its latest writes.
+    const seen = Math.max(...all.map((each) => each.number));
     const after = await store.update<Last>(LAST, (last) => ({
-      value: { number: (last?.number ?? 0) + 1 },
+      value: { number: Math.max(last?.number ?? 0, seen) + 1 },
       ttl: Infinity,
     }));
-    const number = after?.value.number ?? 1;
+    const number = after?.value.number ?? seen + 1;
     await this.#say({ type: 'apply', id, number });
     await this.#apply(id, number);
-    const following = [...this.#answers.keys()];
-    const isApplied = () => following.every((from) => this.#applied.has(from));
+    const following = new Map([...expected].filter(([from]) => this.#answers.has(from)));
+    const isApplied = () => this.#leftOf(following, this.#applied).length === 0;
     await this.#repeat({ type: 'apply', id, number }, isApplied, APPLY_MS);
-    return reportOf(all, namesOf(expected, this.#applied));
+    return reportOf(all, this.#leftOf(expected, this.#applied));
+  }
+
+  /** The names of those that are not among the answers, and have not stopped. */
+  #leftOf(
+    expected: ReadonlyMap<string, string>,
+    answered: { has(from: string): boolean },
+  ): string[] {
+    return [...expected]
+      .flatMap(([from, name]) => (answered.has(from) || this.#gone.has(from) ? [] : [name]))
+      .sort();
   }
 
   /** Says it again, because messages may be lost, until `isDone` or the time for answers is over. */
@@ -286,12 +321,18 @@ class ProcessReloads implements Reloads {
   async #prepare(pending: { prepared: Prepared | undefined }): Promise<Checked> {
     const { current, prepare, secretVariables } = this.#options;
     const name = this.#name;
-    const none = { name, digest: digestOf(current()), changed: [], notReloadable: [] };
+    const none = {
+      name,
+      digest: digestOf(current()),
+      changed: [],
+      notReloadable: [],
+      number: this.#number,
+    };
     try {
       const settings = await this.read();
       const changed = changedSettings(current(), settings);
       const found = {
-        name,
+        ...none,
         digest: digestOf(settings),
         changed,
         notReloadable: secretVariables(),
@@ -308,11 +349,10 @@ class ProcessReloads implements Reloads {
   async #apply(id: string, number: number): Promise<boolean> {
     const pending = this.#pending?.id === id ? this.#pending : undefined;
     await pending?.checked;
-    if (number <= this.#number) return true;
     if (pending?.prepared && this.#pending === pending) {
       this.#pending = undefined;
       this.#commit(pending.prepared, number);
-    } else await this.#follow();
+    } else if (number > this.#number) await this.#follow();
     return number <= this.#number;
   }
 
@@ -345,7 +385,7 @@ class ProcessReloads implements Reloads {
   async #catchUp(): Promise<void> {
     const { logger } = this.#options;
     const number = await this.#lastNumber();
-    if (number <= this.#number) return;
+    if (number <= this.#number || this.#isStopped) return;
     const id = `follow ${number}`;
     const checked = await this.#check(id);
     const prepared = this.#pending?.id === id ? this.#pending.prepared : undefined;
@@ -390,6 +430,7 @@ class ProcessReloads implements Reloads {
       }
       case 'gone':
         this.#others.delete(from);
+        this.#gone.add(from);
         break;
       case 'check':
         void this.#check(message.id).then((checked) =>
@@ -440,12 +481,4 @@ function changedIn(all: readonly Checked[]): string[] {
 function reportOf(all: readonly Checked[], unanswered: string[]): ReloadReport {
   const notReloadable = [...new Set(all.flatMap((one) => one.notReloadable))].sort();
   return { changed: changedIn(all), notReloadable, unanswered };
-}
-
-/** The names of those that are not among the answers. */
-function namesOf(
-  expected: ReadonlyMap<string, string>,
-  answered: { has(from: string): boolean },
-): string[] {
-  return [...expected].flatMap(([from, name]) => (answered.has(from) ? [] : [name])).sort();
 }

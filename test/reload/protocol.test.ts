@@ -1,0 +1,160 @@
+// The messages that processes exchange for a reload, over a store in memory.
+import { expect } from 'chai';
+import { createLogger } from '../../src/observability/logger.ts';
+import {
+  openReloads,
+  ReloadRefused,
+  type Reloads,
+  type ReloadTimes,
+} from '../../src/reload/reloads.ts';
+import { loadSettings } from '../../src/settings/load.ts';
+import type { Settings } from '../../src/settings/settings.ts';
+import { KEEP, type Store } from '../../src/store/store.ts';
+import { until } from '../support/until.ts';
+
+const TIMES: ReloadTimes = { answer: 10_000, announce: 100, silence: 10_000, settle: 1 };
+
+/** What reloads use of a store. */
+function memoryStore() {
+  const values = new Map<string, { value: unknown }>();
+  const listeners = new Set<(text: string) => void>();
+  const store = {
+    get: async (key: string) => values.get(key),
+    async add(key: string, value: unknown) {
+      if (values.has(key)) return false;
+      values.set(key, { value });
+      return true;
+    },
+    async update(key: string, next: (value: unknown) => { value: unknown } | typeof KEEP) {
+      const after = next(values.get(key)?.value);
+      if (after !== KEEP) values.set(key, after);
+      return values.get(key);
+    },
+    delete: async (key: string) => void values.delete(key),
+    async publish(_channel: string, text: string) {
+      for (const listener of listeners) listener(text);
+    },
+    async subscribe(_channel: string, listener: (text: string) => void) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+  };
+  return { store: store as unknown as Store, values };
+}
+
+type Process = {
+  reloads: Reloads;
+  name: () => string;
+  levels: () => Settings['levels'];
+  /** How many hosts are prepared. */
+  open: () => number;
+};
+
+describe('A reload of several processes, message by message', () => {
+  let file: Settings;
+  let started: Process[];
+  beforeEach(() => {
+    const secrets = {
+      GATEHOUSE_SECRET: 'a root secret that all processes of the tests share',
+      GATEHOUSE_MANAGEMENT_KEY: 'management-key-of-the-tests-0123456789',
+    };
+    file = { ...loadSettings(secrets, { makesSecrets: false }), productName: 'Before' };
+    started = [];
+  });
+  afterEach(() => Promise.all(started.map(({ reloads }) => reloads.stop())));
+
+  async function start(
+    store: Store,
+    { startsWith = file, prepare = async () => undefined as void } = {},
+  ): Promise<Process> {
+    let current = startsWith;
+    let open = 0;
+    const reloads = await openReloads({
+      read: () => file,
+      secretVariables: () => [],
+      current: () => current,
+      store,
+      logger: createLogger('silent'),
+      metrics: { settings: () => undefined },
+      now: () => Date.now() / 1000,
+      times: TIMES,
+      async prepare(settings) {
+        open += 1;
+        await prepare();
+        return {
+          commit() {
+            open -= 1;
+            current = settings;
+          },
+          discard: async () => void (open -= 1),
+        };
+      },
+    });
+    const each = {
+      reloads,
+      name: () => current.productName,
+      levels: () => current.levels,
+      open: () => open,
+    };
+    started.push(each);
+    return each;
+  }
+
+  const reloadWith = async (by: Process, changes: Partial<Settings>) => {
+    file = { ...file, ...changes };
+    return by.reloads.run({ dryRun: false });
+  };
+
+  it('a reload changes all processes although the store lost the number of the last one', async () => {
+    const { store, values } = memoryStore();
+    const [one, other] = [await start(store), await start(store)];
+    await reloadWith(one, { productName: 'first' });
+    await reloadWith(one, { productName: 'second' });
+    values.clear();
+    const last = await start(store);
+    await reloadWith(last, { productName: 'third' });
+    for (const each of [one, other, last]) {
+      expect(each.name()).to.equal('third');
+      await each.reloads.requireFollowed();
+    }
+  });
+
+  it('a process that read its settings before a reload, and started after it, follows it', async () => {
+    const { store } = memoryStore();
+    const before = file;
+    await reloadWith(await start(store), { productName: 'changed' });
+    const late = await start(store, { startsWith: before });
+    await until('the late process to follow', () => late.name() === 'changed');
+    await late.reloads.requireFollowed();
+  });
+
+  it('a process that stops while it leads a reload changes nothing, and leaves nothing open', async () => {
+    const { store } = memoryStore();
+    const prepared = Promise.withResolvers<void>();
+    const one = await start(store, { prepare: () => prepared.promise });
+    const other = await start(store);
+    const reload = reloadWith(one, { productName: 'changed' }).catch((error: unknown) => error);
+    await until('the settings to be checked', () => one.open() === 1);
+    const stopped = one.reloads.stop();
+    prepared.resolve();
+    await stopped;
+    expect(await reload).to.be.instanceOf(ReloadRefused);
+    expect([one.open(), one.name(), other.name()]).to.deep.equal([0, 'Before', 'Before']);
+  });
+
+  it('a process that stops during a reload is not waited for', async () => {
+    const { store } = memoryStore();
+    const prepared = Promise.withResolvers<void>();
+    const one = await start(store);
+    const other = await start(store, { prepare: () => prepared.promise });
+    const startedMs = performance.now();
+    const reload = reloadWith(one, { productName: 'changed' });
+    await until('the settings to be checked', () => other.open() === 1);
+    const stopped = other.reloads.stop();
+    expect(await reload).to.deep.include({ changed: ['productName'], unanswered: [] });
+    expect(performance.now() - startedMs).to.be.below(TIMES.answer / 2);
+    prepared.resolve();
+    await stopped;
+    expect([one.name(), other.open()]).to.deep.equal(['changed', 0]);
+  });
+});
