@@ -60,14 +60,19 @@ export function readAtStart(names: readonly string[]): string[] {
   );
 }
 
-/** Every value as JSON by its name, such as `limits.signIns.inAll.count`. Items of a list count one by one if they have ids. */
+/**
+ * Every value as JSON by its name, such as `limits.signIns.inAll.count`. Items of a list count one by one if they have ids, and the list itself
+ * has their order: the lowest level is the first.
+ */
 function valuesIn(settings: Settings): Map<string, string> {
   const values = new Map<string, string>();
   const add = (name: string, value: unknown) => {
     if (value === undefined || DERIVED.has(name.replace(/(?<=upstreams)\.[^.]+/, ''))) return;
     const entries = entriesOf(value);
-    if (!entries) values.set(name, JSON.stringify(value));
-    else for (const [key, member] of entries) add(`${name}.${key}`, member);
+    if (Array.isArray(value))
+      values.set(name, JSON.stringify(entries ? entries.map(([id]) => id) : value));
+    else if (!entries) values.set(name, JSON.stringify(value));
+    for (const [key, member] of entries ?? []) add(`${name}.${key}`, member);
   };
   for (const [key, value] of Object.entries(settings)) add(NAMES[key] ?? key, value);
   return values;

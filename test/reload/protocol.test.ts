@@ -157,4 +157,19 @@ describe('A reload of several processes, message by message', () => {
     await stopped;
     expect([one.name(), other.open()]).to.deep.equal(['changed', 0]);
   });
+
+  it('another order of the levels is a change', async () => {
+    const { store } = memoryStore();
+    const [one, other] = [await start(store), await start(store)];
+    const { changed } = await reloadWith(one, { levels: file.levels.toReversed() });
+    expect(changed).to.deep.equal(['levels']);
+    expect(other.levels()).to.deep.equal(one.levels());
+  });
+
+  it('processes with another order of the levels differ', async () => {
+    const { store } = memoryStore();
+    const one = await start(store);
+    await start(store, { startsWith: { ...file, levels: file.levels.toReversed() } });
+    await until('the processes to differ', () => one.reloads.differing().length === 1);
+  });
 });
