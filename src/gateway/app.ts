@@ -58,8 +58,10 @@ export async function resourceServer(
       addresses: settings,
       settings,
       records,
-      verifyToken: await services.keep('verified tokens', () =>
-        tokenVerifier({ issuer: authUrl, verificationKeys, now }),
+      verifyToken: await services.keep(
+        // A process without signing keys reads the published ones.
+        `verified tokens, ${services.keys.signing ? 'signing' : 'published'} keys`,
+        () => tokenVerifier({ issuer: authUrl, verificationKeys, now }),
       ),
       now,
       wrongTokens: rateLimits.wrongTokens,
