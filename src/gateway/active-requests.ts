@@ -10,7 +10,7 @@ export type ActiveRequests = {
   start(request: ActiveRequest): () => void;
   /** Ends the requests of a kind, including those that start later, because the process stops. */
   end(kind: RequestKind): void;
-  /** Ends the listening requests of so many milliseconds at different times, because new ones get other settings. */
+  /** Ends the listening requests within so many milliseconds at different times, also those that start later, because new ones get other settings. */
   renew(milliseconds: number): void;
   close(): void;
 };
@@ -51,6 +51,8 @@ export function trackActiveRequests(
 ): ActiveRequests {
   const active = transientItems<Tracked>();
   const endedKinds = new Set<RequestKind>();
+  /** On the clock of `performance`. */
+  let renewedBy: number | undefined;
   const revoke = (tracked: Tracked, reason: unknown) => {
     if (tracked.isEnded) return;
     tracked.end();
@@ -60,6 +62,11 @@ export function trackActiveRequests(
     revoke(tracked, unavailable(new RepeatRequest('the process is stopping')));
   const renew = (tracked: Tracked) =>
     revoke(tracked, unavailable(new RepeatRequest('the settings changed', RETRY_MS)));
+  const renewBefore = (tracked: Tracked, time: number) => {
+    if (tracked.request.kind !== 'listening') return;
+    const left = Math.max(0, time - performance.now());
+    setTimeout(() => renew(tracked), left * Math.random()).unref();
+  };
   const revalidate = (tracked: Tracked) => {
     tracked.request.revalidate().catch((reason: unknown) => revoke(tracked, reason));
   };
@@ -78,6 +85,7 @@ export function trackActiveRequests(
         remove();
       };
       if (endedKinds.has(request.kind)) stop(tracked);
+      else if (renewedBy !== undefined) renewBefore(tracked, renewedBy);
       return tracked.end;
     },
     end(kind) {
@@ -85,10 +93,8 @@ export function trackActiveRequests(
       for (const tracked of active) if (tracked.request.kind === kind) stop(tracked);
     },
     renew(milliseconds) {
-      for (const tracked of active) {
-        if (tracked.request.kind !== 'listening') continue;
-        setTimeout(() => renew(tracked), milliseconds * Math.random()).unref();
-      }
+      renewedBy = performance.now() + milliseconds;
+      for (const tracked of active) renewBefore(tracked, renewedBy);
     },
     close() {
       ignoreChanges();
