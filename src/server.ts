@@ -162,8 +162,9 @@ class Generations {
     this.#retired.set(before, this.#retire(before));
     this.#count();
     for (const older of this.#retired.keys()) older.follow(next.settings);
-    const [oldest] = this.#retired.keys();
-    if (this.#retired.size >= MAX_GENERATIONS) oldest?.hurry();
+    // The oldest may have calls that take long, so it is not enough to end its streams.
+    const excess = Math.max(0, this.#retired.size + 1 - MAX_GENERATIONS);
+    for (const oldest of [...this.#retired.keys()].slice(0, excess)) oldest.hurry();
   }
 
   async #retire(generation: Generation): Promise<void> {

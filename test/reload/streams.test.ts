@@ -91,6 +91,16 @@ describe('Open streams during reloads of the settings', () => {
     expect(streams.lastEvents()[1]).to.have.nested.property('result.structuredContent');
   });
 
+  it('further reloads end idle streams of later versions while the oldest has an open call', async () => {
+    await start(startUpstreamV1, openSessionStreams);
+    await fillGenerations(openSessionStreams);
+    await until('the oldest idle stream to end', () => streams.states()[0] === 'ended');
+    await reload(settings(5));
+    await until('the next idle stream to end', () => later[0]?.states()[0] === 'ended');
+    const calls = [streams, ...later].map((each) => each.states()[1]);
+    expect(calls).to.deep.equal(['open', 'open', 'open', 'open']);
+  });
+
   it('a reload beyond four versions ends the oldest subscriptions with their final response', async () => {
     await start(startUpstreamV2, openListening);
     await fillGenerations(openListening);
