@@ -42,8 +42,6 @@ export type CallRecords = {
   /** Of the beginning: seconds since the epoch, and milliseconds of the process. */
   at: number;
   began: number;
-  /** Bytes that the connection had written before. */
-  written: number;
 };
 
 type Recorded = Pick<Call, 'recorded'>;
@@ -115,7 +113,7 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
         method: isTool ? undefined : text(method, MAX_TEXT_LENGTH),
         target: targetOf(method, name, uri),
         level: caller.level,
-        bytesIn: Number(call.ctx.req.headers['content-length']) || undefined,
+        bytesIn: requestContext(call.ctx).receivedBytes,
         ...origin(call),
         clientName: nameOf(call, message),
         traceId: traceIdOf(membersOf(meta)['traceparent'], call.ctx.req.headers['traceparent']),
@@ -125,18 +123,18 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
       Object.assign(record, { outcome: 'refused', reason: 'forbidden' });
     return record;
   };
-  const endRecord = (call: Call, { at, began, written }: CallRecords, record: CallRecord) => {
+  const endRecord = (call: Call, { at, began }: CallRecords, record: CallRecord) => {
     const { status, reason } = outcomeOf(call.ctx);
     const isNotification = record.messageId === undefined && reason === undefined;
     const outcome =
       record.outcome ?? (isNotification ? 'answered' : outcomeOfResponse(status, reason));
-    const why = outcome === 'answered' ? undefined : (reason ?? record.reason);
+    const why = outcome === 'answered' ? record.reason : (reason ?? record.reason);
     const ended = {
       outcome,
       reason: why,
       toolError: record.toolError,
       ms: Math.round(performance.now() - began),
-      bytesOut: call.ctx.req.socket.bytesWritten - written,
+      bytesOut: requestContext(call.ctx).sentBytes ?? call.ctx.response.length,
     };
     const part = record.isRecorded ? 'lasting' : 'bulk';
     const { started, item } = record;
@@ -187,12 +185,7 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
         const isCall = required[index] !== undefined || method === 'tools/call';
         return isLogged && isCall ? [recordOf(call, message, required[index], index)] : [];
       });
-      call.recorded = {
-        records,
-        at: now(),
-        began: performance.now(),
-        written: call.ctx.req.socket.bytesWritten,
-      };
+      call.recorded = { records, at: now(), began: performance.now() };
     },
     async start(call) {
       const records = recordsOf(call).filter(
@@ -232,6 +225,13 @@ export function noteAnswer(call: Recorded, message: Record<string, unknown>): vo
   record.outcome = error === undefined ? 'answered' : 'failed';
   if (record.outcome === 'failed') record.reason = 'error';
   if (isObject(result) && result['isError'] === true) record.toolError = true;
+}
+
+/** Notes that the server let the client get the answers from another stream (GET with `Last-Event-ID`), which may be one of another process. */
+export function noteSuspension(call: Recorded): void {
+  for (const record of recordsOf(call))
+    if (record.outcome === undefined && record.messageId !== undefined)
+      Object.assign(record, { outcome: 'answered', reason: 'resumable' });
 }
 
 /** Notes that Gatehouse refused the requests of the call, with these responses. */

@@ -2,6 +2,7 @@
 import type Koa from 'koa';
 import { readText, requireLength } from '../http/body.ts';
 import { HttpError } from '../http/errors.ts';
+import { requestContext } from '../http/request-context.ts';
 import { type JsonSize, measureJson, parseExact } from './exact-json.ts';
 import type { Hold } from './held-bytes.ts';
 import { MAX_MESSAGES, withoutNulls } from './json-rpc.ts';
@@ -32,6 +33,7 @@ export async function readBody(
   const wait = hold?.set(requireLength(ctx, limit));
   if (wait) await wait;
   const text = await readText(ctx, limit);
+  requestContext(ctx).receivedBytes = ctx.request.length ?? Buffer.byteLength(text);
   const turn = nextTurn(text.length);
   if (turn) await turn;
   const { depth, values } = measureJson(text, MAX_JSON);

@@ -36,7 +36,9 @@ export function sendText(
   requestContext(ctx).deferredHeaders = undefined;
   ctx.respond = false;
   for (const name in headers) deferredHeaders.push(name, String(headers[name]));
-  deferredHeaders.push('Content-Length', String(Buffer.byteLength(text)));
+  const bytes = Buffer.byteLength(text);
+  requestContext(ctx).sentBytes = bytes;
+  deferredHeaders.push('Content-Length', String(bytes));
   ctx.res.writeHead(status, deferredHeaders);
   ctx.res.end(text);
 }

@@ -35,6 +35,10 @@ export type RequestContext = {
   manager?: Manager;
   /** Names and values in turn, of headers that the response does not have yet. */
   deferredHeaders?: string[] | undefined;
+  /** Bytes of the body of a call, once it was read. */
+  receivedBytes?: number;
+  /** Bytes of the body of a response that Koa does not send. */
+  sentBytes?: number;
 };
 
 /** The only access to `ctx.state`, which Koa leaves untyped. Host middleware sets `requestId` and `address`. */

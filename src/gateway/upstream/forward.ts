@@ -31,6 +31,7 @@ type Forwarded = OutboundRequest & {
   requestIds: readonly MessageId[];
   filter: FilterMessage;
   onAnswer: (message: RpcMessage) => void;
+  onSuspended: () => void;
   secrets: Readonly<Record<string, string>>;
   bindSession: (id: string) => string;
   bindEvent: (id: string) => string;
@@ -74,7 +75,7 @@ function streamOptions(
   ctx: Koa.Context,
   { upstream, services, heartbeat, onSkipped }: Proxy,
   lifetime: Lifetime,
-  { method, requests, requestIds, hold, filter, onAnswer, bindSession, bindEvent }: Forwarded,
+  { method, requests, requestIds, hold, filter, bindSession, bindEvent, ...listeners }: Forwarded,
 ): EventStreamOptions {
   lifetime.restartTimer(upstream.silence);
   return {
@@ -83,7 +84,8 @@ function streamOptions(
     heartbeat,
     hold: holdResponse(hold),
     filter,
-    onAnswer,
+    onAnswer: listeners.onAnswer,
+    onSuspended: listeners.onSuspended,
     bindSession,
     bindEvent,
     requestIds: method === 'GET' ? undefined : requestIds,

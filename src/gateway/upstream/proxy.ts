@@ -12,7 +12,7 @@ import type { Settings } from '../../settings/settings.ts';
 import { type ActiveRequests, type RequestKind, trackActiveRequests } from '../active-requests.ts';
 import type { Caller } from '../authenticate.ts';
 import type { AuthenticatedCall } from '../call.ts';
-import { type CallAudit, noteAnswer, noteRefusals } from '../call-audit.ts';
+import { type CallAudit, noteAnswer, noteRefusals, noteSuspension } from '../call-audit.ts';
 import { authorizationExtensions, type Extensions } from '../extensions.ts';
 import { membersOf } from '../../json-values.ts';
 import {
@@ -261,6 +261,7 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
     requestIds: requests.map(({ id }) => id),
     filter: (message) => filterMessage(filter, message),
     onAnswer: (message) => noteAnswer(call, message),
+    onSuspended: () => noteSuspension(call),
     secrets: secretsIn(headers, proxy.upstream),
     bindSession: (id) => ids.bind('session', caller, id),
     bindEvent: (id) => ids.bind('event', caller, id),

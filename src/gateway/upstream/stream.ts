@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type Koa from 'koa';
 import { setDeferredHeaders } from '../../http/deferred-headers.ts';
+import { type RequestContext, requestContext } from '../../http/request-context.ts';
 import { idText, type MessageId } from '../json-rpc.ts';
 import type { ChunkReader, StreamControl } from './exchange.ts';
 import { filterAll, type FilterMessage } from './filter.ts';
@@ -41,6 +42,8 @@ export type EventStreamOptions = {
   onData: () => void;
   /** Called when the stream has ended. */
   onEnd: () => void;
+  /** Called if the stream ends before its responses, and the client can resume it. */
+  onSuspended: () => void;
   /** Called if the stream breaks. */
   onBreak: (error: unknown) => BrokenStream;
 };
@@ -69,7 +72,7 @@ export function openStream(
   ctx.set('X-Accel-Buffering', 'no');
   // The first event may come late, and the client waits for the status.
   ctx.flushHeaders();
-  return new EventForwarder(ctx.res, control, options);
+  return new EventForwarder(ctx, control, options);
 }
 
 /** Chunks that arrive while so many events wait stop the upstream. */
@@ -78,6 +81,7 @@ const MAX_WAITING = 16;
 /** Ends the response when the stream ends. If it breaks, first sends an error response for each open request, unless the client can resume the stream by an event id. */
 class EventForwarder implements ChunkReader {
   readonly #res: ServerResponse;
+  readonly #context: RequestContext;
   readonly #control: StreamControl;
   readonly #options: EventStreamOptions;
   readonly #reader: EventFilter;
@@ -94,13 +98,14 @@ class EventForwarder implements ChunkReader {
   /** Set when no more chunks come. */
   #outcome: 'ended' | { error: unknown } | undefined;
 
-  constructor(res: ServerResponse, control: StreamControl, options: EventStreamOptions) {
-    this.#res = res;
+  constructor(ctx: Koa.Context, control: StreamControl, options: EventStreamOptions) {
+    this.#res = ctx.res;
+    this.#context = requestContext(ctx);
     this.#control = control;
     this.#options = options;
     this.#reader = openEventFilter(options);
     const sendComment = () => {
-      if (!this.#isForwarding) res.write(EMPTY_COMMENT);
+      if (!this.#isForwarding) this.#write(EMPTY_COMMENT);
     };
     this.#heartbeat = setInterval(sendComment, options.heartbeat * 1000).unref();
     if (options.isListening) sendComment();
@@ -143,7 +148,7 @@ class EventForwarder implements ChunkReader {
         const text = await this.#reader.forward(event);
         if (this.#isEnded) return;
         this.#heartbeat.refresh();
-        const isRead = this.#res.write(text);
+        const isRead = this.#write(text);
         if (!isRead && this.#hasFailed()) break;
         if (!isRead) await this.#drain();
       }
@@ -155,6 +160,12 @@ class EventForwarder implements ChunkReader {
     this.#received = this.#incomplete;
     this.#hold(this.#received);
     this.#resume();
+  }
+
+  /** Returns false if the client has not read all of it. */
+  #write(text: string): boolean {
+    this.#context.sentBytes = (this.#context.sentBytes ?? 0) + Buffer.byteLength(text);
+    return this.#res.write(text);
   }
 
   /** The upstream waits while the bytes are not granted. */
@@ -196,12 +207,13 @@ class EventForwarder implements ChunkReader {
     this.#isEnded = true;
     clearInterval(this.#heartbeat);
     const unanswered = this.#reader.unanswered();
+    if (this.#outcome === 'ended' && this.#reader.isSuspended()) this.#options.onSuspended();
     if (this.#outcome !== 'ended' || unanswered.length > 0) {
       const { error } = typeof this.#outcome === 'object' ? this.#outcome : { error: incomplete() };
       const { responseTo, retry } = this.#options.onBreak(error);
       for (const id of unanswered)
-        this.#res.write(encodeEvent({ event: 'message', data: JSON.stringify(responseTo(id)) }));
-      if (retry !== undefined) this.#res.write(`retry: ${retry}\n\n`);
+        this.#write(encodeEvent({ event: 'message', data: JSON.stringify(responseTo(id)) }));
+      if (retry !== undefined) this.#write(`retry: ${retry}\n\n`);
     }
     this.#res.end();
     this.#options.onEnd();
@@ -252,6 +264,7 @@ function openEventFilter({
       const bound = event.id ? { ...event, id: bindEvent(event.id) } : event;
       return encodeEvent({ ...bound, data: data ?? '' });
     },
+    isSuspended: () => isResumable && open.size > 0,
     unanswered: () => (isResumable ? [] : [...open.values()]),
   };
 }

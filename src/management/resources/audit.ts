@@ -35,7 +35,7 @@ const auditItemSchema = z
     toolError: z.boolean().optional().describe('The result of the tool says that it failed.'),
     ms: z.int().optional().describe('Milliseconds until the response ended.'),
     bytesIn: z.int().optional().describe('Of the body of the request.'),
-    bytesOut: z.int().optional().describe('Of the response, with its headers.'),
+    bytesOut: z.int().optional().describe('Of the body of the response.'),
     address: z.string().optional(),
     userAgent: z.string().optional(),
     clientName: z.string().optional().describe('What the app calls itself (`clientInfo`).'),

@@ -4,10 +4,12 @@ import { call, callTool } from '../../support/mcp.ts';
 import { until } from '../../support/until.ts';
 import {
   echo,
+  event,
   json,
   PING,
   resultFor,
   startScriptedUpstream,
+  stream,
   toolCall,
 } from '../../support/upstream/scripted-upstream.ts';
 import { connectPerson, useUpstream } from '../../support/upstream/system.ts';
@@ -112,6 +114,50 @@ describe('Calls on record', () => {
     expect(items.map(({ method, target }) => ({ method, target }))).to.deep.equal([
       { method: 'resources/read', target: 'https://example.com/report' },
       { method: 'prompts/get', target: 'greeting' },
+    ]);
+  });
+
+  it('the bytes of a call are those of the bodies, also of a request without a length and of a stream', async () => {
+    const { link, token, untilRecorded } = await person();
+    const message = toolCall('contacts', 1, { member: 'Zoë' });
+    const { text } = await call(link, token, message);
+    behind().upstream.respondWith((_req, res) => {
+      stream(res, event(resultFor(PING, { text: 'é'.repeat(1000) })));
+      res.end();
+    });
+    const body = new Blob([JSON.stringify(message)]);
+    const chunked = await fetch(link, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${token}`,
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+      },
+      body: body.stream(),
+      duplex: 'half',
+    });
+    const events = await chunked.text();
+    expect(events).to.include('ééé');
+    const items = await untilRecorded(2);
+    expect(items.map(({ bytesIn, bytesOut }) => [bytesIn, bytesOut])).to.deep.equal([
+      [body.size, Buffer.byteLength(text)],
+      [body.size, Buffer.byteLength(events)],
+    ]);
+  });
+
+  it('a call whose stream ended before the answer is answered if the client can resume the stream, and failed if not', async () => {
+    const { link, token, untilRecorded } = await person('full');
+    for (const event of ['id: 1\nretry: 500\ndata: \n\n', ':\n\n']) {
+      behind().upstream.respondWith((_req, res) => {
+        stream(res, event);
+        res.end();
+      });
+      await call(link, token, toolCall('cards', 1));
+    }
+    const items = await untilRecorded(2);
+    expect(items.map(({ outcome, reason }) => [outcome, reason])).to.deep.equal([
+      ['answered', 'resumable'],
+      ['failed', 'bad_gateway'],
     ]);
   });
 
