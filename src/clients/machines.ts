@@ -57,10 +57,31 @@ export async function addMachine(
   now: number,
 ): Promise<void> {
   const value = { metadata: metadataOf(id, name, credentials), machine };
+  await listKeyed(store, machine);
   await store.set<MachineClient>(clientKey(id), value, machine.expiresAt - now);
 }
 
 export type NewMachine = { id: string; name: string; credentials: Credentials; machine: Machine };
+
+/** The keys of machines with their expiry, because a machine that has expired has no record. */
+const KEYED = 'machines-with-keys:all';
+const keyedMember = ({ key, expiresAt }: Keyed) => `${key} ${expiresAt}`;
+
+type Keyed = Pick<Machine, 'key' | 'expiresAt'>;
+
+async function listKeyed(store: Store, machine: Keyed): Promise<void> {
+  if (machine.key !== undefined) await store.addMember(KEYED, keyedMember(machine), LISTED_SECONDS);
+}
+
+/** Returns those of the machines that there are or were. */
+export async function knownKeyed<Each extends Keyed>(
+  store: Store,
+  machines: readonly Each[],
+): Promise<Set<Each>> {
+  if (machines.length === 0) return new Set();
+  const known = await store.includes(KEYED, machines.map(keyedMember));
+  return new Set(machines.filter((machine) => known.has(keyedMember(machine))));
+}
 
 /** Longer than any machine is valid. */
 const LISTED_SECONDS = 400 * 86_400;
@@ -159,6 +180,7 @@ export async function updateMachine(
   });
   if (!stored || !update) return undefined;
   const { by, expiresAt } = update.before.machine;
+  if (update.after !== update.before) await listKeyed(store, update.after.machine);
   if (by !== undefined && expiresAt !== update.after.machine.expiresAt)
     await relist(store, by, id, { from: expiresAt, to: update.after.machine.expiresAt });
   return update;

@@ -249,6 +249,7 @@ export function changedConnector(
   const after = { ...Object.fromEntries(entries), ...(paused ? { paused } : {}) } as Connector;
   const { suggestedLevel, level, maxUses } = after;
   const isOutdated =
+    members.level !== undefined &&
     members.suggestedLevel === undefined &&
     suggestedLevel !== undefined &&
     !isAtLeast(levels, level, suggestedLevel);

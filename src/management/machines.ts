@@ -116,6 +116,20 @@ export async function createMachine(
   return resource(management, named, credentials, secret);
 }
 
+/** Gives a machine its key in the file of `gatehouse apply`, also while its connector is not configured. Returns the id. */
+export async function adoptMachine(
+  management: ManagementContext,
+  id: string,
+  key: string,
+): Promise<string> {
+  const { store, now } = management.services;
+  const next = ({ name, machine }: NamedMachine) => ({ name, machine: { ...machine, key } });
+  const update = await updateMachine(store, id, next, now());
+  if (!update) throw unknownMachine();
+  await recordChange(management, id, update);
+  return id;
+}
+
 /** Returns the same machine if nothing changes. Throws HttpError 412 for another version, and 400 for an expiry after `latest`. */
 function changedMachine(
   before: NamedMachine,

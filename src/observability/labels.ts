@@ -53,6 +53,7 @@ export const refusalReasons = [
   'reload_in_progress',
   'apply_in_progress',
   'too_many_endings',
+  'invalid_file',
   'request_not_supported',
   'request_uri_not_supported',
   'response_too_large',

@@ -138,8 +138,10 @@ function responseError({ url }: Access, status: number, response: unknown): Mana
     const message = `${url} is not the management API of Gatehouse (HTTP status ${status}): set GATEHOUSE_MANAGEMENT_URL`;
     return new ManagementError('not_gatehouse', message);
   }
-  const { error, error_description: description = `HTTP status ${status}` } = response;
-  return new ManagementError(error, ADVICE[status]?.(url) ?? String(description));
+  const { error, error_description: description = `HTTP status ${status}`, issues } = response;
+  return new ManagementError(error, ADVICE[status]?.(url) ?? String(description), {
+    issues: Array.isArray(issues) ? issues.map(String) : [],
+  });
 }
 
 const ADVICE: Readonly<Record<number, (url: string) => string>> = {

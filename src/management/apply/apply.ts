@@ -20,12 +20,14 @@ import { endRules, exportRules, findRules, planRules } from './rules.ts';
 
 export const applyHandlers: Handlers<keyof typeof applyOperations> = {
   async applyFile(management, { query, body }) {
-    const { store } = management.services;
-    const lock = await acquireLock(store);
+    if (query.dryRun === 'true') {
+      const plan = await makePlan(management, body, query);
+      return response(allSteps(plan), plan.affected);
+    }
+    const lock = await acquireLock(management.services.store);
     try {
       const plan = await makePlan(management, body, query);
-      const steps = query.dryRun === 'true' ? allSteps(plan) : await run(management, plan, lock);
-      return response(steps, plan.affected);
+      return response(await run(management, plan, lock), plan.affected);
     } finally {
       await lock.release();
     }
@@ -92,7 +94,7 @@ async function makePlan(
     if (file.connectorKeys.has(key)) return 'invalid';
     return active.find(({ id, key: own = id }) => own === key);
   };
-  const machines = planMachines(
+  const machines = await planMachines(
     management,
     file.machines ?? [],
     stored.machines,
@@ -120,10 +122,7 @@ async function makePlan(
     ],
     revoked: pruned.machines,
     replaced: machines.replaced,
-    rules: {
-      before: stored.rules,
-      after: [...stored.rules, ...rules.added.map((rule) => ({ ...rule, createdAt: 0 }))],
-    },
+    blocks: rules.blocks,
   });
   return {
     steps: { connectors: connectors.steps, machines: machines.steps, clientRules: rules.steps },
@@ -141,7 +140,8 @@ const MAX_ISSUES = 100;
 
 function refusal(found: readonly string[]): HttpError {
   const more = found.length > MAX_ISSUES ? [`and ${found.length - MAX_ISSUES} more`] : [];
-  return invalid([...found.slice(0, MAX_ISSUES), ...more].join('; '));
+  const issues = [...found.slice(0, MAX_ISSUES), ...more];
+  return new HttpError(400, 'invalid_file', issues.join('; '), { members: { issues } });
 }
 
 /** A kind that has more than this many records does not lose more than half of them by mistake. */

@@ -1,4 +1,8 @@
-import { type Connector as Stored, recordedState } from '../../links/connector.ts';
+import {
+  type Connector as Stored,
+  type ConnectorSettings,
+  recordedState,
+} from '../../links/connector.ts';
 import { isAtLeast, isLevel } from '../../permission-levels.ts';
 import { findUpstream } from '../../settings/upstreams.ts';
 import { connectorHandlers, etagOf, previewConnector, requireAudience } from '../connectors.ts';
@@ -54,19 +58,16 @@ export function planConnectors(
     const place = `connectors.${n}`;
     const { key, name, expiresAt } = record;
     const before = matcher.match(place, record);
+    if (before === 'refused') return [];
     // A connector that expired as the file says is as it should be.
     const expired =
       !before && expiresAt !== undefined && expiresAt <= now
         ? stored.find((each) => each.key === key && wholeSecond(each.expiresAt) === expiresAt)
         : undefined;
     if (expired) return [{ key, id: expired.id, name, action: 'unchanged' }];
-    if (expiresAt !== undefined && expiresAt <= now) {
-      issues.add(`${place}.expiresAt`, 'a time in the future');
-      return [];
-    }
     if (!before) {
-      const wanted = issues.check(place, () => newConnector(management, record));
-      if (!wanted) return [];
+      if (!issues.isValid(place, ...checksOfNew(management, record))) return [];
+      const wanted = newConnector(management, record);
       const connector: PlannedConnector = { ...wanted };
       planned.set(key, connector);
       const run = async () => {
@@ -76,8 +77,8 @@ export function planConnectors(
       };
       return [{ key, name, action: 'created', run }];
     }
-    const change = issues.check(place, () => changeOf(management, before, record));
-    if (!change) return [];
+    if (!issues.isValid(place, ...checksOfChange(management, before, record))) return [];
+    const change = changeOf(management, before, record);
     const { after, members, sent } = change;
     planned.set(key, after);
     const { id } = before;
@@ -98,22 +99,60 @@ export function planConnectors(
   return { steps, planned, changes, absent };
 }
 
-/** Throws HttpError. */
-function newConnector(management: ManagementContext, record: ConnectorRecord) {
+/** Each throws HttpError 400. */
+function checksOfNew(management: ManagementContext, record: ConnectorRecord): (() => void)[] {
+  const { settings } = management;
+  return [
+    () => requireLevel(settings, record),
+    () => requireSuggestion(settings, record),
+    () => requireUpstream(settings, record.upstream),
+    () => requireAudience(settings, record.audience ?? []),
+    () => requireFuture(management, record),
+  ];
+}
+
+/** What is as it was is not checked: the settings may no longer have it. */
+function checksOfChange(
+  management: ManagementContext,
+  before: Stored,
+  record: ConnectorRecord,
+): (() => void)[] {
+  const { settings } = management;
+  const sent = differences(before, record);
+  const hasOtherLevel = sent.level !== undefined;
+  return [
+    () => requireSameUpstream(settings, before, record.upstream),
+    ...(hasOtherLevel ? [() => requireLevel(settings, record)] : []),
+    ...(hasOtherLevel || sent.suggestedLevel ? [() => requireSuggestion(settings, record)] : []),
+    ...(sent.audience ? [() => requireAudience(settings, record.audience ?? [])] : []),
+    () => requireFuture(management, record),
+  ];
+}
+
+function newConnector({ settings }: ManagementContext, record: ConnectorRecord) {
   const { id: _id, paused, audience, upstream, ...others } = record;
-  requireLevels(management, record);
   return {
     ...others,
-    ...requireUpstream(management.settings, upstream),
-    ...(audience ? { audience: requireAudience(management.settings, audience) } : {}),
+    ...requireUpstream(settings, upstream),
+    ...(audience ? { audience: requireAudience(settings, audience) } : {}),
     ...(paused ? { paused } : {}),
   };
 }
 
-/** What is sent to make the stored connector equal to the record, and the names of members that differ. Throws HttpError. */
+/** What is sent to make the stored connector equal to the record, and the names of members that differ. */
 function changeOf(management: ManagementContext, before: Stored, record: ConnectorRecord) {
-  const { upstream, key, name, level, suggestedLevel, audience, maxUses, expiresAt } = record;
-  requireSameUpstream(management, before, upstream);
+  const sent = differences(before, record);
+  const after = previewConnector(management, before, sent);
+  const { after: changed } = changedMembers(
+    represent(changeableSchema, before),
+    represent(changeableSchema, after),
+  );
+  return { after, sent, members: Object.keys(changed).filter((member) => member !== 'key') };
+}
+
+/** The members of the record that differ; null for those that are absent. */
+function differences(before: Stored, record: ConnectorRecord) {
+  const { key, name, level, suggestedLevel, audience, maxUses, expiresAt } = record;
   const wanted = {
     key,
     name,
@@ -134,29 +173,32 @@ function changeOf(management: ManagementContext, before: Stored, record: Connect
       JSON.stringify(value) !== JSON.stringify(present[member as keyof typeof wanted] ?? null),
   );
   const sent: Partial<typeof wanted> = Object.fromEntries(entries);
-  if (sent.level !== undefined || typeof sent.suggestedLevel === 'string')
-    requireLevels(management, record);
-  const after = previewConnector(management, before, sent);
-  const { after: changed } = changedMembers(
-    represent(changeableSchema, before),
-    represent(changeableSchema, after),
-  );
-  return { after, sent, members: Object.keys(changed).filter((member) => member !== 'key') };
+  return sent;
 }
 
 /** Throws HttpError 400. */
-function requireLevels({ settings: { levels } }: ManagementContext, record: ConnectorRecord): void {
-  const { level, suggestedLevel } = record;
+function requireLevel({ levels }: ConnectorSettings, { level }: ConnectorRecord): void {
   if (!isLevel(levels, level)) throw invalid(`level: ${expectedLevel(levels)}`);
+}
+
+/** Throws HttpError 400. */
+function requireSuggestion({ levels }: ConnectorSettings, record: ConnectorRecord): void {
+  const { level, suggestedLevel } = record;
   if (suggestedLevel === undefined) return;
   if (!isLevel(levels, suggestedLevel)) throw invalid(`suggestedLevel: ${expectedLevel(levels)}`);
-  if (!isAtLeast(levels, level, suggestedLevel))
+  if (isLevel(levels, level) && !isAtLeast(levels, level, suggestedLevel))
     throw invalid('suggestedLevel: at most the level of the connector');
+}
+
+/** Throws HttpError 400. */
+function requireFuture({ services }: ManagementContext, { expiresAt }: ConnectorRecord): void {
+  if (expiresAt !== undefined && expiresAt <= services.now())
+    throw invalid('expiresAt: a time in the future');
 }
 
 /** A link leads to one server forever. Throws HttpError 400. */
 function requireSameUpstream(
-  { settings: { upstreams } }: ManagementContext,
+  { upstreams }: ConnectorSettings,
   before: Stored,
   wanted: string | undefined,
 ): void {

@@ -11,8 +11,8 @@ export type Lock = {
 
 const LOCK = 'apply:lock';
 /** A process that was killed keeps it so long. */
-const LIFETIME_SECONDS = 15;
-const RENEWAL_MS = 4000;
+const LIFETIME_SECONDS = 10;
+const RENEWAL_MS = 3000;
 
 /** Throws HttpError 409 if another file is being applied. */
 export async function acquireLock(store: Store): Promise<Lock> {

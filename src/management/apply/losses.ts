@@ -1,6 +1,6 @@
 // The connections that end or get a lower level when a file is applied.
 import { findClient } from '../../clients/clients.ts';
-import type { ClientRule } from '../../clients/rules.ts';
+import type { RuleSubject } from '../../clients/rules.ts';
 import { type AffectedConnection, affectedConnections } from '../../connections/affected.ts';
 import type { Connection } from '../../connections/connection.ts';
 import { listConnections } from '../../connections/connections.ts';
@@ -15,7 +15,7 @@ type Changes = {
   revoked: readonly Found[];
   /** Their key, and so their connection. */
   replaced: readonly Found[];
-  rules: { before: readonly ClientRule[]; after: readonly ClientRule[] };
+  blocks: readonly RuleSubject[];
 };
 
 /** Of all changes together. */
@@ -25,7 +25,7 @@ const BATCH = 100;
 /** Names each connection once. `isAll` is false if there are too many to read. */
 export async function lostConnections(
   management: ManagementContext,
-  { connectors, revoked, replaced, rules }: Changes,
+  { connectors, revoked, replaced, blocks }: Changes,
 ): Promise<{ items: AffectedConnection[]; isAll: boolean }> {
   const { settings, services } = management;
   const lost = new Map<string, AffectedConnection>();
@@ -50,7 +50,7 @@ export async function lostConnections(
   }
   for (const { connection } of replaced) addEnded(connection, 'key_replaced');
   for (const { connection } of revoked) addEnded(connection, 'client_revoked');
-  for await (const { item } of blockedConnections(management, rules)) {
+  for await (const { item } of blockedConnections(management, blocks)) {
     if (left === 0) return { items: [...lost.values()], isAll: false };
     left -= 1;
     if (item.state !== 'ended') addEnded(item, 'client_blocked');
@@ -58,18 +58,19 @@ export async function lostConnections(
   return { items: [...lost.values()], isAll };
 }
 
-/** Yields the connections of clients that the new rules block and the old ones do not. */
+/** Yields the connections of the clients that these rules block. */
 async function* blockedConnections(
   { settings, services }: ManagementContext,
-  { before, after }: Changes['rules'],
+  blocks: readonly RuleSubject[],
 ) {
-  if (after.length === before.length) return;
+  if (blocks.length === 0) return;
+  const rules = blocks.map((block) => ({ ...block, createdAt: 0 }));
   const { store, now } = services;
   const lifetime = settings.lifetimes.refreshTokenAbsolute;
   const ids = await connectedClients(store, { lifetime, now: now() });
   for (let from = 0; from < ids.length; from += BATCH) {
     const batch = ids.slice(from, from + BATCH);
-    const found = batch.map((id) => findClient(store, id, settings.clients, undefined, after));
+    const found = batch.map((id) => findClient(store, id, settings.clients, undefined, rules));
     for (const client of await Promise.all(found))
       if (client?.state === 'blocked')
         yield* listConnections(settings, services, { client: client.id });

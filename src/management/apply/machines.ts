@@ -1,6 +1,7 @@
 import { findClient } from '../../clients/clients.ts';
 import {
   findMachine,
+  knownKeyed,
   type Machine,
   type PublicKeys,
   publicKeysOf,
@@ -13,7 +14,7 @@ import { isObject } from '../../json-values.ts';
 import { isAtLeast, isLevel } from '../../permission-levels.ts';
 import { clientHandlers } from '../clients.ts';
 import type { ManagementContext } from '../context.ts';
-import { createMachine, etagOf, machineHandlers } from '../machines.ts';
+import { adoptMachine, createMachine, etagOf, machineHandlers } from '../machines.ts';
 import { represent } from '../represent.ts';
 import { type ExportedFile, exportedMachine, type MachineRecord } from '../resources/apply.ts';
 import { MAX_LIFETIME_SECONDS } from '../resources/schemas.ts';
@@ -79,41 +80,50 @@ export type MachinePlan = {
   absent: Found[];
 };
 
-export function planMachines(
+export async function planMachines(
   management: ManagementContext,
   records: readonly (MachineRecord | undefined)[],
   stored: readonly Found[],
   connectorOf: (key: string) => PlannedConnector | 'invalid' | undefined,
   issues: Issues,
-): MachinePlan {
+): Promise<MachinePlan> {
   const matcher = new Matcher(
     stored.filter(({ isRevoked }) => !isRevoked),
     issues,
   );
+  const now = management.services.now();
+  const past = records.flatMap((record) => (record && record.expiresAt <= now ? [record] : []));
+  const expired = await knownKeyed(management.services.store, past);
   const replaced: Found[] = [];
   const steps = records.flatMap((record, n): Step[] => {
     if (!record) return [];
     const place = `machines.${n}`;
     const connector = connectorOf(record.connector);
     const before = matcher.match(place, record);
+    if (before === 'refused') return [];
+    const { key, name } = record;
+    // A machine that expired as the file says is as it should be, whatever became of its connector.
+    if (!before && expired.has(record)) return [{ key, name, action: 'unchanged' }];
     if (connector === 'invalid') return [];
     if (!connector) {
       issues.add(`${place}.connector`, 'the key of a connector that has not ended');
       return [];
     }
-    const { key, name } = record;
     if (!before) {
-      if (issues.check(place, () => requireNew(management, record, connector)) === undefined)
-        return [];
+      if (!issues.isValid(place, ...checksOfNew(management, record, connector))) return [];
       const run = () => create(management, record, connector);
       return [{ key, name, action: 'created', run }];
     }
-    const changed = issues.check(place, () => changesOf(management, before, record, connector));
-    if (!changed) return [];
+    if (!issues.isValid(place, ...checksOfChange(management, before, record, connector))) return [];
+    const changed = changesOf(before, record);
     const { id } = before;
     if (changed.length === 0 && before.key === key) return [{ key, id, name, action: 'unchanged' }];
     const isReplaced = changed.includes('jwks') || changed.includes('jwksUri');
     if (isReplaced) replaced.push(before);
+    if (changed.length === 0) {
+      const run = () => adoptMachine(management, id, key);
+      return [{ key, id, name, action: 'adopted', run }];
+    }
     const run = async () => {
       const { expiresAt } = changed.includes('expiresAt') ? record : before.machine;
       const body = { id, key, name, expiresAt };
@@ -123,36 +133,64 @@ export function planMachines(
         await machineHandlers.replaceMachineKey(management, { body: { id, jwks, jwksUri } });
       return id;
     };
-    return [
-      changed.length === 0
-        ? { key, id, name, action: 'adopted', run }
-        : { key, id, name, action: 'updated', changed, run },
-    ];
+    return [{ key, id, name, action: 'updated', changed, run }];
   });
   return { steps, replaced, absent: stored.filter((machine) => !matcher.isMatched(machine)) };
 }
 
-/** Throws HttpError 400. Returns true. */
-function requireNew(
+/** Each throws HttpError 400. */
+function checksOfNew(
   management: ManagementContext,
-  { level, expiresAt, jwks, jwksUri }: MachineRecord,
+  record: MachineRecord,
   connector: PlannedConnector,
-): true {
+): (() => void)[] {
   const { levels } = management.settings;
-  const now = management.services.now();
-  if (!jwks && jwksUri === undefined)
-    throw invalid('jwks: a new machine needs a public key here or in jwksUri');
-  if (!isLevel(levels, level)) throw invalid(`level: ${expectedLevel(levels)}`);
-  if (!isAtLeast(levels, connector.level, level))
-    throw invalid(`level: at most ${connector.level}, as its connector`);
-  requireExpiry(management, expiresAt, { since: now, connector });
-  return true;
+  const { level } = record;
+  return [
+    () => {
+      if (!hasKey(record))
+        throw invalid('jwks: a new machine needs a public key here or in jwksUri');
+    },
+    () => {
+      if (!isLevel(levels, level)) throw invalid(`level: ${expectedLevel(levels)}`);
+      if (isLevel(levels, connector.level) && !isAtLeast(levels, connector.level, level))
+        throw invalid(`level: at most ${connector.level}, as its connector`);
+    },
+    () => requireExpiry(management, record, { since: management.services.now(), connector }),
+  ];
+}
+
+/** Each throws HttpError 400. */
+function checksOfChange(
+  management: ManagementContext,
+  before: Found,
+  record: MachineRecord,
+  connector: PlannedConnector,
+): (() => void)[] {
+  const { machine, publicKeys, connection } = before;
+  const since = connection.createdAt;
+  const hasOtherExpiry = changesOf(before, record).includes('expiresAt');
+  return [
+    () => {
+      if (connector.id !== machine.connector)
+        throw invalid('connector: cannot be changed; use another key for a new machine');
+    },
+    () => {
+      if (record.level !== machine.level)
+        throw invalid('level: cannot be changed; use another key for a new machine');
+    },
+    () => {
+      if (hasKey(publicKeys) && !hasKey(record))
+        throw invalid('jwks: a machine with a public key needs one here or in jwksUri');
+    },
+    ...(hasOtherExpiry ? [() => requireExpiry(management, record, { since, connector })] : []),
+  ];
 }
 
 /** Throws HttpError 400. */
 function requireExpiry(
   { services }: ManagementContext,
-  expiresAt: number,
+  { expiresAt }: MachineRecord,
   { since, connector }: { since: number; connector: PlannedConnector },
 ): void {
   if (expiresAt <= services.now()) throw invalid('expiresAt: a time in the future');
@@ -162,30 +200,18 @@ function requireExpiry(
     throw invalid('expiresAt: at most that of its connector');
 }
 
-/** The names of members that differ. Throws HttpError 400 for those that cannot be changed so. */
-function changesOf(
-  management: ManagementContext,
-  { name, machine, publicKeys, connection }: Found,
-  record: MachineRecord,
-  connector: PlannedConnector,
-): string[] {
-  if (connector.id !== machine.connector)
-    throw invalid('connector: cannot be changed; use another key for a new machine');
-  if (record.level !== machine.level)
-    throw invalid('level: cannot be changed; use another key for a new machine');
-  const hasOtherExpiry = record.expiresAt !== Math.floor(machine.expiresAt);
-  if (hasOtherExpiry)
-    requireExpiry(management, record.expiresAt, { since: connection.createdAt, connector });
-  const { jwks, jwksUri } = record;
-  const hasKey = jwks !== undefined || jwksUri !== undefined;
-  const hadKey = publicKeys.jwks !== undefined || publicKeys.jwksUri !== undefined;
-  if (hadKey && !hasKey)
-    throw invalid('jwks: a machine with a public key needs one here or in jwksUri');
-  const hasOtherKey = hasKey && canonical({ jwks, jwksUri }) !== canonical(publicKeys);
+function hasKey({ jwks, jwksUri }: PublicKeys): boolean {
+  return jwks !== undefined || jwksUri !== undefined;
+}
+
+/** The names of the members that differ. */
+function changesOf({ name, machine, publicKeys }: Found, record: MachineRecord): string[] {
+  const { jwks, jwksUri, expiresAt } = record;
+  const hasOtherKey = hasKey(record) && canonical({ jwks, jwksUri }) !== canonical(publicKeys);
   return [
     ...(name === record.name ? [] : ['name']),
     ...(hasOtherKey ? [jwks ? 'jwks' : 'jwksUri'] : []),
-    ...(hasOtherExpiry ? ['expiresAt'] : []),
+    ...(expiresAt === Math.floor(machine.expiresAt) ? [] : ['expiresAt']),
   ];
 }
 

@@ -14,7 +14,7 @@ import {
 } from '../resources/apply.ts';
 import type { Issues } from './plan.ts';
 
-/** The records of the lists that are there, each in its place. An invalid one is undefined. */
+/** The records of the lists that are there, each in its place; undefined where nothing more can be checked. */
 export type File = {
   connectors: (ConnectorRecord | undefined)[] | undefined;
   machines: (MachineRecord | undefined)[] | undefined;
@@ -22,6 +22,9 @@ export type File = {
   /** The keys of the connectors, also of invalid ones. */
   connectorKeys: ReadonlySet<unknown>;
 };
+
+/** As much as a request of one record can have. */
+const MAX_RECORD_CHARACTERS = 64 * 1024;
 
 const records = list(z.unknown()).optional();
 const listsSchema = z.strictObject(
@@ -34,10 +37,12 @@ export function parseFile(value: unknown, issues: Issues): File {
   const lists = parseInput(listsSchema, value);
   const parse = <Item>(kind: Kind, schema: z.ZodType<Item>): (Item | undefined)[] | undefined =>
     lists[kind]?.map((record, n) => {
+      if (JSON.stringify(record).length > MAX_RECORD_CHARACTERS)
+        return void issues.add(`${kind}.${n}`, `larger than ${MAX_RECORD_CHARACTERS} characters`);
       const parsed = schema.safeParse(record);
       for (const issue of parsed.error?.issues ?? [])
         issues.add(`${kind}.${n}`, describeIssue(issue));
-      return parsed.data;
+      return parsed.data ?? schema.safeParse(withoutUnknown(record, parsed.error)).data;
     });
   const keyed = (lists.connectors ?? []).map((record) => isObject(record) && record['key']);
   return {
@@ -46,4 +51,13 @@ export function parseFile(value: unknown, issues: Issues): File {
     clientRules: parse('clientRules', ruleRecord),
     connectorKeys: new Set(keyed),
   };
+}
+
+/** The record without the members that are unknown, so that its others are checked too. */
+function withoutUnknown(record: unknown, error: z.ZodError | undefined): unknown {
+  const unknown = (error?.issues ?? []).flatMap((issue) =>
+    issue.code === 'unrecognized_keys' && issue.path.length === 0 ? issue.keys : [],
+  );
+  if (!isObject(record)) return record;
+  return Object.fromEntries(Object.entries(record).filter(([name]) => !unknown.includes(name)));
 }

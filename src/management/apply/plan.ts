@@ -14,28 +14,33 @@ export type PlannedConnector = Pick<Connector, 'level' | 'expiresAt'> & { id?: s
 export type Issues = {
   readonly found: readonly string[];
   add(place: string, problem: string): void;
-  /** Adds what a check throws, and returns undefined then. */
-  check<T>(place: string, run: () => T): T | undefined;
+  /** Runs all checks of a record. Adds what they throw, and returns whether there was nothing. */
+  isValid(place: string, ...checks: (() => unknown)[]): boolean;
 };
 
 export function collectIssues(): Issues {
-  const found: string[] = [];
+  const found = new Set<string>();
   /** Many problems begin with the name of the member. */
   const add = (place: string, problem: string) => {
     const isMember = /^(?!unknown: )[a-zA-Z][\w.]*: /.test(problem);
-    found.push(`${place}${isMember ? '.' : ': '}${problem}`);
+    found.add(`${place}${isMember ? '.' : ': '}${problem}`);
   };
   return {
-    found,
+    get found() {
+      return [...found];
+    },
     add,
-    check(place, run) {
-      try {
-        return run();
-      } catch (error) {
-        if (!(error instanceof HttpError)) throw error;
-        add(place, error.message);
-        return undefined;
+    isValid(place, ...checks) {
+      const before = found.size;
+      for (const check of checks) {
+        try {
+          check();
+        } catch (error) {
+          if (!(error instanceof HttpError)) throw error;
+          add(place, error.message);
+        }
       }
+      return found.size === before;
     },
   };
 }
@@ -69,21 +74,28 @@ export class Matcher<Stored extends Keyed> {
     }
   }
 
-  match(place: string, { key, id }: { key: string; id?: string | undefined }): Stored | undefined {
-    const problem = (text: string) => this.#issues.add(place, text);
-    if (this.#keys.has(key)) return void problem('key: another record of this list has it');
+  /** Returns `refused` if it added an issue. */
+  match(
+    place: string,
+    { key, id }: { key: string; id?: string | undefined },
+  ): Stored | 'refused' | undefined {
+    const refuse = (problem: string) => {
+      this.#issues.add(place, problem);
+      return 'refused' as const;
+    };
+    if (this.#keys.has(key)) return refuse('key: another record of this list has it');
     this.#keys.add(key);
     const byKey = this.#byKey.get(key);
     const found = byKey ?? this.#byId.get(id ?? key);
     if (id !== undefined && found?.id !== id)
-      return void problem(
+      return refuse(
         byKey ? `id: the record with this key has another id` : 'id: there is no such record',
       );
     if (!found) return undefined;
     const isOthers = !byKey && found.key !== undefined && found.key !== found.id;
-    if (isOthers) return void problem(`key: the record with this id has the key ${found.key}`);
+    if (isOthers) return refuse(`key: the record with this id has the key ${found.key}`);
     if (this.#matched.has(found.id))
-      return void problem('key: another record of this list means the same record');
+      return refuse('key: another record of this list means the same record');
     this.#matched.add(found.id);
     return found;
   }

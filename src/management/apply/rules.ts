@@ -32,8 +32,8 @@ export async function findRules({ services }: ManagementContext): Promise<Rule[]
 export type RulePlan = {
   steps: Step[];
   absent: Rule[];
-  /** The blocks that are not in force yet. */
-  added: RuleSubject[];
+  /** The blocks that are new here. A stopped run may have left connections to one that is in force. */
+  blocks: RuleSubject[];
   /** Ends what the blocks with these ids block, and gives the rules their keys. */
   finish: (ids: ReadonlySet<string>) => Promise<void>;
 };
@@ -48,15 +48,15 @@ export function planRules(
   const matcher = new Matcher(stored, issues);
   const bySubject = new Map(stored.map((rule) => [rule.id, rule]));
   const keys = new Map<string, string>();
-  const blocks = new Set<string>();
-  const added: RuleSubject[] = [];
+  const blocks = new Map<string, RuleSubject>();
   const steps = records.flatMap((record, n): Step[] => {
     if (!record) return [];
     const place = `clientRules.${n}`;
     const { key } = record;
     const found = matcher.match(place, record);
-    const subject = issues.check(place, () => subjectOf(record, bySubject));
-    if (!subject) return [];
+    if (found === 'refused') return [];
+    if (!issues.isValid(place, () => subjectOf(record, bySubject))) return [];
+    const subject = subjectOf(record, bySubject);
     const id = ruleId(subject);
     const name = 'host' in subject ? subject.host : subject.name;
     if (keys.has(id)) {
@@ -73,8 +73,7 @@ export function planRules(
       matcher.claim(same);
     }
     if (same?.key === key) return [{ key, id, name, action: 'unchanged' }];
-    if (subject.effect === 'block') blocks.add(id);
-    if (subject.effect === 'block' && !same) added.push(subject);
+    if (subject.effect === 'block') blocks.set(id, subject);
     const adopted = { key, id, name, action: 'adopted' as const };
     if (same) return [{ ...adopted, run: async () => id }];
     const run = async () => {
@@ -89,7 +88,7 @@ export function planRules(
   });
   async function finish(ids: ReadonlySet<string>): Promise<void> {
     if (ids.size === 0) return;
-    if (!ids.isDisjointFrom(blocks)) await endBlocked(management);
+    if ([...ids].some((id) => blocks.has(id))) await endBlocked(management);
     const { store } = management.services;
     await changeRules(store, (rule) => {
       const id = ruleId(rule);
@@ -97,7 +96,7 @@ export function planRules(
     });
   }
   const absent = stored.filter((rule) => !matcher.isMatched(rule));
-  return { steps, added, absent, finish };
+  return { steps, blocks: [...blocks.values()], absent, finish };
 }
 
 /** Throws HttpError 400. */

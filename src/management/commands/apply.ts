@@ -1,7 +1,6 @@
-import { readFile } from 'node:fs/promises';
-import type { Readable } from 'node:stream';
+import { createReadStream } from 'node:fs';
 import { type Command, InvalidArgumentError } from 'commander';
-import { LineCounter, parseDocument, stringify } from 'yaml';
+import { type Document, isNode, LineCounter, type Node, parseDocument, stringify } from 'yaml';
 import { ManagementError } from '../api/management-error.ts';
 import { appliedText, type SentFile, isChange, KINDS, MAX_FILE_BYTES } from '../resources/apply.ts';
 import type { Terminal } from './terminal.ts';
@@ -47,13 +46,19 @@ export function addApplyCommands(program: Command, terminal: Terminal): void {
     .option('--exit-code', 'with --dry-run: exit with 3 if something would change')
     .addHelpText('after', HELP)
     .action(async ({ file, dryRun = false, prune, pruneLimit, exitCode }: Options) => {
-      const body = parseFile(await readText(file, terminal), file);
+      const text = await readText(file, terminal);
+      const source = parseSource(text, file === '-' ? 'standard input' : file);
       const query = {
         ...(dryRun ? { dryRun: 'true' as const } : {}),
         ...(prune ? { prune: prune === true ? ('true' as const) : prune } : {}),
         ...(pruneLimit === undefined ? {} : { pruneLimit }),
       };
-      const applied = await openClient().applyFile({ query, body });
+      const body = contentOf(source);
+      const applied = await openClient()
+        .applyFile({ query, body })
+        .catch((error: unknown) => {
+          throw withLines(error, source);
+        });
       print(applied, (shown) => appliedText(shown, dryRun));
       const results = KINDS.flatMap((kind) => applied[kind]);
       if (results.some(({ action }) => action === 'failed')) exitWith(EXIT_FAILED);
@@ -78,35 +83,27 @@ function parseLimit(text: string): string {
   throw new InvalidArgumentError('Use a whole number.');
 }
 
-async function readText(file: string, { input }: Terminal): Promise<string> {
-  const bytes = file === '-' ? await readInput(input) : await readNamed(file);
-  if (bytes.length > MAX_FILE_BYTES)
-    throw invalid(`${file} is larger than ${MAX_FILE_BYTES / 1024 / 1024} MB`);
-  return bytes.toString('utf8');
-}
-
-async function readNamed(file: string): Promise<Buffer> {
+/** Reads no more than the limit. */
+async function readText(file: string, { input = process.stdin }: Terminal): Promise<string> {
+  const chunks: Buffer[] = [];
+  let length = 0;
   try {
-    return await readFile(file);
+    for await (const chunk of file === '-' ? input : createReadStream(file)) {
+      chunks.push(Buffer.from(chunk));
+      length += chunks.at(-1)?.length ?? 0;
+      if (length > MAX_FILE_BYTES) break;
+    }
   } catch (error) {
     throw invalid(`${file} cannot be read (${(error as NodeJS.ErrnoException).code})`);
   }
+  if (length > MAX_FILE_BYTES) throw tooLarge(file);
+  return Buffer.concat(chunks).toString('utf8');
 }
 
-/** Stops reading above the limit. */
-async function readInput(input: Readable = process.stdin): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of input) {
-    chunks.push(Buffer.from(chunk));
-    length += chunks.at(-1)?.length ?? 0;
-    if (length > MAX_FILE_BYTES) break;
-  }
-  return Buffer.concat(chunks);
-}
+type Source = { file: string; document: Document; lines: LineCounter };
 
 /** Throws ManagementError that names the first lines with a mistake. */
-function parseFile(text: string, file: string): SentFile {
+function parseSource(text: string, file: string): Source {
   const lines = new LineCounter();
   const document = parseDocument(text, { prettyErrors: false, lineCounter: lines });
   const issues = [...document.errors, ...document.warnings].slice(0, 10).map(({ message, pos }) => {
@@ -114,15 +111,50 @@ function parseFile(text: string, file: string): SentFile {
     return `${file}, line ${line}, column ${col}: ${message}`;
   });
   if (issues.length > 0) throw invalid(issues.join('\n'));
+  return { file, document, lines };
+}
+
+/** Aliases repeat what they name, so a small file can say very much. */
+function contentOf({ file, document }: Source): SentFile {
+  let size = 0;
+  const count = (name: string, value: unknown) => {
+    size += name.length + (typeof value === 'string' ? value.length : 1);
+    if (size > MAX_FILE_BYTES) throw tooLarge(file);
+    return value;
+  };
   try {
-    return document.toJS({ maxAliasCount: MAX_ALIASES });
+    return JSON.parse(JSON.stringify(document.toJS({ maxAliasCount: -1 }), count) ?? 'null');
   } catch (error) {
-    throw invalid(`${file}: ${error instanceof Error ? error.message : String(error)}`);
+    if (error instanceof ManagementError) throw error;
+    throw invalid(`${file} has a record that is part of itself`);
   }
 }
 
-/** Of an anchor, counted with those within it. */
-const MAX_ALIASES = 1000;
+/** Adds the lines of the records to the problems that the API names. */
+function withLines(error: unknown, { file, document, lines }: Source): unknown {
+  if (!(error instanceof ManagementError) || error.issues.length === 0) return error;
+  const problems = error.issues.map((issue) => {
+    const path = /^[a-zA-Z]+(\.\w+)*(?=: )/.exec(issue)?.[0].split('.') ?? [];
+    const node = nodeAt(document, path);
+    return node?.range
+      ? `${file}, line ${lines.linePos(node.range[0]).line}: ${issue}`
+      : `${file}: ${issue}`;
+  });
+  return new ManagementError(error.code, problems.join('\n'));
+}
+
+/** The node of the member, or of the record if the member is absent. */
+function nodeAt(document: Document, path: readonly string[]): Node | undefined {
+  for (let length = path.length; length > 0; length -= 1) {
+    const node = document.getIn(path.slice(0, length), true);
+    if (isNode(node)) return node;
+  }
+  return undefined;
+}
+
+function tooLarge(file: string): ManagementError {
+  return invalid(`${file} is larger than ${MAX_FILE_BYTES / 1024 / 1024} MB`);
+}
 
 function invalid(message: string): ManagementError {
   return new ManagementError('invalid_request', message);

@@ -66,13 +66,16 @@ function affectedResource({ before, after }: AffectedConnection): Affected {
   };
 }
 
-/** What a command prints. */
-export function affectedText({ affected = [], isAffectedPartial }: AffectedMembers): string {
+/** What a command prints before the change, or after it. */
+export function affectedText(
+  { affected = [], isAffectedPartial }: AffectedMembers,
+  isDone = false,
+): string {
   const lines = affected.map(lineOf);
   const count =
     lines.length === 0
-      ? 'No connection would stop or have a lower level.'
-      : `Connections that would stop or have a lower level: ${lines.length}\n${lines.join('\n')}`;
+      ? `No connection ${isDone ? 'stops or has' : 'would stop or have'} a lower level.`
+      : `Connections that ${isDone ? '' : 'would '}stop or have a lower level: ${lines.length}\n${lines.join('\n')}`;
   return `${count}${isAffectedPartial ? '\nThere may be more: not all connections were read.' : ''}`;
 }
 

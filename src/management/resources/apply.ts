@@ -1,6 +1,6 @@
 // Connectors, machines and rules of apps as a file: `gatehouse apply` makes them equal to it, and `gatehouse export` writes it.
 import { z } from 'zod';
-import { plain } from '../commands/terminal.ts';
+import { table } from '../commands/terminal.ts';
 import { affectedMembers, affectedText } from './affected.ts';
 import { clientRuleSchema } from './client-rule.ts';
 import { audience, connectorSchema, maxUses } from './connector.ts';
@@ -224,18 +224,18 @@ export const applyOperations = {
   },
 } as const satisfies Record<string, Operation>;
 
-const HEADINGS: Record<Kind, string> = {
-  connectors: 'Connectors',
-  machines: 'Machines',
-  clientRules: 'App rules',
+const HEADINGS: Record<Kind, string[]> = {
+  connectors: ['CONNECTOR', 'NAME', 'PLAN', ''],
+  machines: ['MACHINE', 'NAME', 'PLAN', ''],
+  clientRules: ['APP RULE', 'NAME', 'PLAN', ''],
 };
 
 /** What the command prints. */
 export function appliedText(applied: Applied, isDryRun: boolean): string {
   const results = KINDS.flatMap((kind) => applied[kind]);
   const changes = KINDS.flatMap((kind) => {
-    const lines = applied[kind].filter(({ action }) => action !== 'unchanged').map(lineOf);
-    return lines.length > 0 ? [`${HEADINGS[kind]}:\n${lines.join('\n')}`] : [];
+    const shown = applied[kind].filter(({ action }) => action !== 'unchanged');
+    return shown.length > 0 ? [table(HEADINGS[kind], shown.map(cellsOf))] : [];
   });
   const counts = ACTIONS.flatMap((action) => {
     const count = results.filter((result) => result.action === action).length;
@@ -244,7 +244,7 @@ export function appliedText(applied: Applied, isDryRun: boolean): string {
   const hasChanges = results.some(isChange);
   return [
     ...changes,
-    ...(hasChanges ? [affectedText(applied)] : []),
+    ...(hasChanges ? [affectedText(applied, !isDryRun)] : []),
     hasChanges
       ? `${isDryRun ? 'This would be' : 'Done'}: ${counts.join(', ')}.`
       : `Nothing ${isDryRun ? 'would change' : 'changed'}: ${counts.join(', ') || 'the file is empty'}.`,
@@ -256,8 +256,6 @@ export function isChange({ action }: Result): boolean {
   return action !== 'unchanged' && action !== 'adopted';
 }
 
-function lineOf({ key: own, id: known, name, action, changed, error_description: why }: Result) {
-  const named = [action.padEnd(9), own ?? known ?? '', plain(name)];
-  const details = changed?.join(', ') ?? why;
-  return `  ${named.join('  ')}${details === undefined ? '' : ` (${plain(details)})`}`;
+function cellsOf({ key: own, id: known, name, action, changed, error_description: why }: Result) {
+  return [own ?? known ?? '', name, action, why ?? changed?.join(', ') ?? ''];
 }

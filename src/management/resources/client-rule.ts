@@ -93,6 +93,7 @@ export const clientRuleOperations = {
 
 const fields: Fields<ClientRule> = {
   id: { code: 'id' },
+  key: { code: 'key', isColumn: (items) => items.some(({ key }) => key !== undefined) },
   effect: { text: 'effect' },
   what: { text: ruleText },
   kind: {
@@ -128,7 +129,7 @@ export const ruleCommands: readonly Command[] = [
     name: 'rules',
     description: 'list the rules that block or allow apps',
     fields,
-    columns: 'id effect what since by',
+    columns: 'id key effect what since by',
     empty: 'There are no rules.',
   },
   {

@@ -125,6 +125,7 @@ const KIND_TEXTS: Record<Client['kind'], string> = {
 
 export const clientFields: Fields<Client> = {
   id: { code: 'id' },
+  key: { code: ({ machine }) => machine?.key },
   name: { text: 'name', row: ({ name = 'unknown' }) => name },
   kind: {
     text: 'kind',
@@ -214,7 +215,11 @@ export const clientCommands: ResourceCommands = {
         throw new ManagementError('not_found', 'there is no client with this id');
       },
       text: (client: Client) =>
-        detailsText(clientFields, 'name id kind state redirects lastUsed expires revoked', client),
+        detailsText(
+          clientFields,
+          'name id key kind state redirects lastUsed expires revoked',
+          client,
+        ),
     },
     {
       operation: 'revokeClient',
