@@ -35,6 +35,7 @@ import {
   type ConsentRequest,
   requireConsentRequest,
 } from './load.ts';
+import { recordRefusal } from './refusals.ts';
 import { displayedContent, consentToken, requireConsentToken, grantIdOf } from './token.ts';
 import { isContentPart, consentValues, refusalValues } from './values.ts';
 
@@ -57,10 +58,11 @@ export async function showConsent(
   );
   const refusal = await findRefusal(context, request);
   if (refusal) {
+    await recordRefusal(context, ctx, { reason: refusal.reason, ...partiesOf(request) });
     const values = refusalValues(context, request, {
       action,
       token,
-      reason: refusal.reason,
+      reason: refusal.page,
     });
     return context.services.pages.render(ctx, 'no-access', values, 403);
   }
@@ -84,11 +86,14 @@ export async function decideConsent(
   const refusal = await findRefusal(context, request);
   switch (form.decision) {
     case 'deny':
-      return deny(context, ctx, interaction, request, refusal?.description);
+      return deny(context, ctx, interaction, request, refusal);
     case 'switch':
       return switchAccount(context, ctx, interaction);
     case 'approve':
-      if (change || refusal) return showConsent(context, ctx, interaction, change ?? 'levels');
+      if (change || refusal) {
+        if (!refusal) await recordLevelGone(context, ctx, request, form.level);
+        return showConsent(context, ctx, interaction, change ?? 'levels');
+      }
       if (!isSignInRecent(context, request)) return signInAgain(context, ctx, interaction, request);
       return requireOfferedLevel(request, form.level).needsSignIn
         ? startStepUp(context, ctx, interaction, request, form)
@@ -96,6 +101,21 @@ export async function decideConsent(
     default:
       throw new HttpError(400, 'invalid_request', 'choose one of the buttons on the page');
   }
+}
+
+/** The person chose a level that was taken away while the page was open. */
+export async function recordLevelGone(
+  context: InteractionContext,
+  ctx: Koa.Context,
+  request: ConsentRequest,
+  chosen: string | undefined,
+): Promise<void> {
+  if (request.levels.some(({ level }) => level === chosen)) return;
+  await recordRefusal(context, ctx, { reason: 'level_gone', ...partiesOf(request) });
+}
+
+function partiesOf({ account, client, connector }: ConsentRequest) {
+  return { account: account.id, clientId: client.id, connector: connector.id };
 }
 
 function isSignInRecent(
@@ -160,7 +180,7 @@ async function deny(
   ctx: Koa.Context,
   interaction: Interaction,
   request: ConsentRequest,
-  description = DENIED_DESCRIPTION,
+  refusal: { description: string } | undefined,
 ): Promise<void> {
   const { client, connector, account } = request;
   const facts = {
@@ -173,8 +193,9 @@ async function deny(
   const grantId = grantIdOf(services.keys.forms, interaction.uid);
   const ttl = Math.ceil(interaction.exp - services.now());
   const isFirst = await denyConnection(services, grantId, facts, ttl);
-  if (isFirst) await recordDenial(context, grantId, request);
-  await finishDenied(context, ctx, interaction, description);
+  // Leaving the page of a refusal denies nothing.
+  if (isFirst && !refusal) await recordDenial(context, grantId, request);
+  await finishDenied(context, ctx, interaction, refusal?.description ?? DENIED_DESCRIPTION);
 }
 
 /** Errors are logged and do not fail the request: the denial is already stored. */

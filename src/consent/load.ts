@@ -14,7 +14,7 @@ import {
 } from '../clients/clients.ts';
 import { type App, destinationsOf } from '../clients/rules.ts';
 import { connectorIdOf } from '../links/connect-link.ts';
-import { type Connector, isPaused, isUsable, redeemerOf } from '../links/connector.ts';
+import { type Connector, connectorRefusal, isUsable, redeemerOf } from '../links/connector.ts';
 import { hasUseLeft, type IsGrantActive, findConnector } from '../links/connectors.ts';
 import type { ClientSnapshot } from '../connections/grant-record.ts';
 import { isGrantActive } from '../connections/grants.ts';
@@ -34,8 +34,10 @@ import { findCatalog } from '../upstreams/tool-catalog.ts';
 import { isIdentifiedByHost } from '../oauth/engine/client-metadata-documents.ts';
 import { findDevice, isWaiting, type WaitingDevice } from '../oauth/engine/device-codes.ts';
 import { isOwnOrigin, redirectDestination } from '../oauth/engine/redirect-uris.ts';
+import type { AccessRefusal } from '../observability/labels.ts';
 import { ClientWaiting } from '../oauth/error-page.ts';
 import { learnedBy, type LearnedClaims } from './learned.ts';
+import { AccessRefused } from './refusals.ts';
 import {
   type Interaction,
   type InteractionContext,
@@ -47,7 +49,11 @@ const USED_UP_DESCRIPTION = 'this connect link was used up; ask for a fresh conn
 
 const NOT_ENTITLED_DESCRIPTION = 'the person may not use this connect link';
 
-type Refusal = { reason: ViewValues['no-access']['reason']; description: string };
+type Refusal = {
+  reason: AccessRefusal;
+  page: ViewValues['no-access']['reason'];
+  description: string;
+};
 
 /** Why the request cannot be approved. Checks for a remaining use without reserving one. */
 export async function findRefusal(
@@ -55,12 +61,15 @@ export async function findRefusal(
   request: ConsentRequest,
 ): Promise<Refusal | undefined> {
   if (request.refusal) {
-    const reason = request.refusal === 'not_in_audience' ? 'not-in-audience' : 'not-entitled';
-    return { reason, description: NOT_ENTITLED_DESCRIPTION };
+    const isDisabled = request.account.disabledAt !== undefined;
+    const description = NOT_ENTITLED_DESCRIPTION;
+    return request.refusal === 'not_in_audience'
+      ? { reason: 'not_in_audience', page: 'not-in-audience', description }
+      : { reason: isDisabled ? 'account_disabled' : 'no_rule', page: 'not-entitled', description };
   }
   const uses = { now: context.services.now(), isActive: activeGrantCheck(context) };
   if (await hasUseLeft(request.connector, holderOfRequest(request), uses)) return undefined;
-  return { reason: 'used-up', description: USED_UP_DESCRIPTION };
+  return { reason: 'used_up', page: 'used-up', description: USED_UP_DESCRIPTION };
 }
 
 export function holderOfRequest({ account, client }: ConsentRequest): string {
@@ -290,9 +299,19 @@ export async function refuseEndedClient(
 
 function throwIfEnded({ state }: { state: ClientState }): void {
   if (state === 'blocked')
-    throw new HttpError(403, 'client_blocked', 'an administrator has blocked this app');
+    throw new AccessRefused(
+      'client_blocked',
+      403,
+      'client_blocked',
+      'an administrator has blocked this app',
+    );
   if (state === 'revoked')
-    throw new HttpError(403, 'client_revoked', 'an administrator has revoked this app');
+    throw new AccessRefused(
+      'client_blocked',
+      403,
+      'client_revoked',
+      'an administrator has revoked this app',
+    );
 }
 
 /** The engine rejects a client that became invalid. Server faults are rethrown unchanged. */
@@ -310,11 +329,22 @@ async function requireConnector(
 ): Promise<Connector> {
   const id = connectorIdOf(settings.resourceUrl, resource);
   const connector = id === undefined ? undefined : await findConnector(store, id);
-  if (connector && isUsable(connector, now(), settings)) {
-    if (!isPaused(connector, settings)) return connector;
-    throw new HttpError(400, 'connector_paused', 'an administrator paused this connect link');
-  }
-  throw new HttpError(400, 'invalid_target', 'this connect link was revoked or has expired');
+  // One that was deleted meanwhile had been revoked or had expired.
+  const reason = connector ? connectorRefusal(connector, now(), settings) : 'connector_revoked';
+  if (connector && !reason) return connector;
+  if (connector && isUsable(connector, now(), settings))
+    throw new AccessRefused(
+      'connector_paused',
+      400,
+      'connector_paused',
+      'an administrator paused this connect link',
+    );
+  throw new AccessRefused(
+    reason ?? 'connector_revoked',
+    400,
+    'invalid_target',
+    'this connect link was revoked or has expired',
+  );
 }
 
 async function requireAccount(

@@ -11,7 +11,7 @@ import {
   type SignInResult,
   type StepUpFailure,
 } from './interaction.ts';
-import { approve } from './decide.ts';
+import { approve, recordLevelGone } from './decide.ts';
 import {
   findRefusal,
   requireOfferedLevel,
@@ -40,8 +40,9 @@ export async function continueApproval(
     signIn.login?.accountId === request.account.id
       ? token.changeTo(displayedContent(request))
       : 'account';
-  if (change) return change;
-  if (await findRefusal(context, request)) return 'levels';
+  const refusal = await findRefusal(context, request);
+  if (change && !refusal) await recordLevelGone(context, ctx, request, form.level);
+  if (change || refusal) return change ?? 'levels';
   const { needsSignIn } = requireOfferedLevel(request, form.level);
   if (needsSignIn) {
     await recordStepUpFailure(context, request, needsSignIn, signIn.authentication);

@@ -22,8 +22,8 @@ type Name = Exclude<keyof Limits, 'sharedNetworks'>;
 /**
  * `pageRegistrations` counts registrations from web pages, so that a page's visitors cannot use up `registrations`. `recordedRegistrations`
  * limits those in the audit log, which keeps them for more than a year, and `registrationGaps` its items about registrations that it lacks. So do
- * `recordedSignIns` and `signInGaps`, by address and person, for sign-ins of people without any access, and `recordedRefusals` for calls with
- * wrong tokens.
+ * `recordedSignIns` and `signInGaps`, by address and person, for sign-ins of people without any access, `recordedAccessRefusals` and
+ * `accessRefusalGaps` for people who get no access, and `recordedRefusals` for calls with wrong tokens.
  */
 export type RateLimits = Record<
   | Name
@@ -33,6 +33,8 @@ export type RateLimits = Record<
   | 'registrationGaps'
   | 'recordedSignIns'
   | 'signInGaps'
+  | 'recordedAccessRefusals'
+  | 'accessRefusalGaps'
   | 'recordedRefusals',
   RateLimit
 >;
@@ -69,6 +71,8 @@ export function openRateLimits(
     registrationGaps: open('registrationGaps', REGISTRATION_GAPS),
     recordedSignIns: open('recordedSignIns', RECORDED_SIGN_INS),
     signInGaps: open('signInGaps', REGISTRATION_GAPS),
+    recordedAccessRefusals: open('recordedAccessRefusals', RECORDED_SIGN_INS),
+    accessRefusalGaps: open('accessRefusalGaps', REGISTRATION_GAPS),
     recordedRefusals: open('recordedRefusals', RECORDED_REGISTRATIONS),
     authorizations: open('authorizations', limits.authorizations),
     // Web pages can send them, and must not use up the limit of the sign-ins of their visitors.

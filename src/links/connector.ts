@@ -1,5 +1,6 @@
 // The connector record and the rules for its state and uses. Pure: no I/O, no clock.
 import { createHash, randomBytes } from 'node:crypto';
+import type { AccessRefusal } from '../observability/labels.ts';
 import { isAtLeast, isLevel, type Level, type Levels } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import { findUpstream, isServed } from '../settings/upstreams.ts';
@@ -78,6 +79,26 @@ export function connectorState(
   if (!isLevel(settings.levels, connector.level) || !isServed(settings.upstreams, connector))
     return 'unconfigured';
   return isPaused(connector, settings) ? 'paused' : state;
+}
+
+/** Why nobody can connect through a connector. Undefined if people can, or if it has no use left: somebody may have one of its uses. */
+export function connectorRefusal(
+  connector: Connector,
+  now: number,
+  settings: ConnectorSettings,
+): AccessRefusal | undefined {
+  switch (connectorState(connector, now, settings)) {
+    case 'revoked':
+      return 'connector_revoked';
+    case 'expired':
+      return 'connector_expired';
+    case 'paused':
+      return 'connector_paused';
+    case 'unconfigured':
+      return isLevel(settings.levels, connector.level) ? 'connector_paused' : 'level_gone';
+    default:
+      return undefined;
+  }
 }
 
 /** Whether calls are refused because an administrator paused the connector, or the settings its MCP server. */

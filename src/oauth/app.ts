@@ -31,6 +31,7 @@ import { grantIdOf } from '../consent/token.ts';
 import { recordConsentResult } from '../consent/resubmission.ts';
 import { CALLBACK_PATH } from '../consent/callback-path.ts';
 import { type InteractionContext, requireResumeCookie } from '../consent/interaction.ts';
+import { recordRefusals } from '../consent/refusals.ts';
 import { devicePages } from '../consent/device.ts';
 import { accountPage } from '../consent/account-page.ts';
 import { interactions } from '../consent/router.ts';
@@ -92,6 +93,7 @@ export async function authorizationServer(
       mayHaveAccess: (account) => hasAnyAccess(settings, account),
     },
   };
+  app.use(recordRefusals(context));
   app.use(interactions(context));
   app.use(accountPage(context));
   const router = new Router({ sensitive: true, strict: true });

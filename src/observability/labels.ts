@@ -143,8 +143,24 @@ export type StoreVerb = (typeof storeVerbs)[number];
 export const dropReasons = ['buffer_full', 'store_full'] as const;
 export type DropReason = (typeof dropReasons)[number];
 
+/** Why a person gets no access through a connector. */
+export const accessRefusals = [
+  'no_rule',
+  'not_in_audience',
+  'level_gone',
+  'used_up',
+  'connector_revoked',
+  'connector_expired',
+  'connector_paused',
+  'account_disabled',
+  'client_blocked',
+  'client_waiting',
+] as const;
+export type AccessRefusal = (typeof accessRefusals)[number];
+
 /** Values of `event` in the audit log. */
 export const auditEvents = [
+  'access_refused',
   'account_disabled',
   'account_enabled',
   'account_forgotten',

@@ -1,6 +1,8 @@
 // Labels come from closed lists, so that no client can create new time series.
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import {
+  type AccessRefusal,
+  accessRefusals,
   type FlowOutcome,
   flowOutcomes,
   type FlowStep,
@@ -34,6 +36,8 @@ export type Metrics = {
   flow(step: FlowStep, outcome: FlowOutcome): void;
   token(grantType: string): void;
   auditEvent(name: string, reason?: string): void;
+  /** A person got no access. */
+  accessRefused(reason: AccessRefusal): void;
   /** Items that are not in the audit log. */
   auditDropped(reason: (typeof dropReasons)[number], count: number): void;
   /** How many seconds back the audit log has all calls. */
@@ -173,7 +177,10 @@ function settingsMetrics(registry: Registry): Pick<Metrics, 'settings'> {
 function flowMetrics(
   registry: Registry,
   reasons: readonly string[],
-): Pick<Metrics, 'flow' | 'token' | 'auditEvent' | 'auditDropped' | 'auditReach' | 'recheck'> {
+): Pick<
+  Metrics,
+  'flow' | 'token' | 'auditEvent' | 'accessRefused' | 'auditDropped' | 'auditReach' | 'recheck'
+> {
   const count = counters(registry);
   const flows = count('flows_total', 'Steps of connecting, by outcome.', ['step', 'outcome']);
   const tokens = count('tokens_total', 'Token responses with an access token.', ['grant_type']);
@@ -181,6 +188,7 @@ function flowMetrics(
     'event',
     'reason',
   ]);
+  const refused = count('access_refused_total', 'People who got no access.', ['reason']);
   const rechecks = count('rechecks_total', 'People asked about again.', ['outcome']);
   const dropped = count('audit_dropped_total', 'Items that are not in the audit log.', ['reason']);
   const reach = new Gauge({
@@ -191,11 +199,17 @@ function flowMetrics(
   for (const reason of dropReasons) dropped.inc({ reason }, 0);
   for (const outcome of recheckOutcomes) rechecks.inc({ outcome }, 0);
   for (const step of flowSteps) for (const outcome of flowOutcomes) flows.inc({ step, outcome }, 0);
+  for (const reason of accessRefusals) refused.inc({ reason }, 0);
   for (const event of REPLAYS) events.inc({ event, reason: event }, 0);
-  const [grantTypeOf, eventOf, reasonOf] = [grantTypes, auditEvents, reasons].map(closed);
+  const [grantTypeOf, eventOf, reasonOf] = [
+    grantTypes,
+    auditEvents,
+    [...reasons, ...accessRefusals],
+  ].map(closed);
   return {
     flow: (step, outcome) => flows.inc({ step, outcome }),
     token: (grantType) => tokens.inc({ grant_type: grantTypeOf?.(grantType) ?? 'other' }),
+    accessRefused: (reason) => refused.inc({ reason }),
     auditReach: (seconds) => reach.set(seconds),
     auditDropped: (reason, by) => dropped.inc({ reason }, by),
     recheck: (outcome) => rechecks.inc({ outcome }),

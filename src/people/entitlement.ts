@@ -13,32 +13,44 @@ import type { Settings } from '../settings/settings.ts';
 import { isSameIssuer } from '../settings/value-types.ts';
 import { type Account, type Claims, claimsVia, normalizeEmail } from './account.ts';
 
+type LevelSettings = Pick<Settings, 'levels' | 'entitlements'>;
+
 /**
  * Returns the highest level of the rules that match. Undefined if none matches or the account is disabled. `via` is how the person
  * authenticated: claims of a trusted issuer never satisfy a rule about a sign-in provider, even for the same account.
  */
 export function entitledLevel(
-  { levels, entitlements }: Pick<Settings, 'levels' | 'entitlements'>,
+  settings: LevelSettings,
   account: Account,
   via: Via,
 ): Level | undefined {
+  return decidingRule(settings, account, via)?.level;
+}
+
+/** The first of the rules that give the highest level, with its place in `entitlements`. */
+function decidingRule(
+  { levels, entitlements }: LevelSettings,
+  account: Account,
+  via: Via,
+): { level: Level; place: number } | undefined {
   if (account.disabledAt !== undefined) return undefined;
-  return entitlements
-    .filter((rule) => matches(account, rule.match, via))
-    .map((rule) => rule.level)
-    .reduce<Level | undefined>(
-      (high, level) => (high && isAtLeast(levels, high, level) ? high : level),
-      undefined,
-    );
+  return entitlements.reduce<{ level: Level; place: number } | undefined>(
+    (high, { match, level }, place) =>
+      !matches(account, match, via) || (high && isAtLeast(levels, high.level, level))
+        ? high
+        : { level, place },
+    undefined,
+  );
 }
 
 export type ProviderSettings = Pick<Settings, 'identityProviders' | 'authorization'>;
-export type AccessSettings = ProviderSettings & Pick<Settings, 'levels' | 'entitlements'>;
+export type AccessSettings = ProviderSettings & LevelSettings;
 type WithAudience = { audience?: readonly AudienceRule[] };
 
-/** What an account may have through a connector: the highest level, or the reason why it gets none. */
+/** What an account may have through a connector: the highest level and the place of its rule in `entitlements`, or why it gets none. */
 export type Access =
-  { level: Level; refusal?: never } | { refusal: 'not_entitled' | 'not_in_audience' };
+  | { level: Level; place: number; refusal?: never }
+  | { refusal: 'not_entitled' | 'not_in_audience' };
 
 export function accessThrough(
   settings: AccessSettings,
@@ -46,11 +58,9 @@ export function accessThrough(
   account: Account,
   via: Via,
 ): Access {
-  const level = entitledLevel(settings, account, via);
-  if (level === undefined) return { refusal: 'not_entitled' };
-  return isInAudience(settings, connector, account, via)
-    ? { level }
-    : { refusal: 'not_in_audience' };
+  const decided = decidingRule(settings, account, via);
+  if (!decided) return { refusal: 'not_entitled' };
+  return isInAudience(settings, connector, account, via) ? decided : { refusal: 'not_in_audience' };
 }
 
 /** A connector without an audience is for everybody. */
@@ -89,17 +99,62 @@ export function hasAnyAccess(
   );
 }
 
+/** What a rule is about. */
+export const RULE_KINDS = [
+  'anyone',
+  'subject',
+  'group',
+  'organization',
+  'email',
+  'emailDomain',
+] as const;
+export type RuleKind = (typeof RULE_KINDS)[number];
+
+export function ruleKind(match: Omit<Match, 'from'>): RuleKind {
+  const kind = RULE_KINDS.find((each) => match[each] !== undefined);
+  if (kind === undefined) throw new Error('a rule has no criterion');
+  return kind;
+}
+
+/** Why a rule does not match a person. */
+export const RULE_MISSES = [
+  'other_provider',
+  'other_subject',
+  'no_groups',
+  'groups_omitted',
+  'not_in_group',
+  'not_in_organization',
+  'no_email',
+  'email_not_verified',
+  'other_email',
+  'other_email_domain',
+] as const;
+export type RuleMiss = (typeof RULE_MISSES)[number];
+
 function matches(account: Account, match: Match, via: Via): boolean {
+  return ruleMiss(account, match, via) === undefined;
+}
+
+/** Decides whether a rule matches: undefined if it does, else why not. */
+export function ruleMiss(account: Account, match: Match, via: Via): RuleMiss | undefined {
   const claims = claimsVia(account, via);
   const issuer = via === 'sign-in' ? (account.providerIssuer ?? account.issuer) : account.issuer;
   const isAccepted =
     match.from.via === via && match.from.issuers.some((other) => isSameIssuer(issuer, other));
-  if (!claims || !isAccepted) return false;
-  if (match.anyone) return true;
-  if (match.subject !== undefined) return match.subject === account.subject;
-  if (match.group !== undefined) return claims.groups.includes(match.group);
-  if (match.organization !== undefined) return isMember(claims, match.organization);
-  return hasVerifiedEmail(claims, match);
+  if (!claims || !isAccepted) return 'other_provider';
+  if (match.anyone) return undefined;
+  if (match.subject !== undefined)
+    return match.subject === account.subject ? undefined : 'other_subject';
+  if (match.group !== undefined) return groupMiss(claims, match.group);
+  if (match.organization !== undefined)
+    return isMember(claims, match.organization) ? undefined : 'not_in_organization';
+  return emailMiss(claims, match);
+}
+
+function groupMiss({ groups, groupsOmitted }: Claims, wanted: string): RuleMiss | undefined {
+  if (groups.includes(wanted)) return undefined;
+  if (groups.length > 0) return 'not_in_group';
+  return groupsOmitted ? 'groups_omitted' : 'no_groups';
 }
 
 /** Compares `login#id` by id, because an old login can be registered by others. */
@@ -110,12 +165,14 @@ function isMember({ organizations = [] }: Claims, wanted: string): boolean {
   );
 }
 
-function hasVerifiedEmail({ email, emailVerified }: Claims, match: Match): boolean {
-  if (!emailVerified || email === undefined) return false;
+function emailMiss({ email, emailVerified }: Claims, match: Match): RuleMiss | undefined {
+  if (email === undefined) return 'no_email';
+  if (!emailVerified) return 'email_not_verified';
   const address = normalizeEmail(email);
-  if (match.email !== undefined) return address === normalizeEmail(match.email);
-  return (
-    match.emailDomain !== undefined &&
+  if (match.email !== undefined)
+    return address === normalizeEmail(match.email) ? undefined : 'other_email';
+  return match.emailDomain !== undefined &&
     address.slice(address.lastIndexOf('@') + 1) === normalizeEmail(match.emailDomain)
-  );
+    ? undefined
+    : 'other_email_domain';
 }

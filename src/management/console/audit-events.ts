@@ -77,7 +77,7 @@ const SAID = [
   'granted',
   'grant_ended',
 ];
-const SAID_REFUSALS = ['console_sign_in', 'signed_in', 'step_up_failed'];
+const SAID_REFUSALS = ['access_refused', 'console_sign_in', 'signed_in', 'step_up_failed'];
 
 function saidOutcome({ event, outcome }: AuditItem): boolean {
   return SAID.includes(outcome) || (outcome === 'refused' && SAID_REFUSALS.includes(event));

@@ -11,6 +11,7 @@ import {
 import {
   type Connector,
   type ConnectorSettings,
+  connectorRefusal,
   connectorState,
   isPaused,
   isUsable,
@@ -109,6 +110,16 @@ async function requireConnector(policy: TokenPolicy, ctx: KoaContextWithOIDC, re
   const known = engineRequest(ctx).connector;
   const connector =
     id === undefined || known?.id === id ? known : await policy.refreshConnector(id);
+  const reason = connector && connectorRefusal(connector, policy.now(), policy.settings);
+  if (reason) {
+    const { session, client } = ctx.oidc;
+    engineRequest(ctx).refusal = {
+      reason,
+      account: session?.accountId,
+      clientId: client?.clientId,
+      connector: connector.id,
+    };
+  }
   if (!connector || !isUsable(connector, policy.now(), policy.settings))
     throw new errors.InvalidTarget(UNKNOWN_RESOURCE);
   if (isPaused(connector, policy.settings))
