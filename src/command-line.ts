@@ -86,6 +86,7 @@ export async function runCommandLine(words: string[], surroundings: Surroundings
         get input() {
           return surroundings.stdin;
         },
+        output: stdout,
         progress: stderr,
         exitWith: (code) => {
           exitCode = code;

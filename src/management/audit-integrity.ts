@@ -7,6 +7,7 @@ import {
 } from '../audit/chain/checkpoint.ts';
 import { verifyStore } from '../audit/chain/verify-store.ts';
 import { HttpError } from '../http/errors.ts';
+import { recordReading } from './audit-read.ts';
 import type { Handlers, ManagementContext } from './context.ts';
 import type { auditIntegrityOperations } from './resources/audit-integrity.ts';
 
@@ -16,6 +17,7 @@ export const auditIntegrityHandlers: Handlers<keyof typeof auditIntegrityOperati
   async verifyAudit(management, { query: { since, checkpoint } }) {
     const kept =
       checkpoint === undefined ? undefined : await signedCheckpoint(management, checkpoint);
+    await recordReading(management, 'verification', { since });
     return verification(management, { since, kept });
   },
 };

@@ -11,9 +11,11 @@ import {
 import { HttpError } from '../http/errors.ts';
 import { includesRole, type ManagementRole } from '../settings/management-roles.ts';
 import type { Store } from '../store/store.ts';
+import { exportAudit } from './audit-export.ts';
 import { accountIdIn, type AuditNames, findAuditNames, namesById } from './audit-names.ts';
 import type { Handlers, ManagementContext } from './context.ts';
 import type { auditOperations } from './resources/audit.ts';
+import { recordReading } from './audit-read.ts';
 import type { Page } from './resources/schemas.ts';
 import { searchFor } from './search.ts';
 
@@ -25,6 +27,11 @@ export const auditHandlers: Handlers<keyof typeof auditOperations> = {
     const { names, ...page } = await readAudit(management, { ...filter, newestFirst });
     const named = namesById(names);
     return named.length === 0 ? page : { ...page, names: Object.fromEntries(named) };
+  },
+
+  async exportAudit(management, { query: { format, ...filters } }) {
+    await recordReading(management, 'export', filters, { format });
+    return exportAudit(management, format, filters);
   },
 };
 
@@ -68,10 +75,28 @@ export async function readAudit(
   management: ManagementContext,
   { q, ...filter }: AuditFilter & { q?: string | undefined },
 ): Promise<AuditPage> {
-  if (q?.trim()) return searchWords(management, q, filter);
+  const words = q?.trim();
+  const page = words
+    ? await searchWords(management, words, filter)
+    : await listReadable(management, filter);
+  if (page.items.some(hasArguments)) {
+    const { limit: _limit, after: _after, newestFirst: _newest, ...filters } = filter;
+    await recordReading(management, 'arguments', filters, words ? { q: true } : {});
+  }
+  return page;
+}
+
+async function listReadable(
+  management: ManagementContext,
+  filter: AuditFilter,
+): Promise<AuditPage> {
   const { items, ...page } = await searchAudit(management, filter);
   const shown = items.map((item) => readableBy(management.role, item));
   return { items: shown, ...page, names: await findAuditNames(management, shown) };
+}
+
+function hasArguments({ event, arguments: given, argumentsJson }: AuditItem): boolean {
+  return event === 'call' && (given !== undefined || argumentsJson !== undefined);
 }
 
 /** The role that reads everything in the audit log. */

@@ -51,6 +51,23 @@ export async function findAuditNames(
   return { people, apps, connectors: withRecorded(connectors, items), tokens };
 }
 
+/** The names of what one item is about. */
+export type ItemNames = Partial<Record<'account' | 'client' | 'connector' | 'by', string>>;
+
+export function namesOf(item: AuditItem, found: AuditNames): ItemNames {
+  const { account = '', by = '', clientId = '', connector = '' } = item;
+  const names = {
+    account: found.people.get(account),
+    client: found.apps.get(clientId) ?? found.tokens.get(clientId),
+    connector: found.connectors.get(connector),
+    by: found.people.get(accountIdIn(by)),
+  };
+  const known = Object.entries(names).flatMap(([name, value]) =>
+    value ? [[name, value.text]] : [],
+  );
+  return Object.fromEntries(known);
+}
+
 /** Every name by the id in items. */
 export function namesById({ people, apps, connectors, tokens }: AuditNames): [string, string][] {
   return [people, apps, connectors, tokens].flatMap((names) =>
@@ -67,7 +84,9 @@ async function lookUp(
   return new Map(found.flatMap(([id, name]) => (name ? [[id, name] as const] : [])));
 }
 
-type Details = Partial<Record<'level' | 'name' | 'client' | 'host' | 'effect' | 'target', string>>;
+type Details = Partial<
+  Record<'level' | 'name' | 'client' | 'host' | 'effect' | 'target' | 'read', string>
+>;
 
 /** The arguments that names and sentences use. Those of a call are what an app sent. */
 export function detailsOf({ event, arguments: given }: AuditItem): Details {

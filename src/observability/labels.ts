@@ -165,6 +165,8 @@ export const auditEvents = [
   'account_enabled',
   'account_forgotten',
   'audit_dropped',
+  'audit_read',
+  'audit_settings_changed',
   'audit_trimmed',
   'backchannel_logout',
   'call',

@@ -45,6 +45,7 @@ const OPERATIONS: Record<string, ManagementRole> = {
   'GET /upstreams/{id}': 'viewer',
   'GET /audit': 'viewer',
   'GET /audit/keys': 'viewer',
+  'GET /audit/export': 'auditor',
   'GET /audit/verify': 'auditor',
   'GET /audit/delivery': 'viewer',
   'GET /audit/reach': 'viewer',

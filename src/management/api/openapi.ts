@@ -90,9 +90,7 @@ function describe(name: string, operation: Operation, levels: Levels): Json {
       [status]: {
         description: 'Success.',
         ...(etag ? { headers: { ETag } } : {}),
-        content: stream
-          ? { [stream]: { schema: { type: 'string' } } }
-          : json(responseSchema(response)),
+        content: stream ? textContent(stream) : json(responseSchema(response)),
       },
       ...Object.fromEntries(
         Object.entries(allErrors).map(([code, description]) => [
@@ -102,6 +100,11 @@ function describe(name: string, operation: Operation, levels: Levels): Json {
       ),
     },
   };
+}
+
+function textContent(stream: NonNullable<Operation['stream']>): Json {
+  const types = typeof stream === 'string' ? [stream] : Object.values(stream);
+  return Object.fromEntries(types.map((type) => [type, { schema: { type: 'string' } }]));
 }
 
 function json(schema: Json): Json {

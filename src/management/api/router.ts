@@ -70,8 +70,15 @@ function middleware(
       ctx.set('Location', API_PATH + operation.location(response as { id: string }));
     if (operation.etag) ctx.set('ETag', operation.etag(response as never));
     ctx.body = operation.stream ? Readable.from(response as AsyncIterable<string>) : response;
-    if (operation.stream) ctx.type = operation.stream;
+    if (operation.stream) ctx.type = mediaType(operation.stream, query);
   };
+}
+
+function mediaType(
+  stream: NonNullable<Operation['stream']>,
+  query: Partial<Record<string, unknown>>,
+): string {
+  return typeof stream === 'string' ? stream : (stream[String(query['format'])] ?? '');
 }
 
 function readBody(ctx: Koa.Context, { isBodyOptional, maxBodyBytes }: Operation): Promise<unknown> {

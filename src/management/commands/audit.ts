@@ -3,6 +3,7 @@ import type { AuditItem } from '../../audit/audit.ts';
 import type { ApiResponse } from '../api/operations.ts';
 import { nameAndId, type Names } from '../resources/fields.ts';
 import { addDeliveryCommands } from './audit-delivery.ts';
+import { addExportCommand } from './audit-export.ts';
 import { addIntegrityCommands } from './audit-integrity.ts';
 import { addAuditFilters, type AuditOptions, auditQueryOf } from './audit-options.ts';
 import { parseCount } from './options.ts';
@@ -52,6 +53,7 @@ export function addAuditCommand(program: Command, terminal: Terminal): void {
       print(found, (list) => auditText(list, names));
     });
   addDeliveryCommands(audit, terminal);
+  addExportCommand(audit, terminal);
   addIntegrityCommands(audit, terminal);
 }
 

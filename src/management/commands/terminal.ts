@@ -16,6 +16,8 @@ export type Terminal = {
   print: <T>(result: T, text: (result: T) => string) => void;
   /** Prints a line of text, also with --json. */
   write: (text: string) => void;
+  /** Standard output, for what is too long for a text. */
+  output: Writable;
   /** Standard input, for commands that ask. */
   input?: Readable & { isTTY?: boolean };
   /** Standard error, for progress. */
@@ -70,9 +72,14 @@ export function plain(text: string): string {
 
 /** Serializes to JSON, with characters that could move the cursor escaped. */
 export function jsonText(value: unknown): string {
+  return escapedJson(JSON.stringify(value, null, 2));
+}
+
+/** The same JSON, which has no control characters but ends of lines, without other characters that could move the cursor. */
+export function escapedJson(json: string): string {
   const escaped = (character: string) =>
     `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
-  return JSON.stringify(value, null, 2).replace(INVISIBLE, escaped);
+  return json.replace(INVISIBLE, escaped);
 }
 
 /** Quotes a word for a shell, so that people can paste a command that contains untrusted input. */

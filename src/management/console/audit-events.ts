@@ -52,6 +52,7 @@ export async function describeAudit(
         host: code(details.host),
         target: code(details.target),
         effect: details.effect ?? 'none',
+        read: details.read ?? 'none',
         reason: item.reason ?? 'none',
         outcome: item.outcome,
       },

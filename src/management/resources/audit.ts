@@ -1,7 +1,7 @@
 // Items of the audit log.
 import { z } from 'zod';
 import { auditEvents } from '../../observability/labels.ts';
-import type { Operation } from './resource.ts';
+import { type Operation, TEXT_STREAM } from './resource.ts';
 import * as schemas from './schemas.ts';
 
 const auditItemSchema = z
@@ -94,6 +94,22 @@ export const auditQuery = z.strictObject({
   ),
 });
 
+/** The media types of exports by format. */
+export const EXPORTS = {
+  jsonl: 'application/x-ndjson; charset=utf-8',
+  csv: 'text/csv; charset=utf-8',
+} as const;
+
+const exportQuery = z.strictObject({
+  ...filters,
+  format: z
+    .enum(['jsonl', 'csv'], 'jsonl or csv')
+    .default('jsonl')
+    .describe(
+      '`jsonl`: a line about the export, then items as lines of JSON; without other filters than times, as they are stored, with what `gatehouse audit verify --file` needs. `csv`: items as lists show them.',
+    ),
+});
+
 const auditPageSchema = z
   .strictObject({
     ...schemas.pageMembers(auditItemSchema),
@@ -117,5 +133,15 @@ export const auditOperations = {
       'Lists audit items, newest first unless `order` is `oldest`. A call and how it ended are one item. A page can be empty although `next` is present. Without the role auditor, items have no arguments of calls, addresses and user agents.',
     query: auditQuery,
     response: auditPageSchema,
+  },
+  exportAudit: {
+    method: 'get',
+    path: '/audit/export',
+    role: 'auditor',
+    summary:
+      'Sends every audit item that matches, oldest first, with the present names. A connection that ends early is an incomplete export.',
+    query: exportQuery,
+    response: TEXT_STREAM,
+    stream: EXPORTS,
   },
 } as const satisfies Record<string, Operation>;

@@ -29,8 +29,8 @@ export type Operation = {
   /** 200 if absent. */
   status?: 201;
   response: z.ZodType;
-  /** The media type of a response that is sent piece by piece, without limit: `TEXT_STREAM` in `response`. */
-  stream?: string;
+  /** The media type of a response that is sent piece by piece, without limit: `TEXT_STREAM` in `response`. By the `format` in the query if there are several. */
+  stream?: string | Readonly<Record<string, string>>;
   /** Status and description of errors that other operations do not have. */
   errors?: Record<number, string>;
   /** Returns the path of the created resource, below `API_PATH`. */
