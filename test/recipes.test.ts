@@ -1,13 +1,17 @@
 // Runs the recipes as config/recipes/README.md has them, on free ports.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { parse } from 'yaml';
 import { startGatehouse } from '../src/server.ts';
 import { createLogger } from '../src/observability/logger.ts';
 import { loadSettings } from '../src/settings/load.ts';
-import { gatehouse } from './management/command-line.ts';
+import { accessTo, gatehouse } from './management/command-line.ts';
+import { KEYS, type ManagementHost, openManagementHost } from './management/management-host.ts';
 import { loadInProduction, PRODUCTION, temporaryDirectory } from './settings/settings-file.ts';
+import { nodeArguments } from './support/node-arguments.ts';
 import { connect } from './support/connection.ts';
 import { freePorts } from './support/free-ports.ts';
 import { createConnector, requestManagement } from './support/management-api.ts';
@@ -219,5 +223,72 @@ describe('The recipes', () => {
     const server = readFileSync(join(ROOT, TOOLS_SERVER), 'utf8');
     expect(server).to.include(`"TOOLS_PORT", "${port}"`).and.include('"TOOLS_HOST"');
     expect(tools.environment).to.deep.equal({ TOOLS_HOST: '0.0.0.0' });
+  });
+
+  describe('to keep access in Git', () => {
+    let host: ManagementHost;
+    before(async () => {
+      host = await openManagementHost();
+    });
+    after(() => host.close());
+
+    const example = join(ROOT, 'config/recipes/access.yaml');
+    /** Runs lines of shell code of a job with the key of a pipeline, and resolves to the exit code. */
+    async function run(script: string, output = '/dev/null'): Promise<number | null> {
+      const program = [process.execPath, ...nodeArguments([])].join(' ');
+      const job = spawn('sh', ['-ec', script.replaceAll('npx gatehouse', program)], {
+        cwd: folder,
+        env: { ...accessTo(host, KEYS.operator), GITHUB_OUTPUT: output, PATH: process.env.PATH },
+        stdio: 'ignore',
+      });
+      await once(job, 'close');
+      return job.exitCode;
+    }
+    const jobs = (name: string) =>
+      parse(readFileSync(join(ROOT, `config/recipes/access.${name}.yaml`), 'utf8'));
+    const isApplied = async () => {
+      const { code } = await gatehouse(
+        ['apply', '-f', example, '--prune', '--dry-run', '--exit-code'],
+        accessTo(host),
+      );
+      return code === 0;
+    };
+
+    it('the jobs for GitHub Actions plan, say whether there are changes, and apply them', async () => {
+      const { plan, apply } = jobs('github').jobs;
+      const planning = plan.steps.find(({ id }: { id?: string }) => id === 'plan').run;
+      const output = join(folder, 'output');
+      copyFileSync(example, join(folder, 'access.yaml'));
+      expect(await run(planning, output)).to.equal(0);
+      expect(await isApplied()).to.equal(false);
+      expect(await run(apply.steps.at(-1).run)).to.equal(0);
+      expect(await isApplied()).to.equal(true);
+      expect(await run(planning, output)).to.equal(0);
+      expect(readFileSync(output, 'utf8')).to.equal('changes=true\nchanges=false\n');
+      writeFileSync(join(folder, 'access.yaml'), 'connectors: [{}]');
+      expect(await run(planning, output)).to.equal(1);
+      expect(apply.if).to.equal("needs.plan.outputs.changes == 'true'");
+      for (const { steps } of [plan, apply])
+        for (const { run: command = '', env = {} } of steps)
+          expect(Object.keys(env), command).to.deep.equal(
+            command.includes('gatehouse')
+              ? ['GATEHOUSE_MANAGEMENT_URL', 'GATEHOUSE_MANAGEMENT_KEY']
+              : [],
+          );
+    });
+
+    it('the jobs for GitLab plan and apply, only on the main branch, with the image of Gatehouse', async () => {
+      const { plan, apply, default: shared } = jobs('gitlab');
+      expect(readFileSync(join(ROOT, 'Dockerfile'), 'utf8')).to.include(`FROM ${shared.image}\n`);
+      for (const { rules } of [plan, apply])
+        expect(rules[0].if).to.equal('$CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH');
+      expect(apply.rules[0].when).to.equal('manual');
+      const renamed = readFileSync(example, 'utf8').replace('name: Analysts', 'name: All analysts');
+      writeFileSync(join(folder, 'access.yaml'), renamed);
+      expect(await run(plan.script.join('\n'))).to.equal(0);
+      expect(await run(apply.script.join('\n'))).to.equal(0);
+      const { stdout } = await gatehouse(['export'], accessTo(host));
+      expect(stdout).to.include('name: All analysts');
+    });
   });
 });
