@@ -8,10 +8,10 @@ import { checkManagementKey, readSecret } from './secrets.ts';
 import { SettingsError } from './issues.ts';
 import { settingsSchema } from './schema.ts';
 
-export type ManagementAccess = { url: string; key: string };
+export type ManagementAccess = { url: string; key: string; listener: string | undefined };
 
 const KEY = 'GATEHOUSE_MANAGEMENT_KEY';
-const { managementUrl, dataDir } = settingsSchema.shape;
+const { managementUrl, dataDir, listen } = settingsSchema.shape;
 
 /** Throws SettingsError. Ignores issues of other settings, which the server reports at its start. */
 export function findManagementAccess(
@@ -20,7 +20,22 @@ export function findManagementAccess(
 ): ManagementAccess {
   const source = readSource(environment, options);
   const key = givenKey(source.environment) ?? generatedKey(source);
-  return { url: setting(source, 'managementUrl', managementUrl), key };
+  const url = setting(source, 'managementUrl', managementUrl);
+  return { url, key, listener: listenerOf(source, url) };
+}
+
+/** Settings with a listener are those of the process itself, which can be reached without the proxy in front of it. */
+function listenerOf({ document }: Source, url: string): string | undefined {
+  const { success, data } = listen.safeParse(valueAt(document, ['listen']) ?? {});
+  if (!success || !data.management || url.startsWith('http:')) return undefined;
+  const { host, port } = data.management;
+  return `http://${reachable(host)}:${port}`;
+}
+
+function reachable(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  if (host === '::') return '[::1]';
+  return host.includes(':') ? `[${host}]` : host;
 }
 
 type Schema = typeof managementUrl | typeof dataDir;

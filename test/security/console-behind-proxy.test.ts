@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { gatehouse } from '../management/command-line.ts';
 import { freePorts } from '../support/free-ports.ts';
 import {
   type OpenIdProvider,
@@ -67,6 +68,21 @@ describe('The console behind a proxy that terminates TLS', () => {
           .and.match(/; path=\/(;|$)/i)
           .and.not.match(/; domain=/i);
     });
+
+  it('commands reach the listener, because the proxy passes the console alone', async () => {
+    const list = (listen: string) =>
+      gatehouse(['connector', 'list', '--json'], {
+        GATEHOUSE_MANAGEMENT_URL: `https://${host}`,
+        GATEHOUSE_MANAGEMENT_LISTEN: listen,
+        GATEHOUSE_MANAGEMENT_KEY: system.managementKey,
+      });
+    const { code, stdout } = await list(new URL(listener).host.replace('127.0.0.1', '0.0.0.0'));
+    expect({ code, listed: JSON.parse(stdout) }).to.deep.equal({ code: 0, listed: { items: [] } });
+    const [closed] = await freePorts(1);
+    const elsewhere = await list(`127.0.0.1:${closed}`);
+    expect(JSON.parse(elsewhere.stderr)).to.include({ error: 'unreachable' });
+    expect(elsewhere.stderr).to.include(`nothing listens at https://${host}`);
+  });
 
   it('CSL-09 the console escapes names and addresses from the identity provider', async () => {
     const name = `<script>alert(1)</script>"><b>Ada`;

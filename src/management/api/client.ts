@@ -1,4 +1,7 @@
 // A typed client of the management API, made from the operations.
+import { type IncomingMessage, request as httpRequest } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { text } from 'node:stream/consumers';
 import { isObject } from '../../json-values.ts';
 import { ManagementError } from './management-error.ts';
 import type { Operation } from '../resources/resource.ts';
@@ -11,7 +14,12 @@ import {
 } from './operations.ts';
 
 /** The base address of the management host and the management key. */
-export type Access = { url: string; key: string };
+export type Access = {
+  url: string;
+  key: string;
+  /** Where the management host listens on this computer: tried first, because a proxy may pass the console alone. */
+  listener?: string | undefined;
+};
 
 type OptionalIfEmpty<Request> = {} extends Request ? [request?: Request] : [request: Request];
 
@@ -67,67 +75,87 @@ type Sent = { method: string; path: string; timeoutSeconds: number } & Pick<
 >;
 
 async function send(access: Access, sent: Sent) {
-  const { timeoutSeconds } = sent;
+  const signal = AbortSignal.timeout(sent.timeoutSeconds * 1000);
   try {
-    const response = await request(access, sent, AbortSignal.timeout(timeoutSeconds * 1000));
-    return { status: response.status, text: await response.text() };
+    const response = await request(access, sent, signal);
+    return { status: response.statusCode ?? 0, text: await text(response) };
   } catch (cause) {
-    throw connectionError(access.url, timeoutSeconds, cause);
+    throw connectionError(access.url, sent, signal, cause);
   }
 }
 
 /** Yields the text of a response of any length. The server may be silent for the time of a request. */
 async function* stream(access: Access, sent: Sent): AsyncGenerator<string> {
-  const { timeoutSeconds } = sent;
   const silence = new AbortController();
-  const end = () => silence.abort(new DOMException('the server is silent', 'TimeoutError'));
-  const timer = setTimeout(end, timeoutSeconds * 1000);
-  const decoder = new TextDecoder();
+  const timer = setTimeout(() => silence.abort(), sent.timeoutSeconds * 1000);
   try {
     const response = await request(access, sent, silence.signal);
-    if (!response.ok)
-      throw responseError(access, response.status, parseJson(await response.text()));
-    for await (const bytes of response.body ?? []) {
+    const { statusCode: status = 0 } = response;
+    if (status >= 300) throw responseError(access, status, parseJson(await text(response)));
+    for await (const part of response.setEncoding('utf8')) {
       timer.refresh();
-      yield decoder.decode(bytes, { stream: true });
+      yield part;
     }
   } catch (cause) {
     throw cause instanceof ManagementError
       ? cause
-      : connectionError(access.url, timeoutSeconds, cause);
+      : connectionError(access.url, sent, silence.signal, cause);
   } finally {
     clearTimeout(timer);
     silence.abort();
   }
 }
 
-function request(
+/** Resolves when the headers of the response have arrived. */
+async function request(access: Access, sent: Sent, signal: AbortSignal): Promise<IncomingMessage> {
+  const { url, listener } = access;
+  if (listener === undefined) return requestAt(url, access, sent, signal);
+  try {
+    return await requestAt(listener, access, sent, signal);
+  } catch (cause) {
+    // Not connected: the management role runs on another computer, or in another container.
+    if (!isObject(cause) || cause['syscall'] !== 'connect') throw cause;
+    return requestAt(url, access, sent, signal);
+  }
+}
+
+/** Connects to `address` in place of the one that `url` names. Follows no redirect, so that the key reaches no other address. */
+function requestAt(
+  address: string,
   { url, key }: Access,
   { method, path, body, ifMatch }: Sent,
   signal: AbortSignal,
-): Promise<Response> {
-  const content = body === undefined ? undefined : { 'Content-Type': 'application/json' };
-  const match = ifMatch === undefined ? undefined : { 'If-Match': ifMatch };
-  return fetch(url + API_PATH + path, {
-    method: method.toUpperCase(),
-    headers: { Authorization: `Bearer ${key}`, Accept: 'application/json', ...content, ...match },
-    body: body === undefined ? undefined : JSON.stringify(body),
-    // Never send the key to another address.
-    redirect: 'manual',
-    signal,
+): Promise<IncomingMessage> {
+  const headers = {
+    Host: new URL(url).host,
+    Authorization: `Bearer ${key}`,
+    Accept: 'application/json',
+    ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+    ...(ifMatch === undefined ? {} : { 'If-Match': ifMatch }),
+  };
+  const open = address.startsWith('https:') ? httpsRequest : httpRequest;
+  return new Promise((resolve, reject) => {
+    open(address + API_PATH + path, { method: method.toUpperCase(), headers, signal }, resolve)
+      .on('error', reject)
+      .end(body === undefined ? undefined : JSON.stringify(body));
   });
 }
 
-function connectionError(url: string, timeoutSeconds: number, cause: unknown): ManagementError {
-  if (isObject(cause) && cause['name'] === 'TimeoutError') {
+function connectionError(
+  url: string,
+  { timeoutSeconds }: Sent,
+  { aborted }: AbortSignal,
+  cause: unknown,
+): ManagementError {
+  if (aborted) {
     const message = `${url} did not respond within ${timeoutSeconds} seconds`;
     return new ManagementError('timeout', message, { cause });
   }
-  const reason = isObject(cause) && isObject(cause['cause']) ? cause['cause'] : {};
+  const { code, message } = isObject(cause) ? cause : {};
   const problem =
-    reason['code'] === 'ECONNREFUSED'
+    code === 'ECONNREFUSED'
       ? `nothing listens at ${url}`
-      : `${url} cannot be reached (${String(reason['code'] ?? reason['message'] ?? cause)})`;
+      : `${url} cannot be reached (${String(code ?? message ?? cause)})`;
   const advice =
     'is Gatehouse running? Start it with npx gatehouse start, or set GATEHOUSE_MANAGEMENT_URL';
   return new ManagementError('unreachable', `${problem}: ${advice}`, { cause });
