@@ -17,6 +17,8 @@ Examples:
 type Options = {
   authUrl?: string;
   resourceUrl?: string;
+  managementUrl?: string;
+  apps?: string;
   store?: string;
   idp?: string;
   issuer?: string;
@@ -42,6 +44,8 @@ export function addInitCommand(program: Command, terminal: Terminal): void {
     )
     .option('--auth-url <url>', 'public address of the authorization server')
     .option('--resource-url <url>', 'public address of the resource server')
+    .option('--management-url <url>', 'public address of the console (default: this computer only)')
+    .option('--apps <ids>', 'hosted apps that people use, or none (default: claude)')
     .option('--store <address>', 'sqlite:<file> or a Redis address (default: SQLite)')
     .option('--issuer <url>', 'issuer of the identity provider')
     .option('--client-id <id>', 'client id at the identity provider')
@@ -103,7 +107,7 @@ function toolsText({ tools }: InitResult): string[] {
 }
 
 function nextSteps(result: InitResult, folder: string): string[] {
-  const { provider, redirectUri, level, variables } = result;
+  const { provider, redirectUri, consoleRedirectUri, level, variables } = result;
   const prepare = [
     ...(folder === '.' ? [] : [`Go there: cd ${folder}`]),
     ...(variables.length === 0
@@ -118,8 +122,13 @@ function nextSteps(result: InitResult, folder: string): string[] {
     ];
   return [
     `Register Gatehouse at ${provider.isNameless ? 'your identity provider' : provider.title}, with the redirect URI ${redirectUri}`,
+    ...(consoleRedirectUri
+      ? [`Add the redirect URI of the console there: ${consoleRedirectUri}`]
+      : []),
     ...provider.registration.map((step) => step.replace(/\.$/, '')),
-    'Set who may connect in the settings (entitlements)',
+    consoleRedirectUri
+      ? 'Set who may connect (entitlements) and who may use the console (management.administrators) in the settings'
+      : 'Set who may connect in the settings (entitlements)',
     ...prepare,
     'Start Gatehouse: npx gatehouse start',
     'Check it: npx gatehouse doctor',

@@ -16,7 +16,9 @@ import { askOpenQuestions, askText, askYesOrNo, type Streams } from './prompts.t
 import { type Provider, PROVIDER } from './providers.ts';
 import {
   type Answers,
+  appIds,
   checkAnswers,
+  DEFAULT_APPS,
   nameOf,
   openQuestions,
   providerOf,
@@ -24,6 +26,7 @@ import {
   withSuggestions,
 } from './questions.ts';
 import {
+  consoleRedirectUri,
   DATA_DIR,
   type Decisions,
   DEFAULT_STORE,
@@ -60,6 +63,8 @@ export type InitResult = {
   provider: Provider;
   /** To be registered at the identity provider. */
   redirectUri?: string;
+  /** The same for the console, if it has a public address. */
+  consoleRedirectUri?: string;
   /** The environment variables that the settings name. */
   variables: string[];
   tools: readonly ClassifiedTool[];
@@ -82,7 +87,7 @@ export async function init(options: InitOptions): Promise<InitResult> {
   const text = settingsText(decisions);
   const secrets = secretsFor(answers, folder, warn);
   const tree = parseSettingsText(text, SETTINGS_NAME);
-  const { provider, authUrl, clientId, upstream } = decisions;
+  const { provider, authUrl, managementUrl, clientId, upstream } = decisions;
   const variables = upstream?.headers.map(({ variable }) => variable) ?? [];
   requireValidSettings({ tree, folder: resolve(folder) }, secrets, environment, variables);
   writeNewFiles(folder, [
@@ -93,6 +98,9 @@ export async function init(options: InitOptions): Promise<InitResult> {
     files: [SETTINGS_NAME, SECRET_NAME].map((name) => resolve(folder, name)),
     provider,
     ...(clientId === undefined ? {} : { redirectUri: redirectUri(authUrl) }),
+    ...(managementUrl === undefined
+      ? {}
+      : { consoleRedirectUri: consoleRedirectUri(managementUrl) }),
     variables,
     tools: upstream?.tools ?? [],
     warnings,
@@ -161,6 +169,7 @@ type Warn = (text: string) => void;
 async function decide(answers: Answers, options: InitOptions, warn: Warn): Promise<Decisions> {
   const provider = providerOf(answers.idp) ?? PROVIDER.development;
   const { authUrl = '', resourceUrl = '', store = '', clientId, clientSecretFile } = answers;
+  const { managementUrl, apps = DEFAULT_APPS } = answers;
   const issuer = provider.issuer.kind === 'fixed' ? provider.issuer.value : answers.issuer;
   const privateNetwork = await isPrivateNetwork(answers.upstream, options);
   const [discovery, upstream] = await Promise.all([
@@ -179,6 +188,8 @@ async function decide(answers: Answers, options: InitOptions, warn: Warn): Promi
   return {
     authUrl,
     resourceUrl,
+    managementUrl,
+    apps: appIds(apps),
     store: hasPassword(store) ? undefined : store,
     provider,
     issuer,

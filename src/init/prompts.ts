@@ -1,8 +1,16 @@
 // Asks the open questions on a terminal. Loads the prompt library, which only init needs.
-import { confirm, isCancel, password, select, text } from '@clack/prompts';
+import { confirm, isCancel, multiselect, password, select, text } from '@clack/prompts';
 import type { Readable, Writable } from 'node:stream';
 import { PROVIDER, PROVIDERS } from './providers.ts';
-import { type Answers, type Key, openQuestions, type Question } from './questions.ts';
+import { appCatalog } from '../settings/apps.ts';
+import {
+  type Answers,
+  appIds,
+  type Key,
+  NO_APPS,
+  openQuestions,
+  type Question,
+} from './questions.ts';
 
 export type Streams = { input: Readable; output: Writable };
 
@@ -35,6 +43,12 @@ async function ask(
   if (question.key === 'idp') {
     const options = PROVIDERS.map((value) => ({ value, label: PROVIDER[value].title }));
     return answerTo(select({ ...streams, message, options }));
+  }
+  if (question.key === 'apps') {
+    const options = appCatalog().map(({ id, name }) => ({ value: id, label: name }));
+    const initialValues = appIds(question.suggestion?.(answers) ?? NO_APPS);
+    const prompt = multiselect({ ...streams, message, options, initialValues, required: false });
+    return (await answerTo(prompt)).join(',') || NO_APPS;
   }
   const isSecret = question.key === 'clientSecretFile';
   const options = {

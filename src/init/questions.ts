@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { isLoopbackUrl } from '../settings/addresses.ts';
+import { appCatalog } from '../settings/apps.ts';
 import { settingsSchema, upstreamSchema } from '../settings/schema.ts';
 import { shownPath } from '../settings/secrets.ts';
 import { errorCode } from '../settings/source.ts';
@@ -13,6 +14,9 @@ export type Answers = {
   idp?: string;
   authUrl?: string;
   resourceUrl?: string;
+  managementUrl?: string;
+  /** Ids of the catalogue, separated by commas, or NO_APPS. */
+  apps?: string;
   store?: string;
   issuer?: string;
   clientId?: string;
@@ -40,8 +44,15 @@ export type Question = {
   check: (text: string, answers: Answers) => string | undefined;
 };
 
+export const NO_APPS = 'none';
+
 const DEVELOPMENT_AUTH_URL = 'http://localhost:4000';
 const DEVELOPMENT_RESOURCE_URL = 'http://localhost:4001';
+
+/** As in the settings. */
+export const DEFAULT_APPS = settingsSchema.shape.clients.parse({}).apps.join(',');
+
+const APP_IDS = appCatalog().map(({ id }) => id);
 
 export const QUESTIONS: readonly Question[] = [
   {
@@ -71,6 +82,30 @@ export const QUESTIONS: readonly Question[] = [
       idp === 'development' ? DEVELOPMENT_RESOURCE_URL : authUrl?.replace('://auth.', '://mcp.'),
     example: () => 'https://mcp.example.com',
     check: checkAddress,
+  },
+  {
+    key: 'managementUrl',
+    flag: '--management-url <url>',
+    description: 'public address of the console; without it, the console is on this computer only',
+    prompt: () => 'Public address of the console (empty: on this computer only)',
+    notApplicable: ({ idp }) => noClient(idp),
+    isOptional: () => true,
+    example: () => 'https://admin.example.com',
+    check: checkAddress,
+  },
+  {
+    key: 'apps',
+    flag: '--apps <ids>',
+    description: `hosted apps that people use, separated by commas: ${[...APP_IDS, NO_APPS].join(', ')}`,
+    prompt: () => 'Which hosted apps do people use? Apps on their own computers need no entry',
+    // Hosted apps cannot reach this computer.
+    notApplicable: ({ idp }) => noClient(idp),
+    suggestion: ({ idp }) => (noClient(idp) === undefined ? DEFAULT_APPS : undefined),
+    isOptional: () => true,
+    check: (text) =>
+      text === NO_APPS || appIds(text).every((id) => APP_IDS.includes(id))
+        ? undefined
+        : `${NO_APPS}, or some of ${APP_IDS.join(', ')}`,
   },
   {
     key: 'store',
@@ -150,6 +185,10 @@ export function withSuggestions(answers: Answers): Answers {
     if (text !== undefined) complete = { ...complete, [key]: text };
   }
   return complete;
+}
+
+export function appIds(text: string): string[] {
+  return text === NO_APPS ? [] : text.split(',').map((id) => id.trim());
 }
 
 export function nameOf(flag: string): string {

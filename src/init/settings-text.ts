@@ -19,6 +19,9 @@ export const DEFAULT_STORE = 'sqlite:gatehouse.sqlite';
 export type Decisions = {
   authUrl: string;
   resourceUrl: string;
+  /** Undefined if the console is on this computer only. */
+  managementUrl: string | undefined;
+  apps: readonly string[];
   /** Undefined if the secret file has it. */
   store: string | undefined;
   provider: Provider;
@@ -39,11 +42,12 @@ const TEMPLATE = join(PACKAGE_FOLDER, 'config/gatehouse.yaml.ejs');
 
 /** Returns a settings file in YAML. */
 export function settingsText(decisions: Decisions): string {
-  const { authUrl, upstream } = decisions;
+  const { authUrl, managementUrl, upstream } = decisions;
   const values = {
     ...decisions,
     listeners: listeners(decisions),
     redirectUri: redirectUri(authUrl),
+    consoleRedirectUri: managementUrl && consoleRedirectUri(managementUrl),
     logoutUrl: authUrl + LOGOUT_PATH,
     levels: SUGGESTED_LEVELS,
     tools: toolGroups(upstream?.tools ?? []),
@@ -52,14 +56,25 @@ export function settingsText(decisions: Decisions): string {
 }
 
 /** Gatehouse serves plain http, so an https address needs a listener of its own. */
-function listeners({ authUrl, resourceUrl }: Decisions): [name: string, port: number][] {
+function listeners({
+  authUrl,
+  resourceUrl,
+  managementUrl,
+}: Decisions): [name: string, port: number][] {
   const isProxied = (url: string) => url.startsWith('https:') || !isLoopbackUrl(url);
   return [
     ...(isProxied(authUrl) ? [['auth', 4000] as [string, number]] : []),
     ...(isProxied(resourceUrl)
       ? [['resource', authUrl === resourceUrl ? 4000 : 4001] as [string, number]]
       : []),
+    ...(managementUrl && isProxied(managementUrl)
+      ? [['management', 4002] as [string, number]]
+      : []),
   ];
+}
+
+export function consoleRedirectUri(managementUrl: string): string {
+  return `${managementUrl}/console/callback`;
 }
 
 export function redirectUri(authUrl: string): string {

@@ -65,6 +65,9 @@ describe('the questions of gatehouse init', () => {
         [/address of the authorization server/, `https://auth.example.com${ENTER}`],
         // The suggestion is https://mcp.example.com.
         [/address of the resource server/, ENTER],
+        [/address of the console/, `https://admin.example.com${ENTER}`],
+        // Claude is chosen already.
+        [/hosted apps/, `${DOWN}${DOWN} ${ENTER}`],
         [/Database/, ENTER],
         [/Issuer of Okta/, `https://example.okta.com${ENTER}`],
         [/Client id that Okta/, `0oa1a2b3c4${ENTER}`],
@@ -78,7 +81,12 @@ describe('the questions of gatehouse init', () => {
     expect(settings).to.include({
       authUrl: 'https://auth.example.com',
       resourceUrl: 'https://mcp.example.com',
+      managementUrl: 'https://admin.example.com',
     });
+    expect(settings.listen.management).to.deep.equal({ host: '127.0.0.1', port: 4002 });
+    expect(settings.management.administrators).to.have.length(1);
+    expect(stdout).to.include('https://admin.example.com/console/callback');
+    expect(settings.clients.apps).to.deep.equal(['claude', 'chatgpt']);
     expect(settings.identityProviders[0]).to.include({
       issuer: 'https://example.okta.com',
       clientId: '0oa1a2b3c4',
@@ -96,6 +104,8 @@ describe('the questions of gatehouse init', () => {
         [/address of the resource server/, `/${ENTER}`],
         // Backspace removes the slash.
         [/Expected an address/, `\u007F${ENTER}`],
+        [/address of the console/, ENTER],
+        [/hosted apps/, ` ${ENTER}`],
         [/Database/, ENTER],
         [/Client id/, ENTER],
         [/answer is required/, `abc${ENTER}`],
@@ -105,7 +115,10 @@ describe('the questions of gatehouse init', () => {
     );
     expect(code, shown).to.equal(0);
     expect(shown).not.to.match(/Where do people|authorization server|Issuer/);
-    expect(loadWritten(folder).identityProviders[0]).to.include({ clientId: 'abc' });
+    const { identityProviders, clients } = loadWritten(folder);
+    expect(identityProviders[0]).to.include({ clientId: 'abc' });
+    // The suggestion was taken away.
+    expect(clients.apps).to.deep.equal([]);
   });
 
   it('existing files are reported before the first question', async () => {

@@ -1,5 +1,5 @@
 // Checks the image, the manifests and the Compose file with linters and schemas, and the settings they result in.
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { validate } from 'dockerfile-utils';
@@ -78,10 +78,11 @@ describe('The container image', () => {
   });
 });
 
-const variable = z.object({
-  name: z.string(),
-  value: z.string().optional(),
-  valueFrom: z.object({ secretKeyRef: z.object({ name: z.string(), key: z.string() }) }).optional(),
+const variable = z.object({ name: z.string(), value: z.string() });
+/** What the restricted Pod Security standard demands of a container. */
+const restricted = z.object({
+  allowPrivilegeEscalation: z.literal(false),
+  capabilities: z.object({ drop: z.tuple([z.literal('ALL')]), add: z.undefined().optional() }),
 });
 const workload = z.object({
   metadata: z.object({ name: z.string() }),
@@ -90,19 +91,133 @@ const workload = z.object({
     template: z.object({
       spec: z.object({
         terminationGracePeriodSeconds: z.number(),
-        containers: z.array(z.object({ env: z.array(variable) })).length(1),
+        containers: z
+          .array(
+            z.object({
+              env: z.array(variable),
+              ports: z.array(z.object({ name: z.string(), containerPort: z.number() })),
+            }),
+          )
+          .length(1),
       }),
     }),
   }),
 });
 
+/** Of https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted, for Linux. */
+const restrictedPod = z.object({
+  hostNetwork: z.undefined().optional(),
+  hostPID: z.undefined().optional(),
+  hostIPC: z.undefined().optional(),
+  securityContext: z.object({
+    runAsNonRoot: z.literal(true),
+    runAsUser: z.number().min(1),
+    seccompProfile: z.object({ type: z.literal('RuntimeDefault') }),
+  }),
+  containers: z.array(
+    z.object({
+      securityContext: restricted,
+      ports: z.array(z.object({ hostPort: z.undefined().optional() })),
+    }),
+  ),
+  initContainers: z.array(z.object({ securityContext: restricted })).default([]),
+  volumes: z.array(
+    z
+      .strictObject({
+        name: z.string(),
+        configMap: z.unknown(),
+        secret: z.unknown(),
+        emptyDir: z.unknown(),
+      })
+      .partial({ configMap: true, secret: true, emptyDir: true }),
+  ),
+});
+
+/** The members of the Gateway API (gateway.networking.k8s.io/v1) that the manifests use. */
+const gateway = z.strictObject({
+  apiVersion: z.literal('gateway.networking.k8s.io/v1'),
+  kind: z.literal('Gateway'),
+  metadata: z.object({ name: z.string() }),
+  spec: z.strictObject({
+    gatewayClassName: z.string(),
+    listeners: z.array(
+      z.strictObject({
+        name: z.string(),
+        hostname: z.string(),
+        port: z.literal(443),
+        protocol: z.literal('HTTPS'),
+        tls: z.strictObject({ certificateRefs: z.array(z.strictObject({ name: z.string() })) }),
+      }),
+    ),
+  }),
+});
+const route = z.strictObject({
+  apiVersion: z.literal('gateway.networking.k8s.io/v1'),
+  kind: z.literal('HTTPRoute'),
+  metadata: z.object({ name: z.string() }),
+  spec: z.strictObject({
+    parentRefs: z.tuple([z.strictObject({ name: z.string(), sectionName: z.string() })]),
+    hostnames: z.tuple([z.string()]),
+    rules: z.tuple([
+      z.strictObject({
+        matches: z.array(
+          z.strictObject({
+            path: z.strictObject({ type: z.literal('PathPrefix'), value: z.string() }),
+          }),
+        ),
+        timeouts: z.strictObject({ request: z.literal('0s') }).optional(),
+        backendRefs: z.tuple([z.strictObject({ name: z.string(), port: z.number() })]),
+      }),
+    ]),
+  }),
+});
+const ingress = z.object({
+  spec: z.object({
+    tls: z.tuple([z.object({ hosts: z.array(z.string()) })]),
+    rules: z.array(
+      z.object({
+        host: z.string(),
+        http: z.object({
+          paths: z.array(
+            z.object({
+              path: z.string(),
+              backend: z.object({
+                service: z.object({ name: z.string(), port: z.object({ name: z.string() }) }),
+              }),
+            }),
+          ),
+        }),
+      }),
+    ),
+  }),
+});
+const service = z.object({
+  metadata: z.object({ name: z.string() }),
+  spec: z.object({
+    ports: z.array(z.object({ name: z.string(), port: z.number(), targetPort: z.string() })),
+  }),
+});
+
 type Manifest = { apiVersion: string; kind: string; metadata: { name: string } };
+
+/** Host, path, and the service and port of the pods behind it. */
+type Passed = [host: string, path: string, service: string, port: number | undefined];
+
+const PASSED: Passed[] = [
+  ['auth.example.com', '/', 'authorization-server', 4000],
+  ['mcp.example.com', '/', 'resource-server', 4001],
+  // Neither the management API nor /metrics.
+  ['admin.example.com', '/console', 'authorization-server', 4002],
+  ['admin.example.com', '/assets', 'authorization-server', 4002],
+];
 
 describe('The Kubernetes manifests', () => {
   const folder = join(ROOT, 'config/kubernetes');
-  const manifests = readdirSync(folder).flatMap((name) =>
-    parseAllDocuments(read(`config/kubernetes/${name}`)).map((found) => found.toJS() as Manifest),
-  );
+  const manifests = globSync('**/*.yaml', { cwd: folder })
+    .toSorted()
+    .flatMap((name) =>
+      parseAllDocuments(read(`config/kubernetes/${name}`)).map((found) => found.toJS() as Manifest),
+    );
   const ofKind = (wanted: string) => manifests.filter(({ kind }) => kind === wanted);
 
   async function check({ apiVersion, kind }: Manifest, manifest: object): Promise<void> {
@@ -117,7 +232,11 @@ describe('The Kubernetes manifests', () => {
 
   it('the manifests match the Kubernetes schemas', async () => {
     expect(manifests).to.have.length.above(6);
-    for (const manifest of manifests) await check(manifest, manifest);
+    for (const manifest of manifests) {
+      if (manifest.kind === 'Gateway') gateway.parse(manifest);
+      else if (manifest.kind === 'HTTPRoute') route.parse(manifest);
+      else await check(manifest, manifest);
+    }
     const [first] = ofKind('Deployment');
     if (!first) throw new Error('there is no deployment');
     const wrong = await check(first, { ...first, spec: { replicas: 'two' } }).catch(
@@ -126,13 +245,57 @@ describe('The Kubernetes manifests', () => {
     expect(wrong).to.be.an('error');
   });
 
-  it('SUP-15 only the ingress controller reaches the pods, and they reach no link-local address', () => {
+  /** The port of the pods behind a port of a service. */
+  function podPort(name: string, isMeant: (port: { name: string; port: number }) => boolean) {
+    const found = ofKind('Service').map((each) => service.parse(each));
+    const target = found.find(({ metadata }) => metadata.name === name)?.spec.ports.find(isMeant);
+    const pods = ofKind('Deployment').map((each) => workload.parse(each));
+    return pods
+      .find(({ metadata }) => metadata.name === name)
+      ?.spec.template.spec.containers[0]?.ports.find((port) => port.name === target?.targetPort)
+      ?.containerPort;
+  }
+
+  it('SUP-15 the routes and the Ingress pass the public hosts, and of the management host the console alone', () => {
+    const routes = ofKind('HTTPRoute').flatMap((each): Passed[] => {
+      const { hostnames, rules } = route.parse(each).spec;
+      const [{ matches, backendRefs }] = rules;
+      const [{ name, port }] = backendRefs;
+      const behind = podPort(name, (found) => found.port === port);
+      return matches.map(({ path }) => [hostnames[0], path.value, name, behind]);
+    });
+    const rules = ofKind('Ingress').flatMap((each) => ingress.parse(each).spec.rules);
+    const ofIngress = rules.flatMap(({ host, http }) =>
+      http.paths.map(({ path, backend }): Passed => {
+        const { name, port } = backend.service;
+        return [host, path, name, podPort(name, (found) => found.name === port.name)];
+      }),
+    );
+    expect(routes).to.have.deep.members(PASSED);
+    expect(ofIngress).to.have.deep.members(PASSED);
+    const [{ spec } = { spec: { listeners: [] } }] = ofKind('Gateway').map((each) =>
+      gateway.parse(each),
+    );
+    const hosts = [...new Set(PASSED.map(([host]) => host))];
+    expect(spec.listeners.map(({ hostname }) => hostname)).to.have.members(hosts);
+  });
+
+  it('all pods pass the restricted Pod Security standard', () => {
+    const pods = manifests.filter((manifest) => JSON.stringify(manifest).includes('"containers"'));
+    expect(pods.map(({ kind }) => kind)).to.deep.equal(['Deployment', 'Deployment']);
+    for (const pod of pods) {
+      const { spec } = pod as Manifest & { spec: { template: { spec: object } } };
+      restrictedPod.parse(spec.template.spec);
+    }
+  });
+
+  it('SUP-15 only the gateway reaches the pods, and they reach no link-local address', () => {
     const [policy] = ofKind('NetworkPolicy') as (Manifest & { spec: Record<string, unknown> })[];
     expect(policy?.spec['policyTypes']).to.deep.equal(['Ingress', 'Egress']);
-    const [ingress, egress] = [policy?.spec['ingress'], policy?.spec['egress']].map((rules) =>
+    const [from, egress] = [policy?.spec['ingress'], policy?.spec['egress']].map((rules) =>
       JSON.stringify(rules),
     );
-    expect(ingress).to.include('ingress-nginx').and.not.include('ipBlock');
+    expect(from).to.include('envoy-gateway-system').and.not.include('ipBlock');
     expect(egress).to.include('169.254.0.0/16').and.include('fe80::/10');
     const labels = { 'app.kubernetes.io/part-of': 'gatehouse' };
     expect(policy?.spec['podSelector']).to.deep.equal({ matchLabels: labels });
@@ -153,12 +316,10 @@ describe('The Kubernetes manifests', () => {
       const { terminationGracePeriodSeconds, containers } =
         workload.parse(deployment).spec.template.spec;
       const env = containers.flatMap((container) => container.env);
-      const secrets: Environment = { store: 'rediss://:a@redis.example.com:6379' };
-      const values = env.map(({ name, value, valueFrom }) => {
-        const key = valueFrom?.secretKeyRef.key ?? '';
-        const [, file] = /^\/run\/secrets\/gatehouse\/(.+)$/.exec(value ?? '') ?? [];
-        if (file !== undefined) return [name, secretFile(file)];
-        return [name, value ?? secrets[key] ?? secretNamed(key)];
+      const contents: Environment = { store: 'rediss://:a@redis.example.com:6379' };
+      const values = env.map(({ name, value = '' }) => {
+        const [, file] = /^\/run\/secrets\/gatehouse\/(.+)$/.exec(value) ?? [];
+        return [name, file === undefined ? value : secretFile(file, contents[file])];
       });
       const settings = loadSettings(
         imageEnvironment({
@@ -168,10 +329,9 @@ describe('The Kubernetes manifests', () => {
       );
       expect(terminationGracePeriodSeconds).to.be.above(settings.drain + 20);
       for (const { name, value } of env)
-        if (name !== 'GATEHOUSE_ROLES')
-          expect(value ?? '/', name).to.match(
-            /^\/$|^\/etc\/gatehouse\/|^\/run\/secrets\/gatehouse\//,
-          );
+        if (/_(FILE|CONFIG)$/.test(name))
+          expect(value, name).to.match(/^\/etc\/gatehouse\/|^\/run\/secrets\/gatehouse\//);
+        else expect(name).to.match(/_(ROLES|LISTEN)$/);
       expect(JSON.stringify(deployment), 'files that a reload can read').not.to.include('subPath');
     }
   });
@@ -181,7 +341,7 @@ const composeService = z.object({
   environment: z.record(z.string(), z.string()).default({}),
   secrets: z.array(z.string()).default([]),
   networks: z
-    .union([z.array(z.string()), z.record(z.string(), z.object({ aliases: z.array(z.string()) }))])
+    .union([z.array(z.string()), z.record(z.string(), z.unknown())])
     .transform((networks) => (Array.isArray(networks) ? networks : Object.keys(networks))),
   volumes: z.array(z.string()).default([]),
   command: z.array(z.string()).default([]),
@@ -209,15 +369,32 @@ describe('The Compose file', () => {
       expect(Object.keys(compose.networks), name).to.include.members(networks);
       expect(Object.keys(compose.volumes), name).to.include.members(own);
     }
-    const proxied = [...read('config/Caddyfile').matchAll(/reverse_proxy ([\w-]+):\d+/g)];
-    expect(proxied.map(([, name]) => name)).to.deep.equal([
-      'authorization-server',
-      'resource-server',
+    const proxied = [...read('config/caddy/Caddyfile').matchAll(/reverse_proxy ([\w-]+):(\d+)/g)];
+    expect(proxied.map(([, name, port]) => `${name}:${port}`)).to.deep.equal([
+      'authorization-server:4000',
+      'resource-server:4001',
+      'authorization-server:4002',
     ]);
     expect(Object.keys(compose.services)).to.include.members(proxied.map(([, name]) => name));
   });
 
-  it('the compose file sets valid variables, and the secrets of each role', () => {
+  it('SUP-15 the proxy passes the console and its assets alone, in a network of its own', () => {
+    const [, ofConsole = ''] = read('config/caddy/Caddyfile').split('admin.example.com {');
+    const [, paths] = /^\t@console path (.*)$/m.exec(ofConsole) ?? [];
+    expect(paths).to.equal('/console /console/* /assets/*');
+    expect(ofConsole).to.match(/handle @console \{\s+reverse_proxy \S+:4002\s+\}/);
+    expect(ofConsole).to.match(/handle \{\s+respond 404\s+\}/);
+    const inside = services.filter(([, { networks }]) => networks.includes('console'));
+    expect(inside.map(([name]) => name)).to.deep.equal(['authorization-server', 'proxy']);
+  });
+
+  it('the compose file mounts settings as folders, which a reload can read', () => {
+    for (const [name, { volumes }] of services)
+      for (const volume of volumes.filter((each) => each.startsWith('.')))
+        expect(volume, name).to.match(/^\.\/(settings|caddy):\/etc\/\w+:ro$/);
+  });
+
+  it('the compose file sets valid variables, with the files of init', () => {
     for (const name of ['authorization-server', 'resource-server']) {
       const { environment = {}, secrets = [] } = compose.services[name] ?? {};
       const given = Object.entries(environment).map(([key, value]) => {
@@ -229,7 +406,12 @@ describe('The Compose file', () => {
       const settings = loadSettings(
         imageEnvironment({
           ...Object.fromEntries(given),
-          GATEHOUSE_CONFIG: settingsFile(PRODUCTION),
+          GATEHOUSE_CONFIG: settingsFile({
+            ...PRODUCTION,
+            managementUrl: 'https://admin.example.com',
+            store: 'redis://redis:6379',
+            secretFile: secretFile('compose'),
+          }),
         }),
       );
       expect(settings.store).to.deep.equal({
@@ -265,24 +447,6 @@ describe('The Compose file', () => {
 
 describe('The systemd unit', () => {
   const unit = read('config/gatehouse.service');
-
-  it('the systemd unit sets valid variables', () => {
-    const pairs = [...unit.matchAll(/^Environment=(\w+)=(.*)$/gm)].map(
-      ([, name = '', value = '']) => {
-        const [, secret] = /^(?:%d|\/etc\/gatehouse)\/([a-z-]+)$/.exec(value) ?? [];
-        return [name, secret ? secretFile(secret) : value];
-      },
-    );
-    const environment = {
-      ...Object.fromEntries(pairs),
-      GATEHOUSE_CONFIG: settingsFile(PRODUCTION),
-      GATEHOUSE_DATA_DIR: temporaryDirectory(),
-    };
-    expect(loadSettings(environment)).to.include({
-      production: true,
-      secret: secretNamed('secret'),
-    });
-  });
 
   it('the systemd unit keeps the compile cache in a private directory', () => {
     const [, name] = /^CacheDirectory=(\w+)\nCacheDirectoryMode=0700$/m.exec(unit) ?? [];

@@ -157,7 +157,7 @@ describe('The package', () => {
       'LICENSE',
       'src/gatehouse.js',
       'src/compile-cache.js',
-      'config/Caddyfile',
+      'config/caddy/Caddyfile',
       ...['cli', 'command-line', 'main'].map((name) => `dist/${name}.js`),
       'dist/licenses.txt',
       ...whole.flatMap((pattern) => globSync(pattern, { cwd: ROOT })),
