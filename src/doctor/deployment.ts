@@ -3,6 +3,7 @@ import { allItems } from '../management/api/all-items.ts';
 import type { ManagementClient } from '../management/api/client.ts';
 import type { AuditDelivery } from '../management/resources/audit-delivery.ts';
 import type { AuditReach } from '../management/resources/audit-reach.ts';
+import type { AuditVerification } from '../management/resources/audit-integrity.ts';
 import type { Connector } from '../management/resources/connector.ts';
 import type { Token } from '../management/resources/token.ts';
 import type { Upstream } from '../management/resources/upstream.ts';
@@ -99,6 +100,8 @@ type StoredRecords = {
   deliveries: AuditDelivery[];
   /** How far back the audit log has calls. */
   reach: AuditReach | undefined;
+  /** Whether the audit log is as it was written. */
+  verification: AuditVerification | undefined;
 };
 
 /** Connectors that could still be used and minted tokens. Undefined if the management API is unreachable. */
@@ -115,7 +118,15 @@ async function listRecords(
     const { items: upstreams } = await client.listUpstreams({}).catch(() => ({ items: [] }));
     const { items: deliveries } = await client.listAuditDelivery({}).catch(() => ({ items: [] }));
     const reach = await client.showAuditReach({}).catch(() => undefined);
-    return { connectors: connectors.filter(isOpen), tokens, upstreams, deliveries, reach };
+    const verification = await client.showAuditVerification({}).catch(() => undefined);
+    return {
+      connectors: connectors.filter(isOpen),
+      tokens,
+      upstreams,
+      deliveries,
+      reach,
+      verification,
+    };
   } catch {
     return undefined;
   }

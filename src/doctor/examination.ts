@@ -1,5 +1,6 @@
 import { rootMessage } from '../error-causes.ts';
 import { checkAuditDelivery } from './audit-delivery.ts';
+import { checkAuditIntegrity } from './audit-integrity.ts';
 import { checkAuditReach } from './audit-reach.ts';
 import { checkCookies, checkPreflights } from './browsers.ts';
 import { checkCertificates } from './certificates.ts';
@@ -67,6 +68,7 @@ const INSIDE_CHECKS: readonly Check<ConfiguredDeployment>[] = [
   { name: 'upstream', title: 'MCP servers of connectors', run: checkUpstreamsOfRecords },
   { name: 'traces', title: 'the trace collector', run: checkTraceCollector },
   { name: 'audit-delivery', title: 'receivers of the audit log', run: checkAuditDelivery },
+  { name: 'audit-integrity', title: 'integrity of the audit log', run: checkAuditIntegrity },
   { name: 'audit-reach', title: 'calls in the audit log', run: checkAuditReach },
   { name: 'settings', title: 'settings', run: checkSettings },
   { name: 'levels', title: 'permission levels', run: checkLevels },

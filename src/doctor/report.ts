@@ -1,6 +1,7 @@
 /** The names of findings, each with the question of an operator that it answers. */
 export const QUESTIONS = {
   'audit-delivery': 'Do receivers get the audit log, and accept its signatures?',
+  'audit-integrity': 'Is the audit log as it was written?',
   'audit-reach': 'How far back does the audit log have calls?',
   audiences: 'Do the rules about who may use a connector still match people?',
   'caller-headers': 'Does the MCP server know that Gatehouse says who calls?',

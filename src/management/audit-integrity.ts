@@ -5,14 +5,23 @@ import {
   checkpointSignatures,
   readCheckpoint,
 } from '../audit/chain/checkpoint.ts';
+import { lastVerification } from '../audit/chain/daily-verification.ts';
 import { verifyStore } from '../audit/chain/verify-store.ts';
 import { HttpError } from '../http/errors.ts';
 import { recordReading } from './audit-read.ts';
 import type { Handlers, ManagementContext } from './context.ts';
+import { isoTime } from './represent.ts';
 import type { auditIntegrityOperations } from './resources/audit-integrity.ts';
 
 export const auditIntegrityHandlers: Handlers<keyof typeof auditIntegrityOperations> = {
   showAuditKeys: ({ services: { store, now } }) => publicChainKeys(store, now()),
+
+  async showAuditVerification({ services: { store } }) {
+    const last = await lastVerification(store);
+    if (!last) return { problems: [] };
+    const { at, ...found } = last;
+    return { verifiedAt: isoTime(at), ...found };
+  },
 
   async verifyAudit(management, { query: { since, checkpoint } }) {
     const kept =

@@ -40,6 +40,8 @@ export type Metrics = {
   accessRefused(reason: AccessRefusal): void;
   /** Items that are not in the audit log. */
   auditDropped(reason: (typeof dropReasons)[number], count: number): void;
+  /** Whether the last day of the audit log is as it was written. */
+  auditVerified(isOk: boolean): void;
   /** How many seconds back the audit log has all calls. */
   auditReach(seconds: number): void;
   recheck(outcome: (typeof recheckOutcomes)[number]): void;
@@ -179,7 +181,14 @@ function flowMetrics(
   reasons: readonly string[],
 ): Pick<
   Metrics,
-  'flow' | 'token' | 'auditEvent' | 'accessRefused' | 'auditDropped' | 'auditReach' | 'recheck'
+  | 'flow'
+  | 'token'
+  | 'auditEvent'
+  | 'accessRefused'
+  | 'auditDropped'
+  | 'auditReach'
+  | 'auditVerified'
+  | 'recheck'
 > {
   const count = counters(registry);
   const flows = count('flows_total', 'Steps of connecting, by outcome.', ['step', 'outcome']);
@@ -196,6 +205,12 @@ function flowMetrics(
     help: 'How far back the audit log has all calls of levels that are not recorded.',
     registers: [registry],
   });
+  const verified = new Gauge({
+    name: 'gatehouse_audit_verified',
+    help: 'Whether the last day of the audit log is as it was written: 1, or 0 after a finding.',
+    registers: [registry],
+  });
+  verified.set(1);
   for (const reason of dropReasons) dropped.inc({ reason }, 0);
   for (const outcome of recheckOutcomes) rechecks.inc({ outcome }, 0);
   for (const step of flowSteps) for (const outcome of flowOutcomes) flows.inc({ step, outcome }, 0);
@@ -210,6 +225,7 @@ function flowMetrics(
     flow: (step, outcome) => flows.inc({ step, outcome }),
     token: (grantType) => tokens.inc({ grant_type: grantTypeOf?.(grantType) ?? 'other' }),
     accessRefused: (reason) => refused.inc({ reason }),
+    auditVerified: (isOk) => verified.set(Number(isOk)),
     auditReach: (seconds) => reach.set(seconds),
     auditDropped: (reason, by) => dropped.inc({ reason }, by),
     recheck: (outcome) => rechecks.inc({ outcome }),

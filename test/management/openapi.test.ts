@@ -47,6 +47,7 @@ const OPERATIONS: Record<string, ManagementRole> = {
   'GET /audit/keys': 'viewer',
   'GET /audit/export': 'auditor',
   'GET /audit/verify': 'auditor',
+  'GET /audit/verification': 'viewer',
   'GET /audit/delivery': 'viewer',
   'GET /audit/reach': 'viewer',
   'POST /audit/delivery/{id}/resend': 'administrator',

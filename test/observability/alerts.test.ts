@@ -9,7 +9,12 @@ import { auditIndex, lastAuditNumber } from '../../src/audit/audit-log.ts';
 import { type AuditReceiver, type Reply, startAuditReceiver } from '../support/audit-receiver.ts';
 import { openStore } from '../../src/store/open.ts';
 import { until } from '../support/until.ts';
-import { createConnector, requestManagement, revokeConnector } from '../support/management-api.ts';
+import {
+  createConnector,
+  readAudit,
+  requestManagement,
+  revokeConnector,
+} from '../support/management-api.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { obtainCode, redeem, REDIRECT_URI } from '../support/connection.ts';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
@@ -117,6 +122,19 @@ async function whileNearlyFull(scene: Scene, act: () => Promise<unknown>): Promi
 
 /** The fault that makes each alert fire. The process is stopped last. */
 const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
+  GatehouseAuditChanged: async ({ other, redis: { url } }) => {
+    await createConnector(other);
+    advanceClock(60);
+    const signed = await until('a checkpoint', async () =>
+      (await readAudit(other)).find(({ event }) => event === 'checkpoint'),
+    );
+    const redis = new Redis(url);
+    const [entries = ''] = await redis.keys('entries:{audit:*');
+    const before = Number(signed['number']) - 1;
+    await redis.zremrangebyscore(entries, before, before);
+    redis.disconnect();
+    advanceClock(86_400);
+  },
   GatehouseAuditCallsShort: (scene) => whileNearlyFull(scene, () => Promise.resolve()),
   GatehouseAuditDropped: (scene) =>
     whileNearlyFull(scene, () => callTool(scene.person.link, scene.person.token, 'contacts')),

@@ -82,17 +82,19 @@ export async function listItems(
   store: Store,
   first: number,
   last: number,
-): Promise<{ ids: string[]; digests: string[]; epoch: string }> {
+): Promise<{ ids: string[]; digests: string[]; epoch: string; unreadable: number | undefined }> {
   const count = last - first + 1;
   const [ids, digests] = [Array<string>(count).fill(''), Array<string>(count).fill('')];
   let epoch = '';
+  let unreadable: number | undefined;
   for await (const { number, item, epoch: own } of sealedItems(store, first, last)) {
     epoch = own;
+    if (!item) unreadable ??= number;
     if (!item) continue;
     ids[number - first] = item.id ?? '';
     digests[number - first] = itemDigest(item).toString('base64url');
   }
-  return { ids, digests, epoch };
+  return { ids, digests, epoch, unreadable };
 }
 
 const SEARCHED_CHECKPOINTS = 10;

@@ -5,6 +5,7 @@ import { StoreUnavailable } from '../../store/store.ts';
 import type { AuditServices } from '../audit.ts';
 import { lastAuditNumber, readAuditAfter } from '../audit-log.ts';
 import { openLease } from '../lease.ts';
+import { dailyVerification, type VerifyingServices } from './daily-verification.ts';
 import {
   deleteList,
   markOf,
@@ -24,9 +25,14 @@ const NEW_ITEMS_SECONDS = 50;
 const DAY_SECONDS = 86_400;
 
 /** `services` returns those in force. Reads only, until a checkpoint is due; then one process makes it. */
-export function keepChain(services: () => ChainServices, memory: AuditMemory): BackgroundLoop {
+export function keepChain(services: () => VerifyingServices, memory: AuditMemory): BackgroundLoop {
   const lease = openLease(services().store, 'audit-checkpoint-lease:all');
   const isDue = checkpointTimes();
+  const verifyIfDue = dailyVerification();
+  const report = (error: unknown, what: string) => {
+    // The store reports its own failures.
+    if (!(error instanceof StoreUnavailable)) services().logger.error({ err: error }, what);
+  };
   const run = async () => {
     await memory.check(services());
     if (!(await isDue(services()))) return POLL_MS;
@@ -34,19 +40,22 @@ export function keepChain(services: () => ChainServices, memory: AuditMemory): B
     if (!lease.isHeld()) return POLL_MS;
     const made = await makeCheckpoint(services());
     if (made && made.checkpoint % SWEEP_EVERY === 0) await deleteTrimmedLists(services(), made);
-    return 0;
+    return made ? 0 : POLL_MS;
   };
   const loop = startLoop(() =>
     run().catch((error: unknown) => {
-      // The store reports its own failures.
-      if (!(error instanceof StoreUnavailable))
-        services().logger.error({ err: error }, 'the audit log got no checkpoint');
+      report(error, 'the audit log got no checkpoint');
       return POLL_MS;
     }),
   );
+  const verifying = startLoop(() =>
+    verifyIfDue(services())
+      .catch((error: unknown) => report(error, 'the audit log was not verified'))
+      .then(() => POLL_MS),
+  );
   return {
     async stop() {
-      await loop.stop();
+      await Promise.all([loop, verifying].map((each) => each.stop()));
       await lease.release();
     },
   };
@@ -60,7 +69,7 @@ function checkpointTimes(): (services: ChainServices) => Promise<boolean> {
     const mark = await readCheckpointMark(store);
     const text = mark ? markOf(mark) : '';
     if (newest?.mark !== text) {
-      const { listed } = await newestCheckpoint(services);
+      const { newest: listed } = await newestCheckpoint(services);
       newest = {
         mark: text,
         last: listed?.checkpoint.last.number ?? 0,

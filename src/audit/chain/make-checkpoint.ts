@@ -16,28 +16,34 @@ import {
 /** A checkpoint covers no more, so that verifiers have to hold no more of them. */
 export const CHECKPOINT_ITEMS = 1000;
 
-/** The newest checkpoint. `isLost`: the store has its mark only. */
+/** `newest` is undefined before the first checkpoint, and if the store has lost it. */
 export async function newestCheckpoint({ store }: Pick<AuditServices, 'store'>): Promise<{
   mark: string;
   number: number;
-  listed: ListedCheckpoint | undefined;
+  newest: ListedCheckpoint | undefined;
 }> {
   const mark = await readCheckpointMark(store);
-  if (!mark) return { mark: '', number: 0, listed: undefined };
-  const listed = await markedCheckpoint(store, mark);
-  return { mark: markOf(mark), number: mark.checkpoint, listed };
+  if (!mark) return { mark: '', number: 0, newest: undefined };
+  const newest = await markedCheckpoint(store, mark);
+  return { mark: markOf(mark), number: mark.checkpoint, newest };
 }
 
 /** Returns the checkpoint. Undefined if there is nothing to cover, or if another process was faster. */
 export async function makeCheckpoint(services: AuditServices): Promise<Checkpoint | undefined> {
   const { store, now, metrics, auditLog } = services;
-  const { mark, number, listed } = await newestCheckpoint(services);
-  const previous = listed?.checkpoint;
-  const newest = await lastAuditNumber(store);
+  const { mark, number, newest } = await newestCheckpoint(services);
+  const previous = newest?.checkpoint;
+  const stored = await lastAuditNumber(store);
   const first = previous ? previous.last.number + 1 : await oldestNumber(services);
-  const last = Math.min(newest, first + CHECKPOINT_ITEMS - 1);
+  let last = Math.min(stored, first + CHECKPOINT_ITEMS - 1);
   if (first > last) return undefined;
-  const { ids, digests, epoch } = await listItems(store, first, last);
+  let listed = await listItems(store, first, last);
+  if (listed.unreadable !== undefined && previous && !isPatienceOver(services, previous)) {
+    last = listed.unreadable - 1;
+    if (first > last) return undefined;
+    listed = await listItems(store, first, last);
+  }
+  const { ids, digests, epoch } = listed;
   const { log, keys } = await loadChainKeys(store, now());
   const [key] = keys;
   if (!key) throw new Error('the audit log has no key');
@@ -57,11 +63,15 @@ export async function makeCheckpoint(services: AuditServices): Promise<Checkpoin
   const jws = await signCheckpoint(checkpoint, key.jwk);
   const item = { id, time, event: 'checkpoint', checkpoint: number + 1, jws, outcome: 'done' };
   const after = markOf({ checkpoint: number + 1, id });
-  const stored = await appendMarkedAudit(store, { item, part: 'lasting' }, { before: mark, after });
-  if (!stored) return undefined;
+  const appended = await appendMarkedAudit(
+    store,
+    { item, part: 'lasting' },
+    { before: mark, after },
+  );
+  if (!appended) return undefined;
   await saveList(store, number + 1, { jws, ids, digests });
   metrics.auditEvent(item.event);
-  auditLog(stored);
+  auditLog(appended);
   return checkpoint;
 }
 
@@ -69,14 +79,22 @@ async function oldestNumber({ store }: Pick<AuditServices, 'store'>): Promise<nu
   return (await readAuditAfter(store, 0, 1))[0]?.number ?? Infinity;
 }
 
-const MAX_ATTEMPTS = 1000;
+/** While processes get a new root secret one by one, some cannot read what others write. */
+const PATIENCE_SECONDS = 600;
+
+function isPatienceOver({ now }: AuditServices, { time }: Checkpoint): boolean {
+  return now() - Date.parse(time) / 1000 > PATIENCE_SECONDS;
+}
+
+const MAX_RACES = 10;
 
 /** Makes checkpoints until one covers the item, so that nobody can deny it. Returns whether one does. */
 export async function coverByCheckpoint(services: AuditServices, number: number): Promise<boolean> {
-  for (let attempts = 0; attempts < MAX_ATTEMPTS; attempts += 1) {
+  for (let races = 0; races < MAX_RACES;) {
     const made = await makeCheckpoint(services);
-    const covered = made ?? (await newestCheckpoint(services)).listed?.checkpoint;
+    const covered = made ?? (await newestCheckpoint(services)).newest?.checkpoint;
     if (covered && covered.last.number >= number) return true;
+    if (!made) races += 1;
   }
   return false;
 }

@@ -28,15 +28,17 @@ export async function verifyStore(
   const last = await lastAuditNumber(store);
   await verifier.tail(sealedItems(store, covered + 1, last), covered, last);
   let [newer, isCut, done]: [Checkpoint | undefined, boolean, number] = [undefined, false, 0];
-  for (let number = newest?.checkpoint ?? 0; number > 0 && !isCut; number -= 1) {
+  let isMissing = false;
+  for (let number = mark?.checkpoint ?? 0; number > 0 && !isCut; number -= 1) {
     const verified = await verifyOne(store, verifier, number, newer);
     if (!verified && !(await hasOlder(store, newer))) break;
-    if (!verified && newer) verifier.removedBefore(newer);
+    isMissing = !verified;
     newer = verified ?? newer;
     done += 1;
     onProgress?.(done);
     isCut = newer !== undefined && Date.parse(newer.time) / 1000 < since;
   }
+  if (isMissing && newer) verifier.removedBefore(newer);
   if (verifier.hasSuspicions() && newest) await verifyNewer(store, verifier, newest.checkpoint);
   return verifier.result({ isCut });
 }
@@ -57,7 +59,7 @@ async function verifyOne(
 /** Whether the store has items that only an older checkpoint can cover. */
 async function hasOlder(store: Store, newer: Checkpoint | undefined): Promise<boolean> {
   const [oldest] = await readAuditAfter(store, 0, 1);
-  return oldest !== undefined && newer !== undefined && oldest.number < newer.first.number;
+  return oldest !== undefined && (!newer || oldest.number < newer.first.number);
 }
 
 /** What was trimmed or forgotten meanwhile has its explanation in checkpoints that were made meanwhile. */

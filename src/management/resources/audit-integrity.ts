@@ -3,6 +3,19 @@ import { z } from 'zod';
 import { type Operation, TEXT_STREAM } from './resource.ts';
 import * as schemas from './schemas.ts';
 
+const verification = z
+  .strictObject({
+    verifiedAt: schemas.time.optional().describe('Absent before the first one.'),
+    ok: z.boolean().optional(),
+    checkpoints: z.int().optional().describe('How many were verified.'),
+    problems: z
+      .array(z.strictObject({ kind: z.string(), id: z.string(), time: z.string() }))
+      .describe('The first ones: `changed`, `removed` or `inserted`, with the item.'),
+  })
+  .meta({ id: 'AuditVerification' });
+
+export type AuditVerification = z.output<typeof verification>;
+
 const jwks = z.object({ keys: z.array(z.record(z.string(), z.unknown())) });
 
 export const auditIntegrityOperations = {
@@ -12,6 +25,13 @@ export const auditIntegrityOperations = {
     role: 'viewer',
     summary: 'Shows the public keys (RFC 7517) that verify the checkpoints of the audit log.',
     response: jwks.meta({ id: 'AuditKeys' }),
+  },
+  showAuditVerification: {
+    method: 'get',
+    path: '/audit/verification',
+    role: 'viewer',
+    summary: 'Shows what the last daily verification of the audit log found.',
+    response: verification,
   },
   verifyAudit: {
     method: 'get',

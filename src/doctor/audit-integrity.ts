@@ -1,0 +1,33 @@
+// Whether the running system found the audit log as it was written.
+import type { ConfiguredDeployment } from './deployment.ts';
+import { counted, findingAbout, type Findings } from './report.ts';
+
+/** The running system verifies once a day. */
+const LATE_SECONDS = 2 * 86_400;
+
+export async function checkAuditIntegrity({
+  listRecords,
+  now,
+}: ConfiguredDeployment): Promise<Findings> {
+  const finding = findingAbout('audit-integrity', 'audit log');
+  const last = (await listRecords())?.verification;
+  if (!last) return finding.unknown('the management API does not tell whether it was verified');
+  const { verifiedAt, ok, checkpoints = 0, problems } = last;
+  if (verifiedAt === undefined) return finding.unknown('it was not verified yet');
+  if (ok !== true) {
+    const [first] = problems;
+    return finding.problem({
+      what: `the last verification, at ${verifiedAt}, found ${counted(problems.length, 'problem')}; the first is the item ${first?.id} (${first?.kind})`,
+      why: 'somebody may have changed what the log says',
+      remedy:
+        'run gatehouse audit verify, compare the items with what receivers or exports have, and find out who can write to the store',
+    });
+  }
+  if (now() - Date.parse(verifiedAt) > LATE_SECONDS * 1000)
+    return finding.warning({
+      what: `it was last verified at ${verifiedAt}`,
+      why: 'a change would be noticed late',
+      remedy: 'look at the log of the processes for “the audit log was not verified”',
+    });
+  return finding.ok(`its last day is as it was written (${counted(checkpoints, 'checkpoint')})`);
+}
