@@ -58,10 +58,39 @@ export async function addMachine(
 ): Promise<void> {
   const value = { metadata: metadataOf(id, name, credentials), machine };
   await listKeyed(store, machine);
+  await store.addMember(ALL, id, LISTED_SECONDS);
   await store.set<MachineClient>(clientKey(id), value, machine.expiresAt - now);
 }
 
 export type NewMachine = { id: string; name: string; credentials: Credentials; machine: Machine };
+
+const ALL = 'machines:all';
+const COLLECTED = 'machines-collected:last';
+/** Processes of earlier versions do not list their machines. */
+const COLLECTED_SECONDS = 86_400;
+const BATCH = 100;
+
+/** Returns the ids of all machines, and of some that have expired. `clients` returns the clients that had a grant: once a day, they are searched for machines. */
+export async function machineIds(
+  store: Store,
+  clients: () => Promise<string[]>,
+): Promise<string[]> {
+  if (await store.get(COLLECTED)) return store.members(ALL);
+  const ids = await clients();
+  for (let from = 0; from < ids.length; from += BATCH) {
+    const batch = ids.slice(from, from + BATCH).map(async (id) => {
+      if (await findMachine(store, id)) await store.addMember(ALL, id, LISTED_SECONDS);
+    });
+    await Promise.all(batch);
+  }
+  await store.set(COLLECTED, true, COLLECTED_SECONDS);
+  return store.members(ALL);
+}
+
+/** Call when the machine has expired. */
+export async function unlistMachine(store: Store, id: string): Promise<void> {
+  await store.removeMember(ALL, id);
+}
 
 /** The keys of machines with their expiry, because a machine that has expired has no record. */
 const KEYED = 'machines-with-keys:all';

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { exportJWK, generateKeyPair } from 'jose';
 import { parse, stringify } from 'yaml';
+import { createConnector } from '../../src/links/connectors.ts';
 import { type Applied, appliedText } from '../../src/management/resources/apply.ts';
 import { accessTo, gatehouse, useCommandLine } from './command-line.ts';
 import { KEYS, request } from './management-host.ts';
@@ -193,6 +194,36 @@ describe('gatehouse apply', () => {
       { ops: 'unchanged', analysts: 'unchanged' },
       { ci: 'unchanged' },
     ]);
+  });
+
+  it('exports and applies what the settings no longer have, and times with parts of a second', async () => {
+    const { store, now } = host();
+    await createConnector(
+      store,
+      {
+        name: 'Left over',
+        level: 'gone',
+        suggestedLevel: 'older',
+        upstream: 'gone',
+        audience: [{ group: 'staff', provider: 'gone' }],
+        expiresAt: now() + 1000.5,
+      },
+      now() + 0.25,
+    );
+    const { stdout } = await run('export');
+    expect(parse(stdout).connectors[0]).to.include({ level: 'gone', upstream: 'gone' });
+    expect(Object.values(actions(await applied(stdout))[0] ?? {})).to.deep.equal(['adopted']);
+    expect((await run('export')).stdout).to.equal(stdout);
+    expect(Object.values(actions(await applied(stdout))[0] ?? {})).to.deep.equal(['unchanged']);
+    const renamed = stdout.replace('Left over', 'Renamed');
+    expect(Object.values(actions(await applied(renamed))[0] ?? {})).to.deep.equal(['updated name']);
+  });
+
+  it('finds machines of earlier versions, which are in no list', async () => {
+    await applied(file);
+    await host().store.delete('machines:all');
+    await host().store.delete('machines-collected:last');
+    expect((await json('export')).machines).to.deep.equal(file['machines']);
   });
 
   it('a revoked record frees its key, and a new one is made', async () => {

@@ -2,6 +2,8 @@ import { findClient } from '../../clients/clients.ts';
 import {
   findMachine,
   knownKeyed,
+  machineIds,
+  unlistMachine,
   type Machine,
   type PublicKeys,
   publicKeysOf,
@@ -41,12 +43,11 @@ export type Found = {
 
 const BATCH = 100;
 
-/** Reads all clients that have had a grant: each machine is one of them. */
 export async function findMachines(management: ManagementContext): Promise<Found[]> {
   const { settings, services } = management;
   const { store, now } = services;
   const lifetime = settings.lifetimes.refreshTokenAbsolute;
-  const ids = await connectedClients(store, { lifetime, now: now() });
+  const ids = await machineIds(store, () => connectedClients(store, { lifetime, now: now() }));
   const found: Found[] = [];
   for (let from = 0; from < ids.length; from += BATCH) {
     const batch = ids.slice(from, from + BATCH).map((id) => findWorking(management, id));
@@ -61,7 +62,11 @@ async function findWorking(
 ): Promise<Found | undefined> {
   const { store, now } = services;
   const stored = await findMachine(store, id);
-  if (!stored || stored.expiresAt <= now()) return undefined;
+  if (!stored || stored.expiresAt <= now()) {
+    // The next read tries again.
+    await unlistMachine(store, id).catch(() => undefined);
+    return undefined;
+  }
   const [connection, client] = await Promise.all([
     findConnection(settings, services, stored.grantId),
     findClient(store, id, settings.clients),
