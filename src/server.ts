@@ -1,5 +1,6 @@
 import type { Server } from 'node:http';
 import type { Logger } from 'pino';
+import { noteAuditSettings } from './audit/audit-settings.ts';
 import { keepChain } from './audit/chain/keep-chain.ts';
 import { followDelivery } from './audit/delivery/follow-settings.ts';
 import type { RequestKind } from './gateway/active-requests.ts';
@@ -19,7 +20,7 @@ import { createLogger } from './observability/logger.ts';
 import { openReloads, type ReloadOptions, type ReloadReport } from './reload/reloads.ts';
 import { reloadSettings } from './reload/reload-settings.ts';
 import { createResources } from './resources.ts';
-import { openProcessServices, type ProcessServices } from './services.ts';
+import { openProcessServices, type ProcessServices, type Services } from './services.ts';
 import { ruleNotices } from './settings/entitlements.ts';
 import type { Settings } from './settings/settings.ts';
 import type { Store } from './store/store.ts';
@@ -96,6 +97,7 @@ export async function startGatehouse(
             logger.level = next.logLevel;
             generations.replace(generation);
             delivery.follow(next, generation.services);
+            noteSettings(next, generation.services);
             logNotices(next, logger);
             generation.runChecks(stopping.signal);
           },
@@ -104,6 +106,7 @@ export async function startGatehouse(
     });
     resources.defer(() => reloads.stop());
     delivery.follow(settings, generations.current.services);
+    noteSettings(settings, generations.current.services);
     resources.defer(delivery.stop);
     const chain = keepChain(() => generations.current.services, services.auditMemory);
     resources.defer(chain.stop);
@@ -140,6 +143,13 @@ function isServed(served: ListeningHost[], hosts: ListeningHost[]): ListeningHos
 function logNotices(settings: Settings, logger: Logger): void {
   for (const { setting, what, remedy } of ruleNotices(settings))
     logger.warn({ what: setting }, `${setting}: ${what}; ${remedy}`);
+}
+
+/** Not awaited: the process works without it. */
+function noteSettings(settings: Settings, services: Services): void {
+  noteAuditSettings(services, settings).catch((error: unknown) =>
+    services.logger.error({ err: error }, 'a change of the audit settings may not be on record'),
+  );
 }
 
 const MAX_GENERATIONS = 4;

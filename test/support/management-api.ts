@@ -99,11 +99,11 @@ export async function readAudit(system: System): Promise<AuditItem[]> {
   );
 }
 
-/** Oldest first, at most a thousand. */
+/** Oldest first, at most a thousand, without the items about reading them. */
 export async function readAllAudit(system: System): Promise<AuditItem[]> {
   const page = z.object({ items: z.array(auditItem) });
   const found = page.parse(await requestManagement(system, 'GET', '/audit?limit=1000'));
-  return found.items.toReversed();
+  return found.items.filter(({ event }) => event !== 'audit_read').toReversed();
 }
 
 /** Sends a request to the management API. Throws if it is refused. */

@@ -1,9 +1,15 @@
 // The audit log: filters that are in the address, what they find, and the buttons that export all of it.
+import { Readable } from 'node:stream';
+import { seeOther } from '../../http/see-other.ts';
 import { auditEvents } from '../../observability/labels.ts';
 import type { ViewValues } from '../../pages/pages.ts';
+import { includesRole } from '../../settings/management-roles.ts';
+import { type ApiRequest, OPERATIONS } from '../api/operations.ts';
 import { type AuditFilter, readAudit } from '../audit-log.ts';
+import { requireRole } from '../context.ts';
 import { deliveryHandlers } from '../audit-delivery.ts';
-import { auditQuery } from '../resources/audit.ts';
+import { HANDLERS } from '../handlers.ts';
+import { auditQuery, EXPORTS } from '../resources/audit.ts';
 import * as schemas from '../resources/schemas.ts';
 import { CONSOLE_PATH } from './address.ts';
 import { describeAudit } from './audit-events.ts';
@@ -15,6 +21,8 @@ const PATH = `${CONSOLE_PATH}/audit`;
 const PAGE_ITEMS = 50;
 const HOUR = 3600;
 const DAY = 24 * HOUR;
+const DATE_LENGTH = 'YYYY-MM-DD'.length;
+const { exportAudit } = OPERATIONS;
 
 /** Returns when each period begins and ends, in seconds since the epoch. */
 const PERIODS: Record<string, (now: number) => { since: number; until?: number }> = {
@@ -34,6 +42,7 @@ const EVENTS = auditEvents.filter((event) => event !== 'call_ended');
 
 export function auditPage({ page }: ConsoleRoutes): void {
   page('/audit', showAudit);
+  page('/audit/export', download);
 }
 
 async function showAudit(context: ConsoleContext): Promise<void> {
@@ -52,12 +61,38 @@ async function showAudit(context: ConsoleContext): Promise<void> {
     events: await describeAudit(management, found.items, found.names),
     ...listValues(ctx, PATH, found, { filters: shownFilters(query), kept, q }),
     searched: found.searched,
+    export: includesRole(management.role, exportAudit.role)
+      ? { action: `${PATH}/export`, fields: exportFields(query) }
+      : undefined,
     deliveries: deliveries.items.map(({ id, state, backlog, rejected, lost }) => {
       return { id, state, isOk: state === 'delivering', backlog, rejected, lost };
     }),
   };
   await management.services.pages.render(ctx, 'console/audit', values, problem ? 400 : 200);
 }
+
+/** The search words are left out: they are searched for in some items only. */
+function exportFields(query: Record<string, string>): { name: string; value: string }[] {
+  return Object.entries(query).flatMap(([name, value]) =>
+    name === 'q' || name === 'format' || value === '' ? [] : [{ name, value }],
+  );
+}
+
+/** What the API exports. */
+async function download({ management, ctx }: ConsoleContext): Promise<void> {
+  requireRole(management, exportAudit.role);
+  const query = queryIn(ctx);
+  const { filter, problem } = filterIn(query, management.services.now());
+  const format = query.format === 'csv' ? 'csv' : 'jsonl';
+  if (problem) return seeOther(ctx, `${PATH}?${new URLSearchParams(query)}`);
+  const sent = await HANDLERS.exportAudit(management, { query: { ...filter, format } as Exported });
+  const day = new Date(management.services.now() * 1000).toISOString().slice(0, DATE_LENGTH);
+  ctx.set('Content-Disposition', `attachment; filename="gatehouse-audit-${day}.${format}"`);
+  ctx.type = EXPORTS[format];
+  ctx.body = Readable.from(sent);
+}
+
+type Exported = ApiRequest<'exportAudit'>['query'];
 
 const NOTHING: Awaited<ReturnType<typeof readAudit>> = {
   items: [],
@@ -118,7 +153,7 @@ function shownFilters(query: Record<string, string>): Filters {
 
 /** The day in the address of a link, so that the form keeps it. */
 function dateOf(time = ''): string {
-  return timeIn(time) === undefined ? '' : time.slice(0, 'YYYY-MM-DD'.length);
+  return timeIn(time) === undefined ? '' : time.slice(0, DATE_LENGTH);
 }
 
 /** What links to this page have narrowed it to. */
