@@ -9,6 +9,7 @@ import { addResourceCommands } from './management/commands/resource.ts';
 import { addReloadCommand } from './management/commands/reload.ts';
 import { addCompletionCommand } from './management/commands/completion.ts';
 import type { Terminal } from './management/commands/terminal.ts';
+import { accessCommands } from './management/resources/access.ts';
 import { accountCommands } from './management/resources/account.ts';
 import { clientCommands } from './management/resources/client.ts';
 import { connectorCommands } from './management/resources/connector.ts';
@@ -26,6 +27,7 @@ export function addCommands(program: Command, terminal: Terminal): void {
   for (const commands of [
     connectorCommands,
     accountCommands,
+    accessCommands,
     grantCommands,
     clientCommands,
     tokenCommands,

@@ -17,6 +17,7 @@ import { connectorIdOf } from '../links/connect-link.ts';
 import { type Connector, connectorRefusal, isUsable, redeemerOf } from '../links/connector.ts';
 import { hasUseLeft, type IsGrantActive, findConnector } from '../links/connectors.ts';
 import type { ClientSnapshot } from '../connections/grant-record.ts';
+import { refusalReason } from '../connections/person-access.ts';
 import { isGrantActive } from '../connections/grants.ts';
 import { HttpError } from '../http/errors.ts';
 import type { ViewValues } from '../pages/pages.ts';
@@ -61,11 +62,9 @@ export async function findRefusal(
   request: ConsentRequest,
 ): Promise<Refusal | undefined> {
   if (request.refusal) {
-    const isDisabled = request.account.disabledAt !== undefined;
-    const description = NOT_ENTITLED_DESCRIPTION;
-    return request.refusal === 'not_in_audience'
-      ? { reason: 'not_in_audience', page: 'not-in-audience', description }
-      : { reason: isDisabled ? 'account_disabled' : 'no_rule', page: 'not-entitled', description };
+    const reason = refusalReason(request.refusal, request.account);
+    const page = reason === 'not_in_audience' ? 'not-in-audience' : 'not-entitled';
+    return { reason, page, description: NOT_ENTITLED_DESCRIPTION };
   }
   const uses = { now: context.services.now(), isActive: activeGrantCheck(context) };
   if (await hasUseLeft(request.connector, holderOfRequest(request), uses)) return undefined;

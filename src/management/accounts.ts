@@ -14,8 +14,14 @@ import { endConnections } from '../connections/connections.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
 import type { Store } from '../store/store.ts';
 import type { Handlers, ManagementContext } from './context.ts';
-import { represent } from './represent.ts';
-import { type Account, type accountOperations, accountSchema } from './resources/account.ts';
+import { accessOfPerson, sourceOf } from './access.ts';
+import { isoTime, represent } from './represent.ts';
+import {
+  type Account,
+  type AccountDetails,
+  type accountOperations,
+  accountSchema,
+} from './resources/account.ts';
 import { type Listed, scanPage, searchFor } from './search.ts';
 
 export const accountHandlers: Handlers<keyof typeof accountOperations> = {
@@ -31,10 +37,15 @@ export const accountHandlers: Handlers<keyof typeof accountOperations> = {
     return { items: items.map(resource), next };
   },
 
-  async showAccount({ services: { store } }, { id }) {
-    const account = await findAccount(store, id);
+  async showAccount(management, { id }) {
+    const account = await findAccount(management.services.store, id);
     if (!account || isGone(account)) throw unknownAccount();
-    return resource(account);
+    const isForgotten = account.forgottenAt !== undefined;
+    return {
+      ...resource(account),
+      ...(isForgotten ? {} : { claims: claimsResource(management, account) }),
+      access: isForgotten ? [] : await accessOfPerson(management, account),
+    };
   },
 
   disableAccount: (management, { id }) =>
@@ -86,6 +97,18 @@ function resource(account: Stored): Account {
     emailVerified: email === undefined ? undefined : emailVerified,
     identityProvider: issuer,
   });
+}
+
+function claimsResource(management: ManagementContext, account: Stored): AccountDetails['claims'] {
+  const { name, email, emailVerified, groups, groupsOmitted, issuer, signedInAt } = account;
+  return {
+    name,
+    ...(email === undefined ? {} : { email, emailVerified }),
+    groups,
+    ...(groupsOmitted ? { groupsOmitted } : {}),
+    provider: sourceOf(management, account)?.id ?? issuer,
+    time: isoTime(Math.max(signedInAt, account.recheck?.answeredAt ?? 0)),
+  };
 }
 
 function unknownAccount(): HttpError {

@@ -408,6 +408,8 @@ export type ConsoleValues = {
     allConnections?: string;
     /** The tokens and machines that a person created and that are not revoked or expired. `isAll` is false if there are too many to list. */
     created?: { items: ConsoleItem[]; isAll: boolean };
+    /** What a person gets through each connector. Only on the page of a person. */
+    access?: ConsoleItem[];
     /** Times at which the connection was refused. Only on the page of a connection. */
     refusals?: { time: number; reason: ConsoleReason }[];
     /** The newest first. */

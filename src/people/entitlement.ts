@@ -2,6 +2,7 @@
 import { isAtLeast, type Level } from '../permission-levels.ts';
 import {
   type Administrator,
+  type IdentitySource,
   identitySourcesOf,
   type AudienceRule,
   type Match,
@@ -72,10 +73,66 @@ export function isInAudience(
 ): boolean {
   if (audience === undefined) return true;
   const identitySources = identitySourcesOf(settings);
-  return audience.some((rule) => {
-    const match = resolveAudienceRule(rule, identitySources);
-    return match !== undefined && matches(account, match, via);
-  });
+  return audience.some((rule) => audienceMiss(identitySources, rule, account, via) === undefined);
+}
+
+/** Why a rule of an audience does not match. Undefined if it does. */
+function audienceMiss(
+  identitySources: readonly IdentitySource[],
+  rule: AudienceRule,
+  account: Account,
+  via: Via,
+): RuleMiss | undefined {
+  const match = resolveAudienceRule(rule, identitySources);
+  return match ? ruleMiss(account, match, via) : 'unusable_rule';
+}
+
+/** A rule with its place in the settings or in the audience, and why it does not match, if so. */
+export type JudgedRule = {
+  /** `entitlements[2]` or `audience[0]` */
+  rule: string;
+  kind: RuleKind;
+  value?: string;
+  provider?: string;
+  /** What an entitlement gives. */
+  level?: Level;
+  miss?: RuleMiss;
+};
+
+/** Judges every rule as `accessThrough` does. */
+export function judgeRules(
+  settings: AccessSettings,
+  account: Account,
+  via: Via,
+  { audience = [] }: WithAudience = {},
+): { entitlements: JudgedRule[]; audience: JudgedRule[] } {
+  const identitySources = identitySourcesOf(settings);
+  return {
+    entitlements: settings.entitlements.map(({ match, level }, n) => ({
+      ...judged(`entitlements[${n}]`, match, ruleMiss(account, match, via)),
+      level,
+    })),
+    audience: audience.map((rule, n) =>
+      judged(`audience[${n}]`, rule, audienceMiss(identitySources, rule, account, via)),
+    ),
+  };
+}
+
+function judged(
+  rule: string,
+  criteria: Omit<Match, 'from'>,
+  miss: RuleMiss | undefined,
+): JudgedRule {
+  const kind = ruleKind(criteria);
+  const value = criteria[kind];
+  const { provider } = criteria;
+  return {
+    rule,
+    kind,
+    ...(typeof value === 'string' ? { value } : {}),
+    ...(provider === undefined ? {} : { provider }),
+    ...(miss === undefined ? {} : { miss }),
+  };
 }
 
 /** Returns the highest role in the console of the rules that match. Undefined if none matches. */
@@ -128,6 +185,7 @@ export const RULE_MISSES = [
   'email_not_verified',
   'other_email',
   'other_email_domain',
+  'unusable_rule',
 ] as const;
 export type RuleMiss = (typeof RULE_MISSES)[number];
 

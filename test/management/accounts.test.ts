@@ -52,6 +52,15 @@ describe('accounts over the management API', () => {
       identityProvider: ISSUER,
       subject: 'ada',
       signedInAt: new Date(signedInAt * 1000).toISOString(),
+      claims: {
+        name: 'Ada',
+        email: 'ada@example.com',
+        emailVerified: true,
+        groups: [],
+        provider: ISSUER,
+        time: new Date(signedInAt * 1000).toISOString(),
+      },
+      access: [],
     });
   });
 

@@ -50,6 +50,7 @@ const OPERATIONS: Record<string, ManagementRole> = {
   'GET /audit/verification': 'viewer',
   'GET /audit/delivery': 'viewer',
   'GET /audit/reach': 'viewer',
+  'POST /access/explain': 'viewer',
   'POST /audit/delivery/{id}/resend': 'administrator',
 };
 

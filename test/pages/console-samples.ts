@@ -786,6 +786,25 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         ENDED_OF_PERSON,
       ],
       allConnections: `/console/grants?account=${PERSON}`,
+      access: [
+        {
+          title: 'Orders',
+          href: '/console/connectors/orders',
+          facts: [
+            { label: 'level', level: 'operations' },
+            { label: 'rule', code: 'entitlements[1]' },
+          ],
+          fields: [],
+          actions: [],
+        },
+        {
+          title: 'Tickets',
+          href: '/console/connectors/tickets',
+          facts: [{ label: 'reason', code: 'no_rule', textKey: 'console.reasons.no_rule' }],
+          fields: [],
+          actions: [],
+        },
+      ],
       created: { items: CREATED, isAll: false },
       actions: [personAction('disable', PERSON_PATH), personAction('forget')],
       history: HISTORY,

@@ -3,6 +3,7 @@
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import * as fc from 'fast-check';
+import { z } from 'zod';
 import {
   openBrowser,
   type Page,
@@ -15,7 +16,13 @@ import { type Github, GITHUB_CLIENT, startGithub } from '../support/github.ts';
 import { type IdJagIssuer, startIdJagIssuer, validClaims } from '../support/id-jag-issuer.ts';
 import { APP, GRANT_TYPE, preRegistered } from '../support/id-jag-system.ts';
 import { LEVELS } from '../support/levels.ts';
-import { changeAccount, type Connector, createConnector } from '../support/management-api.ts';
+import {
+  changeAccount,
+  type Connector,
+  createConnector,
+  readAudit,
+  requestManagement,
+} from '../support/management-api.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { checkModel, FUZZ_SECONDS, MODEL_TIMEOUT_MS, seedIn } from '../support/model-run.ts';
 import {
@@ -253,6 +260,15 @@ class SignIn implements fc.AsyncCommand<Model, Real> {
     const page = requirePage(await browser.visit(approveAs(real, by, subject, said, departure)));
     expect(offered(page)).to.deep.equal(LEVELS.slice(0, rank + 1));
     expect(page.status).to.equal(rank < 0 ? 403 : 200);
+    await expectExplained(real, { by, link, rank, account: await lastSignedIn(system) });
+    if (said.isVerified && by !== 'github' && PLAIN_ADDRESS.test(said.email))
+      await expectExplained(real, {
+        by,
+        link,
+        rank: rankOf(real.world, link, by, 'somebody unknown', said),
+        email: said.email,
+        groups: said.groups,
+      });
     if (rank < 0) return;
     const highest = String(LEVELS[rank]);
     const callback = requireExternalRedirect(
@@ -265,6 +281,52 @@ class SignIn implements fc.AsyncCommand<Model, Real> {
     const refreshToken = body.refresh_token;
     model.held.push({ by, subject, person, link, rank, token, refreshToken, isEnded: false });
   }
+}
+
+type Explained = {
+  by: AsserterId;
+  link: Connector;
+  rank: number;
+  account?: string;
+  email?: string;
+  groups?: string[];
+};
+
+const explanation = z.object({
+  entitlements: z.array(z.object({ rule: z.string(), miss: z.string().optional() })),
+  access: z.array(
+    z.object({
+      level: z.string().nullable(),
+      rule: z.string().optional(),
+      reason: z.string().optional(),
+    }),
+  ),
+});
+
+/** Checks that the explanation of a decision says what was decided. */
+async function expectExplained(
+  { system }: Real,
+  { by, link, rank, ...person }: Explained,
+): Promise<void> {
+  const body = { ...person, provider: by, connector: link.id };
+  const { entitlements, access } = explanation.parse(
+    await requestManagement(system, 'POST', '/access/explain', body),
+  );
+  const [{ level, rule, reason } = { level: undefined }] = access;
+  expect(level).to.equal(LEVELS[rank] ?? null);
+  const matching = entitlements.filter(({ miss }) => miss === undefined).map((each) => each.rule);
+  if (level === null) expect(reason).to.be.oneOf(REFUSALS);
+  else expect(matching).to.include(rule);
+  if (reason === 'no_rule') expect(matching).to.deep.equal([]);
+}
+
+/** Others are refused as an option. */
+const PLAIN_ADDRESS = /^[^@]+@[^@]+\.\w+$/;
+const REFUSALS = ['no_rule', 'not_in_audience', 'account_disabled'];
+
+async function lastSignedIn(system: System): Promise<string> {
+  const items = (await readAudit(system)).filter(({ event }) => event === 'signed_in');
+  return String(items.at(-1)?.account);
 }
 
 function approveAs(real: Real, by: ProviderId, subject: string, said: Claims, departure: URL): URL {
@@ -316,6 +378,7 @@ class Assert implements fc.AsyncCommand<Model, Real> {
     }
     const token = String(body.access_token);
     const person = learn(model, by, subject, token, said);
+    await expectExplained(real, { by, link, rank, account: person.id });
     model.held.push({ by, subject, person, link, rank, token, isEnded: false });
   }
 }
@@ -444,7 +507,7 @@ describe('Levels of random people under random rules', function () {
     return { world: { owned, rules }, system, server, client, links: created, ...parties };
   }
 
-  it('MOD-03 nobody gets more than rules, owners of domains, audience and link allow, by any way and at any time', async () => {
+  it('MOD-03 nobody gets more than rules, owners of domains, audience and link allow, by any way and at any time, and an explanation says what is decided', async () => {
     const started = performance.now();
     const left = () => FUZZ_SECONDS - (performance.now() - started) / 1000;
     do {

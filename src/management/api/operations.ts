@@ -1,6 +1,7 @@
 // The operations of the management API by id. The router, the OpenAPI document and the typed client are all derived from them.
 import { z } from 'zod';
 import type { Levels } from '../../permission-levels.ts';
+import { accessOperations } from '../resources/access.ts';
 import { accountOperations } from '../resources/account.ts';
 import { applyOperations } from '../resources/apply.ts';
 import { auditOperations } from '../resources/audit.ts';
@@ -27,6 +28,7 @@ export const OPERATIONS = {
   ...machineOperations,
   ...clientRuleOperations,
   ...accountOperations,
+  ...accessOperations,
   ...tokenOperations,
   ...keyOperations,
   ...upstreamOperations,

@@ -15,8 +15,15 @@ import { listTokensMintedBy } from '../minted-tokens.ts';
 import { accountFields, accountList, accountState } from '../resources/account.ts';
 import { blockBody } from '../resources/client-rule.ts';
 import { type Client, clientFields, clientList } from '../resources/client.ts';
-import { consoleFields, epochSeconds, textField, translatedField } from '../resources/fields.ts';
+import {
+  codeField,
+  consoleFields,
+  epochSeconds,
+  textField,
+  translatedField,
+} from '../resources/fields.ts';
 import { grantFields } from '../resources/grant.ts';
+import type { PersonAccess } from '../resources/person-access.ts';
 import type { ConsoleList } from '../resources/resource.ts';
 import { CONSOLE_PATH, recordId, recordPath, type RecordSection } from './address.ts';
 import { describeAudit } from './audit-events.ts';
@@ -139,11 +146,32 @@ async function personValues(context: ConsoleContext, id: string): Promise<Record
     fields: [
       ...consoleFields(accountFields, 'email provider', account),
       ...(stored && !isForgotten ? groupFields(stored) : []),
+      ...(account.claims ? [{ label: 'arrived', time: epochSeconds(account.claims.time) }] : []),
       ...consoleFields(accountFields, 'signedIn forgotten id', account),
     ],
     ...(await connectionValues(context, { section: 'accounts', id })),
+    ...(isForgotten ? {} : { access: account.access.map(accessItem) }),
     ...(await createdValues(context, id)),
     actions: actionsOf(context, accountList, account, 'accounts'),
+  };
+}
+
+function accessItem({
+  connector,
+  name,
+  level,
+  rule,
+  reason,
+}: PersonAccess): NonNullable<Values['access']>[number] {
+  return {
+    title: name,
+    href: recordPath('connectors', connector),
+    facts:
+      level === null
+        ? [translatedField('reason', reason ?? 'unknown', 'console.reasons')]
+        : [{ label: 'level', level }, codeField('rule', rule ?? '')],
+    fields: [],
+    actions: [],
   };
 }
 

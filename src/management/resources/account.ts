@@ -4,9 +4,10 @@ import { ACCOUNT_ID, ACCOUNT_ID_LENGTH, normalizeEmail } from '../../people/acco
 import { allItems } from '../api/all-items.ts';
 import { searchOption } from '../commands/options.ts';
 import { foundOnly, resolveId } from '../commands/resolve.ts';
-import { minute, plain } from '../commands/terminal.ts';
+import { details, minute, plain } from '../commands/terminal.ts';
 import { recordPath } from '../console/address.ts';
 import { detailsText, type Fields } from './fields.ts';
+import { accessLines, accessMember } from './person-access.ts';
 import {
   type Argument,
   type ConsoleList,
@@ -40,6 +41,36 @@ export const accountSchema = z
 
 export type Account = z.output<typeof accountSchema>;
 
+const claimsSchema = z.strictObject({
+  name: z.string(),
+  email: z.string().optional(),
+  emailVerified,
+  groups: z.array(z.string()),
+  groupsOmitted: z
+    .literal(true)
+    .optional()
+    .describe('The provider left the groups out, because they are too many.'),
+  provider: z
+    .string()
+    .describe(
+      'Id of the sign-in provider or trusted issuer; its issuer if the settings no longer have it.',
+    ),
+  time: schemas.time.describe('When they arrived.'),
+});
+
+const accountDetailsSchema = accountSchema
+  .extend({
+    claims: claimsSchema
+      .optional()
+      .describe(
+        'What the identity provider said of the person last. Absent if the account was forgotten.',
+      ),
+    access: accessMember,
+  })
+  .meta({ id: 'AccountDetails' });
+
+export type AccountDetails = z.output<typeof accountDetailsSchema>;
+
 const forgottenAccountSchema = z
   .strictObject({
     id: z.string().describe('The only identifier that remains, here and in the audit log.'),
@@ -69,8 +100,9 @@ export const accountOperations = {
     method: 'get',
     path: '/accounts/:id',
     role: 'viewer',
-    summary: 'Shows an account.',
-    response: accountSchema,
+    summary:
+      'Shows an account, what the identity provider said of the person, and what the person gets through each connector.',
+    response: accountDetailsSchema,
   },
   disableAccount: {
     method: 'post',
@@ -170,12 +202,7 @@ export const accountCommands: ResourceCommands = {
       name: 'show',
       description: 'show one account',
       argument: ACCOUNT,
-      text: (account) =>
-        detailsText(
-          accountFields,
-          'name email id provider subject signedIn disabled forgotten',
-          account,
-        ),
+      text: accountText,
     },
     {
       operation: 'disableAccount',
@@ -217,6 +244,22 @@ ${EXAMPLES}`,
     },
   ],
 };
+
+function accountText(account: AccountDetails): string {
+  const { claims, access } = account;
+  const names = 'name email id provider subject signedIn disabled forgotten';
+  const groups = claims?.groups.map(plain).join(', ') || 'none';
+  const arrived = claims && {
+    groups: claims.groupsOmitted ? 'left out by the provider, because they are too many' : groups,
+    arrived: `${minute(claims.time)} from ${claims.provider}`,
+  };
+  const lines = accessLines(access).map((line) => `  ${line}`);
+  return [
+    detailsText(accountFields, names, account),
+    ...(arrived ? [details(arrived)] : []),
+    ...(lines.length === 0 ? [] : [`Access:\n${lines.join('\n')}`]),
+  ].join('\n\n');
+}
 
 export function accountState({ disabledAt, forgottenAt }: Account) {
   if (disabledAt === undefined) return 'active';

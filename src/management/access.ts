@@ -1,0 +1,136 @@
+import { findAccount, isGone } from '../people/accounts.ts';
+import { type Account, type Claims, claimsVia } from '../people/account.ts';
+import { judgeRules } from '../people/entitlement.ts';
+import { personAccess } from '../connections/person-access.ts';
+import type { Connector } from '../links/connector.ts';
+import { findConnector, listConnectors } from '../links/connectors.ts';
+import { HttpError, notFound } from '../http/errors.ts';
+import {
+  type IdentitySource,
+  identitySourcesOf,
+  ownerOf,
+  type Via,
+} from '../settings/entitlements.ts';
+import { isSameIssuer } from '../settings/value-types.ts';
+import type { ApiRequest } from './api/operations.ts';
+import type { Handlers, ManagementContext } from './context.ts';
+import type { accessOperations } from './resources/access.ts';
+import type { PersonAccess } from './resources/person-access.ts';
+
+export const accessHandlers: Handlers<keyof typeof accessOperations> = {
+  async explainAccess(management, { body }) {
+    const { settings } = management;
+    const { account, source } = await explainedPerson(management, body);
+    const connectors = await explainedConnectors(management, body.connector);
+    return {
+      provider: source.id,
+      entitlements: judgeRules(settings, account, source.via).entitlements,
+      access: connectors.map((connector) => ({
+        ...accessResource(management, connector, account, source.via),
+        ...(connector.audience
+          ? { audience: judgeRules(settings, account, source.via, connector).audience }
+          : {}),
+      })),
+    };
+  },
+};
+
+/** For each connector, what the person gets. */
+export async function accessOfPerson(
+  management: ManagementContext,
+  account: Account,
+): Promise<PersonAccess[]> {
+  const via = account.neverSignedIn ? 'id-jag' : 'sign-in';
+  const connectors = await listConnectors(management.services.store);
+  return connectors.map((connector) => accessResource(management, connector, account, via));
+}
+
+/** The sign-in provider or trusted issuer that described the person. Undefined if the settings no longer have it. */
+export function sourceOf(
+  { settings }: ManagementContext,
+  { providerIssuer, issuer, neverSignedIn }: Account,
+): IdentitySource | undefined {
+  const via = neverSignedIn ? 'id-jag' : 'sign-in';
+  return identitySourcesOf(settings).find(
+    (source) => source.via === via && isSameIssuer(source.issuer, providerIssuer ?? issuer),
+  );
+}
+
+function accessResource(
+  { settings, services }: ManagementContext,
+  connector: Connector,
+  account: Account,
+  via: Via,
+): PersonAccess {
+  const { id, name } = connector;
+  return {
+    connector: id,
+    name,
+    ...personAccess(settings, connector, account, { via, now: services.now() }),
+  };
+}
+
+type Explained = ApiRequest<'explainAccess'>['body'];
+
+async function explainedPerson(
+  management: ManagementContext,
+  { account: id, email, groups, provider }: Explained,
+): Promise<{ account: Account; source: IdentitySource }> {
+  const known = id === undefined ? undefined : await requireAccount(management, id);
+  const source =
+    provider === undefined && known
+      ? sourceOf(management, known)
+      : sourceNamed(management, provider, email);
+  if (!source) throw new HttpError(400, 'invalid_request', providerExpected(management));
+  const unknown: Claims = { name: '', emailVerified: false, groups: [] };
+  const { groupsOmitted, ...arrived } = (known && claimsVia(known, source.via)) ?? unknown;
+  const claims = {
+    ...arrived,
+    ...(email === undefined ? {} : { email, emailVerified: true }),
+    ...(groups ? { groups } : groupsOmitted ? { groupsOmitted } : {}),
+  };
+  const { disabledAt } = known ?? {};
+  const account: Account = {
+    ...claims,
+    id: known?.id ?? '',
+    issuer: source.issuer,
+    subject: known?.subject ?? '',
+    signedInAt: known?.signedInAt ?? 0,
+    ...(source.via === 'id-jag' ? { vouched: claims } : {}),
+    ...(disabledAt === undefined ? {} : { disabledAt }),
+  };
+  return { account, source };
+}
+
+async function requireAccount({ services }: ManagementContext, id: string): Promise<Account> {
+  const account = await findAccount(services.store, id);
+  if (account && !isGone(account)) return account;
+  throw notFound('there is no account with this id');
+}
+
+function sourceNamed(
+  { settings }: ManagementContext,
+  provider: string | undefined,
+  email: string | undefined,
+): IdentitySource | undefined {
+  const sources = identitySourcesOf(settings);
+  if (provider !== undefined) return sources.find(({ id }) => id === provider);
+  const providers = sources.filter(({ via }) => via === 'sign-in');
+  const owner = email === undefined ? undefined : ownerOf({ email }, providers);
+  return owner ?? (providers.length === 1 ? providers[0] : undefined);
+}
+
+function providerExpected({ settings }: ManagementContext): string {
+  const ids = identitySourcesOf(settings).map(({ id }) => id);
+  return `provider: expected one of ${ids.join(', ')}`;
+}
+
+async function explainedConnectors(
+  { services: { store } }: ManagementContext,
+  id: string | undefined,
+): Promise<Connector[]> {
+  if (id === undefined) return listConnectors(store);
+  const connector = await findConnector(store, id);
+  if (!connector) throw notFound('there is no connector with this id');
+  return [connector];
+}
