@@ -256,7 +256,7 @@ export type ConnectorChange = {
 };
 
 /**
- * A level above that of the connector is not suggested any more, unless the change asks for it. `holders` are the uses of those who connected
+ * A level above the new one of the connector is not suggested any more, unless the change asks for it. `holders` are the uses of those who connected
  * while there was no limit: with a new limit, they need no other use to connect again.
  */
 export function changedConnector(
