@@ -114,6 +114,7 @@ export async function resourceServer(
     end: handlers.end,
     follow(inForce) {
       gateway.authentication.settings = inForce;
+      changes += 1;
       handlers.follow(inForce);
     },
     renewStreams: handlers.renewStreams,

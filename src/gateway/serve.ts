@@ -41,7 +41,7 @@ export type Gateway = {
   settings: Settings;
   services: Pick<Services, 'store' | 'activity' | 'now'>;
   records: RecordCache;
-  /** Counts the changes of records. */
+  /** Counts the changes of records and of the settings in force. */
   changes: () => number;
   authentication: Authentication;
   requireDpopProof: RequireDpopProof;

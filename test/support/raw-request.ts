@@ -10,7 +10,7 @@ export type RawRequest = {
   path?: string;
   headers?: Record<string, string | string[]>;
   /** Sent chunk by chunk, without Content-Length. */
-  chunks?: string[];
+  chunks?: string[] | AsyncIterable<string>;
   signal?: AbortSignal;
 };
 
@@ -18,7 +18,8 @@ export type RawRequest = {
 export async function rawRequest(base: string, options: RawRequest = {}): Promise<RawResponse> {
   const { hostname, port } = new URL(base);
   const { method = 'GET', path = '/', headers = {}, chunks = [], signal } = options;
-  const framing = chunks.length > 0 ? { 'transfer-encoding': 'chunked' } : {};
+  const framing =
+    !Array.isArray(chunks) || chunks.length > 0 ? { 'transfer-encoding': 'chunked' } : {};
   const sent = request({
     host: hostname,
     port,
@@ -31,7 +32,7 @@ export async function rawRequest(base: string, options: RawRequest = {}): Promis
   // A server that refuses early closes while we are still writing; its response is read anyway.
   sent.on('error', () => {});
   const answered = once(sent, 'response');
-  for (const chunk of chunks) sent.write(chunk);
+  for await (const chunk of chunks) sent.write(chunk);
   sent.end();
   const [response] = await answered;
   response.setEncoding('utf8');
