@@ -23,6 +23,7 @@ export async function runServer(
   environment?: Environment,
   options?: CommandLineSettings,
 ): Promise<void> {
+  const reloadOnSignal = awaitReloadSignal();
   try {
     const read = () => loadSettings(environment, { options });
     const settings = read();
@@ -41,17 +42,28 @@ export async function runServer(
   }
 }
 
-function reloadOnSignal({ reload, logger }: Running): void {
-  process.on('SIGHUP', () => {
-    reload('signal').then(
-      (report) => logger.info(report, 'the settings were read again'),
-      (error: unknown) => {
-        if (!(error instanceof ReloadRefused))
-          return logger.error({ err: error }, 'reading the settings again failed');
-        return logger.error({ reason: error.message }, 'the settings were not changed');
-      },
-    );
-  });
+/** Returns what reloads at each signal from then on, and at once if one came before: then the settings may have been read too early. */
+function awaitReloadSignal(): (running: Running) => void {
+  let isWanted = false;
+  let onSignal = () => {
+    isWanted = true;
+  };
+  process.on('SIGHUP', () => onSignal());
+  return (running) => {
+    onSignal = () => reloadOnce(running);
+    if (isWanted) onSignal();
+  };
+}
+
+function reloadOnce({ reload, logger }: Running): void {
+  reload('signal').then(
+    (report) => logger.info(report, 'the settings were read again'),
+    (error: unknown) => {
+      if (!(error instanceof ReloadRefused))
+        return logger.error({ err: error }, 'reading the settings again failed');
+      return logger.error({ reason: error.message }, 'the settings were not changed');
+    },
+  );
 }
 
 /** Ctrl-C stops without `drain`. A second signal exits at once. */

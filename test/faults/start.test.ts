@@ -1,12 +1,13 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { STORE_TIMEOUTS } from '../../src/store/timeout.ts';
 import { startPersistentRedis } from '../support/faults/persistent-redis.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { nodeArguments } from '../support/node-arguments.ts';
+import { startRedis } from '../support/redis-server.ts';
 import { createDeployment, type Deployment, startDeployment } from '../support/system.ts';
 import { until } from '../support/until.ts';
 
@@ -79,5 +80,36 @@ describe('A starting process', () => {
     const system = await started;
     closers.push(system.stop);
     expect((await fetch(`${system.auth}/readyz`)).status).to.equal(200);
+  });
+
+  it('a process that gets SIGHUP while it opens its store goes on, and then reads the settings again', async () => {
+    const redis = await startRedis();
+    const proxy = createServer((client) => {
+      child?.kill('SIGHUP');
+      const upstream = connect(redis.port, '127.0.0.1');
+      for (const socket of [client, upstream]) socket.on('error', () => socket.destroy());
+      client.pipe(upstream).pipe(client);
+    });
+    await once(proxy.listen(0, '127.0.0.1'), 'listening');
+    const { port } = proxy.address() as AddressInfo;
+    const storeAddress = `redis://127.0.0.1:${port}`;
+    const deployment = await createDeployment({ storeAddress });
+    closers.push(
+      () => redis.stop(),
+      deployment.release,
+      () => void proxy.close(),
+    );
+    const child = spawn(process.execPath, nodeArguments(['start']), {
+      env: { ...deployment.environment, GATEHOUSE_LOG_LEVEL: 'info' },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    closers.push(() => void child.kill('SIGKILL'));
+    let output = '';
+    child.stderr.on('data', (text) => (output += text));
+    await until(
+      'the settings to be read again',
+      () => child.signalCode !== null || output.includes('were read again'),
+    );
+    expect(child.signalCode).to.equal(null);
   });
 });
