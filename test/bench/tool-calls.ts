@@ -3,12 +3,13 @@ import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { setTimeout as delay } from 'node:timers/promises';
 import { createLocalJWKSet, exportJWK, generateKeyPair, jwtVerify, SignJWT } from 'jose';
 import { parse, stringify } from 'yaml';
 import { tokenVerifier } from '../../src/gateway/authenticate.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { openClient } from './client.ts';
-import { startProcess, untilAnswered } from './server-process.ts';
+import { cpuTime, startProcess, untilAnswered } from './server-process.ts';
 import { type Place, startGatehouse, type StartedGatehouse } from './subjects.ts';
 import { type Rates, ratioLine, ratioOf, alternate } from './alternate.ts';
 import type { Part } from './part.ts';
@@ -18,8 +19,9 @@ import { timeOf } from './timing.ts';
 const MIN_CALLS_RATIO = 0.9;
 const MIN_NEW_TOKENS_RATIO = 0.8;
 const MIN_ANNOTATIONS_RATIO = 0.95;
-const FULL = { rounds: 12, turnMs: 250, newTokens: 100 };
-const QUICK = { rounds: 1, turnMs: 50, newTokens: 5 };
+const MIN_AUDITED_RATIO = 0.95;
+const FULL = { rounds: 12, turnMs: 250, newTokens: 100, auditedRounds: 6, auditedMs: 2000 };
+const QUICK = { rounds: 1, turnMs: 50, newTokens: 5, auditedRounds: 1, auditedMs: 50 };
 type Effort = typeof FULL;
 
 const CONCURRENCY = 16;
@@ -46,7 +48,7 @@ const PHASES = {
 export const calls: Part = {
   phases: ({ quick }) => [
     [PHASES.sample, quick ? 1 : 8],
-    [PHASES.proxied, quick ? 2 : 16],
+    [PHASES.proxied, quick ? 4 : 56],
     [PHASES.tokens, quick ? 1 : 2],
   ],
   async measure(place, begin) {
@@ -54,7 +56,7 @@ export const calls: Part = {
     begin(PHASES.sample);
     const included = await ratesOfCalls(place, effort);
     begin(PHASES.proxied);
-    const { proxied, annotated } = await ratesOfProxiedCalls(place, effort);
+    const { proxied, annotated, audited, perCpu } = await ratesOfProxiedCalls(place, effort);
     begin(PHASES.tokens);
     const fresh = await ratesOfNewTokens(effort);
     return {
@@ -69,6 +71,11 @@ export const calls: Part = {
           'proxied calls per second with levels from the tools that were read compared with levels from the settings',
           annotated,
         ),
+        ratioLine(
+          'proxied calls per second with every call in the audit log compared with none (audit.calls)',
+          audited,
+        ),
+        ratioLine('the same calls per second of processor time, with what is stored later', perCpu),
         ratioLine('new tokens verified per second compared with jose alone', fresh),
       ].join('\n'),
       targets: [
@@ -81,6 +88,11 @@ export const calls: Part = {
           'calls with levels from the tools ÷ levels from the settings',
           MIN_ANNOTATIONS_RATIO,
           ratioOf(annotated),
+        ),
+        atLeast(
+          'calls with every call in the audit log ÷ without',
+          MIN_AUDITED_RATIO,
+          ratioOf(audited),
         ),
         atLeast('new tokens verified ÷ jose alone', MIN_NEW_TOKENS_RATIO, ratioOf(fresh)),
       ],
@@ -104,31 +116,70 @@ async function ratesOfCalls(place: Place, effort: Effort): Promise<Rates> {
   }
 }
 
-/** Both proxies read the tools of the server; only the levels of one depend on them. */
+/** All proxies read the tools of the server; only the levels of one depend on them. Only one has calls in its audit log. */
 async function ratesOfProxiedCalls(
   place: Place,
   effort: Effort,
-): Promise<{ proxied: Rates; annotated: Rates }> {
+): Promise<{ proxied: Rates; annotated: Rates; audited: Rates; perCpu: Rates }> {
   const server = await startUnprotectedServer(place);
-  const declared = await startProxy(place, server.url, 'declared');
-  const annotations = await startProxy(place, server.url, 'annotations');
+  const started = [
+    await startProxy(place, server.url, { calls: 'all', toolLevels: 'declared' }),
+    await startProxy(place, server.url, { calls: 'recorded', toolLevels: 'declared' }),
+    await startProxy(place, server.url, { calls: 'recorded', toolLevels: 'annotations' }),
+  ] as const;
   try {
     const open = { url: server.url, agent: new Agent({ keepAlive: true }) };
-    const [ours, others] = [await targetWithToken(declared), await targetWithToken(annotations)];
+    const [all, recorded, annotations] = await Promise.all([
+      targetWithToken(started[0]),
+      targetWithToken(started[1]),
+      targetWithToken(started[2]),
+    ]);
     const rate = (target: Target) => () => callsPerSecond(target, effort);
     return {
-      proxied: await alternate(effort.rounds, rate(ours), rate(open)),
-      annotated: await alternate(effort.rounds, rate(others), rate(ours)),
+      proxied: await alternate(effort.rounds, rate(all), rate(open)),
+      annotated: await alternate(effort.rounds, rate(annotations), rate(recorded)),
+      ...(await ratesOfAudited({ all, recorded }, effort)),
     };
   } finally {
-    await Promise.all([annotations.stop(), declared.stop()]);
+    await Promise.all(started.map((proxy) => proxy.stop()));
     await server.stop();
   }
 }
 
+/** Calls are stored up to half a second later. */
+const STORED_MS = 700;
+
+/** In longer turns, so that most calls are stored within the turn, and with a pause, so that none is in the turn of the other. */
+async function ratesOfAudited(
+  { all, recorded }: Record<'all' | 'recorded', ProcessTarget>,
+  { auditedRounds, auditedMs: turnMs }: Effort,
+): Promise<{ audited: Rates; perCpu: Rates }> {
+  const cpu = { ours: [] as number[], bare: [] as number[] };
+  const turn = (target: ProcessTarget, perSecondOfCpu: number[]) => async () => {
+    const spent = cpuTime(target.pid);
+    const { answered, seconds } = await callFor(target, turnMs);
+    await delay(STORED_MS);
+    perSecondOfCpu.push((1000 * answered) / (cpuTime(target.pid) - spent));
+    return answered / seconds;
+  };
+  const audited = await alternate(auditedRounds, turn(all, cpu.ours), turn(recorded, cpu.bare));
+  const perCpu = cpu.ours.map((ours, index) => ({ ours, bare: cpu.bare[index] ?? NaN }));
+  return { audited, perCpu: perCpu.slice(1) };
+}
+
 const DEVELOPMENT_FILE = join(import.meta.dirname, '../../config/development.yaml');
 
-async function startProxy(place: Place, url: string, toolLevels: string) {
+type ProxySettings = {
+  /** `audit.calls` */
+  calls: 'all' | 'recorded';
+  toolLevels: 'declared' | 'annotations';
+};
+
+async function startProxy(
+  place: Place,
+  url: string,
+  { calls: recording, toolLevels }: ProxySettings,
+) {
   const upstream = {
     url,
     toolLevels,
@@ -139,15 +190,19 @@ async function startProxy(place: Place, url: string, toolLevels: string) {
   const settings = {
     ...parse(await readFile(DEVELOPMENT_FILE, 'utf8')),
     resourceServer: { upstream },
+    audit: { calls: recording },
   };
   const config = join(await mkdtemp(join(place.root, 'proxy-')), 'gatehouse.yaml');
   await writeFile(config, stringify(settings));
   return startGatehouse('sqlite', place, { config });
 }
 
-async function targetWithToken(gatehouse: StartedGatehouse): Promise<Target> {
+type ProcessTarget = Target & { pid: number };
+
+async function targetWithToken(gatehouse: StartedGatehouse): Promise<ProcessTarget> {
   const { accessToken: token } = await (await openClient(gatehouse)).openFamily();
-  return { url: gatehouse.resource, agent: new Agent({ keepAlive: true }), token };
+  const { pid } = gatehouse.server;
+  return { url: gatehouse.resource, agent: new Agent({ keepAlive: true }), token, pid };
 }
 
 export async function startUnprotectedServer({ root, logLevel }: Place) {
@@ -161,6 +216,11 @@ export async function startUnprotectedServer({ root, logLevel }: Place) {
 }
 
 async function callsPerSecond(target: Target, { turnMs }: Effort): Promise<number> {
+  const { answered, seconds } = await callFor(target, turnMs);
+  return answered / seconds;
+}
+
+async function callFor(target: Target, turnMs: number) {
   const begun = performance.now();
   const end = begun + turnMs;
   let answered = 0;
@@ -171,7 +231,7 @@ async function callsPerSecond(target: Target, { turnMs }: Effort): Promise<numbe
     }
   };
   await Promise.all(Array.from({ length: CONCURRENCY }, connection));
-  return answered / ((performance.now() - begun) / 1000);
+  return { answered, seconds: (performance.now() - begun) / 1000 };
 }
 
 /** Throws unless the call succeeded. */
