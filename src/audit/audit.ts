@@ -1,5 +1,6 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
+import { pooledRandom } from '../pooled-random.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { Store } from '../store/store.ts';
 import { appendAudit, auditReplicated, type NewAuditItem } from './audit-log.ts';
@@ -98,9 +99,10 @@ export function auditItem(
 }
 
 const ID_BYTES = 15;
+const random = pooledRandom();
 
 export function newItemId(): string {
-  return randomBytes(ID_BYTES).toString('base64url');
+  return random(ID_BYTES).toString('base64url');
 }
 
 /** Appends items in one write, and returns them with their numbers. A write that is repeated with its `token` has no effect. */

@@ -1,18 +1,12 @@
-import {
-  type KeyObject,
-  createCipheriv,
-  createDecipheriv,
-  createHmac,
-  randomBytes,
-} from 'node:crypto';
+import { type KeyObject, createCipheriv, createDecipheriv, createHmac } from 'node:crypto';
 import { lruCache } from '../lru-cache.ts';
+import { pooledRandom } from '../pooled-random.ts';
 
 const ALGORITHM = 'aes-256-gcm';
 const VERSION = 1;
 const HEADER_BYTES = 2;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-const RANDOM_POOL_BYTES = 4096;
 const MAX_CACHED_NAMES = 1000;
 
 /** `id` is one byte, stored in every encrypted value, and need not be unique. A KeyObject, because Node converts a Buffer on every call. */
@@ -60,17 +54,6 @@ export function createEncryption(
       const text = decryptWithAny(ring, place, encrypted);
       return text === undefined ? undefined : JSON.parse(text);
     },
-  };
-}
-
-/** Requests random bytes in blocks, because each call costs more than the rest of an encryption. */
-function pooledRandom(): (size: number) => Buffer {
-  let pool = Buffer.alloc(0);
-  return (size) => {
-    if (pool.length < size) pool = randomBytes(RANDOM_POOL_BYTES);
-    const bytes = pool.subarray(0, size);
-    pool = pool.subarray(size);
-    return bytes;
   };
 }
 
