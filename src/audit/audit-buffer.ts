@@ -54,13 +54,17 @@ export function openAuditBuffer({ services, hasRoom }: AuditBufferOptions): Audi
   const schedule = (milliseconds = FLUSH_MS) => {
     timer ??= setTimeout(() => void flush(), milliseconds).unref();
   };
-  const add = (item: WaitingItem) => {
-    if (item.completes === undefined) {
-      if (waiting.length >= MAX_WAITING) return drop('buffer_full');
-      if (item.part === 'bulk' && !hasRoom()) return drop('store_full');
-    }
+  const push = (item: WaitingItem) => {
     waiting.push(item);
     schedule();
+  };
+  const add = (item: WaitingItem) => {
+    if (item.completes === undefined) {
+      const { count } = item.item;
+      if (waiting.length >= MAX_WAITING) return drop('buffer_full', count);
+      if (item.part === 'bulk' && !hasRoom()) return drop('store_full', count);
+    }
+    push(item);
   };
   /** Keeps what could not be written for the next attempt. */
   const writeAll = async () => {
@@ -90,7 +94,7 @@ export function openAuditBuffer({ services, hasRoom }: AuditBufferOptions): Audi
     for (const [reason, count] of dropped) {
       logger.warn({ reason, count }, 'calls are missing in the audit log');
       const item = { event: 'audit_dropped', reason, count, outcome: 'dropped' };
-      add({ at: now(), item, part: 'lasting' });
+      push({ at: now(), item, part: 'lasting' });
     }
     dropped.clear();
   };

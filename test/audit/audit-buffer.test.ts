@@ -1,0 +1,96 @@
+import { expect } from 'chai';
+import {
+  type AuditBuffer,
+  openAuditBuffer,
+  type WaitingItem,
+} from '../../src/audit/audit-buffer.ts';
+import { readAuditAfter } from '../../src/audit/audit-log.ts';
+import { createLogger } from '../../src/observability/logger.ts';
+import type { DropReason } from '../../src/observability/labels.ts';
+import type { OpenedStore } from '../../src/store/open.ts';
+import { auditServices } from '../support/audit-services.ts';
+import { openSystemStore } from '../support/system-store.ts';
+import { onEachStore } from '../support/system.ts';
+
+const NOW = 2_000_000_000;
+/** As many as wait at most. */
+const MAX_WAITING = 10_000;
+
+onEachStore('Items of the audit log that nobody waits for', (system) => {
+  let store: OpenedStore;
+  before(async () => {
+    ({ store } = await openSystemStore(system()));
+  });
+  after(() => store.close());
+
+  const answered = (grantId: string, part: WaitingItem['part'] = 'bulk'): WaitingItem => ({
+    at: NOW,
+    item: { event: 'call', grantId, outcome: 'answered' },
+    part,
+  });
+  const refused = (grantId: string, reason: string): WaitingItem => ({
+    at: NOW,
+    item: { event: 'call', grantId, outcome: 'refused', reason },
+    part: 'bulk',
+  });
+
+  /** What `act` adds to the log, and what the metrics count, until the buffer is closed. */
+  async function stored(act: (buffer: AuditBuffer) => void, hasRoom = true) {
+    const dropped: [DropReason, number][] = [];
+    const metrics = {
+      auditEvent: () => undefined,
+      auditDropped: (reason: DropReason, count: number) => void dropped.push([reason, count]),
+    };
+    const last = (await readAuditAfter(store, 0, 100_000)).at(-1)?.number ?? 0;
+    const buffer = openAuditBuffer({
+      services: { ...auditServices(store, NOW), metrics, logger: createLogger('silent') },
+      hasRoom: () => hasRoom,
+    });
+    act(buffer);
+    await buffer.close();
+    const items = (await readAuditAfter(store, last, 100_000))
+      .map(({ item }) => item)
+      .filter((item) => item?.event !== 'checkpoint');
+    return { items, dropped };
+  }
+
+  it('LOG-14 of refused calls of one connection with one reason, the first is an item, and one more has the number of the others', async () => {
+    const { items } = await stored((buffer) => {
+      for (let n = 0; n < 20; n += 1)
+        buffer.addRefused('one forbidden', refused('one', 'forbidden'));
+      buffer.addRefused('one not_found', refused('one', 'not_found'));
+      buffer.addRefused('two forbidden', refused('two', 'forbidden'));
+    });
+    expect(
+      items.map((item) => [item?.grantId, item?.reason, item?.count, item?.outcome]),
+    ).to.deep.equal([
+      ['one', 'forbidden', undefined, 'refused'],
+      ['one', 'not_found', undefined, 'refused'],
+      ['two', 'forbidden', undefined, 'refused'],
+      ['one', 'forbidden', 19, 'refused'],
+    ]);
+    expect(new Set(items.map((item) => item?.id))).to.have.lengthOf(items.length);
+  });
+
+  it('a store without room gets no calls of levels that are not recorded, other items, and one about what is missing', async () => {
+    const { items, dropped } = await stored((buffer) => {
+      for (let n = 0; n < 3; n += 1) buffer.add(answered('full'));
+      buffer.add(answered('full', 'lasting'));
+    }, false);
+    expect(items).to.have.lengthOf(2);
+    expect(items[0]).to.include({ event: 'call', grantId: 'full' });
+    expect(items[1]).to.include({ event: 'audit_dropped', reason: 'store_full', count: 3 });
+    expect(dropped).to.deep.equal(Array.from({ length: 3 }, () => ['store_full', 1]));
+  });
+
+  it('calls that no longer fit into the memory are counted in an item, and the end of a call always fits', async () => {
+    const { items, dropped } = await stored((buffer) => {
+      for (let n = 0; n < MAX_WAITING + 5; n += 1) buffer.add(answered('busy', 'lasting'));
+      buffer.add({ ...answered('ends', 'lasting'), completes: 1 });
+    });
+    expect(items).to.have.lengthOf(MAX_WAITING + 2);
+    expect(items.at(-2)).to.include({ grantId: 'ends' });
+    expect(items.at(-1)).to.include({ event: 'audit_dropped', reason: 'buffer_full', count: 5 });
+    expect(dropped).to.have.lengthOf(5);
+  });
+});
