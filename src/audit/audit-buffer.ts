@@ -19,6 +19,8 @@ export type AuditBuffer = {
   add(item: WaitingItem): void;
   /** Of refused calls with the same key in a minute, the first is an item, and the others are one more with their number. */
   addRefused(key: string, item: WaitingItem): void;
+  /** Counts one more, and returns false if the first of this minute is missing. */
+  countRefused(key: string): boolean;
   /** Resolves when everything was written, or could not be. Never rejects. */
   close(): Promise<void>;
 };
@@ -99,14 +101,16 @@ export function openAuditBuffer({ services, hasRoom }: AuditBufferOptions): Audi
     dropped.clear();
   };
   const minutes = setInterval(endMinute, MINUTE_MS).unref();
+  const countRefused = (key: string) => {
+    const group = refused.get(key);
+    if (group) group.more += 1;
+    return group !== undefined;
+  };
   return {
     add,
+    countRefused,
     addRefused(key, item) {
-      const group = refused.get(key);
-      if (group) {
-        group.more += 1;
-        return;
-      }
+      if (countRefused(key)) return;
       if (refused.size >= MAX_GROUPS) return drop('buffer_full');
       refused.set(key, { item, more: 0 });
       add(item);

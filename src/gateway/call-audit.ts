@@ -172,8 +172,10 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
     const waiting = { at: now(), item, part: isLasting ? 'lasting' : 'bulk' } as const;
     const [network = address] = clientNetworks(address);
     const who = caller ? (caller.grantId ?? caller.accountId) : `address ${network}`;
+    const key = `${who} ${reason}`;
+    if (buffer.countRefused(key)) return;
     if (!caller && (await refusals.consume(address)) !== undefined) return;
-    buffer.addRefused(`${who} ${reason}`, waiting);
+    buffer.addRefused(key, waiting);
   };
   return {
     begin(call, required) {
