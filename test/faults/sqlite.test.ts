@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { createConnector, type Connector } from '../support/management-api.ts';
+import { createConnector, type Connector, readAllAudit } from '../support/management-api.ts';
 import { connect, obtainCode, redeem } from '../support/connection.ts';
 import { type History, recordHistory } from '../support/faults/history.ts';
 import { violations } from '../support/faults/invariants.ts';
@@ -93,6 +93,28 @@ describe('A process with a SQLite store', () => {
     expect((await redeem(code)).status).to.equal(200);
     await refreshAndCall(await connect(system, connector));
     expect(violations(history.exchanges)).to.deep.equal([]);
+  });
+
+  it('LOG-15 calls of a level that is not recorded are answered while the disk is full, and then each is in the log or counted as missing', async () => {
+    const own = await createConnector(system, { level: 'admin' });
+    const { link, accessToken } = await connect(system, own, { level: 'admin' });
+    await running.stop();
+    await start();
+    const earlier = new Set((await readAllAudit(system)).map(({ id }) => id));
+    expect((await callTool(link, accessToken, 'club_overview')).status).to.equal(200);
+    disk.fill(running.pid);
+    for (let n = 0; n < 3; n += 1)
+      expect((await callTool(link, accessToken, 'club_overview')).status).to.equal(200);
+    disk.free(running.pid);
+    await running.stop();
+    await start();
+    const items = (await readAllAudit(system)).filter(({ id }) => !earlier.has(id));
+    const calls = items.filter((item) => item.event === 'call' && item.connector === own.id);
+    // A small disk never has the gigabyte of free space that such calls need.
+    const missing = items.filter(({ event }) => event === 'audit_dropped');
+    const counted = missing.map((item) => Number(item['count'])).reduce((sum, n) => sum + n, 0);
+    expect(calls.length + counted).to.equal(4);
+    expect(new Set(calls.map(({ id }) => id))).to.have.lengthOf(calls.length);
   });
 
   it(`the SQLite store loses no acknowledged write when its process is killed under load${SOAK ? `, ${KILLS} times` : ''}`, async () => {
