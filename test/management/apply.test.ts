@@ -215,6 +215,12 @@ describe('gatehouse apply', () => {
     expect(Object.values(actions(await applied(stdout))[0] ?? {})).to.deep.equal(['adopted']);
     expect((await run('export')).stdout).to.equal(stdout);
     expect(Object.values(actions(await applied(stdout))[0] ?? {})).to.deep.equal(['unchanged']);
+    const moved = await run(
+      'apply',
+      '-f',
+      write(stdout.replace('upstream: gone', 'upstream: other')),
+    );
+    expect(moved.stderr).to.include('connectors.0.upstream: cannot be changed');
     const renamed = stdout.replace('Left over', 'Renamed');
     expect(Object.values(actions(await applied(renamed))[0] ?? {})).to.deep.equal(['updated name']);
   });
@@ -298,6 +304,14 @@ describe('gatehouse apply', () => {
       expect((await run('apply', '-f', path, '--prune-limit', '1')).stderr).to.include(
         'only with prune',
       );
+    });
+
+    it('names a machine that ends with its connector once, with the reason of its end', async () => {
+      const nothing = { connectors: [], machines: [] };
+      const { affected } = await applied(nothing, '--prune', '--prune-limit', '3');
+      expect(affected.map(({ client }) => client.name)).to.deep.equal(['CI']);
+      const grant = await json('grant', 'show', affected[0]?.grantId ?? '');
+      expect(grant.reason).to.equal(affected[0]?.after.reason);
     });
 
     it('names the machine that loses access, and refuses one whose connector would end', async () => {

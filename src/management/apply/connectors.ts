@@ -20,7 +20,7 @@ import {
   type Step,
 } from './plan.ts';
 
-/** What the file makes of the connectors. `planned` has the valid ones by key; `changes` are those of stored connectors. */
+/** What the file makes of the connectors. `planned` has the valid ones by key; `changes` are those that can take access away. */
 export type ConnectorPlan = {
   steps: Step[];
   planned: ReadonlyMap<string, PlannedConnector>;
@@ -28,6 +28,9 @@ export type ConnectorPlan = {
   /** Those that are not in the file, and could be ended. */
   absent: Stored[];
 };
+
+/** The members whose change can take access away at once. */
+const LESSENING = ['level', 'audience', 'paused'];
 
 /** Connectors that have not ended. */
 export function activeConnectors(
@@ -83,7 +86,7 @@ export function planConnectors(
     planned.set(key, after);
     const { id } = before;
     if (members.length === 0 && before.key === key) return [{ key, id, name, action: 'unchanged' }];
-    changes.push({ before, after });
+    if (members.some((member) => LESSENING.includes(member))) changes.push({ before, after });
     const run = async () => {
       const request = { id, query: {}, body: sent, ifMatch: etagOf(before) };
       await connectorHandlers.updateConnector(management, request);

@@ -38,6 +38,15 @@ export async function lostConnections(
     add({ before, after: { ...before, state: 'ended', reason } });
   let left = MAX_READ;
   let isAll = true;
+  // In the order in which they end.
+  for await (const { item } of blockedConnections(management, blocks)) {
+    isAll = left > 0;
+    if (!isAll) break;
+    left -= 1;
+    if (item.state !== 'ended') addEnded(item, 'client_blocked');
+  }
+  for (const { connection } of replaced) addEnded(connection, 'key_replaced');
+  for (const { connection } of revoked) addEnded(connection, 'client_revoked');
   for (const { before, after } of connectors) {
     const found = await affectedConnections(services, {
       before: { settings, connector: before },
@@ -47,13 +56,6 @@ export async function lostConnections(
     left -= found.read;
     isAll &&= found.isAll;
     for (const item of found.items) add(item);
-  }
-  for (const { connection } of replaced) addEnded(connection, 'key_replaced');
-  for (const { connection } of revoked) addEnded(connection, 'client_revoked');
-  for await (const { item } of blockedConnections(management, blocks)) {
-    if (left === 0) return { items: [...lost.values()], isAll: false };
-    left -= 1;
-    if (item.state !== 'ended') addEnded(item, 'client_blocked');
   }
   return { items: [...lost.values()], isAll };
 }
