@@ -40,11 +40,13 @@ async function isLost({ store }: Services, { number, epoch, id }: LostItem): Pro
 /** Several processes may notice it. */
 const NOTICE_SECONDS = 60;
 
-/** Begins an epoch, so that nobody takes new items for lost ones with the same numbers. */
+/** Begins an epoch, unless one has begun since, so that nobody takes new items for lost ones with the same numbers. */
 export async function noteRollback(services: Services, lost: LostItem): Promise<void> {
   const { store, logger } = services;
-  if (!(await store.add(`audit-rollback:${lost.epoch}`, true, NOTICE_SECONDS))) return;
   const last = await lastAuditNumber(store);
+  const [newest] = await readAuditItems(store, [last]);
+  if (newest && newest.epoch !== lost.epoch) return;
+  if (!(await store.add(`audit-rollback:${lost.epoch}`, true, NOTICE_SECONDS))) return;
   await beginAuditEpoch(store);
   const details = { epoch: lost.epoch, last, lost: lost.number };
   logger.error(details, 'the store lost items of the audit log');

@@ -5,6 +5,7 @@ import type { DeliveryTarget } from '../../settings/audit-delivery.ts';
 import { KEEP } from '../../store/store.ts';
 import { type AuditServices, recordAudit } from '../audit.ts';
 import { lastAuditNumber, readAuditAfter } from '../audit-log.ts';
+import { noteRollback } from '../chain/rollback.ts';
 import type { Verdict } from './answer.ts';
 import type { NextItems, NumberRange, PreparedBatch } from './batch.ts';
 import {
@@ -101,6 +102,7 @@ export function openLedger(services: LedgerServices, { id }: DeliveryTarget) {
     async rollBack(progress: DeliveryProgress, place: Place): Promise<void> {
       const details = { target: id, from: progress.delivered, to: place.delivered };
       logger.warn(details, 'the audit log was restored: new items have the numbers of lost ones');
+      await noteRollback(services, { number: progress.delivered, epoch: progress.epoch });
       await change(progress, (current) => rolledBack(current, place));
     },
 
