@@ -57,7 +57,9 @@ onEachStore('The search of the audit log', (system) => {
 
   it('every page of a list begins where the one before it ended, in either order', async () => {
     for (const newestFirst of [true, false]) {
-      const expected = (await read({ limit: 2000, newestFirst })).reasons;
+      // A checkpoint, which has no reason, may come in between.
+      const known = (all: unknown[]) => all.filter((reason) => reason !== undefined);
+      const expected = known((await read({ limit: 2000, newestFirst })).reasons);
       const reasons: unknown[] = [];
       for (let after: string | undefined; ;) {
         const page = await read({ limit: 97, newestFirst, after });
@@ -66,7 +68,7 @@ onEachStore('The search of the audit log', (system) => {
         if (after === undefined) break;
       }
       expect(expected).to.have.length.above(1001);
-      expect(reasons).to.deep.equal(expected);
+      expect(known(reasons)).to.deep.equal(expected);
     }
   });
 

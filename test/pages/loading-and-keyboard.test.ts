@@ -106,6 +106,8 @@ const PREPARE_WALK = `(() => {
   const controls = [...document.querySelectorAll('a[href], button:not([aria-hidden]), input:not([type=hidden]), select, textarea, summary, [tabindex="0"]')]
     .filter((element) => element.checkVisibility());
   const keys = controls.flatMap((element) => {
+    // Each part of a date is a stop, and so is the button of its calendar.
+    if (String(element.type).startsWith('date')) return Array(8).fill('Tab');
     if (element.type !== 'radio') return ['Tab'];
     const group = controls.filter(({ type, name }) => type === 'radio' && name === element.name);
     const stop = group.find(({ checked }) => checked) ?? group[0];
