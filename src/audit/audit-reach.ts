@@ -2,7 +2,8 @@
 import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
 
-export const CALL_BYTES = 800;
+/** Of a call without arguments in the store, with its index and its part of the list of a checkpoint. */
+const CALL_BYTES = 750;
 
 const DEFAULT_ITEMS = { sqlite: 1_000_000, redis: 200_000 } as const;
 

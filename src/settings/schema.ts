@@ -623,7 +623,7 @@ export const settingsSchema = z.strictObject({
           time: duration.prefault('90d').describe('How long they are kept.'),
           items: wholeNumber(1000, 100_000_000).optional().meta({
             description:
-              'How many are kept: if there are more, the connection with the most loses first. A million take about 0.8 GB ([memory](operating.md#the-audit-log)).',
+              'How many are kept: if there are more, the connection with the most loses first. A million take about 0.75 GB ([memory](operating.md#the-audit-log)).',
             defaultText: '1000000 with SQLite, 200000 with Redis',
           }),
         })
