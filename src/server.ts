@@ -21,6 +21,7 @@ import { openReloads, type ReloadOptions, type ReloadReport } from './reload/rel
 import { reloadSettings } from './reload/reload-settings.ts';
 import { createResources } from './resources.ts';
 import { openProcessServices, type ProcessServices, type Services } from './services.ts';
+import { findMissingGroups, missingGroupsText } from './people/arrived-groups.ts';
 import { ruleNotices } from './settings/entitlements.ts';
 import type { Settings } from './settings/settings.ts';
 import type { Store } from './store/store.ts';
@@ -147,9 +148,20 @@ function logNotices(settings: Settings, logger: Logger): void {
 
 /** Not awaited: the process works without it. */
 function noteSettings(settings: Settings, services: Services): void {
+  warnOfMissingGroups(settings, services).catch((error: unknown) =>
+    services.logger.error({ err: error }, 'whether groups arrive could not be checked'),
+  );
   noteAuditSettings(services, settings).catch((error: unknown) =>
     services.logger.error({ err: error }, 'a change of the audit settings may not be on record'),
   );
+}
+
+async function warnOfMissingGroups(
+  settings: Settings,
+  { store, now, logger }: Services,
+): Promise<void> {
+  for (const missing of await findMissingGroups(store, settings, now()))
+    logger.warn({ what: missing.provider }, `${missingGroupsText(missing)}; ${missing.remedy}`);
 }
 
 const MAX_GENERATIONS = 4;

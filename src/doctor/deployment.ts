@@ -7,6 +7,7 @@ import type { AuditVerification } from '../management/resources/audit-integrity.
 import type { Connector } from '../management/resources/connector.ts';
 import type { Token } from '../management/resources/token.ts';
 import type { Upstream } from '../management/resources/upstream.ts';
+import type { MissingGroups } from '../people/arrived-groups.ts';
 import type { Settings } from '../settings/settings.ts';
 import { openHttpClient, type SendRequest } from './http-client.ts';
 
@@ -100,6 +101,8 @@ type StoredRecords = {
   deliveries: AuditDelivery[];
   /** How far back the audit log has calls. */
   reach: AuditReach | undefined;
+  /** Identity providers that send no groups, though rules use them. */
+  missingGroups: MissingGroups[];
   /** Whether the audit log is as it was written. */
   verification: AuditVerification | undefined;
 };
@@ -118,6 +121,9 @@ async function listRecords(
     const { items: upstreams } = await client.listUpstreams({}).catch(() => ({ items: [] }));
     const { items: deliveries } = await client.listAuditDelivery({}).catch(() => ({ items: [] }));
     const reach = await client.showAuditReach({}).catch(() => undefined);
+    const { items: missingGroups } = await client
+      .listMissingGroups({})
+      .catch(() => ({ items: [] }));
     const verification = await client.showAuditVerification({}).catch(() => undefined);
     return {
       connectors: connectors.filter(isOpen),
@@ -125,6 +131,7 @@ async function listRecords(
       upstreams,
       deliveries,
       reach,
+      missingGroups,
       verification,
     };
   } catch {

@@ -1,3 +1,4 @@
+import { type MissingGroups, missingGroupsText } from '../people/arrived-groups.ts';
 import { apiOf } from '../sign-in/github.ts';
 import {
   domainOf,
@@ -17,6 +18,7 @@ import { findingAbout, type Findings } from './report.ts';
 export async function checkRules({
   settings,
   sendToProvider,
+  listRecords,
 }: ConfiguredDeployment): Promise<Findings> {
   const rules = rulesOf(settings);
   const findings: Findings[] = rules
@@ -24,7 +26,16 @@ export async function checkRules({
     .map(([setting, match]) => unownedDomain(settings, setting, match));
   for (const [setting, match] of rules)
     findings.push(await organizationFinding(settings, setting, match, sendToProvider));
-  return findings;
+  const missing = (await listRecords())?.missingGroups ?? [];
+  return [...findings, ...missing.map(groupsFinding)];
+}
+
+function groupsFinding(missing: MissingGroups): Findings {
+  return findingAbout('entitlements', missing.provider).warning({
+    what: missingGroupsText(missing),
+    why: 'a rule about a group matches nobody then, and people see only that they have no access',
+    remedy: missing.remedy,
+  });
 }
 
 /** Without an owner, any of several providers can assert an address of the domain. */

@@ -1,5 +1,6 @@
 import { findAccount, isGone } from '../people/accounts.ts';
 import { type Account, type Claims, claimsVia } from '../people/account.ts';
+import { findMissingGroups } from '../people/arrived-groups.ts';
 import { judgeRules } from '../people/entitlement.ts';
 import { personAccess } from '../connections/person-access.ts';
 import type { Connector } from '../links/connector.ts';
@@ -18,6 +19,10 @@ import type { accessOperations } from './resources/access.ts';
 import type { PersonAccess } from './resources/person-access.ts';
 
 export const accessHandlers: Handlers<keyof typeof accessOperations> = {
+  listMissingGroups: async ({ settings, services: { store, now } }) => ({
+    items: await findMissingGroups(store, settings, now()),
+  }),
+
   async explainAccess(management, { body }) {
     const { settings } = management;
     const { account, source } = await explainedPerson(management, body);

@@ -1,4 +1,5 @@
-import type { ProviderSettings } from '../people/entitlement.ts';
+import { listAccounts } from '../people/accounts.ts';
+import { isInAudience, type ProviderSettings } from '../people/entitlement.ts';
 import { recordAudit } from '../audit/audit.ts';
 import { distinctRules, loggableAudienceText } from '../links/audience.ts';
 import { connectLink } from '../links/connect-link.ts';
@@ -31,6 +32,7 @@ import {
   identitySourcesOf,
   audienceIssue,
   type AudienceRule,
+  type Via,
   withProviderOfGroup,
 } from '../settings/entitlements.ts';
 import { isAtLeast } from '../permission-levels.ts';
@@ -43,6 +45,7 @@ import {
   connectorEtag,
   type connectorOperations,
   connectorSchema,
+  type ShownConnector,
 } from './resources/connector.ts';
 import { affectedResources } from './resources/affected.ts';
 import { searchFor } from './search.ts';
@@ -58,7 +61,7 @@ export const connectorHandlers: Handlers<keyof typeof connectorOperations> = {
     };
     const created = await createConnector(services.store, wanted, services.now());
     await record(management, 'connector_created', created);
-    return resource(management, created);
+    return shownResource(management, created);
   },
 
   /** The cursor is a creation time and an id, so it stays valid if that connector is deleted. */
@@ -85,7 +88,7 @@ export const connectorHandlers: Handlers<keyof typeof connectorOperations> = {
   },
 
   showConnector: async (management, { id }) =>
-    resource(management, await requireConnector(management, id)),
+    shownResource(management, await requireConnector(management, id)),
 
   /** A dry run changes nothing, and says which connections would stop or have a lower level. */
   async updateConnector(management, { id, query, body, ifMatch }) {
@@ -263,6 +266,27 @@ async function resource(
     state: connectorState(connector, now(), settings),
     uses: connector.used,
   });
+}
+
+/** People who are compared with an audience. */
+const MAX_COMPARED = 2000;
+
+async function shownResource(
+  management: ManagementContext,
+  stored: Stored,
+): Promise<ShownConnector> {
+  const { settings, services } = management;
+  const shown = await resource(management, stored);
+  if (!stored.audience) return shown;
+  const people = { matched: 0, known: 0 };
+  for await (const { account } of listAccounts(services.store)) {
+    if (!account || account.forgottenAt !== undefined) continue;
+    const isIn = (via: Via) => isInAudience(settings, stored, account, via);
+    people.known += 1;
+    if (isIn('sign-in') || isIn('id-jag')) people.matched += 1;
+    if (people.known === MAX_COMPARED) break;
+  }
+  return { ...shown, people };
 }
 
 async function requireConnector(

@@ -6,6 +6,7 @@ import type { Logger } from 'pino';
 import { type Account, type Identity, isSessionValid } from '../people/account.ts';
 import type { Authentication } from '../people/step-up.ts';
 import { saveAccount } from '../people/accounts.ts';
+import { noteGroups } from '../people/arrived-groups.ts';
 import { type AuditServices, recordAudit } from '../audit/audit.ts';
 import { COOKIE, hostCookieName } from '../http/cookies.ts';
 import { failureOf, HttpError, unavailable } from '../http/errors.ts';
@@ -177,6 +178,7 @@ export function handleCallback(
       warnOnce(site.logger, provider.issuer, NO_REFRESH_TOKEN);
     for (const notice of notices) warnOnce(site.logger, provider.issuer, notice);
     logClaims(site.logger, ctx, provider, account);
+    await noteGroups(store, account, { issuer: provider.issuer, now: site.now() });
     if (sid !== undefined) {
       const signIn = { account: account.id, at: account.signedInAt };
       await addSignIn(store, { issuer: identity.issuer, sid }, signIn, site.sessionLifetime);

@@ -89,6 +89,12 @@ describe('The access of a person', () => {
     expect(page.html).to.include('The connector was revoked.');
   });
 
+  it('the page of a connector says how many known people its audience matches', async () => {
+    const { id } = await createConnector(system(), { audience: [{ group: 'Staff' }] });
+    const { page } = await signIn(`/connectors/${id}`);
+    expect(page.html).to.match(/0 of [1-9]\d* people who have signed in\. If someone should match/);
+  });
+
   it('a provider that does not exist is refused with those that do', async () => {
     const { management, managementKey } = system();
     const { code, stderr } = await gatehouse(

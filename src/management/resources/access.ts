@@ -41,6 +41,18 @@ const explanationSchema = z
 
 export type AccessExplanation = z.output<typeof explanationSchema>;
 
+const missingGroupsSchema = z
+  .strictObject({
+    items: z.array(
+      z.strictObject({
+        provider: z.string(),
+        rules: z.array(z.string()).describe('The rules about groups: `entitlements[2]`.'),
+        remedy: z.string(),
+      }),
+    ),
+  })
+  .meta({ id: 'MissingGroups' });
+
 export const accessOperations = {
   explainAccess: {
     method: 'post',
@@ -73,6 +85,14 @@ export const accessOperations = {
     isBodyOptional: true,
     response: explanationSchema,
     errors: NOT_FOUND,
+  },
+  listMissingGroups: {
+    method: 'get',
+    path: '/access/missing-groups',
+    role: 'viewer',
+    summary:
+      'Lists identity providers whose groups rules use, through which people signed in within a week, but nobody with groups.',
+    response: missingGroupsSchema,
   },
 } as const satisfies Record<string, Operation>;
 

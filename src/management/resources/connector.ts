@@ -87,6 +87,21 @@ export const connectorSchema = z
 
 export type Connector = z.output<typeof connectorSchema>;
 
+/** With how many of the people who have signed in its audience matches. */
+const shownSchema = connectorSchema
+  .extend({
+    people: z
+      .strictObject({
+        matched: z.int(),
+        known: z.int().describe('How many people were compared, at most 2000.'),
+      })
+      .optional()
+      .describe('How many of the known people the audience matches. Absent without an audience.'),
+  })
+  .meta({ id: 'ShownConnector' });
+
+export type ShownConnector = z.output<typeof shownSchema>;
+
 /** What an administrator can change. */
 export const changeableSchema = connectorSchema.pick({
   key: true,
@@ -221,7 +236,7 @@ export const connectorOperations = {
     summary: 'Creates a connector. People add its `link` to their app.',
     body: newConnectorBody,
     status: 201,
-    response: connectorSchema,
+    response: shownSchema,
     location: ({ id }) => `/connectors/${id}`,
   },
   listConnectors: {
@@ -241,7 +256,7 @@ export const connectorOperations = {
     path: '/connectors/:id',
     role: 'viewer',
     summary: 'Shows a connector.',
-    response: connectorSchema,
+    response: shownSchema,
     etag: connectorEtag,
   },
   updateConnector: {
@@ -325,6 +340,14 @@ export const connectorFields: Fields<Connector> = {
       },
     ],
   },
+  people: {
+    heading: 'matches',
+    row: peopleText,
+    console: ({ people }: ShownConnector) =>
+      people === undefined
+        ? []
+        : [{ label: 'people', textKey: `${TEXTS}.people`, textValues: people }],
+  },
   created: { time: 'createdAt' },
   expires: {
     time: 'expiresAt',
@@ -342,12 +365,20 @@ export const connectorFields: Fields<Connector> = {
   },
 };
 
-const shownText = (connector: Connector) =>
+const shownText = (connector: ShownConnector) =>
   detailsText(
     connectorFields,
-    'name link id key level suggested upstream audience state uses created expires',
+    'name link id key level suggested upstream audience people state uses created expires',
     connector,
   );
+
+/** Warns if the audience matches nobody: a group may be misspelled. */
+function peopleText({ people }: ShownConnector): string | undefined {
+  if (!people) return undefined;
+  const { matched, known } = people;
+  const counted = `${matched} of ${known} known people`;
+  return matched === 0 && known > 0 ? `${counted}: check the audience for mistakes` : counted;
+}
 
 const EXAMPLES = `
 Examples:
@@ -542,7 +573,8 @@ export const connectorList: ConsoleList<Connector> = {
 };
 
 /** The fields beside the state on its page. */
-export const CONNECTOR_FACTS = 'levelWithCode suggested upstream audience uses created expires id';
+export const CONNECTOR_FACTS =
+  'levelWithCode suggested upstream audience people uses created expires id';
 
 /** The values of the form that changes a connector, as its fields have them. */
 export function connectorEntries(connector: Connector): Record<string, string> {
