@@ -24,8 +24,8 @@ export function openAuditMemory(): AuditMemory {
     async check(services) {
       const known = newest;
       if (!known || !(await isLost(services, known))) return;
-      if (newest === known) newest = undefined;
       await noteRollback(services, known);
+      if (newest === known) newest = undefined;
     },
   };
 }
@@ -46,9 +46,15 @@ export async function noteRollback(services: Services, lost: LostItem): Promise<
   const last = await lastAuditNumber(store);
   const [newest] = await readAuditItems(store, [last]);
   if (newest && newest.epoch !== lost.epoch) return;
-  if (!(await store.add(`audit-rollback:${lost.epoch}`, true, NOTICE_SECONDS))) return;
-  await beginAuditEpoch(store);
+  const lock = `audit-rollback:${lost.epoch}`;
+  if (!(await store.add(lock, true, NOTICE_SECONDS))) return;
   const details = { epoch: lost.epoch, last, lost: lost.number };
   logger.error(details, 'the store lost items of the audit log');
-  await recordAudit(services, { event: 'rolled_back', outcome: 'done', arguments: details });
+  try {
+    await beginAuditEpoch(store);
+    await recordAudit(services, { event: 'rolled_back', outcome: 'done', arguments: details });
+  } catch (error) {
+    await store.delete(lock).catch(() => undefined);
+    throw error;
+  }
 }

@@ -122,6 +122,7 @@ describe('The place of a target in the audit log', () => {
     await log.deliver([target()]);
     await until('the items of the new epoch', () => arrived().length === 7);
     expect(arrived()).to.deep.equal(numbersTo(7));
+    await log.statusWith(target(), ({ delivered }) => delivered === 7);
     await log.stopAll();
     await loseItemsBefore(20);
     await log.deliver([target()]);
