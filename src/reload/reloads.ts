@@ -369,7 +369,12 @@ class ProcessReloads implements Reloads {
     const pending = this.#pending;
     this.#pending = undefined;
     await pending?.checked;
-    await pending?.prepared?.discard();
+    try {
+      await pending?.prepared?.discard();
+    } catch (error) {
+      const { logger } = this.#options;
+      logger.warn({ err: error }, 'hosts that were prepared for a reload did not close');
+    }
   }
 
   async #lastNumber(): Promise<number> {
@@ -388,7 +393,9 @@ class ProcessReloads implements Reloads {
     if (number <= this.#number || this.#isStopped) return;
     const id = `follow ${number}`;
     const checked = await this.#check(id);
-    const prepared = this.#pending?.id === id ? this.#pending.prepared : undefined;
+    // Another reload took its place, or the process stops.
+    if (this.#pending?.id !== id) return;
+    const { prepared } = this.#pending;
     if (!prepared) {
       const atStart = readAtStart(checked.changed);
       const reason = checked.fault ?? `${atStart.join(', ')} changed, which needs a restart`;

@@ -65,7 +65,11 @@ describe('A reload of several processes, message by message', () => {
 
   async function start(
     store: Store,
-    { startsWith = file, prepare = async () => undefined as void } = {},
+    {
+      startsWith = file,
+      prepare = async () => undefined as void,
+      discard = async () => undefined as void,
+    } = {},
   ): Promise<Process> {
     let current = startsWith;
     let open = 0;
@@ -86,7 +90,10 @@ describe('A reload of several processes, message by message', () => {
             open -= 1;
             current = settings;
           },
-          discard: async () => void (open -= 1),
+          async discard() {
+            open -= 1;
+            await discard();
+          },
         };
       },
     });
@@ -156,6 +163,15 @@ describe('A reload of several processes, message by message', () => {
     prepared.resolve();
     await stopped;
     expect([one.name(), other.open()]).to.deep.equal(['changed', 0]);
+  });
+
+  it('hosts that do not close after a dry run prevent no later reload', async () => {
+    const { store } = memoryStore();
+    const discard = () => Promise.reject(new Error('the hosts do not close'));
+    const [one, other] = [await start(store, { discard }), await start(store, { discard })];
+    await one.reloads.run({ dryRun: true });
+    await reloadWith(one, { productName: 'changed' });
+    expect([one.name(), other.name()]).to.deep.equal(['changed', 'changed']);
   });
 
   it('another order of the levels is a change', async () => {
