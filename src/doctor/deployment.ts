@@ -1,5 +1,6 @@
 import { INTERNET, type Network } from '../http/guarded-request.ts';
 import { allItems } from '../management/api/all-items.ts';
+import { listsOfApi, type RecordLists } from '../management/coming-ends.ts';
 import type { ManagementClient } from '../management/api/client.ts';
 import type { AuditDelivery } from '../management/resources/audit-delivery.ts';
 import type { AuditReach } from '../management/resources/audit-reach.ts';
@@ -105,6 +106,7 @@ type StoredRecords = {
   missingGroups: MissingGroups[];
   /** Whether the audit log is as it was written. */
   verification: AuditVerification | undefined;
+  listed: RecordLists;
 };
 
 /** Connectors that could still be used and minted tokens. Undefined if the management API is unreachable. */
@@ -133,6 +135,7 @@ async function listRecords(
       reach,
       missingGroups,
       verification,
+      listed: listsOfApi(client),
     };
   } catch {
     return undefined;

@@ -19,7 +19,7 @@ import {
   type Reachability,
   type Side,
 } from './public-addresses.ts';
-import { checkAudiences, checkLevels, checkUpstreamsOfRecords } from './records.ts';
+import { checkAudiences, checkEnds, checkLevels, checkUpstreamsOfRecords } from './records.ts';
 import {
   type CheckName,
   type Finding,
@@ -72,6 +72,7 @@ const INSIDE_CHECKS: readonly Check<ConfiguredDeployment>[] = [
   { name: 'audit-reach', title: 'calls in the audit log', run: checkAuditReach },
   { name: 'settings', title: 'settings', run: checkSettings },
   { name: 'levels', title: 'permission levels', run: checkLevels },
+  { name: 'ends', title: 'what ends soon', run: checkEnds },
   { name: 'entitlements', title: 'entitlement rules', run: checkRules },
   { name: 'audiences', title: 'audiences of connectors', run: checkAudiences },
 ];

@@ -2,6 +2,8 @@
 import { loggableAudienceText } from '../links/audience.ts';
 import { requiresDpop } from '../dpop/required-levels.ts';
 import { levelTextMismatch } from '../pages/level-texts.ts';
+import { type EndKind, endKinds } from '../observability/labels.ts';
+import { ENDING_DAYS, findComingEnds } from '../management/coming-ends.ts';
 import { isLevel, levelIds, lowestLevel } from '../permission-levels.ts';
 import { identitySourcesOf, resolveAudienceRule } from '../settings/entitlements.ts';
 import type { Settings } from '../settings/settings.ts';
@@ -31,6 +33,42 @@ export async function checkAudiences({
     why: 'the people whom these rules meant cannot use the link; the rules do not fit the identity providers in the settings',
     remedy: `change their rules (gatehouse connector update --for): they have to name one of ${identitySources.map(({ id }) => id).join(', ')}, or restore the id of the provider`,
   });
+}
+
+const REMEDIES: Readonly<Record<EndKind, string>> = {
+  connector: 'to keep it: gatehouse connector update --expires',
+  token: 'mint another one, and give it to the program before',
+  machine: 'to keep it: gatehouse client update --expires',
+  signing_key: 'nothing, if the programs have newer tokens',
+  client_secret:
+    'create a new secret at the provider, replace it and clientSecretExpires, and run gatehouse reload',
+};
+
+/** Reports connectors, minted tokens, machines and secrets that end soon. */
+export async function checkEnds({
+  settings,
+  listRecords,
+  now,
+}: ConfiguredDeployment): Promise<Findings> {
+  const finding = findingAbout('ends', `the next ${ENDING_DAYS} days`);
+  const records = await listRecords();
+  if (!records) return finding.unknown('what ends soon was not checked: no management API');
+  const ends = await findComingEnds(records.listed, settings, now() / 1000);
+  return okIfNone(
+    endKinds.map((kind) => {
+      const found = ends.filter((end) => end.kind === kind);
+      if (found.length === 0) return undefined;
+      const names = found.map(({ name, endsAt }) => `"${name}" (${endsAt.slice(0, 10)})`);
+      const text = {
+        what: `${counted(found.length, kind.replace('_', ' '))} ${found.length === 1 ? 'ends' : 'end'} soon: ${someOf(names)}`,
+        why: 'people and programs that need it lose access then',
+        remedy: REMEDIES[kind],
+      };
+      // The last tokens of a key that was replaced end with it, as intended.
+      return kind === 'signing_key' ? finding.note(text) : finding.warning(text);
+    }),
+    finding.ok('nothing with a known end ends soon'),
+  );
 }
 
 /** Reports connectors and minted tokens whose MCP server is not in the settings. */

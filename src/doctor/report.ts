@@ -16,6 +16,7 @@ export const QUESTIONS = {
   cors: 'May apps that run on web pages call Gatehouse?',
   discovery: 'Do apps find the metadata documents?',
   'document-guard': 'Are internal servers safe from requests for metadata documents?',
+  ends: 'What ends within 14 days?',
   entitlements: 'Do rules match the people who are meant?',
   eviction: 'Does Redis keep every record?',
   'forward-proxy': 'Which servers are reached through the proxy of the network?',

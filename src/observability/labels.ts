@@ -206,3 +206,7 @@ export const auditEvents = [
   'token_revoked',
 ] as const;
 export type AuditEvent = (typeof auditEvents)[number];
+
+/** What can end at a known time. */
+export const endKinds = ['connector', 'token', 'machine', 'signing_key', 'client_secret'] as const;
+export type EndKind = (typeof endKinds)[number];

@@ -11,6 +11,8 @@ import {
   recheckOutcomes,
   refusalReasons,
   auditEvents,
+  type EndKind,
+  endKinds,
   type StoreVerb,
   storeVerbs,
   upstreamFaults,
@@ -60,6 +62,8 @@ export type Metrics = {
   deliveryLost(target: string, count: number): void;
   /** `read` is called when the metrics are read. Replaces the targets of an earlier call. */
   watchDelivery(targets: readonly string[], read: () => Promise<readonly DeliveryBacklog[]>): void;
+  /** `count` is called when the metrics are read, and says what ends within 14 days. Replaces an earlier one. */
+  watchEnding(count: () => Promise<Partial<Record<EndKind, number>>>): void;
   /** Returns all metrics, including those of the process, in the Prometheus text format. */
   read(): Promise<{ type: string; text: string }>;
 };
@@ -76,14 +80,16 @@ export type DeliveryBacklog = {
 export function createMetrics(reasons: readonly string[]): Metrics {
   const registry = new Registry();
   const { collectDelivery, ...delivery } = deliveryMetrics(registry);
+  const { collectEnding, watchEnding } = endingMetrics(registry);
   return {
     ...hostMetrics(registry),
     ...flowMetrics(registry, reasons),
     ...storeMetrics(registry),
     ...settingsMetrics(registry),
     ...delivery,
+    watchEnding,
     async read() {
-      await collectDelivery();
+      await Promise.all([collectDelivery(), collectEnding()]);
       const parts = await Promise.all([registry.metrics(), processMetrics().metrics()]);
       return { type: registry.contentType, text: parts.join('\n') };
     },
@@ -308,6 +314,29 @@ function deliveryMetrics(
         for (const target of targets) each.inc({ target }, 0);
     },
     collectDelivery,
+  };
+}
+
+function endingMetrics(
+  registry: Registry,
+): Pick<Metrics, 'watchEnding'> & { collectEnding: () => Promise<void> } {
+  const ending = new Gauge({
+    name: 'gatehouse_ending',
+    help: 'What ends within 14 days, by kind.',
+    labelNames: ['kind'],
+    registers: [registry],
+  });
+  let count: (() => Promise<Partial<Record<EndKind, number>>>) | undefined;
+  return {
+    watchEnding(counting) {
+      count = counting;
+    },
+    async collectEnding() {
+      // Without the store, and in processes without the management role, the series are absent.
+      const counts = await count?.().catch(() => undefined);
+      ending.reset();
+      if (counts) for (const kind of endKinds) ending.set({ kind }, counts[kind] ?? 0);
+    },
   };
 }
 

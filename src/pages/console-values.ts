@@ -1,4 +1,5 @@
 // The values of the console's views. Times are seconds since the epoch. Each `href` and `action` is a path on the same host.
+import type { EndKind } from '../observability/labels.ts';
 
 /** A column chart. Sizes in units of the drawing; `at` in seconds since the epoch. */
 export type ConsoleChart = {
@@ -253,7 +254,7 @@ export type ConsoleValues = {
     console: ConsoleLayout;
     /** What to look at: `name` is the key below `console.overview.attentions`. */
     attention: {
-      name: 'waiting' | 'servers' | 'tokens' | 'health' | 'delivery';
+      name: 'waiting' | 'servers' | 'health' | 'delivery' | `ending.${EndKind}`;
       count: number;
       href: string;
     }[];

@@ -76,6 +76,12 @@ const properties = {
       'File that contains only the client secret. Either environment variable replaces both settings.',
     valueType: 'path',
   }),
+  clientSecretExpires: z.iso.date('a day such as 2027-06-30').optional().meta({
+    description:
+      'Day on which the client secret ends at the provider. From 14 days before, doctor, the console and `/metrics` say so.',
+    valueType: 'day',
+    defaultText: 'none',
+  }),
   clientAuthentication: z.enum(['client_secret_basic', 'client_secret_post']).optional().meta({
     description:
       'How the client secret is sent. Some providers list both ways and accept only one of them for a client. Not for `github`.',

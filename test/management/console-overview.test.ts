@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { connect } from '../support/connection.ts';
 import { useConsole } from '../support/console.ts';
-import { createConnector } from '../support/management-api.ts';
+import { createConnector, requestManagement } from '../support/management-api.ts';
 import { call, callTool } from '../support/mcp.ts';
 import { until } from '../support/until.ts';
 
@@ -40,6 +40,21 @@ describe('the overview of the console', () => {
     expect(rows.some((row) => /^today.* 1 0$/.test(row))).to.equal(true);
     expect(rows.some((row) => /^\d\d:00 UTC 2 1 0$/.test(row))).to.equal(true);
     expect(html).to.match(/<rect class="series-0" x="[\d.]+" y="[\d.]+" width="\d+/);
+  });
+});
+
+describe('the overview of the console, before something ends', () => {
+  const { system, signIn } = useConsole();
+
+  it('names what ends within 14 days, and what to do', async () => {
+    const expiresAt = new Date(Date.now() + 13 * 86_400_000).toISOString();
+    await createConnector(system(), { expiresAt });
+    const body = { name: 'Report', level: 'analytics', expiresIn: '13d' };
+    await requestManagement(system(), 'POST', '/tokens', body);
+    const { html } = (await signIn('')).page;
+    expect(html).to.include('1 connector expires within 14 days. Edit it to prolong it.');
+    expect(html).to.include('1 token expires within 14 days. Mint another for the programs');
+    expect(html).not.to.match(/machine expires|client secret/);
   });
 });
 

@@ -206,6 +206,12 @@ const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
     await createConnector(scene.other);
     advanceClock(600);
   },
+  GatehouseEnding: async ({ system }) => {
+    const expiresAt = new Date(Date.now() + 13 * 86_400_000).toISOString();
+    await createConnector(system, { expiresAt });
+    // What ends is counted every five minutes.
+    advanceClock(301);
+  },
   GatehouseDown: ({ system }) => system.stop(),
 };
 

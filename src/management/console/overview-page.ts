@@ -1,11 +1,12 @@
 // The overview: what needs attention, and charts of connections, calls and refusals.
 import { CALL_OUTCOMES, type Counts, type Period, readActivity } from '../../audit/activity.ts';
 import { groupedChart, stackedChart } from '../../pages/column-charts.ts';
+import { type EndKind, endKinds } from '../../observability/labels.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { levelIds } from '../../permission-levels.ts';
 import type { ManagementContext } from '../context.ts';
+import { findComingEnds, listsOfProcess } from '../coming-ends.ts';
 import { HANDLERS } from '../handlers.ts';
-import { epochSeconds } from '../resources/fields.ts';
 import { CONSOLE_PATH } from './address.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { layout } from './layout.ts';
@@ -16,7 +17,6 @@ import { OPERATIONS } from '../api/operations.ts';
 type Values = ViewValues['console/overview'];
 type Chart = Values['connections'];
 
-const DAY_SECONDS = 86_400;
 const CHART_DAYS = 30;
 const WEEK_DAYS = 7;
 const MAX_REASONS = 8;
@@ -58,26 +58,35 @@ async function show(context: ConsoleContext): Promise<void> {
   });
 }
 
+/** Where somebody can act. */
+const PAGE_OF_ENDS: Readonly<Record<EndKind, string>> = {
+  connector: 'connectors',
+  token: 'tokens',
+  machine: 'clients',
+  signing_key: 'health',
+  client_secret: 'settings',
+};
+
 async function findAttention(management: ManagementContext): Promise<Values['attention']> {
-  const soon = management.services.now() + WEEK_DAYS * DAY_SECONDS;
-  const [checks, waiting, servers, tokens, deliveries] = await Promise.all([
+  const { settings, services } = management;
+  const [checks, waiting, servers, ends, deliveries] = await Promise.all([
     checkServers(management),
-    management.settings.clients.registration === 'approval'
+    settings.clients.registration === 'approval'
       ? HANDLERS.listClients(management, { query: { limit: MAX_LISTED, state: 'waiting' } })
       : { items: [] },
     HANDLERS.listUpstreams(management, {}),
-    HANDLERS.listTokens(management, { query: { limit: MAX_LISTED, state: 'active' } }),
+    findComingEnds(listsOfProcess(management), settings, services.now()),
     HANDLERS.listAuditDelivery(management, {}),
   ]);
   const found = [
     { name: 'health', count: checks.filter(({ isOk }) => !isOk).length, page: 'health' },
     { name: 'waiting', count: waiting.items.length, page: 'clients?state=waiting' },
     { name: 'servers', count: servers.items.filter(({ error }) => error).length, page: 'servers' },
-    {
-      name: 'tokens',
-      count: tokens.items.filter(({ expiresAt }) => epochSeconds(expiresAt) < soon).length,
-      page: 'tokens',
-    },
+    ...endKinds.map((kind) => ({
+      name: `ending.${kind}` as const,
+      count: ends.filter((end) => end.kind === kind).length,
+      page: PAGE_OF_ENDS[kind],
+    })),
     {
       name: 'delivery',
       count: deliveries.items.filter(({ state }) => state === 'refused').length,

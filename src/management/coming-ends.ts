@@ -1,0 +1,102 @@
+// What ends soon, so that somebody acts before people and programs lose access.
+import type { EndKind } from '../observability/labels.ts';
+import type { Settings } from '../settings/settings.ts';
+import { allItems } from './api/all-items.ts';
+import type { ManagementClient } from './api/client.ts';
+import type { ManagementContext, ManagementHost } from './context.ts';
+import { HANDLERS } from './handlers.ts';
+import type { Client } from './resources/client.ts';
+import type { Connector } from './resources/connector.ts';
+import type { Key } from './resources/key.ts';
+import { epochSeconds } from './resources/fields.ts';
+import type { Page } from './resources/schemas.ts';
+import type { Token } from './resources/token.ts';
+
+/** `name` is that of the record, the id of a signing key, or the id of the provider whose client secret ends. */
+export type ComingEnd = { kind: EndKind; name: string; endsAt: string };
+
+export const ENDING_DAYS = 14;
+const DAY_SECONDS = 86_400;
+/** Machines are in the list of all apps. */
+const MAX_CLIENTS_READ = 5000;
+
+type List<Item> = (page: { limit: string; after?: string }) => Promise<Page<Item>>;
+
+/** Where records are listed: by the API, or in this process. */
+export type RecordLists = {
+  connectors: List<Connector>;
+  tokens: List<Token>;
+  clients: List<Client>;
+  keys: () => Promise<Page<Key>>;
+};
+
+export function listsOfApi(client: ManagementClient): RecordLists {
+  return {
+    connectors: (query) => client.listConnectors({ query }),
+    tokens: (query) => client.listTokens({ query }),
+    clients: (query) => client.listClients({ query }),
+    keys: () => client.listKeys(),
+  };
+}
+
+export function listsOfProcess(management: ManagementContext): RecordLists {
+  const parsed = ({ limit, ...query }: { limit: string; after?: string }) => ({
+    query: { ...query, limit: Number(limit) },
+  });
+  return {
+    connectors: (page) => HANDLERS.listConnectors(management, parsed(page)),
+    tokens: (page) => HANDLERS.listTokens(management, parsed(page)),
+    clients: (page) => HANDLERS.listClients(management, parsed(page)),
+    keys: () => HANDLERS.listKeys(management, {}),
+  };
+}
+
+/** What works now and ends within ENDING_DAYS, the next end first. `now` is in seconds. */
+export async function findComingEnds(
+  lists: RecordLists,
+  { identityProviders }: Pick<Settings, 'identityProviders'>,
+  now: number,
+): Promise<ComingEnd[]> {
+  const found: ComingEnd[] = [];
+  const add = (kind: EndKind, name: string, endsAt: string | undefined) => {
+    if (endsAt === undefined) return;
+    const left = epochSeconds(endsAt) - now;
+    if (left < ENDING_DAYS * DAY_SECONDS) found.push({ kind, name, endsAt });
+  };
+  for await (const { name, state, expiresAt } of allItems(lists.connectors))
+    if (state !== 'revoked' && state !== 'expired') add('connector', name, expiresAt);
+  for await (const { name, keyReplaced, expiresAt } of allItems(lists.tokens))
+    if (!keyReplaced) add('token', name, expiresAt);
+  let read = 0;
+  for await (const { id, name = id, state, machine } of allItems(lists.clients)) {
+    if (state !== 'revoked') add('machine', name, machine?.expiresAt);
+    if (++read >= MAX_CLIENTS_READ) break;
+  }
+  for (const { id, publishedUntil } of (await lists.keys()).items)
+    add('signing_key', id, publishedUntil);
+  for (const { id, clientSecretExpires } of identityProviders)
+    add('client_secret', id, clientSecretExpires && `${clientSecretExpires}T00:00:00Z`);
+  return found.toSorted((one, other) => epochSeconds(one.endsAt) - epochSeconds(other.endsAt));
+}
+
+const KEPT_SECONDS = 300;
+
+/** Counts what ends soon by kind, at most every five minutes. */
+export function countComingEnds(
+  host: ManagementHost,
+): () => Promise<Partial<Record<EndKind, number>>> {
+  const { settings, services } = host;
+  const management = { ...host, by: 'metrics', role: 'viewer' } as const;
+  let kept: { counts: Partial<Record<EndKind, number>>; at: number } | undefined;
+  return async () => {
+    const now = services.now();
+    // The clock can go back.
+    if (!kept || now < kept.at || now >= kept.at + KEPT_SECONDS) {
+      const counts: Partial<Record<EndKind, number>> = {};
+      for (const { kind } of await findComingEnds(listsOfProcess(management), settings, now))
+        counts[kind] = (counts[kind] ?? 0) + 1;
+      kept = { counts, at: now };
+    }
+    return kept.counts;
+  };
+}
