@@ -56,7 +56,8 @@ const CONTROL = /(?![\t\r\n])[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
 
 function csvCell(value: unknown): string {
   if (value === undefined) return '';
-  const text = String(value).replace(CONTROL, '\uFFFD');
+  if (typeof value !== 'string') return String(value);
+  const text = value.replace(CONTROL, '\uFFFD');
   const safe = FORMULA.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

@@ -6,7 +6,7 @@ import { TERM_KINDS } from '../audit/audit-log.ts';
 import { exportedLog, exportLine } from '../audit/chain/export.ts';
 import { JOINED_NAMES } from '../audit/chain/sealed-item.ts';
 import { csvHeader, csvRow } from './audit-csv.ts';
-import { findAuditNames, type ItemNames, namesOf } from './audit-names.ts';
+import { findAuditNames, knownNames, type ItemNames, namesOf } from './audit-names.ts';
 import type { ManagementContext } from './context.ts';
 import type { EXPORTS } from './resources/audit.ts';
 
@@ -21,12 +21,13 @@ export async function* exportAudit(
   const isCsv = format === 'csv';
   yield isCsv ? csvHeader() : exportHeader(management, filters);
   const toText = isCsv ? csvRow : jsonLine;
+  const known = knownNames();
   try {
     const found =
       isCsv || isFiltered(filters) ? listed(management, filters) : whole(management, filters);
     for await (const batch of inBatches(found)) {
       const items = batch.flatMap(({ item }) => item ?? []);
-      const names = await findAuditNames(management, items);
+      const names = await findAuditNames(management, items, known);
       yield batch
         .map(({ item, line }) => (item ? toText(item, namesOf(item, names)) : (line ?? '')))
         .join('');

@@ -12,7 +12,13 @@ import { HttpError } from '../http/errors.ts';
 import { includesRole, type ManagementRole } from '../settings/management-roles.ts';
 import type { Store } from '../store/store.ts';
 import { exportAudit } from './audit-export.ts';
-import { accountIdIn, type AuditNames, findAuditNames, namesById } from './audit-names.ts';
+import {
+  accountIdIn,
+  type AuditNames,
+  findAuditNames,
+  knownNames,
+  namesById,
+} from './audit-names.ts';
 import type { Handlers, ManagementContext } from './context.ts';
 import type { auditOperations } from './resources/audit.ts';
 import { recordReading } from './audit-read.ts';
@@ -123,6 +129,7 @@ async function searchWords(
 ): Promise<AuditPage> {
   const hasWords = searchFor(q);
   const items: AuditItem[] = [];
+  const known = knownNames();
   let [searched, cost, last]: [number, number, string | undefined] = [0, 0, undefined];
   const page = async (next?: string): Promise<AuditPage> => ({
     items,
@@ -134,6 +141,7 @@ async function searchWords(
     const names = await findAuditNames(
       management,
       batch.flatMap(({ item }) => item ?? []),
+      known,
     );
     for (const { cursor, item, cost: read } of batch) {
       if (items.length === limit || cost >= MAX_ROWS_READ) return page(last);

@@ -15,40 +15,53 @@ export type AuditNames = Record<'people' | 'apps' | 'connectors' | 'tokens', Nam
 
 const MINTED = mintedSubject('');
 
+type Known = Map<string, AuditName | undefined>;
+/** What was looked up before. */
+export type KnownNames = Record<keyof AuditNames, Known>;
+
+export function knownNames(): KnownNames {
+  return { people: new Map(), apps: new Map(), connectors: new Map(), tokens: new Map() };
+}
+
 /** Looks up each person, app, connector and token in the items once. */
 export async function findAuditNames(
   { settings, services: { store } }: ManagementHost,
   items: readonly AuditItem[],
+  known = knownNames(),
 ): Promise<AuditNames> {
   const subjects = items.flatMap(({ account, by }) => [account, by && accountIdIn(by)]);
-  const recorded = new Map(items.flatMap(recordedApp));
   const clients = items.map(({ clientId }) => clientId);
   const [people, apps, connectors, tokens] = await Promise.all([
-    lookUp(subjects.filter(isAccount), async (id) => {
+    lookUp(known.people, subjects.filter(isAccount), async (id) => {
       const account = await findAccount(store, id);
       if (!account || account.forgottenAt !== undefined) return undefined;
       const email = verifiedEmailOf(account);
       const text = account.name || (email ?? id);
       return { text, detail: email ?? text, isKnown: true };
     }),
-    lookUp(clients.filter(isClient), async (id) => {
+    lookUp(known.apps, clients.filter(isClient), async (id) => {
       const client = await findClient(store, id, settings.clients);
-      const text = recorded.get(id) ?? client?.name ?? (client && id);
-      return text === undefined ? undefined : { text, isKnown: client !== undefined };
+      return client && { text: client.name ?? id, isKnown: true };
     }),
     lookUp(
+      known.connectors,
       items.map(({ connector }) => connector),
       async (id) => {
         const connector = await findConnector(store, id);
         return connector && { text: connector.name, isKnown: true };
       },
     ),
-    lookUp(clients.filter(isMinted), async (subject) => {
+    lookUp(known.tokens, clients.filter(isMinted), async (subject) => {
       const token = await findMintedToken(store, subject.slice(MINTED.length));
       return token && { text: token.name, isKnown: true };
     }),
   ]);
-  return { people, apps, connectors: withRecorded(connectors, items), tokens };
+  return {
+    people,
+    apps: withRecordedApps(apps, items),
+    connectors: withRecorded(connectors, items),
+    tokens,
+  };
 }
 
 /** The names of what one item is about. */
@@ -75,13 +88,24 @@ export function namesById({ people, apps, connectors, tokens }: AuditNames): [st
   );
 }
 
+const MAX_KNOWN = 10_000;
+
 async function lookUp(
+  known: Known,
   ids: readonly (string | undefined)[],
   find: (id: string) => Promise<AuditName | undefined>,
 ): Promise<Names> {
-  const known = new Set(ids.flatMap((id) => (id ? [id] : [])));
-  const found = await Promise.all([...known].map(async (id) => [id, await find(id)] as const));
-  return new Map(found.flatMap(([id, name]) => (name ? [[id, name] as const] : [])));
+  if (known.size > MAX_KNOWN) known.clear();
+  const wanted = [...new Set(ids.flatMap((id) => (id ? [id] : [])))];
+  const unknown = wanted.filter((id) => !known.has(id));
+  const found = await Promise.all(unknown.map(async (id) => [id, await find(id)] as const));
+  for (const [id, name] of found) known.set(id, name);
+  return new Map(
+    wanted.flatMap((id) => {
+      const name = known.get(id);
+      return name ? [[id, name] as const] : [];
+    }),
+  );
 }
 
 type Details = Partial<
@@ -94,11 +118,16 @@ export function detailsOf({ event, arguments: given }: AuditItem): Details {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => typeof value === 'string'));
 }
 
-/** The name that an app had when the item was recorded. */
-function recordedApp(item: AuditItem): [string, string][] {
-  const { client, name } = detailsOf(item);
-  const text = client ?? name;
-  return item.clientId === undefined || text === undefined ? [] : [[item.clientId, text]];
+/** The names that apps had when the items were recorded. */
+function withRecordedApps(apps: Names, items: readonly AuditItem[]): Names {
+  const named = new Map(apps);
+  for (const item of items) {
+    const { client, name } = detailsOf(item);
+    const text = client ?? name;
+    if (item.clientId !== undefined && text !== undefined && !item.clientId.startsWith(MINTED))
+      named.set(item.clientId, { text, isKnown: apps.has(item.clientId) });
+  }
+  return named;
 }
 
 /** A deleted connector keeps its name in the items about it. */
