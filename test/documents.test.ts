@@ -296,8 +296,9 @@ describe('what the documents name', () => {
   });
 
   it('the documents of the source name only files that exist', () => {
-    const paths = ['src/README.md', 'src/oauth/engine/README.md'].flatMap((document) =>
-      [...read(document).matchAll(/`((?:\.\.\/)?[\w./*-]+\.ts)`/g)].map(([, path = '']) => path),
+    const paths = ['src/README.md', 'src/oauth/engine/README.md', 'config/diagnosis.md'].flatMap(
+      (document) =>
+        [...read(document).matchAll(/`((?:\.\.\/)?[\w./*-]+\.ts)`/g)].map(([, path = '']) => path),
     );
     const isThere = (path: string) =>
       path.startsWith('test/')
