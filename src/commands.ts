@@ -7,6 +7,7 @@ import { addApplyCommands } from './management/commands/apply.ts';
 import { addAuditCommand } from './management/commands/audit.ts';
 import { addResourceCommands } from './management/commands/resource.ts';
 import { addReloadCommand } from './management/commands/reload.ts';
+import { addWhyCommand } from './management/commands/why.ts';
 import { addCompletionCommand } from './management/commands/completion.ts';
 import type { Terminal } from './management/commands/terminal.ts';
 import { accessCommands } from './management/resources/access.ts';
@@ -36,6 +37,7 @@ export function addCommands(program: Command, terminal: Terminal): void {
   ])
     addResourceCommands(program, terminal, commands);
   addAuditCommand(program, terminal);
+  addWhyCommand(program, terminal);
   addApplyCommands(program, terminal);
   addReloadCommand(program, terminal);
   addSettingsCommand(program, terminal);

@@ -58,11 +58,13 @@ export async function showConsent(
   );
   const refusal = await findRefusal(context, request);
   if (refusal) {
-    await recordRefusal(context, ctx, { reason: refusal.reason, ...partiesOf(request) });
+    const { reason } = refusal;
+    const reference = await recordRefusal(context, ctx, { reason, ...partiesOf(request) });
     const values = refusalValues(context, request, {
       action,
       token,
       reason: refusal.page,
+      reference,
     });
     return context.services.pages.render(ctx, 'no-access', values, 403);
   }

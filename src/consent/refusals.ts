@@ -1,10 +1,11 @@
 // Refusals of people: for each, an item in the audit log, a line in the log and a count.
 import type Koa from 'koa';
+import { type RefusedPerson, saveRefusal } from '../connections/refusals.ts';
 import { recordAudit } from '../audit/audit.ts';
 import { HttpError } from '../http/errors.ts';
 import { requestContext } from '../http/request-context.ts';
 import type { AccessRefusal } from '../observability/labels.ts';
-import { engineRequest, type RefusedPerson } from '../oauth/engine/engine-request.ts';
+import { engineRequest } from '../oauth/engine/engine-request.ts';
 import { ClientWaiting } from '../oauth/error-page.ts';
 import { connectorIdOf } from '../links/connect-link.ts';
 import { ruleKind } from '../people/entitlement.ts';
@@ -67,42 +68,60 @@ async function recordInteractionRefusal(
 }
 
 /**
- * Once for each interaction and reason. Above a limit by address and person, items are no longer recorded, and one says so. Errors are logged
- * and do not change the response.
+ * Once for each interaction and reason. Returns the reference under which it is found. Above a limit by address and person, items are no longer
+ * recorded, and one says so. Errors are logged and do not change the response.
  */
 export async function recordRefusal(
   context: InteractionContext,
   ctx: Koa.Context,
-  { reason, ...person }: RefusedPerson,
-): Promise<void> {
-  const { settings, services } = context;
-  const { store, logger, metrics, rateLimits } = services;
-  const { requestId, address } = requestContext(ctx);
+  person: RefusedPerson,
+): Promise<string> {
+  const { requestId } = requestContext(ctx);
   try {
-    const uid = interactionOf(ctx);
-    const isFirst =
-      uid === undefined ||
-      (await store.add(`access-refused:${uid}:${reason}`, 1, INTERACTION_SECONDS));
-    if (!isFirst) return;
-    metrics.accessRefused(reason);
-    const tried =
-      reason === 'no_rule'
-        ? { tried: [...new Set(settings.entitlements.map(({ match }) => ruleKind(match)))] }
-        : {};
-    logger.info({ reason, requestId, ...person, ...tried }, 'a person got no access');
-    const { recordedAccessRefusals: recorded, accessRefusalGaps: gaps } = rateLimits;
-    const isOver = (await recorded.consume(address, person.account)) !== undefined;
-    if (isOver && (await gaps.consume(address, person.account)) !== undefined) return;
-    await recordAudit(services, {
-      event: 'access_refused',
-      ...person,
-      ...(reason === 'no_rule' ? { arguments: tried } : {}),
-      outcome: isOver ? 'refused_unrecorded' : 'refused',
-      reason,
-    });
+    const earlier = await earlierReference(context, ctx, person);
+    if (earlier === undefined) await record(context, ctx, person);
+    return earlier ?? requestId;
   } catch (error) {
-    logger.error({ err: error }, 'a refusal could not be recorded');
+    context.services.logger.error({ err: error }, 'a refusal could not be recorded');
+    return requestId;
   }
+}
+
+/** Undefined for the first refusal of the interaction for this reason. */
+async function earlierReference(
+  { services: { store } }: InteractionContext,
+  ctx: Koa.Context,
+  { reason }: RefusedPerson,
+): Promise<string | undefined> {
+  const uid = interactionOf(ctx);
+  if (uid === undefined) return undefined;
+  const key = `access-refused:${uid} ${reason}`;
+  const isFirst = await store.add(key, requestContext(ctx).requestId, INTERACTION_SECONDS);
+  return isFirst ? undefined : (await store.get<string>(key))?.value;
+}
+
+async function record(
+  { settings, services }: InteractionContext,
+  ctx: Koa.Context,
+  person: RefusedPerson,
+): Promise<void> {
+  const { store, logger, metrics, rateLimits, now } = services;
+  const { requestId, address } = requestContext(ctx);
+  const { reason, account } = person;
+  const kinds = settings.entitlements.map(({ match }) => ruleKind(match));
+  const tried = reason === 'no_rule' ? { tried: [...new Set(kinds)] } : {};
+  metrics.accessRefused(reason);
+  logger.info({ requestId, ...person, ...tried }, 'a person got no access');
+  const { recordedAccessRefusals: recorded, accessRefusalGaps: gaps } = rateLimits;
+  const isOver = (await recorded.consume(address, account)) !== undefined;
+  if (isOver && (await gaps.consume(address, account)) !== undefined) return;
+  await saveRefusal(store, requestId, { ...person, ...tried, at: now() });
+  await recordAudit(services, {
+    event: 'access_refused',
+    ...person,
+    arguments: { reference: requestId, ...tried },
+    outcome: isOver ? 'refused_unrecorded' : 'refused',
+  });
 }
 
 const INTERACTION_PATH = /^\/(?:interaction|oauth\/authorize|device)\/([^/]+)/;

@@ -136,12 +136,18 @@ function toolValues(tools: readonly string[]) {
 export function refusalValues(
   context: InteractionContext,
   { account, connector }: ConsentRequest,
-  { action, token, reason }: Form & Pick<ViewValues['no-access'], 'reason'>,
+  {
+    action,
+    token,
+    reason,
+    reference,
+  }: Form & Pick<ViewValues['no-access'], 'reason' | 'reference'>,
 ): ViewValues['no-access'] {
   return {
     action,
     token,
     reason,
+    reference,
     ...(account.groupsOmitted ? { groupsOmitted: true } : {}),
     account: {
       ...accountValues(context.site.identityProviders, account),

@@ -3,6 +3,7 @@ import { type Account, type Claims, claimsVia } from '../people/account.ts';
 import { findMissingGroups } from '../people/arrived-groups.ts';
 import { judgeRules } from '../people/entitlement.ts';
 import { personAccess } from '../connections/person-access.ts';
+import { findRefusal } from '../connections/refusals.ts';
 import type { Connector } from '../links/connector.ts';
 import { findConnector, listConnectors } from '../links/connectors.ts';
 import { HttpError, notFound } from '../http/errors.ts';
@@ -14,7 +15,9 @@ import {
 } from '../settings/entitlements.ts';
 import { isSameIssuer } from '../settings/value-types.ts';
 import type { ApiRequest } from './api/operations.ts';
+import { isoTime } from './represent.ts';
 import type { Handlers, ManagementContext } from './context.ts';
+import type { refusalOperations } from './resources/refusal.ts';
 import type { accessOperations } from './resources/access.ts';
 import type { PersonAccess } from './resources/person-access.ts';
 
@@ -37,6 +40,15 @@ export const accessHandlers: Handlers<keyof typeof accessOperations> = {
           : {}),
       })),
     };
+  },
+};
+
+export const refusalHandlers: Handlers<keyof typeof refusalOperations> = {
+  async showRefusal({ services: { store } }, { id }) {
+    const refusal = await findRefusal(store, id);
+    if (!refusal) throw notFound('there is no refusal with this reference');
+    const { at, ...person } = refusal;
+    return { reference: id, time: isoTime(at), ...person };
   },
 };
 

@@ -1,6 +1,6 @@
 // What the API and the console do for each operation. The keys are those of OPERATIONS.
 import type { OperationName } from './api/operations.ts';
-import { accessHandlers } from './access.ts';
+import { accessHandlers, refusalHandlers } from './access.ts';
 import { accountHandlers } from './accounts.ts';
 import { deliveryHandlers } from './audit-delivery.ts';
 import { applyHandlers } from './apply/apply.ts';
@@ -26,6 +26,7 @@ export const HANDLERS: Handlers<Exclude<OperationName, 'showOpenApi'>> = {
   ...clientRuleHandlers,
   ...accountHandlers,
   ...accessHandlers,
+  ...refusalHandlers,
   ...tokenHandlers,
   ...keyHandlers,
   ...upstreamHandlers,

@@ -94,6 +94,8 @@ export type ViewValues = ConsoleValues & {
     connector: Connector;
     /** `not-in-audience`: the connector is for certain people only. `used-up`: its limit of uses is reached. */
     reason: 'not-entitled' | 'not-in-audience' | 'used-up';
+    /** As in the log, and for `gatehouse why`. */
+    reference: string;
     /** The identity provider left out the person's groups, because they are too many. */
     groupsOmitted?: true;
   };

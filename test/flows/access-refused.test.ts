@@ -1,5 +1,6 @@
 // What is recorded of a person who gets no access.
 import { expect } from 'chai';
+import { accessTo, gatehouse } from '../management/command-line.ts';
 import { advanceClock } from '../support/clock.ts';
 import { openConsent, requestAuthorization, type OpenConsent } from '../support/connection.ts';
 import { openBrowser } from '../support/browser.ts';
@@ -71,7 +72,15 @@ describe('A person who gets no access', () => {
     const { connector, refused, before } = await openRefused('no_rule', { person: 'alan' });
     await refused.browser.visit(refused.page.url);
     const item = await expectRefusal('no_rule', connector, refused, before);
-    expect(item.arguments).to.deep.equal({ tried: ['subject', 'group'] });
+    expect(item.arguments).to.deep.include({ tried: ['subject', 'group'] });
+    const [, reference = ''] = /<dd class="code">([\w-]{12})<\/dd>/.exec(refused.page.html) ?? [];
+    const { management, managementKey } = system();
+    const { stdout } = await gatehouse(
+      ['why', reference],
+      accessTo({ url: management }, managementKey),
+    );
+    expect(stdout).to.include('No entitlement in the settings file matches this person.');
+    expect(stdout).to.include('subject, group').and.include(`account show ${item.account}`);
     await refused.decide({ decision: 'deny' });
     const events = (await readAudit(system())).filter((other) => other.connector === connector.id);
     expect(events.map(({ event }) => event)).to.deep.equal(['connector_created', 'access_refused']);
@@ -172,5 +181,18 @@ describe('A person who gets no access', () => {
     const items = await refusalsOf(connector);
     expect(items.length).to.be.within(2, 21);
     expect(items.filter(({ outcome }) => outcome === 'refused_unrecorded')).to.have.length(1);
+  });
+});
+
+describe('A person whose app has to be allowed', () => {
+  const system = useSystem({ file: { clients: { registration: 'approval' } } });
+
+  it('client_waiting is recorded with the person', async () => {
+    const connector = await createConnector(system());
+    const { page } = await openConsent(system(), connector, { person: 'ada' });
+    expect(page.status).to.equal(403);
+    const items = (await readAudit(system())).filter(({ event }) => event === 'access_refused');
+    expect(items.map(({ reason }) => reason)).to.deep.equal(['client_waiting']);
+    expect(items[0]?.account).to.be.a('string');
   });
 });

@@ -51,6 +51,7 @@ const OPERATIONS: Record<string, ManagementRole> = {
   'GET /audit/delivery': 'viewer',
   'GET /audit/reach': 'viewer',
   'POST /access/explain': 'viewer',
+  'GET /refusals/{id}': 'viewer',
   'GET /access/missing-groups': 'viewer',
   'POST /audit/delivery/{id}/resend': 'administrator',
 };

@@ -60,6 +60,7 @@ export const NO_ACCESS: ViewValues['no-access'] = {
   account: { ...ACCOUNT, name: 'Alan Turing', email: 'alan@example.com' },
   connector: CONNECTOR,
   reason: 'not-entitled',
+  reference: 'Zr8kT2mQp1Vx',
 };
 
 const WAITING: ViewValues['waiting'] = {

@@ -14,6 +14,7 @@ import { connectorOperations } from '../resources/connector.ts';
 import { grantOperations } from '../resources/grant.ts';
 import { keyOperations } from '../resources/key.ts';
 import { machineOperations } from '../resources/machine.ts';
+import { refusalOperations } from '../resources/refusal.ts';
 import type { Operation } from '../resources/resource.ts';
 import { settingsOperations } from '../resources/settings.ts';
 import { tokenOperations } from '../resources/token.ts';
@@ -29,6 +30,7 @@ export const OPERATIONS = {
   ...clientRuleOperations,
   ...accountOperations,
   ...accessOperations,
+  ...refusalOperations,
   ...tokenOperations,
   ...keyOperations,
   ...upstreamOperations,

@@ -229,7 +229,7 @@ export const grantCommands: ResourceCommands = {
   ],
 };
 
-function whyText(grant: Grant): string {
+export function whyText(grant: Grant): string {
   const app = `"${plain(grant.clientName)}" of ${plain(personName(grant))}`;
   const { explanation, reason } = grant;
   const refusals = grant.refusals.map(

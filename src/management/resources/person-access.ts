@@ -35,6 +35,10 @@ const REFUSALS: Record<AccessRefusal, string> = {
   client_waiting: 'An administrator has to allow the app first.',
 };
 
+export function refusalText(reason: AccessRefusal): string {
+  return REFUSALS[reason];
+}
+
 /** One line for each connector. */
 export function accessLines(access: readonly PersonAccess[]): string[] {
   return access.map(({ name, connector, level, rule, reason }) => {

@@ -5,19 +5,11 @@ import type { Connector } from '../../links/connector.ts';
 import type { EnginePayload } from '../../connections/grant-record.ts';
 import type { FoundGrant } from '../../connections/grants.ts';
 import { type RequestContext, requestContext } from '../../http/request-context.ts';
-import type { AccessRefusal } from '../../observability/labels.ts';
+import type { RefusedPerson } from '../../connections/refusals.ts';
 import type { Level } from '../../permission-levels.ts';
 
 /** A person's decision, or the code of the error that prevented it. */
 export type DeviceOutcome = 'approved' | 'denied' | { error: string };
-
-/** Who got no access, and why. Without an account, nobody had signed in. */
-export type RefusedPerson = {
-  reason: AccessRefusal;
-  account?: string | undefined;
-  clientId?: string | undefined;
-  connector?: string | undefined;
-};
 
 export type EngineRequest = {
   /** Reads that the engine will need, by store key. Started together, they share a round trip. */
