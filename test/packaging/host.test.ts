@@ -171,6 +171,30 @@ describe('A host with the systemd unit', function () {
   });
 });
 
+describe('The path to production', () => {
+  const path = read('config/production.md');
+
+  it('the path installs with the lines that are run for operating.md', () => {
+    const isInstalling = (line: string) => /^(useradd|npm install|cd|install) /.test(line);
+    const [, block = ''] = /^```sh\n(useradd[\s\S]*?)^```$/m.exec(path) ?? [];
+    const bare = (line: string) => line.replace(/ *#.*$/, '').replace('./gatehouse-', 'gatehouse-');
+    expect(block.trim().split('\n').map(bare)).to.deep.equal(STEPS.filter(isInstalling).map(bare));
+  });
+
+  it('the line about Caddy leads to the three listeners of init', () => {
+    const [line = ''] = /^sed -e .* > \/etc\/caddy\/Caddyfile$/m.exec(path) ?? [];
+    const command = line.replace(/ > .*$/, '');
+    const cwd = join(ROOT, 'config');
+    const written = execFileSync('sh', ['-euc', command], { encoding: 'utf8', cwd });
+    const passed = [...written.matchAll(/^(\S+) \{\n[\s\S]*?reverse_proxy (\S+)/gm)];
+    expect(passed.map(([, host, listener]) => [host, listener])).to.deep.equal([
+      ['auth.your-domain.org', '127.0.0.1:4000'],
+      ['mcp.your-domain.org', '127.0.0.1:4001'],
+      ['admin.your-domain.org', '127.0.0.1:4002'],
+    ]);
+  });
+});
+
 describe('Secrets in the example folders', () => {
   it('git ignores the secrets that the documents put into the example folders', () => {
     const ignored = [
