@@ -8,6 +8,7 @@ import { ThemeError } from './pages/theme.ts';
 import { ListenError } from './http/listen.ts';
 import type { CommandLineSettings, Environment } from './settings/environment.ts';
 import { loadSettings, secretVariablesIn } from './settings/load.ts';
+import { localSettingsFile } from './settings/read-source.ts';
 import { SettingsError } from './settings/issues.ts';
 import { startupMessage } from './startup-message.ts';
 import { StoreNotOpened } from './store/store.ts';
@@ -25,10 +26,13 @@ export async function runServer(
 ): Promise<void> {
   const reloadOnSignal = awaitReloadSignal();
   try {
-    const read = () => loadSettings(environment, { options });
-    const settings = read();
+    const settings = loadSettings(environment, { options });
+    // A reload never reads another file in place of one that is gone.
+    const local = localSettingsFile(environment, options);
+    const again = local === undefined ? options : { ...options, config: local };
+    const read = () => loadSettings(environment, { options: again });
     useForwardProxy(settings.forwardProxy);
-    const secretVariables = () => secretVariablesIn(environment, options);
+    const secretVariables = () => secretVariablesIn(environment, again);
     const running = await startGatehouse(settings, { source: { read, secretVariables } });
     stopOnSignal(running);
     reloadOnSignal(running);

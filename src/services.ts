@@ -2,7 +2,7 @@ import type { KeyObject } from 'node:crypto';
 import type { Logger } from 'pino';
 import { type Activity, countActivity, openActivity } from './audit/activity.ts';
 import { type AuditServices, auditLogger } from './audit/audit.ts';
-import { keepAudit } from './audit/audit-keep.ts';
+import { type KeptAudit, keepAudit } from './audit/audit-keep.ts';
 import { keptCalls } from './audit/audit-reach.ts';
 import { findProgress } from './audit/delivery/progress.ts';
 import { type AuditBuffer, openAuditBuffer } from './audit/audit-buffer.ts';
@@ -153,15 +153,8 @@ export async function openServices(
     writeLine(item);
   };
   const auditServices = { store: shared.store, metrics, auditLog, now, logger };
-  const keeping = keepAudit(auditServices, {
-    ...settings.audit,
-    async delivered() {
-      const { delivery } = settings.audit;
-      const places = await Promise.all(delivery.map(({ id }) => findProgress(shared.store, id)));
-      return places.map((place) => place?.delivered ?? Infinity);
-    },
-    keepCalls: keptCalls(settings),
-  });
+  // Hosts of earlier settings, which may live for long, trim by those in force too.
+  const keeping = keepAudit(auditServices, () => keptAudit(processServices));
   resources.defer(keeping.stop);
   const auditBuffer = openAuditBuffer({ services: auditServices, hasRoom: keeping.hasRoom });
   resources.defer(() => auditBuffer.close());
@@ -187,6 +180,18 @@ export async function openServices(
     traces: await openTraces(settings.traces, keep, { logger, now }),
     pages: openPages({ ...pageSettings(settings), now }, settings.theme),
     rateLimits: openRateLimits(settings.limits, store.openCounter, now, metrics),
+  };
+}
+
+function keptAudit({ settings, store }: ProcessServices): KeptAudit {
+  return {
+    ...settings.audit,
+    async delivered() {
+      const { delivery } = settings.audit;
+      const places = await Promise.all(delivery.map(({ id }) => findProgress(store, id)));
+      return places.map((place) => place?.delivered ?? Infinity);
+    },
+    keepCalls: keptCalls(settings),
   };
 }
 

@@ -41,20 +41,22 @@ const INTERVAL_MS = 10_000;
 const BETWEEN_TRIMMINGS_SECONDS = 60;
 const MAX_LEAP_SECONDS = 3600;
 
-export function keepAudit(services: Services, kept: KeptAudit): AuditKeeping {
+/** `kept` returns what the settings in force say. */
+export function keepAudit(services: Services, kept: () => KeptAudit): AuditKeeping {
   const { store, now, logger, metrics } = services;
   let hasRoom = true;
   const hasLeapt = leapDetector();
   // Until the store was read.
-  metrics.auditReach(kept.keepCalls.time);
+  metrics.auditReach(kept().keepCalls.time);
   const run = async () => {
+    const { keepCalls } = kept();
     hasRoom = (await store.freeBytes()) > 0;
-    if (!hasRoom) await noteReach(services, now(), kept.keepCalls.time);
-    metrics.auditReach(await readAuditReach(services, kept.keepCalls.time));
+    if (!hasRoom) await noteReach(services, now(), keepCalls.time);
+    metrics.auditReach(await readAuditReach(services, keepCalls.time));
     if (hasLeapt(now(), performance.now() / 1000)) return;
     for (const part of LOG_PARTS)
       if (await store.add(`audit-trimming:${part}`, true, BETWEEN_TRIMMINGS_SECONDS))
-        await trimAudit(services, kept, part);
+        await trimAudit(services, kept(), part);
   };
   const loop = startLoop(async () => {
     await run().catch((error: unknown) => {

@@ -37,6 +37,7 @@ const REFUSALS: Record<RefusalKind, [status: number, code: string]> = {
   restart: [409, 'restart_required'],
   busy: [409, 'reload_in_progress'],
   secrets: [409, 'secrets_differ'],
+  unavailable: [503, 'temporarily_unavailable'],
 };
 
 function refusal({ kind, message, processes }: ReloadRefused): HttpError {

@@ -6,7 +6,7 @@ import type { Logger } from 'pino';
 import type { Metrics } from '../observability/metrics.ts';
 import { SettingsError } from '../settings/issues.ts';
 import type { Settings } from '../settings/settings.ts';
-import type { Store } from '../store/store.ts';
+import { type Store, StoreUnavailable } from '../store/store.ts';
 import {
   changedSettings,
   differingSecrets,
@@ -62,7 +62,7 @@ export type Reloads = {
 };
 
 /** Names are those of processes or settings. */
-export type RefusalKind = 'invalid' | 'restart' | 'busy' | 'secrets';
+export type RefusalKind = 'invalid' | 'restart' | 'busy' | 'secrets' | 'unavailable';
 
 export class ReloadRefused extends Error {
   readonly kind: RefusalKind;
@@ -112,6 +112,8 @@ type Checked = {
   /** The last reload that it took part in. */
   number: number;
   fault?: string;
+  /** The store did not answer, which says nothing about the settings. */
+  isOutage?: true;
 };
 
 type Message =
@@ -341,7 +343,8 @@ class ProcessReloads implements Reloads {
       pending.prepared = await prepare(settings);
       return found;
     } catch (error) {
-      return { ...none, fault: error instanceof Error ? error.message : String(error) };
+      const fault = error instanceof Error ? error.message : String(error);
+      return { ...none, fault, ...(error instanceof StoreUnavailable ? { isOutage: true } : {}) };
     }
   }
 
@@ -465,8 +468,9 @@ class ProcessReloads implements Reloads {
 function refusalOf(all: readonly Checked[]): ReloadRefused | undefined {
   const faulty = all.find(({ fault }) => fault !== undefined);
   if (faulty?.fault !== undefined) {
-    if (all.length === 1) return new ReloadRefused('invalid', faulty.fault);
-    return new ReloadRefused('invalid', `${faulty.name}: ${faulty.fault}`, [faulty.name]);
+    const kind = faulty.isOutage ? 'unavailable' : 'invalid';
+    if (all.length === 1) return new ReloadRefused(kind, faulty.fault);
+    return new ReloadRefused(kind, `${faulty.name}: ${faulty.fault}`, [faulty.name]);
   }
   const atStart = readAtStart(changedIn(all));
   if (atStart.length > 0)

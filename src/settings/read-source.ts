@@ -67,6 +67,15 @@ function withoutReplaced(document: unknown, variables: Variable[]): unknown {
 }
 
 /** `namedBy` is the option or variable that names the file. Relative paths are resolved from the working directory. */
+/** The settings file of the working directory if it is the one that is read. It may be gone later. */
+export function localSettingsFile(
+  environment: Environment = process.env,
+  options: CommandLineSettings = {},
+): string | undefined {
+  const { path, namedBy } = findSettingsFile(environment, options);
+  return namedBy === LOCAL_FILE ? path : undefined;
+}
+
 function findSettingsFile(
   environment: Environment,
   { config }: CommandLineSettings,

@@ -9,7 +9,7 @@ import {
 } from '../../src/reload/reloads.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import type { Settings } from '../../src/settings/settings.ts';
-import { KEEP, type Store } from '../../src/store/store.ts';
+import { KEEP, type Store, StoreUnavailable } from '../../src/store/store.ts';
 import { until } from '../support/until.ts';
 
 const TIMES: ReloadTimes = { answer: 10_000, announce: 100, silence: 10_000, settle: 1 };
@@ -124,6 +124,15 @@ describe('A reload of several processes, message by message', () => {
       expect(each.name()).to.equal('third');
       await each.reloads.requireFollowed();
     }
+  });
+
+  it('a store that does not answer while hosts are opened is no error of the settings', async () => {
+    const { store } = memoryStore();
+    const outage = () => Promise.reject(new StoreUnavailable(new Error('no answer')));
+    const one = await start(store, { prepare: outage });
+    const refusal = await reloadWith(one, { productName: 'After' }).catch((error) => error);
+    expect(refusal).to.include({ kind: 'unavailable', message: 'the store cannot be reached' });
+    expect(one.name()).to.equal('Before');
   });
 
   it('a process that read its settings before a reload, and started after it, follows it', async () => {
