@@ -1,6 +1,5 @@
 import type { ServerResponse } from 'node:http';
 import type Koa from 'koa';
-import { upstreamFaults } from '../observability/labels.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { transientItems } from '../transient-items.ts';
 import { outcomeOf } from './request-context.ts';
@@ -17,16 +16,9 @@ export function requestCounter(host: string, metrics: Metrics): (ctx: Koa.Contex
       const seconds = isStream(ctx.res) ? undefined : (performance.now() - started) / 1000;
       const { status, reason } = outcomeOf(ctx);
       metrics.request(host, status, seconds);
-      countRefusal(host, metrics, reason);
+      if (reason !== undefined) metrics.refusal(host, reason);
     });
   };
-}
-
-function countRefusal(host: string, metrics: Metrics, reason: string | undefined): void {
-  if (reason === undefined) return;
-  metrics.refusal(host, reason);
-  const fault = upstreamFaults.find((known) => known === reason);
-  if (fault) metrics.upstreamError(fault);
 }
 
 function isStream(res: ServerResponse): boolean {

@@ -34,7 +34,9 @@ export type Metrics = {
   /** `count` is called when the metrics are read, until the returned function is called. Several counts of a host are added. */
   watchStreams(host: string, count: () => number): () => void;
   rateLimited(limit: string, times?: number): void;
-  upstreamError(reason: (typeof upstreamFaults)[number]): void;
+  /** Shows the failures of an upstream, given by its id in the settings, from the start: as 0. */
+  watchUpstream(upstream: string): void;
+  upstreamError(upstream: string, reason: (typeof upstreamFaults)[number]): void;
   flow(step: FlowStep, outcome: FlowOutcome): void;
   token(grantType: string): void;
   auditEvent(name: string, reason?: string): void;
@@ -103,7 +105,7 @@ function closed(list: readonly string[]): (value: string | undefined) => string 
 
 type HostMetrics = Pick<
   Metrics,
-  'request' | 'refusal' | 'watchStreams' | 'rateLimited' | 'upstreamError'
+  'request' | 'refusal' | 'watchStreams' | 'rateLimited' | 'watchUpstream' | 'upstreamError'
 >;
 
 let processRegistry: Registry | undefined;
@@ -121,7 +123,10 @@ function hostMetrics(registry: Registry): HostMetrics {
   const requests = count('requests_total', 'Requests answered.', ['host', 'status']);
   const refusals = count('refusals_total', 'Requests refused, by error code.', ['host', 'reason']);
   const limited = count('rate_limited_total', 'Requests over a rate limit.', ['limit']);
-  const upstream = count('upstream_errors_total', 'Upstream calls that failed.', ['reason']);
+  const upstream = count('upstream_errors_total', 'Upstream calls that failed.', [
+    'upstream',
+    'reason',
+  ]);
   const seconds = new Histogram({
     name: 'gatehouse_request_seconds',
     help: 'Duration of requests, without event streams.',
@@ -141,7 +146,6 @@ function hostMetrics(registry: Registry): HostMetrics {
     },
   });
   const reasonOf = closed(refusalReasons);
-  for (const reason of upstreamFaults) upstream.inc({ reason }, 0);
   return {
     request(host, status, took) {
       requests.inc({ host, status: `${Math.floor(status / 100)}xx` });
@@ -154,7 +158,10 @@ function hostMetrics(registry: Registry): HostMetrics {
       return () => void watched.delete(entry);
     },
     rateLimited: (limit, times = 1) => limited.inc({ limit }, times),
-    upstreamError: (reason) => upstream.inc({ reason }),
+    watchUpstream(id) {
+      for (const reason of upstreamFaults) upstream.inc({ upstream: id, reason }, 0);
+    },
+    upstreamError: (id, reason) => upstream.inc({ upstream: id, reason }),
   };
 }
 

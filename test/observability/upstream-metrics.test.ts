@@ -1,5 +1,8 @@
 import { expect } from 'chai';
+import { startOpenUpstream } from '../init/open-upstream.ts';
+import { type LogLine, startSystem } from '../support/system.ts';
 import { until } from '../support/until.ts';
+import { requestManagement } from '../support/management-api.ts';
 import { call } from '../support/mcp.ts';
 import { readMetrics, sumOf } from '../support/metrics.ts';
 import {
@@ -26,6 +29,8 @@ describe('Metrics of the upstream MCP server', () => {
     behind().upstream.respondWith(() => undefined);
     await call(link, token, PING);
     await until('the failure to be counted', async () => (await failed('gateway_timeout')) === 1);
+    const named = { upstream: 'default', reason: 'bad_gateway' };
+    expect(await read('gatehouse_upstream_errors_total', named)).to.equal(1);
   });
 
   it('the metrics count open streams and streams that the upstream breaks off', async () => {
@@ -51,5 +56,35 @@ describe('Metrics of the upstream MCP server', () => {
     expect(await read('gatehouse_request_seconds_count', { host: 'resource-server' })).to.equal(
       timed,
     );
+  });
+});
+
+describe('An upstream that stops', () => {
+  it('an upstream is shown as failing after the first failed call, and named in the log', async () => {
+    const upstream = await startOpenUpstream([{ name: 'list_orders' }]);
+    const log: LogLine[] = [];
+    const system = await startSystem({
+      file: { resourceServer: { upstream: { url: upstream.url } } },
+      log,
+    });
+    try {
+      const shown = async () =>
+        (await requestManagement(system, 'GET', '/upstreams/default')) as {
+          seenAt?: string;
+          error?: { fault: string };
+        };
+      await until('the tools to be read', async () => (await shown()).seenAt !== undefined);
+      const { error } = await shown();
+      expect(error).to.equal(undefined);
+      const body = { name: 'Report', level: 'full' };
+      const minted = await requestManagement(system, 'POST', '/tokens', body);
+      await upstream.stop();
+      await call(`${system.resource}/mcp`, (minted as { token: string }).token, PING);
+      await until('the failure to be shown', async () => (await shown()).error !== undefined);
+      expect((await shown()).error?.fault).to.equal('unreachable');
+      expect(log.some(({ what }) => what === upstream.url)).to.equal(true);
+    } finally {
+      await system.stop();
+    }
   });
 });

@@ -1,7 +1,9 @@
 // Proxies MCP requests to the operator's own MCP server. Replaces the access token by a signed header that says who calls.
 import type Koa from 'koa';
 import { HttpError, methodNotAllowed } from '../../http/errors.ts';
+import { outcomeOf } from '../../http/request-context.ts';
 import { keyRing } from '../../keys/key-ring.ts';
+import { upstreamFaults } from '../../observability/labels.ts';
 import type { Levels } from '../../permission-levels.ts';
 import { callerClaims } from '../../people/caller-claims.ts';
 import type { Services } from '../../services.ts';
@@ -84,6 +86,7 @@ export async function openUpstreamProxy(
     resources.defer(opened.destroy);
     return opened;
   });
+  services.metrics.watchUpstream(upstream.id);
   const activeRequests = trackActiveRequests(onChange);
   let inForce: RuleSettings = { levels, upstream };
   const proxy: Proxy = {
@@ -127,7 +130,10 @@ export async function openUpstreamProxy(
       (discovery.catalog()?.tools ?? [])
         .filter((tool) => isReachable(proxy.rules(), caller, tool.name))
         .map(listedTool),
-    handle: (call) => proxyCall(proxy, call),
+    handle: (call) => {
+      watchFailure(proxy, call, discovery);
+      return proxyCall(proxy, call);
+    },
     discover: discovery.start,
     end: (kind) => activeRequests.end(kind),
     follow(next) {
@@ -217,6 +223,21 @@ export type Proxy = {
 const METHODS = ['GET', 'POST', 'DELETE'] as const;
 
 /** The steps of a call at the proxy, from top to bottom. */
+/** A failed call leads to an attempt to read the tools at once, so that the console and the log do not show a server that is down as available. */
+function watchFailure(
+  { upstream, services: { metrics } }: Pick<Proxy, 'upstream' | 'services'>,
+  { ctx }: AuthenticatedCall,
+  discovery: ToolDiscovery,
+): void {
+  ctx.res.once('close', () => {
+    const { reason } = outcomeOf(ctx);
+    const fault = upstreamFaults.find((known) => known === reason);
+    if (!fault) return;
+    metrics.upstreamError(upstream.id, fault);
+    if (fault !== 'response_too_large') discovery.refresh();
+  });
+}
+
 async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
   const { ctx, caller, body } = call;
   const { productName, ids } = proxy;
