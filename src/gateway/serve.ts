@@ -57,6 +57,8 @@ export async function serve(gateway: Gateway, started: Call): Promise<void> {
   const known = gateway.changes();
   const access = await authenticateCall(gateway, started);
   const { caller, connector, mintedToken } = access;
+  // A refusal of the proof is on record with whose token it was.
+  Object.assign(started, access);
   if (connector && caller.keyThumbprint !== undefined)
     await gateway.requireDpopProof(started.ctx, connector, caller);
   const handler = await gateway.handlerOf(connector ?? mintedToken);

@@ -2,14 +2,22 @@ import { recordAudit } from '../audit/audit.ts';
 import { resendSince } from '../audit/delivery/resend.ts';
 import { deliveryStatus } from '../audit/delivery/status.ts';
 import { notFound } from '../http/errors.ts';
+import { includesRole } from '../settings/management-roles.ts';
+import { AUDITOR } from './audit-log.ts';
 import type { Handlers } from './context.ts';
 import { isoTime, represent } from './represent.ts';
 import { type deliveryOperations, deliverySchema } from './resources/audit-delivery.ts';
 
 export const deliveryHandlers: Handlers<keyof typeof deliveryOperations> = {
-  async listAuditDelivery({ settings: { audit }, services: { store } }) {
+  async listAuditDelivery({ role, settings: { audit }, services: { store } }) {
     const found = await Promise.all(audit.delivery.map((target) => deliveryStatus(store, target)));
-    return { items: found.map((status) => represent(deliverySchema, status)) };
+    // A receiver may repeat what it was sent.
+    const shown = (reason?: string) => (includesRole(role, AUDITOR) ? { reason } : {});
+    return {
+      items: found.map(({ reason, ...status }) =>
+        represent(deliverySchema, { ...status, ...shown(reason) }),
+      ),
+    };
   },
 
   async resendAudit({ settings: { audit }, services, by }, { id, body: { since } }) {

@@ -112,7 +112,8 @@ export const AUDITOR: ManagementRole = 'auditor';
 function readableBy(role: ManagementRole, item: AuditItem): AuditItem {
   if (includesRole(role, AUDITOR)) return item;
   const { address: _address, userAgent: _userAgent, argumentsJson: _json, ...rest } = item;
-  if (item.event !== 'call') return rest;
+  // A receiver may repeat the item that it refuses.
+  if (item.event !== 'call' && item.event !== 'delivery_rejected') return rest;
   const { arguments: _arguments, ...call } = rest;
   return call;
 }

@@ -47,7 +47,7 @@ export function otlpRenderer({ maxAge }: OtlpTarget, version: string): Renderer 
     headers: () => ({ 'content-type': 'application/x-protobuf' }),
     rejectedIn({ body }) {
       const { rejectedLogRecords: count = 0, errorMessage: reason = '' } = partialSuccessIn(body);
-      return count > 0 ? { count, reason } : undefined;
+      return count > 0 ? { count: Math.min(count, MAX_REJECTED), reason } : undefined;
     },
   };
 }
@@ -124,6 +124,9 @@ function targetAttribute(method: string | undefined, target: string): Attributes
     ? { 'gen_ai.prompt.name': target }
     : { 'mcp.resource.uri': target };
 }
+
+/** As many as a batch has. */
+const MAX_REJECTED = 500;
 
 /** An answer that cannot be read is no reason to send the batch again. */
 function partialSuccessIn(body: Buffer): { rejectedLogRecords?: number; errorMessage?: string } {

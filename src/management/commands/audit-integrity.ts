@@ -61,6 +61,7 @@ export function addIntegrityCommands(audit: Command, terminal: Terminal): void {
       const verification = await verify(options, terminal);
       print(verification, verificationText);
       if (!verification.ok) exitWith(EXIT_FINDING);
+      else if (verification.checkpoints === 0) exitWith(EXIT_NOT_CHECKED);
     });
 }
 
@@ -162,6 +163,8 @@ function verificationText({ ok, checkpoints, problems, notes }: Verification): s
     time === '' ? '-' : second(time),
     MEANINGS[kind] ?? '',
   ]);
+  if (ok && checkpoints === 0)
+    return 'Nothing was verified, because there is no checkpoint yet; one is made within a minute after an item.';
   const summary = ok
     ? `The log is as it was written (${checkpoints} checkpoints).`
     : `The log is not as it was written (${checkpoints} checkpoints).`;
