@@ -441,6 +441,33 @@ describe('gatehouse apply', () => {
       });
     });
 
+    it('APL-03 nothing ends while another record failed, because it may have been replaced by that', async () => {
+      const { id } = await shown('ops');
+      beforeFirstWrite(() =>
+        request(host(), 'PATCH', `/api/v1/connectors/${id}`, { body: { level: 'analytics' } }),
+      );
+      const [ops] = changed().connectors;
+      const only = { connectors: [ops] };
+      const first = await run('apply', '-f', write(only), '--prune', '--prune-limit', '5');
+      expect(first.code).to.equal(1);
+      expect(first.stdout).to.match(/analysts .*failed +not ended, because other records failed/);
+      expect(await shown('analysts')).to.include({ state: 'paused' });
+      const again = await run('apply', '-f', write(only), '--prune', '--prune-limit', '5');
+      expect(again.code).to.equal(0);
+      expect(await shown('analysts')).to.include({ state: 'revoked' });
+    });
+
+    it('APL-03 more rules than there may be are refused before anything changes', async () => {
+      const clientRules = Array.from({ length: 1001 }, (_, n) => ({
+        key: `rule-${n}`,
+        effect: 'block',
+        host: `host-${n}.example`,
+      }));
+      const refused = await run('apply', '-f', write({ clientRules }), '--dry-run');
+      expect(refused.code).to.equal(1);
+      expect(refused.stderr).to.include('1001 new ones, at most 1000 together');
+    });
+
     it('APL-03 a connector that is revoked meanwhile stays revoked', async () => {
       const { id } = await shown('ops');
       beforeFirstWrite(() => request(host(), 'DELETE', `/api/v1/connectors/${id}`));

@@ -1,5 +1,6 @@
 // Makes connectors, machines and rules of apps equal to a file, and writes such a file.
 import { asHttpError, HttpError } from '../../http/errors.ts';
+import { MAX_RULES } from '../../clients/rules.ts';
 import { listConnectors } from '../../links/connectors.ts';
 import type { Handlers, ManagementContext } from '../context.ts';
 import { affectedResources } from '../resources/affected.ts';
@@ -102,6 +103,12 @@ async function makePlan(
     issues,
   );
   const rules = planRules(management, file.clientRules ?? [], stored.rules, issues);
+  const added = rules.steps.filter(({ action }) => action === 'created').length;
+  if (added > 0 && stored.rules.length + added > MAX_RULES)
+    issues.add(
+      'clientRules',
+      `there are ${stored.rules.length} rules and ${added} new ones, at most ${MAX_RULES} together, before others end: remove some first`,
+    );
   if (issues.found.length > 0) throw refusal(issues.found);
   const pruned = {
     ...ended,
@@ -210,14 +217,29 @@ async function run(
   } catch (error) {
     rules = rules.map((step) => (isDone(step) ? failed(step, error) : step));
   }
-  const endedRules = await runSteps(endings.clientRules);
-  const endedMachines = await runSteps(endings.machines);
-  const endedConnectors = await runSteps(endings.connectors);
+  // What ends may have been replaced by what failed.
+  const hasFailed = [...connectors, ...machines, ...rules].some(isFailed);
+  const runEndings = (each: readonly Step[]) =>
+    hasFailed
+      ? each.map(({ run: _run, ...step }): Step => failed(step, notEnded()))
+      : runSteps(each);
+  const endedRules = await runEndings(endings.clientRules);
+  const endedMachines = await runEndings(endings.machines);
+  const endedConnectors = await runEndings(endings.connectors);
   return {
     connectors: [...connectors, ...endedConnectors],
     machines: [...machines, ...endedMachines],
     clientRules: [...rules, ...endedRules],
   };
+}
+
+function isFailed({ action }: Step): boolean {
+  return action === 'failed';
+}
+
+function notEnded(): HttpError {
+  const message = 'not ended, because other records failed: apply the file again';
+  return new HttpError(409, 'changed_meanwhile', message);
 }
 
 function response(steps: Steps, affected: Plan['affected']): Applied {

@@ -55,9 +55,11 @@ export function parseFile(value: unknown, issues: Issues): File {
 
 /** The record without the members that are unknown, so that its others are checked too. */
 function withoutUnknown(record: unknown, error: z.ZodError | undefined): unknown {
-  const unknown = (error?.issues ?? []).flatMap((issue) =>
-    issue.code === 'unrecognized_keys' && issue.path.length === 0 ? issue.keys : [],
+  const unknown = new Set(
+    (error?.issues ?? []).flatMap((issue) =>
+      issue.code === 'unrecognized_keys' && issue.path.length === 0 ? issue.keys : [],
+    ),
   );
   if (!isObject(record)) return record;
-  return Object.fromEntries(Object.entries(record).filter(([name]) => !unknown.includes(name)));
+  return Object.fromEntries(Object.entries(record).filter(([name]) => !unknown.has(name)));
 }

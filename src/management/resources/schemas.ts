@@ -41,9 +41,13 @@ const cursor = 'the value of `next` in an earlier page';
 const MAX_SEARCH_CHARACTERS = 200;
 const SEARCH = `at most ${MAX_SEARCH_CHARACTERS} characters`;
 
+/** Of the year 9999 in UTC: ISO 8601 writes later times differently. */
+const LAST_SECOND = 253_402_300_799;
+
 export const timestamp = z.iso
   .datetime({ offset: true, error: 'a time such as 2030-01-31T12:00:00Z' })
-  .transform((iso) => Math.floor(Date.parse(iso) / 1000));
+  .transform((iso) => Math.floor(Date.parse(iso) / 1000))
+  .refine((at) => at <= LAST_SECOND, 'a time such as 2030-01-31T12:00:00Z');
 
 /** The parameters that select a page. A cursor matches `form`. */
 export function pageQuery(form: RegExp) {
