@@ -15,8 +15,9 @@ import {
   requestManagement,
   revokeConnector,
 } from '../support/management-api.ts';
+import { openBrowser } from '../support/browser.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
-import { obtainCode, redeem, REDIRECT_URI } from '../support/connection.ts';
+import { obtainCode, openConsent, redeem, REDIRECT_URI } from '../support/connection.ts';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
 import { call, callTool } from '../support/mcp.ts';
 import { readMetrics, readMetricsText, type Sample, sumOf } from '../support/metrics.ts';
@@ -158,6 +159,10 @@ const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
       // The delay is measured between consecutive turns, and the first turn after a reading does not count.
       await delay(20);
     }
+  },
+  GatehousePeopleRefused: async ({ system, person: { connector, connection } }) => {
+    const as = { client: connection.client, browser: openBrowser(system.origins) };
+    for (let i = 0; i < 12; i++) await openConsent(system, connector, { person: 'alan', as });
   },
   GatehouseReloadFailed: async ({ system }) => {
     const restore = changeSettings(system, { drain: 'never' });
