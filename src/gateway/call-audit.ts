@@ -6,7 +6,7 @@ import {
   auditItem,
   storeAuditDurably,
 } from '../audit/audit.ts';
-import { clientNetworks } from '../http/client-subnet.ts';
+import { clientNetworks, recordedAddress } from '../http/client-subnet.ts';
 import { outcomeOf, requestContext } from '../http/request-context.ts';
 import type { RateLimit } from '../http/rate-limits.ts';
 import { isObject, membersOf } from '../json-values.ts';
@@ -76,7 +76,7 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
   const clientNames = lruCache<string>(MAX_KNOWN_NAMES);
 
   const origin = ({ ctx }: Call) => ({
-    address: shownAddress(requestContext(ctx).address, addresses),
+    address: text(recordedAddress(requestContext(ctx).address, addresses), MAX_TEXT_LENGTH),
     userAgent: text(ctx.req.headers['user-agent'], MAX_TEXT_LENGTH),
   });
   const nameOf = (call: AuthenticatedCall, message: unknown) => {
@@ -282,13 +282,4 @@ function traceIdOf(...traceparents: unknown[]): string | undefined {
     if (context) return context.traceId;
   }
   return undefined;
-}
-
-/** An IPv4 /24 or an IPv6 /48, if addresses are shortened. */
-function shownAddress(address: string, kept: Settings['audit']['addresses']): string | undefined {
-  if (kept === 'none') return undefined;
-  if (kept === 'full') return text(address, MAX_TEXT_LENGTH);
-  const networks = clientNetworks(address);
-  if (networks.length > 1) return networks.at(-1);
-  return networks[0].replace(/\.\d+$/, '.0/24');
 }

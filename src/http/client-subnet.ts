@@ -47,3 +47,13 @@ function hextets(address: string): string[] {
     .map((part) => part.split(':').filter(Boolean));
   return [...before, ...Array(8 - before.length - after.length).fill('0'), ...after];
 }
+
+/** What the audit log has of an address: an IPv4 /24 or an IPv6 /48, if addresses are shortened. */
+export function recordedAddress(
+  address: string,
+  kept: 'full' | 'shortened' | 'none',
+): string | undefined {
+  if (kept !== 'shortened') return kept === 'full' ? address : undefined;
+  const networks = clientNetworks(address);
+  return networks.length > 1 ? networks.at(-1) : networks[0].replace(/\.\d+$/, '.0/24');
+}

@@ -9,6 +9,7 @@ import {
   searchAudit as search,
 } from '../audit/audit-search.ts';
 import { HttpError } from '../http/errors.ts';
+import { isObject } from '../json-values.ts';
 import { includesRole, type ManagementRole } from '../settings/management-roles.ts';
 import type { Store } from '../store/store.ts';
 import { exportAudit } from './audit-export.ts';
@@ -112,6 +113,11 @@ export const AUDITOR: ManagementRole = 'auditor';
 function readableBy(role: ManagementRole, item: AuditItem): AuditItem {
   if (includesRole(role, AUDITOR)) return item;
   const { address: _address, userAgent: _userAgent, argumentsJson: _json, ...rest } = item;
+  // The network of a device is an address.
+  if (item.event === 'consent_approved' && isObject(rest.arguments)) {
+    const { network: _network, ...others } = rest.arguments;
+    return { ...rest, arguments: others };
+  }
   // A receiver may repeat the item that it refuses.
   if (item.event !== 'call' && item.event !== 'delivery_rejected') return rest;
   const { arguments: _arguments, ...call } = rest;

@@ -6,7 +6,7 @@ import type { Logger } from 'pino';
 import type { Metrics } from '../observability/metrics.ts';
 import { SettingsError } from '../settings/issues.ts';
 import type { Settings } from '../settings/settings.ts';
-import { type Store, StoreUnavailable } from '../store/store.ts';
+import { KEEP, type Store, StoreUnavailable } from '../store/store.ts';
 import {
   changedSettings,
   differingSecrets,
@@ -241,7 +241,9 @@ class ProcessReloads implements Reloads {
       if (!dryRun) metrics.settings({ reload: { at: now(), done: false } });
       throw error;
     } finally {
-      await store.delete(LOCK).catch(() => undefined);
+      // It may be that of another leader, if this one took long.
+      const free = (holder: string | undefined) => (holder === id ? undefined : KEEP);
+      await store.update<string>(LOCK, free).catch(() => undefined);
     }
   }
 

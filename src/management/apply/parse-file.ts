@@ -32,12 +32,21 @@ const listsSchema = z.strictObject(
   FILE,
 );
 
+/** Infinite for what is nested too deeply to be written. */
+function lengthOf(record: unknown): number {
+  try {
+    return JSON.stringify(record).length;
+  } catch {
+    return Infinity;
+  }
+}
+
 /** Adds the problems of all records to `issues`. Throws HttpError 400 if there are no lists. */
 export function parseFile(value: unknown, issues: Issues): File {
   const lists = parseInput(listsSchema, value);
   const parse = <Item>(kind: Kind, schema: z.ZodType<Item>): (Item | undefined)[] | undefined =>
     lists[kind]?.map((record, n) => {
-      if (JSON.stringify(record).length > MAX_RECORD_CHARACTERS)
+      if (lengthOf(record) > MAX_RECORD_CHARACTERS)
         return void issues.add(`${kind}.${n}`, `larger than ${MAX_RECORD_CHARACTERS} characters`);
       const parsed = schema.safeParse(record);
       for (const issue of parsed.error?.issues ?? [])

@@ -114,7 +114,16 @@ export async function openEngine(
     validateTokenRequest: (ctx, granted) => validateTokenRequest(policy, ctx, granted),
     recheckPerson: people.recheckPerson,
     verifyAccessToken: accessTokenVerifier(settings.authUrl, signingKeys.verificationKeys),
-    ...grantEvents({ store, logger, metrics, auditLog, clients, uses, now }),
+    ...grantEvents({
+      store,
+      logger,
+      metrics,
+      auditLog,
+      clients,
+      uses,
+      now,
+      addresses: settings.audit.addresses,
+    }),
   });
   const documents = clientMetadataDocuments({
     copies,

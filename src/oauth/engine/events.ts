@@ -12,13 +12,15 @@ import { engineRequest } from './engine-request.ts';
 import type { GrantModelOptions } from './models/options.ts';
 import { grantedLevel, type GrantRecord } from '../../connections/grant-record.ts';
 import { auditMembers } from '../../connections/connections.ts';
-import { clientSubnet } from '../../http/client-subnet.ts';
+import type { Settings } from '../../settings/settings.ts';
+import { clientSubnet, recordedAddress } from '../../http/client-subnet.ts';
 import { requestContext } from '../../http/request-context.ts';
 
 export type GrantEventOptions = AuditServices & {
   logger: Logger;
   clients: Clients;
   uses: UseRecorder;
+  addresses: Settings['audit']['addresses'];
 };
 
 /**
@@ -29,6 +31,7 @@ export function grantEvents({
   logger,
   clients,
   uses,
+  addresses,
   ...services
 }: GrantEventOptions): Pick<
   GrantModelOptions,
@@ -45,7 +48,12 @@ export function grantEvents({
       await recordAudit(services, {
         event: 'consent_approved',
         ...auditMembers(grantId, record),
-        arguments: { level: grantedLevel(record), client: name, redirectHost, ...deviceOf(record) },
+        arguments: {
+          level: grantedLevel(record),
+          client: name,
+          redirectHost,
+          ...deviceOf(record, addresses),
+        },
         outcome: 'granted',
       });
     },
@@ -79,9 +87,18 @@ export function grantEvents({
 }
 
 /** The network of the device that asked (RFC 8628), which may be another than the person's. */
-function deviceOf({ code }: GrantRecord): { network?: string } {
+function deviceOf(
+  { code }: GrantRecord,
+  addresses: Settings['audit']['addresses'],
+): { network?: string } {
   const info = code?.payload.deviceInfo as { address?: string } | undefined;
-  return info?.address === undefined ? {} : { network: clientSubnet(info.address) };
+  if (info?.address === undefined || addresses === 'none') return {};
+  return {
+    network:
+      addresses === 'full'
+        ? clientSubnet(info.address)
+        : (recordedAddress(info.address, addresses) ?? 'unknown'),
+  };
 }
 
 const REFUSALS = [
