@@ -51,7 +51,7 @@ describe('the search among many accounts', () => {
     for (const q of ['konra', 'ZUSE', 'konrad.zuse%40example', 'zuse+konrad'])
       expect(idsOf(await read(`q=${q}`)), q).to.deep.equal([id]);
     expect(await readAll('q=konrad')).to.deep.equal([id]);
-    expect(await readAll('q=onra')).to.deep.equal([id]);
+    expect(await readAll('q=onrad.zu')).to.deep.equal([id]);
     expect(await readAll('q=somebody&limit=100')).to.have.length(OTHERS);
     expect(new Set(await readAll('q=somebody&limit=100')).size).to.equal(OTHERS);
   });

@@ -25,9 +25,13 @@ function memoryStore() {
       values.set(key, { value });
       return true;
     },
-    async update(key: string, next: (value: unknown) => { value: unknown } | typeof KEEP) {
+    async update(
+      key: string,
+      next: (value: unknown) => { value: unknown } | undefined | typeof KEEP,
+    ) {
       const after = next(values.get(key)?.value);
-      if (after !== KEEP) values.set(key, after);
+      if (after === undefined) values.delete(key);
+      else if (after !== KEEP) values.set(key, after);
       return values.get(key);
     },
     delete: async (key: string) => void values.delete(key),
