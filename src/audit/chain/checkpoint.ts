@@ -39,6 +39,9 @@ export type CheckpointList = {
   digests: readonly string[];
 };
 
+/** A checkpoint covers no more, so that verifiers have to hold no more of them. */
+export const CHECKPOINT_ITEMS = 1000;
+
 const TYPE = 'gatehouse-audit-checkpoint';
 const NO_DIGEST = Buffer.alloc(32);
 

@@ -14,7 +14,8 @@ import {
   readList,
 } from './checkpoint-lists.ts';
 import type { Checkpoint } from './checkpoint.ts';
-import { CHECKPOINT_ITEMS, makeCheckpoint, newestCheckpoint } from './make-checkpoint.ts';
+import { CHECKPOINT_ITEMS } from './checkpoint.ts';
+import { makeCheckpoint, newestCheckpoint } from './make-checkpoint.ts';
 import type { AuditMemory } from './rollback.ts';
 
 export type ChainServices = AuditServices & { logger: Logger };

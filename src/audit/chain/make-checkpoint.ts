@@ -3,7 +3,7 @@ import type { AuditServices } from '../audit.ts';
 import { newItemId } from '../audit.ts';
 import { appendMarkedAudit, lastAuditNumber, readAuditAfter } from '../audit-log.ts';
 import { loadChainKeys } from './chain-keys.ts';
-import { chainHead, type Checkpoint, signCheckpoint } from './checkpoint.ts';
+import { chainHead, type Checkpoint, CHECKPOINT_ITEMS, signCheckpoint } from './checkpoint.ts';
 import {
   listItems,
   type ListedCheckpoint,
@@ -12,9 +12,6 @@ import {
   readCheckpointMark,
   saveList,
 } from './checkpoint-lists.ts';
-
-/** A checkpoint covers no more, so that verifiers have to hold no more of them. */
-export const CHECKPOINT_ITEMS = 1000;
 
 /** `newest` is undefined before the first checkpoint, and if the store has lost it. */
 export async function newestCheckpoint({ store }: Pick<AuditServices, 'store'>): Promise<{

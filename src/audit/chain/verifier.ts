@@ -40,6 +40,14 @@ export type VerifierOptions = {
   kept?: Checkpoint | undefined;
 };
 
+type Tail = {
+  /** The newest checkpoint. */
+  newest: Checkpoint | undefined;
+  /** The numbers of the first item that must be there, and of the last one that was stored, if they are known. */
+  first?: number | undefined;
+  last?: number;
+};
+
 export function openVerifier({ isSigned, kept }: VerifierOptions) {
   let findings: Finding[] = [];
   let suspicions: Suspicion[] = [];
@@ -47,6 +55,10 @@ export function openVerifier({ isSigned, kept }: VerifierOptions) {
   let [checkpoints, isKeptFound] = [0, false];
   let [newest, oldest]: (Checkpoint | undefined)[] = [];
   const trimmed = openRanges();
+  /** The highest number that was trimmed by the age of all items, not of calls only: what explained older gaps may be gone too. */
+  let trimmedByAge = 0;
+  /** By number: the ids of the checkpoints that items have, until their lists were read. */
+  const said = new Map<number, string>();
   /** By account: the number of its newest `account_forgotten`. */
   const forgotten = new Map<string, number>();
 
@@ -72,24 +84,43 @@ export function openVerifier({ isSigned, kept }: VerifierOptions) {
     time,
   }: Pick<Checkpoint, 'id' | 'time'> & { first: { number: number } }) =>
     report({ kind: 'removed', number: first.number - 1, id, time });
+  /** Each checkpoint that an item has is one of the chain, up to the one with the number `newest`. */
+  const noteCheckpoint = ({ jws = '', time }: SealedItem, number: number, newest: number) => {
+    const found = readCheckpoint(jws);
+    if (!found) return;
+    const { checkpoint, id } = found;
+    const isOther = checkpoint > newest || (said.get(checkpoint) ?? id) !== id;
+    if (isOther) report({ kind: 'removed', number, id, time });
+    else said.set(checkpoint, id);
+  };
   const learn = (item: SealedItem, number: number) => {
     noteForgotten(item, number);
-    if (item.event === 'audit_trimmed') trimmed.add(item.ranges ?? [], number);
+    if (item.event === 'audit_trimmed') {
+      trimmed.add(item.ranges ?? [], number);
+      if (item.class === 'lasting')
+        trimmedByAge = Math.max(trimmedByAge, ...(item.ranges ?? []).map(([, last]) => last));
+    }
     if (item.event === 'rolled_back')
       notes.push({ kind: 'rolled_back', id: item.id ?? '', time: item.time, number });
   };
 
   return {
-    /** Items that no checkpoint covers yet. Call it before `checkpoint`. `last` is the number of the last item that was stored. */
-    async tail(items: AsyncIterable<VerifiedItem>, after?: number, last?: number): Promise<void> {
-      let next = after === undefined ? undefined : after + 1;
+    /** Items that no checkpoint covers yet. Call it before `checkpoint`. */
+    async tail(
+      items: AsyncIterable<VerifiedItem>,
+      { newest: covering, first, last }: Tail,
+    ): Promise<void> {
+      let next = first;
       for await (const { number, item } of items) {
         next ??= number;
         const place = { number, id: item?.id ?? String(number), time: item?.time ?? '' };
         if (number < next) report({ kind: 'inserted', ...place });
         if (number > next) report({ kind: 'removed', ...place });
         if (!item) report({ kind: 'changed', ...place });
-        else noteForgotten(item, number);
+        else {
+          noteForgotten(item, number);
+          noteCheckpoint(item, number, covering?.checkpoint ?? 0);
+        }
         next = Math.max(next, number + 1);
       }
       if (last !== undefined && next !== undefined && last >= next)
@@ -113,6 +144,8 @@ export function openVerifier({ isSigned, kept }: VerifierOptions) {
       if (!isIntact || !(await isSigned(list.jws))) report(broken);
       else if (newer && newer.checkpoint > checkpoint.checkpoint + 1) removedBefore(newer);
       else if (newer && !follows(newer, checkpoint)) report(broken);
+      else if ((said.get(checkpoint.checkpoint) ?? id) !== id) report(broken);
+      said.delete(checkpoint.checkpoint);
       if (kept?.checkpoint === checkpoint.checkpoint)
         isKeptFound = kept.id === id && kept.head === head;
       await compareItems(checkpoint, list, items, newer);
@@ -128,13 +161,10 @@ export function openVerifier({ isSigned, kept }: VerifierOptions) {
     /** `isCut`: older items were not to be verified. */
     result({ isCut = false } = {}): Verification {
       const found = [...findings, ...suspicions.filter((one) => !isExplained(one))];
-      if (oldest && !isCut && oldest.checkpoint > 1 && !trimmed.has(oldest.first.number - 1))
-        found.push({
-          kind: 'removed',
-          number: oldest.first.number - 1,
-          id: oldest.first.id,
-          time: oldest.time,
-        });
+      const gap =
+        oldest && !isCut && oldest.checkpoint > 1 ? trimmed.gapBelow(oldest.first.number) : 0;
+      if (oldest && gap > trimmedByAge)
+        found.push({ kind: 'removed', number: gap, id: oldest.first.id, time: oldest.time });
       if (kept && !isKeptFound && !isOlder(kept, oldest))
         found.push({ kind: 'missing_tail', number: Infinity, id: kept.id, time: kept.time });
       const problems = oldestOf(found).map(({ kind, id, time }) => ({ kind, id, time }));
@@ -148,7 +178,7 @@ export function openVerifier({ isSigned, kept }: VerifierOptions) {
   };
 
   async function compareItems(
-    { first, last, time, id: checkpointId }: Checkpoint,
+    { checkpoint, first, last, time, id: checkpointId }: Checkpoint,
     { ids, digests }: CheckpointList,
     items: AsyncIterable<VerifiedItem>,
     newer: Checkpoint | undefined,
@@ -169,6 +199,7 @@ export function openVerifier({ isSigned, kept }: VerifierOptions) {
       else if (!isSame) report({ kind: 'changed', ...place });
       else {
         learn(item, number);
+        noteCheckpoint(item, number, checkpoint - 1);
         if (item.digests)
           suspected.push({ kind: 'changed', account: item.account ?? '', ...place });
       }
@@ -228,6 +259,12 @@ function openRanges() {
     add(ranges: readonly (readonly [number, number])[], below: number): void {
       for (const [first, last] of ranges)
         if (first < below) added.push([first, Math.min(last, below - 1)]);
+    },
+    /** The highest number below this one that was not trimmed; 0 if there is none. */
+    gapBelow(number: number): number {
+      if (added.length > 0) merge();
+      const range = sorted.find(([first, last]) => first < number && last >= number - 1);
+      return range ? range[0] - 1 : number - 1;
     },
     has(number: number): boolean {
       if (added.length > 0) merge();

@@ -6,11 +6,12 @@ import {
   type Checkpoint,
   type CheckpointList,
   checkpointSignatures,
+  CHECKPOINT_ITEMS,
   readCheckpoint,
 } from './checkpoint.ts';
 import type { ExportHeader } from './export.ts';
 import type { SealedItem } from './sealed-item.ts';
-import { openVerifier, type Verification, type VerifiedItem, type Verifier } from './verifier.ts';
+import { openVerifier, type Verification, type VerifiedItem } from './verifier.ts';
 
 /** The file is not a whole export, so that nothing can be said about it. */
 export class NotVerifiable extends Error {
@@ -42,10 +43,15 @@ export async function verifyExport(
     const section = (index: number) => linesFrom(handle, lists[index] ?? first, lists[index + 1]);
     const newest = lists.length - 1;
     if (newest >= 0) requireKey(await listIn(section(newest)), keys);
-    const covered = newest < 0 ? undefined : lastNumber(await listIn(section(newest)));
+    const covering = newest < 0 ? undefined : readCheckpoint((await listIn(section(newest))).jws);
+    const covered = covering?.last.number;
     // What is left out by a time leaves gaps where no checkpoint is.
-    const isWhole = until === undefined && (covered !== undefined || since === undefined);
-    if (isWhole) await verifyTail(verifier, itemsIn(section(newest)), covered);
+    const isWhole = until === undefined && (covering !== undefined || since === undefined);
+    if (isWhole)
+      await verifier.tail(after(itemsIn(section(newest)), covered), {
+        newest: covering,
+        first: covered === undefined ? undefined : covered + 1,
+      });
     let newer: Checkpoint | undefined;
     for (let index = newest; index >= 0; index -= 1) {
       const list = await listIn(section(index));
@@ -53,8 +59,9 @@ export async function verifyExport(
       newer = await verifier.checkpoint(list, itemsIn(section(index), end), newer);
       onProgress?.(newest - index + 1);
     }
-    const older = itemsIn(linesFrom(handle, first, lists[0]));
-    if (newer && since === undefined && !(await older.next()).done) verifier.removedBefore(newer);
+    const unlisted = await countOf(itemsIn(linesFrom(handle, first, lists[0])));
+    if (newer && unlisted > (since === undefined ? 0 : MAX_CUT_ITEMS))
+      verifier.removedBefore(newer);
     return verifier.result({ isCut: since !== undefined });
   } finally {
     await handle.close();
@@ -68,25 +75,21 @@ function requireKey({ jws }: CheckpointList, keys: readonly JWK[]): void {
     throw new NotVerifiable('the keys are not those of the export');
 }
 
-/** Items after the newest checkpoint, and it itself. */
-async function verifyTail(
-  verifier: Verifier,
+/** Items before the first list of an export that begins at a time: those of a checkpoint that is cut, or of two if clocks differ. */
+const MAX_CUT_ITEMS = 2 * CHECKPOINT_ITEMS;
+
+async function countOf(items: AsyncIterable<VerifiedItem>): Promise<number> {
+  let count = 0;
+  for await (const _item of items) count += 1;
+  return count;
+}
+
+/** The items with a higher number; all of them without one. */
+async function* after(
   items: AsyncIterable<VerifiedItem>,
-  covered: number | undefined,
-): Promise<void> {
-  let unlisted: Checkpoint | undefined;
-  let after = covered;
-  const tail = async function* () {
-    for await (const found of items) {
-      after ??= found.number - 1;
-      if (found.number <= after) continue;
-      const checkpoint = readCheckpoint(found.item?.jws ?? '');
-      if (checkpoint && checkpoint.last.number > (covered ?? 0)) unlisted ??= checkpoint;
-      yield found;
-    }
-  };
-  await verifier.tail(tail(), after);
-  if (unlisted) verifier.removedBefore(unlisted);
+  number = 0,
+): AsyncGenerator<VerifiedItem> {
+  for await (const item of items) if (item.number > number) yield item;
 }
 
 type Line = { start: number; text: string };
@@ -148,10 +151,6 @@ async function listIn(lines: AsyncGenerator<Line>): Promise<CheckpointList> {
   if (typeof jws !== 'string' || !readCheckpoint(jws) || !isList(ids) || !isList(digests))
     throw new NotVerifiable('the list of a checkpoint cannot be read');
   return { jws, ids, digests };
-}
-
-function lastNumber({ jws }: CheckpointList): number {
-  return readCheckpoint(jws)?.last.number ?? 0;
 }
 
 /** A line that is no item stands at its place as one that cannot be read. */

@@ -21,12 +21,13 @@ export async function verifyStore(
 ): Promise<Verification> {
   const { keys } = await publicChainKeys(store, now);
   const verifier = openVerifier({ isSigned: checkpointSignatures(keys), kept });
+  // Before the mark, so that the items up to it have no later checkpoint.
+  const last = await lastAuditNumber(store);
   const mark = await readCheckpointMark(store);
   const newest = mark && (await markedCheckpoint(store, mark))?.checkpoint;
-  const covered = newest?.last.number ?? 0;
   if (mark && !newest) verifier.removedBefore({ first: { number: 0 }, id: mark.id, time: '' });
-  const last = await lastAuditNumber(store);
-  await verifier.tail(sealedItems(store, covered + 1, last), covered, last);
+  const first = (newest?.last.number ?? 0) + 1;
+  await verifier.tail(sealedItems(store, first, last), { newest, first, last });
   let [newer, isCut, done]: [Checkpoint | undefined, boolean, number] = [undefined, false, 0];
   let isMissing = false;
   for (let number = mark?.checkpoint ?? 0; number > 0 && !isCut; number -= 1) {

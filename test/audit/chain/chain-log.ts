@@ -14,6 +14,7 @@ import type { Verification } from '../../../src/audit/chain/verifier.ts';
 import { createLogger } from '../../../src/observability/logger.ts';
 import type { StoreAddress } from '../../../src/settings/addresses.ts';
 import { type OpenedStore, openStore } from '../../../src/store/open.ts';
+import type { LogPart } from '../../../src/store/store.ts';
 import { startRedis } from '../../support/redis-server.ts';
 import type { StoreKind } from '../../support/system.ts';
 
@@ -34,7 +35,7 @@ export type ChainLog = {
   services: ReturnType<typeof servicesOf>;
   now(): number;
   advance(seconds: number): void;
-  append(count: number, item?: Partial<AuditItem>): Promise<AuditItem[]>;
+  append(count: number, item?: Partial<AuditItem>, part?: LogPart): Promise<AuditItem[]>;
   /** Makes a checkpoint of what is not covered yet. */
   checkpoint(): Promise<Checkpoint>;
   items(): Promise<SealedItem[]>;
@@ -75,12 +76,16 @@ export async function openChainLog(kind: StoreKind): Promise<ChainLog> {
   const store = await open();
   const { database, save, close } = server ? await redisDatabase(server.url) : sqliteDatabase(file);
   const services = servicesOf(store, now, []);
-  const append = async (count: number, item: Partial<AuditItem> = {}) => {
+  const append = async (
+    count: number,
+    item: Partial<AuditItem> = {},
+    part: LogPart = 'lasting',
+  ) => {
     const stored: AuditItem[] = [];
     for (let left = count; left > 0; left -= 200) {
       const added = Array.from({ length: Math.min(left, 200) }, () => ({
         item: auditItem(services, { event: 'call', outcome: 'answered', ...item }),
-        part: 'lasting' as const,
+        part,
       }));
       stored.push(...(await storeAudit(services, added)));
     }

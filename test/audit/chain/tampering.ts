@@ -137,6 +137,39 @@ export const STORE_TAMPERING: readonly StoreTampering[] = [
     },
   },
   {
+    what: 'two items were exchanged, and the log says that it has no checkpoint',
+    async tamper(evidence) {
+      const { log, items } = evidence;
+      const place = covered(evidence, 2);
+      await exchange(log, place, place + 3);
+      await log.database.setHead(items.length, '');
+      return { kind: 'removed', place: numberOf(evidence, firstOf(evidence)) };
+    },
+  },
+  {
+    what: 'two items were exchanged, and the chain began anew',
+    async tamper(evidence) {
+      const { log, items } = evidence;
+      const place = covered(evidence, 2);
+      await exchange(log, place, place + 3);
+      await log.database.setHead(items.length, '');
+      await log.checkpoint();
+      return { kind: 'removed', place: numberOf(evidence, firstOf(evidence)) };
+    },
+  },
+  {
+    what: 'an item was exchanged for its neighbour, and the log names an older checkpoint',
+    async tamper(evidence) {
+      const { log, items, checkpoints } = evidence;
+      const [, second, third] = checkpoints;
+      if (!second || !third) throw new Error('the evidence has four checkpoints');
+      const place = covered(evidence, 4);
+      await exchange(log, place, place + 1);
+      await log.database.setHead(items.length, `${second.checkpoint} ${second.id}`);
+      return { kind: 'removed', place: numberOf(evidence, third) };
+    },
+  },
+  {
     what: 'items were removed, and a trimming that no checkpoint covers claims them',
     async tamper(evidence) {
       const { log } = evidence;
@@ -147,6 +180,12 @@ export const STORE_TAMPERING: readonly StoreTampering[] = [
     },
   },
 ];
+
+function firstOf({ checkpoints }: Evidence): Checkpoint {
+  const [first] = checkpoints;
+  if (!first) throw new Error('the evidence has four checkpoints');
+  return first;
+}
 
 export function newestOf({ checkpoints }: Evidence): Checkpoint {
   const newest = checkpoints.at(-1);

@@ -139,6 +139,32 @@ for (const kind of STORES)
       expect(problems.map(({ kind: found }) => found)).to.deep.equal(['removed']);
     });
 
+    it('PRV-03 a beginning that was removed is a finding, although calls at its end were trimmed by their age', async () => {
+      const services = { ...log.services, metrics: { ...log.services.metrics, auditReach() {} } };
+      const kept = {
+        keep: 1_000_000,
+        keepUndelivered: 1_000_000,
+        keepCalls: { time: 1000, items: 1000 },
+        delivered: async () => [],
+      };
+      const checkpoints = [];
+      for (let round = 0; round < 3; round += 1) {
+        await log.append(1, { event: 'connector_changed', outcome: 'done' });
+        await log.append(20, {}, 'bulk');
+        checkpoints.push(await log.checkpoint());
+      }
+      log.advance(2000);
+      await trimAudit(services, kept, 'bulk');
+      await log.checkpoint();
+      expect(await log.verify()).to.include({ ok: true });
+      const [first, second] = checkpoints;
+      await log.database.remove(1, second?.last.number ?? 0);
+      for (const { checkpoint } of [first, second].filter((each) => each !== undefined))
+        await log.store.delete(`audit-checkpoint:${checkpoint}`);
+      const { problems } = await log.verify({ kept: second });
+      expect(problems.map(({ kind: found }) => found)).to.deep.equal(['removed']);
+    });
+
     it('PRV-04 what items say about a person is deleted when the account is forgotten, and the chain stays verifiable', async () => {
       const about = {
         account: 'ada',
@@ -243,6 +269,18 @@ for (const kind of STORES)
         expect(until.checkpoints).to.be.within(1, 3);
         const both = await verify(await lines({ since: first + 1, until: second - 1 }));
         expect(both.ok).to.equal(true);
+      });
+
+      it('PRV-01 an export that says it begins later, and lacks the lists of thousands of its items, has a finding', async () => {
+        await log.append(3500);
+        for (let round = 0; round < 4; round += 1) await log.checkpoint();
+        const [header = '', ...content] = await lines();
+        const lists = content.filter((line) => line.startsWith('{"list":'));
+        const cut = content.filter((line) => !lists.slice(0, 3).includes(line));
+        const since = { ...HEADER.export, since: '1970-01-01T00:00:00.000Z' };
+        expect((await verify([header, ...content])).ok).to.equal(true);
+        const { problems } = await verify([JSON.stringify({ export: since }), ...cut]);
+        expect(problems.map(({ kind: found }) => found)).to.deep.equal(['removed']);
       });
 
       for (const { what, tamper } of EXPORT_TAMPERING)
