@@ -2,7 +2,7 @@ import type { IRateLimiterOptions, RateLimiterAbstract } from 'rate-limiter-flex
 import type { LogBlock, LogMark, LogPart, LogTrimming, Range } from './store.ts';
 
 /** One database: stores encrypted bytes under names it cannot interpret. Times are in seconds. The encrypted store turns any error into StoreUnavailable. */
-export interface ByteStore {
+export interface ByteStore extends ByteLogs {
   get(name: string): Promise<Buffer | undefined>;
   set(name: string, bytes: Buffer, ttl: number): Promise<void>;
   /**
@@ -39,24 +39,6 @@ export interface ByteStore {
   /** Ids have 32 digits, so that they sort by age as text. */
   range(name: string, range: Range): Promise<[id: string, bytes: Buffer][]>;
 
-  /**
-   * As in the store, with a mark or without. `token` tells a command that is sent twice from two commands, and `epoch` is that of a new log.
-   */
-  appendLog(
-    name: string,
-    entries: readonly LogBytes[],
-    sent: { token: string; epoch: string; mark?: LogMark },
-  ): Promise<{ first: number; epoch: string } | undefined>;
-  logMark(name: string): Promise<string>;
-  /** The bytes are without an epoch. */
-  replaceLogEntries(name: string, entries: readonly NumberedBytes[]): Promise<void>;
-  readLog(name: string, range: { after: number; limit: number }): Promise<NumberedBytes[]>;
-  readLogEntries(name: string, numbers: readonly number[]): Promise<NumberedBytes[]>;
-  lastInLog(name: string): Promise<number>;
-  beginLogEpoch(name: string, epoch: string): Promise<void>;
-  readLogBlocks(name: string, range: BlockRange): Promise<LogBlock[]>;
-  trimLog(name: string, trimming: LogTrimming): Promise<boolean>;
-
   /** Present if the database has replicas. Resolves when one of them has everything written under the name, or after the timeout. */
   replicated?(name: string, milliseconds: number): Promise<void>;
 
@@ -75,6 +57,27 @@ export interface ByteStore {
   freeBytes(): Promise<number>;
   ping(): Promise<void>;
   close(): Promise<void>;
+}
+
+/** The verbs of logs. */
+export interface ByteLogs {
+  /**
+   * As in the store, with a mark or without. `token` tells a command that is sent twice from two commands, and `epoch` is that of a new log.
+   */
+  appendLog(
+    name: string,
+    entries: readonly LogBytes[],
+    sent: { token: string; epoch: string; mark?: LogMark },
+  ): Promise<{ first: number; epoch: string } | undefined>;
+  logMark(name: string): Promise<string>;
+  /** The bytes are without an epoch. */
+  replaceLogEntries(name: string, entries: readonly NumberedBytes[]): Promise<void>;
+  readLog(name: string, range: { after: number; limit: number }): Promise<NumberedBytes[]>;
+  readLogEntries(name: string, numbers: readonly number[]): Promise<NumberedBytes[]>;
+  lastInLog(name: string): Promise<number>;
+  beginLogEpoch(name: string, epoch: string): Promise<void>;
+  readLogBlocks(name: string, range: BlockRange): Promise<LogBlock[]>;
+  trimLog(name: string, trimming: LogTrimming): Promise<boolean>;
 }
 
 /** `row` is without its number (log-rows.ts). `completes` is 0 if the entry completes no other. */

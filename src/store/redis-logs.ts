@@ -1,7 +1,7 @@
 // Logs in Redis: a hash with the last number and the epoch, a sorted set of the entries, and for each part of the index a hash of its blocks and
 // a sorted set of their first numbers. All keys of a log are in one slot of a Cluster.
 import type { Result } from 'ioredis';
-import { type ByteStore, EPOCH_LENGTH, type LogBytes, type NumberedBytes } from './byte-store.ts';
+import { type ByteLogs, EPOCH_LENGTH, type LogBytes, type NumberedBytes } from './byte-store.ts';
 import { BLOCK_ROWS, COMPLETION_BYTES, COMPLETED_AT, NUMBER_BYTES, ROW_BYTES } from './log-rows.ts';
 import type { RedisClient } from './redis-client.ts';
 import { LOG_PARTS, type LogPart } from './store.ts';
@@ -165,20 +165,7 @@ export function defineLogCommands(client: RedisClient): void {
   client.defineCommand('trimLog', { numberOfKeys: 3, lua: TRIM_LOG });
 }
 
-type Logs = Pick<
-  ByteStore,
-  | 'appendLog'
-  | 'logMark'
-  | 'replaceLogEntries'
-  | 'readLog'
-  | 'readLogEntries'
-  | 'lastInLog'
-  | 'beginLogEpoch'
-  | 'readLogBlocks'
-  | 'trimLog'
->;
-
-export function redisLogs(client: RedisClient): Logs {
+export function redisLogs(client: RedisClient): ByteLogs {
   return {
     async appendLog(name, entries, { token, epoch, mark }) {
       const keys = [

@@ -2,29 +2,16 @@
 import type { DatabaseSync, SQLOutputValue } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { lruCache } from '../lru-cache.ts';
-import { type ByteStore, EPOCH_LENGTH, type LogBytes, type NumberedBytes } from './byte-store.ts';
+import { type ByteLogs, EPOCH_LENGTH, type LogBytes, type NumberedBytes } from './byte-store.ts';
 import { BLOCK_ROWS, completionOf, numberBytes, rowCount, withCompleted } from './log-rows.ts';
 import { bufferOf, type Commit } from './sqlite-database.ts';
 import type { LogBlock, LogPart } from './store.ts';
-
-type Logs = Pick<
-  ByteStore,
-  | 'appendLog'
-  | 'logMark'
-  | 'replaceLogEntries'
-  | 'readLog'
-  | 'readLogEntries'
-  | 'lastInLog'
-  | 'beginLogEpoch'
-  | 'readLogBlocks'
-  | 'trimLog'
->;
 
 const MAX_SENT = 1000;
 
 type Row = Record<string, SQLOutputValue>;
 
-export function sqliteLogs(db: DatabaseSync, commit: Commit): Logs {
+export function sqliteLogs(db: DatabaseSync, commit: Commit): ByteLogs {
   const advance = db.prepare(`
     INSERT INTO log (name, last, epoch) VALUES (?, ?, ?)
     ON CONFLICT (name) DO UPDATE SET last = last + excluded.last
