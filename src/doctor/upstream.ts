@@ -121,7 +121,7 @@ function plainHeaderFinding({ setting, caller, headers }: Upstream): Findings {
   if (Object.keys(caller.headers).length === 0 || Object.keys(headers).length > 0) return undefined;
   return findingAbout('caller-headers', `${setting}.caller.headers`).note({
     what: 'the MCP server gets plain headers about the caller, and no credential with which it could recognize Gatehouse',
-    why: 'whoever else can reach the MCP server can call it in the name of any person',
+    why: 'everybody who can reach the MCP server can call it in the name of any person',
     remedy: `let nobody but Gatehouse reach it, or set a credential in ${setting}.headers that it requires`,
   });
 }

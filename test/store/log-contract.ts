@@ -36,7 +36,7 @@ export function testLogs(fixture: ContractFixture): void {
       );
     }
 
-    it('a log gives its entries numbers without gaps, in one write, whoever appends', async () => {
+    it('a log gives its entries numbers without gaps, in one write, also if several append', async () => {
       const appended = await fixture.race((each, n) =>
         each.appendLog(
           key,
