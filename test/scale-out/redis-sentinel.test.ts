@@ -1,7 +1,12 @@
 import { expect } from 'chai';
 import { STORE_TIMEOUTS } from '../../src/store/timeout.ts';
 import { until } from '../support/until.ts';
-import { startSentinel, type RedisNode, type SentinelRedis } from '../store/redis-topologies.ts';
+import {
+  expectLoss,
+  startSentinel,
+  type RedisNode,
+  type SentinelRedis,
+} from '../store/redis-topologies.ts';
 import { createConnector, revokeConnector } from '../support/management-api.ts';
 import { connect, type Connection } from '../support/connection.ts';
 import { callTool, isAccepted } from '../support/mcp.ts';
@@ -138,6 +143,7 @@ describe('Several instances on Redis with Sentinel', () => {
 
     before(async function killMaster() {
       this.timeout(60_000);
+      await expectLoss(redis, NAME);
       const [first, second] = [
         await createConnector(processes()),
         await createConnector(processes()),

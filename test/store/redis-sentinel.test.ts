@@ -9,6 +9,7 @@ import { until } from '../support/until.ts';
 import { storeContract } from './contract.ts';
 import { copyBytes, dumpAll } from './redis-dump.ts';
 import {
+  expectLoss,
   forgetFailover,
   type RedisNode,
   setPublishPeriod,
@@ -100,6 +101,7 @@ describe('The store on Redis with Sentinel', () => {
         (await redis.master.raw.info('replication')).includes('master_link_status:up'),
       );
       await forgetFailover(redis, NAME);
+      await expectLoss(redis, NAME);
       await redis.replica.stop();
       await write('after the second failover');
       assert.equal((await store.get('kept:1'))?.value, 'kept');

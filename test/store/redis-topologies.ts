@@ -132,6 +132,12 @@ export async function forgetFailover({ sentinel }: SentinelRedis, name: string):
   await untilReplicaKnown(sentinel, name);
 }
 
+/** Lets Sentinel promote the replica when the master does not answer. */
+export async function expectLoss({ sentinel }: SentinelRedis, name: string): Promise<void> {
+  const options = ['down-after-milliseconds', 500, 'failover-timeout', 1000];
+  await sentinel.raw.call('SENTINEL', 'SET', name, ...options);
+}
+
 /** Starts a master called `name`, one replica, and one Sentinel with a quorum of one. Resolves when Sentinel knows both. */
 export async function startSentinel(name: string): Promise<SentinelRedis> {
   const [masterPort = 0, replicaPort = 0, sentinelPort = 0] = await freePorts(3);
@@ -154,7 +160,9 @@ export async function startSentinel(name: string): Promise<SentinelRedis> {
     await writeFile(file, sentinelConf(name, masterPort));
     const sentinel = await start(sentinelPort, [file, '--sentinel']);
     // With the default period of ten seconds, Sentinel often rejects the replica and retries much later.
-    await sentinel.raw.call('SENTINEL', 'DEBUG', 'INFO-PERIOD', 100, 'PING-PERIOD', 100);
+    // A pause of two seconds would also make it do nothing for half a minute.
+    const periods = ['INFO-PERIOD', 100, 'PING-PERIOD', 100, 'TILT-TRIGGER', 60_000];
+    await sentinel.raw.call('SENTINEL', 'DEBUG', ...periods);
     await untilReplicaKnown(sentinel, name);
     return { master, replica, sentinel, stop };
   } catch (error) {
@@ -163,8 +171,9 @@ export async function startSentinel(name: string): Promise<SentinelRedis> {
   }
 }
 
+// No server is considered down, and no failover given up, because the machine is busy.
 const sentinelConf = (name: string, port: number) => `
 sentinel monitor ${name} 127.0.0.1 ${port} 1
-sentinel down-after-milliseconds ${name} 500
-sentinel failover-timeout ${name} 1000
+sentinel down-after-milliseconds ${name} 60000
+sentinel failover-timeout ${name} 60000
 `;
