@@ -17,6 +17,8 @@ export type Machine = {
   expiresAt: number;
   /** Its key in the file of `gatehouse apply`, which made or adopted it. */
   key?: string;
+  /** What it opens of the MCP server: patterns. Absent: everything of the level. */
+  tools?: readonly string[];
 };
 
 /** How the machine authenticates: with a secret, of which the digest is given, or with a key (RFC 7523 section 2.2). */
@@ -175,7 +177,12 @@ export function publicKeysOf(credentials: string): PublicKeys {
   return { ...(jwks ? { jwks } : {}), ...(jwksUri ? { jwksUri } : {}) };
 }
 
-export type MachineChange = { name?: string; expiresAt?: number; key?: string };
+export type MachineChange = {
+  name?: string;
+  expiresAt?: number;
+  key?: string;
+  tools?: readonly string[] | null;
+};
 
 /** A machine without its credentials. */
 export type NamedMachine = { name: string; machine: Machine };

@@ -9,7 +9,7 @@ import {
 } from 'jose';
 import type Koa from 'koa';
 import { type Account, isGrantValid } from '../people/account.ts';
-import { type AccessSettings, accessThrough } from '../people/entitlement.ts';
+import { type AccessSettings, accessThrough, matchingRules } from '../people/entitlement.ts';
 import { connectLink } from '../links/connect-link.ts';
 import type { Connector } from '../links/connector.ts';
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
@@ -34,22 +34,17 @@ import type { CallerClaim } from '../settings/schema.ts';
 import type { Settings } from '../settings/settings.ts';
 import { isServed } from '../settings/upstreams.ts';
 import { membersOf } from '../json-values.ts';
+import { listsOf, type Rights, rulesOf } from '../upstreams/tool-access.ts';
 import { type Addresses, metadataUrl } from './metadata.ts';
 import type { RecordCache } from './record-cache.ts';
 
 /** Who sends a request, read from a valid access token. */
-export type Caller = {
+export type Caller = Rights & {
   accountId: string;
   clientId: string;
   connector?: string;
   grantId?: string;
   tokenId: string;
-  level: Level;
-  /** The highest level that can be granted to this client here. For a minted token, its own. */
-  ceiling: Level;
-  /** Set if a client with DPoP can be granted a higher level here. */
-  ceilingWithDpop?: Level;
-  minted: boolean;
   /** Thumbprint (RFC 7638) of the key that the token is bound to. Each request needs a proof of this key. */
   keyThumbprint?: string;
   /** Absent for machines and minted tokens, and if the connection gives the server no claims. */
@@ -249,13 +244,13 @@ function decide(
   if (!isActive) return 'ended';
   const { levels } = settings;
   const level = lowest(levels, scope, connector.level);
-  const isMachine = isMachineSubject(accountId);
-  if (!isMachine && !mayStillHave(settings, connector, { grant, account, level })) return 'ended';
-  if (!allowsLevel(levels, grant, scope)) return 'ended';
   // A machine can get no higher level than it was created with.
-  const highest = isMachine
-    ? lowest(levels, connector.level, grantedLevel(grant) ?? level)
-    : connector.level;
+  const entitled = isMachineSubject(accountId)
+    ? (grantedLevel(grant) ?? level)
+    : entitledNow(settings, connector, grant, account);
+  if (entitled === undefined || !isAtLeast(levels, entitled, level)) return 'ended';
+  if (!allowsLevel(levels, grant, scope)) return 'ended';
+  const highest = lowest(levels, connector.level, entitled);
   const ceiling = keyThumbprint === undefined ? levelWithoutDpop(settings, highest) : highest;
   const { callerClaims: shown = [] } = grant;
   return {
@@ -265,6 +260,8 @@ function decide(
     ceiling: ceiling ?? level,
     ...(ceiling === highest ? {} : { ceilingWithDpop: highest }),
     minted: false,
+    ...listsOf({ connector, machine: grant.machine }),
+    ...(account ? rulesOf(matchingRules(settings, account, viaOf(grant))) : {}),
     ...(account && shown.length > 0 ? { person: { account, via: viaOf(grant), shown } } : {}),
   };
 }
@@ -273,15 +270,15 @@ function viaOf(grant: GrantRecord): Via {
   return isAsserted(grant) ? 'id-jag' : 'sign-in';
 }
 
-/** False if the person was disabled, or lost or lowered the level, after the token was issued. The client refreshes it. */
-function mayStillHave(
+/** The level that the person may have. Undefined if the person was disabled or lost it after the token was issued. The client refreshes it. */
+function entitledNow(
   settings: Authentication['settings'],
   connector: Connector,
-  { grant, account, level }: { grant: GrantRecord; account: Account | undefined; level: Level },
-): boolean {
-  if (!account || !isGrantValid(account, grant.createdAt)) return false;
-  const access = accessThrough(settings, connector, account, viaOf(grant));
-  return !access.refusal && isAtLeast(settings.levels, access.level, level);
+  grant: GrantRecord,
+  account: Account | undefined,
+): Level | undefined {
+  if (!account || !isGrantValid(account, grant.createdAt)) return undefined;
+  return accessThrough(settings, connector, account, viaOf(grant)).level;
 }
 
 /** The thumbprint of the key that a token is bound to (RFC 9449 section 6.1); `unsupported` for other confirmation methods. */
@@ -313,6 +310,7 @@ async function mintedCallerOf(
     level,
     ceiling: level,
     minted: true,
+    ...listsOf({ token: record }),
     record,
   };
 }

@@ -3,45 +3,55 @@ import type { Connector } from '../links/connector.ts';
 import { isMachineSubject } from '../connections/machine-subject.ts';
 import { HttpError } from '../http/errors.ts';
 import { isAtLeast, type Level, type Levels } from '../permission-levels.ts';
+import {
+  decide,
+  decideByLevel,
+  type ForbiddenBy,
+  type Needed,
+  type Rights,
+  type Verdict,
+} from '../upstreams/tool-access.ts';
 import { type Caller, challenge } from './authenticate.ts';
 import type { Addresses } from './metadata.ts';
 
-export type Decision = 'allowed' | 'step-up' | 'dpop-required' | 'forbidden';
+export { decideByLevel as authorize };
 
 /** `tool` is the name of the tool or, for other requests, the method. */
 export type RequiredLevel = {
   level: Level;
   tool: string;
+  /** What lists of the caller have to open. Default: the tool. */
+  items?: readonly Needed[];
   /** The server has no such tool, so no level would help. */
   isUnknown?: true;
 };
 
-/**
- * `step-up`: the person can grant the level (403 `insufficient_scope`). `dpop-required`: only to a client with DPoP. `forbidden`: nobody can
- * grant it on this link.
- */
-export function authorize(
+/** Decides about a request. One that needs no level is allowed. */
+export function authorizeRequest(
   levels: Levels,
-  caller: Pick<Caller, 'level' | 'ceiling' | 'ceilingWithDpop' | 'minted'>,
-  required: Level,
-): Decision {
-  if (isAtLeast(levels, caller.level, required)) return 'allowed';
-  if (caller.minted) return 'forbidden';
-  if (isAtLeast(levels, caller.ceiling, required)) return 'step-up';
-  const { ceilingWithDpop = caller.ceiling } = caller;
-  return isAtLeast(levels, ceilingWithDpop, required) ? 'dpop-required' : 'forbidden';
+  caller: Rights,
+  required: RequiredLevel | undefined,
+): Verdict {
+  if (!required) return { decision: 'allowed' };
+  const { level, tool } = required;
+  const items = required.items ?? [{ kind: 'tool', name: tool, isListed: true, level }];
+  return decide(levels, caller, { level, items });
 }
 
-/** Throws 403 if the person can grant the missing level. Other denied calls pass: the MCP handler returns a tool error. */
+/** Throws 403 if the person can grant the missing level of every message. Other denied calls pass: the MCP handler returns a tool error. */
 export function challengeForStepUp(
   levels: Levels,
   addresses: Addresses,
   connector: Connector,
   caller: Caller,
-  required: RequiredLevel | undefined,
+  needed: readonly (RequiredLevel | undefined)[],
 ): void {
+  const required = highestRequired(levels, needed);
   if (!required || required.isUnknown) return;
-  if (authorize(levels, caller, required.level) !== 'step-up') return;
+  if (decideByLevel(levels, caller, required.level) !== 'step-up') return;
+  const isDenied = (each: RequiredLevel | undefined) =>
+    authorizeRequest(levels, caller, each).decision === 'forbidden';
+  if (needed.some(isDenied)) return;
   const { level, tool } = required;
   throw insufficientScope(addresses, connector, caller, {
     level,
@@ -71,8 +81,11 @@ export function denialText(
   productName: string,
   caller: Caller,
   { tool, level }: RequiredLevel,
-  decision: Exclude<Decision, 'allowed'>,
+  verdict: Verdict,
 ): string {
+  const { decision } = verdict;
+  if (decision === 'forbidden' && verdict.by !== 'level')
+    return closedText(productName, tool, verdict.by);
   const needs = `${tool} needs the permission level ${level}, and this call was made with ${caller.level}.`;
   if (decision === 'step-up')
     return `${needs} Call it in a separate request to be asked for that level.`;
@@ -80,6 +93,18 @@ export function denialText(
     return `${needs} Only an app that supports DPoP (RFC 9449) can get ${level} here.`;
   const source = sourceOf(caller);
   return `${needs} A higher level cannot be granted here. Ask an administrator of ${productName} for a ${source} with the level ${level}.`;
+}
+
+const CLOSED: Record<Exclude<ForbiddenBy, 'level'>, string> = {
+  connector: 'this connect link does not open it',
+  machine: 'this machine does not open it',
+  token: 'this minted token does not open it',
+  rule: 'no entitlement of this person opens it',
+  name: 'its name is too similar to another',
+};
+
+function closedText(productName: string, tool: string, by: keyof typeof CLOSED): string {
+  return `${tool} cannot be used here: ${CLOSED[by]}. No sign-in changes that. Ask an administrator of ${productName}.`;
 }
 
 function sourceOf({ minted, accountId }: Caller): string {

@@ -15,7 +15,7 @@ import { lruCache } from '../lru-cache.ts';
 import { isRecorded } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import { DEFAULT_UPSTREAM } from '../settings/upstreams.ts';
-import { authorize, type RequiredLevel } from './authorize.ts';
+import { authorizeRequest, type RequiredLevel } from './authorize.ts';
 import type { AuthenticatedCall, Call } from './call.ts';
 import { INVALID_PARAMS, isSameId } from './json-rpc.ts';
 
@@ -119,7 +119,7 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
         traceId: traceIdOf(membersOf(meta)['traceparent'], call.ctx.req.headers['traceparent']),
       },
     };
-    if (required && authorize(levels, caller, required.level) !== 'allowed')
+    if (authorizeRequest(levels, caller, required).decision !== 'allowed')
       Object.assign(record, { outcome: 'refused', reason: 'forbidden' });
     return record;
   };

@@ -19,7 +19,6 @@ import {
 import {
   authorize,
   challengeForStepUp,
-  highestRequired,
   insufficientScope,
   type RequiredLevel,
 } from './authorize.ts';
@@ -201,8 +200,7 @@ function authorizeCall(
   needed: readonly (RequiredLevel | undefined)[],
 ) {
   if (!connector) return;
-  const required = highestRequired(settings.levels, needed);
-  challengeForStepUp(settings.levels, settings, connector, caller, required);
+  challengeForStepUp(settings.levels, settings, connector, caller, needed);
 }
 
 function stepUpTo(

@@ -25,6 +25,8 @@ export type Connector = {
   upstream?: string;
   /** The people who may use it: those whom one of the rules matches. Absent: everybody. */
   audience?: AudienceRule[];
+  /** What it opens of the MCP server: patterns. Absent: everything of the level. */
+  tools?: readonly string[];
   createdAt: number;
   expiresAt?: number;
   revokedAt?: number;
@@ -250,6 +252,7 @@ export type ConnectorChange = {
   level?: Level;
   suggestedLevel?: Level | null;
   audience?: AudienceRule[] | null;
+  tools?: readonly string[] | null;
   expiresAt?: number | null;
   maxUses?: number | null;
   paused?: boolean;

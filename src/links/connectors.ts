@@ -29,6 +29,7 @@ export type NewConnector = {
   suggestedLevel?: Level;
   upstream?: string;
   audience?: AudienceRule[];
+  tools?: readonly string[];
   maxUses?: number;
   expiresAt?: number;
   paused?: true;

@@ -16,6 +16,8 @@ export type MintedToken = {
   level: Level;
   /** The id of the MCP server that it leads to. Absent for the sample, and in records of earlier versions. */
   upstream?: string;
+  /** What it opens of the MCP server: patterns. Absent: everything of the level. */
+  tools?: readonly string[];
   createdAt: number;
   /** Who minted it, as in the audit log. Absent in records of earlier versions. */
   by?: string;
@@ -27,7 +29,13 @@ export type MintedToken = {
   lastUsedAt?: number;
 };
 
-export type NewMintedToken = { name: string; level: Level; upstream?: string; expiresAt: number };
+export type NewMintedToken = {
+  name: string;
+  level: Level;
+  upstream?: string;
+  tools?: readonly string[];
+  expiresAt: number;
+};
 
 const ALL = 'minted-tokens:all';
 const USE_INTERVAL_SECONDS = 60;
@@ -47,7 +55,7 @@ export function mintedSubject(id: string): string {
 /** Resolves when the record is stored. `by` is who mints it. The signing key stays published until the token expires, unless keys are rotated at once. */
 export async function mintToken(
   store: Store,
-  { name, level, upstream, expiresAt, by }: NewMintedToken & { by?: string },
+  { name, level, upstream, tools, expiresAt, by }: NewMintedToken & { by?: string },
   { issuer, resourceUrl }: { issuer: string; resourceUrl: string },
   now: number,
 ): Promise<{ record: MintedToken; token: string }> {
@@ -69,6 +77,7 @@ export async function mintToken(
     name,
     level,
     ...(upstream === undefined ? {} : { upstream }),
+    ...(tools === undefined ? {} : { tools }),
     createdAt,
     ...(by === undefined ? {} : { by }),
     expiresAt: expiry,
@@ -113,7 +122,11 @@ export async function listMintedTokens(store: Store, now: number): Promise<Minte
   return found.filter((token) => token !== undefined).sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
-export type MintedTokenChange = { name?: string; expiresAt?: number };
+export type MintedTokenChange = {
+  name?: string;
+  expiresAt?: number;
+  tools?: readonly string[] | null;
+};
 
 /** The record as it was and as it is: the same twice if nothing changed. */
 export type MintedTokenUpdate = { before: MintedToken; after: MintedToken };

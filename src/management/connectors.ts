@@ -312,7 +312,7 @@ function unknownConnector(): HttpError {
 async function record(
   { services, by }: ManagementContext,
   event: string,
-  { id, key, name, level, upstream, maxUses, expiresAt, audience, paused }: Stored,
+  { id, key, name, level, upstream, maxUses, expiresAt, audience, tools, paused }: Stored,
 ) {
   const properties = {
     key,
@@ -322,6 +322,7 @@ async function record(
     maxUses,
     ...(expiresAt === undefined ? {} : { expiresAt: isoTime(expiresAt) }),
     ...(audience ? { audience: audience.map(loggableAudienceText) } : {}),
+    ...(tools ? { tools } : {}),
     paused,
   };
   const item = { event, connector: id, by, arguments: properties, outcome: 'done' };

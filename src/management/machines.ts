@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { recordAudit } from '../audit/audit.ts';
 import { newClientSecret, secretDigest } from '../clients/client-secrets.ts';
 import { findClient } from '../clients/clients.ts';
@@ -31,7 +32,7 @@ import { isAtLeast, type Level, levelsUpTo } from '../permission-levels.ts';
 import { KEEP } from '../store/store.ts';
 import type { ApiRequest } from './api/operations.ts';
 import { type Handlers, type ManagementContext, requireMatch } from './context.ts';
-import { changedMembers, isoTime, represent } from './represent.ts';
+import { changedMembers, isoTime, represent, withoutNulls } from './represent.ts';
 import { MAX_LIFETIME_SECONDS } from './resources/schemas.ts';
 import {
   changeableMachineSchema,
@@ -86,7 +87,7 @@ export async function createMachine(
   wanted: WantedMachine,
 ): Promise<MachineResource> {
   const { store, now } = management.services;
-  const { name, level, key } = wanted;
+  const { name, level, key, tools } = wanted;
   const { by } = management;
   const connector = await requireConnector(management, wanted.connector);
   requireLevelOf(management, connector, level);
@@ -102,6 +103,7 @@ export async function createMachine(
     by,
     expiresAt,
     ...(key === undefined ? {} : { key }),
+    ...(tools === undefined ? {} : { tools }),
   };
   const named = { id, name, machine };
   await reserveMachineUse(management, named);
@@ -133,7 +135,7 @@ export async function adoptMachine(
 /** Returns the same machine if nothing changes. Throws HttpError 412 for another version, and 400 for an expiry after `latest`. */
 function changedMachine(
   before: NamedMachine,
-  { name = before.name, expiresAt = before.machine.expiresAt, ...keyed }: MachineChange,
+  { name = before.name, expiresAt = before.machine.expiresAt, ...members }: MachineChange,
   { latest, ifMatch }: { latest: number; ifMatch: string | undefined },
 ): NamedMachine {
   requireMatch(ifMatch, etagOf(before));
@@ -142,7 +144,8 @@ function changedMachine(
     const message = `expiresAt: at most ${isoTime(latest)}: 366 days after the machine was created or got its key, and not after its connector`;
     throw new HttpError(400, 'invalid_request', message);
   }
-  const after = { name, machine: { ...before.machine, expiresAt: expiry, ...keyed } };
+  const machine = withoutNulls({ ...before.machine, expiresAt: expiry, ...members });
+  const after = { name, machine };
   return etagOf(after) === etagOf(before) ? before : after;
 }
 
@@ -154,19 +157,25 @@ function changeable({ name, machine }: NamedMachine) {
   return represent(changeableMachineSchema, { ...machine, name });
 }
 
-/** The connection has the name and the expiry of its machine. Also repeats a change that stopped half-way. */
+/** The connection has the name and the expiry of its machine, and what it opens. Also repeats a change that stopped half-way. */
 async function changeGrant(
   { settings, services: { store, now } }: ManagementContext,
-  { name, machine: { grantId, expiresAt } }: NamedMachine,
+  { name, machine: { grantId, expiresAt, tools } }: NamedMachine,
 ): Promise<void> {
-  const next = (record: GrantRecord) =>
-    record.client.name === name && record.grant.exp === expiresAt
-      ? KEEP
-      : {
-          ...record,
-          client: { ...record.client, name },
-          grant: { ...record.grant, exp: expiresAt },
-        };
+  const next = (record: GrantRecord) => {
+    const { tools: earlier, ...machine } = record.machine ?? {};
+    const isSame =
+      record.client.name === name &&
+      record.grant.exp === expiresAt &&
+      isDeepStrictEqual(earlier, tools);
+    if (isSame) return KEEP;
+    return {
+      ...record,
+      client: { ...record.client, name },
+      grant: { ...record.grant, exp: expiresAt },
+      machine: { ...machine, ...(tools ? { tools } : {}) },
+    };
+  };
   const lifetimes = grantLifetimes(settings.lifetimes);
   await updateGrant(store, grantId, next, { lifetimes, now: now() });
   await announceGrant(store, grantId);
@@ -347,7 +356,7 @@ async function connectMachine(
   { settings, services: { store, now } }: ManagementContext,
   { id, name, machine }: Named,
 ): Promise<void> {
-  const { connector, grantId, level, expiresAt } = machine;
+  const { connector, grantId, level, expiresAt, tools } = machine;
   const lifetimes = grantLifetimes(settings.lifetimes);
   const grantLifetime = expiresAt - Math.floor(now());
   await createGrant({ store, now, lifetimes, grantLifetime }, grantId, {
@@ -356,14 +365,14 @@ async function connectMachine(
     connector: { id: connector },
     resource: connectLink(settings.resourceUrl, connector),
     scopes: levelsUpTo(settings.levels, level),
-    machine: {},
+    machine: tools ? { tools } : {},
   });
 }
 
 async function record(
   { services, by }: ManagementContext,
   event: 'machine_created' | 'machine_key_replaced',
-  { id, name, machine: { connector, level, grantId, expiresAt } }: Named,
+  { id, name, machine: { connector, level, grantId, expiresAt, tools } }: Named,
 ): Promise<void> {
   await recordAudit(services, {
     event,
@@ -371,7 +380,7 @@ async function record(
     connector,
     grantId,
     by,
-    arguments: { name, level, expiresAt: isoTime(expiresAt) },
+    arguments: { name, level, ...(tools ? { tools } : {}), expiresAt: isoTime(expiresAt) },
     outcome: 'done',
   });
 }

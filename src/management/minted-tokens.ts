@@ -13,7 +13,7 @@ import {
 } from '../links/minted-tokens.ts';
 import type { Store } from '../store/store.ts';
 import { type Handlers, type ManagementContext, requireMatch } from './context.ts';
-import { changedMembers, firstPage, isoTime, represent } from './represent.ts';
+import { changedMembers, firstPage, isoTime, represent, withoutNulls } from './represent.ts';
 import {
   changeableTokenSchema,
   newTokenSchema,
@@ -95,7 +95,7 @@ function changedToken(
     const latest = isoTime(before.expiresAt);
     throw new HttpError(400, 'invalid_request', `expiresAt: at most ${latest}, as it is now`);
   }
-  const after = { ...before, ...change, expiresAt };
+  const after = withoutNulls({ ...before, ...change, expiresAt });
   return etag(after) === etag(before) ? before : after;
 }
 
@@ -129,9 +129,9 @@ async function publishedKeyIds(store: Store, now: number): Promise<string[]> {
 async function record(
   { services, by }: ManagementContext,
   event: 'token_minted' | 'token_revoked',
-  { id, name, level, upstream, expiresAt }: MintedToken,
+  { id, name, level, upstream, tools, expiresAt }: MintedToken,
 ) {
-  const properties = { name, level, upstream, expiresAt: isoTime(expiresAt) };
+  const properties = { name, level, upstream, tools, expiresAt: isoTime(expiresAt) };
   const about = { clientId: mintedSubject(id), by, arguments: properties };
   await recordAudit(services, { event, ...about, outcome: 'done' });
 }

@@ -31,6 +31,14 @@ export function changedMembers<Members extends object>(
   return { before: only(before), after: only(after) };
 }
 
+/** Removes the members that a change sets to null. */
+export function withoutNulls<Changed extends object>(
+  changed: Changed,
+): { [Name in keyof Changed]: Exclude<Changed[Name], null> } {
+  const kept = Object.entries(changed).filter(([, value]) => value !== null);
+  return Object.fromEntries(kept) as { [Name in keyof Changed]: Exclude<Changed[Name], null> };
+}
+
 /** Returns the first `limit` items. `next` is the id of the last one if there are more. */
 export function firstPage<Item extends { id: string }>(items: Item[], limit: number): Page<Item> {
   const page = items.slice(0, limit);

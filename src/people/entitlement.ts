@@ -28,6 +28,16 @@ export function entitledLevel(
   return decidingRule(settings, account, via)?.level;
 }
 
+/** Returns the rules that match, in the order of the settings. None if the account is disabled. */
+export function matchingRules(
+  { entitlements }: Pick<Settings, 'entitlements'>,
+  account: Account,
+  via: Via,
+): Settings['entitlements'] {
+  if (account.disabledAt !== undefined) return [];
+  return entitlements.filter(({ match }) => matches(account, match, via));
+}
+
 /** The first of the rules that give the highest level, with its place in `entitlements`. */
 function decidingRule(
   { levels, entitlements }: LevelSettings,
@@ -51,7 +61,7 @@ type WithAudience = { audience?: readonly AudienceRule[] };
 /** What an account may have through a connector: the highest level and the place of its rule in `entitlements`, or why it gets none. */
 export type Access =
   | { level: Level; place: number; refusal?: never }
-  | { refusal: 'not_entitled' | 'not_in_audience' };
+  | { refusal: 'not_entitled' | 'not_in_audience'; level?: never };
 
 export function accessThrough(
   settings: AccessSettings,

@@ -11,6 +11,7 @@ import {
 import { appCatalog } from './apps.ts';
 import { deliverySchema } from './audit-delivery.ts';
 import { limitsSchema } from './limits.ts';
+import { toolPatterns } from './tool-patterns.ts';
 import { DEFAULT_KEY, MANAGEMENT_ROLES } from './management-roles.ts';
 import { isKeySetAddress, isPublicKeySet } from './key-set.ts';
 import {
@@ -147,6 +148,12 @@ const entitlement = z.strictObject({
     )
     .describe('People that the rule applies to: exactly one criterion, and optionally `provider`.'),
   level: levelId.describe('Highest level that these people may grant: an id of `levels`.'),
+  tools: toolPatterns
+    .optional()
+    .describe(
+      'What the rule opens: names of tools, `resource:<uri>` or `prompt:<name>`, where `*` stands for any characters; `!` before one takes it out. A person may use a tool if one rule that matches them opens it, with a level that suffices.',
+    )
+    .meta({ defaultText: 'everything of the level' }),
 });
 /** A rule as written in the file. `entitlements.ts` resolves it. */
 export type RuleInFile = z.output<typeof entitlement>;

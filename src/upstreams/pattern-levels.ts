@@ -81,7 +81,10 @@ function patternLevels(
 }
 
 /** Takes time in proportion to the length of the text, unlike a regular expression. */
-function globMatcher(pattern: string, spell: (part: string) => string): (text: string) => boolean {
+export function globMatcher(
+  pattern: string,
+  spell: (part: string) => string,
+): (text: string) => boolean {
   const [first = '', ...rest] = pattern.split('*').map(spell);
   const last = rest.pop();
   if (last === undefined) return (text) => text === first;
@@ -98,7 +101,7 @@ function globMatcher(pattern: string, spell: (part: string) => string): (text: s
 }
 
 /** As text, percent-decoded, and as URL parsers write it, which lower-case the host and drop the default port. */
-function spellingsOfUri(uri: string): string[] {
+export function spellingsOfUri(uri: string): string[] {
   const { href } = URL.parse(uri) ?? {};
   return [uri, ...(href === undefined ? [] : [href])].map((text) => foldName(percentDecoded(text)));
 }
@@ -116,7 +119,7 @@ function percentDecoded(text: string): string {
 }
 
 /** `.` and `..` (RFC 3986 section 5.2.4), which resolve to another path. Also with `\`, and with parameters after `;`. */
-function hasDotSegment(uri: string): boolean {
+export function hasDotSegment(uri: string): boolean {
   const path = foldName(percentDecoded(uri)).replace(/^[a-z][\w+.-]*:/, '');
   return path.split(/[/\\?#]/).some((segment) => /^\.{1,2}(;|$)/.test(segment));
 }

@@ -10,6 +10,7 @@ import {
 import type { Upstream } from '../settings/upstreams.ts';
 import { foldName, UNSAFE } from './fold-name.ts';
 import { type PatternLevels, promptLevels, resourceLevels } from './pattern-levels.ts';
+import type { Needed } from './tool-access.ts';
 import type { CatalogTool, ToolHints } from './tool-catalog.ts';
 
 export type LevelRules = {
@@ -26,8 +27,10 @@ export type LevelRules = {
   defaultLevel: Level;
   resources: PatternLevels;
   prompts: PatternLevels;
-  /** Whether the upstream is known to have no tool of this name. */
-  isUnknown?: (name: string) => boolean;
+  /** Whether the upstream is known to have a tool of this name. Absent: of each. */
+  isListed?: (name: string) => boolean;
+  /** Whether the tools of the upstream are known, so that it has no others. */
+  hasCatalog?: boolean;
 };
 
 /** MCP recommends at most 128. */
@@ -98,6 +101,17 @@ export function isLookalike({ tools, foldedNames }: LevelRules, name: unknown): 
   if (typeof name !== 'string' || tools.has(name)) return false;
   if (name.length > MAX_NAME_LENGTH) return true;
   return foldedNames.size > 0 && (UNSAFE.test(name) || foldedNames.has(foldName(name)));
+}
+
+/** What the lists of a caller have to open for an entry of a list, or for a request about it. */
+export function neededFor(
+  rules: LevelRules,
+  kind: 'tool' | 'resource' | 'prompt',
+  name: unknown,
+): Needed {
+  const level = kind === 'tool' ? levelOfTool(rules, name) : rules[`${kind}s`].levelOf(name);
+  if (typeof name !== 'string') return { kind: 'unclear', level };
+  return kind === 'tool' ? { kind, name, isListed: true, level } : { kind, name, level };
 }
 
 export function levelOfTool({ tools, annotated, otherTools }: LevelRules, name: unknown): Level {

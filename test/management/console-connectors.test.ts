@@ -93,6 +93,7 @@ describe('the console', function () {
           level: 'admin',
           suggestedLevel: 'analytics',
           audience: [{ email: 'ada@example.com' }, { group: 'analysts', provider: 'development' }],
+          tools: ['club_*', '!prompt:brief'],
           maxUses: 7,
         };
         const { id } = (await requestManagement(system(), 'POST', '/connectors', {
@@ -109,6 +110,7 @@ describe('the console', function () {
           level: 'admin',
           suggestedLevel: 'analytics',
           audience: 'email:ada@example.com\ngroup:analysts@development',
+          tools: 'club_*\n!prompt:brief',
           maxUses: '7',
           days: '45',
         });

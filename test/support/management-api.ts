@@ -35,6 +35,7 @@ export type ConnectorOptions = {
   suggestedLevel?: Level;
   upstream?: string;
   audience?: Record<string, string>[];
+  tools?: string[];
   maxUses?: number;
   expiresAt?: string;
 };

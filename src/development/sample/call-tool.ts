@@ -4,7 +4,7 @@ import type { CallToolRequestParams, CallToolResult } from '@modelcontextprotoco
 import { z } from 'zod';
 import type { Level, Levels } from '../../permission-levels.ts';
 import type { Caller } from '../../gateway/authenticate.ts';
-import { authorize, denialText } from '../../gateway/authorize.ts';
+import { authorizeRequest, denialText } from '../../gateway/authorize.ts';
 import { redact } from './redact.ts';
 import { type Tool, ToolError, TOOLS } from './tools.ts';
 
@@ -31,16 +31,15 @@ export async function callTool(
 ): Promise<CallToolResult> {
   const { name, arguments: given = {} } = params;
   const tool = TOOLS.find((candidate) => candidate.name === name);
-  const decision = tool && authorize(options.levels, caller, tool.level);
+  const required = tool && { level: tool.level, tool: name };
+  const verdict = authorizeRequest(options.levels, caller, required);
   const input = tool?.input.safeParse(given);
-  if (!tool || !decision || !input) {
+  if (!tool || !required || !input) {
     const message = 'There is no tool of this name. Call tools/list for the names.';
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, message);
   }
-  if (decision !== 'allowed')
-    return toolError(
-      denialText(options.productName, caller, { tool: name, level: tool.level }, decision),
-    );
+  if (verdict.decision !== 'allowed')
+    return toolError(denialText(options.productName, caller, required, verdict));
   if (!input.success) return toolError(invalidArguments(input.error));
   return toolResult(runTool(options, tool, input.data), caller.level);
 }

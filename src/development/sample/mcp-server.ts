@@ -9,7 +9,7 @@ import { digestOf } from '../../audit/audit.ts';
 import { setDeferredHeaders } from '../../http/deferred-headers.ts';
 import { type Level, type Levels, recordsArguments } from '../../permission-levels.ts';
 import type { Caller } from '../../gateway/authenticate.ts';
-import { authorize, type RequiredLevel } from '../../gateway/authorize.ts';
+import { authorizeRequest, type RequiredLevel } from '../../gateway/authorize.ts';
 import type { AuthenticatedCall } from '../../gateway/call.ts';
 import { type CallAudit, noteAnswer, recordsOf } from '../../gateway/call-audit.ts';
 import type { Extensions } from '../../gateway/extensions.ts';
@@ -154,9 +154,9 @@ function serverFor(options: McpServerOptions, { caller, onAnswer }: ServedReques
 }
 
 function listedTools(levels: Levels, caller: Caller): ListedTool[] {
-  return TOOLS.filter(({ level }) => authorize(levels, caller, level) !== 'forbidden').map(
-    toListedTool,
-  );
+  const isOpen = ({ name, level }: Tool) =>
+    authorizeRequest(levels, caller, { level, tool: name }).decision !== 'forbidden';
+  return TOOLS.filter(isOpen).map(toListedTool);
 }
 
 function toListedTool({ name, title, description, input }: Tool): ListedTool {

@@ -1,6 +1,5 @@
 // Removes from the messages of the upstream what their caller may not see.
 import type { Caller } from '../authenticate.ts';
-import { authorize } from '../authorize.ts';
 import { type Extensions, withAuthorizationExtensions } from '../extensions.ts';
 import { isObject, membersOf } from '../../json-values.ts';
 import { errorResponse } from '../json-rpc.ts';
@@ -15,7 +14,8 @@ import {
 import { badGateway } from './gateway-errors.ts';
 import type { ParameterHeaders } from './headers.ts';
 import { isResponse, type RpcMessage } from './messages.ts';
-import { isLookalike, type LevelRules, levelOfTool } from '../../upstreams/tool-levels.ts';
+import { decide, decideByLevel, type Decision, type Needed } from '../../upstreams/tool-access.ts';
+import { isLookalike, type LevelRules, neededFor } from '../../upstreams/tool-levels.ts';
 import { TASK_NOT_FOUND } from './levels.ts';
 
 /** Returns undefined if the message is dropped. */
@@ -132,11 +132,13 @@ async function isForCaller(
   const listed = LIST_NOTIFICATIONS[String(method)];
   if (listed) {
     const levels = [rules.defaultLevel, ...rules[listed].levels];
-    return levels.some((level) => authorize(rules.levels, caller, level) !== 'forbidden');
+    return levels.some((level) => decideByLevel(rules.levels, caller, level) !== 'forbidden');
   }
   const isUpdate = method === RESOURCE_UPDATED;
-  const level = isUpdate ? rules.resources.levelOf(membersOf(params)['uri']) : rules.defaultLevel;
-  const decision = authorize(rules.levels, caller, level);
+  const item: Needed = isUpdate
+    ? neededFor(rules, 'resource', membersOf(params)['uri'])
+    : { kind: 'method', level: rules.defaultLevel };
+  const decision = decisionAbout(rules, caller, item);
   // In the stream of an authorized call, other notifications belong to the call.
   return decision === 'allowed' || (!isListening && !isUpdate);
 }
@@ -189,10 +191,12 @@ function tasksIn(result: Record<string, unknown>): unknown[] {
 
 /** Whether the caller may call the tool, now or with a level that the person can grant. */
 export function isReachable(rules: LevelRules, caller: Caller, name: unknown): boolean {
-  return (
-    !isLookalike(rules, name) &&
-    authorize(rules.levels, caller, levelOfTool(rules, name)) !== 'forbidden'
-  );
+  if (isLookalike(rules, name)) return false;
+  return decisionAbout(rules, caller, neededFor(rules, 'tool', name)) !== 'forbidden';
+}
+
+function decisionAbout({ levels }: LevelRules, caller: Caller, item: Needed): Decision {
+  return decide(levels, caller, { level: item.level, items: [item] }).decision;
 }
 
 function filterLists(
@@ -202,9 +206,9 @@ function filterLists(
 ): Record<string, unknown> {
   const isOwn = (task: unknown) => ownTasks && isOwnTask(ownTasks, membersOf(task)['taskId']);
   const isReachableIn = (list: keyof typeof OTHER_LISTS) => (entry: unknown) => {
-    const { levelOf } = list === 'prompts' ? rules.prompts : rules.resources;
-    const level = levelOf(membersOf(entry)[OTHER_LISTS[list]]);
-    return authorize(rules.levels, caller, level) !== 'forbidden';
+    const kind = list === 'prompts' ? 'prompt' : 'resource';
+    const item = neededFor(rules, kind, membersOf(entry)[OTHER_LISTS[list]]);
+    return decisionAbout(rules, caller, item) !== 'forbidden';
   };
   const others = otherLists.filter((name) => isList(result, name));
   return {

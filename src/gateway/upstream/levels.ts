@@ -1,8 +1,14 @@
 // Authorizes messages for the upstream by the levels in the settings.
 import { isAtLeast, type Level, lowestLevel } from '../../permission-levels.ts';
-import { isLookalike, levelOfTool, type LevelRules } from '../../upstreams/tool-levels.ts';
+import type { Needed } from '../../upstreams/tool-access.ts';
+import {
+  isLookalike,
+  levelOfTool,
+  type LevelRules,
+  neededFor,
+} from '../../upstreams/tool-levels.ts';
 import type { Caller } from '../authenticate.ts';
-import { authorize, denialText, type RequiredLevel } from '../authorize.ts';
+import { authorizeRequest, denialText, type RequiredLevel } from '../authorize.ts';
 import { isObject, membersOf } from '../../json-values.ts';
 import {
   errorResponse,
@@ -51,14 +57,61 @@ export function requiredBy(rules: LevelRules, message: unknown): RequiredLevel |
   if (method.startsWith('notifications/') && id === undefined) return undefined;
   if (method === 'subscriptions/listen' && !isRestrictedSubscription(params)) return undefined;
   // Tasks are bound to a caller and a level.
-  if (method.startsWith('tasks/')) return { tool: method, level: lowestLevel(rules.levels) };
+  if (method.startsWith('tasks/'))
+    return { tool: method, level: lowestLevel(rules.levels), items: [] };
   const { name } = membersOf(params);
-  if (method !== 'tools/call' || typeof name !== 'string')
-    return { tool: method, level: levelOfMethod(rules, method, membersOf(params)) };
+  if (method !== 'tools/call' || typeof name !== 'string') {
+    const level = levelOfMethod(rules, method, membersOf(params));
+    return { tool: method, level, items: itemsOf(rules, method, membersOf(params), level) };
+  }
   // Refused at every level.
   if (isLookalike(rules, name)) return undefined;
-  const isUnknown = rules.isUnknown?.(name) === true;
-  return { tool: name, level: levelOfTool(rules, name), ...(isUnknown ? { isUnknown } : {}) };
+  const level = levelOfTool(rules, name);
+  if (rules.isListed?.(name) !== false) return { tool: name, level };
+  return {
+    tool: name,
+    level,
+    items: [{ kind: 'tool', name, isListed: false, level }],
+    ...(rules.hasCatalog ? { isUnknown: true } : {}),
+  };
+}
+
+/** What lists of a caller have to open for a request that is no tool call. */
+function itemsOf(
+  rules: LevelRules,
+  method: string,
+  params: Record<string, unknown>,
+  level: Level,
+): Needed[] {
+  switch (method) {
+    case 'tools/call':
+      return [{ kind: 'unclear', level }];
+    case 'resources/read':
+    case 'resources/subscribe':
+    case 'resources/unsubscribe':
+      return [neededFor(rules, 'resource', params['uri'])];
+    case 'prompts/get':
+      return [neededFor(rules, 'prompt', params['name'])];
+    case 'completion/complete': {
+      const { type, uri, name, ...others } = membersOf(params['ref']);
+      if (hasSimilarMember(others, ['type', 'uri', 'name'])) return [{ kind: 'unclear', level }];
+      if (type === 'ref/prompt') return [neededFor(rules, 'prompt', name)];
+      if (type === 'ref/resource') return [neededFor(rules, 'resource', uri)];
+      return [{ kind: 'unclear', level }];
+    }
+    case 'subscriptions/listen': {
+      const { notifications } = params;
+      if (!isObject(notifications) || hasSimilarMember(notifications, [RESOURCE_SUBSCRIPTIONS]))
+        return [{ kind: 'unclear', level }];
+      return restrictedSubscriptions(notifications).flatMap(([kind, filter]): Needed[] => {
+        if (kind !== RESOURCE_SUBSCRIPTIONS) return [{ kind: 'method', level: rules.defaultLevel }];
+        if (!Array.isArray(filter)) return [{ kind: 'unclear', level }];
+        return filter.map((uri) => neededFor(rules, 'resource', uri));
+      });
+    }
+    default:
+      return [{ kind: 'method', level }];
+  }
 }
 
 /** The level of the resource or prompt that a request is about. */
@@ -96,12 +149,10 @@ function levelOfSubscription(rules: LevelRules, notifications: unknown): Level {
   const unclear = () => highest(rules, rules.resources.levels);
   if (!isObject(notifications) || hasSimilarMember(notifications, [RESOURCE_SUBSCRIPTIONS]))
     return unclear();
-  const levels = Object.entries(notifications)
-    .filter(([kind, filter]) => !UNRESTRICTED_SUBSCRIPTIONS.has(kind) && !isEmptyFilter(filter))
-    .flatMap(([kind, filter]) => {
-      if (kind !== RESOURCE_SUBSCRIPTIONS) return [rules.defaultLevel];
-      return Array.isArray(filter) ? filter.map(rules.resources.levelOf) : [unclear()];
-    });
+  const levels = restrictedSubscriptions(notifications).flatMap(([kind, filter]) => {
+    if (kind !== RESOURCE_SUBSCRIPTIONS) return [rules.defaultLevel];
+    return Array.isArray(filter) ? filter.map(rules.resources.levelOf) : [unclear()];
+  });
   return highest({ ...rules, defaultLevel: lowestLevel(rules.levels) }, levels);
 }
 
@@ -125,7 +176,11 @@ function isRestrictedSubscription(params: unknown): boolean {
   const { notifications } = membersOf(params);
   if (notifications === undefined) return false;
   if (!isObject(notifications)) return true;
-  return Object.entries(notifications).some(
+  return restrictedSubscriptions(notifications).length > 0;
+}
+
+function restrictedSubscriptions(notifications: Record<string, unknown>): [string, unknown][] {
+  return Object.entries(notifications).filter(
     ([kind, filter]) => !UNRESTRICTED_SUBSCRIPTIONS.has(kind) && !isEmptyFilter(filter),
   );
 }
@@ -201,10 +256,10 @@ function refuseMessage(
     return errorResponse(id, lacksTasksExtension(message) ? TASKS_NOT_DECLARED : TASK_NOT_FOUND);
   if (requestStateOf(ids, caller, message) === 'foreign') return errorResponse(id, UNKNOWN_STATE);
   const required = requiredBy(rules, message);
-  const decision = required ? authorize(rules.levels, caller, required.level) : 'allowed';
-  if (!required || decision === 'allowed') return undefined;
+  const verdict = authorizeRequest(rules.levels, caller, required);
+  if (!required || verdict.decision === 'allowed') return undefined;
   if (required.isUnknown) return errorResponse(id, UNKNOWN_TOOL);
-  const text = denialText(productName, caller, required, decision);
+  const text = denialText(productName, caller, required, verdict);
   return method === 'tools/call'
     ? toolErrorResponse(id, text)
     : errorResponse(id, { code: SERVER_ERROR, message: text });

@@ -180,9 +180,9 @@ function currentRules(
     const made = levelRules(levels, upstream, listed);
     const names = new Set(listed.map(({ name }) => name));
     // The operator knows the names in the settings, and an upstream may list more tools to a caller than to Gatehouse.
-    const isKnown = (name: string) =>
-      names.size === 0 || names.has(name) || made.tools.has(name) || discovery.wasListed(name);
-    return { ...made, isUnknown: (name: string) => !isKnown(name) };
+    const isListed = (name: string) =>
+      names.has(name) || made.tools.has(name) || discovery.wasListed(name);
+    return { ...made, isListed, hasCatalog: names.size > 0 };
   };
   let tools = currentTools();
   let settings = inForce();

@@ -30,7 +30,7 @@ export type ConnectorPlan = {
 };
 
 /** The members whose change can take access away at once. */
-const LESSENING = ['level', 'audience', 'paused'];
+const LESSENING = ['level', 'audience', 'tools', 'paused'];
 
 /** Connectors that have not ended. */
 export function activeConnectors(
@@ -155,7 +155,7 @@ function changeOf(management: ManagementContext, before: Stored, record: Connect
 
 /** The members of the record that differ; null for those that are absent. */
 function differences(before: Stored, record: ConnectorRecord) {
-  const { key, name, level, suggestedLevel, audience, maxUses, expiresAt } = record;
+  const { key, name, level, suggestedLevel, audience, tools, maxUses, expiresAt } = record;
   const wanted = {
     key,
     name,
@@ -164,6 +164,7 @@ function differences(before: Stored, record: ConnectorRecord) {
     maxUses: maxUses ?? null,
     expiresAt: expiresAt ?? null,
     audience: audience ?? null,
+    tools: tools ?? null,
     paused: record.paused ?? false,
   };
   const present = {

@@ -131,7 +131,7 @@ export async function planMachines(
     }
     const run = async () => {
       const { expiresAt } = changed.includes('expiresAt') ? record : before.machine;
-      const body = { id, key, name, expiresAt };
+      const body = { id, key, name, expiresAt, tools: record.tools ?? null };
       await machineHandlers.updateMachine(management, { body, ifMatch: etagOf(before) });
       const { jwks, jwksUri } = record;
       if (isReplaced)
@@ -216,6 +216,7 @@ function changesOf({ name, machine, publicKeys }: Found, record: MachineRecord):
   return [
     ...(name === record.name ? [] : ['name']),
     ...(hasOtherKey ? [jwks ? 'jwks' : 'jwksUri'] : []),
+    ...(canonical(record.tools ?? null) === canonical(machine.tools ?? null) ? [] : ['tools']),
     ...(expiresAt === Math.floor(machine.expiresAt) ? [] : ['expiresAt']),
   ];
 }

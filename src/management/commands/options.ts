@@ -44,6 +44,22 @@ export function changedExpiresOption(lengths: string): CommandOption {
   return { ...expiresOption(lengths, 'or never'), member: 'expiresAt', removal: 'never' };
 }
 
+const PATTERNS =
+  "name of a tool, resource:<uri> or prompt:<name>, where * stands for any characters; '!' before one takes it out; repeatable";
+
+export function toolsOption(what: string): CommandOption {
+  return {
+    flags: '--tools <pattern>',
+    help: `${what}: ${PATTERNS} (default: everything of the level)`,
+    parse: (pattern: string, earlier: string[] = []) => [...earlier, pattern],
+  };
+}
+
+/** As `toolsOption`. The word `everything` removes the list. */
+export function changedToolsOption(what: string): CommandOption {
+  return { ...toolsOption(`${what}, in place of those before`), removal: 'everything' };
+}
+
 export const DRY_RUN: CommandOption = {
   flags: '--dry-run',
   help: 'change nothing, and show which connections would stop or have a lower level',

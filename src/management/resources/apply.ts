@@ -42,6 +42,7 @@ export const connectorRecord = z.strictObject(
     level,
     suggestedLevel: level.optional(),
     audience: audience.optional(),
+    tools: schemas.newTools,
     maxUses: maxUses.optional(),
     expiresAt: schemas.timestamp.optional(),
     paused: z.boolean('true or false').optional(),
@@ -57,6 +58,7 @@ export const machineRecord = z
       name: schemas.newName,
       connector: z.string(KEY).min(1, KEY).max(64, KEY).describe('The key of its connector.'),
       level,
+      tools: schemas.newTools,
       ...machineKey,
       expiresAt: schemas.timestamp,
     },
@@ -112,6 +114,7 @@ export const exportedConnector = z.strictObject({
     level: true,
     suggestedLevel: true,
     audience: true,
+    tools: true,
     maxUses: true,
     expiresAt: true,
     paused: true,
@@ -120,7 +123,7 @@ export const exportedConnector = z.strictObject({
 
 export const exportedMachine = z.strictObject({
   ...exportedKey,
-  ...machineSchema.pick({ name: true, connector: true, level: true }).shape,
+  ...machineSchema.pick({ name: true, connector: true, level: true, tools: true }).shape,
   jwks: z.looseObject({ keys: z.array(z.looseObject({})) }).optional(),
   jwksUri: z.string().optional(),
   expiresAt: schemas.time,

@@ -23,7 +23,9 @@ import {
   DRY_RUN,
   expiresOption,
   parseCount,
+  changedToolsOption,
   searchOption,
+  toolsOption,
 } from '../commands/options.ts';
 import { foundOnly, resolveId } from '../commands/resolve.ts';
 import { minute, plain } from '../commands/terminal.ts';
@@ -31,7 +33,7 @@ import { recordPath } from '../console/address.ts';
 import { etagOf } from '../etags.ts';
 import { represent } from '../represent.ts';
 import { affectedMembers, affectedText } from './affected.ts';
-import { dateFields, detailsText, type Fields } from './fields.ts';
+import { dateFields, detailsText, type Fields, toolsField } from './fields.ts';
 import {
   daysField,
   expiryField,
@@ -40,6 +42,7 @@ import {
   levelField,
   linesIn,
   nameField,
+  TOOLS_FIELD,
   UPSTREAM_FIELD,
 } from './form-fields.ts';
 import {
@@ -72,6 +75,7 @@ export const connectorSchema = z
       .array(audienceRule)
       .optional()
       .describe('The people who may use the connector. Absent: everybody.'),
+    tools: schemas.tools.optional(),
     link: z.url(),
     state: z.enum(CONNECTOR_STATES),
     paused: z
@@ -109,6 +113,7 @@ export const changeableSchema = connectorSchema.pick({
   level: true,
   suggestedLevel: true,
   audience: true,
+  tools: true,
   expiresAt: true,
   maxUses: true,
   paused: true,
@@ -189,6 +194,7 @@ function newConnectorBody(now: number, levels: Levels) {
         level,
         suggestedLevel: level.optional(),
         audience: audience.optional(),
+        tools: schemas.newTools,
         maxUses: maxUses.optional(),
         ...schemas.expiryFields(now),
       },
@@ -215,6 +221,7 @@ function changedConnectorBody(now: number, levels: Levels) {
         level: level.optional(),
         suggestedLevel: level.nullable().optional(),
         audience: audience.nullable().optional(),
+        tools: schemas.changedTools,
         maxUses: maxUses.nullable().optional(),
         paused: z
           .boolean('true or false')
@@ -328,6 +335,7 @@ export const connectorFields: Fields<Connector> = {
           ]
         : [EVERYBODY],
   },
+  tools: toolsField(),
   state: { text: 'state' },
   uses: {
     text: ({ uses, maxUses }) => (maxUses === undefined ? String(uses) : `${uses} of ${maxUses}`),
@@ -368,7 +376,7 @@ export const connectorFields: Fields<Connector> = {
 const shownText = (connector: ShownConnector) =>
   detailsText(
     connectorFields,
-    'name link id key level suggested upstream audience people state uses created expires',
+    'name link id key level suggested upstream tools audience people state uses created expires',
     connector,
   );
 
@@ -385,6 +393,7 @@ Examples:
   $ gatehouse connector create --name "Ops" --level operations
   $ gatehouse connector create --name "Auditors" --level analytics --max-uses 5 --expires 30d
   $ gatehouse connector create --name "Front desk" --level admin --suggest operations
+  $ gatehouse connector create --name "Support" --level full --tools 'search_*' --tools '!search_salaries'
   $ gatehouse connector create --name "Analysts" --level analytics --for group:analysts --for email:ada@example.com`;
 
 const UPDATE_EXAMPLES = `
@@ -448,6 +457,7 @@ export const connectorCommands: ResourceCommands = {
           parse: parseAudience,
           member: 'audience',
         },
+        toolsOption('what it opens'),
         {
           flags: '--max-uses <number>',
           help: 'maximum uses; one person with one app is one use (default: no limit)',
@@ -502,6 +512,7 @@ Add it to an app, for example:
           member: 'audience',
           removal: 'everyone',
         },
+        changedToolsOption('what it opens'),
         {
           flags: '--max-uses <number>',
           help: 'maximum uses, or unlimited',
@@ -574,16 +585,18 @@ export const connectorList: ConsoleList<Connector> = {
 
 /** The fields beside the state on its page. */
 export const CONNECTOR_FACTS =
-  'levelWithCode suggested upstream audience people uses created expires id';
+  'levelWithCode suggested upstream tools audience people uses created expires id';
 
 /** The values of the form that changes a connector, as its fields have them. */
 export function connectorEntries(connector: Connector): Record<string, string> {
   const { name, level, suggestedLevel = '', audience = [], expiresAt = '', maxUses } = connector;
+  const { tools = [] } = connector;
   return {
     name,
     level,
     suggestedLevel,
     audience: audience.map(audienceText).join('\n'),
+    tools: tools.join('\n'),
     expiresAt,
     maxUses: maxUses?.toString() ?? '',
     paused: connector.paused ? 'paused' : '',
@@ -632,6 +645,7 @@ export const connectorForm: readonly FormField[] = [
     },
     members: (text) => ({ audience: linesIn(text).map(parseAudienceRule) }),
   },
+  TOOLS_FIELD,
   daysField(`${TEXTS}.daysNote`),
   {
     name: 'maxUses',

@@ -150,6 +150,15 @@ export function codeField(label: string, code: string): ConsoleField {
   return { label, code };
 }
 
+/** What a connector, machine or minted token opens, if it has a list. */
+export function toolsField<Item extends { tools?: string[] | undefined }>(): Field<Item> {
+  return {
+    text: ({ tools }) => tools?.join(' '),
+    isColumn: (items) => items.some(({ tools }) => tools !== undefined),
+    console: ({ tools }) => (tools ? [{ label: 'tools', codes: tools }] : []),
+  };
+}
+
 /** For a code with a translated meaning: the text named after it below `texts`. */
 export function translatedField(label: string, code: string, texts: string): ConsoleField {
   return { label, code, textKey: `${texts}.${code}` };

@@ -57,6 +57,16 @@ export const UPSTREAM_FIELD: FormField = {
   label: 'console.fields.upstream',
 };
 
+/** What a connector, machine or minted token opens: a pattern on each line. */
+export const TOOLS_FIELD: FormField = {
+  name: 'tools',
+  kind: 'lines',
+  maxLength: 20_000,
+  label: 'console.fields.tools',
+  notes: ['console.fields.toolsNote', 'console.fields.toolsLater'],
+  members: (text) => ({ tools: linesIn(text) }),
+};
+
 /** How many days something works. */
 export function daysField(note: string): FormField {
   return {

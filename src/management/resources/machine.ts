@@ -6,14 +6,21 @@ import { machineCommand } from '../../links/app-instructions.ts';
 import type { Levels } from '../../permission-levels.ts';
 import { isKeySetAddress, isPublicKeySet } from '../../settings/key-set.ts';
 import { ManagementError } from '../api/management-error.ts';
-import { expiresOption } from '../commands/options.ts';
+import { changedToolsOption, expiresOption, toolsOption } from '../commands/options.ts';
 import type { MachineChange } from '../../clients/machines.ts';
 import { minute, plain } from '../commands/terminal.ts';
 import { etagOf } from '../etags.ts';
 import { represent } from '../represent.ts';
 import { CONNECTOR } from './connector.ts';
-import { detailsText, type Fields } from './fields.ts';
-import { daysField, expiryField, type FormField, levelField, nameField } from './form-fields.ts';
+import { detailsText, type Fields, toolsField } from './fields.ts';
+import {
+  daysField,
+  expiryField,
+  type FormField,
+  levelField,
+  nameField,
+  TOOLS_FIELD,
+} from './form-fields.ts';
 import {
   type Argument,
   type Command,
@@ -31,6 +38,7 @@ export const machineSchema = z
     connector: z.string(),
     link: z.string().describe('The `resource` of its token requests.'),
     level: schemas.level,
+    tools: schemas.tools.optional(),
     by: z
       .string()
       .optional()
@@ -53,6 +61,7 @@ export type ChangedMachine = z.output<typeof changedMachineSchema>;
 export const changeableMachineSchema = machineSchema.pick({
   key: true,
   name: true,
+  tools: true,
   expiresAt: true,
 });
 
@@ -107,6 +116,7 @@ function newMachineBody(now: number, levels: Levels) {
         name: schemas.newName,
         connector: schemas.idSchema('the id of a connector'),
         level: schemas.levelIn(levels),
+        tools: schemas.newTools,
         ...machineKey,
         ...schemas.expiryFields(now, schemas.MAX_LIFETIME_SECONDS),
       },
@@ -125,6 +135,7 @@ function changedMachineBody(now: number) {
       {
         id: schemas.idSchema('the id of a client'),
         name: schemas.newName.optional(),
+        tools: schemas.changedTools,
         ...schemas.expiryFields(now, schemas.MAX_LIFETIME_SECONDS),
       },
       schemas.OBJECT,
@@ -149,7 +160,8 @@ export const machineOperations = {
     method: 'patch',
     path: '/clients',
     role: 'operator',
-    summary: 'Changes the name or the expiry of a machine. Its tokens and its connection stay.',
+    summary:
+      'Changes the name of a machine, its expiry or what it opens. Its tokens and its connection stay.',
     body: changedMachineBody,
     response: changedMachineSchema,
     etag: machineEtag,
@@ -172,6 +184,7 @@ const fields: Fields<MachineResource> = {
   authentication: { text: ({ secret, authentication }) => (secret ? '' : authentication) },
   resource: { code: 'link' },
   level: { level: 'level' },
+  tools: toolsField(),
   expires: { time: 'expiresAt' },
 };
 
@@ -220,6 +233,7 @@ export function machineCommands(client: Argument): readonly Command[] {
           help: 'level of its calls, at most that of the connector',
           isRequired: true,
         },
+        toolsOption('what it opens, as far as the connector does'),
         ...KEY_OPTIONS,
         expiresOption('12h, 30d or 366d', 'default: 90d'),
       ],
@@ -232,10 +246,11 @@ ${EXAMPLES}`,
     {
       operation: 'updateMachine',
       name: 'update',
-      description: 'change the name or the expiry of a machine',
+      description: 'change the name of a machine, its expiry or what it opens',
       argument: client,
       options: [
         { flags: '--name <name>', help: 'name in lists and in the audit log' },
+        changedToolsOption('what it opens'),
         expiresOption('12h, 30d or 366d'),
       ],
       help: `
@@ -289,7 +304,7 @@ function keySetIn(text: string, file: string): { keys: unknown[] } {
 
 function machineText(did: string, machine: MachineResource): string {
   const { id, name, link, secret } = machine;
-  const shown = 'clientId secret authentication resource level expires';
+  const shown = 'clientId secret authentication resource level tools expires';
   return `${did} the machine ${plain(name)}.${secret === undefined ? '' : ' Its secret is shown only once.'}
 
 ${detailsText(fields, shown, machine)}
@@ -305,12 +320,14 @@ To revoke it:
 
 export const machineEditForm: readonly FormField[] = [
   nameField('console.fields.ownNameNote'),
+  TOOLS_FIELD,
   expiryField('console.machines.expiresNote', true),
 ];
 
 export const machineForm: readonly FormField[] = [
   nameField('console.fields.ownNameNote'),
   levelField('console.fields.granted', 'console.fields.grantedNote'),
+  TOOLS_FIELD,
   daysField('console.machines.daysNote'),
   {
     name: 'keys',

@@ -1,6 +1,7 @@
 // Parts of the schemas of several resources. The command line loads them too, so they need no server code.
 import { z } from 'zod';
 import { levelIds, type Levels } from '../../permission-levels.ts';
+import { toolPatterns } from '../../settings/tool-patterns.ts';
 import { duration } from '../../settings/value-types.ts';
 
 const DAY_SECONDS = 86_400;
@@ -22,6 +23,10 @@ export const upstream = z
 export const key = z
   .string()
   .describe('Its key in the file of `gatehouse apply`. Absent if no file made or adopted it.');
+
+export const tools = z
+  .array(z.string())
+  .describe('What it opens of the MCP server, as patterns. Absent: everything of the level.');
 
 export type Page<Item> = { items: Item[]; next?: string | undefined };
 
@@ -91,6 +96,13 @@ export const newUpstream = z
   .max(32, 'the id of an upstream')
   .optional()
   .describe('Id of an MCP server in the settings. Default: the first.');
+
+export const newTools = toolPatterns
+  .optional()
+  .describe(
+    'What it opens: names of tools, `resource:<uri>` or `prompt:<name>`, where `*` stands for any characters; `!` before one takes it out. Default: everything of the level.',
+  );
+export const changedTools = newTools.unwrap().nullable().optional();
 
 /** The error lists the levels of the settings. */
 export function levelIn(levels: Levels) {

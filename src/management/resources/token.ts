@@ -4,19 +4,25 @@ import { tokenExample } from '../../links/app-instructions.ts';
 import type { MintedTokenChange, NewMintedToken } from '../../links/minted-tokens.ts';
 import type { Levels } from '../../permission-levels.ts';
 import { allItems } from '../api/all-items.ts';
-import { expiresOption, searchOption } from '../commands/options.ts';
+import {
+  changedToolsOption,
+  expiresOption,
+  searchOption,
+  toolsOption,
+} from '../commands/options.ts';
 import { resolveId } from '../commands/resolve.ts';
 import { minute, plain } from '../commands/terminal.ts';
 import { CONSOLE_PATH } from '../console/address.ts';
 import { etagOf } from '../etags.ts';
 import { represent } from '../represent.ts';
-import { dateFields, type Fields, translatedField } from './fields.ts';
+import { dateFields, type Fields, toolsField, translatedField } from './fields.ts';
 import {
   daysField,
   expiryField,
   type FormField,
   levelField,
   nameField,
+  TOOLS_FIELD,
   UPSTREAM_FIELD,
 } from './form-fields.ts';
 import {
@@ -34,6 +40,7 @@ export const tokenSchema = z
     name: z.string(),
     level: schemas.level,
     upstream: schemas.upstream.optional(),
+    tools: schemas.tools.optional(),
     createdAt: schemas.time,
     by: z
       .string()
@@ -52,14 +59,14 @@ export const tokenSchema = z
 export type Token = z.output<typeof tokenSchema>;
 
 /** What an administrator can change. */
-export const changeableTokenSchema = tokenSchema.pick({ name: true, expiresAt: true });
+export const changeableTokenSchema = tokenSchema.pick({ name: true, expiresAt: true, tools: true });
 
 export function tokenEtag(token: z.output<typeof changeableTokenSchema>): string {
   return etagOf(represent(changeableTokenSchema, token));
 }
 
 export const newTokenSchema = tokenSchema
-  .pick({ id: true, name: true, level: true, upstream: true, expiresAt: true })
+  .pick({ id: true, name: true, level: true, upstream: true, tools: true, expiresAt: true })
   .extend({ token: z.string() })
   .meta({ id: 'NewToken', description: 'The only response that contains the token itself.' });
 
@@ -74,6 +81,7 @@ function newTokenBody(now: number, levels: Levels) {
         name: schemas.newName,
         upstream: schemas.newUpstream,
         level: schemas.levelIn(levels),
+        tools: schemas.newTools,
         ...schemas.expiryFields(now, schemas.MAX_LIFETIME_SECONDS),
       },
       schemas.OBJECT,
@@ -87,7 +95,11 @@ function newTokenBody(now: number, levels: Levels) {
 function changedTokenBody(now: number) {
   return z
     .strictObject(
-      { name: schemas.newName.optional(), ...schemas.expiryFields(now) },
+      {
+        name: schemas.newName.optional(),
+        tools: schemas.changedTools,
+        ...schemas.expiryFields(now),
+      },
       schemas.OBJECT,
     )
     .refine(schemas.hasOneExpiry, schemas.ONE_EXPIRY)
@@ -128,7 +140,8 @@ export const tokenOperations = {
     method: 'patch',
     path: '/tokens/:id',
     role: 'operator',
-    summary: 'Changes the name of a minted token, or makes it expire earlier.',
+    summary:
+      'Changes the name of a minted token or what it opens, or makes it expire earlier. Takes effect at the next call.',
     body: changedTokenBody,
     response: tokenSchema,
     etag: tokenEtag,
@@ -147,6 +160,7 @@ const fields: Fields<Token> = {
   name: { text: 'name' },
   level: { level: 'level' },
   upstream: upstreamField(),
+  tools: toolsField(),
   endsIn: { text: ({ lastFour }) => `…${lastFour}` },
   created: { time: 'createdAt' },
   lastUsed: {
@@ -198,6 +212,7 @@ export const tokenCommands: ResourceCommands = {
         { flags: '--name <name>', help: 'name in the list of tokens', isRequired: true },
         { flags: '--level <level>', help: 'level of calls made with the token', isRequired: true },
         UPSTREAM_OPTION,
+        toolsOption('what it opens'),
         expiresOption('12h, 30d or 366d', 'default: 90d'),
       ],
       help: `
@@ -236,10 +251,11 @@ Anyone with the token can make calls, so keep it out of repositories. To revoke 
     {
       operation: 'updateToken',
       name: 'update',
-      description: 'change the name of a minted token, or make it expire earlier',
+      description: 'change the name of a minted token or what it opens, or make it expire earlier',
       argument: TOKEN,
       options: [
         { flags: '--name <name>', help: 'name in the list of tokens' },
+        changedToolsOption('what it opens'),
         expiresOption('12h or 30d', 'not later than now set'),
       ],
       help: `
@@ -272,7 +288,7 @@ export const tokenList: ConsoleList<Token> = {
   title: ({ name }) => name,
   state: ({ keyReplaced }) => (keyReplaced ? 'keyReplaced' : 'active'),
   isOk: ({ keyReplaced }) => !keyReplaced,
-  facts: 'level upstream lastUsed expires',
+  facts: 'level upstream tools lastUsed expires',
   details: 'created endsIn id',
   edit: { operation: 'updateToken', path: ({ id }) => `${CONSOLE_PATH}/tokens/${id}/edit` },
   actions: [
@@ -287,6 +303,7 @@ export const tokenList: ConsoleList<Token> = {
 
 export const tokenEditForm: readonly FormField[] = [
   nameField('console.fields.ownNameNote'),
+  TOOLS_FIELD,
   expiryField('console.tokens.expiresNote', true),
 ];
 
@@ -294,5 +311,6 @@ export const tokenForm: readonly FormField[] = [
   nameField('console.fields.ownNameNote'),
   UPSTREAM_FIELD,
   levelField('console.fields.granted', 'console.fields.grantedNote'),
+  TOOLS_FIELD,
   daysField('console.tokens.daysNote'),
 ];

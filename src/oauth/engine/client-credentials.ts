@@ -123,7 +123,7 @@ async function recordToken(
     grantId,
     (record) =>
       record.machine && moment - (record.machine.usedAt ?? 0) >= USE_INTERVAL_SECONDS
-        ? { ...record, machine: { usedAt: Math.floor(moment) } }
+        ? { ...record, machine: { ...record.machine, usedAt: Math.floor(moment) } }
         : KEEP,
     { lifetimes, now: moment },
   );

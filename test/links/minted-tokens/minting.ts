@@ -8,6 +8,7 @@ const minted = z.strictObject({
   name: z.string(),
   level: z.string(),
   upstream: z.string().optional(),
+  tools: z.array(z.string()).optional(),
   token: z.string(),
   expiresAt: z.iso.datetime(),
 });
@@ -17,6 +18,7 @@ const listed = z.strictObject({
   name: z.string(),
   level: z.string(),
   upstream: z.string().optional(),
+  tools: z.array(z.string()).optional(),
   createdAt: z.iso.datetime(),
   by: z.string().optional(),
   expiresAt: z.iso.datetime(),
@@ -33,6 +35,7 @@ export type WantedToken = {
   name?: string;
   level?: Level;
   upstream?: string;
+  tools?: string[];
   expiresIn?: string;
 };
 

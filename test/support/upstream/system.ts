@@ -26,6 +26,8 @@ export type UpstreamSystemOptions = {
   settings?: Record<string, unknown>;
   /** Additional settings of the resource server. */
   resourceServer?: Record<string, unknown>;
+  /** Other settings of the file. */
+  file?: Record<string, unknown>;
   system?: Omit<SystemOptions, 'file'>;
 };
 
@@ -38,7 +40,8 @@ export function useUpstream<Server extends Upstream>(
   before(async () => {
     const upstream = await open();
     const settings = { url: upstream.url, tools: DECLARED, ...options.settings };
-    const file = { resourceServer: { ...options.resourceServer, upstream: settings } };
+    const resourceServer = { ...options.resourceServer, upstream: settings };
+    const file = { ...options.file, resourceServer };
     const system = await startSystem({ ...options.system, file });
     upstream.trustIssuer(system.auth);
     behind = { system, upstream, connected: connectOncePerLevel(system) };
