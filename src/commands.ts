@@ -4,6 +4,7 @@ import { addDoctorCommand } from './doctor/command.ts';
 import { addInitCommand } from './init/command.ts';
 import { managementClient, type ManagementClient } from './management/api/client.ts';
 import { addApplyCommands } from './management/commands/apply.ts';
+import { addAttemptsCommand } from './management/commands/attempts.ts';
 import { addAuditCommand } from './management/commands/audit.ts';
 import { addResourceCommands } from './management/commands/resource.ts';
 import { addReloadCommand } from './management/commands/reload.ts';
@@ -37,6 +38,7 @@ export function addCommands(program: Command, terminal: Terminal): void {
   ])
     addResourceCommands(program, terminal, commands);
   addAuditCommand(program, terminal);
+  addAttemptsCommand(program, terminal);
   addWhyCommand(program, terminal);
   addApplyCommands(program, terminal);
   addReloadCommand(program, terminal);

@@ -7,7 +7,9 @@ import { keptCalls } from './audit/audit-reach.ts';
 import { findProgress } from './audit/delivery/progress.ts';
 import { type AuditBuffer, openAuditBuffer } from './audit/audit-buffer.ts';
 import { type AuditMemory, openAuditMemory } from './audit/chain/rollback.ts';
+import { type AttemptRecorder, openAttemptRecorder } from './connections/attempt-recorder.ts';
 import { REASONS } from './connections/reasons.ts';
+import { recordedAddress } from './http/client-subnet.ts';
 import { openPages, type Pages } from './pages/pages.ts';
 import { openRateLimits, type RateLimits } from './http/rate-limits.ts';
 import { type KeyRing, keyRing } from './keys/key-ring.ts';
@@ -35,6 +37,7 @@ export type Services = {
   auditLog: AuditServices['auditLog'];
   /** Of items that nobody waits for. */
   auditBuffer: AuditBuffer;
+  attempts: AttemptRecorder;
   /** Undefined if traces are off. */
   traces: Traces | undefined;
   pages: Pages;
@@ -70,7 +73,15 @@ export type ServiceOptions = Pick<Services, 'logger' | 'now'> & {
 /** What outlives the settings. */
 export type ProcessServices = Omit<
   Services,
-  'keep' | 'pages' | 'auditLog' | 'auditBuffer' | 'traces' | 'rateLimits' | 'keys' | 'reloads'
+  | 'keep'
+  | 'pages'
+  | 'auditLog'
+  | 'auditBuffer'
+  | 'attempts'
+  | 'traces'
+  | 'rateLimits'
+  | 'keys'
+  | 'reloads'
 > & {
   keys: Omit<Keys, 'signing'>;
   /** Returns the `keep` of one generation of hosts. */
@@ -158,6 +169,24 @@ export async function openServices(
   resources.defer(keeping.stop);
   const auditBuffer = openAuditBuffer({ services: auditServices, hasRoom: keeping.hasRoom });
   resources.defer(() => auditBuffer.close());
+  const rateLimits = openRateLimits(settings.limits, store.openCounter, now, metrics);
+  const { addresses } = settings.audit;
+  const attempts = await keep(
+    `attempts ${JSON.stringify([settings.limits, addresses])}`,
+    ({ resources: kept }) => {
+      const opened = openAttemptRecorder({
+        store: shared.store,
+        logger,
+        metrics,
+        now,
+        mayAdd: async (address) =>
+          (await rateLimits.recordedAttempts.consume(address)) === undefined,
+        keptAddress: (address) => recordedAddress(address, addresses),
+      });
+      kept.defer(opened.close);
+      return opened;
+    },
+  );
   return {
     ...shared,
     store,
@@ -177,9 +206,10 @@ export async function openServices(
     keys: { ...shared.keys, signing },
     auditLog,
     auditBuffer,
+    attempts,
     traces: await openTraces(settings.traces, keep, { logger, now }),
     pages: openPages({ ...pageSettings(settings), now }, settings.theme),
-    rateLimits: openRateLimits(settings.limits, store.openCounter, now, metrics),
+    rateLimits,
   };
 }
 

@@ -16,6 +16,7 @@ import { seeOther } from '../http/see-other.ts';
 import type { ApprovalForm } from '../sign-in/login-state.ts';
 import { startSignIn, startSignInAt } from '../sign-in/sign-in.ts';
 import { DENIED_DESCRIPTION } from '../oauth/engine/errors.ts';
+import { noteAttempt } from '../oauth/engine/engine-request.ts';
 import { levelsUpTo, OFFLINE_ACCESS } from '../permission-levels.ts';
 import {
   finishInteraction,
@@ -51,6 +52,7 @@ export async function showConsent(
   const failure = change ?? signInResult(interaction).stepUpFailure;
   const action = `/interaction/${interaction.uid}`;
   const request = await requireConsentRequest(context, interaction);
+  noteConsent(ctx, request);
   const token = consentToken(
     context.services.keys.forms,
     interaction.uid,
@@ -72,6 +74,16 @@ export async function showConsent(
   const values = consentValues(context, request, { action, token, failure, address });
   const status = failure === undefined ? 200 : isContentPart(failure) ? 409 : 403;
   return context.services.pages.render(ctx, 'consent', values, status);
+}
+
+function noteConsent(ctx: Koa.Context, { client, connector, account }: ConsentRequest): void {
+  noteAttempt(ctx, {
+    step: 'consent',
+    clientName: client.name,
+    connector: connector.id,
+    account: account.id,
+    groups: account.groups,
+  });
 }
 
 export async function decideConsent(

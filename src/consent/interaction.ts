@@ -9,6 +9,7 @@ import type { LoginRequest, SignInSite } from '../sign-in/sign-in.ts';
 import type { Services } from '../services.ts';
 import type { Settings } from '../settings/settings.ts';
 import { saveInteractionResult } from '../oauth/engine/adapter.ts';
+import { noteAttempt } from '../oauth/engine/engine-request.ts';
 import type { Engine } from '../oauth/engine/engine.ts';
 import { requestContext } from '../http/request-context.ts';
 
@@ -51,6 +52,7 @@ export async function requireInteraction(
   try {
     const interaction = await provider.interactionDetails(ctx.req, ctx.res);
     requestContext(ctx).uiLocales = interaction.params.ui_locales;
+    noteAttempt(ctx, { id: interaction.cid, client: String(interaction.params.client_id) });
     if (interaction.uid === uid) return interaction;
   } catch (error) {
     throw toExpired(error);

@@ -5,7 +5,7 @@ import { recordAudit } from '../audit/audit.ts';
 import { HttpError } from '../http/errors.ts';
 import { requestContext } from '../http/request-context.ts';
 import type { AccessRefusal } from '../observability/labels.ts';
-import { engineRequest } from '../oauth/engine/engine-request.ts';
+import { engineRequest, noteAttempt } from '../oauth/engine/engine-request.ts';
 import { ClientWaiting } from '../oauth/error-page.ts';
 import { connectorIdOf } from '../links/connect-link.ts';
 import { ruleKind } from '../people/entitlement.ts';
@@ -77,6 +77,8 @@ export async function recordRefusal(
   person: RefusedPerson,
 ): Promise<string> {
   const { requestId } = requestContext(ctx);
+  const { reason, account, clientId: client, connector } = person;
+  noteAttempt(ctx, { end: 'refused', reason, account, client, connector, reference: requestId });
   try {
     const earlier = await earlierReference(context, ctx, person);
     if (earlier === undefined) await record(context, ctx, person);

@@ -15,6 +15,7 @@ import {
   startSignIn,
   startSignInAt,
 } from '../sign-in/sign-in.ts';
+import { noteAttempt } from '../oauth/engine/engine-request.ts';
 import { ACCOUNT_PATH, isAccountLogin } from './account-session.ts';
 import { decideConsent, showConsent } from './decide.ts';
 import { refuseEndedClient } from './load.ts';
@@ -105,6 +106,7 @@ function completeSignIn(
 ): Promise<void> {
   const done = async (account: Account, { approval, authentication }: CompletedSignIn) => {
     const { id: accountId, signedInAt: ts } = account;
+    noteAttempt(ctx, { account: accountId, groups: account.groups });
     const signIn = { login: { accountId, ts }, authentication };
     const stepUpFailure =
       approval && (await continueApproval(context, ctx, interaction, signIn, approval));

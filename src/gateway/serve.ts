@@ -38,7 +38,7 @@ import { replaceToleratedHeaders } from './tolerated-headers.ts';
 /** What all calls share. */
 export type Gateway = {
   settings: Settings;
-  services: Pick<Services, 'store' | 'activity' | 'now'>;
+  services: Pick<Services, 'store' | 'activity' | 'attempts' | 'now'>;
   records: RecordCache;
   /** Counts the changes of records and of the settings in force. */
   changes: () => number;
@@ -58,6 +58,7 @@ export async function serve(gateway: Gateway, started: Call): Promise<void> {
   const { caller, connector, mintedToken } = access;
   // A refusal of the proof is on record with whose token it was.
   Object.assign(started, access);
+  if (caller.grantId !== undefined) gateway.services.attempts.called(caller.grantId);
   if (connector && caller.keyThumbprint !== undefined)
     await gateway.requireDpopProof(started.ctx, connector, caller);
   const handler = await gateway.handlerOf(connector ?? mintedToken);

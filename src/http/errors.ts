@@ -11,6 +11,8 @@ export class HttpError extends Error {
   readonly logLevel: 'info' | 'warn' | 'error';
   /** Further members of the JSON response. */
   readonly members: object;
+  /** The error code that another server answered with, or why it could not be reached. For records, never sent. */
+  remoteCode?: string;
 
   /**
    * `code` is an error code of an RFC, for example `invalid_request` (RFC 6749 section 5.2). `about` is the key of the page's text, by
@@ -40,9 +42,10 @@ export class HttpError extends Error {
 
 /** What the log line of the request says about the error. */
 export function failureOf(error: HttpError): NonNullable<RequestContext['failure']> {
-  const { code, message: detail, logLevel } = error;
+  const { code, message: detail, logLevel, remoteCode } = error;
   return {
     code,
+    ...(remoteCode === undefined ? {} : { remoteCode }),
     detail,
     logLevel,
     ...(logLevel === 'error' ? { cause: error.cause ?? error } : {}),

@@ -23,7 +23,8 @@ type Name = Exclude<keyof Limits, 'sharedNetworks'>;
  * `pageRegistrations` counts registrations from web pages, so that a page's visitors cannot use up `registrations`. `recordedRegistrations`
  * limits those in the audit log, which keeps them for more than a year, and `registrationGaps` its items about registrations that it lacks. So do
  * `recordedSignIns` and `signInGaps`, by address and person, for sign-ins of people without any access, `recordedAccessRefusals` and
- * `accessRefusalGaps` for people who get no access, and `recordedRefusals` for calls with wrong tokens.
+ * `accessRefusalGaps` for people who get no access, `recordedRefusals` for calls with wrong tokens, and
+ * `recordedAttempts` for attempts without a person.
  */
 export type RateLimits = Record<
   | Name
@@ -35,7 +36,8 @@ export type RateLimits = Record<
   | 'signInGaps'
   | 'recordedAccessRefusals'
   | 'accessRefusalGaps'
-  | 'recordedRefusals',
+  | 'recordedRefusals'
+  | 'recordedAttempts',
   RateLimit
 >;
 
@@ -73,6 +75,7 @@ export function openRateLimits(
     signInGaps: open('signInGaps', REGISTRATION_GAPS),
     recordedAccessRefusals: open('recordedAccessRefusals', RECORDED_SIGN_INS),
     accessRefusalGaps: open('accessRefusalGaps', REGISTRATION_GAPS),
+    recordedAttempts: open('recordedAttempts', RECORDED_ATTEMPTS),
     recordedRefusals: open('recordedRefusals', RECORDED_REGISTRATIONS),
     authorizations: open('authorizations', limits.authorizations),
     // Web pages can send them, and must not use up the limit of the sign-ins of their visitors.
@@ -90,6 +93,12 @@ const DAY_SECONDS = 86_400;
 const RECORDED_REGISTRATIONS: Limit = {
   perAddress: { count: 200, seconds: DAY_SECONDS },
   inAll: { count: 2000, seconds: DAY_SECONDS },
+};
+
+/** Attempts are kept for 30 days, and at most 100,000 of them. */
+const RECORDED_ATTEMPTS: Limit = {
+  perAddress: { count: 200, seconds: DAY_SECONDS },
+  inAll: { count: 3000, seconds: DAY_SECONDS },
 };
 
 const RECORDED_SIGN_INS: Limit = {

@@ -21,6 +21,8 @@ export type RequestContext = {
   /** Why the request was refused or failed. `code` is the error code; `cause` and `logLevel` are for the log only. */
   failure?: {
     code: string;
+    /** The error code that another server answered with, or why it could not be reached. */
+    remoteCode?: string | undefined;
     detail?: string | undefined;
     cause?: unknown;
     logLevel?: 'info' | 'warn' | 'error';

@@ -10,6 +10,7 @@ import {
 } from '../people/accounts.ts';
 import { recordAudit } from '../audit/audit.ts';
 import { forgetInAudit } from '../audit/chain/forget.ts';
+import { forgetAttempts } from '../connections/attempts.ts';
 import { endConnections } from '../connections/connections.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
 import type { Store } from '../store/store.ts';
@@ -61,6 +62,7 @@ export const accountHandlers: Handlers<keyof typeof accountOperations> = {
     const reason = 'account_deleted';
     const endedGrants = await endConnections(settings, services, { account: id }, reason, by);
     const account = await change(management, id, forgetAccount, 'account_forgotten');
+    await forgetAttempts(services.store, id);
     await forgetInAudit(services.store, id);
     return { id, isDisabled: account.disabledAt !== undefined, endedGrants };
   },

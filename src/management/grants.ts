@@ -1,3 +1,4 @@
+import { isUnused } from '../connections/attempts.ts';
 import type { Connection } from '../connections/connection.ts';
 import { endConnection, findConnection, listConnections } from '../connections/connections.ts';
 import { findNamed } from '../people/accounts.ts';
@@ -14,7 +15,8 @@ const MAX_SCANNED = 80;
 const MAX_PEOPLE = 50;
 
 export const grantHandlers: Handlers<keyof typeof grantOperations> = {
-  async listGrants({ settings, services }, { query: { limit, after, q, level, ...filter } }) {
+  async listGrants(management, { query: { limit, after, q, level, ...filter } }) {
+    const { settings, services } = management;
     const found = searchFor(q);
     const { state, ...owner } = filter;
     const people = q ? await findNamed(services.store, q, MAX_PEOPLE) : [];
@@ -27,15 +29,16 @@ export const grantHandlers: Handlers<keyof typeof grantOperations> = {
       limit,
       MAX_SCANNED,
     );
-    return { items: items.map(resource), next };
+    return { items: await Promise.all(items.map((each) => resource(management, each))), next };
   },
 
-  showGrant: async (management, { id }) => resource(await requireConnection(management, id)),
+  showGrant: async (management, { id }) =>
+    resource(management, await requireConnection(management, id)),
 
   async revokeGrant(management, { id }) {
     const connection = await requireConnection(management, id);
     await endConnection(management.services, connection, 'revoked_by_administrator', management.by);
-    return resource(await requireConnection(management, id));
+    return resource(management, await requireConnection(management, id));
   },
 };
 
@@ -47,9 +50,10 @@ const MAX_RECENT_READ = 300;
 
 /** Returns the newest grants of one record, at most 100 of each kind. Without `isAll` there are more. */
 export async function listRecentGrants(
-  { settings, services }: ManagementContext,
+  management: ManagementContext,
   filter: { account?: string; client?: string; connector?: string },
 ): Promise<RecentGrants> {
+  const { settings, services } = management;
   const open: Connection[] = [];
   const ended: Connection[] = [];
   let read = 0;
@@ -62,12 +66,14 @@ export async function listRecentGrants(
     (connection.state === 'ended' ? ended : open).push(connection);
   }
   const newest = (connections: Connection[]) =>
-    connections
-      .toSorted((a, b) => (b.endedAt ?? b.createdAt) - (a.endedAt ?? a.createdAt))
-      .slice(0, MAX_RECENT)
-      .map(resource);
+    Promise.all(
+      connections
+        .toSorted((a, b) => (b.endedAt ?? b.createdAt) - (a.endedAt ?? a.createdAt))
+        .slice(0, MAX_RECENT)
+        .map((each) => resource(management, each)),
+    );
   const isAll = read < MAX_RECENT_READ && Math.max(open.length, ended.length) <= MAX_RECENT;
-  return { open: newest(open), ended: newest(ended), isAll };
+  return { open: await newest(open), ended: await newest(ended), isAll };
 }
 
 function textsOf({ id, connector, account, client }: Connection): (string | undefined)[] {
@@ -85,10 +91,15 @@ async function requireConnection(
   return connection;
 }
 
-function resource(connection: Connection): Grant {
-  const { reason, connector, account, client, refusals } = connection;
+async function resource(
+  { services: { store, now } }: ManagementContext,
+  connection: Connection,
+): Promise<Grant> {
+  const { id, state, reason, connector, account, client, refusals } = connection;
+  const unused = state !== 'ended' && (await isUnused(store, id, now()));
   return represent(grantSchema, {
     ...connection,
+    ...(unused ? { unused } : {}),
     explanation: reason && reasonText(reason),
     connector: connector.id,
     connectorName: connector.name,

@@ -2,6 +2,7 @@
 import type { OperationName } from './api/operations.ts';
 import { accessHandlers, refusalHandlers } from './access.ts';
 import { accountHandlers } from './accounts.ts';
+import { attemptHandlers } from './attempts.ts';
 import { deliveryHandlers } from './audit-delivery.ts';
 import { applyHandlers } from './apply/apply.ts';
 import { auditIntegrityHandlers } from './audit-integrity.ts';
@@ -27,6 +28,7 @@ export const HANDLERS: Handlers<Exclude<OperationName, 'showOpenApi'>> = {
   ...accountHandlers,
   ...accessHandlers,
   ...refusalHandlers,
+  ...attemptHandlers,
   ...tokenHandlers,
   ...keyHandlers,
   ...upstreamHandlers,

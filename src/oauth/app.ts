@@ -25,6 +25,7 @@ import type { DocumentFetching } from './engine/client-metadata-documents.ts';
 import { openEngine } from './engine/engine.ts';
 import { hasEmptyPort, isOwnOrigin } from './engine/redirect-uris.ts';
 import { respondToError } from './error-page.ts';
+import { recordAttempts } from './attempts.ts';
 import { recordFlowMetrics } from './flow-metrics.ts';
 import { openIdentityProviders } from '../sign-in/provider.ts';
 import { grantIdOf } from '../consent/token.ts';
@@ -93,6 +94,7 @@ export async function authorizationServer(
       mayHaveAccess: (account) => hasAnyAccess(settings, account),
     },
   };
+  app.use(recordAttempts(services.attempts));
   app.use(recordRefusals(context));
   app.use(interactions(context));
   app.use(accountPage(context));

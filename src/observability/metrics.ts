@@ -42,6 +42,8 @@ export type Metrics = {
   auditEvent(name: string, reason?: string): void;
   /** A person got no access. */
   accessRefused(reason: AccessRefusal): void;
+  /** No request with the token of a new connection has arrived. */
+  unusedConnection(): void;
   /** Items that are not in the audit log. */
   auditDropped(reason: (typeof dropReasons)[number], count: number): void;
   /** Whether the last day of the audit log is as it was written. */
@@ -198,6 +200,7 @@ function flowMetrics(
   | 'token'
   | 'auditEvent'
   | 'accessRefused'
+  | 'unusedConnection'
   | 'auditDropped'
   | 'auditReach'
   | 'auditVerified'
@@ -211,6 +214,11 @@ function flowMetrics(
     'reason',
   ]);
   const refused = count('access_refused_total', 'People who got no access.', ['reason']);
+  const unused = count(
+    'unused_connections_total',
+    'Connections on which no request had arrived two minutes after their token.',
+    [],
+  );
   const rechecks = count('rechecks_total', 'People asked about again.', ['outcome']);
   const dropped = count('audit_dropped_total', 'Items that are not in the audit log.', ['reason']);
   const reach = new Gauge({
@@ -238,6 +246,7 @@ function flowMetrics(
     flow: (step, outcome) => flows.inc({ step, outcome }),
     token: (grantType) => tokens.inc({ grant_type: grantTypeOf?.(grantType) ?? 'other' }),
     accessRefused: (reason) => refused.inc({ reason }),
+    unusedConnection: () => unused.inc(),
     auditVerified: (isOk) => verified.set(Number(isOk)),
     auditReach: (seconds) => reach.set(seconds),
     auditDropped: (reason, by) => dropped.inc({ reason }, by),

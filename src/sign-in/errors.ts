@@ -238,7 +238,14 @@ export function permanentDiscoveryFailure(failure: unknown): string | undefined 
   return isPermanent ? `was not found (HTTP ${status})` : undefined;
 }
 
-export function toHttpError(
+export function toHttpError(...args: Parameters<typeof withoutCode>): HttpError {
+  const [, { code, status }] = args;
+  const error = withoutCode(...args);
+  error.remoteCode ??= code ?? (status === undefined ? 'invalid_response' : `HTTP ${status}`);
+  return error;
+}
+
+function withoutCode(
   settings: IdentityProviderSettings,
   error: ProviderError,
   {
@@ -271,7 +278,9 @@ export function providerUnavailable(
   const message = fault
     ? `the identity provider ${issuer} ${fault.what}: ${fault.remedy}`
     : `the identity provider ${issuer} gave no valid response: ${rootMessage(cause)}`;
-  return unavailable(new Error(message, { cause }), UNAVAILABLE);
+  const error = unavailable(new Error(message, { cause }), UNAVAILABLE);
+  error.remoteCode = rootMessage(cause);
+  return error;
 }
 
 /**

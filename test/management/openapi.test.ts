@@ -53,6 +53,8 @@ const OPERATIONS: Record<string, ManagementRole> = {
   'POST /access/explain': 'viewer',
   'GET /refusals/{id}': 'viewer',
   'GET /access/missing-groups': 'viewer',
+  'GET /attempts': 'viewer',
+  'GET /attempts/{id}': 'viewer',
   'POST /audit/delivery/{id}/resend': 'administrator',
 };
 

@@ -17,7 +17,7 @@ import {
 } from '../support/management-api.ts';
 import { openBrowser } from '../support/browser.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
-import { obtainCode, openConsent, redeem, REDIRECT_URI } from '../support/connection.ts';
+import { connect, obtainCode, openConsent, redeem, REDIRECT_URI } from '../support/connection.ts';
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
 import { call, callTool } from '../support/mcp.ts';
 import { readMetrics, readMetricsText, type Sample, sumOf } from '../support/metrics.ts';
@@ -163,6 +163,16 @@ const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
   GatehousePeopleRefused: async ({ system, person: { connector, connection } }) => {
     const as = { client: connection.client, browser: openBrowser(system.origins) };
     for (let i = 0; i < 12; i++) await openConsent(system, connector, { person: 'alan', as });
+  },
+  GatehouseConnectionsUnused: async ({ system, person: { connector, connection } }) => {
+    const as = { client: connection.client, browser: openBrowser(system.origins) };
+    for (let i = 0; i < 3; i++) await connect(system, connector, { as });
+    await until('the attempts', async () => {
+      const listed = await requestManagement(system, 'GET', '/attempts?limit=3');
+      const { items } = listed as { items: { step: string }[] };
+      return items.every(({ step }) => step === 'token');
+    });
+    advanceClock(121);
   },
   GatehouseReloadFailed: async ({ system }) => {
     const restore = changeSettings(system, { drain: 'never' });

@@ -6,6 +6,7 @@ import { accountOperations } from '../resources/account.ts';
 import { applyOperations } from '../resources/apply.ts';
 import { auditOperations } from '../resources/audit.ts';
 import { deliveryOperations } from '../resources/audit-delivery.ts';
+import { attemptOperations } from '../resources/attempt.ts';
 import { auditIntegrityOperations } from '../resources/audit-integrity.ts';
 import { auditReachOperations } from '../resources/audit-reach.ts';
 import { clientRuleOperations } from '../resources/client-rule.ts';
@@ -31,6 +32,7 @@ export const OPERATIONS = {
   ...accountOperations,
   ...accessOperations,
   ...refusalOperations,
+  ...attemptOperations,
   ...tokenOperations,
   ...keyOperations,
   ...upstreamOperations,

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { attemptText } from '../resources/attempt.ts';
 import { whyText } from '../resources/grant.ts';
 import { refusalDetails } from '../resources/refusal.ts';
 import { foundOnly } from './resolve.ts';
@@ -19,6 +20,8 @@ export function addWhyCommand(program: Command, { openClient, print }: Terminal)
       const client = openClient();
       const refusal = await foundOnly(client.showRefusal({ id }));
       if (refusal) return print(refusal, refusalDetails);
+      const attempt = await foundOnly(client.showAttempt({ id }));
+      if (attempt && attempt.grant !== id) return print(attempt, attemptText);
       return print(await client.showGrant({ id }), whyText);
     });
 }

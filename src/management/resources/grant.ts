@@ -41,6 +41,10 @@ export const grantSchema = z
     lastUsedAt: schemas.time.optional().describe('When the client last fetched tokens.'),
     expiresAt: schemas.time.optional().describe('When the grant expires if it is not used.'),
     endedAt: schemas.time.optional().describe('Absent if the time is not known.'),
+    unused: z
+      .literal(true)
+      .optional()
+      .describe('No request with its token has arrived within two minutes after the token.'),
     callerClaims: z
       .array(z.enum(CALLER_CLAIMS))
       .optional()
@@ -238,9 +242,13 @@ export function whyText(grant: Grant): string {
   return [
     STATE_TEXTS[grant.state](app, grant),
     ...(explanation ? [`${explanation} (${reason})`] : []),
+    ...(grant.unused ? [UNUSED] : []),
     ...(refusals.length > 0 ? ['', 'Earlier refusals:', ...refusals] : []),
   ].join('\n');
 }
+
+const UNUSED =
+  'No request with its token has arrived: a proxy or edge in front may block the app. See gatehouse doctor.';
 
 const STATE_TEXTS: Record<Grant['state'], (app: string, grant: Grant) => string> = {
   pending: (app) => `${app} was approved but has not requested its tokens yet.`,

@@ -4,6 +4,7 @@ import { type AdapterPayload, type KoaContextWithOIDC, Provider } from 'oidc-pro
 import type { Connector } from '../../links/connector.ts';
 import type { EnginePayload } from '../../connections/grant-record.ts';
 import type { FoundGrant } from '../../connections/grants.ts';
+import type { AttemptNote } from '../../connections/attempts.ts';
 import { type RequestContext, requestContext } from '../../http/request-context.ts';
 import type { RefusedPerson } from '../../connections/refusals.ts';
 import type { Level } from '../../permission-levels.ts';
@@ -28,6 +29,8 @@ export type EngineRequest = {
   assertionUsed?: true;
   /** `grant_type` of a token request. */
   grantType?: unknown;
+  /** What is noted of the attempt of this request. `id` is that of the whole authorization. */
+  attempt?: { id?: string | undefined } & Omit<AttemptNote, 'at'>;
   /** Why nobody can connect through the connector, and who tried. */
   refusal?: RefusedPerson;
   /** Key of the texts of the error page that the engine rendered. */
@@ -92,4 +95,14 @@ export async function finishWrites(ctx: Koa.Context): Promise<void> {
     ctx.remove('Location');
     throw error;
   }
+}
+
+/** Adds to what is noted of the attempt. */
+export function noteAttempt(
+  ctx: Pick<Koa.Context, 'state'>,
+  note: NonNullable<EngineRequest['attempt']>,
+): void {
+  const request = engineRequest(ctx);
+  const known = Object.entries(note).filter(([, value]) => value !== undefined);
+  request.attempt = { ...request.attempt, ...Object.fromEntries(known) };
 }

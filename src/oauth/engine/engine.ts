@@ -123,6 +123,7 @@ export async function openEngine(
       uses,
       now,
       addresses: settings.audit.addresses,
+      attempts: services.attempts,
     }),
   });
   const documents = clientMetadataDocuments({

@@ -8,9 +8,10 @@ import type { UseRecorder } from '../../links/use-recorder.ts';
 import { rootMessage } from '../../error-causes.ts';
 import { wasExchanged } from '../../connections/grant-lifetime.ts';
 import type { Clients } from './clients.ts';
-import { engineRequest } from './engine-request.ts';
+import { engineRequest, noteAttempt } from './engine-request.ts';
 import type { GrantModelOptions } from './models/options.ts';
 import { grantedLevel, type GrantRecord } from '../../connections/grant-record.ts';
+import type { AttemptRecorder } from '../../connections/attempt-recorder.ts';
 import { auditMembers } from '../../connections/connections.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { clientSubnet, recordedAddress } from '../../http/client-subnet.ts';
@@ -21,6 +22,7 @@ export type GrantEventOptions = AuditServices & {
   clients: Clients;
   uses: UseRecorder;
   addresses: Settings['audit']['addresses'];
+  attempts: AttemptRecorder;
 };
 
 /**
@@ -32,6 +34,7 @@ export function grantEvents({
   clients,
   uses,
   addresses,
+  attempts,
   ...services
 }: GrantEventOptions): Pick<
   GrantModelOptions,
@@ -69,6 +72,7 @@ export function grantEvents({
       ]);
     },
     onExchanged(grantId, { grant, connector }) {
+      attempts.note({ grant: grantId }, { step: 'token' });
       uses.record(connector, { holder: redeemerOf(grant.accountId, grant.clientId), grantId });
     },
     onLowered(grantId, record) {
@@ -113,6 +117,22 @@ const REFUSALS = [
 
 type Refusal = Error & { error?: string; error_detail?: string; error_description?: string };
 
+const ATTEMPT_EVENTS = [
+  'interaction.started',
+  'interaction.ended',
+  'authorization.success',
+  'authorization.error',
+];
+
+/** The `cid` of interactions stays when the next prompt starts another one. */
+function noteAuthorization(ctx: Pick<KoaContextWithOIDC, 'state' | 'oidc'>): void {
+  const { Interaction: interaction, Client: client } = ctx.oidc?.entities ?? {};
+  noteAttempt(ctx, {
+    ...(interaction?.cid === undefined ? {} : { id: interaction.cid }),
+    ...(client ? { client: client.clientId, clientName: client.clientName } : {}),
+  });
+}
+
 /** For the metrics. */
 function recordGrantType(ctx: Pick<KoaContextWithOIDC, 'state' | 'oidc'>): void {
   engineRequest(ctx).grantType = ctx.oidc?.params?.grant_type;
@@ -127,6 +147,7 @@ export function logRefusals(provider: Provider, logger: Logger): void {
       requestContext(ctx).clientId = ctx.oidc?.client?.clientId;
       requestContext(ctx).failure = {
         code: error.error ?? 'server_error',
+        ...(error.cause instanceof Error ? { remoteCode: rootMessage(error.cause) } : {}),
         detail: detailOf(error),
         ...(isFault ? { cause: error.cause ?? error } : {}),
       };
@@ -134,6 +155,7 @@ export function logRefusals(provider: Provider, logger: Logger): void {
     });
   }
   emitter.on('grant.success', recordGrantType);
+  for (const name of ATTEMPT_EVENTS) emitter.on(name, noteAuthorization);
   emitter.on('error', (error: Error) => logger.error({ err: error }, 'engine error'));
 }
 

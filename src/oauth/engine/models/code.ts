@@ -70,6 +70,7 @@ export async function attachCode(
   if (request) {
     const { client, connector } = after.value;
     const level = grantedLevel(after.value);
+    request.attempt = { ...request.attempt, step: 'code', grantId, connector };
     request.approval = { level, client: client.name, connector };
   }
   return { recorded };
