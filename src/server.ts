@@ -112,8 +112,8 @@ export async function startGatehouse(
     const chain = keepChain(() => generations.current.services, services.auditMemory);
     resources.defer(chain.stop);
     services.reloads = reloads;
-    const reencryption = services.store.startReencryption(logger);
-    resources.defer(reencryption.stop);
+    const rewrapping = services.store.rewrap.start(logger);
+    resources.defer(rewrapping.stop);
     if (settings.roles.includes('management')) {
       const { keepAccountIndex } = await import('./people/accounts.ts');
       resources.defer(keepAccountIndex(services.store).stop);

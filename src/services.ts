@@ -12,7 +12,6 @@ import { REASONS } from './connections/reasons.ts';
 import { recordedAddress } from './http/client-subnet.ts';
 import { openPages, type Pages } from './pages/pages.ts';
 import { openRateLimits, type RateLimits } from './http/rate-limits.ts';
-import { type KeyRing, keyRing } from './keys/key-ring.ts';
 import { persistentKey } from './keys/persistent-key.ts';
 import { openSigningKeyRing, type SigningKeyRing } from './keys/signing-keys.ts';
 import { createMetrics, type Metrics } from './observability/metrics.ts';
@@ -24,6 +23,7 @@ import type { Settings } from './settings/settings.ts';
 import { version } from './version.ts';
 import { instrumentedStore } from './store/instrumented-store.ts';
 import { type OpenedStore, openStore } from './store/open.ts';
+import type { KeyRing } from './store/stored-keys.ts';
 
 /** What the hosts of a process share, under one version of the settings. */
 export type Services = {
@@ -55,9 +55,9 @@ export type Services = {
 export type Readiness = { settings?: 'differ' };
 
 export type Keys = {
-  /** Derives account ids. Survives root secret rotation. */
+  /** Derives account ids. Never changes. */
   accountIds: KeyObject;
-  /** Derives nonces for DPoP proofs. Survives root secret rotation. */
+  /** Derives nonces for DPoP proofs. Never changes. */
   dpopNonces: KeyObject;
   /** Authenticate form tokens. */
   forms: KeyRing;
@@ -124,7 +124,7 @@ export async function openProcessServices(
     logger,
     metrics: countActivity(processMetrics, activity),
     activity,
-    keys: await openKeys(settings, store),
+    keys: await openKeys(store),
     async isReady() {
       stopping.throwIfAborted();
       await Promise.all([store.ping(), services.reloads?.requireFollowed()]);
@@ -261,12 +261,12 @@ async function openTraces(
   });
 }
 
-async function openKeys(settings: Settings, store: OpenedStore): Promise<Omit<Keys, 'signing'>> {
+async function openKeys(store: OpenedStore): Promise<Omit<Keys, 'signing'>> {
   const [accountIds, dpopNonces] = await Promise.all([
-    persistentKey(store, settings.secret, 'account-ids'),
-    persistentKey(store, settings.secret, 'dpop-nonces'),
+    persistentKey(store, 'account-ids'),
+    persistentKey(store, 'dpop-nonces'),
   ]);
-  return { accountIds, dpopNonces, forms: keyRing(settings, 'forms') };
+  return { accountIds, dpopNonces, forms: store.keyRing('forms') };
 }
 
 /** A resource server signs only caller headers, for an upstream. */

@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto';
 import { constantTimeEqual } from '../constant-time.ts';
 import { createFormToken, type FormKeys, requireFormToken } from '../http/form-tokens.ts';
-import type { KeyRing } from '../keys/key-ring.ts';
+import type { KeyRing } from '../store/stored-keys.ts';
 import { CONTENT_PARTS, type ContentPart } from './interaction.ts';
 import type { ConsentRequest } from './load.ts';
 

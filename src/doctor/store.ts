@@ -5,7 +5,7 @@ import { Cluster, type Redis } from 'ioredis';
 import { isLoopback } from '../settings/addresses.ts';
 import type { Settings } from '../settings/settings.ts';
 import { tlsFault } from '../tls-errors.ts';
-import { canDecryptStore } from '../store/name-key.ts';
+import { opensStore } from '../store/stored-keys.ts';
 import {
   closeRedis,
   connectRedis,
@@ -118,7 +118,7 @@ async function commandFinding(client: RedisClient, store: RedisAddress): Promise
 async function secretFinding(client: RedisClient, settings: Settings): Promise<Finding> {
   const finding = findingAbout('secret', 'GATEHOUSE_SECRET');
   const readable = await unlessRefused(
-    canDecryptStore((name) => client.getBuffer(name), settings).then((answer) => ({ answer })),
+    opensStore((name) => client.getBuffer(name), settings).then((answer) => ({ answer })),
   );
   if (!readable) return finding.unknown('Redis does not let this user read the store');
   if (readable.answer === undefined)

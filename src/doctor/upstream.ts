@@ -8,7 +8,7 @@ import type { Levels } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Upstream } from '../settings/upstreams.ts';
 import type { CatalogTool } from '../upstreams/tool-catalog.ts';
-import { readStored } from '../store/name-key.ts';
+import { readStored } from '../store/stored-keys.ts';
 import { closeRedis, connectRedis } from '../store/redis-client.ts';
 import { version } from '../version.ts';
 import type { ConfiguredDeployment } from './deployment.ts';

@@ -50,7 +50,7 @@ export async function authorizationServer(
   const { store, pages, metrics, auditLog, rateLimits, keys, now } = services;
   const { signing: signingKeys } = keys;
   if (!signingKeys) throw new Error('the authorization server needs the signing keys');
-  const cookieKeys = cookieSignatures(keyRing(settings, 'cookies'));
+  const cookieKeys = cookieSignatures(store.keyRing('cookies'));
   const { identityProviders: providers, entitlements, management } = settings;
   const identityProviders = await services.keep(
     `identity providers ${JSON.stringify([providers, entitlements, management.administrators])}`,

@@ -43,8 +43,8 @@ export interface ByteStore extends ByteLogs {
   replicated?(name: string, milliseconds: number): Promise<void>;
 
   /**
-   * Replaces the bytes of every value and every member of a set with the result of `transform`, unless they were changed meanwhile. Keeps
-   * TTLs. Yields the number of replacements after each batch, so that the caller can pause. Does not cover streams.
+   * Replaces the bytes of every value, member of a set and entry of a log or stream with the result of `transform`, unless they were changed
+   * meanwhile. Keeps TTLs, numbers and ids. Yields the number of replacements after each batch, so that the caller can pause.
    */
   rewrite(transform: Transform): AsyncGenerator<number>;
 
@@ -115,5 +115,8 @@ export const FIELD_LENGTH = 43;
 /** Bounded, because reading a page blocks the database. */
 export const MEMBERS_PER_PAGE = 1000;
 
-/** Must be pure and synchronous. Undefined keeps the bytes. `field` is set for a member of the set `name`. */
-export type Transform = (bytes: Buffer, name: string, field?: string) => Buffer | undefined;
+/** Where bytes are: `field` for a member of the set `name`, `entry` for an entry of the log or stream. */
+export type StoredPlace = { name: string; field?: string; entry?: string };
+
+/** Must be synchronous. Undefined keeps the bytes. */
+export type Transform = (bytes: Buffer, place: StoredPlace) => Buffer | undefined;

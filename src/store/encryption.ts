@@ -26,15 +26,19 @@ export interface Encryption {
   decrypt<T>(place: string, encrypted: Buffer): T | undefined;
 }
 
-export type EncryptionKeys = { nameKey: KeyObject; ring: RingKey[] };
+export type EncryptionKeys = { nameKey: KeyObject; ring: readonly RingKey[] };
 
-/** The first key of the ring encrypts, every key decrypts. Another `nameKey` would lose every record. */
+/** The first key of the ring encrypts, every key decrypts. The ring may change later. Another `nameKey` would lose every record. */
 export function createEncryption(
   { nameKey, ring }: EncryptionKeys,
   random = pooledRandom(),
 ): Encryption {
-  const [active] = ring;
-  if (!active) throw new TypeError('the key ring is empty');
+  const active = () => {
+    const [first] = ring;
+    if (!first) throw new TypeError('the key ring is empty');
+    return first;
+  };
+  active();
   const hide = (text: string) => createHmac('sha256', nameKey).update(text).digest('base64url');
   // A record is usually read and then written, so its name is needed twice.
   const names = lruCache<string>(MAX_CACHED_NAMES);
@@ -49,7 +53,7 @@ export function createEncryption(
     },
     field: (name, member) => hide(`${name}\n${member}`),
     encrypt: (place, value) =>
-      encryptWith(active, place, JSON.stringify(value), random(NONCE_BYTES)),
+      encryptWith(active(), place, JSON.stringify(value), random(NONCE_BYTES)),
     decrypt(place, encrypted) {
       const text = decryptWithAny(ring, place, encrypted);
       return text === undefined ? undefined : JSON.parse(text);
@@ -70,12 +74,17 @@ function encryptWith({ id, key }: RingKey, place: string, text: string, nonce: B
   return Buffer.concat([Buffer.of(VERSION, id), nonce, ...body, cipher.getAuthTag()]);
 }
 
-function decryptWithAny(ring: RingKey[], place: string, encrypted: Buffer): string | undefined {
+function decryptWithAny(
+  ring: readonly RingKey[],
+  place: string,
+  encrypted: Buffer,
+): string | undefined {
   const [version, id] = encrypted;
   if (version !== VERSION || encrypted.length < HEADER_BYTES + NONCE_BYTES + TAG_BYTES)
     return undefined;
-  for (const { key } of ring.filter((candidate) => candidate.id === id)) {
-    const text = decryptWith(key, place, encrypted);
+  for (const candidate of ring) {
+    if (candidate.id !== id) continue;
+    const text = decryptWith(candidate.key, place, encrypted);
     if (text !== undefined) return text;
   }
   return undefined;

@@ -1,19 +1,14 @@
 import { resolve } from 'node:path';
-import type { BackgroundLoop } from '../background-loop.ts';
 import type { HostPort, StoreAddress } from '../settings/addresses.ts';
 import type { ByteStore } from './byte-store.ts';
 import { counters, type OpenCounter } from './counters.ts';
 import { encryptedStore } from './encrypted-store.ts';
-import { createEncryption, type EncryptionKeys } from './encryption.ts';
-import { deriveStoreKeys, type RootSecrets } from './key-derivation.ts';
-import { loadNameKey } from './name-key.ts';
-import {
-  type ReencryptionIntervals,
-  type ReencryptionLogger,
-  startReencryption,
-} from './reencrypt.ts';
-import { type Store, type StoreLogger, StoreNotOpened, StoreUnavailable } from './store.ts';
+import type { RootSecrets } from './key-derivation.ts';
+import { type Rewrap, rewrapStore } from './rewrap.ts';
+import { type Store, type StoreLogger, StoreNotOpened } from './store.ts';
+import { type KeyRing, openStoredKeys } from './stored-keys.ts';
 import { STORE_TIMEOUTS, type StoreTimeouts } from './timeout.ts';
+import { version } from '../version.ts';
 
 /** All processes that share a store have the same secrets. */
 export type StoreOptions = RootSecrets & {
@@ -28,11 +23,9 @@ export type StoreOptions = RootSecrets & {
 
 export type OpenedStore = Store & {
   openCounter: OpenCounter;
-  /** Re-encrypts values of the previous secret in the background. Stop it before closing the store. */
-  startReencryption(
-    logger: ReencryptionLogger,
-    intervals?: Partial<ReencryptionIntervals>,
-  ): BackgroundLoop;
+  /** Keys for one purpose, independent of those for others. */
+  keyRing(purpose: string): KeyRing;
+  rewrap: Rewrap;
 };
 
 /** Resolves when the store answers. Throws StoreNotOpened if it does not, or if it was written with another root secret. */
@@ -40,20 +33,20 @@ export async function openStore(
   address: StoreAddress,
   options: StoreOptions,
 ): Promise<OpenedStore> {
-  const keys = deriveStoreKeys(options);
   const bytes = await openBytes(address, options);
   try {
-    const nameKey = await loadNameKey(bytes, keys);
-    const encryption = createEncryption({ ...keys, nameKey });
+    const { keys } = await openStoredKeys(bytes, options, version);
+    const { encryption } = keys;
     const store = encryptedStore(bytes, encryption, { ...STORE_TIMEOUTS, ...options.timeouts });
     return {
       ...store,
+      keyRing: keys.ring,
       openCounter: counters(bytes, encryption, options.now ?? secondsNow),
       ping: async () => {
         await store.ping();
-        await requireNameKey(bytes, { ...keys, nameKey });
+        await keys.follow();
       },
-      startReencryption: (logger, intervals) => startReencryption(bytes, keys, logger, intervals),
+      rewrap: rewrapStore(bytes, keys, options),
     };
   } catch (error) {
     await bytes.close();
@@ -62,17 +55,6 @@ export async function openStore(
 }
 
 const secondsNow = () => Date.now() / 1000;
-
-/** Stores our name key again if the store lost its data. Throws if another process has since stored a different one. */
-async function requireNameKey(bytes: ByteStore, keys: EncryptionKeys): Promise<void> {
-  const stored = await loadNameKey(bytes, keys).catch((cause: unknown) => {
-    throw new StoreUnavailable(cause);
-  });
-  if (stored.equals(keys.nameKey)) return;
-  throw new StoreUnavailable(
-    new Error('the store was emptied and initialized with another key: restart this process'),
-  );
-}
 
 /** Loads only the kind of store that is opened, because a client library takes long to load. */
 async function openBytes(address: StoreAddress, options: StoreOptions): Promise<ByteStore> {

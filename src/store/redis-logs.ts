@@ -1,7 +1,13 @@
 // Logs in Redis: a hash with the last number and the epoch, a sorted set of the entries, and for each part of the index a hash of its blocks and
 // a sorted set of their first numbers. All keys of a log are in one slot of a Cluster.
 import type { Result } from 'ioredis';
-import { type ByteLogs, EPOCH_LENGTH, type LogBytes, type NumberedBytes } from './byte-store.ts';
+import {
+  type ByteLogs,
+  EPOCH_LENGTH,
+  type LogBytes,
+  type NumberedBytes,
+  type Transform,
+} from './byte-store.ts';
 import { BLOCK_ROWS, COMPLETION_BYTES, COMPLETED_AT, NUMBER_BYTES, ROW_BYTES } from './log-rows.ts';
 import type { RedisClient } from './redis-client.ts';
 import { LOG_PARTS, type LogPart } from './store.ts';
@@ -95,6 +101,13 @@ for at = 1, #ARGV, 2 do
   end
 end`;
 
+// ARGV: the number of an entry, and its bytes before and after.
+const REPLACE_ENTRY = `
+if redis.call('ZRANGEBYSCORE', KEYS[1], ARGV[1], ARGV[1])[1] ~= ARGV[2] then return 0 end
+redis.call('ZREM', KEYS[1], ARGV[2])
+redis.call('ZADD', KEYS[1], ARGV[1], ARGV[3])
+return 1`;
+
 const READ_ENTRIES = `
 local found = {}
 for _, number in ipairs(ARGV) do
@@ -144,6 +157,12 @@ declare module 'ioredis' {
   interface RedisCommander<Context> {
     appendLogBuffer(...keysAndArguments: (string | Buffer)[]): Result<[Buffer?, Buffer?], Context>;
     replaceLogEntries(key: string, ...entries: (string | Buffer)[]): Result<unknown, Context>;
+    replaceLogEntry(
+      key: string,
+      number: number,
+      before: Buffer,
+      next: Buffer,
+    ): Result<0 | 1, Context>;
     readLogEntriesBuffer(key: string, ...numbers: number[]): Result<Buffer[], Context>;
     readLogBlocksBuffer(
       order: string,
@@ -160,6 +179,7 @@ declare module 'ioredis' {
 export function defineLogCommands(client: RedisClient): void {
   client.defineCommand('appendLog', { numberOfKeys: 3 + 2 * LOG_PARTS.length, lua: APPEND_LOG });
   client.defineCommand('replaceLogEntries', { numberOfKeys: 1, lua: REPLACE_ENTRIES });
+  client.defineCommand('replaceLogEntry', { numberOfKeys: 1, lua: REPLACE_ENTRY });
   client.defineCommand('readLogEntries', { numberOfKeys: 1, lua: READ_ENTRIES });
   client.defineCommand('readLogBlocks', { numberOfKeys: 2, lua: READ_BLOCKS });
   client.defineCommand('trimLog', { numberOfKeys: 3, lua: TRIM_LOG });
@@ -218,6 +238,36 @@ export function redisLogs(client: RedisClient): ByteLogs {
       return (await client.trimLog(...keys, blocks.length, ...changes, ...ranges.flat())) === 1;
     },
   };
+}
+
+const REWRITTEN_ENTRIES = 100;
+
+/** Does nothing if the key is not of entries of a log. */
+export async function* rewriteLogEntries(
+  client: RedisClient,
+  key: string,
+  transform: Transform,
+): AsyncGenerator<number> {
+  const [, name] = /^entries:\{(.+)\}$/.exec(key) ?? [];
+  if (name === undefined) return;
+  for (let after = 0; ;) {
+    const range = [`(${after}`, '+inf', 'WITHSCORES', 'LIMIT', 0, REWRITTEN_ENTRIES] as const;
+    const entries = numbered(await client.zrangebyscoreBuffer(key, ...range));
+    const counts = await Promise.all(
+      entries.map(async ([number, before]) => {
+        const [epoch, encrypted] = [
+          before.subarray(0, EPOCH_LENGTH),
+          before.subarray(EPOCH_LENGTH),
+        ];
+        const next = transform(encrypted, { name, entry: String(number) });
+        if (!next) return 0;
+        return client.replaceLogEntry(key, number, before, Buffer.concat([epoch, next]));
+      }),
+    );
+    yield counts.reduce<number>((sum, count) => sum + count, 0);
+    if (entries.length < REWRITTEN_ENTRIES) return;
+    after = entries.at(-1)?.[0] ?? after;
+  }
 }
 
 function entriesOf(name: string): string {

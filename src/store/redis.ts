@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Redis, Result } from 'ioredis';
 import { RateLimiterRedis } from 'rate-limiter-flexible';
@@ -17,7 +18,7 @@ import {
   requireCommands,
   waitRefusal,
 } from './redis-requirements.ts';
-import { defineLogCommands, redisLogs } from './redis-logs.ts';
+import { defineLogCommands, redisLogs, rewriteLogEntries } from './redis-logs.ts';
 import type { StoreLogger } from './store.ts';
 import { STORE_TIMEOUTS } from './timeout.ts';
 
@@ -131,6 +132,7 @@ declare module 'ioredis' {
       before: Buffer,
       next: Buffer,
     ): Result<0 | 1, Context>;
+    replaceStream(key: string, copy: string, entries: number): Result<0 | 1, Context>;
   }
 }
 
@@ -475,10 +477,22 @@ if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 return 1`;
 
-/** Rewrites all values and all members of sets, on every master. */
+// ARGV: how many entries were copied. Only earlier versions appended to streams; one that grew keeps its entries.
+const REPLACE_STREAM = `
+if redis.call('XLEN', KEYS[1]) ~= tonumber(ARGV[1]) then
+  redis.call('DEL', KEYS[2])
+  return 0
+end
+local left = redis.call('PTTL', KEYS[1])
+redis.call('RENAME', KEYS[2], KEYS[1])
+if left > 0 then redis.call('PEXPIRE', KEYS[1], left) else redis.call('PERSIST', KEYS[1]) end
+return 1`;
+
+/** Rewrites everything, on every master. */
 function rewriter(client: RedisClient): ByteStore['rewrite'] {
   client.defineCommand('replaceValue', { numberOfKeys: 1, lua: REPLACE_VALUE });
   client.defineCommand('replaceSetMember', { numberOfKeys: 1, lua: REPLACE_SET_MEMBER });
+  client.defineCommand('replaceStream', { numberOfKeys: 2, lua: REPLACE_STREAM });
   return async function* rewrite(transform) {
     for (const master of mastersOf(client)) {
       for await (const names of scanNames(master, 'string')) {
@@ -488,11 +502,22 @@ function rewriter(client: RedisClient): ByteStore['rewrite'] {
         for (const name of names) yield* rewriteMembers(client, name, transform);
         yield 0;
       }
+      for await (const names of scanNames(master, 'stream')) {
+        for (const name of names) yield* rewriteStream(client, name, transform);
+        yield 0;
+      }
+      for await (const keys of scanNames(master, 'zset')) {
+        for (const key of keys) yield* rewriteLogEntries(client, key, transform);
+        yield 0;
+      }
     }
   };
 }
 
-function scanNames(master: Redis, type: 'string' | 'hash'): AsyncGenerator<string[]> {
+function scanNames(
+  master: Redis,
+  type: 'string' | 'hash' | 'stream' | 'zset',
+): AsyncGenerator<string[]> {
   return pages((cursor) => master.scan(cursor, 'COUNT', SCAN_COUNT, 'TYPE', type));
 }
 
@@ -513,7 +538,7 @@ async function rewriteValue(
   transform: Transform,
 ): Promise<number> {
   const before = await client.getBuffer(name);
-  const next = before && transform(before, name);
+  const next = before && transform(before, { name });
   return before && next ? client.replaceValue(name, before, next) : 0;
 }
 
@@ -527,10 +552,60 @@ async function* rewriteMembers(
   )) {
     yield await sumOf(
       pairs(flat).map(async ([field, before]) => {
-        const next = transform(before, name, field);
+        const next = transform(before, { name, field });
         return next ? client.replaceSetMember(name, field, before, next) : 0;
       }),
     );
+  }
+}
+
+const COPY_MS = 3_600_000;
+
+type StreamEntry = [id: string, bytes: Buffer];
+
+/** Entries of a stream cannot be changed, so it is copied, with their ids, from the first change on, and replaced at the end. */
+async function* rewriteStream(
+  client: RedisClient,
+  name: string,
+  transform: Transform,
+): AsyncGenerator<number> {
+  if (name.startsWith('copy:')) return;
+  const copy = `copy:{${name}}:${randomBytes(8).toString('hex')}`;
+  const append = async (entries: readonly StreamEntry[]) => {
+    await Promise.all(entries.map(([id, bytes]) => client.xadd(copy, id, 'v', bytes)));
+    // A process that is killed leaves it behind.
+    await client.pexpire(copy, COPY_MS);
+  };
+  let [count, replaced] = [0, 0];
+  for await (const entries of streamPages(client, name)) {
+    const next = entries.map(([id, bytes]): [...StreamEntry, isNew: boolean] => {
+      const rewritten = transform(bytes, { name, entry: id });
+      return [id, rewritten ?? bytes, rewritten !== undefined];
+    });
+    const changes = next.filter(([, , isNew]) => isNew).length;
+    if (replaced === 0 && changes > 0 && count > 0)
+      for await (const earlier of streamPages(client, name, entries[0]?.[0])) await append(earlier);
+    replaced += changes;
+    if (replaced > 0) await append(next.map(([id, bytes]) => [id, bytes]));
+    count += entries.length;
+    yield 0;
+  }
+  if (replaced > 0) yield (await client.replaceStream(name, copy, count)) === 1 ? replaced : 0;
+}
+
+/** Pages of the entries before one of them, or of all. */
+async function* streamPages(
+  client: RedisClient,
+  name: string,
+  before?: string,
+): AsyncGenerator<StreamEntry[]> {
+  const end = before === undefined ? '+' : `(${before}`;
+  for (let from = '-'; ;) {
+    const page = await client.xrangeBuffer(name, from, end, 'COUNT', SCAN_COUNT);
+    if (page.length > 0)
+      yield page.map(([id, [, bytes = NOTHING]]): StreamEntry => [id.toString(), bytes]);
+    if (page.length < SCAN_COUNT) return;
+    from = `(${page.at(-1)?.[0].toString() ?? ''}`;
   }
 }
 

@@ -3,7 +3,13 @@ import { statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type ByteStore, MEMBERS_PER_PAGE, type Transform } from './byte-store.ts';
+import {
+  type ByteStore,
+  EPOCH_LENGTH,
+  MEMBERS_PER_PAGE,
+  type StoredPlace,
+  type Transform,
+} from './byte-store.ts';
 import {
   bufferOf,
   type Commit,
@@ -272,13 +278,44 @@ function openChannels(
 // Small, because node:sqlite blocks the event loop until the rows are on disk.
 const REWRITE_ROWS = 20;
 
-const KEYS = { entry: ['name'], member: ['name', 'field'] };
+type Rewritten = {
+  table: string;
+  key: readonly string[];
+  /** Before the first row. */
+  start: readonly (string | number)[];
+  /** The name of the record, if it is in another table. */
+  name?: string;
+  placeOf: (name: string, key: readonly string[]) => StoredPlace;
+  /** So many bytes at the beginning are not encrypted. */
+  plain?: number;
+};
 
-/** Rewrites all values and all members of sets. */
+const REWRITTEN: readonly Rewritten[] = [
+  { table: 'entry', key: ['name'], start: [''], placeOf: (name) => ({ name }) },
+  {
+    table: 'member',
+    key: ['name', 'field'],
+    start: ['', ''],
+    placeOf: (name, [, field = '']) => ({ name, field }),
+  },
+  { table: 'stream', key: ['id'], start: [0], name: 'name', placeOf: entryOf },
+  {
+    table: 'log_entry',
+    key: ['log', 'number'],
+    start: [0, 0],
+    name: '(SELECT name FROM log WHERE id = log_entry.log)',
+    placeOf: entryOf,
+    plain: EPOCH_LENGTH,
+  },
+];
+
+function entryOf(name: string, key: readonly string[]): StoredPlace {
+  return { name, entry: key.at(-1) ?? '' };
+}
+
 function rewriter(db: DatabaseSync, commit: Commit): ByteStore['rewrite'] {
   return async function* rewrite(transform) {
-    yield* rewriteTable(db, commit, 'entry', transform);
-    yield* rewriteTable(db, commit, 'member', transform);
+    for (const rewritten of REWRITTEN) yield* rewriteTable(db, commit, rewritten, transform);
   };
 }
 
@@ -286,32 +323,31 @@ function rewriter(db: DatabaseSync, commit: Commit): ByteStore['rewrite'] {
 async function* rewriteTable(
   db: DatabaseSync,
   commit: Commit,
-  table: keyof typeof KEYS,
+  { table, key: columns, start, name: nameColumn = 'name', placeOf, plain = 0 }: Rewritten,
   transform: Transform,
 ): AsyncGenerator<number> {
-  const columns = KEYS[table];
   const key = columns.join(', ');
   const marks = columns.map(() => '?').join(', ');
   const select = db.prepare(
-    `SELECT ${key}, value FROM ${table} WHERE (${key}) > (${marks}) ORDER BY ${key} LIMIT ${REWRITE_ROWS}`,
+    `SELECT ${key}, ${nameColumn} AS record, value FROM ${table} WHERE (${key}) > (${marks}) ORDER BY ${key} LIMIT ${REWRITE_ROWS}`,
   );
   const replace = db.prepare(
     `UPDATE ${table} SET value = ? WHERE (${key}) = (${marks}) AND value = ?`,
   );
-  const read = (after: string[]) =>
+  const read = (after: readonly SQLInputValue[]) =>
     select.all(...after).map((row) => ({
-      place: columns.map((column) => String(row[column])),
+      key: columns.map((column) => row[column] ?? null),
+      name: String(row['record']),
       before: bufferOf(row['value']),
     }));
-  let rows = read(columns.map(() => ''));
+  let rows = read(start);
   while (rows.length > 0) {
-    const replacements = rows.flatMap(({ place, before }) => {
-      const [name = '', field] = place;
-      const next = transform(before, name, field);
-      return next ? [[next, ...place, before]] : [];
+    const replacements = rows.flatMap(({ key: at, name, before }) => {
+      const next = transform(before.subarray(plain), placeOf(name, at.map(String)));
+      return next ? [[Buffer.concat([before.subarray(0, plain), next]), ...at, before]] : [];
     });
     yield replacements.length === 0 ? 0 : await commit(() => runAll(replace, replacements));
-    rows = read(rows.at(-1)?.place ?? []);
+    rows = read(rows.at(-1)?.key ?? []);
   }
 }
 

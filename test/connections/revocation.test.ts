@@ -3,7 +3,6 @@ import { expect } from 'chai';
 import type { GrantRecord } from '../../src/connections/grant-record.ts';
 import { findGrant } from '../../src/connections/grants.ts';
 import { createOpaqueToken } from '../../src/connections/opaque-token.ts';
-import { keyRing } from '../../src/keys/key-ring.ts';
 import { registerClient } from '../support/connection.ts';
 import { isAccepted } from '../support/mcp.ts';
 import type { AuthMethod } from '../support/oauth.ts';
@@ -102,19 +101,14 @@ onEachStore('Revocation of a refresh token', (system, store) => {
 
   /** Stores a copy of the grant under another id. Returns the refresh token for the copy. */
   async function renameGrant(refreshToken: string, rename: (id: string) => string) {
-    const { store, secret } = await openSystemStore(system());
+    const { store } = await openSystemStore(system());
     const [id = ''] = refreshToken.split('~');
     const found = await findGrant(store, id);
     if (!found) throw new Error('the grant was not found');
     const copy: GrantRecord = JSON.parse(JSON.stringify(found.value).replaceAll(id, rename(id)));
     await store.add(`grant:${rename(id)}`, copy, 3600);
     await store.close();
-    return createOpaqueToken(
-      keyRing({ secret }, 'codes and refresh tokens'),
-      rename(id),
-      0,
-      copy.seed,
-    );
+    return createOpaqueToken(store.keyRing('codes and refresh tokens'), rename(id), 0, copy.seed);
   }
 
   it('eight concurrent revocations of a refresh token are recorded once', async () => {

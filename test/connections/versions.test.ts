@@ -1,6 +1,5 @@
 // Several versions of Gatehouse share a store during a rolling upgrade.
 import { expect } from 'chai';
-import { keyRing } from '../../src/keys/key-ring.ts';
 import { createOpaqueToken, parseOpaqueToken } from '../../src/connections/opaque-token.ts';
 import { createConnector } from '../support/management-api.ts';
 import { connect, REDIRECT_URI } from '../support/connection.ts';
@@ -18,10 +17,10 @@ describe('Records of other versions of Gatehouse', () => {
   it('a client connected by records of version 1 can refresh and call', async () => {
     const { resource, origins } = system();
     const old = recordsOfVersion1(Date.now() / 1000, { resource, issuer: origins[2] ?? '' });
-    const { store, secret } = await openSystemStore(system());
+    const { store } = await openSystemStore(system());
     for (const [key, value] of Object.entries(old.values)) await store.set(key, value, 86_400);
+    const keys = store.keyRing('codes and refresh tokens');
     await store.close();
-    const keys = keyRing({ secret }, 'codes and refresh tokens');
     let token = createOpaqueToken(keys, old.grant, old.generation, old.seed);
     const { server } = await discover(old.link);
     const client = { id: old.client, method: 'none', redirectUri: REDIRECT_URI } as const;

@@ -1,7 +1,8 @@
 import { assert } from 'chai';
 import { createSecretKey, randomBytes } from 'node:crypto';
-import { deriveKey, deriveStoreKeys } from '../../src/store/key-derivation.ts';
+import { deriveKey } from '../../src/store/key-derivation.ts';
 import { createEncryption, type RingKey } from '../../src/store/encryption.ts';
+import { keysOfVersion1 } from './version-1-store.ts';
 
 const nameKey = createSecretKey(randomBytes(32));
 const ringKey = (id: number): RingKey => ({ id, key: createSecretKey(randomBytes(32)) });
@@ -103,7 +104,7 @@ describe('Keys derived from the root secret', () => {
   it('derived keys do not change between versions', () => {
     const key = deriveKey('a root secret', 'cookies').toString('base64url');
     assert.equal(key, 'w06xQIgRMTvmxJ5TbIuZd7jSBQC9o3r_t2bONbbSVIk');
-    const encryption = createEncryption(deriveStoreKeys({ secret: 'a root secret' }));
+    const encryption = createEncryption(keysOfVersion1(['a root secret']));
     assert.equal(encryption.name('thing:1'), 'thing:lgu95xhDyfhZ4oujUjkgNEtdaSlxvz-I6zEZq9mXdqU');
   });
   it('an empty root secret is rejected', () => {

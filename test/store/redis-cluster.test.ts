@@ -6,8 +6,8 @@ import { until } from '../support/until.ts';
 import { storeContract } from './contract.ts';
 import { assertUnavailable } from './availability.ts';
 import { bytesOf, dumpAll } from './redis-dump.ts';
-import { reencryptionContract } from './reencrypt-contract.ts';
-import { databaseAt, expiriesIn } from './reencrypt-database.ts';
+import { rewrapContract } from './rewrap-contract.ts';
+import { databaseAt, expiriesIn } from './rewrap-database.ts';
 import { type RedisCluster, type RedisNode, startCluster } from './redis-topologies.ts';
 
 const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };
@@ -53,11 +53,11 @@ describe('The store on a Redis Cluster', () => {
     };
   });
 
-  describe('Re-encryption on a Redis Cluster', () => {
+  describe('The root secret of a store in a Redis Cluster', () => {
     const empty = () => Promise.all(cluster.masters.map(({ raw }) => raw.flushall()));
     after(empty);
 
-    reencryptionContract(async () => {
+    rewrapContract(async () => {
       await empty();
       const raws = cluster.masters.map((node) => node.raw);
       return databaseAt(address, '/nowhere', {

@@ -2,7 +2,6 @@ import { assert, expect } from 'chai';
 import { Redis } from 'ioredis';
 import type { StoreAddress } from '../../src/settings/addresses.ts';
 import { type ByteStore, FIELD_LENGTH, MEMBERS_PER_PAGE } from '../../src/store/byte-store.ts';
-import { deriveStoreKeys } from '../../src/store/key-derivation.ts';
 import { type Store, type StoreLogger, StoreUnavailable } from '../../src/store/store.ts';
 import { openStore, type StoreOptions } from '../../src/store/open.ts';
 import { openRedis } from '../../src/store/redis.ts';
@@ -16,6 +15,7 @@ import { addMembers } from './contract-fixture.ts';
 import { assertAvailable, assertUnavailable } from './availability.ts';
 import { copyBytes, dumpAll } from './redis-dump.ts';
 import { startProxy, type TcpProxy } from './tcp-proxy.ts';
+import { keysOfVersion1 } from './version-1-store.ts';
 
 const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };
 const at = (port: number): StoreAddress => ({ kind: 'redis', url: `redis://127.0.0.1:${port}` });
@@ -103,7 +103,7 @@ describe('The store on Redis', () => {
 
   it('a set is read completely when another server with other cursors takes over between two pages', async () => {
     const other = await start();
-    const encryption = createEncryption(deriveStoreKeys({ secret: options.secret }));
+    const encryption = createEncryption(keysOfVersion1([options.secret]));
     const [before, after] = [await openBytes(server), await openBytes(other)];
     const store = encryptedStore(before, encryption);
     const adding = await addMembers(store, 'moved:members', 3 * MEMBERS_PER_PAGE);

@@ -4,7 +4,6 @@ import { developmentAccount, type DevelopmentPerson } from '../../people/account
 import { entitledLevel } from '../../people/entitlement.ts';
 import { createHost } from '../../http/host.ts';
 import { cookieSignatures } from '../../keys/cookie-signatures.ts';
-import { keyRing } from '../../keys/key-ring.ts';
 import type { Services } from '../../services.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { createEngine, loadSigningKey } from './engine.ts';
@@ -33,7 +32,7 @@ export async function developmentIdp(
       'the development identity provider has no passwords, so it does not run in production',
     );
   }
-  const cookieKeys = cookieSignatures(keyRing(settings, 'development identity provider cookies'));
+  const cookieKeys = cookieSignatures(store.keyRing('development identity provider cookies'));
   const engine = createEngine(settings, idp, {
     redirectUris,
     cookieKeys,

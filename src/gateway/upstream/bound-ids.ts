@@ -1,7 +1,7 @@
 // Ids that the upstream issues, bound to the callers that got them. No other caller can use them.
 import { createHmac } from 'node:crypto';
 import { constantTimeEqual } from '../../constant-time.ts';
-import type { KeyRing } from '../../keys/key-ring.ts';
+import type { KeyRing } from '../../store/stored-keys.ts';
 import { isAtLeast, type Level, type Levels, levelsUpTo } from '../../permission-levels.ts';
 import type { Store } from '../../store/store.ts';
 import type { Caller } from '../authenticate.ts';

@@ -2,7 +2,6 @@
 import type Koa from 'koa';
 import { HttpError, methodNotAllowed } from '../../http/errors.ts';
 import { outcomeOf } from '../../http/request-context.ts';
-import { keyRing } from '../../keys/key-ring.ts';
 import { upstreamFaults } from '../../observability/labels.ts';
 import type { Levels } from '../../permission-levels.ts';
 import { callerClaims } from '../../people/caller-claims.ts';
@@ -100,7 +99,7 @@ export async function openUpstreamProxy(
     activeRequests,
     concurrency: concurrencyLimiter(upstream.id, upstream.openCalls, openCalls),
     rules: currentRules(() => inForce, discovery, now),
-    ids: idBinder(keyRing(settings, 'handles of the upstream'), levels, url),
+    ids: idBinder(store.keyRing('handles of the upstream'), levels, url),
     tasks: taskOwnership(store, levels, url, now),
     parameterHeaders: parameterHeaders(),
     extensions: authorizationExtensions(settings),

@@ -12,7 +12,6 @@ import { grantLifetimes, type Lifetimes } from '../../connections/grant-lifetime
 import { findGrant, grantKey } from '../../connections/grants.ts';
 import { limitFailedAttempts } from '../../http/failed-attempts.ts';
 import type { CookieSignatures } from '../../keys/cookie-signatures.ts';
-import { keyRing } from '../../keys/key-ring.ts';
 import { SIGNING_ALGORITHM, type SigningKeyRing } from '../../keys/signing-keys.ts';
 import type { Services } from '../../services.ts';
 import { callbacksOf } from '../../settings/apps.ts';
@@ -108,7 +107,7 @@ export async function openEngine(
   const grants = grantModels({
     store,
     settings,
-    tokenKeys: keyRing(settings, 'codes and refresh tokens'),
+    tokenKeys: store.keyRing('codes and refresh tokens'),
     lifetimes,
     now,
     validateTokenRequest: (ctx, granted) => validateTokenRequest(policy, ctx, granted),

@@ -17,7 +17,7 @@ import type { GrantRecord } from '../../../src/connections/grant-record.ts';
 import { findGrant, updateGrant } from '../../../src/connections/grants.ts';
 import { createOpaqueToken, parseOpaqueToken } from '../../../src/connections/opaque-token.ts';
 import { persistentKey } from '../../../src/keys/persistent-key.ts';
-import { keyRing } from '../../../src/keys/key-ring.ts';
+import type { OpenedStore } from '../../../src/store/open.ts';
 import type { Store } from '../../../src/store/store.ts';
 
 /** A person's tokens, for the load. */
@@ -56,14 +56,13 @@ export async function readPattern(store: Store, refreshToken: string): Promise<P
 
 /** Resolves to a function that connects one more person. */
 export async function openPeople(
-  store: Store,
-  secret: string,
+  store: OpenedStore,
   resourceUrl: string,
   pattern: Pattern,
 ): Promise<() => Promise<Person>> {
   const now = () => Date.now() / 1000;
-  const accountKey = await persistentKey(store, secret, 'account-ids');
-  const tokenKeys = keyRing({ secret }, 'codes and refresh tokens');
+  const accountKey = await persistentKey(store, 'account-ids');
+  const tokenKeys = store.keyRing('codes and refresh tokens');
   const clientLifetimes = { unusedClient: LIFETIMES.unusedClient, usedClient: NINETY_DAYS };
   const copies = documentCopies(store, clientLifetimes, now);
   const clients = registeredClients({

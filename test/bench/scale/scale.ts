@@ -76,8 +76,8 @@ async function run(
   return { small: effort.small, ...sizesOf, isCutShort };
 }
 
-function peopleLike(pattern: Pattern, { store, secret, subject }: Deployment) {
-  return openPeople(store, secret, new URL(subject.resource).origin, pattern);
+function peopleLike(pattern: Pattern, { store, subject }: Deployment) {
+  return openPeople(store, new URL(subject.resource).origin, pattern);
 }
 
 async function populate(small: Deployment, effort: Effort): Promise<Population> {

@@ -1,6 +1,6 @@
 import type { BackgroundLoop } from '../../src/background-loop.ts';
-import type { ReencryptionIntervals, ReencryptionLogger } from '../../src/store/reencrypt.ts';
 import type { OpenedStore } from '../../src/store/open.ts';
+import type { RewrapIntervals, RewrapLogger, RewrapProgress } from '../../src/store/rewrap.ts';
 import { until } from '../support/until.ts';
 
 export type Line = { level: 'info' | 'warn' | 'error'; message: string; details: object };
@@ -12,22 +12,21 @@ export type Watched = {
   stop: BackgroundLoop['stop'];
 };
 
-export const DONE = /GATEHOUSE_PREVIOUS_SECRET can be removed/;
-const AT_ONCE: Partial<ReencryptionIntervals> = { pause: 0, retry: 0.05 };
+const AT_ONCE: Partial<RewrapIntervals> = { pause: 0, retry: 0.05 };
 
-export function watchReencryption(
+export function watchRewrapping(
   store: OpenedStore,
-  intervals: Partial<ReencryptionIntervals> = {},
+  intervals: Partial<RewrapIntervals> = {},
 ): Watched {
   const lines: Line[] = [];
   const keep = (level: Line['level']) => (details: object, message: string) =>
     void lines.push({ level, message, details });
-  const logger: ReencryptionLogger = {
+  const logger: RewrapLogger = {
     info: keep('info'),
     warn: keep('warn'),
     error: keep('error'),
   };
-  const { stop } = store.startReencryption(logger, { ...AT_ONCE, ...intervals });
+  const { stop } = store.rewrap.start(logger, { ...AT_ONCE, ...intervals });
   return {
     lines,
     stop,
@@ -39,16 +38,14 @@ export function watchReencryption(
   };
 }
 
-/** Returns the number of re-encrypted values from the log. */
-export async function reencryptAll(
+/** Runs passes until nothing remains. */
+export async function rewrapAll(
   store: OpenedStore,
-  intervals: Partial<ReencryptionIntervals> = {},
-): Promise<number> {
-  const watched = watchReencryption(store, intervals);
+): Promise<{ lines: Line[]; progress: RewrapProgress }> {
+  const { lines, stop } = watchRewrapping(store);
   try {
-    const { details } = await watched.line(DONE);
-    return 'reencrypted' in details ? Number(details.reencrypted) : NaN;
+    return { lines, progress: await store.rewrap.run({ waitMs: 60_000 }) };
   } finally {
-    await watched.stop();
+    await stop();
   }
 }

@@ -1,8 +1,8 @@
-// Databases for the tests of re-encryption.
+// Databases for the tests of the root secret.
 import type { Redis } from 'ioredis';
 import type { StoreAddress } from '../../src/settings/addresses.ts';
 import { openStore } from '../../src/store/open.ts';
-import type { Database } from './reencrypt-contract.ts';
+import type { Database } from './rewrap-contract.ts';
 
 type ClosedLater = { close(): Promise<void> };
 

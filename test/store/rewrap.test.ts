@@ -7,16 +7,19 @@ import { Redis } from 'ioredis';
 import { openRedis } from '../../src/store/redis.ts';
 import { openSqlite } from '../../src/store/sqlite.ts';
 import { startRedis, type RedisServer } from '../support/redis-server.ts';
-import { databaseAt, expiriesIn } from './reencrypt-database.ts';
-import { BOTH, type Database, NEW, OLD, reencryptionContract } from './reencrypt-contract.ts';
-import { DONE, reencryptAll, watchReencryption } from './watch-reencryption.ts';
+import { databaseAt, expiriesIn } from './rewrap-database.ts';
+import { BOTH, type Database, NEW, OLD, rewrapContract } from './rewrap-contract.ts';
+import { createStoreOfVersion1 } from './version-1-store.ts';
+import { rewrapAll, watchRewrapping } from './watch-rewrapping.ts';
 
-describe('Re-encryption on SQLite', () => {
+const DONE = /no record is encrypted with older keys any more/;
+
+describe('The root secret of a store in SQLite', () => {
   let dataDir: string;
   const file = () => join(dataDir, 'store.sqlite');
 
   async function start(): Promise<Database> {
-    dataDir = await mkdtemp(join(tmpdir(), 'reencrypt-'));
+    dataDir = await mkdtemp(join(tmpdir(), 'rewrap-'));
     const opened = databaseAt({ kind: 'sqlite', file: 'store.sqlite' }, dataDir, {
       openBytes: async () => openSqlite(file()),
       async expiries() {
@@ -37,14 +40,15 @@ describe('Re-encryption on SQLite', () => {
     };
   }
 
-  const database = reencryptionContract(start);
+  const database = rewrapContract(start);
 
   it('re-encryption waits while another process locks the file', async () => {
-    await (await database().open({ secret: OLD })).set('thing:1', 'kept', 600);
+    const before = await createStoreOfVersion1(await database().openBytes(), OLD);
+    await before.set('thing:1', 'kept', 600);
     const store = await database().open(BOTH);
     const other = new DatabaseSync(file());
     other.exec('BEGIN IMMEDIATE');
-    const watched = watchReencryption(store);
+    const watched = watchRewrapping(store);
     const { level } = await watched.line(/interrupted/);
     assert.equal(level, 'warn');
     other.exec('COMMIT');
@@ -56,7 +60,7 @@ describe('Re-encryption on SQLite', () => {
   });
 });
 
-describe('Re-encryption on Redis', () => {
+describe('The root secret of a store in Redis', () => {
   let server: RedisServer;
   let raw: Redis;
   const address = () => ({ kind: 'redis', url: server.url }) as const;
@@ -78,23 +82,24 @@ describe('Re-encryption on Redis', () => {
     });
   }
 
-  const database = reencryptionContract(start);
+  const database = rewrapContract(start);
 
   it('re-encryption does not change keys of other programs', async () => {
     const store = await database().open(BOTH);
     await raw.set('text', 'of another program');
     await raw.hset('hash', 'field', 'of another program');
     await raw.rpush('list', 'of another program');
-    assert.equal(await reencryptAll(store), 0);
+    const { progress } = await rewrapAll(store);
+    assert.deepEqual(progress, { total: 1, done: 1, remaining: 0, failed: 0, unreadable: [] });
     assert.equal(await raw.get('text'), 'of another program');
     assert.equal(await raw.hget('hash', 'field'), 'of another program');
     assert.deepEqual(await raw.lrange('list', 0, -1), ['of another program']);
   });
 
   it('re-encryption waits while the server is stalled, warns once and continues', async () => {
-    const before = await database().open({ secret: OLD });
+    const before = await createStoreOfVersion1(await database().openBytes(), OLD);
     for (let i = 0; i < 300; i++) await before.set(`thing:${i}`, i, 600);
-    const watched = watchReencryption(await database().open(BOTH), { report: 0, pause: 0.05 });
+    const watched = watchRewrapping(await database().open(BOTH), { report: 0, pause: 0.05 });
     await watched.line(/in progress/);
     server.kill('SIGSTOP');
     const { level } = await watched.line(/interrupted/);
@@ -111,8 +116,8 @@ describe('Re-encryption on Redis', () => {
   });
 
   it('re-encryption can be stopped while the server is stalled', async () => {
-    const watched = watchReencryption(await database().open(BOTH), { repeat: 0 });
-    await watched.line(DONE);
+    await createStoreOfVersion1(await database().openBytes(), OLD);
+    const watched = watchRewrapping(await database().open(BOTH));
     server.kill('SIGSTOP');
     await watched.stop();
   });

@@ -1,0 +1,224 @@
+// The record of the keys: read, changed in one write at a time, and followed while the process runs.
+import { createSecretKey, type KeyObject } from 'node:crypto';
+import type { ByteStore } from './byte-store.ts';
+import {
+  type DataKeys,
+  type Envelope,
+  envelopeBytes,
+  fingerprintOf,
+  KEYS_RECORD,
+  keysOfEarlierStore,
+  nameKeyOf,
+  newKeys,
+  parseEnvelope,
+  signingSecrets,
+  unwrap,
+  valueRing,
+  wrap,
+} from './data-keys.ts';
+import { createEncryption, type Encryption, type RingKey } from './encryption.ts';
+import { deriveKey, type RootSecrets } from './key-derivation.ts';
+import { StoreNotOpened, StoreUnavailable } from './store.ts';
+
+/** The first key signs, every key verifies. */
+export type KeyRing = readonly [KeyObject, ...KeyObject[]];
+
+/** The keys of a store that this process has open. */
+export type StoredKeys = {
+  encryption: Encryption;
+  /** Keys for one purpose, independent of those for others. Follows the keys of the store. */
+  ring: (purpose: string) => KeyRing;
+  state: () => KeysState;
+  /** Reads the record again. Stores it again if the store lost its data. */
+  follow: () => Promise<void>;
+  /** Changes the record, in one write. Undefined leaves it as it is. */
+  change: (change: (state: KeysState) => KeysState | undefined) => Promise<void>;
+};
+
+export type KeysState = { envelope: Envelope; keys: DataKeys };
+
+/** What the start did to the record. */
+export type KeysOpening = 'created' | 'converted' | 'wrapped' | 'opened';
+
+type Opened = { stored: Buffer; state: KeysState; opening: KeysOpening };
+
+/** Throws StoreNotOpened if no secret opens the store. */
+export async function openStoredKeys(
+  bytes: ByteStore,
+  secrets: RootSecrets,
+  version: string,
+): Promise<{ keys: StoredKeys; opening: KeysOpening }> {
+  const opened = await openRecord(bytes, secrets, version);
+  return { keys: followKeys(bytes, secrets, opened), opening: opened.opening };
+}
+
+/** Each step is one write, so that a process that is killed leaves a record that opens. */
+async function openRecord(
+  bytes: ByteStore,
+  secrets: RootSecrets,
+  version: string,
+): Promise<Opened> {
+  let stored = await bytes.get(KEYS_RECORD);
+  for (;;) {
+    const { opening, state } = openingOf(stored, secrets, version);
+    const next = opening === 'opened' && stored ? stored : envelopeBytes(state.envelope);
+    if (stored?.equals(next)) return { stored, state, opening };
+    const found = await bytes.compareAndSwap(KEYS_RECORD, stored, next, Infinity);
+    if (found === true) return { stored: next, state, opening };
+    stored = found;
+  }
+}
+
+function openingOf(
+  stored: Buffer | undefined,
+  secrets: RootSecrets,
+  version: string,
+): Omit<Opened, 'stored'> {
+  const { secret } = secrets;
+  const first = (keys: DataKeys): KeysState => ({
+    keys,
+    envelope: { format: 2, version, needs: version, wrapped: [wrap(keys, secret)], replaced: [] },
+  });
+  if (!stored) return { opening: 'created', state: first(newKeys(secret)) };
+  const envelope = parseEnvelope(stored);
+  if (!envelope) {
+    const keys = keysOfEarlierStore(stored, secretsIn(secrets));
+    if (!keys) throw new StoreNotOpened(OTHER_SECRET);
+    return { opening: 'converted', state: first(keys) };
+  }
+  const keys = openEnvelope(envelope, secrets);
+  const own = fingerprintOf(secret);
+  if (envelope.wrapped.some(({ by }) => by === own))
+    return { opening: 'opened', state: { envelope, keys } };
+  const wrapped = [wrap(keys, secret), ...envelope.wrapped];
+  return { opening: 'wrapped', state: { keys, envelope: { ...envelope, wrapped } } };
+}
+
+function secretsIn({ secret, previousSecret }: RootSecrets): string[] {
+  return previousSecret === undefined ? [secret] : [secret, previousSecret];
+}
+
+const OTHER_SECRET =
+  'the store was created with another root secret: set GATEHOUSE_SECRET to that secret';
+
+/** Throws StoreNotOpened. */
+function openEnvelope(envelope: Envelope, secrets: RootSecrets): DataKeys {
+  const { secret, previousSecret } = secrets;
+  const opens = (root: string | undefined) =>
+    root === undefined ? undefined : unwrap(envelope, root);
+  const isReplaced = envelope.replaced.includes(fingerprintOf(secret));
+  if (isReplaced && opens(previousSecret))
+    throw new StoreNotOpened(
+      'the current and the previous root secret are exchanged: GATEHOUSE_SECRET is the one that was replaced, and GATEHOUSE_PREVIOUS_SECRET the one in force. Set GATEHOUSE_SECRET to the one in force',
+    );
+  if (isReplaced)
+    throw new StoreNotOpened(
+      'GATEHOUSE_SECRET is a root secret that was replaced, and opens nothing any more: set it to the one that replaced it',
+    );
+  const keys = opens(secret) ?? opens(previousSecret);
+  if (!keys) throw new StoreNotOpened(OTHER_SECRET);
+  return keys;
+}
+
+function followKeys(bytes: ByteStore, secrets: RootSecrets, opened: Opened): StoredKeys {
+  let { stored, state } = opened;
+  const values: RingKey[] = valueRing(state.keys);
+  const rings = new Map<string, [KeyObject, ...KeyObject[]]>();
+  const keysFor = (purpose: string): [KeyObject, ...KeyObject[]] => {
+    const [first, ...others] = signingSecrets(state.keys).map((secret) =>
+      createSecretKey(deriveKey(secret, purpose)),
+    );
+    if (!first) throw new TypeError('the store has no keys');
+    return [first, ...others];
+  };
+  const adopt = (next: Omit<Opened, 'opening'>) => {
+    ({ stored, state } = next);
+    values.splice(0, values.length, ...valueRing(state.keys));
+    for (const [purpose, ring] of rings) ring.splice(0, ring.length, ...keysFor(purpose));
+  };
+  const read = (found: Buffer): KeysState | undefined => {
+    const envelope = parseEnvelope(found);
+    if (!envelope) return undefined;
+    for (const secret of secretsIn(secrets)) {
+      const keys = unwrap(envelope, secret);
+      if (keys) return { envelope, keys };
+    }
+    // The process goes on with the keys that it has.
+    const isReplaced = envelope.replaced.includes(fingerprintOf(secrets.secret));
+    return isReplaced ? { envelope, keys: state.keys } : undefined;
+  };
+  const adoptStored = (found: Buffer) => {
+    const next = read(found);
+    if (!next || next.keys.names !== state.keys.names || !sharesSecret(next.keys, state.keys))
+      throw new StoreUnavailable(
+        new Error('the store was emptied and initialized with other keys: restart this process'),
+      );
+    adopt({ stored: found, state: next });
+  };
+  const self: StoredKeys = {
+    encryption: createEncryption({ nameKey: nameKeyOf(state.keys), ring: values }),
+    ring(purpose) {
+      const ring = rings.get(purpose) ?? keysFor(purpose);
+      rings.set(purpose, ring);
+      return ring;
+    },
+    state: () => state,
+    async follow() {
+      const found = await bytes.compareAndSwap(KEYS_RECORD, undefined, stored, Infinity);
+      if (found !== true && found && !found.equals(stored)) adoptStored(found);
+    },
+    async change(change) {
+      for (;;) {
+        await self.follow();
+        const next = change(state);
+        if (!next) return;
+        const after = envelopeBytes(next.envelope);
+        const found = await bytes.compareAndSwap(KEYS_RECORD, stored, after, Infinity);
+        if (found === true) return adopt({ stored: after, state: next });
+      }
+    },
+  };
+  return self;
+}
+
+function sharesSecret(first: DataKeys, second: DataKeys): boolean {
+  const known = new Set(signingSecrets(first));
+  return signingSecrets(second).some((secret) => known.has(secret));
+}
+
+type ReadRecord = (name: string) => Promise<Buffer | null>;
+
+/** Returns whether the secrets open the store, or undefined if the store is empty. Does not write. */
+export async function opensStore(
+  read: ReadRecord,
+  secrets: RootSecrets,
+): Promise<boolean | undefined> {
+  const stored = await read(KEYS_RECORD);
+  return stored === null ? undefined : keysIn(stored, secrets) !== undefined;
+}
+
+/** Undefined if no secret opens it. */
+function keysIn(stored: Buffer, secrets: RootSecrets): DataKeys | undefined {
+  const envelope = parseEnvelope(stored);
+  const roots = secretsIn(secrets);
+  if (!envelope) return keysOfEarlierStore(stored, roots);
+  return roots.map((secret) => unwrap(envelope, secret)).find((keys) => keys !== undefined);
+}
+
+/**
+ * Reads one value without opening the store, so that nothing is written. Returns undefined if the value does not exist or was written with
+ * other keys.
+ */
+export async function readStored<Value>(
+  read: ReadRecord,
+  key: string,
+  secrets: RootSecrets,
+): Promise<Value | undefined> {
+  const stored = await read(KEYS_RECORD);
+  const keys = stored === null ? undefined : keysIn(stored, secrets);
+  if (!keys) return undefined;
+  const encryption = createEncryption({ nameKey: nameKeyOf(keys), ring: valueRing(keys) });
+  const name = encryption.name(key);
+  const value = await read(name);
+  return value === null ? undefined : encryption.decrypt<Value>(name, value);
+}
