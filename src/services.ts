@@ -1,5 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import type { Logger } from 'pino';
+import { type AuditBlocks, openAuditBlocks } from './audit/audit-blocks.ts';
 import { type Activity, countActivity, openActivity } from './audit/activity.ts';
 import { type AuditServices, auditLogger } from './audit/audit.ts';
 import { type KeptAudit, keepAudit } from './audit/audit-keep.ts';
@@ -24,6 +25,7 @@ import { version } from './version.ts';
 import { instrumentedStore } from './store/instrumented-store.ts';
 import { type OpenedStore, openStore } from './store/open.ts';
 import type { KeyRing } from './store/stored-keys.ts';
+import { StoreUnavailable } from './store/store.ts';
 
 /** What the hosts of a process share, under one version of the settings. */
 export type Services = {
@@ -38,6 +40,8 @@ export type Services = {
   /** Of items that nobody waits for. */
   auditBuffer: AuditBuffer;
   attempts: AttemptRecorder;
+  /** Undefined in a process without management. */
+  auditBlocks: AuditBlocks | undefined;
   /** Undefined if traces are off. */
   traces: Traces | undefined;
   pages: Pages;
@@ -78,6 +82,7 @@ export type ProcessServices = Omit<
   | 'auditLog'
   | 'auditBuffer'
   | 'attempts'
+  | 'auditBlocks'
   | 'traces'
   | 'rateLimits'
   | 'keys'
@@ -207,6 +212,7 @@ export async function openServices(
     auditLog,
     auditBuffer,
     attempts,
+    auditBlocks: await openKeptBlocks(settings, keep, logger),
     traces: await openTraces(settings.traces, keep, { logger, now }),
     pages: openPages({ ...pageSettings(settings), now }, settings.theme),
     rateLimits,
@@ -244,6 +250,23 @@ export function pageSettings({
 
 function databaseOf({ store }: Settings): 'redis' | 'sqlite' {
   return store.kind === 'sqlite' ? 'sqlite' : 'redis';
+}
+
+async function openKeptBlocks(
+  { roles }: Settings,
+  keep: Keep,
+  logger: Services['logger'],
+): Promise<AuditBlocks | undefined> {
+  if (!roles.includes('management')) return undefined;
+  return keep('index of the audit log', ({ store, resources }) => {
+    const blocks = openAuditBlocks(store, (error) => {
+      // The store reports its own failures.
+      if (!(error instanceof StoreUnavailable))
+        logger.error({ err: error }, 'the index of the audit log could not be read');
+    });
+    resources.defer(blocks.stop);
+    return blocks;
+  });
 }
 
 /** Loads OpenTelemetry only when traces are on, because it costs memory and startup time. */

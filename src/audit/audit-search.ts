@@ -3,6 +3,7 @@
 import { completedBy, numberAt, rowCount, termAt, timeAt } from '../store/log-rows.ts';
 import { type LogBlock, LOG_PARTS, type LogPart, type Store } from '../store/store.ts';
 import type { AuditItem } from './audit.ts';
+import type { AuditBlocks, FoundBlocks, WantedRows } from './audit-blocks.ts';
 import {
   auditIndex,
   readAuditItems,
@@ -36,14 +37,17 @@ export const MAX_ROWS_READ = 2_000_000;
 /** In rows: of an item that is read in vain, because it cannot be decrypted, or because earlier versions wrote it without an index. */
 const ITEM_COST = MAX_ROWS_READ / 1000;
 
+/** With `auditBlocks`, the index of a large log need not be read. */
+export type Searched = { store: Store; auditBlocks?: AuditBlocks | undefined };
+
 /** A call of a recorded level and its end are one item. */
 export async function searchAudit(
-  store: Store,
+  searched: Searched,
   { filters = {}, limit, after, newestFirst = true }: AuditSearch,
 ): Promise<AuditFound> {
   const items: AuditItem[] = [];
   let [last, bytes, cost]: [string | undefined, number, number] = [undefined, 0, 0];
-  const found = matchingAudit(store, { filters, after, newestFirst, atATime: limit });
+  const found = matchingAudit(searched, { filters, after, newestFirst, atATime: limit });
   for await (const candidate of found) {
     if (items.length === limit || bytes > MAX_PAGE_BYTES || cost >= MAX_ROWS_READ)
       return { items, next: last };
@@ -59,11 +63,11 @@ export async function searchAudit(
 
 /** Items that match, and between them how far the log was read and what that cost. */
 export async function* matchingAudit(
-  store: Store,
+  searched: Searched,
   { filters, after, newestFirst, atATime }: Matching,
 ): AsyncGenerator<Candidate> {
   const order = { after, newestFirst };
-  for await (const { cursor, item, cost } of candidates(store, { filters, atATime, ...order })) {
+  for await (const { cursor, item, cost } of candidates(searched, { filters, atATime, ...order })) {
     const read = item && asRead(item);
     yield { cursor, item: read && matches(read, filters) ? read : undefined, cost };
   }
@@ -101,15 +105,16 @@ function cursorOf(number: number): string {
 }
 
 async function* candidates(
-  store: Store,
+  searched: Searched,
   { filters, atATime, ...order }: Matching,
 ): AsyncGenerator<Candidate> {
+  const { store } = searched;
   const { after, newestFirst } = order;
   const isEarlier = after?.startsWith('0') === true;
   if (!newestFirst && (after === undefined || isEarlier)) yield* earlier(store, order);
   if (!newestFirst || !isEarlier) {
     const start = after === undefined || isEarlier ? undefined : Number(after.slice(1));
-    yield* indexed(store, { filters, atATime, newestFirst, start });
+    yield* indexed(searched, { filters, atATime, newestFirst, start });
   }
   if (newestFirst) yield* earlier(store, { newestFirst, after: isEarlier ? after : undefined });
 }
@@ -130,10 +135,11 @@ type Scanned = { filters: AuditFilters; newestFirst: boolean; start: number | un
 const MAX_AT_A_TIME = 100;
 
 async function* indexed(
-  store: Store,
+  searched: Searched,
   { atATime, ...scanned }: Scanned & { atATime: number },
 ): AsyncGenerator<Candidate> {
-  for await (const { found, reached, rows } of scan(store, scanned)) {
+  const { store } = searched;
+  for await (const { found, reached, rows } of scan(searched, scanned)) {
     const size = Math.min(atATime, MAX_AT_A_TIME);
     for (let from = 0; from < found.length; from += size)
       for (const [number, item] of await readFound(store, found.slice(from, from + size)))
@@ -182,8 +188,13 @@ const MAX_BLOCKS = 128;
 const CLOCK_SKEW_SECONDS = 86_400;
 
 /** Reads the parts of the index side by side, first a little and then more at a time. */
-async function* scan(store: Store, { filters, newestFirst, start }: Scanned): AsyncGenerator<Scan> {
-  const isMatch = matcher(store, filters);
+async function* scan(
+  { store, auditBlocks }: Searched,
+  { filters, newestFirst, start }: Scanned,
+): AsyncGenerator<Scan> {
+  const wanted = wantedRows(store, filters);
+  const isMatch = matcher(wanted);
+  await auditBlocks?.refresh();
   const isBehind = (number: number) =>
     start === undefined || (newestFirst ? number < start : number > start);
   const isFirst = (one: number, other: number) => (newestFirst ? one > other : one < other);
@@ -200,15 +211,30 @@ async function* scan(store: Store, { filters, newestFirst, start }: Scanned): As
     const open = parts.filter(({ isDone }) => !isDone);
     const [behind] = open.toSorted((one, other) => (isFirst(one.next, other.next) ? -1 : 1));
     if (!behind) break;
-    const blocks = await readOn(store, behind, newestFirst);
+    const { next } = behind;
+    const listed = auditBlocks?.find(wanted, {
+      part: behind.part,
+      from: next,
+      newestFirst,
+      limit: behind.blocks,
+    });
+    const blocks = listed
+      ? await readListed(store, behind, listed, newestFirst)
+      : await readOn(store, behind, newestFirst);
+    // Blocks that are joined meanwhile have rows of others.
+    const isUnread = (number: number) =>
+      newestFirst
+        ? number < next && (number >= behind.next || behind.isDone)
+        : number >= next && (number < behind.next || !listed);
     let [rows, isRecent] = [0, false];
     for (const { rows: block } of blocks) {
       const count = rowCount(block);
       rows += count;
       for (let index = 0; index < count; index += 1) {
         isRecent ||= !isPast(timeAt(block, index), filters, newestFirst);
-        if (isMatch(block, index) && isBehind(numberAt(block, index)))
-          pending.push({ number: numberAt(block, index), completedBy: completedBy(block, index) });
+        const number = numberAt(block, index);
+        if (isMatch(block, index) && isBehind(number) && isUnread(number))
+          pending.push({ number, completedBy: completedBy(block, index) });
       }
     }
     if (blocks.length > 0 && !isRecent) behind.isDone = true;
@@ -246,6 +272,26 @@ async function readOn(store: Store, part: Part, newestFirst: boolean): Promise<L
   return blocks;
 }
 
+async function readListed(
+  store: Store,
+  part: Part,
+  { runs, next, isEnd }: FoundBlocks,
+  newestFirst: boolean,
+): Promise<LogBlock[]> {
+  const read = await Promise.all(
+    runs.map(({ newest, count }) =>
+      auditIndex.blocks(store, { part: part.part, before: newest + 1, limit: count }),
+    ),
+  );
+  part.next = next;
+  part.isDone = isEnd;
+  part.blocks = Math.min(2 * part.blocks, MAX_BLOCKS);
+  const blocks = new Map(read.flat().map((block) => [block.first, block]));
+  return [...blocks.values()].toSorted((one, other) =>
+    newestFirst ? other.first - one.first : one.first - other.first,
+  );
+}
+
 /** Whether everything that follows is outside the wanted time. */
 function isPast(
   time: number,
@@ -255,18 +301,22 @@ function isPast(
   return newestFirst ? time < since - CLOCK_SKEW_SECONDS : time > until + CLOCK_SKEW_SECONDS;
 }
 
-function matcher(
+function wantedRows(
   store: Store,
-  { since = -Infinity, until = Infinity, ...terms }: AuditFilters,
-): (block: Buffer, index: number) => boolean {
-  const wanted = TERM_KINDS.flatMap((kind, term) => {
-    const value = terms[kind];
-    return value === undefined ? [] : [{ term, hash: auditIndex.term(store, kind, value) }];
+  { since = -Infinity, until = Infinity, ...values }: AuditFilters,
+): WantedRows {
+  const terms = TERM_KINDS.flatMap((kind) => {
+    const value = values[kind];
+    return value === undefined ? [] : [{ kind, hash: auditIndex.term(store, kind, value) }];
   });
-  const from = Math.floor(since);
+  return { since: Math.floor(since), until, terms };
+}
+
+function matcher({ since, until, terms }: WantedRows): (block: Buffer, index: number) => boolean {
+  const wanted = terms.map(({ kind, hash }) => ({ term: TERM_KINDS.indexOf(kind), hash }));
   return (block, index) => {
     const time = timeAt(block, index);
-    if (time < from || time > until) return false;
+    if (time < since || time > until) return false;
     return wanted.every(({ term, hash }) => termAt(block, index, term) === hash);
   };
 }

@@ -80,7 +80,7 @@ async function* listed(
   filters: AuditFilters,
 ): AsyncGenerator<Exported> {
   const order = { newestFirst: false, after: undefined, atATime: AT_A_TIME };
-  for await (const { item } of matchingAudit(services.store, { filters, ...order }))
+  for await (const { item } of matchingAudit(services, { filters, ...order }))
     if (item) yield { item };
 }
 

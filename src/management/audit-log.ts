@@ -6,12 +6,12 @@ import {
   type Candidate,
   MAX_ROWS_READ,
   matchingAudit,
+  type Searched,
   searchAudit as search,
 } from '../audit/audit-search.ts';
 import { HttpError } from '../http/errors.ts';
 import { isObject } from '../json-values.ts';
 import { includesRole, type ManagementRole } from '../settings/management-roles.ts';
-import type { Store } from '../store/store.ts';
 import { exportAudit } from './audit-export.ts';
 import {
   accountIdIn,
@@ -51,7 +51,7 @@ export type AuditFilter = AuditFilters & {
 /** Each read covers many items, but not any number of them. */
 const MAX_READS = 2;
 
-type Reading = { services: { store: Store } };
+type Reading = { services: Searched };
 
 /** As `listAudit`, and reads on, within bounds, until it finds an item. */
 export async function searchAudit(
@@ -68,7 +68,7 @@ export function listAudit(
   { services }: Reading,
   { limit, after, newestFirst = false, ...filters }: AuditFilter,
 ): Promise<Page<AuditItem>> {
-  return search(services.store, { filters, limit, after, newestFirst });
+  return search(services, { filters, limit, after, newestFirst });
 }
 
 export type AuditPage = Page<AuditItem> & {
@@ -170,7 +170,7 @@ async function* batchesOf(
 ): AsyncGenerator<Candidate[]> {
   let batch: Candidate[] = [];
   const order = { newestFirst: true, after: undefined, atATime: SEARCHED_AT_A_TIME };
-  for await (const { item, ...place } of matchingAudit(services.store, { filters, ...order })) {
+  for await (const { item, ...place } of matchingAudit(services, { filters, ...order })) {
     batch.push({ ...place, item: item && readableBy(role, item) });
     if (batch.length < SEARCHED_AT_A_TIME) continue;
     yield batch;

@@ -10,7 +10,7 @@ const TERM_BYTES = 4;
 // The place of each column in a row.
 const TIME_AT = NUMBER_BYTES;
 export const COMPLETED_AT = TIME_AT + TIME_BYTES;
-const TERMS_AT = COMPLETED_AT + NUMBER_BYTES;
+export const TERMS_AT = COMPLETED_AT + NUMBER_BYTES;
 /** The number and the first term of a row, which is what the entry that completes it gives. */
 export const COMPLETION_BYTES = NUMBER_BYTES + TERM_BYTES;
 export const ROW_BYTES = TERMS_AT + LOG_TERMS * TERM_BYTES;

@@ -45,11 +45,11 @@ onEachStore('What the audit log keeps', (system) => {
     return storeAudit(services, added);
   }
   const numbersOf = async (grantId: string) => {
-    const { items } = await searchAudit(store, { filters: { grant: grantId }, limit: 5000 });
+    const { items } = await searchAudit({ store }, { filters: { grant: grantId }, limit: 5000 });
     return items.map(({ number }) => number);
   };
   const trimmings = async () => {
-    const { items } = await searchAudit(store, { filters: { event: 'audit_trimmed' }, limit: 99 });
+    const { items } = await searchAudit({ store }, { filters: { event: 'audit_trimmed' }, limit: 99 });
     return items;
   };
   const numbersIn = ({ ranges = [] }: AuditItem) =>

@@ -107,7 +107,7 @@ export async function markedCheckpoint(
   const found = await readList(store, number);
   if (found?.checkpoint.id === id) return found;
   const filters = { event: 'checkpoint' };
-  const { items } = await searchAudit(store, {
+  const { items } = await searchAudit({ store }, {
     filters,
     limit: SEARCHED_CHECKPOINTS,
     after: undefined,

@@ -9,11 +9,11 @@ const PAGE_ITEMS = 100;
 /** Covers the items before the newest `account_forgotten` of the account, which explains to verifiers why values are missing. */
 export async function forgetInAudit(store: Store, account: string): Promise<void> {
   const filters = { account, event: 'account_forgotten' };
-  const { items } = await searchAudit(store, { filters, limit: 1, newestFirst: true });
+  const { items } = await searchAudit({ store }, { filters, limit: 1, newestFirst: true });
   const end = items[0]?.number ?? 0;
   for (let after: string | undefined; ;) {
     const search = { filters: { account }, limit: PAGE_ITEMS, after, newestFirst: false };
-    const page = await searchAudit(store, search);
+    const page = await searchAudit({ store }, search);
     const numbers = page.items.flatMap(({ number = Infinity }) => (number < end ? [number] : []));
     const found = (await readSealedItems(store, numbers)).flatMap(({ item }) => item ?? []);
     await replaceAuditItems(store, found.filter(hasPersonal).map(forgotten));
