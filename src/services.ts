@@ -9,6 +9,7 @@ import { findProgress } from './audit/delivery/progress.ts';
 import { type AuditBuffer, openAuditBuffer } from './audit/audit-buffer.ts';
 import { type AuditMemory, openAuditMemory } from './audit/chain/rollback.ts';
 import { type AttemptRecorder, openAttemptRecorder } from './connections/attempt-recorder.ts';
+import type { StoredDigests } from './audit/chain/stored-digests.ts';
 import { REASONS } from './connections/reasons.ts';
 import { recordedAddress } from './http/client-subnet.ts';
 import { openPages, type Pages } from './pages/pages.ts';
@@ -37,6 +38,7 @@ export type Services = {
   metrics: Metrics;
   activity: Activity;
   auditLog: AuditServices['auditLog'];
+  digests: StoredDigests;
   /** Of items that nobody waits for. */
   auditBuffer: AuditBuffer;
   attempts: AttemptRecorder;
@@ -80,6 +82,7 @@ export type ProcessServices = Omit<
   | 'keep'
   | 'pages'
   | 'auditLog'
+  | 'digests'
   | 'auditBuffer'
   | 'attempts'
   | 'auditBlocks'
@@ -168,7 +171,8 @@ export async function openServices(
     auditMemory.remember(item);
     writeLine(item);
   };
-  const auditServices = { store: shared.store, metrics, auditLog, now, logger };
+  const { digests } = auditMemory;
+  const auditServices = { store: shared.store, metrics, auditLog, now, logger, digests };
   // Hosts of earlier settings, which may live for long, trim by those in force too.
   const keeping = keepAudit(auditServices, () => keptAudit(processServices));
   resources.defer(keeping.stop);
@@ -210,6 +214,7 @@ export async function openServices(
     },
     keys: { ...shared.keys, signing },
     auditLog,
+    digests,
     auditBuffer,
     attempts,
     auditBlocks: await openKeptBlocks(settings, keep, logger),

@@ -123,7 +123,7 @@ export function openAuditBlocks(store: Store, onError: (error: unknown) => void)
       await nextTurn();
     }
     const newest = found.shift();
-    part.blocks = found.reverse();
+    part.blocks = found.toReversed();
     part.end = newest?.first ?? 0;
     part.begin = isAll ? 0 : (part.blocks[0]?.first ?? Infinity);
     for (const block of part.blocks) noteOpen(part, block);

@@ -1,7 +1,8 @@
 // The audit log in the store: what is appended, read by number, and found by its index.
 import type { LogEntry, LogMark, LogPart, NewLogEntry, Store } from '../store/store.ts';
 import type { AuditItem } from './audit.ts';
-import { sealed, type SealedItem, unsealed } from './chain/sealed-item.ts';
+import { itemDigest, sealed, type SealedItem, unsealed } from './chain/sealed-item.ts';
+import type { StoredDigests } from './chain/stored-digests.ts';
 
 const LOG = 'audit:log';
 /** The stream that earlier versions wrote. Its entries have no number. */
@@ -50,10 +51,19 @@ export type NewAuditItem = {
 export async function appendAudit(
   store: Store,
   added: readonly NewAuditItem[],
-  token?: string,
+  { token, digests }: { token?: string | undefined; digests?: StoredDigests | undefined } = {},
 ): Promise<AuditItem[]> {
   if (added.length === 0) return [];
-  const { first, epoch } = await store.appendLog<AuditItem>(LOG, added.map(logEntry), token);
+  const entries = logEntries(added);
+  const { first, epoch } = await store.appendLog<AuditItem>(LOG, entries, token);
+  if (digests?.isUsed) {
+    const hashed = new Map<string, string>();
+    for (const [index, { value }] of entries.entries()) {
+      const number = first + index;
+      const digest = itemDigest({ ...value, epoch, number }, hashed);
+      digests.add(number, { id: value.id ?? '', epoch, digest });
+    }
+  }
   return added.map(({ item }, index) => ({ ...item, epoch, number: first + index }));
 }
 
@@ -63,7 +73,7 @@ export async function appendMarkedAudit(
   added: NewAuditItem,
   mark: LogMark,
 ): Promise<AuditItem | undefined> {
-  const appended = await store.appendMarked<AuditItem>(LOG, [logEntry(added)], mark);
+  const appended = await store.appendMarked<AuditItem>(LOG, logEntries([added]), mark);
   return appended && { ...added.item, epoch: appended.epoch, number: appended.first };
 }
 
@@ -71,14 +81,18 @@ export function auditMark(store: Store): Promise<string> {
   return store.logMark(LOG);
 }
 
-function logEntry({ item, part, completes }: NewAuditItem): NewLogEntry<SealedItem> {
-  const values = termsOf(item);
-  const terms = TERM_KINDS.map((kind) => {
-    const value = values[kind];
-    if (value !== undefined) return termText(kind, value);
-    return kind === 'grant' && item.account !== undefined ? `owner:${item.account}` : undefined;
+function logEntries(added: readonly NewAuditItem[]): NewLogEntry<SealedItem>[] {
+  const values = sealed(added.map(({ item }) => item));
+  return added.map(({ item, part, completes }, index) => {
+    const found = termsOf(item);
+    const terms = TERM_KINDS.map((kind) => {
+      const term = found[kind];
+      if (term !== undefined) return termText(kind, term);
+      return kind === 'grant' && item.account !== undefined ? `owner:${item.account}` : undefined;
+    });
+    const time = Date.parse(item.time) / 1000;
+    return { value: values[index] ?? item, part, time, terms, completes };
   });
-  return { value: sealed(item), part, time: Date.parse(item.time) / 1000, terms, completes };
 }
 
 /** `item` is undefined if this process cannot decrypt it. */

@@ -1,10 +1,13 @@
 // Changes of what the audit log has are on record: the settings of the log, and what is recorded at each level.
+import { createHash } from 'node:crypto';
+import type { DeliveryTarget } from '../settings/audit-delivery.ts';
 import type { Settings } from '../settings/settings.ts';
 import { type AuditServices, recordAudit } from './audit.ts';
 
 type Kept = Record<string, string>;
 
 const KEY = 'audit-settings:last';
+const DIGEST_LENGTH = 16;
 
 /** Call it with the settings in force, at the start and after each reload. Of several processes, one records the change. */
 export async function noteAuditSettings(
@@ -18,7 +21,7 @@ export async function noteAuditSettings(
     return { value: next, ttl: settings.audit.keep };
   });
   if (before === undefined) return;
-  const old = before;
+  const old = withoutPaths(before);
   const names = [...new Set([...Object.keys(old), ...Object.keys(next)])].sort();
   const changed = names.filter((name) => old[name] !== next[name]);
   if (changed.length === 0) return;
@@ -31,14 +34,14 @@ export async function noteAuditSettings(
   });
 }
 
-/** As texts by the name of the setting. Contains no secrets: addresses of receivers are without their query. */
+/** As texts by the name of the setting. Contains no secrets. */
 function valuesIn({ audit, levels }: Settings): Kept {
   const { delivery, ...others } = audit;
   const values: [string, unknown][] = [
     ...Object.entries(others).map(([name, value]): [string, unknown] => [`audit.${name}`, value]),
     ...delivery.map(({ id, kind, url, events }): [string, unknown] => [
       `audit.delivery.${id}`,
-      { kind, url: withoutQuery(url), events },
+      receiverOf({ kind, url, events }),
     ]),
     ...levels.map(({ id, recorded, arguments: given }): [string, unknown] => [
       `levels.${id}`,
@@ -54,7 +57,22 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-function withoutQuery(url: string): string {
-  const { origin, pathname } = new URL(url);
-  return origin + pathname;
+type Receiver = Pick<DeliveryTarget, 'kind' | 'url' | 'events'>;
+
+/** The rest of an address can be a secret, so that a digest says whether it is another one. */
+function receiverOf({ kind, url, events }: Receiver): object {
+  const { origin, pathname, search } = new URL(url);
+  const digest = createHash('sha256')
+    .update(pathname + search)
+    .digest('hex');
+  return { kind, url: origin, path: `sha256:${digest.slice(0, DIGEST_LENGTH)}`, events };
+}
+
+/** Earlier versions kept the path. */
+function withoutPaths(kept: Kept): Kept {
+  const values = Object.entries(kept).map(([name, value]) => {
+    const isEarlier = name.startsWith('audit.delivery.') && !value.includes('"path":');
+    return [name, isEarlier ? JSON.stringify(receiverOf(JSON.parse(value) as Receiver)) : value];
+  });
+  return Object.fromEntries(values) as Kept;
 }

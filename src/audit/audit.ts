@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import { pooledRandom } from '../pooled-random.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { Store } from '../store/store.ts';
+import type { StoredDigests } from './chain/stored-digests.ts';
 import { appendAudit, auditReplicated, type NewAuditItem } from './audit-log.ts';
 
 export type AuditItem = {
@@ -64,6 +65,7 @@ export type AuditServices = {
   auditLog: (item: AuditItem) => void;
   /** Seconds since the epoch. */
   now: () => number;
+  digests?: StoredDigests;
 };
 
 const MAX_ARGUMENTS_BYTES = 4096;
@@ -107,11 +109,11 @@ export function newItemId(): string {
 
 /** Appends items in one write, and returns them with their numbers. A write that is repeated with its `token` has no effect. */
 export async function storeAudit(
-  { store, metrics, auditLog }: Omit<AuditServices, 'now'>,
+  { store, metrics, auditLog, digests }: Omit<AuditServices, 'now'>,
   added: readonly NewAuditItem[],
   token?: string,
 ): Promise<AuditItem[]> {
-  const stored = await appendAudit(store, added, token);
+  const stored = await appendAudit(store, added, { token, digests });
   for (const item of stored) {
     metrics.auditEvent(item.event, item.reason);
     auditLog(item);

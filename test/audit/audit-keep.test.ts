@@ -49,7 +49,10 @@ onEachStore('What the audit log keeps', (system) => {
     return items.map(({ number }) => number);
   };
   const trimmings = async () => {
-    const { items } = await searchAudit({ store }, { filters: { event: 'audit_trimmed' }, limit: 99 });
+    const { items } = await searchAudit(
+      { store },
+      { filters: { event: 'audit_trimmed' }, limit: 99 },
+    );
     return items;
   };
   const numbersIn = ({ ranges = [] }: AuditItem) =>

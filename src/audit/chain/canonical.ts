@@ -3,17 +3,54 @@
 
 /** Members that are undefined are left out, as in JSON. Throws a TypeError for what has no canonical form. */
 export function canonicalJson(value: unknown): string {
-  if (typeof value === 'string' && value.isWellFormed()) return JSON.stringify(value);
-  if (typeof value === 'boolean') return String(value);
-  if (Number.isSafeInteger(value) && !Object.is(value, -0)) return String(value);
-  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
-  if (typeof value !== 'object' || value === null)
-    throw new TypeError('only strings, booleans and safe integers have a canonical form');
-  // The default order is that of UTF-16 code units, as the RFC wants it.
-  const members = Object.entries(value)
-    .filter(([, member]) => member !== undefined)
-    .toSorted(([one], [other]) => (one < other ? -1 : 1));
-  return `{${members.map(([name, member]) => `${canonicalJson(name)}:${canonicalJson(member)}`).join(',')}}`;
+  const ordered = inOrder(value);
+  return ordered === undefined ? assembled(value) : JSON.stringify(ordered);
+}
+
+/** The value with its members in order, which JSON keeps. Undefined if names begin with digits, because objects have such members first. */
+function inOrder(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return checked(value);
+  if (Array.isArray(value)) {
+    const items: unknown[] = value.map(inOrder);
+    return items.includes(undefined) ? undefined : items;
+  }
+  const members = value as Record<string, unknown>;
+  const ordered: Record<string, unknown> = {};
+  for (const name of namesOf(members)) {
+    const member = inOrder(members[name]);
+    if (member === undefined || /^\d/.test(name) || name === '__proto__') return undefined;
+    ordered[name] = member;
+  }
+  return ordered;
+}
+
+function assembled(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return JSON.stringify(checked(value));
+  if (Array.isArray(value)) return `[${value.map(assembled).join(',')}]`;
+  const members = value as Record<string, unknown>;
+  const texts = namesOf(members).map(
+    (name) => `${JSON.stringify(name)}:${assembled(members[name])}`,
+  );
+  return `{${texts.join(',')}}`;
+}
+
+/** The default order is that of UTF-16 code units, as the RFC wants it. */
+function namesOf(members: Record<string, unknown>): string[] {
+  const names = Object.keys(members).filter((name) => members[name] !== undefined);
+  for (const name of names) checked(name);
+  return names.sort();
+}
+
+function checked(value: unknown): unknown {
+  if (value !== undefined && hasCanonicalForm(value)) return value;
+  throw new TypeError('only strings, booleans and safe integers have a canonical form');
+}
+
+/** Whether `withCanonicalForm` would change nothing. False for lists and objects, which few items have. */
+function hasCanonicalForm(value: unknown): boolean {
+  if (typeof value === 'string') return value.isWellFormed();
+  if (typeof value === 'number') return Number.isSafeInteger(value) && !Object.is(value, -0);
+  return typeof value === 'boolean' || value === undefined;
 }
 
 /** The same value with a canonical form: other numbers as text, null left out, and U+FFFD for halves of characters. */
@@ -23,7 +60,13 @@ export function withCanonicalForm(value: unknown): unknown {
     return Number.isSafeInteger(value) && !Object.is(value, -0) ? value : String(value);
   if (Array.isArray(value)) return value.map((member) => withCanonicalForm(member ?? ''));
   if (typeof value !== 'object' || value === null) return value ?? undefined;
+  if (Object.values(value).every(hasCanonicalForm) && Object.keys(value).every(isWellFormed))
+    return value;
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => [name.toWellFormed(), withCanonicalForm(member)]),
   );
+}
+
+function isWellFormed(name: string): boolean {
+  return name.isWellFormed();
 }

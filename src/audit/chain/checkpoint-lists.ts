@@ -5,6 +5,7 @@ import { auditMark, type NumberedSealedItem, readSealedAfter } from '../audit-lo
 import { searchAudit } from '../audit-search.ts';
 import { chainHead, type Checkpoint, type CheckpointList, readCheckpoint } from './checkpoint.ts';
 import { itemDigest } from './sealed-item.ts';
+import type { StoredDigests } from './stored-digests.ts';
 
 const listKey = (checkpoint: number) => `audit-checkpoint:${checkpoint}`;
 
@@ -77,22 +78,40 @@ export async function* sealedItems(
   }
 }
 
-/** What a checkpoint from `first` to `last` says about the items in the store. */
+/** What a checkpoint from `first` to `last` says about the items in the store. Those that are `known` are not read. */
 export async function listItems(
   store: Store,
   first: number,
   last: number,
+  known?: StoredDigests,
 ): Promise<{ ids: string[]; digests: string[]; epoch: string; unreadable: number | undefined }> {
   const count = last - first + 1;
   const [ids, digests] = [Array<string>(count).fill(''), Array<string>(count).fill('')];
   let epoch = '';
   let unreadable: number | undefined;
-  for await (const { number, item, epoch: own } of sealedItems(store, first, last)) {
-    epoch = own;
-    if (!item) unreadable ??= number;
-    if (!item) continue;
-    ids[number - first] = item.id ?? '';
-    digests[number - first] = itemDigest(item).toString('base64url');
+  const hashed = new Map<string, string>();
+  const noteFrom = async (from: number, to: number) => {
+    for await (const { number, item, epoch: own } of sealedItems(store, from, to)) {
+      epoch = own;
+      if (!item) unreadable ??= number;
+      if (!item) continue;
+      ids[number - first] = item.id ?? '';
+      digests[number - first] = itemDigest(item, hashed);
+    }
+  };
+  for (let number = first; number <= last;) {
+    const stored = known?.get(number);
+    if (stored) {
+      ({ epoch } = stored);
+      ids[number - first] = stored.id;
+      digests[number - first] = stored.digest;
+      number += 1;
+      continue;
+    }
+    let end = number;
+    while (end < last && !known?.get(end + 1)) end += 1;
+    await noteFrom(number, end);
+    number = end + 1;
   }
   return { ids, digests, epoch, unreadable };
 }
@@ -107,12 +126,15 @@ export async function markedCheckpoint(
   const found = await readList(store, number);
   if (found?.checkpoint.id === id) return found;
   const filters = { event: 'checkpoint' };
-  const { items } = await searchAudit({ store }, {
-    filters,
-    limit: SEARCHED_CHECKPOINTS,
-    after: undefined,
-    newestFirst: true,
-  });
+  const { items } = await searchAudit(
+    { store },
+    {
+      filters,
+      limit: SEARCHED_CHECKPOINTS,
+      after: undefined,
+      newestFirst: true,
+    },
+  );
   const { jws = '' } = items.find((item) => item.id === id) ?? {};
   const checkpoint = readCheckpoint(jws);
   if (!checkpoint) return undefined;

@@ -1,4 +1,5 @@
 // A checkpoint: a signed statement about the items since the one before it.
+import { hash } from 'node:crypto';
 import {
   compactVerify,
   CompactSign,
@@ -9,7 +10,6 @@ import {
 } from 'jose';
 import { isObject } from '../../json-values.ts';
 import { SIGNING_ALGORITHM, type SigningKey } from '../../keys/signing-keys.ts';
-import { sha256 } from './sealed-item.ts';
 
 type Place = { number: number; id: string };
 
@@ -49,7 +49,11 @@ const NO_DIGEST = Buffer.alloc(32);
 export function chainHead(previous: string, digests: readonly string[]): string {
   let head: Buffer = previous === '' ? NO_DIGEST : Buffer.from(previous, 'base64url');
   for (const digest of digests)
-    head = sha256(head, digest === '' ? NO_DIGEST : Buffer.from(digest, 'base64url'));
+    head = hash(
+      'sha256',
+      Buffer.concat([head, digest === '' ? NO_DIGEST : Buffer.from(digest, 'base64url')]),
+      'buffer',
+    );
   return head.toString('base64url');
 }
 

@@ -38,6 +38,7 @@ export function keepChain(services: () => VerifyingServices, memory: AuditMemory
     await memory.check(services());
     if (!(await isDue(services()))) return POLL_MS;
     await lease.keep();
+    memory.digests.isUsed = lease.isHeld();
     if (!lease.isHeld()) return POLL_MS;
     const made = await makeCheckpoint(services());
     if (made && made.checkpoint % SWEEP_EVERY === 0) await deleteTrimmedLists(services(), made);

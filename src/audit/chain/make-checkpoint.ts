@@ -27,18 +27,18 @@ export async function newestCheckpoint({ store }: Pick<AuditServices, 'store'>):
 
 /** Returns the checkpoint. Undefined if there is nothing to cover, or if another process was faster. */
 export async function makeCheckpoint(services: AuditServices): Promise<Checkpoint | undefined> {
-  const { store, now, metrics, auditLog } = services;
+  const { store, now, metrics, auditLog, digests: known } = services;
   const { mark, number, newest } = await newestCheckpoint(services);
   const previous = newest?.checkpoint;
   const stored = await lastAuditNumber(store);
   const first = previous ? previous.last.number + 1 : await oldestNumber(services);
   let last = Math.min(stored, first + CHECKPOINT_ITEMS - 1);
   if (first > last) return undefined;
-  let listed = await listItems(store, first, last);
+  let listed = await listItems(store, first, last, known);
   if (listed.unreadable !== undefined && previous && !isPatienceOver(services, previous)) {
     last = listed.unreadable - 1;
     if (first > last) return undefined;
-    listed = await listItems(store, first, last);
+    listed = await listItems(store, first, last, known);
   }
   const { ids, digests, epoch } = listed;
   const { log, keys } = await loadChainKeys(store, now());

@@ -1,6 +1,7 @@
 // Notices that the store lost items that were stored: after a failover to a replica that did not have them, or when it was replaced by an older copy.
 import type { Logger } from 'pino';
 import { type AuditItem, type AuditServices, recordAudit } from '../audit.ts';
+import { openStoredDigests, type StoredDigests } from './stored-digests.ts';
 import { beginAuditEpoch, lastAuditNumber, readAuditItems } from '../audit-log.ts';
 
 /** What the store has lost, or might have. */
@@ -10,6 +11,7 @@ type Services = AuditServices & { logger: Logger };
 
 /** Remembers the newest item that this process stored. */
 export type AuditMemory = {
+  digests: StoredDigests;
   remember(item: AuditItem): void;
   /** If the store does not have the item any more, says so in the log. */
   check(services: Services): Promise<void>;
@@ -17,13 +19,16 @@ export type AuditMemory = {
 
 export function openAuditMemory(): AuditMemory {
   let newest: LostItem | undefined;
+  const digests = openStoredDigests();
   return {
+    digests,
     remember({ number = 0, epoch = '', id }) {
       if (newest?.epoch !== epoch || number > newest.number) newest = { number, epoch, id };
     },
     async check(services) {
       const known = newest;
       if (!known || !(await isLost(services, known))) return;
+      digests.clear();
       await noteRollback(services, known);
       if (newest === known) newest = undefined;
     },

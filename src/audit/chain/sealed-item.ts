@@ -1,5 +1,6 @@
 // What the chain of checkpoints has of an item: a digest that stays the same after what the item says about a person was deleted.
-import { createHash, randomBytes } from 'node:crypto';
+import { hash } from 'node:crypto';
+import { pooledRandom } from '../../pooled-random.ts';
 import type { AuditItem } from '../audit.ts';
 import { canonicalJson, withCanonicalForm } from './canonical.ts';
 
@@ -28,13 +29,24 @@ const PERSONAL_MEMBERS = [
 export const JOINED_NAMES = 'names';
 
 const SALT_BYTES = 16;
+const random = pooledRandom();
 
-/** Adds what the digests of a new item need. */
-export function sealed(item: AuditItem): SealedItem {
-  const whole = withCanonicalForm(item) as AuditItem;
-  return personalOf(whole).length === 0
-    ? whole
-    : { ...whole, salt: randomBytes(SALT_BYTES).toString('base64url') };
+/**
+ * Adds what the digests of new items need. Those of one account that are stored together have one salt: they are forgotten together, and equal
+ * values are hashed once.
+ */
+export function sealed(items: readonly AuditItem[]): SealedItem[] {
+  const salts = new Map<string | undefined, string>();
+  return items.map((item) => {
+    const whole = withCanonicalForm(item) as AuditItem;
+    if (!hasPersonal(whole)) return whole;
+    let salt = salts.get(item.account);
+    if (salt === undefined) {
+      salt = random(SALT_BYTES).toString('base64url');
+      if (item.account !== undefined) salts.set(item.account, salt);
+    }
+    return { ...whole, salt };
+  });
 }
 
 /** The item as others than verifiers see it. */
@@ -42,15 +54,16 @@ export function unsealed({ salt: _salt, digests: _digests, ...item }: SealedItem
   return item;
 }
 
-/** `item` has its number and its epoch. Throws a TypeError if it is not an item of the log. */
-export function itemDigest(item: SealedItem): Buffer {
-  const { salt: _salt, digests, [JOINED_NAMES]: _names, ...open } = item as SealedItem & Joined;
-  const personal = { ...digests, ...personalDigests(item) };
-  for (const member of PERSONAL_MEMBERS) delete (open as Record<string, unknown>)[member];
-  return sha256(canonicalJson(Object.keys(personal).length === 0 ? open : { ...open, personal }));
+/** `item` has its number and its epoch. `known` has digests of the same values. Throws a TypeError if it is not an item of the log. */
+export function itemDigest(item: SealedItem, known?: Map<string, string>): string {
+  const open: Record<string, unknown> = { ...item };
+  for (const member of OUTSIDE) open[member] = undefined;
+  const personal = { ...item.digests, ...personalDigests(item, known) };
+  if (Object.keys(personal).length > 0) open['personal'] = personal;
+  return hash('sha256', canonicalJson(open), 'base64url');
 }
 
-type Joined = { [JOINED_NAMES]?: unknown };
+const OUTSIDE = ['salt', 'digests', JOINED_NAMES, ...PERSONAL_MEMBERS] as const;
 
 /** The item without what it says about a person, with the same digest. */
 export function forgotten(item: SealedItem): SealedItem {
@@ -63,7 +76,8 @@ export function forgotten(item: SealedItem): SealedItem {
 }
 
 export function hasPersonal(item: SealedItem): boolean {
-  return personalOf(item).length > 0;
+  const members: Record<string, unknown> = item;
+  return PERSONAL_MEMBERS.some((name) => members[name] !== undefined);
 }
 
 function personalOf(item: SealedItem): [name: string, value: unknown][] {
@@ -74,17 +88,13 @@ function personalOf(item: SealedItem): [name: string, value: unknown][] {
   });
 }
 
-function personalDigests(item: SealedItem): Record<string, string> {
-  return Object.fromEntries(
-    personalOf(item).map(([name, value]) => [
-      name,
-      sha256(canonicalJson([item.salt ?? '', name, value])).toString('base64url'),
-    ]),
-  );
-}
-
-export function sha256(...parts: readonly (string | Buffer)[]): Buffer {
-  const hash = createHash('sha256');
-  for (const part of parts) hash.update(part);
-  return hash.digest();
+function personalDigests(item: SealedItem, known?: Map<string, string>): Record<string, string> {
+  const digests: Record<string, string> = {};
+  for (const [name, value] of personalOf(item)) {
+    const json = canonicalJson([item.salt ?? '', name, value]);
+    const digest = known?.get(json) ?? hash('sha256', json, 'base64url');
+    known?.set(json, digest);
+    digests[name] = digest;
+  }
+  return digests;
 }

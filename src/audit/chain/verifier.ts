@@ -217,7 +217,7 @@ export function openVerifier({ isSigned, kept }: VerifierOptions) {
 
 function digestText(item: SealedItem): string | undefined {
   try {
-    return itemDigest(item).toString('base64url');
+    return itemDigest(item);
   } catch {
     return undefined;
   }

@@ -60,12 +60,20 @@ const MIN_SECRET_LENGTH = 6;
 function hideSecrets({ url, headers, ...kind }: DeliveryTarget, text: string): string {
   const secrets = [
     ...Object.values(headers).flatMap((value) => [value, ...value.split(/[\s,;=]+/)]),
-    ...new URL(url).searchParams.values(),
+    ...partsOf(new URL(url)),
     ...('secrets' in kind ? kind.secrets.flatMap((secret) => [secret, secret.slice(6)]) : []),
   ].filter((secret) => secret.length >= MIN_SECRET_LENGTH);
   return secrets
     .toSorted((one, other) => other.length - one.length)
     .reduce((shown, secret) => shown.replaceAll(secret, '[hidden]'), text);
+}
+
+/** Short steps of a path are words of any answer. */
+const MIN_SECRET_STEP = 16;
+
+function partsOf({ pathname, searchParams }: URL): string[] {
+  const steps = pathname.split('/').filter((step) => step.length >= MIN_SECRET_STEP);
+  return [...searchParams.values(), pathname, ...steps];
 }
 
 const MAX_WAIT_SECONDS = 3600;

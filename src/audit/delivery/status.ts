@@ -30,13 +30,12 @@ export async function deliveryStatus(
     readAuditAfter(store, delivered, 1),
     lastAuditNumber(store),
   ]);
-  const { origin, pathname } = new URL(url);
   const { deliveredAt, failedAt, retryAt, reason } = progress ?? {};
   const isFailing = progress !== undefined && progress.state !== 'delivering';
   return {
     id,
     kind,
-    url: origin + pathname,
+    url: new URL(url).origin,
     state: progress?.state ?? 'delivering',
     delivered,
     backlog: oldest ? Math.max(0, last - oldest.number + 1) : 0,

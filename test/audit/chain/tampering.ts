@@ -316,7 +316,7 @@ export const EXPORT_TAMPERING: readonly ExportTampering[] = [
       const at = lines.findIndex((line, index) => index > 2 && line.startsWith('{"list":'));
       const { list } = JSON.parse(lines[at] ?? '') as { list: { digests: string[] } };
       const changed = JSON.parse(lines[lineOf(lines, place)] ?? '') as SealedItem;
-      list.digests[2] = itemDigest(changed).toString('base64url');
+      list.digests[2] = itemDigest(changed);
       lines[at] = JSON.stringify({ list });
       // The chain does not lead to the checkpoint any more.
       return { kind: 'changed', place: second ? numberOf(evidence, second) : 0 };

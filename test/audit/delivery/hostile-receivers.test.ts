@@ -72,9 +72,9 @@ describe('Hostile receivers of the audit log', () => {
     await inside.stop();
   });
 
-  it('DLV-08 what a receiver repeats of headers and secrets is in neither state, log nor audit log', async () => {
+  it('DLV-08 what a receiver repeats of its address, headers and secrets is in neither state, log nor audit log', async () => {
     const token = 'top-secret-token-of-the-receiver';
-    const secretive = webhook(`${receiver.url}?key=query-secret-0123`, {
+    const secretive = webhook(`${receiver.url}/path-secret-of-it?key=query-secret-0123`, {
       headers: { authorization: `Bearer ${token}` },
     });
     let status = 401;
@@ -90,7 +90,7 @@ describe('Hostile receivers of the audit log', () => {
     log.advance(400);
     await log.statusWith(secretive, ({ rejected }) => rejected === 1);
     const told = JSON.stringify([refused, log.log, await log.items(), await log.metrics()]);
-    for (const secret of [token, 'query-secret-0123', SECRET.slice(6)])
+    for (const secret of [token, 'query-secret-0123', 'path-secret-of-it', SECRET.slice(6)])
       expect(told).to.not.include(secret);
   });
 
