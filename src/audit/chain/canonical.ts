@@ -7,7 +7,7 @@ export function canonicalJson(value: unknown): string {
   return ordered === undefined ? assembled(value) : JSON.stringify(ordered);
 }
 
-/** The value with its members in order, which JSON keeps. Undefined if names begin with digits, because objects have such members first. */
+/** The value with its members in order, which JSON keeps. Undefined for names with a place of their own in objects, as digits have. */
 function inOrder(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return checked(value);
   if (Array.isArray(value)) {
@@ -18,7 +18,7 @@ function inOrder(value: unknown): unknown {
   const ordered: Record<string, unknown> = {};
   for (const name of namesOf(members)) {
     const member = inOrder(members[name]);
-    if (member === undefined || /^\d/.test(name) || name === '__proto__') return undefined;
+    if (member === undefined || /^[\d_]/.test(name)) return undefined;
     ordered[name] = member;
   }
   return ordered;
