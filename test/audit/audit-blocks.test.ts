@@ -128,7 +128,12 @@ onEachStore('The index of the audit log in memory', (system) => {
     const kept = { time: 3600 * 11, items: 1000 };
     const limits = { keep: 1e9, keepUndelivered: 1e9, delivered: async () => [] };
     await trimAudit(services, { keepCalls: kept, ...limits }, 'bulk');
-    for (const filters of [{ connector: 'bulk' }, { tool: 'tool 2' }, { grant: 'grant 1' }, { event: 'call' }])
+    for (const filters of [
+      { connector: 'bulk' },
+      { tool: 'tool 2' },
+      { grant: 'grant 1' },
+      { event: 'call' },
+    ])
       for (const newestFirst of [true, false]) {
         const expected = await numbersOf(filters, newestFirst, { store });
         const found = await numbersOf(filters, newestFirst, { store, auditBlocks });

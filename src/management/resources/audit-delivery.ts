@@ -11,7 +11,9 @@ export const deliverySchema = z
   .strictObject({
     id: z.string(),
     kind: z.enum(['webhook', 'otlp']),
-    url: z.string().describe('Address of the receiver without its path and query, which can be secret.'),
+    url: z
+      .string()
+      .describe('Address of the receiver without its path and query, which can be secret.'),
     state: z
       .enum(DELIVERY_STATES)
       .describe(
