@@ -12,6 +12,7 @@ import type { Settings } from './settings/settings.ts';
 import { findUpstream, type Upstream } from './settings/upstreams.ts';
 import type { Store } from './store/store.ts';
 import { openedTools } from './upstreams/opened-tools.ts';
+import { type Selection, selectionOf } from './upstreams/tool-access.ts';
 import { findCatalog, type ToolCatalog } from './upstreams/tool-catalog.ts';
 
 /** Lists the addresses, the number of tools that each level opens, and the next step: in development with a connect link. */
@@ -112,19 +113,25 @@ function openedBy(
   upstream: Upstream,
   catalog: ToolCatalog,
   level: Level,
+  selection: Selection = {},
 ): string[] {
-  return openedTools(levels, upstream, catalog, Date.now() / 1000)(level);
+  return openedTools(levels, upstream, catalog, { selection, now: Date.now() / 1000 })(level);
 }
 
 function emptyLinkLines(
   settings: Settings,
-  { level }: Connector,
+  connector: Connector,
   upstream: Upstream,
   catalog: ToolCatalog,
 ): string[] {
-  if (catalog.seenAt === undefined || openedBy(settings, upstream, catalog, level).length > 0)
-    return [];
+  const { level, tools } = connector;
+  const open = openedBy(settings, upstream, catalog, level, selectionOf({ connector }));
+  if (catalog.seenAt === undefined || open.length > 0) return [];
   const count = catalog.tools.length;
+  if (count > 0 && tools && openedBy(settings, upstream, catalog, level).length > 0)
+    return [
+      `This link shows no tools, because its list opens none: ${tools.join(' ')}. Change it with gatehouse connector update --tools.`,
+    ];
   return count === 0
     ? ['This link shows no tools, because the MCP server lists none.']
     : [

@@ -3,7 +3,7 @@ import { errors } from 'oidc-provider';
 import type { Account } from '../people/account.ts';
 import { findAccount } from '../people/accounts.ts';
 import { callerClaims, claimNames } from '../people/caller-claims.ts';
-import { type Access, accessThrough } from '../people/entitlement.ts';
+import { type Access, accessThrough, matchingRules } from '../people/entitlement.ts';
 import { stepUpFor, type StepUpProblem, stepUpProblem } from '../people/step-up.ts';
 import { recordAudit } from '../audit/audit.ts';
 import {
@@ -31,6 +31,7 @@ import {
 } from '../permission-levels.ts';
 import { findUpstream } from '../settings/upstreams.ts';
 import { openedTools } from '../upstreams/opened-tools.ts';
+import { selectionOf } from '../upstreams/tool-access.ts';
 import { findCatalog } from '../upstreams/tool-catalog.ts';
 import { isIdentifiedByHost } from '../oauth/engine/client-metadata-documents.ts';
 import { findDevice, isWaiting, type WaitingDevice } from '../oauth/engine/device-codes.ts';
@@ -151,7 +152,7 @@ export async function requireConsentRequest(
     requireConnector(context, String(resource)),
     requireAccount(context, interaction),
   ]);
-  const toolsOf = await toolReader(context, connector);
+  const toolsOf = await toolReader(context, connector, account);
   const { levels: all } = context.settings;
   const access = accessThrough(context.settings, connector, account, 'sign-in');
   const asked = highestLevelIn(all, scope) ?? connector.level;
@@ -213,16 +214,19 @@ function missingFor(
   return stepUp && stepUpProblem(stepUp, known, services.now());
 }
 
-/** Returns the titles of the tools that a level opens. Undefined if they are not known, and for the sample, whose levels differ in fields. */
+/** Returns the titles of the tools that a level opens to the person. Undefined if they are not known, and for the sample, whose levels differ in fields. */
 async function toolReader(
   { settings, services: { store, now } }: InteractionContext,
   connector: Connector,
+  account: Account,
 ): Promise<((level: Level) => string[]) | undefined> {
   const upstream = findUpstream(settings.upstreams, connector);
   if (!upstream) return undefined;
   const catalog = await findCatalog(store, upstream);
   if (catalog?.seenAt === undefined) return undefined;
-  return openedTools(settings.levels, upstream, catalog, now());
+  const matching = matchingRules(settings, account, 'sign-in');
+  const selection = selectionOf({ connector }, matching);
+  return openedTools(settings.levels, upstream, catalog, { selection, now: now() });
 }
 
 /** Checks the redirect URI again: the client may have changed since the authorization request. What is checked here must be what is allowed. */

@@ -34,7 +34,7 @@ import type { CallerClaim } from '../settings/schema.ts';
 import type { Settings } from '../settings/settings.ts';
 import { isServed } from '../settings/upstreams.ts';
 import { membersOf } from '../json-values.ts';
-import { listsOf, type Rights, rulesOf } from '../upstreams/tool-access.ts';
+import { type Rights, selectionOf } from '../upstreams/tool-access.ts';
 import { type Addresses, metadataUrl } from './metadata.ts';
 import type { RecordCache } from './record-cache.ts';
 
@@ -260,8 +260,10 @@ function decide(
     ceiling: ceiling ?? level,
     ...(ceiling === highest ? {} : { ceilingWithDpop: highest }),
     minted: false,
-    ...listsOf({ connector, machine: grant.machine }),
-    ...(account ? rulesOf(matchingRules(settings, account, viaOf(grant))) : {}),
+    ...selectionOf(
+      { connector, machine: grant.machine },
+      account && matchingRules(settings, account, viaOf(grant)),
+    ),
     ...(account && shown.length > 0 ? { person: { account, via: viaOf(grant), shown } } : {}),
   };
 }
@@ -310,7 +312,7 @@ async function mintedCallerOf(
     level,
     ceiling: level,
     minted: true,
-    ...listsOf({ token: record }),
+    ...selectionOf({ token: record }),
     record,
   };
 }

@@ -13,15 +13,29 @@ import {
   ownerOf,
   type Via,
 } from '../settings/entitlements.ts';
+import { findUpstream } from '../settings/upstreams.ts';
 import { isSameIssuer } from '../settings/value-types.ts';
+import { findCatalog } from '../upstreams/tool-catalog.ts';
 import type { ApiRequest } from './api/operations.ts';
 import { isoTime } from './represent.ts';
 import type { Handlers, ManagementContext } from './context.ts';
 import type { refusalOperations } from './resources/refusal.ts';
-import type { accessOperations } from './resources/access.ts';
+import type { accessOperations, ToolAccess } from './resources/access.ts';
+import { explainTools, knownServer } from './explained-tools.ts';
 import type { PersonAccess } from './resources/person-access.ts';
+import { whoReaches } from './who-reaches.ts';
 
 export const accessHandlers: Handlers<keyof typeof accessOperations> = {
+  async showAccess(management, { query }) {
+    const account = await requireAccount(management, query.account);
+    const [connector] = await explainedConnectors(management, query.connector);
+    if (!connector) throw notFound('there is no connector with this id');
+    const via = account.neverSignedIn ? 'id-jag' : 'sign-in';
+    return toolAccess(management, { account, via, connector }, query.tool);
+  },
+
+  listWhoReaches: whoReaches,
+
   listMissingGroups: async ({ settings, services: { store, now } }) => ({
     items: await findMissingGroups(store, settings, now()),
   }),
@@ -30,7 +44,14 @@ export const accessHandlers: Handlers<keyof typeof accessOperations> = {
     const { settings } = management;
     const { account, source } = await explainedPerson(management, body);
     const connectors = await explainedConnectors(management, body.connector);
+    const [only] = connectors;
+    if (body.tool !== undefined && body.connector === undefined)
+      throw new HttpError(400, 'invalid_request', 'tool: only with a connector');
     return {
+      ...(body.connector !== undefined && only
+        ? await toolAccess(management, { account, via: source.via, connector: only }, body.tool)
+        : {}),
+      ...(account.id === '' ? { account: undefined } : {}),
       provider: source.id,
       entitlements: judgeRules(settings, account, source.via).entitlements,
       access: connectors.map((connector) => ({
@@ -84,6 +105,29 @@ function accessResource(
     connector: id,
     name,
     ...personAccess(settings, connector, account, { via, now: services.now() }),
+  };
+}
+
+async function toolAccess(
+  { settings, services: { store, now } }: ManagementContext,
+  asked: { account: Account; via: Via; connector: Connector },
+  tool: string | undefined,
+): Promise<ToolAccess> {
+  const upstream = findUpstream(settings.upstreams, asked.connector);
+  const server =
+    upstream && knownServer(settings, upstream, await findCatalog(store, upstream), now());
+  const { access, rules, tools } = explainTools(
+    settings,
+    { ...asked, server },
+    { tool, now: now() },
+  );
+  return {
+    account: asked.account.id,
+    connector: asked.connector.id,
+    level: access.level,
+    ...(access.level === null ? { reason: access.reason } : {}),
+    rules,
+    tools,
   };
 }
 

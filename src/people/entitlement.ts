@@ -2,6 +2,7 @@
 import { isAtLeast, type Level } from '../permission-levels.ts';
 import {
   type Administrator,
+  type Entitlement,
   type IdentitySource,
   identitySourcesOf,
   type AudienceRule,
@@ -28,14 +29,16 @@ export function entitledLevel(
   return decidingRule(settings, account, via)?.level;
 }
 
-/** Returns the rules that match, in the order of the settings. None if the account is disabled. */
+/** Returns the rules that match, with their places in the settings. None if the account is disabled. */
 export function matchingRules(
   { entitlements }: Pick<Settings, 'entitlements'>,
   account: Account,
   via: Via,
-): Settings['entitlements'] {
+): (Entitlement & { place: number })[] {
   if (account.disabledAt !== undefined) return [];
-  return entitlements.filter(({ match }) => matches(account, match, via));
+  return entitlements.flatMap((rule, place) =>
+    matches(account, rule.match, via) ? [{ ...rule, place }] : [],
+  );
 }
 
 /** The first of the rules that give the highest level, with its place in `entitlements`. */
@@ -126,6 +129,14 @@ export function judgeRules(
       judged(`audience[${n}]`, rule, audienceMiss(identitySources, rule, account, via)),
     ),
   };
+}
+
+/** Describes an entitlement by its place in the settings. */
+export function describeEntitlement(
+  place: number,
+  { match, level }: Pick<Entitlement, 'match' | 'level'>,
+): Omit<JudgedRule, 'miss' | 'level'> & { level: Level } {
+  return { ...judged(`entitlements[${place}]`, match, undefined), level };
 }
 
 function judged(

@@ -1,5 +1,6 @@
-import { isAtLeast, type Level, levelIds, type Levels } from '../permission-levels.ts';
+import { type Level, levelIds, type Levels } from '../permission-levels.ts';
 import type { Upstream } from '../settings/upstreams.ts';
+import { decide, type Rights, type Selection, type Verdict } from './tool-access.ts';
 import { type CatalogTool, type ToolCatalog, usableTools } from './tool-catalog.ts';
 import { isLookalike, levelOfTool, levelRules } from './tool-levels.ts';
 
@@ -21,6 +22,20 @@ export function toolsWithLevels(
   }));
 }
 
+/** Decides about a tool as lists and calls do. */
+export function verdictOn(levels: Levels, rights: Rights, { name, level }: LeveledTool): Verdict {
+  if (level === undefined) return { decision: 'forbidden', by: 'name' };
+  return decide(levels, rights, {
+    level,
+    items: [{ kind: 'tool', name, isListed: true, level }],
+  });
+}
+
+/** The rights of a caller with this level that nothing can raise. */
+export function rightsAt(level: Level, selection: Selection): Rights {
+  return { level, ceiling: level, minted: false, ...selection };
+}
+
 /**
  * Returns a function that returns the titles of the tools that a level opens: those that need the highest level first, then in the order of the
  * upstream.
@@ -29,15 +44,17 @@ export function openedTools(
   levels: Levels,
   upstream: Upstream,
   catalog: ToolCatalog,
-  now: number,
+  { selection, now }: { selection: Selection; now: number },
 ): (level: Level) => string[] {
   const tools = toolsWithLevels(levels, upstream, catalog, now);
-  const byLevel = Map.groupBy(tools, ({ level }) => level);
-  return (level) =>
-    levelIds(levels)
-      .filter((each) => isAtLeast(levels, level, each))
+  return (level) => {
+    const rights = rightsAt(level, selection);
+    const open = tools.filter((tool) => verdictOn(levels, rights, tool).decision === 'allowed');
+    const byLevel = Map.groupBy(open, (tool) => tool.level);
+    return levelIds(levels)
       .toReversed()
       .flatMap((each) => (byLevel.get(each) ?? []).map(titleOf));
+  };
 }
 
 const MAX_LENGTH = 120;

@@ -70,10 +70,18 @@ export function decideByLevel(
 
 type WithTools = { tools?: readonly string[] | undefined };
 
-/** Returns the lists of those that have one. */
-export function listsOf(
+/** What opens tools, apart from levels: absent if everything is open. */
+export type Selection = Pick<Rights, 'lists' | 'rules'>;
+
+/** `matching` are the entitlements that match the person. */
+export function selectionOf(
   owners: Partial<Record<ListOwner, WithTools | undefined>>,
-): Pick<Rights, 'lists'> {
+  matching: readonly ({ level: Level } & WithTools)[] = [],
+): Selection {
+  return { ...listsOf(owners), ...rulesOf(matching) };
+}
+
+function listsOf(owners: Partial<Record<ListOwner, WithTools | undefined>>): Pick<Rights, 'lists'> {
   const lists = LIST_OWNERS.flatMap((of) => {
     const tools = owners[of]?.tools;
     return tools ? [{ of, list: toolList(tools) }] : [];
@@ -81,10 +89,8 @@ export function listsOf(
   return lists.length === 0 ? {} : { lists };
 }
 
-/** `matching` are the entitlements that match the person. Rules without lists leave the decision to the level. */
-export function rulesOf(
-  matching: readonly ({ level: Level } & WithTools)[],
-): Pick<Rights, 'rules'> {
+/** Rules without lists leave the decision to the level. */
+function rulesOf(matching: readonly ({ level: Level } & WithTools)[]): Pick<Rights, 'rules'> {
   if (matching.every(({ tools }) => tools === undefined)) return {};
   return {
     rules: matching.map(({ level, tools }) => ({

@@ -51,6 +51,8 @@ const OPERATIONS: Record<string, ManagementRole> = {
   'GET /audit/delivery': 'viewer',
   'GET /audit/reach': 'viewer',
   'POST /access/explain': 'viewer',
+  'GET /access': 'viewer',
+  'GET /access/who': 'viewer',
   'GET /refusals/{id}': 'viewer',
   'GET /access/missing-groups': 'viewer',
   'GET /attempts': 'viewer',

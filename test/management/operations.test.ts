@@ -38,7 +38,8 @@ describe('an operation of the management API without records', () => {
   after(() => host.close());
 
   const lists = ALL.filter(
-    ([, { method, query, stream }]) => method === 'get' && query && stream === undefined,
+    ([, { method, query, stream }]) =>
+      method === 'get' && query && 'limit' in query.shape && stream === undefined,
   );
   const send = async (method: string, path: string, body?: unknown) => {
     const answer = await request(host, method.toUpperCase(), `/api/v1${path}`, { body });

@@ -118,9 +118,12 @@ function pathParameters(path: string): Json[] {
 }
 
 function queryParameters(query: z.ZodObject): Json[] {
-  const { properties = {} } = jsonSchema(query, 'input') as { properties?: Record<string, Json> };
+  const { properties = {}, required = [] } = jsonSchema(query, 'input') as {
+    properties?: Record<string, Json>;
+    required?: string[];
+  };
   return Object.entries(properties).map(([name, schema]) => {
-    return { name, in: 'query', required: false, schema };
+    return { name, in: 'query', required: required.includes(name), schema };
   });
 }
 

@@ -67,7 +67,7 @@ async function responseTo(
     const items = await Array.fromAsync(allItems((page) => read(page) as Promise<Page<never>>));
     return { items: 'sort' in command && command.sort ? command.sort(items) : items };
   }
-  if (!body) return call({ id });
+  if (!body) return call({ id, ...(query ? { query: members } : {}) });
   // The id of a client can be a URL, so it is in the body.
   const hasIdInBody = command.argument !== undefined && !path.includes(':id');
   const { true: parameters = [], false: others = [] } = Object.groupBy(

@@ -1,0 +1,143 @@
+import { expect } from 'chai';
+import { mint } from '../links/minted-tokens/minting.ts';
+import { connect } from '../support/connection.ts';
+import { type Connector, createConnector, requestManagement } from '../support/management-api.ts';
+import { createDeployment, startDeployment, type System } from '../support/system.ts';
+import { until } from '../support/until.ts';
+import { type ChangingUpstream, startChangingV2 } from '../support/upstream/changing-upstream.ts';
+import { gatehouse } from './command-line.ts';
+
+const TOOLS = [{ name: 'search_orders' }, { name: 'delete_order' }, { name: 'Delete_Order' }];
+
+describe('Explanations of tools', () => {
+  let upstream: ChangingUpstream;
+  let system: System;
+  let stop: () => Promise<void>;
+  let reports: Connector;
+  let operations: Connector;
+  let grace: string;
+  before(async () => {
+    upstream = await startChangingV2(TOOLS);
+    const orders = {
+      id: 'orders',
+      url: upstream.url,
+      tools: [{ name: 'delete_order', level: 'operations' }],
+      defaultLevel: 'analytics',
+    };
+    const entitlements = [
+      { match: { subject: 'ada' }, level: 'full' },
+      { match: { group: 'staff' }, level: 'operations', tools: ['search_*'] },
+    ];
+    const place = await createDeployment({
+      file: { entitlements, resourceServer: { upstreams: [orders] } },
+    });
+    upstream.trustIssuer(place.facts.auth);
+    system = await startDeployment(place);
+    stop = async () => {
+      await system.stop();
+      await place.release();
+    };
+    await until('the tools to be read', async () => {
+      const { tools } = (await ask('/upstreams/orders')) as { tools: object[] };
+      return tools.length === TOOLS.length;
+    });
+    reports = await createConnector(system, { name: 'Reports', level: 'analytics' });
+    operations = await createConnector(system, {
+      name: 'Operations',
+      level: 'full',
+      tools: ['*', '!search_*'],
+    });
+    await connect(system, operations, { person: 'grace', level: 'operations' });
+    const { items } = (await ask('/accounts')) as { items: { id: string; name: string }[] };
+    grace = items.find(({ name }) => name === 'Grace Hopper')?.id ?? '';
+  });
+  after(async () => {
+    await stop();
+    await upstream.close();
+  });
+
+  const ask = (path: string) => requestManagement(system, 'GET', path);
+  const run = (...args: string[]) =>
+    gatehouse(args, {
+      GATEHOUSE_MANAGEMENT_URL: system.management,
+      GATEHOUSE_MANAGEMENT_KEY: system.managementKey,
+    });
+  const query = (members: Record<string, string>) => new URLSearchParams(members);
+
+  it('the API says which rules matched, which level and tools follow, and what forbids the others', async () => {
+    const explained = await ask(`/access?${query({ account: grace, connector: operations.id })}`);
+    const rule = { rule: 'entitlements[1]', level: 'operations', tools: ['search_*'] };
+    expect(explained).to.deep.equal({
+      account: grace,
+      connector: operations.id,
+      level: 'operations',
+      rules: [rule],
+      tools: [
+        { name: 'search_orders', level: 'analytics', allowed: false, forbiddenBy: 'connector' },
+        { name: 'delete_order', level: 'operations', allowed: false, forbiddenBy: 'rule' },
+        { name: 'Delete_Order', allowed: false, forbiddenBy: 'name' },
+      ],
+    });
+    const asked = { account: grace, connector: reports.id };
+    const of = async (tool: string) =>
+      ((await ask(`/access?${query({ ...asked, tool })}`)) as { tools: object[] }).tools;
+    expect(await of('search_orders')).to.deep.equal([
+      { name: 'search_orders', level: 'analytics', allowed: true },
+    ]);
+    expect(await of('delete_order')).to.deep.equal([
+      { name: 'delete_order', level: 'operations', allowed: false, forbiddenBy: 'level' },
+    ]);
+    expect(await of('drop_order')).to.deep.equal([
+      { name: 'drop_order', allowed: false, forbiddenBy: 'unknown' },
+    ]);
+  });
+
+  it('the command explains a tool for an account, and for anybody with these groups', async () => {
+    const about = ['--connector', 'Operations', '--tool', 'search_orders'];
+    const known = await run('access', 'explain', '--account', grace, ...about);
+    expect(known.stdout).to.match(/search_orders +analytics +no: the connector does not open it/);
+    const anybody = ['--email', 'new@example.com', '--groups', 'staff'];
+    const { stdout } = await run('access', 'explain', ...anybody, ...about, '--json');
+    expect(JSON.parse(stdout)).to.deep.include({
+      level: 'operations',
+      tools: [
+        { name: 'search_orders', level: 'analytics', allowed: false, forbiddenBy: 'connector' },
+      ],
+    });
+    expect(JSON.parse(stdout)).to.not.have.property('account');
+  });
+
+  it('the API and the command list through what a tool can be reached, and the people connected there', async () => {
+    const token = await mint(system, { level: 'full', tools: ['delete_*'] });
+    await mint(system, { level: 'full', tools: ['search_*'] });
+    const machine = { name: 'CI', connector: operations.id, level: 'operations' };
+    const { id } = (await requestManagement(system, 'POST', '/clients', machine)) as {
+      id: string;
+    };
+    const narrow = { ...machine, name: 'Narrow', tools: ['search_*'] };
+    await requestManagement(system, 'POST', '/clients', narrow);
+    expect(await ask('/access/who?tool=delete_order')).to.deep.equal({
+      tool: 'delete_order',
+      upstreams: [{ upstream: 'orders', level: 'operations' }],
+      rules: [
+        {
+          rule: 'entitlements[0]',
+          kind: 'subject',
+          value: 'ada',
+          level: 'full',
+          upstream: 'orders',
+        },
+      ],
+      connectors: [
+        { id: operations.id, name: 'Operations', level: 'full', upstream: 'orders', people: 1 },
+      ],
+      tokens: [{ id: token.id, name: token.name, level: 'full', upstream: 'orders' }],
+      machines: [{ id, name: 'CI', level: 'operations', connector: operations.id }],
+    });
+    const { stdout } = await run('access', 'who', '--tool', 'delete_order');
+    expect(stdout).to.include(`Operations (${operations.id}): full, 1 people connected`);
+    const { code, stderr } = await run('access', 'who', '--tool', 'drop_order');
+    expect([code, stderr]).to.deep.include(1);
+    expect(stderr).to.include('no MCP server is known to have a tool with this name');
+  });
+});
