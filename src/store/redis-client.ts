@@ -44,7 +44,8 @@ export async function connectRedis(
   timeouts = STORE_TIMEOUTS,
 ): Promise<RedisClient> {
   const client = createClient(await withSentinelPassword(address, timeouts), timeouts);
-  joinWrites(client);
+  forEachConnection(client, joinWrites);
+  forEachConnection(client, readBeforeTimeout);
   reconnectWhenEnded(client);
   disconnectFromOtherDatabase(client);
   warnWhenLost(client, logger);
@@ -102,11 +103,8 @@ async function askOnce(
  * Sends the commands of one turn of the event loop in one system call per connection. A system call takes as long as everything else that
  * a command needs. `enableAutoPipelining` would also delay commands until the pipeline before them is answered.
  */
-function joinWrites(client: RedisClient): void {
-  const join = (connection: Redis) =>
-    connection.on('connect', () => corkUntilEndOfTurn(connection.stream));
-  if (client instanceof Cluster) client.on('+node', join);
-  else join(client);
+function joinWrites(connection: Redis): void {
+  connection.on('connect', () => corkUntilEndOfTurn(connection.stream));
 }
 
 function corkUntilEndOfTurn(socket: Redis['stream']): void {
@@ -124,6 +122,29 @@ function corkUntilEndOfTurn(socket: Redis['stream']): void {
     }
     return write(...given);
   };
+}
+
+/**
+ * Replaces the timer of ioredis, which rejects a command before a reply is read that arrived while the process was busy. Immediates run after
+ * it is read.
+ */
+function readBeforeTimeout(connection: Redis): void {
+  const send = connection.sendCommand.bind(connection);
+  connection.sendCommand = (command, stream) => {
+    command.setTimeout = (milliseconds) => {
+      const fail = () => {
+        if (!command.isSettled) command.reject(new Error('Command timed out'));
+      };
+      // ioredis clears it by this name.
+      command['_commandTimeoutTimer'] ??= setTimeout(() => setImmediate(fail), milliseconds);
+    };
+    return send(command, stream);
+  };
+}
+
+function forEachConnection(client: RedisClient, act: (connection: Redis) => void): void {
+  if (client instanceof Cluster) client.on('+node', act);
+  else act(client);
 }
 
 /** Opens a second connection for subscriptions. A Cluster client has its own. */

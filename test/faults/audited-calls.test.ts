@@ -143,15 +143,20 @@ describe('Audited calls of level full (redis)', () => {
     ['the number of replicas is known', isReplicaCheck],
   ] as const)
     it(`a call of level full gets no response until ${what}`, async () => {
-      for (const { title, link, full } of callers) {
-        proxy.setRule((command) => (isAwaited(command) ? 'hold reply' : 'pass'));
-        let isAnswered = false;
-        const answer = details(link, full).finally(() => (isAnswered = true));
-        await proxy.whenHeld();
-        expect(isAnswered, title).to.equal(false);
-        proxy.release();
-        expect((await answer).rpc?.result?.structuredContent, title).to.include.keys('iban');
-      }
+      // A reply that a busy machine delivers too late is a record that failed, so the call is made again.
+      for (const { title, link, full } of callers)
+        await until(`the answer to ${title}`, async () => {
+          proxy.setRule((command) => (isAwaited(command) ? 'hold reply' : 'pass'));
+          let isAnswered = false;
+          const answer = details(link, full).finally(() => (isAnswered = true));
+          await proxy.whenHeld();
+          expect(isAnswered, title).to.equal(false);
+          proxy.release();
+          const response = await answer;
+          if (!response.rpc?.result) return expectRefused(response, title);
+          expect(response.rpc.result.structuredContent, title).to.include.keys('iban');
+          return true;
+        });
     });
 });
 

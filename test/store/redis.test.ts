@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { assert, expect } from 'chai';
 import { Redis } from 'ioredis';
 import type { StoreAddress } from '../../src/settings/addresses.ts';
@@ -152,6 +153,16 @@ describe('The store on Redis', () => {
     }
     const unordered = await store.page('large:set', { limit: 150, newestFirst: true });
     assert.deepEqual(await readPages(), unordered.toReversed());
+  });
+
+  it('a reply that arrived while the process was busy counts, although the time of the command is over', async () => {
+    const store = await open(at(server.port), { timeouts: { command: 50, operation: 10_000 } });
+    const reading = store.get('nobody:wrote');
+    // The command is written at the end of the turn.
+    await setImmediate();
+    const busyUntil = performance.now() + 200;
+    while (performance.now() < busyUntil);
+    assert.isUndefined(await reading);
   });
 
   it('every record has its TTL in Redis, and a record without expiry has none', async () => {
