@@ -13,11 +13,15 @@ export type RuleSubject =
   | { effect: 'block'; name: string }
   | { effect: 'allow'; name: string; destinations: readonly string[] };
 
-/** `createdAt` in seconds since the epoch. `by` as in the audit log. `key` as in the file of `gatehouse apply`, which made or adopted it. */
+/**
+ * `createdAt` in seconds since the epoch. `by` as in the audit log. `key` as in the file of `gatehouse apply`, which made or adopted it.
+ * `isUnfinished`: a file made this block, and connections that it blocks may not have ended yet.
+ */
 export type ClientRule = RuleSubject & {
   createdAt: number;
   by?: string | undefined;
   key?: string | undefined;
+  isUnfinished?: true | undefined;
 };
 
 /**

@@ -119,10 +119,11 @@ export async function addClientRule(
   management: ManagementContext,
   subject: RuleSubject,
   event: string,
+  fromFile: Pick<Stored, 'key' | 'isUnfinished'> = {},
 ): Promise<Stored> {
   const { services, by } = management;
   const rule = { ...subject, createdAt: Math.floor(services.now()), by };
-  const result = await addRule(services.store, rule);
+  const result = await addRule(services.store, { ...rule, ...fromFile });
   if (result === 'full')
     throw new HttpError(
       409,
@@ -150,7 +151,7 @@ export async function endBlocked({ settings, services, by }: ManagementContext):
 export async function recordRule(
   { services, by }: ManagementContext,
   event: string,
-  { createdAt: _createdAt, by: _by, ...subject }: Stored,
+  { createdAt: _createdAt, by: _by, isUnfinished: _isUnfinished, ...subject }: Stored,
 ): Promise<void> {
   await recordAudit(services, { event, arguments: subject, by, outcome: 'done' });
 }

@@ -1,5 +1,6 @@
 import {
   changeRules,
+  comparableName,
   type ClientRule as Stored,
   listRules,
   ruleId,
@@ -14,7 +15,7 @@ import { changedMembers, represent } from '../represent.ts';
 import { type ExportedFile, exportedRule, type RuleRecord } from '../resources/apply.ts';
 import { blockBody, clientRuleSchema } from '../resources/client-rule.ts';
 import { NAME, VISIBLE_CHARACTERS } from '../resources/schemas.ts';
-import { invalid, type Issues, Matcher, type Step } from './plan.ts';
+import { invalid, type Issues, mapRecords, Matcher, type Step } from './plan.ts';
 
 export type Rule = Stored & { id: string };
 
@@ -34,22 +35,22 @@ export type RulePlan = {
   absent: Rule[];
   /** The blocks that are new here. A stopped run may have left connections to one that is in force. */
   blocks: RuleSubject[];
-  /** Ends what the blocks with these ids block, and gives the rules their keys. */
+  /** Ends what the blocks with these ids block, and gives adopted rules their keys. */
   finish: (ids: ReadonlySet<string>) => Promise<void>;
 };
 
-/** A rule gets its key last: one without, which a stopped run has left, is finished by the next. */
-export function planRules(
+/** A block that a stopped run has left is finished by the next. */
+export async function planRules(
   management: ManagementContext,
   records: readonly (RuleRecord | undefined)[],
   stored: readonly Rule[],
   issues: Issues,
-): RulePlan {
+): Promise<RulePlan> {
   const matcher = new Matcher(stored, issues);
   const bySubject = new Map(stored.map((rule) => [rule.id, rule]));
   const keys = new Map<string, string>();
   const blocks = new Map<string, RuleSubject>();
-  const steps = records.flatMap((record, n): Step[] => {
+  const steps = await mapRecords(records, (record, n): Step[] => {
     if (!record) return [];
     const place = `clientRules.${n}`;
     const { key } = record;
@@ -72,12 +73,15 @@ export function planRules(
       }
       matcher.claim(same);
     }
-    if (same?.key === key) return [{ key, id, name, action: 'unchanged' }];
+    if (same?.key === key && !same.isUnfinished) return [{ key, id, name, action: 'unchanged' }];
     if (subject.effect === 'block') blocks.set(id, subject);
     const adopted = { key, id, name, action: 'adopted' as const };
     if (same) return [{ ...adopted, run: async () => id }];
     const run = async () => {
-      await (found ? replace(management, found, subject) : add(management, subject));
+      const made = subject.effect === 'block' ? { key, isUnfinished: true as const } : { key };
+      await (found
+        ? replace(management, found, { ...subject, ...made })
+        : addClientRule(management, subject, ADDED[subject.effect], made));
       return id;
     };
     return [
@@ -92,11 +96,22 @@ export function planRules(
     const { store } = management.services;
     await changeRules(store, (rule) => {
       const id = ruleId(rule);
-      return ids.has(id) ? { ...rule, key: keys.get(id) } : rule;
+      return ids.has(id) ? { ...rule, key: keys.get(id), isUnfinished: undefined } : rule;
     });
   }
   const absent = stored.filter((rule) => !matcher.isMatched(rule));
   return { steps, blocks: [...blocks.values()], absent, finish };
+}
+
+/** Returns whether one of the rules blocks clients with a name. */
+export function nameBlocks(
+  rules: readonly ({ effect: string; name?: string | undefined } | undefined)[],
+): (name: string) => boolean {
+  const blocked = new Set(
+    rules.flatMap((rule) => (rule?.effect === 'block' ? comparableName(rule.name ?? '') : [])),
+  );
+  blocked.delete('');
+  return (name) => blocked.has(comparableName(name));
 }
 
 /** Throws HttpError 400. */
@@ -127,16 +142,14 @@ function changesOf(before: RuleSubject, after: RuleSubject): string[] {
   return Object.keys(changedMembers({ ...was }, { ...is }).after);
 }
 
-async function add(management: ManagementContext, subject: RuleSubject): Promise<void> {
-  await addClientRule(management, subject, ADDED[subject.effect]);
-}
-
 const ADDED = { block: 'client_blocked', allow: 'client_allowed' };
 
+type Made = RuleSubject & Pick<Stored, 'key' | 'isUnfinished'>;
+
 /** In its place, without a moment in which neither rule is in force. */
-async function replace(management: ManagementContext, before: Rule, subject: RuleSubject) {
+async function replace(management: ManagementContext, before: Rule, next: Made) {
   const { services, by } = management;
-  const after = { ...subject, createdAt: Math.floor(services.now()), by };
+  const after = { ...next, createdAt: Math.floor(services.now()), by };
   let isReplaced = false;
   await changeRules(services.store, (rule) => {
     const isIt = ruleId(rule) === before.id;
@@ -146,7 +159,8 @@ async function replace(management: ManagementContext, before: Rule, subject: Rul
   if (!isReplaced) throw notFound('the rule was removed meanwhile');
   const { id: _id, ...removed } = before;
   await recordRule(management, 'client_rule_removed', removed);
-  await recordRule(management, ADDED[subject.effect], after);
+  const { key: _key, ...added } = after;
+  await recordRule(management, ADDED[next.effect], added);
 }
 
 export function endRules(management: ManagementContext, ended: readonly Rule[]): Step[] {
