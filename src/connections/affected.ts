@@ -9,9 +9,11 @@ import {
   type Reading,
   storedGrants,
 } from './connections.ts';
+import { isLive, type StoredGrant } from './grant-record.ts';
+import type { Reason } from './reasons.ts';
 
-/** A connection as it is, and as it would be. */
-export type AffectedConnection = { before: Connection; after: Connection };
+/** A connection as it is, and as it would be. `endsAt`, in seconds since the epoch: when it would end, if not at once. */
+export type AffectedConnection = { before: Connection; after: Connection; endsAt?: number };
 
 /** `connector` is one that changes, as it is or would be; without it, all connectors count as they are. */
 type Situation = { settings: ConnectionSettings; connector?: Connector };
@@ -25,13 +27,33 @@ export async function affectedConnections(
   let read = 0;
   const [readBefore, readAfter] = [readerIn(services, before), readerIn(services, after)];
   const filter = { connector: after.connector?.id };
+  const endsAt = earlierEnd(before.connector, after.connector);
   for await (const { id, stored } of storedGrants(before.settings, services, filter)) {
     if (read === limit) return { items, isAll: false, read };
     read += 1;
     const [was, becomes] = await Promise.all([readBefore(id, stored), readAfter(id, stored)]);
-    if (isLess(before.settings.levels, was, becomes)) items.push({ before: was, after: becomes });
+    if (endsAt !== undefined && works(becomes) && lastsLonger(stored, endsAt))
+      items.push({ before: was, after: endedBy(becomes, 'connector_expired'), endsAt });
+    else if (isLess(before.settings.levels, was, becomes))
+      items.push({ before: was, after: becomes });
   }
   return { items, isAll: true, read };
+}
+
+/** When the connector would expire, if that is earlier than before. */
+function earlierEnd(before?: Connector, after?: Connector): number | undefined {
+  const { expiresAt } = after ?? {};
+  if (expiresAt === undefined || expiresAt >= (before?.expiresAt ?? Infinity)) return undefined;
+  return expiresAt;
+}
+
+/** However often its client renews it. */
+function lastsLonger(stored: StoredGrant, time: number): boolean {
+  return isLive(stored) && stored.grant.exp > time;
+}
+
+export function endedBy(connection: Connection, reason: Reason): Connection {
+  return { ...connection, state: 'ended', reason };
 }
 
 function readerIn(services: Reading, { settings, connector }: Situation) {
@@ -40,12 +62,17 @@ function readerIn(services: Reading, { settings, connector }: Situation) {
   );
 }
 
-function isLess(levels: Levels, before: Connection, after: Connection): boolean {
+/** Whether the connection has a lower level, or works less, than before. */
+export function isLess(levels: Levels, before: Connection, after: Connection): boolean {
   const hasLowerLevel =
     before.level !== undefined &&
     after.level !== undefined &&
     !(isLevel(levels, after.level) && isAtLeast(levels, after.level, before.level));
   return usability(after) < usability(before) || (usability(before) > 0 && hasLowerLevel);
+}
+
+export function works(connection: Connection): boolean {
+  return usability(connection) > 0;
 }
 
 /** 0 if it does not work, 1 if it works again without the person once somebody resumes its connector, 2 if it works. */

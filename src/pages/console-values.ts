@@ -188,7 +188,7 @@ type ConsoleAffected = {
   /** The number of connections that would stop or have a lower level. `isAll` is false if there may be more. */
   count: number;
   isAll: boolean;
-  /** The first of them. `reasonKey` is the key of why it would stop. */
+  /** The first of them. `reasonKey` is the key of why it would stop, and `endsAt` when, if not at once. */
   affected: {
     href: string;
     app: string;
@@ -196,6 +196,7 @@ type ConsoleAffected = {
     before?: string;
     after?: string;
     reasonKey?: string;
+    endsAt?: number;
   }[];
 };
 

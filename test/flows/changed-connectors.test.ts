@@ -156,6 +156,20 @@ onEachStore('A changed connector', (system) => {
     expect(await dryRun({ audience })).to.deep.equal(stops('not_in_audience'));
     expect(await dryRun({ paused: true })).to.deep.equal(stops('connector_paused'));
     expect(await dryRun({ name: 'Other', level: 'admin', maxUses: 1 })).to.deep.equal([]);
+    const endsAt = new Date((Math.floor(Date.now() / 1000) + 86_400) * 1000).toISOString();
+    const [admin, analytics] = stops('connector_expired');
+    const ended = (item: typeof admin) => ({
+      ...item,
+      after: { ...item?.after, state: 'ended', endsAt },
+    });
+    expect(await dryRun({ expiresAt: endsAt })).to.deep.equal([ended(admin), ended(analytics)]);
+    const lowered = { ...admin, after: { ...admin?.after, level: 'operations' } };
+    expect(await dryRun({ expiresAt: endsAt, level: 'operations' })).to.deep.equal([
+      ended(lowered as typeof admin),
+      ended(analytics),
+    ]);
+    const afterAll = new Date(Date.now() + 1000 * 86_400_000).toISOString();
+    expect(await dryRun({ expiresAt: afterAll })).to.deep.equal([]);
     expect(await showConnector(system(), connector.id)).to.include({
       level: 'full',
       state: 'active',

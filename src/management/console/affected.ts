@@ -1,5 +1,6 @@
 // The connections that a change would end or lower, as pages show them.
 import type { AffectedMembers } from '../resources/affected.ts';
+import { epochSeconds } from '../resources/fields.ts';
 import { recordPath } from './address.ts';
 
 const MAX_SHOWN = 50;
@@ -15,6 +16,7 @@ export function affectedValues({ affected = [], isAffectedPartial }: AffectedMem
       before: before.level,
       after: after.level,
       reasonKey: after.reason === undefined ? undefined : `console.reasons.${after.reason}`,
+      endsAt: after.endsAt === undefined ? undefined : epochSeconds(after.endsAt),
     })),
   };
 }

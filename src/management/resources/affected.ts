@@ -2,13 +2,15 @@
 import { z } from 'zod';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
 import type { AffectedConnection } from '../../connections/affected.ts';
-import { plain } from '../commands/terminal.ts';
+import { minute, plain } from '../commands/terminal.ts';
+import { isoTime } from '../represent.ts';
 import * as schemas from './schemas.ts';
 
 const connectionSchema = z.strictObject({
   state: z.enum(CONNECTION_STATES),
   level: schemas.level.optional(),
   reason: z.string().optional().describe('Why it would not work, as a code.'),
+  endsAt: schemas.time.optional().describe('When it would end, if not at once.'),
 });
 
 const affectedSchema = z
@@ -50,7 +52,7 @@ export function affectedResources({
   };
 }
 
-function affectedResource({ before, after }: AffectedConnection): Affected {
+function affectedResource({ before, after, endsAt }: AffectedConnection): Affected {
   const { id: grantId, account, client } = before;
   const shown = ({ state, level, reason }: AffectedConnection['before']) => ({
     state,
@@ -62,7 +64,7 @@ function affectedResource({ before, after }: AffectedConnection): Affected {
     account: { id: account.id, ...(account.name === undefined ? {} : { name: account.name }) },
     client: { id: client.id, name: client.name },
     before: shown(before),
-    after: shown(after),
+    after: { ...shown(after), ...(endsAt === undefined ? {} : { endsAt: isoTime(endsAt) }) },
   };
 }
 
@@ -82,9 +84,11 @@ export function affectedText(
 function lineOf({ grantId, account, client, before, after }: Affected): string {
   const person = `${plain(account.name ?? 'unknown')} (${account.id})`;
   const app = `${plain(client.name)} (${client.id})`;
-  const effect =
-    after.reason === undefined
-      ? `${before.level} → ${after.level}`
-      : `${before.level} → stops (${after.reason})`;
-  return `  ${grantId}  ${person}  ${app}  ${effect}`;
+  return `  ${grantId}  ${person}  ${app}  ${before.level} → ${effectOf(before.level, after)}`;
+}
+
+function effectOf(level: string | undefined, { level: next, reason, endsAt }: Affected['after']) {
+  if (reason === undefined) return next;
+  if (endsAt === undefined) return `stops (${reason})`;
+  return `${next === level ? '' : `${next}, `}stops ${minute(endsAt)} (${reason})`;
 }
