@@ -1,14 +1,23 @@
 // Files of connectors, machines and rules that are applied while people use them.
 import { expect } from 'chai';
 import type { Applied, ExportedFile } from '../../src/management/resources/apply.ts';
+import {
+  assertionParameters,
+  createAssertion,
+  generateAssertionKey,
+} from '../support/client-assertion.ts';
+import { advanceClock } from '../support/clock.ts';
 import { connect, REDIRECT_URI } from '../support/connection.ts';
 import { listGrants, requestManagement } from '../support/management-api.ts';
 import { callTool } from '../support/mcp.ts';
-import { type Client, discover, register, type Server } from '../support/oauth.ts';
+import { type Client, discover, register, requestToken, type Server } from '../support/oauth.ts';
 import { SOAK } from '../support/soak.ts';
 import { onEachStore } from '../support/system.ts';
 
 const MAX_SECONDS = 5;
+
+const inSeconds = (seconds: number) =>
+  new Date((Math.floor(Date.now() / 1000) + seconds) * 1000).toISOString();
 
 onEachStore('A file that is applied', (system, store) => {
   const apply = async (file: object, query = ''): Promise<Applied> =>
@@ -52,6 +61,7 @@ onEachStore('A file that is applied', (system, store) => {
       lowered: 'full',
       narrowed: 'full',
       paused: 'full',
+      shortened: 'full',
     };
     const connectors = Object.entries(levels).map(([key, level]) => ({ key, name: key, level }));
     await apply({ connectors });
@@ -77,6 +87,7 @@ onEachStore('A file that is applied', (system, store) => {
           audience: [{ email: 'ada@example.com' }],
         },
         { key: 'paused', name: 'paused', level: 'full', paused: true },
+        { key: 'shortened', name: 'shortened', level: 'full', expiresAt: inSeconds(3600) },
       ],
       clientRules: [{ key: 'phone', effect: 'block', name: 'Phone' }],
     };
@@ -89,8 +100,11 @@ onEachStore('A file that is applied', (system, store) => {
     const lost = [...before].filter(
       ([id, { state, level }]) => after.get(id)?.state !== state || after.get(id)?.level !== level,
     );
-    expect(dry.affected.map(({ grantId }) => grantId)).to.have.members(lost.map(([id]) => id));
-    for (const { grantId, after: foretold } of dry.affected) {
+    const [later, atOnce] = [true, false].map((isLater) =>
+      dry.affected.filter(({ after: { endsAt } }) => (endsAt !== undefined) === isLater),
+    );
+    expect(atOnce?.map(({ grantId }) => grantId)).to.have.members(lost.map(([id]) => id));
+    for (const { grantId, after: foretold } of atOnce ?? []) {
       const { state, level } = after.get(grantId) ?? { state: 'gone' };
       expect({ state, level }).to.deep.equal({ state: foretold.state, level: foretold.level });
     }
@@ -107,6 +121,8 @@ onEachStore('A file that is applied', (system, store) => {
       'Grace Hopper, Desk, connector_paused',
       'Ada Lovelace, Phone, client_blocked',
       'Grace Hopper, Phone, client_blocked',
+      'Ada Lovelace, Desk, connector_expired',
+      'Grace Hopper, Desk, connector_expired',
     ]);
     const works = async ([, { link, accessToken }]: [
       string,
@@ -116,6 +132,52 @@ onEachStore('A file that is applied', (system, store) => {
     expect(await Promise.all(kept.map(works))).to.deep.equal(Array(5).fill(true));
     const others = [...tokens].filter(([name]) => /^ended|^narrowed grace|phone/.test(name));
     expect(await Promise.all(others.map(works))).to.deep.equal(Array(5).fill(false));
+    const shortened = [...tokens].filter(([name]) => name.startsWith('shortened'));
+    expect(await Promise.all(shortened.map(works))).to.deep.equal([true, true]);
+    advanceClock(3601);
+    expect(await Promise.all(shortened.map(works))).to.deep.equal([false, false]);
+    const ended = await rights();
+    for (const { grantId, after: foretold } of later ?? [])
+      expect(ended.get(grantId)?.state).to.equal(foretold.state);
+    expect(later).to.have.length(2);
+  });
+
+  it('a revoked machine is replaced by a new one with the key of its record, which connects, and only once', async () => {
+    const key = await generateAssertionKey();
+    const file = {
+      connectors: [{ key: 'nightly', name: 'Nightly', level: 'operations' }],
+      machines: [
+        {
+          key: 'ci',
+          name: 'CI',
+          connector: 'nightly',
+          level: 'operations',
+          jwks: { keys: [key.jwk] },
+          expiresAt: inSeconds(86_400),
+        },
+      ],
+    };
+    const { link } = (await apply(file), await linkOf('nightly'));
+    const { server } = await discover(link);
+    const tokenOf = async (id: string) => {
+      const client = { id, secret: undefined, method: 'none' as const, redirectUri: '' };
+      const assertion = await createAssertion(key, { client, server });
+      const parameters = { grant_type: 'client_credentials', resource: link };
+      return requestToken(server, client, { ...parameters, ...assertionParameters(assertion) });
+    };
+    const idOf = (applied: Applied) => applied.machines[0]?.id ?? '';
+    const first = idOf(await apply(file));
+    await requestManagement(system(), 'POST', '/clients/revoke', { id: first });
+    const replaced = await apply(file);
+    expect(replaced.machines).to.deep.equal([
+      { key: 'ci', id: idOf(replaced), name: 'CI', action: 'created' },
+    ]);
+    expect(idOf(replaced)).to.not.equal(first);
+    const { status, body } = await tokenOf(idOf(replaced));
+    expect(status).to.equal(200);
+    expect((await callTool(link, body.access_token, 'list_regions')).status).to.equal(200);
+    expect((await tokenOf(first)).status).to.equal(401);
+    expect((await apply(file)).machines[0]).to.include({ id: idOf(replaced), action: 'unchanged' });
   });
 
   // SQLite syncs each of the writes that prepare the test.

@@ -4,7 +4,10 @@ import { expect } from 'chai';
 import { exportJWK, generateKeyPair } from 'jose';
 import { parse, stringify } from 'yaml';
 import { createConnector } from '../../src/links/connectors.ts';
+import { parseFile } from '../../src/management/apply/parse-file.ts';
+import { collectIssues } from '../../src/management/apply/plan.ts';
 import { type Applied, appliedText } from '../../src/management/resources/apply.ts';
+import { StoreUnavailable } from '../../src/store/store.ts';
 import { accessTo, gatehouse, useCommandLine } from './command-line.ts';
 import { KEYS, request } from './management-host.ts';
 
@@ -457,6 +460,42 @@ describe('gatehouse apply', () => {
       expect(await shown('analysts')).to.include({ state: 'revoked' });
     });
 
+    it('APL-05 names nobody whose connector could not be changed', async () => {
+      const paused = { connectors: file['connectors']?.map((each) => ({ ...each, paused: true })) };
+      const { affected } = await applied(paused, '--dry-run');
+      expect(affected.map(({ after: { reason } }) => reason)).to.deep.equal(['connector_paused']);
+      const { id } = await shown('ops');
+      beforeFirstWrite(() =>
+        request(host(), 'PATCH', `/api/v1/connectors/${id}`, { body: { name: 'Other' } }),
+      );
+      const first = await run('apply', '-f', write(paused), '--json');
+      expect([first.code, JSON.parse(first.stdout).affected]).to.deep.equal([1, []]);
+      expect((await applied(paused)).affected).to.deep.equal(affected);
+    });
+
+    for (const [effect, rule] of [
+      ['block', { host: 'late.example' }],
+      ['allow', { name: 'Late', destinations: ['late.example'] }],
+    ] as const)
+      it(`APL-06 a rule with the effect ${effect}, left by a run that stopped, is finished or ended by the next`, async () => {
+        const late = { key: 'late', effect, ...rule };
+        const clientRules = [...(file['clientRules'] ?? []), late];
+        const { store } = host();
+        const { update } = store;
+        let writes = 0;
+        store.update = (async (...given: Parameters<typeof update>) => {
+          if (given[0] === 'client-rules:all' && ++writes === 2)
+            throw new StoreUnavailable(new Error('no answer'));
+          return update.apply(store, given);
+        }) as typeof update;
+        const stopped = await run('apply', '-f', write({ clientRules }), '--json');
+        expect(JSON.parse(stopped.stdout).clientRules[2].action).to.equal('failed');
+        const pruned = await applied({ clientRules: file['clientRules'] }, '--prune', '--dry-run');
+        expect(actions(pruned)[2]).to.include({ late: 'ended' });
+        await applied({ clientRules });
+        expect(actions(await applied({ clientRules }))[2]).to.include({ late: 'unchanged' });
+      });
+
     it('APL-03 more rules than there may be are refused before anything changes', async () => {
       const clientRules = Array.from({ length: 1001 }, (_, n) => ({
         key: `rule-${n}`,
@@ -589,13 +628,25 @@ clientRules:
           machines: [machine, { ...machine, key: 'n', connector: 'other', expiresAt: inAYear }],
         }),
       ).to.have.members([
-        'machines.0.jwks: a new machine needs a public key here or in jwksUri',
+        'machines.0.jwks: no machine with this key works, and a new one needs a public key here or in jwksUri',
         'machines.0.level: at most operations, as its connector',
         'machines.0.expiresAt: at most that of its connector',
-        'machines.1.jwks: a new machine needs a public key here or in jwksUri',
+        'machines.1.jwks: no machine with this key works, and a new one needs a public key here or in jwksUri',
         'machines.1.level: at most operations, as its connector',
         'machines.1.expiresAt: at most 366 days after the machine was created or got its key',
       ]);
+    });
+
+    it('APL-01 of a machine with a name that a rule blocks, which could never connect', async () => {
+      const [ci] = file['machines'] ?? [];
+      const blocked = { key: 'ci-apps', effect: 'block', name: 'ci' };
+      expect(
+        await problems({
+          connectors: file['connectors'],
+          machines: [ci],
+          clientRules: [blocked],
+        }),
+      ).to.deep.equal(['machines.0.name: a rule blocks clients with this name']);
     });
 
     it('APL-01 of a machine with another connector or level, or without its key', async () => {
@@ -659,6 +710,39 @@ clientRules:
       );
       expect((await run('apply', '-f', '/nothing/here')).stderr).to.include(
         'cannot be read (ENOENT)',
+      );
+    });
+
+    it('APL-02 with thousands of unknown members in a short answer, while other requests are served', async () => {
+      const unknown = Object.fromEntries(Array.from({ length: 200 }, (_, n) => [`member${n}`, n]));
+      const connectors = Array.from({ length: 400 }, (_, n) => ({
+        key: `k${n}`,
+        name: 'Large',
+        level: 'operations',
+        ...unknown,
+      }));
+      let turns = 0;
+      let isDone = false;
+      const count = () => {
+        turns += 1;
+        if (!isDone) setImmediate(count);
+      };
+      setImmediate(count);
+      const issues = collectIssues();
+      await parseFile({ connectors }, issues);
+      isDone = true;
+      expect(turns).to.be.above(1);
+      expect(issues.found).to.have.length(400);
+      const refused = async (body: object) => {
+        const answer = await request(host(), 'POST', '/api/v1/apply', { body });
+        expect(answer.status).to.equal(400);
+        return answer.body as { error_description: string; issues: string[] };
+      };
+      const { issues: shown } = await refused({ connectors });
+      expect(shown.slice(-1)).to.deep.equal(['and 300 more']);
+      expect(shown[0]).to.match(/^connectors.0: unknown: member0, .*, member19, and 180 more$/);
+      expect((await refused(unknown)).error_description).to.equal(
+        'an object with connectors, machines and clientRules',
       );
     });
 

@@ -13,11 +13,12 @@ import {
 } from '../resources/apply.ts';
 import { activeConnectors, endConnectors, exportConnectors, planConnectors } from './connectors.ts';
 import { acquireLock, type Lock } from './lock.ts';
-import { lostConnections } from './losses.ts';
+import { happened, type Lost, lostConnections } from './losses.ts';
 import { endMachines, exportMachines, findMachines, planMachines } from './machines.ts';
+import { boundedIssues } from '../parse-input.ts';
 import { parseFile } from './parse-file.ts';
 import { collectIssues, invalid, type PlannedConnector, type Step } from './plan.ts';
-import { endRules, exportRules, findRules, planRules } from './rules.ts';
+import { endRules, exportRules, findRules, nameBlocks, planRules } from './rules.ts';
 
 export const applyHandlers: Handlers<keyof typeof applyOperations> = {
   async applyFile(management, { query, body }) {
@@ -28,7 +29,8 @@ export const applyHandlers: Handlers<keyof typeof applyOperations> = {
     const lock = await acquireLock(management.services.store);
     try {
       const plan = await makePlan(management, body, query);
-      return response(await run(management, plan, lock), plan.affected);
+      const steps = await run(management, plan, lock);
+      return response(steps, await happened(management, plan.affected));
     } finally {
       await lock.release();
     }
@@ -61,7 +63,7 @@ type Steps = Record<Kind, Step[]>;
 type Plan = {
   steps: Steps;
   endings: Steps;
-  affected: Pick<Applied, 'affected' | 'isAffectedPartial'>;
+  affected: Lost;
   finishRules: (ids: ReadonlySet<string>) => Promise<void>;
 };
 type Options = { prune?: 'true' | 'all' | undefined; pruneLimit?: number | undefined };
@@ -75,10 +77,15 @@ async function makePlan(
   const { prune, pruneLimit } = options;
   if (pruneLimit !== undefined && prune === undefined) throw invalid('pruneLimit: only with prune');
   const issues = collectIssues();
-  const file = parseFile(body, issues);
+  const file = await parseFile(body, issues);
   const stored = await readAll(management);
   const active = activeConnectors(management, stored.connectors);
-  const connectors = planConnectors(management, file.connectors ?? [], stored.connectors, issues);
+  const connectors = await planConnectors(
+    management,
+    file.connectors ?? [],
+    stored.connectors,
+    issues,
+  );
   const isPruned = <Item extends { key?: string | undefined }>(
     kind: Kind,
     absent: readonly Item[],
@@ -99,10 +106,10 @@ async function makePlan(
     management,
     file.machines ?? [],
     stored.machines,
-    connectorOf,
+    { connectorOf, isBlocked: nameBlocks([...stored.rules, ...(file.clientRules ?? [])]) },
     issues,
   );
-  const rules = planRules(management, file.clientRules ?? [], stored.rules, issues);
+  const rules = await planRules(management, file.clientRules ?? [], stored.rules, issues);
   const added = rules.steps.filter(({ action }) => action === 'created').length;
   if (added > 0 && stored.rules.length + added > MAX_RULES)
     issues.add(
@@ -129,6 +136,7 @@ async function makePlan(
     ],
     revoked: pruned.machines,
     replaced: machines.replaced,
+    shortened: machines.shortened,
     blocks: rules.blocks,
   });
   return {
@@ -138,16 +146,13 @@ async function makePlan(
       machines: endMachines(management, pruned.machines),
       clientRules: endRules(management, pruned.rules),
     },
-    affected: affectedResources(affected),
+    affected,
     finishRules: rules.finish,
   };
 }
 
-const MAX_ISSUES = 100;
-
 function refusal(found: readonly string[]): HttpError {
-  const more = found.length > MAX_ISSUES ? [`and ${found.length - MAX_ISSUES} more`] : [];
-  const issues = [...found.slice(0, MAX_ISSUES), ...more];
+  const issues = boundedIssues(found, (issue) => issue);
   return new HttpError(400, 'invalid_file', issues.join('; '), { members: { issues } });
 }
 
@@ -242,12 +247,12 @@ function notEnded(): HttpError {
   return new HttpError(409, 'changed_meanwhile', message);
 }
 
-function response(steps: Steps, affected: Plan['affected']): Applied {
+function response(steps: Steps, affected: Lost): Applied {
   const shown = (each: readonly Step[]) => each.map(({ run: _run, ...result }): Result => result);
   return {
     connectors: shown(steps.connectors),
     machines: shown(steps.machines),
     clientRules: shown(steps.clientRules),
-    ...affected,
+    ...affectedResources(affected),
   };
 }

@@ -14,6 +14,7 @@ import { requireUpstream } from '../upstreams.ts';
 import {
   expectedLevel,
   invalid,
+  mapRecords,
   type Issues,
   Matcher,
   type PlannedConnector,
@@ -29,8 +30,8 @@ export type ConnectorPlan = {
   absent: Stored[];
 };
 
-/** The members whose change can take access away at once. */
-const LESSENING = ['level', 'audience', 'tools', 'paused'];
+/** The members whose change can take access away. */
+const LESSENING = ['level', 'audience', 'tools', 'paused', 'expiresAt'];
 
 /** Connectors that have not ended. */
 export function activeConnectors(
@@ -45,18 +46,18 @@ function hasEnded(connector: Stored, now: number): boolean {
   return state === 'revoked' || state === 'expired';
 }
 
-export function planConnectors(
+export async function planConnectors(
   management: ManagementContext,
   records: readonly (ConnectorRecord | undefined)[],
   stored: readonly Stored[],
   issues: Issues,
-): ConnectorPlan {
+): Promise<ConnectorPlan> {
   const now = management.services.now();
   const active = activeConnectors(management, stored);
   const matcher = new Matcher(active, issues);
   const planned = new Map<string, PlannedConnector>();
   const changes: ConnectorPlan['changes'] = [];
-  const steps = records.flatMap((record, n): Step[] => {
+  const steps = await mapRecords(records, (record, n): Step[] => {
     if (!record) return [];
     const place = `connectors.${n}`;
     const { key, name, expiresAt } = record;

@@ -23,6 +23,7 @@ import { MAX_LIFETIME_SECONDS } from '../resources/schemas.ts';
 import {
   expectedLevel,
   invalid,
+  mapRecords,
   type Issues,
   Matcher,
   type PlannedConnector,
@@ -82,14 +83,23 @@ export type MachinePlan = {
   steps: Step[];
   /** Machines whose connection is replaced with their key. */
   replaced: Found[];
+  /** Machines that expire earlier. */
+  shortened: { machine: Found; endsAt: number }[];
   absent: Found[];
+};
+
+/** What else will be there. */
+type Others = {
+  connectorOf: (key: string) => PlannedConnector | 'invalid' | undefined;
+  /** Whether a rule blocks clients with this name. */
+  isBlocked: (name: string) => boolean;
 };
 
 export async function planMachines(
   management: ManagementContext,
   records: readonly (MachineRecord | undefined)[],
   stored: readonly Found[],
-  connectorOf: (key: string) => PlannedConnector | 'invalid' | undefined,
+  { connectorOf, isBlocked }: Others,
   issues: Issues,
 ): Promise<MachinePlan> {
   const matcher = new Matcher(
@@ -100,7 +110,8 @@ export async function planMachines(
   const past = records.flatMap((record) => (record && record.expiresAt <= now ? [record] : []));
   const expired = await knownKeyed(management.services.store, past);
   const replaced: Found[] = [];
-  const steps = records.flatMap((record, n): Step[] => {
+  const shortened: MachinePlan['shortened'] = [];
+  const steps = await mapRecords(records, (record, n): Step[] => {
     if (!record) return [];
     const place = `machines.${n}`;
     const connector = connectorOf(record.connector);
@@ -109,6 +120,10 @@ export async function planMachines(
     const { key, name } = record;
     // A machine that expired as the file says is as it should be, whatever became of its connector.
     if (!before && expired.has(record)) return [{ key, name, action: 'unchanged' }];
+    if (isBlocked(name)) {
+      issues.add(`${place}.name`, 'a rule blocks clients with this name');
+      return [];
+    }
     if (connector === 'invalid') return [];
     if (!connector) {
       issues.add(`${place}.connector`, 'the key of a connector that has not ended');
@@ -125,6 +140,8 @@ export async function planMachines(
     if (changed.length === 0 && before.key === key) return [{ key, id, name, action: 'unchanged' }];
     const isReplaced = changed.includes('jwks') || changed.includes('jwksUri');
     if (isReplaced) replaced.push(before);
+    if (record.expiresAt < Math.floor(before.machine.expiresAt))
+      shortened.push({ machine: before, endsAt: record.expiresAt });
     if (changed.length === 0) {
       const run = () => adoptMachine(management, id, key);
       return [{ key, id, name, action: 'adopted', run }];
@@ -140,7 +157,8 @@ export async function planMachines(
     };
     return [{ key, id, name, action: 'updated', changed, run }];
   });
-  return { steps, replaced, absent: stored.filter((machine) => !matcher.isMatched(machine)) };
+  const absent = stored.filter((machine) => !matcher.isMatched(machine));
+  return { steps, replaced, shortened, absent };
 }
 
 /** Each throws HttpError 400. */
@@ -154,7 +172,9 @@ function checksOfNew(
   return [
     () => {
       if (!hasKey(record))
-        throw invalid('jwks: a new machine needs a public key here or in jwksUri');
+        throw invalid(
+          'jwks: no machine with this key works, and a new one needs a public key here or in jwksUri',
+        );
     },
     () => {
       if (!isLevel(levels, level)) throw invalid(`level: ${expectedLevel(levels)}`);

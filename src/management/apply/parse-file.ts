@@ -12,7 +12,7 @@ import {
   type RuleRecord,
   ruleRecord,
 } from '../resources/apply.ts';
-import type { Issues } from './plan.ts';
+import { invalid, type Issues, mapRecords } from './plan.ts';
 
 /** The records of the lists that are there, each in its place; undefined where nothing more can be checked. */
 export type File = {
@@ -25,6 +25,9 @@ export type File = {
 
 /** As much as a request of one record can have. */
 const MAX_RECORD_CHARACTERS = 64 * 1024;
+
+/** More than there are, so that unknown ones are named. */
+const MAX_LISTS = 100;
 
 const records = list(z.unknown()).optional();
 const listsSchema = z.strictObject(
@@ -42,22 +45,27 @@ function lengthOf(record: unknown): number {
 }
 
 /** Adds the problems of all records to `issues`. Throws HttpError 400 if there are no lists. */
-export function parseFile(value: unknown, issues: Issues): File {
+export async function parseFile(value: unknown, issues: Issues): Promise<File> {
+  // The schema takes long to find them.
+  if (isObject(value) && Object.keys(value).length > MAX_LISTS) throw invalid(FILE);
   const lists = parseInput(listsSchema, value);
-  const parse = <Item>(kind: Kind, schema: z.ZodType<Item>): (Item | undefined)[] | undefined =>
-    lists[kind]?.map((record, n) => {
-      if (lengthOf(record) > MAX_RECORD_CHARACTERS)
-        return void issues.add(`${kind}.${n}`, `larger than ${MAX_RECORD_CHARACTERS} characters`);
-      const parsed = schema.safeParse(record);
-      for (const issue of parsed.error?.issues ?? [])
-        issues.add(`${kind}.${n}`, describeIssue(issue));
-      return parsed.data ?? schema.safeParse(withoutUnknown(record, parsed.error)).data;
-    });
+  const parseRecord = <Item>(place: string, schema: z.ZodType<Item>, record: unknown) => {
+    if (lengthOf(record) > MAX_RECORD_CHARACTERS)
+      return void issues.add(place, `larger than ${MAX_RECORD_CHARACTERS} characters`);
+    const parsed = schema.safeParse(record);
+    for (const issue of parsed.error?.issues ?? []) issues.add(place, describeIssue(issue));
+    return parsed.data ?? schema.safeParse(withoutUnknown(record, parsed.error)).data;
+  };
+  const parse = async <Item>(kind: Kind, schema: z.ZodType<Item>) => {
+    const sent = lists[kind];
+    if (!sent) return undefined;
+    return mapRecords(sent, (record, n) => [parseRecord(`${kind}.${n}`, schema, record)]);
+  };
   const keyed = (lists.connectors ?? []).map((record) => isObject(record) && record['key']);
   return {
-    connectors: parse('connectors', connectorRecord),
-    machines: parse('machines', machineRecord),
-    clientRules: parse('clientRules', ruleRecord),
+    connectors: await parse('connectors', connectorRecord),
+    machines: await parse('machines', machineRecord),
+    clientRules: await parse('clientRules', ruleRecord),
     connectorKeys: new Set(keyed),
   };
 }

@@ -1,4 +1,5 @@
 // What a plan consists of. Each kind of record makes its part; nothing is changed before the whole file was found valid.
+import { setImmediate } from 'node:timers/promises';
 import { HttpError } from '../../http/errors.ts';
 import type { Connector } from '../../links/connector.ts';
 import { levelIds, type Levels } from '../../permission-levels.ts';
@@ -17,6 +18,25 @@ export type Issues = {
   /** Runs all checks of a record. Adds what they throw, and returns whether there was nothing. */
   isValid(place: string, ...checks: (() => unknown)[]): boolean;
 };
+
+const TURN_MS = 5;
+
+/** Returns all results, with pauses in which other requests are served. */
+export async function mapRecords<Item, Found>(
+  records: readonly Item[],
+  results: (record: Item, n: number) => readonly Found[],
+): Promise<Found[]> {
+  const found: Found[] = [];
+  let began = performance.now();
+  for (const [n, record] of records.entries()) {
+    if (performance.now() - began > TURN_MS) {
+      await setImmediate();
+      began = performance.now();
+    }
+    found.push(...results(record, n));
+  }
+  return found;
+}
 
 export function collectIssues(): Issues {
   const found = new Set<string>();

@@ -174,7 +174,9 @@ export const appliedSchema = z
     ...affectedMembers,
     affected: affectedMembers.affected
       .unwrap()
-      .describe('The connections that stop or have a lower level.'),
+      .describe(
+        'The connections that stop or have a lower level: of a dry run those that would, otherwise those that did.',
+      ),
   })
   .meta({ id: 'Applied' });
 
