@@ -64,6 +64,9 @@ export const machineHandlers: Handlers<keyof typeof machineOperations> = {
     return resource(management, next, credentials, secret);
   },
 
+  showMachine: async (management, { query: { id } }) =>
+    changedResource(management, id, await requireMachine(management, id)),
+
   async updateMachine(management, { body: { id, ...change }, ifMatch }) {
     const { store, now } = management.services;
     const { machine, createdAt } = await requireMachine(management, id);
@@ -206,14 +209,6 @@ function changedResource(
 ): ChangedMachine {
   const link = connectLink(settings.resourceUrl, machine.connector);
   return represent(changedMachineSchema, { ...machine, id, name, link });
-}
-
-/** Throws HttpError 404, and 409 if the machine or its connector has ended. */
-export async function showMachine(
-  management: ManagementContext,
-  id: string,
-): Promise<ChangedMachine> {
-  return changedResource(management, id, await requireMachine(management, id));
 }
 
 /** Throws HttpError 404, and 409 if the machine or its connector has ended. */

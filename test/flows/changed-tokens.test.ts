@@ -126,6 +126,8 @@ onEachStore('A changed token or machine', (system) => {
       expect(grant).to.include({ clientName: 'Nightly', state: 'active' });
       expect((await change({ id: machine.id, name: 'Other' }, '"stale"')).status).to.equal(412);
       expect((await change({ id: machine.id, name: 'Nightly' }, etag)).status).to.equal(200);
+      const shown = await send('GET', `/clients/machine?id=${machine.id}`);
+      expect([shown.status, shown.body, shown.etag]).to.deep.equal([200, body, etag]);
       const changes = await changesOf('machine_changed', machine.id);
       expect(changes).to.deep.equal([
         {
@@ -170,6 +172,15 @@ onEachStore('A changed token or machine', (system) => {
       const restored = await newToken(replaced as Machine);
       const answer = await callTool(machine.link, restored.token, 'find_members', { name: 'a' });
       expect(answer.rpc?.result?.isError).to.not.equal(true);
+    });
+
+    it('CHG-01 of administrators who save the same machine as they read it, one succeeds and the others get 412', async () => {
+      const { machine } = await newMachine();
+      const { etag } = await send('GET', `/clients/machine?id=${machine.id}`);
+      const names = ['One', 'Two', 'Three'];
+      const saved = await Promise.all(names.map((name) => change({ id: machine.id, name }, etag)));
+      expect(saved.map(({ status }) => status).toSorted()).to.deep.equal([200, 412, 412]);
+      expect((await send('GET', '/clients/machine?id=nobody')).status).to.equal(404);
     });
 
     it('CHG-02 a revoked machine is not changed', async () => {

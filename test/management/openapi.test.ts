@@ -27,6 +27,7 @@ const OPERATIONS: Record<string, ManagementRole> = {
   'POST /clients': 'operator',
   'POST /clients/allow': 'operator',
   'POST /clients/key': 'operator',
+  'GET /clients/machine': 'viewer',
   'GET /client-rules': 'viewer',
   'POST /client-rules': 'operator',
   'DELETE /client-rules/{id}': 'operator',

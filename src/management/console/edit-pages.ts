@@ -7,7 +7,7 @@ import { OPERATIONS } from '../api/operations.ts';
 import { parseInput } from '../parse-input.ts';
 import { connectorHandlers } from '../connectors.ts';
 import { requireRole } from '../context.ts';
-import { machineHandlers, showMachine } from '../machines.ts';
+import { machineHandlers } from '../machines.ts';
 import { tokenHandlers } from '../minted-tokens.ts';
 import type { AffectedMembers } from '../resources/affected.ts';
 import { connectorEditForm, connectorEntries, connectorEtag } from '../resources/connector.ts';
@@ -102,7 +102,8 @@ async function loadToken({ management, ctx }: ConsoleContext): Promise<Editable>
 }
 
 async function loadMachine({ management, ctx }: ConsoleContext): Promise<Editable> {
-  const machine = await showMachine(management, recordId(String(ctx.params.id)));
+  const query = { id: recordId(String(ctx.params.id)) };
+  const machine = await machineHandlers.showMachine(management, { query });
   const { id, name, expiresAt, tools = [] } = machine;
   const back = recordPath('clients', id);
   return {

@@ -156,6 +156,16 @@ export const machineOperations = {
     response: machineSchema,
     errors: { ...NOT_FOUND, 409: 'The connector has ended, or has no use left.' },
   },
+  showMachine: {
+    method: 'get',
+    path: '/clients/machine',
+    role: 'viewer',
+    summary: 'Shows a machine, by its id.',
+    query: z.strictObject({ id: schemas.idSchema('the id of a client') }),
+    response: changedMachineSchema,
+    etag: machineEtag,
+    errors: { ...NOT_FOUND, 409: 'The machine or its connector has ended.' },
+  },
   updateMachine: {
     method: 'patch',
     path: '/clients',
