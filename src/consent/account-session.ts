@@ -99,8 +99,31 @@ export async function completeAccountSignIn(
     if (account.disabledAt !== undefined)
       throw new HttpError(403, 'account_disabled', 'the account was disabled');
     await openSession(context, ctx, account);
-    seeOther(ctx, ACCOUNT_PATH);
+    seeOther(ctx, takeReturn(context, ctx) ?? ACCOUNT_PATH);
   });
+}
+
+const RETURN_SECONDS = 900;
+/** Pages of ours that a sign-in may lead back to. */
+const RETURN_PATH = /^\/credentials\/[a-z][a-z0-9-]{0,31}\?for=[\w-]{1,32}$/;
+
+function returnCookie({ site }: InteractionContext): string {
+  return hostCookieName('gatehouse-return', site);
+}
+
+/** Leads this browser back to a page after it signed in to the account page. */
+export function rememberReturn(context: InteractionContext, ctx: Koa.Context, path: string): void {
+  if (!RETURN_PATH.test(path)) return;
+  const options = { ...COOKIE, signed: true, maxAge: RETURN_SECONDS * 1000 };
+  ctx.cookies.set(returnCookie(context), Buffer.from(path).toString('base64url'), options);
+}
+
+function takeReturn(context: InteractionContext, ctx: Koa.Context): string | undefined {
+  const stored = ctx.cookies.get(returnCookie(context), { signed: true });
+  if (stored === undefined) return undefined;
+  ctx.cookies.set(returnCookie(context), null, { ...COOKIE, signed: true });
+  const path = Buffer.from(stored, 'base64url').toString();
+  return RETURN_PATH.test(path) ? path : undefined;
 }
 
 /** Rotates the session id, which prevents session fixation. */

@@ -33,6 +33,7 @@ import { recordConsentResult } from '../consent/resubmission.ts';
 import { CALLBACK_PATH } from '../consent/callback-path.ts';
 import { type InteractionContext, requireResumeCookie } from '../consent/interaction.ts';
 import { recordRefusals } from '../consent/refusals.ts';
+import { credentialPages } from '../consent/credentials.ts';
 import { devicePages } from '../consent/device.ts';
 import { accountPage } from '../consent/account-page.ts';
 import { interactions } from '../consent/router.ts';
@@ -98,6 +99,7 @@ export async function authorizationServer(
   app.use(recordRefusals(context));
   app.use(interactions(context));
   app.use(accountPage(context));
+  app.use(credentialPages(context));
   const router = new Router({ sensitive: true, strict: true });
   router.get('/', async (ctx) => {
     const { authUrl: issuer } = settings;

@@ -65,7 +65,8 @@ export type OutgoingRequest = {
     | 'client-keys'
     | 'identity-provider'
     | 'metadata-document'
-    | 'upstream';
+    | 'upstream'
+    | 'upstream-service';
   method: string;
   /** Its origin becomes an attribute. Left out if a client chose it. */
   url?: string;

@@ -99,6 +99,26 @@ export type ViewValues = ConsoleValues & {
     /** The identity provider left out the person's groups, because they are too many. */
     groupsOmitted?: true;
   };
+  /** Where a person connects the own account at the server behind a connector. */
+  credential: {
+    action: string;
+    /** Hidden fields of the form. */
+    fields: { name: string; value: string }[];
+    /** The name of the server. */
+    service: string;
+    kind: 'oauth' | 'key';
+    /** What the service is asked for; may be empty. */
+    scopes: string[];
+    /** What the key is called, and where people find it. */
+    label?: string;
+    help?: string;
+    /** The page stands for itself, and not between an approval and the app. */
+    isOwnPage?: true;
+    /** What is connected now. `name` is the account as the service names it. */
+    connected?: { since: number; scopes: string[]; name?: string };
+    /** Why the last attempt failed. */
+    trouble?: 'refused' | 'unavailable' | 'not_set_up' | 'key' | 'expired';
+  };
   waiting: {
     /** The name is a claim of the app. */
     client: { id: string; name: string };

@@ -10,6 +10,7 @@ import {
 } from './identity-provider-schema.ts';
 import { appCatalog } from './apps.ts';
 import { deliverySchema } from './audit-delivery.ts';
+import { credentialSchema } from './credential-schema.ts';
 import { limitsSchema } from './limits.ts';
 import { toolPatterns } from './tool-patterns.ts';
 import { DEFAULT_KEY, MANAGEMENT_ROLES } from './management-roles.ts';
@@ -503,6 +504,11 @@ export const upstreamSchema = z.strictObject({
   caller: callerSchema
     .prefault({})
     .describe('What the server learns about the person who calls, besides an id of the account.'),
+  credential: credentialSchema
+    .optional()
+    .describe(
+      "How a call gets a credential of the person who makes it, which is sent in place of an operator's ([details](../src/credentials/README.md)).",
+    ),
 });
 
 export type UpstreamInFile = z.output<typeof upstreamSchema>;

@@ -1,12 +1,13 @@
 // The operator's MCP servers, with the credentials that Gatehouse sends to them.
 import { DEFAULT_LEVELS, highestLevel, type Level, type Levels } from '../permission-levels.ts';
+import { type CredentialSettings, readCredential } from './credentials.ts';
 import type { Environment } from './environment.ts';
 import type { SettingsFile, UpstreamInFile } from './schema.ts';
 import { allOf, type Reading, readSecretFile, readVariable } from './secrets.ts';
 import { hidden, issueAt, type Path, pathName, type Source } from './source.ts';
 
 /** Durations in seconds. Contains secrets: never log it. */
-export type Upstream = Omit<UpstreamInFile, 'headers' | 'defaultLevel'> & {
+export type Upstream = Omit<UpstreamInFile, 'headers' | 'defaultLevel' | 'credential'> & {
   /** Unique. Connectors and minted tokens name it. */
   id: string;
   name: string;
@@ -15,6 +16,8 @@ export type Upstream = Omit<UpstreamInFile, 'headers' | 'defaultLevel'> & {
   defaultLevel: Level;
   /** Names in lower case. Empty in a process without the resource server role, which sends no requests. */
   headers: Readonly<Record<string, string>>;
+  /** Of the person who calls. Takes the place of a header of the same name. */
+  credential?: CredentialSettings;
   /** The path in the settings file, for messages. */
   setting: string;
 };
@@ -59,7 +62,17 @@ export function readUpstreams(
   const { levels = DEFAULT_LEVELS } = file;
   const read = allOf(
     upstreamsIn(file).map(([path, each]) =>
-      readUpstream({ source, environment, levels, sendsHeaders: sendsRequests(file) }, path, each),
+      readUpstream(
+        {
+          source,
+          environment,
+          levels,
+          sendsHeaders: sendsRequests(file),
+          usesCredentials: sendsRequests(file) || hasRole(file, 'authorization-server'),
+        },
+        path,
+        each,
+      ),
     ),
   );
   if (!upstream || !upstreams) return read;
@@ -70,17 +83,25 @@ const UPSTREAMS: Path = ['resourceServer', 'upstreams'];
 const ONE_OF_BOTH =
   'only one of resourceServer.upstream and resourceServer.upstreams: move the first into the list, with the id default so that its connectors keep working';
 
-function sendsRequests({ roles }: Partial<SettingsFile>): boolean {
-  return roles === undefined || roles.includes('resource-server');
+function sendsRequests(file: Partial<SettingsFile>): boolean {
+  return hasRole(file, 'resource-server');
+}
+
+function hasRole(
+  { roles }: Partial<SettingsFile>,
+  role: 'authorization-server' | 'resource-server',
+) {
+  return roles === undefined || roles.includes(role);
 }
 
 type HeaderContext = { source: Source; environment: Environment; sendsHeaders: boolean };
 
-type Context = HeaderContext & { levels: Levels };
+type Context = HeaderContext & { levels: Levels; usesCredentials: boolean };
 
 function readUpstream(context: Context, path: Path, given: Listed): Reading<Upstream> {
   const {
     headers: named,
+    credential: givenCredential,
     id = DEFAULT_UPSTREAM,
     name = new URL(given.url).host,
     defaultLevel = highestLevel(context.levels),
@@ -94,10 +115,31 @@ function readUpstream(context: Context, path: Path, given: Listed): Reading<Upst
   if (!headers) return { issues };
   const { value: caller, issues: callerIssues } = readCaller(path, given);
   if (!caller) return { issues: callerIssues };
+  const callerNames = Object.keys(caller.headers).map(comparableHeader);
+  const isTaken = (header: string) =>
+    isReserved(header) || callerNames.includes(comparableHeader(header));
+  const { value: credential, issues: credentialIssues } = givenCredential
+    ? readCredential(
+        { ...context, needsSecrets: context.usesCredentials, isReserved: isTaken },
+        [...path, 'credential'],
+        givenCredential,
+      )
+    : { issues: [] };
+  if (credentialIssues.length > 0) return { issues: [...issues, ...credentialIssues] };
   const setting = pathName(path);
   const isNamed = given.name !== undefined;
   return {
-    value: { ...others, id, name, isNamed, defaultLevel, headers, caller, setting },
+    value: {
+      ...others,
+      id,
+      name,
+      isNamed,
+      defaultLevel,
+      headers,
+      caller,
+      ...(credential ? { credential } : {}),
+      setting,
+    },
     issues,
   };
 }

@@ -60,6 +60,13 @@ export function upstreamAt(
   url: string,
   { id = 'default', setting = 'resourceServer.upstream', ...more }: Partial<Upstream> = {},
 ): Upstream {
-  const { defaultLevel: _, ...parsed } = upstreamSchema.parse({ url, ...more });
+  const {
+    defaultLevel: _level,
+    credential: _credential,
+    ...parsed
+  } = upstreamSchema.parse({
+    url,
+    ...more,
+  });
   return { ...parsed, id, name: id, isNamed: true, headers: {}, defaultLevel: 'full', setting };
 }

@@ -15,7 +15,7 @@ import {
   subscriptionEnded,
 } from '../json-rpc.ts';
 import type { RequestOutline } from '../request-outline.ts';
-import type { ExchangeOptions, StreamControl } from './exchange.ts';
+import type { ExchangeOptions, StreamControl, UpstreamResponse } from './exchange.ts';
 import type { FilterMessage } from './filter.ts';
 import { nextTurn } from '../event-loop.ts';
 import type { Lifetime } from './lifetime.ts';
@@ -33,6 +33,10 @@ type Forwarded = OutboundRequest & {
   onAnswer: (message: RpcMessage) => void;
   onSuspended: () => void;
   secrets: Readonly<Record<string, string>>;
+  /** With a credential of the person: after 401, returns the header of a newer token, with which the request is repeated once. Rejects with an InBandError if there is none. */
+  renew?: () => Promise<Record<string, string>>;
+  /** The error after a second 401. */
+  refused?: () => InBandError;
   bindSession: (id: string) => string;
   bindEvent: (id: string) => string;
 };
@@ -54,8 +58,9 @@ export async function forward(
       openStream: (headers: IncomingHttpHeaders, control: StreamControl) =>
         openStream(call.ctx, headers, control, streamOptions(call.ctx, proxy, lifetime, request)),
     };
-    const response = await proxy.send(request, options, lifetime);
+    const response = await sendWithCredential(proxy, request, options, lifetime);
     if (response.isStream) return;
+    if (response.status === 401 && request.refused) throw request.refused();
     await forwardResponse(call, response, request);
     lifetime.requireActive();
     lifetime.endWhenRead(proxy.upstream.silence);
@@ -66,6 +71,22 @@ export async function forward(
     lifetime.abort(cause);
     throw cause;
   }
+}
+
+/** A request that was answered 401 had no effect, so it is repeated, once. */
+async function sendWithCredential(
+  { send }: Proxy,
+  request: Forwarded,
+  options: ExchangeOptions,
+  lifetime: Lifetime,
+): Promise<UpstreamResponse> {
+  const { renew, body } = request;
+  if (!renew) return send(request, options, lifetime);
+  const response = await send(request, options, lifetime);
+  if (response.status !== 401) return response;
+  const newer = await renew();
+  lifetime.requireActive();
+  return send({ ...request, headers: { ...request.headers, ...newer }, body }, options, lifetime);
 }
 
 /** How long an ended stream waits for the client to read its last events. */

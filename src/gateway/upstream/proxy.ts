@@ -40,6 +40,18 @@ import { CALLER_HEADER, callerHeaders } from './caller-header.ts';
 import { concurrencyLimiter, type ConcurrencyLimiter } from './concurrency-limit.ts';
 import { outboundHeaders, parameterHeaders } from './headers.ts';
 import type { OpenCalls } from './open-calls.ts';
+import {
+  answersWithoutCredential,
+  type Asked,
+  boundCaller,
+  isPerson,
+  openCredentialRules,
+  type PersonCredentialRules,
+  withCredential,
+  wordsFor,
+} from './person-credential.ts';
+import type { CredentialInUse, CredentialProblem } from '../../credentials/use.ts';
+import { InBandError } from '../in-band-error.ts';
 import { shownUrl } from './quoting.ts';
 import type { ToolDiscovery } from './tool-discovery.ts';
 import { refuseMessages, requiredBy } from './levels.ts';
@@ -103,6 +115,8 @@ export async function openUpstreamProxy(
     tasks: taskOwnership(store, levels, url, now),
     parameterHeaders: parameterHeaders(),
     extensions: authorizationExtensions(settings),
+    credentials: await openCredentialRules(settings, services, upstream),
+    knownTools: (caller) => knownTools(proxy, discovery, caller),
     onToolsChanged: discovery.refresh,
     onToolsListed: discovery.observe,
     onSkipped: skippedEvents(services, upstream),
@@ -125,10 +139,7 @@ export async function openUpstreamProxy(
   return {
     requiredBy: (message) => requiredBy(proxy.rules(), message),
     acquire: (caller, kind) => proxy.concurrency.acquire(caller, kind),
-    knownTools: (caller) =>
-      (discovery.catalog()?.tools ?? [])
-        .filter((tool) => isReachable(proxy.rules(), caller, tool.name))
-        .map(listedTool),
+    knownTools: proxy.knownTools,
     handle: (call) => {
       watchFailure(proxy, call, discovery);
       return proxyCall(proxy, call);
@@ -146,6 +157,12 @@ export async function openUpstreamProxy(
       activeRequests.close();
     },
   };
+}
+
+function knownTools({ rules }: Proxy, discovery: ToolDiscovery, caller: Caller): object[] {
+  return (discovery.catalog()?.tools ?? [])
+    .filter((tool) => isReachable(rules(), caller, tool.name))
+    .map(listedTool);
 }
 
 /** As `tools/list` has it. The schema of its arguments is not in the catalog. */
@@ -213,6 +230,9 @@ export type Proxy = {
   parameterHeaders: ReturnType<typeof parameterHeaders>;
   extensions: Extensions;
   callerHeaders: ReturnType<typeof callerHeaders>;
+  /** Of the persons who call; undefined if the upstream needs none. */
+  credentials: PersonCredentialRules | undefined;
+  knownTools: (caller: Caller) => object[];
   /** Called when the upstream says that its list of tools changed. */
   onToolsChanged: () => void;
   onToolsListed: ToolDiscovery['observe'];
@@ -238,13 +258,17 @@ function watchFailure(
 }
 
 async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
-  const { ctx, caller, body } = call;
+  const { ctx, body } = call;
   const { productName, ids } = proxy;
   const rules = proxy.rules();
   const method = requireMethod(ctx);
   call.body = undefined;
   const messages = method === 'POST' ? requirePosted(ctx, body) : [];
-  const headers = await attachCredentials(proxy, call, messages);
+  const personal = await findCredentialOf(proxy, call.caller);
+  if (personal && !('header' in personal))
+    return respondWithoutCredential(proxy, call, body, { messages, problem: personal });
+  const caller = boundCaller(call.caller, personal);
+  const headers = await attachCredentials(proxy, call, { messages, caller, personal });
   const ownTasks = messages.some(namesTask) ? await proxy.tasks.idsOf(caller) : NO_TASKS;
   const refused = refuseMessages({ rules, productName, ids, ownTasks }, caller, messages);
   if (refused) {
@@ -283,6 +307,7 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
     onAnswer: (message) => noteAnswer(call, message),
     onSuspended: () => noteSuspension(call),
     secrets: secretsIn(headers, proxy.upstream),
+    ...(proxy.credentials && personal ? renewal(proxy, proxy.credentials, call, personal) : {}),
     bindSession: (id) => ids.bind('session', caller, id),
     bindEvent: (id) => ids.bind('event', caller, id),
   });
@@ -290,22 +315,70 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
 
 /** Returns the headers for the upstream: the client's that it may see, who calls, and the operator's credentials. */
 async function attachCredentials(
-  { callerHeaders: headersOf, ids, parameterHeaders, services, upstream }: Proxy,
-  { ctx, caller }: AuthenticatedCall,
-  messages: readonly Message[],
+  { callerHeaders: headersOf, credentials, ids, parameterHeaders, services, upstream }: Proxy,
+  call: AuthenticatedCall,
+  {
+    messages,
+    caller,
+    personal,
+  }: {
+    messages: readonly Message[];
+    caller: Caller;
+    personal: CredentialInUse | undefined;
+  },
 ): Promise<Record<string, string>> {
+  const operators = upstream.headers;
   return outboundHeaders(
-    { req: ctx.req, messages },
+    { req: call.ctx.req, messages },
     {
       ids,
       parameterHeaders,
       caller,
-      callerHeaders: await headersOf(caller),
-      credentials: upstream.headers,
+      callerHeaders: await headersOf(call.caller),
+      credentials:
+        credentials && personal ? withCredential(operators, credentials, personal) : operators,
       host: upstream.host,
       version: services.version,
     },
   );
+}
+
+/** Undefined for an upstream that needs none, and for callers who are no persons. */
+async function findCredentialOf({ credentials, upstream }: Proxy, caller: Caller) {
+  if (!credentials) return undefined;
+  if (isPerson(caller)) return credentials.of(caller);
+  if (Object.keys(upstream.headers).length > 0) return undefined;
+  throw new InBandError(403, 'credential_required', NO_PERSON);
+}
+
+const NO_PERSON =
+  'nothing was done: this server acts with the own account of a person, and this token belongs to none';
+
+function respondWithoutCredential(
+  proxy: Proxy,
+  call: AuthenticatedCall,
+  body: unknown,
+  { messages, problem }: { messages: readonly Message[]; problem: CredentialProblem },
+): void {
+  const { ctx } = call;
+  // A stream would have nothing to say; sessions cannot be ended before they began.
+  if (ctx.method !== 'POST') throw methodNotAllowed({ Allow: 'POST' });
+  const answers = answersWithoutCredential(askedOf(proxy, call, problem), messages);
+  return respondLocally(ctx, body, answers);
+}
+
+function askedOf(
+  { credentials, knownTools: tools, upstream }: Proxy,
+  { caller, connector }: AuthenticatedCall,
+  problem: CredentialProblem,
+): Asked {
+  if (!credentials) throw new Error('the upstream needs no credential');
+  return {
+    service: upstream.isNamed ? upstream.name : (connector?.name ?? upstream.name),
+    address: credentials.addressFor(caller),
+    problem,
+    knownTools: () => tools(caller),
+  };
 }
 
 /** From now on, the call ends when its caller's rights end. */
@@ -396,9 +469,35 @@ function serializer(
   };
 }
 
-/** The headers that authenticate Gatehouse, the caller and its session. */
-function secretsIn(sent: Record<string, string>, { headers: credentials }: Upstream) {
-  const names = [...Object.keys(credentials), CALLER_HEADER, 'mcp-session-id'];
+/** After the upstream answered 401: another token of the same credential, or what the person has to do. */
+function renewal(
+  proxy: Proxy,
+  credentials: PersonCredentialRules,
+  call: AuthenticatedCall,
+  used: CredentialInUse,
+) {
+  const refused = (problem: CredentialProblem) =>
+    new InBandError(403, 'credential_required', wordsFor(askedOf(proxy, call, problem)));
+  return {
+    async renew() {
+      const found = await credentials.renewed(call.caller, used.token);
+      if (!('header' in found)) throw refused(found);
+      if (found.epoch !== used.epoch || found.token === used.token)
+        throw refused({ missing: true });
+      return { [found.header.name]: found.header.value };
+    },
+    refused: () => refused({ missing: true }),
+  };
+}
+
+/** The headers that authenticate Gatehouse, the caller, the person and the session. */
+function secretsIn(sent: Record<string, string>, { headers, credential }: Upstream) {
+  const names = [
+    ...Object.keys(headers),
+    ...(credential ? [credential.header.name] : []),
+    CALLER_HEADER,
+    'mcp-session-id',
+  ];
   return Object.fromEntries(Object.entries(sent).filter(([name]) => names.includes(name)));
 }
 

@@ -1,0 +1,437 @@
+// The person's own account at an upstream: asked for after an approval, and on a page of its own. Only the browser that began it, and only the
+// same person, can complete it.
+import { randomBytes, randomUUID } from 'node:crypto';
+import { Router } from '@koa/router';
+import type Koa from 'koa';
+import { recordAudit } from '../audit/audit.ts';
+import { constantTimeEqual } from '../constant-time.ts';
+import type { Credential, CredentialEnd, Tokens } from '../credentials/credential.ts';
+import {
+  deleteCredential,
+  findCredential,
+  listCredentials,
+  saveCredential,
+} from '../credentials/credentials.ts';
+import { acceptedKey, isKeyTaken } from '../credentials/key.ts';
+import {
+  exchangeServiceCode,
+  findPendingAuthorization,
+  isFromService,
+  type PendingAuthorization,
+  refusalIn,
+  scopesFor,
+  startAuthorization,
+  takePendingAuthorization,
+} from '../credentials/obtain.ts';
+import { CREDENTIALS_PATH, isAddressFor } from '../credentials/page-address.ts';
+import { revokeAtService } from '../credentials/revocation.ts';
+import {
+  findService,
+  forgetRegisteredClient,
+  type OAuthUpstream,
+  ServiceFault,
+  type ServiceOptions,
+  trustedHostsOf,
+} from '../credentials/service.ts';
+import { recordCredentialEnd } from '../credentials/use.ts';
+import { readForm } from '../http/body.ts';
+import { hostCookieName } from '../http/cookies.ts';
+import { HttpError, notFound } from '../http/errors.ts';
+import { requireNavigation } from '../http/fetch-metadata.ts';
+import { createFormToken, requireFormToken } from '../http/form-tokens.ts';
+import { limitRate } from '../http/rate-limits.ts';
+import { requireSameOrigin } from '../http/same-origin.ts';
+import { seeOther } from '../http/see-other.ts';
+import { COOKIE } from '../oauth/engine/configuration.ts';
+import type { ViewValues } from '../pages/pages.ts';
+import { highestLevel, type Level } from '../permission-levels.ts';
+import type { CredentialSettings } from '../settings/credentials.ts';
+import type { Settings } from '../settings/settings.ts';
+import { findUpstream, type LeadsToUpstream, type Upstream } from '../settings/upstreams.ts';
+import {
+  ACCOUNT_PATH,
+  type AccountSession,
+  findAccountSession,
+  rememberReturn,
+  startAccountSignIn,
+} from './account-session.ts';
+import type { InteractionContext } from './interaction.ts';
+
+const CALLBACK = `${CREDENTIALS_PATH}/callback`;
+const DOCUMENT = `${CREDENTIALS_PATH}/client.json`;
+const COOKIE_SECONDS = 600;
+
+export type UpstreamWithCredential = Upstream & { credential: CredentialSettings };
+
+export type CredentialPage = ViewValues['credential'];
+export type CredentialTrouble = NonNullable<CredentialPage['trouble']>;
+
+/** Undefined if calls there need no credential of the person. */
+export function credentialUpstream(
+  { upstreams }: Pick<Settings, 'upstreams'>,
+  record: LeadsToUpstream,
+): UpstreamWithCredential | undefined {
+  const upstream = findUpstream(upstreams, record);
+  return upstream?.credential ? { ...upstream, credential: upstream.credential } : undefined;
+}
+
+export function credentialPages(context: InteractionContext): Koa.Middleware {
+  const router = new Router({ sensitive: true, strict: true });
+  const { rateLimits } = context.services;
+  router.get(DOCUMENT, (ctx) => {
+    ctx.set('Cache-Control', 'public, max-age=300');
+    ctx.body = ownDocument(context);
+  });
+  router.use(requireNavigation('GET, POST'));
+  router.use(limitRate(rateLimits.signIns));
+  router.get(CALLBACK, (ctx) => completeAuthorization(context, ctx));
+  router.get(`${CREDENTIALS_PATH}/:upstream`, async (ctx) => {
+    const upstream = requireUpstream(context, ctx);
+    const session = await findAccountSession(context, ctx);
+    if (!session) {
+      rememberReturn(context, ctx, `${ctx.path}${ctx.search}`);
+      return startAccountSignIn(context, ctx);
+    }
+    return showPage(context, ctx, { session, upstream });
+  });
+  router.post(`${CREDENTIALS_PATH}/:upstream`, (ctx) => submitPage(context, ctx));
+  const routes = router.routes() as Koa.Middleware;
+  return (ctx, next) => (ctx.path.startsWith(`${CREDENTIALS_PATH}/`) ? routes(ctx, next) : next());
+}
+
+/** Our own client metadata document (draft-ietf-oauth-client-id-metadata-document). */
+function ownDocument({ settings }: InteractionContext): Record<string, unknown> {
+  return {
+    client_id: `${settings.authUrl}${DOCUMENT}`,
+    client_name: settings.productName,
+    client_uri: settings.authUrl,
+    redirect_uris: [redirectUri(settings)],
+    grant_types: ['authorization_code', 'refresh_token'],
+    response_types: ['code'],
+    token_endpoint_auth_method: 'none',
+  };
+}
+
+/** One for all upstreams. Operators register it where a service needs it. */
+export function redirectUri({ authUrl }: Pick<Settings, 'authUrl'>): string {
+  return `${authUrl}${CALLBACK}`;
+}
+
+export function serviceOptions(
+  settings: Pick<Settings, 'authUrl' | 'forwardProxy' | 'productName'>,
+  { store, now }: Pick<ServiceOptions, 'store' | 'now'>,
+  upstream: Upstream,
+): ServiceOptions {
+  const isPublic = settings.authUrl.startsWith('https:');
+  return {
+    store,
+    now,
+    network: { trustedHosts: trustedHostsOf(upstream), forwardProxy: settings.forwardProxy },
+    redirectUri: redirectUri(settings),
+    documentUrl: isPublic ? `${settings.authUrl}${DOCUMENT}` : undefined,
+    productName: settings.productName,
+  };
+}
+
+function requireUpstream({ settings }: InteractionContext, ctx: Koa.Context) {
+  const upstream = credentialUpstream(settings, { upstream: String(ctx.params.upstream) });
+  if (!upstream || upstream.credential.kind === 'exchange') throw notFound();
+  return upstream;
+}
+
+type Place = { session: AccountSession; upstream: UpstreamWithCredential };
+
+/** Of the person's form on this page. */
+function formContext({ session, upstream }: Place): string {
+  return `credential\n${upstream.id}\n${session.sessionUid}\n${session.account.id}`;
+}
+
+async function showPage(
+  context: InteractionContext,
+  ctx: Koa.Context,
+  place: Place,
+  trouble?: CredentialTrouble,
+): Promise<void> {
+  const { session, upstream } = place;
+  const { services } = context;
+  const tag = String(ctx.query.for ?? '');
+  const isTheirs = isAddressFor(services.keys.forms, upstream.id, session.account.id, tag);
+  if (!isTheirs)
+    throw new HttpError(403, 'other_account', 'this address was made for another person', {
+      about: 'other_account',
+    });
+  const stored = await findCredential(services.store, {
+    account: session.account.id,
+    upstream: upstream.id,
+  });
+  const fault = trouble ?? troubleIn(ctx.query.trouble);
+  const values: CredentialPage = {
+    ...pageValues(context, upstream, highestLevel(context.settings.levels)),
+    action: `${CREDENTIALS_PATH}/${upstream.id}?for=${encodeURIComponent(tag)}`,
+    fields: [{ name: 'token', value: createFormToken(services.keys.forms, formContext(place)) }],
+    isOwnPage: true,
+    ...(stored ? { connected: connectedValues(stored) } : {}),
+    ...(fault ? { trouble: fault } : {}),
+  };
+  await services.pages.render(ctx, 'credential', values, fault ? 400 : 200);
+}
+
+const TROUBLES = ['refused', 'unavailable', 'not_set_up', 'key', 'expired'] as const;
+
+function troubleIn(given: unknown): CredentialTrouble | undefined {
+  return TROUBLES.find((trouble) => trouble === given);
+}
+
+function connectedValues({ connectedAt, scopes, name }: Credential) {
+  return { since: connectedAt, scopes, ...(name === undefined ? {} : { name }) };
+}
+
+/** What every page about the credential says. */
+export function pageValues(
+  { settings }: Pick<InteractionContext, 'settings'>,
+  upstream: UpstreamWithCredential,
+  level: Level,
+  connectorName = upstream.name,
+): Pick<CredentialPage, 'service' | 'kind' | 'scopes' | 'label' | 'help'> {
+  const { credential } = upstream;
+  const service = upstream.isNamed ? upstream.name : connectorName;
+  if (credential.kind !== 'key') {
+    const scopes = credential.kind === 'oauth' ? scopesFor(credential, settings.levels, level) : [];
+    return { service, kind: 'oauth', scopes };
+  }
+  const { label, help } = credential;
+  return {
+    service,
+    kind: 'key',
+    scopes: [],
+    ...(label === undefined ? {} : { label }),
+    ...(help === undefined ? {} : { help }),
+  };
+}
+
+async function submitPage(context: InteractionContext, ctx: Koa.Context): Promise<void> {
+  const { settings, services } = context;
+  requireSameOrigin(ctx, settings.authUrl);
+  const upstream = requireUpstream(context, ctx);
+  const form = await readForm(ctx);
+  const session = await findAccountSession(context, ctx);
+  const here = `${CREDENTIALS_PATH}/${upstream.id}${ctx.search}`;
+  if (!session) return seeOther(ctx, here);
+  const place = { session, upstream };
+  requireFormToken(services.keys.forms, formContext(place), form.token);
+  switch (form.credential) {
+    case 'end':
+      await endCredential(
+        context,
+        { account: session.account.id, upstream: upstream.id },
+        'disconnected',
+      );
+      return seeOther(ctx, here);
+    case 'later':
+      return seeOther(ctx, ACCOUNT_PATH);
+    case 'now': {
+      const level = highestLevel(settings.levels);
+      const began = await beginCredential(context, ctx, {
+        account: session.account.id,
+        upstream,
+        level,
+        returnTo: here,
+        key: form.key,
+      });
+      return typeof began === 'string'
+        ? showPage(context, ctx, place, began)
+        : seeOther(ctx, began.location);
+    }
+    default:
+      throw new HttpError(400, 'invalid_request', 'choose one of the buttons on the page');
+  }
+}
+
+export type BeginOptions = {
+  account: string;
+  upstream: UpstreamWithCredential;
+  level: Level;
+  /** A path of ours where the browser goes on afterwards, also if it failed. */
+  returnTo: string;
+  /** What the person typed. */
+  key?: string | undefined;
+};
+
+/** Stores a key, or sends the browser to the service. Returns what is wrong, or where the browser goes. */
+export async function beginCredential(
+  context: InteractionContext,
+  ctx: Koa.Context,
+  { account, upstream, level, returnTo, key }: BeginOptions,
+): Promise<CredentialTrouble | { location: string }> {
+  const { settings, services } = context;
+  const { credential } = upstream;
+  if (credential.kind === 'key') {
+    const accepted = acceptedKey(key, credential.header);
+    if (accepted === undefined) return 'key';
+    const network = serviceOptions(settings, services, upstream).network;
+    const taken = await isKeyTaken(upstream, accepted, network);
+    if (taken !== true) return taken === false ? 'key' : 'unavailable';
+    await keepCredential(context, { account, upstream }, { token: accepted, scopes: [] });
+    return { location: returnTo };
+  }
+  if (credential.kind !== 'oauth') throw new Error('an exchange needs no person');
+  const oauth: OAuthUpstream = { ...upstream, credential };
+  try {
+    const options = serviceOptions(settings, services, upstream);
+    const service = await findService(oauth, options);
+    const location = await startAuthorization(services.store, oauth, service, {
+      account,
+      browser: browserOf(context, ctx),
+      scopes: scopesFor(credential, settings.levels, level),
+      returnTo,
+      redirectUri: options.redirectUri,
+    });
+    return { location };
+  } catch (error) {
+    return faultOf(context, upstream, error);
+  }
+}
+
+function faultOf(
+  { services }: InteractionContext,
+  upstream: Upstream,
+  error: unknown,
+): CredentialTrouble {
+  if (!(error instanceof ServiceFault)) throw error;
+  services.logger.warn(
+    { what: upstream.id, err: error },
+    'the authorization server of an MCP server cannot be used',
+  );
+  return error.isPermanent ? 'not_set_up' : 'unavailable';
+}
+
+/** Identifies the browser from leaving to coming back. */
+function browserOf({ site }: InteractionContext, ctx: Koa.Context): string {
+  const name = hostCookieName('gatehouse-credential', site);
+  const known = ctx.cookies.get(name, { signed: true });
+  const browser = known ?? randomBytes(18).toString('base64url');
+  ctx.cookies.set(name, browser, { ...COOKIE, signed: true, maxAge: COOKIE_SECONDS * 1000 });
+  return browser;
+}
+
+async function completeAuthorization(context: InteractionContext, ctx: Koa.Context): Promise<void> {
+  const { services, site } = context;
+  const query = new URLSearchParams(ctx.querystring);
+  const state = query.get('state') ?? '';
+  const found = await findPendingAuthorization(services.store, state);
+  const browser = ctx.cookies.get(hostCookieName('gatehouse-credential', site), { signed: true });
+  const expired = () =>
+    new HttpError(
+      400,
+      'expired',
+      'this has expired, was completed already, or began in another browser',
+    );
+  if (!found || browser === undefined || !constantTimeEqual(found.browser, browser))
+    throw expired();
+  const session = await findAccountSession(context, ctx);
+  if (session && session.account.id !== found.account) throw expired();
+  if (!isFromService(query, found))
+    throw new HttpError(400, 'invalid_response', 'the answer came from another service');
+  const pending = await takePendingAuthorization(services.store, state);
+  if (!pending) throw expired();
+  const trouble = await finish(context, query, pending);
+  const { returnTo } = pending;
+  if (!trouble) return seeOther(ctx, returnTo);
+  seeOther(ctx, `${returnTo}${returnTo.includes('?') ? '&' : '?'}trouble=${trouble}`);
+}
+
+async function finish(
+  context: InteractionContext,
+  query: URLSearchParams,
+  pending: PendingAuthorization,
+): Promise<CredentialTrouble | undefined> {
+  const { settings, services } = context;
+  const upstream = credentialUpstream(settings, pending);
+  if (!upstream || upstream.credential.kind !== 'oauth') return 'not_set_up';
+  const refusal = refusalIn(query);
+  const code = query.get('code');
+  if (refusal !== undefined || code === null) {
+    if (refusal === 'access_denied') return 'refused';
+    services.logger.warn(
+      { what: upstream.id, reason: refusal },
+      'a service refused to connect an account',
+    );
+    return 'unavailable';
+  }
+  const { service } = pending;
+  const options = serviceOptions(settings, services, upstream);
+  try {
+    const tokens = await exchangeServiceCode({ code, redirectUri: options.redirectUri }, pending, {
+      secret: service.clientSecret ?? upstream.credential.clientSecret,
+      network: options.network,
+      now: services.now(),
+    });
+    await keepCredential(context, { account: pending.account, upstream }, { ...tokens, service });
+    return undefined;
+  } catch (error) {
+    const fault = faultOf(context, upstream, error);
+    if (fault === 'not_set_up' && service.clientSecret !== undefined)
+      await forgetRegisteredClient(services.store, upstream.id, service.clientId);
+    return fault;
+  }
+}
+
+/** Replaces an earlier credential of the person there. Of the same account, its refresh token stays if the service sent none. */
+async function keepCredential(
+  { services }: InteractionContext,
+  { account, upstream }: { account: string; upstream: UpstreamWithCredential },
+  obtained: Tokens & Pick<Credential, 'name' | 'service'>,
+): Promise<void> {
+  const { store, now } = services;
+  const before = await findCredential(store, { account, upstream: upstream.id });
+  const isSame =
+    before?.service?.clientId === obtained.service?.clientId && before?.name === obtained.name;
+  const kept =
+    obtained.refreshToken === undefined && before?.refreshToken !== undefined && isSame
+      ? { refreshToken: before.refreshToken }
+      : {};
+  const credential: Credential = {
+    ...obtained,
+    ...kept,
+    account,
+    upstream: upstream.id,
+    kind: upstream.credential.kind,
+    epoch: randomUUID(),
+    connectedAt: Math.floor(now()),
+  };
+  await saveCredential(store, credential);
+  await recordAudit(services, {
+    event: 'credential_connected',
+    account,
+    upstream: upstream.id,
+    arguments: {
+      scopes: credential.scopes,
+      ...(credential.name === undefined ? {} : { name: credential.name }),
+    },
+    outcome: 'connected',
+  });
+}
+
+/** Deletes it at once; the service is asked to revoke it afterwards. Returns whether there was one. */
+export async function endCredential(
+  { settings, services }: Pick<InteractionContext, 'settings' | 'services'>,
+  owner: Pick<Credential, 'account' | 'upstream'>,
+  reason: CredentialEnd,
+  by?: string,
+): Promise<boolean> {
+  const ended = await deleteCredential(services.store, owner);
+  if (!ended) return false;
+  await recordCredentialEnd(services, ended, reason, by);
+  await revokeAtService(settings, services, ended);
+  return true;
+}
+
+/** All of a person, who has left or is forgotten. */
+export async function endCredentialsOf(
+  context: Pick<InteractionContext, 'settings' | 'services'>,
+  account: string,
+  reason: CredentialEnd,
+): Promise<void> {
+  for (const credential of await listCredentials(context.services.store, { account }))
+    await endCredential(context, credential, reason);
+}

@@ -1,0 +1,73 @@
+// Revokes ended credentials at their service (RFC 7009). What the service does not take is tried again for a day, and delays nothing.
+import { randomUUID } from 'node:crypto';
+import * as openid from 'openid-client';
+import type { Services } from '../services.ts';
+import type { Settings } from '../settings/settings.ts';
+import { findUpstream, type Upstream } from '../settings/upstreams.ts';
+import type { Credential, ServiceClient } from './credential.ts';
+import { openidConfiguration, trustedHostsOf } from './service.ts';
+
+type PendingRevocation = {
+  upstream: string;
+  service: ServiceClient;
+  tokens: string[];
+  /** Seconds since the epoch. */
+  until: number;
+};
+
+const DAY_SECONDS = 86_400;
+const PENDING = 'credential-revocations:all';
+const pendingKey = (id: string) => `credential-revocation:${id}`;
+
+type RevocationServices = Pick<Services, 'store' | 'now' | 'logger'>;
+
+/** Resolves when it is stored that the tokens must be revoked. The attempts go on. */
+export async function revokeAtService(
+  settings: Pick<Settings, 'upstreams' | 'forwardProxy'>,
+  services: RevocationServices,
+  { upstream, service, refreshToken, token }: Credential,
+): Promise<void> {
+  if (!service?.revocationEndpoint) return;
+  const id = randomUUID();
+  const until = services.now() + DAY_SECONDS;
+  const tokens = [refreshToken, token].filter((each) => each !== undefined);
+  const pending: PendingRevocation = { upstream, service, tokens, until };
+  await services.store.addMember(PENDING, id, Infinity);
+  await services.store.set(pendingKey(id), pending, DAY_SECONDS);
+  void attempt(settings, services, id).catch(() => undefined);
+}
+
+/** One attempt for each that waits. */
+export async function retryRevocations(
+  settings: Pick<Settings, 'upstreams' | 'forwardProxy'>,
+  services: RevocationServices,
+): Promise<void> {
+  for (const id of await services.store.members(PENDING))
+    await attempt(settings, services, id).catch(() => undefined);
+}
+
+async function attempt(
+  settings: Pick<Settings, 'upstreams' | 'forwardProxy'>,
+  { store, logger }: RevocationServices,
+  id: string,
+): Promise<void> {
+  const pending = (await store.get<PendingRevocation>(pendingKey(id)))?.value;
+  if (!pending) return store.removeMember(PENDING, id);
+  const upstream: Upstream | undefined = findUpstream(settings.upstreams, pending);
+  const { service, tokens } = pending;
+  const secret =
+    upstream?.credential?.kind === 'oauth' ? upstream.credential.clientSecret : undefined;
+  const network = {
+    trustedHosts: upstream ? trustedHostsOf(upstream) : new Set<string>(),
+    forwardProxy: settings.forwardProxy,
+  };
+  const config = openidConfiguration(service, service.clientSecret ?? secret, network);
+  try {
+    for (const token of tokens) await openid.tokenRevocation(config, token);
+  } catch {
+    logger.warn({ what: pending.upstream }, 'a service did not revoke an ended credential yet');
+    return;
+  }
+  await store.delete(pendingKey(id));
+  await store.removeMember(PENDING, id);
+}

@@ -1,0 +1,157 @@
+// The credential of the person who calls, in the headers of a request to the upstream, and the answers to a person without one.
+import type { Services } from '../../services.ts';
+import { ACCOUNT_ID } from '../../people/account.ts';
+import { credentialPageUrl } from '../../credentials/page-address.ts';
+import {
+  type CredentialInUse,
+  type CredentialProblem,
+  openPersonCredentials,
+  type PersonCredentials,
+} from '../../credentials/use.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { Upstream } from '../../settings/upstreams.ts';
+import type { Caller } from '../authenticate.ts';
+import {
+  errorResponse,
+  isRequest,
+  type Message,
+  SERVER_ERROR,
+  toolErrorResponse,
+} from '../json-rpc.ts';
+import { membersOf } from '../../json-values.ts';
+
+/** How calls to one upstream get credentials of persons. Undefined members: the settings have none for it. */
+export type PersonCredentialRules = {
+  of(caller: Caller): Promise<CredentialInUse | CredentialProblem>;
+  renewed(caller: Caller, token: string): Promise<CredentialInUse | CredentialProblem>;
+  /** Where this person connects the account. */
+  addressFor(caller: Caller): string;
+  /** Lower case: the operator's headers that a person's request never has. */
+  replaced: ReadonlySet<string>;
+};
+
+/** Undefined if the settings have no credential for the upstream. */
+export async function openCredentialRules(
+  settings: Settings,
+  services: Services,
+  upstream: Upstream,
+): Promise<PersonCredentialRules | undefined> {
+  const { credential } = upstream;
+  if (!credential) return undefined;
+  const credentials: PersonCredentials = await openPersonCredentials(settings, services, {
+    ...upstream,
+    credential,
+  });
+  return {
+    of: ({ accountId }) => credentials.of(accountId),
+    renewed: ({ accountId }, token) => credentials.renewed(accountId, token),
+    addressFor: ({ accountId }) =>
+      credentialPageUrl(settings.authUrl, services.keys.forms, upstream.id, accountId),
+    replaced: new Set(['authorization', credential.header.name]),
+  };
+}
+
+/** Machines, workloads and minted tokens have no person. */
+export function isPerson({ minted, accountId }: Caller): boolean {
+  return !minted && ACCOUNT_ID.test(accountId);
+}
+
+/** The caller as ids of sessions, events, states and tasks are bound: those of one credential are of no use with another. */
+export function boundCaller(caller: Caller, personal: CredentialInUse | undefined): Caller {
+  if (!personal) return caller;
+  return { ...caller, accountId: `${caller.accountId} ${personal.epoch}` };
+}
+
+/** The operator's headers without those that a person's request never has, and the credential. */
+export function withCredential(
+  headers: Readonly<Record<string, string>>,
+  { replaced }: PersonCredentialRules,
+  { header }: CredentialInUse,
+): Record<string, string> {
+  const kept = Object.entries(headers).filter(([name]) => !replaced.has(name));
+  return { ...Object.fromEntries(kept), [header.name]: header.value };
+}
+
+export const CONNECT_TOOL = 'connect_account';
+
+export type Asked = {
+  /** Of the upstream, as people know it. */
+  service: string;
+  address: string;
+  problem: CredentialProblem;
+  /** What the caller may reach, as far as it is known. */
+  knownTools: () => object[];
+};
+
+/** Answers to the requests of a person whose credential is missing. Empty for notifications only. */
+export function answersWithoutCredential(asked: Asked, messages: readonly Message[]): object[] {
+  return messages.filter(isRequest).map((message) => answer(asked, message));
+}
+
+function answer(asked: Asked, { id, method, params }: Message): object {
+  const result = (members: object) => ({
+    jsonrpc: '2.0',
+    id,
+    result: { resultType: 'complete', ...members },
+  });
+  const text = wordsFor(asked);
+  switch (method) {
+    case 'ping':
+      return result({});
+    case 'initialize':
+      return result(initialized(asked, params));
+    case 'tools/list': {
+      const tools = asked.knownTools();
+      return result({ tools: tools.length > 0 ? tools : [connectTool(asked)] });
+    }
+    case 'resources/list':
+      return result({ resources: [] });
+    case 'resources/templates/list':
+      return result({ resourceTemplates: [] });
+    case 'prompts/list':
+      return result({ prompts: [] });
+    case 'tools/call':
+      return membersOf(params)['name'] === CONNECT_TOOL
+        ? result({ content: [{ type: 'text', text }] })
+        : toolErrorResponse(id, text);
+    default:
+      return errorResponse(id, {
+        code: SERVER_ERROR,
+        message: text,
+        data: { error: 'credential_required', url: asked.address },
+      });
+  }
+}
+
+const LATEST_WITH_SESSIONS = '2025-11-25';
+const REVISION = /^\d{4}-\d{2}-\d{2}$/;
+
+function initialized({ service }: Asked, params: unknown): object {
+  const { protocolVersion: asked } = membersOf(params);
+  const isKnown =
+    typeof asked === 'string' && REVISION.test(asked) && asked <= LATEST_WITH_SESSIONS;
+  return {
+    protocolVersion: isKnown ? asked : LATEST_WITH_SESSIONS,
+    capabilities: { tools: { listChanged: true } },
+    serverInfo: { name: service, version: '1' },
+  };
+}
+
+function connectTool(asked: Asked): object {
+  return {
+    name: CONNECT_TOOL,
+    title: `Connect ${asked.service}`,
+    description: `Returns the address where the person connects their own account at ${asked.service}. Its tools are listed afterwards.`,
+    inputSchema: { type: 'object', properties: {} },
+    annotations: { readOnlyHint: true },
+  };
+}
+
+/** An assistant reads it, and tells the person. */
+export function wordsFor({ service, address, problem }: Asked): string {
+  if ('missing' in problem)
+    return `Nothing was done: ${service} needs the person's own account, which is not connected. Ask the person to open ${address} and to connect it there; then call again.`;
+  return problem.unavailable === 'not_set_up'
+    ? `Nothing was done: the connection to ${service} is not set up right. An administrator has to mend it; the reason is in the log of this server.`
+    : `Nothing was done: the sign-in service of ${service} does not answer now. Try again in a minute.`;
+}
