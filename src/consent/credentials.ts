@@ -178,7 +178,8 @@ async function showPage(
 
 const TROUBLES = ['refused', 'unavailable', 'not_set_up', 'key', 'expired'] as const;
 
-function troubleIn(given: unknown): CredentialTrouble | undefined {
+/** Of the address to which the way back from a service leads. */
+export function troubleIn(given: unknown): CredentialTrouble | undefined {
   return TROUBLES.find((trouble) => trouble === given);
 }
 

@@ -37,6 +37,15 @@ import {
   requireConsentRequest,
 } from './load.ts';
 import { recordRefusal } from './refusals.ts';
+import { findCredential } from '../credentials/credentials.ts';
+import {
+  beginCredential,
+  type CredentialTrouble,
+  credentialUpstream,
+  pageValues as credentialValues,
+  troubleIn,
+  type UpstreamWithCredential,
+} from './credentials.ts';
 import { displayedContent, consentToken, requireConsentToken, grantIdOf } from './token.ts';
 import { isContentPart, consentValues, refusalValues } from './values.ts';
 
@@ -109,12 +118,99 @@ export async function decideConsent(
         return showConsent(context, ctx, interaction, change ?? 'levels');
       }
       if (!isSignInRecent(context, request)) return signInAgain(context, ctx, interaction, request);
+      if (await asksForCredential(context, ctx, interaction, request, form)) return;
       return requireOfferedLevel(request, form.level).needsSignIn
         ? startStepUp(context, ctx, interaction, request, form)
         : approve(context, ctx, interaction, request, form);
     default:
       throw new HttpError(400, 'invalid_request', 'choose one of the buttons on the page');
   }
+}
+
+const approvalKey = (uid: string) => `credential-approval:${uid}`;
+
+/** Before the app gets its code, the person is asked for the own account at the server behind the connector. Returns whether a response was sent. */
+async function asksForCredential(
+  context: InteractionContext,
+  ctx: Koa.Context,
+  interaction: Interaction,
+  { account, connector }: ConsentRequest,
+  form: Record<string, string>,
+): Promise<boolean> {
+  const { settings, services } = context;
+  const upstream = credentialUpstream(settings, connector);
+  if (!upstream || upstream.credential.kind === 'exchange' || form.credential === 'later')
+    return false;
+  if (await findCredential(services.store, { account: account.id, upstream: upstream.id }))
+    return false;
+  const { token = '', level = '', stay } = form;
+  const approval: ApprovalForm = { token, level, ...(stay === undefined ? {} : { stay }) };
+  const show = (trouble?: CredentialTrouble) =>
+    showCredentialPage(context, ctx, interaction, { upstream, connector, approval, trouble });
+  if (form.credential !== 'now') {
+    await show();
+    return true;
+  }
+  const ttl = Math.ceil(interaction.exp - services.now());
+  await services.store.set(approvalKey(interaction.uid), approval, ttl);
+  const began = await beginCredential(context, ctx, {
+    account: account.id,
+    upstream,
+    level,
+    returnTo: `/interaction/${interaction.uid}/credential`,
+    key: form.key,
+  });
+  if (typeof began === 'string') await show(began);
+  else seeOther(ctx, began.location);
+  return true;
+}
+
+type AskedFor = {
+  upstream: UpstreamWithCredential;
+  connector: ConsentRequest['connector'];
+  approval: ApprovalForm;
+  trouble: CredentialTrouble | undefined;
+};
+
+async function showCredentialPage(
+  context: InteractionContext,
+  ctx: Koa.Context,
+  { uid }: Interaction,
+  { upstream, connector, approval, trouble }: AskedFor,
+): Promise<void> {
+  const fields = Object.entries({ decision: 'approve', ...approval }).map(([name, value]) => ({
+    name,
+    value,
+  }));
+  const values = {
+    ...credentialValues(context, upstream, approval.level ?? '', connector.name),
+    action: `/interaction/${uid}`,
+    fields,
+    ...(trouble ? { trouble } : {}),
+  };
+  await context.services.pages.render(ctx, 'credential', values, trouble ? 400 : 200);
+}
+
+/** Goes on with the approval when the person comes back from the service. */
+export async function continueAfterCredential(
+  context: InteractionContext,
+  ctx: Koa.Context,
+  interaction: Interaction,
+): Promise<void> {
+  const approval = (await context.services.store.get<ApprovalForm>(approvalKey(interaction.uid)))
+    ?.value;
+  if (!approval) return showConsent(context, ctx, interaction);
+  const trouble = troubleIn(ctx.query.trouble);
+  if (!trouble)
+    return decideConsent(context, ctx, interaction, {
+      ...approval,
+      decision: 'approve',
+      credential: 'later',
+    });
+  const { connector } = await requireConsentRequest(context, interaction);
+  const upstream = credentialUpstream(context.settings, connector);
+  if (!upstream) return showConsent(context, ctx, interaction);
+  return showCredentialPage(context, ctx, interaction, { upstream, connector, approval, trouble });
 }
 
 /** The person chose a level that was taken away while the page was open. */

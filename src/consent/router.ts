@@ -17,7 +17,7 @@ import {
 } from '../sign-in/sign-in.ts';
 import { noteAttempt } from '../oauth/engine/engine-request.ts';
 import { ACCOUNT_PATH, isAccountLogin } from './account-session.ts';
-import { decideConsent, showConsent } from './decide.ts';
+import { continueAfterCredential, decideConsent, showConsent } from './decide.ts';
 import { refuseEndedClient } from './load.ts';
 import { continueApproval, stopApproval } from './step-up.ts';
 import {
@@ -58,6 +58,11 @@ export function interactions(context: InteractionContext): Koa.Middleware {
     } catch (error) {
       if (!isExpired(error) || !(await handleResubmission(context, ctx, uid, form))) throw error;
     }
+  });
+  router.get('/interaction/:uid/credential', async (ctx) => {
+    const interaction = await interactionOf(context, ctx);
+    if (interaction.prompt.name !== 'consent') throw notFound();
+    return continueAfterCredential(context, ctx, interaction);
   });
   const callback = '/interaction/:uid/callback';
   router.get([callback, `${callback}/:provider`], async (ctx) => {
