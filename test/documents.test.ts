@@ -259,8 +259,9 @@ describe('the examples in the documents', () => {
       if (entitlements && !identityProviders) expect(rulesIn(settings)).to.deep.equal(entitlements);
       const { upstream } = resourceServer ?? {};
       if (upstream) {
-        const { headers = {}, caller = {}, ...others } = upstream;
+        const { headers = {}, caller = {}, credential, ...others } = upstream;
         expect(settings.upstreams[0]).to.deep.include(others);
+        expect(settings.upstreams[0]?.credential?.kind).to.equal(credential?.kind);
         expect(settings.upstreams[0]?.caller.claims).to.deep.equal(caller.claims ?? []);
         const names = Object.keys(headers).map((header) => header.toLowerCase());
         expect(Object.keys(settings.upstreams[0]?.headers ?? {})).to.deep.equal(names);

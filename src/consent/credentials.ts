@@ -33,6 +33,7 @@ import {
   type ServiceOptions,
   trustedHostsOf,
 } from '../credentials/service.ts';
+import { notTrusted } from '../sign-in/errors.ts';
 import { recordCredentialEnd } from '../credentials/use.ts';
 import { readForm } from '../http/body.ts';
 import { hostCookieName } from '../http/cookies.ts';
@@ -156,10 +157,7 @@ async function showPage(
   const { services } = context;
   const tag = String(ctx.query.for ?? '');
   const isTheirs = isAddressFor(services.keys.forms, upstream.id, session.account.id, tag);
-  if (!isTheirs)
-    throw new HttpError(403, 'other_account', 'this address was made for another person', {
-      about: 'other_account',
-    });
+  if (!isTheirs) throw new HttpError(403, 'forbidden', 'this address was made for another person');
   const stored = await findCredential(services.store, {
     account: session.account.id,
     upstream: upstream.id,
@@ -332,7 +330,7 @@ async function completeAuthorization(context: InteractionContext, ctx: Koa.Conte
   const session = await findAccountSession(context, ctx);
   if (session && session.account.id !== found.account) throw expired();
   if (!isFromService(query, found))
-    throw new HttpError(400, 'invalid_response', 'the answer came from another service');
+    throw notTrusted('the response came from another service than the one that was asked');
   const pending = await takePendingAuthorization(services.store, state);
   if (!pending) throw expired();
   const trouble = await finish(context, query, pending);
@@ -409,7 +407,7 @@ async function keepCredential(
       scopes: credential.scopes,
       ...(credential.name === undefined ? {} : { name: credential.name }),
     },
-    outcome: 'connected',
+    outcome: 'done',
   });
 }
 

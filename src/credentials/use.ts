@@ -133,7 +133,7 @@ function isOperatorFault(code: string | undefined): boolean {
 export async function recordCredentialEnd(
   services: Parameters<typeof recordAudit>[0],
   { account, upstream, name }: Credential,
-  reason: string,
+  cause: CredentialEnd,
   by?: string,
 ): Promise<void> {
   await recordAudit(services, {
@@ -141,9 +141,8 @@ export async function recordCredentialEnd(
     account,
     upstream,
     ...(by === undefined ? {} : { by }),
-    ...(name === undefined ? {} : { arguments: { name } }),
-    outcome: 'ended',
-    reason,
+    arguments: { cause, ...(name === undefined ? {} : { name }) },
+    outcome: 'done',
   });
 }
 
@@ -163,7 +162,7 @@ async function recordFailure(
     event: 'credential_failed',
     account,
     upstream,
+    arguments: { cause: reason },
     outcome: 'failed',
-    reason,
   }).catch(() => undefined);
 }

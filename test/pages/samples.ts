@@ -63,6 +63,14 @@ export const NO_ACCESS: ViewValues['no-access'] = {
   reference: 'Zr8kT2mQp1Vx',
 };
 
+const CREDENTIAL: ViewValues['credential'] = {
+  action: '/interaction/2kwBqmQy2l0m8K9',
+  fields: [{ name: 'decision', value: 'approve' }],
+  service: 'Atlas wiki',
+  kind: 'oauth',
+  scopes: ['read:page', 'offline_access'],
+};
+
 const WAITING: ViewValues['waiting'] = {
   client: { id: 'q1W2e3R4t5Y6u7I8o9P0aA', name: 'Claude Code' },
   again: '/interaction/abc',
@@ -296,6 +304,28 @@ export const SAMPLES: Record<string, Sample> = {
     view: 'no-access',
     values: { ...NO_ACCESS, account: COMPANY_ACCOUNT, reason: 'used-up' },
     status: 403,
+  },
+  credential: { view: 'credential', values: CREDENTIAL, status: 200 },
+  'credential-key': {
+    view: 'credential',
+    values: {
+      ...CREDENTIAL,
+      kind: 'key',
+      scopes: [],
+      label: 'Personal token',
+      help: 'Find it in your profile, under Tokens.',
+      trouble: 'key',
+    },
+    status: 400,
+  },
+  'credential-connected': {
+    view: 'credential',
+    values: {
+      ...CREDENTIAL,
+      isOwnPage: true,
+      connected: { since: 1_780_000_000, scopes: ['read:page'], name: 'ada@example.com' },
+    },
+    status: 200,
   },
   waiting: { view: 'waiting', values: WAITING, status: 403 },
   'waiting-hostile': {
