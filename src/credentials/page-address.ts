@@ -1,7 +1,7 @@
 // The address where a person connects the own account at an upstream. It is for that person only.
 import { createHmac } from 'node:crypto';
 import { constantTimeEqual } from '../constant-time.ts';
-import type { KeyRing } from '../keys/key-ring.ts';
+import type { KeyRing } from '../store/stored-keys.ts';
 
 export const CREDENTIALS_PATH = '/credentials';
 

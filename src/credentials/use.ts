@@ -7,6 +7,7 @@ import type { Upstream } from '../settings/upstreams.ts';
 import { cachedReader } from '../store/cached-reader.ts';
 import {
   type Credential,
+  type CredentialEnd,
   credentialId,
   credentialIdParts,
   isDue,
