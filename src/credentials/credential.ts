@@ -103,9 +103,10 @@ export function withLease(credential: Credential, by: string, now: number): Cred
 }
 
 export function withoutLease(
-  { refreshing: _, ...credential }: Credential,
+  leased: Credential,
   failed?: { at: number; doubted?: string | undefined },
 ): Credential {
+  const { refreshing: _, ...credential } = leased;
   if (!failed) return credential;
   const { at: failedAt, doubted } = failed;
   return { ...credential, failedAt, ...(doubted === undefined ? {} : { doubted }) };

@@ -325,7 +325,8 @@ async function registeredClient(
   return withoutPlace(client);
 }
 
-function withoutPlace({ registeredFor: _, ...client }: Registered): Client {
+function withoutPlace(registered: Registered): Client {
+  const { registeredFor: _, ...client } = registered;
   return client;
 }
 
