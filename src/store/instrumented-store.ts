@@ -48,6 +48,7 @@ export function instrumentedStore(
       run(verb, kindOf(key), () => command(key, ...rest));
     return [verb, instrumented];
   });
+  const { callWindows } = store;
   return {
     ...store,
     ...(Object.fromEntries(keyed) as Pick<Store, KeyedVerb>),
@@ -63,6 +64,10 @@ export function instrumentedStore(
     openCounter(name, seconds) {
       const count = store.openCounter(name, seconds);
       return (id, times) => run('count', 'limit', () => count(id, times));
+    },
+    callWindows: {
+      ...callWindows,
+      add: (window, times) => run('count', 'limit', () => callWindows.add(window, times)),
     },
   };
 }

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import type { HostPort, StoreAddress } from '../settings/addresses.ts';
 import type { ByteStore } from './byte-store.ts';
+import { type CallWindows, callWindows } from './call-windows.ts';
 import { counters, type OpenCounter } from './counters.ts';
 import { encryptedStore } from './encrypted-store.ts';
 import type { RootSecrets } from './key-derivation.ts';
@@ -26,6 +27,7 @@ export type OpenedStore = Store & {
   /** Keys for one purpose, independent of those for others. */
   keyRing(purpose: string): KeyRing;
   rewrap: Rewrap;
+  callWindows: CallWindows;
 };
 
 /** Resolves when the store answers. Throws StoreNotOpened if it does not, or if it was written with another root secret. */
@@ -38,10 +40,17 @@ export async function openStore(
     const { keys } = await openStoredKeys(bytes, options, version);
     const { encryption } = keys;
     const store = encryptedStore(bytes, encryption, { ...STORE_TIMEOUTS, ...options.timeouts });
+    const { now = secondsNow } = options;
+    const windows = callWindows({ bytes, encryption, now });
     return {
       ...store,
       keyRing: keys.ring,
-      openCounter: counters(bytes, encryption, options.now ?? secondsNow),
+      openCounter: counters(bytes, encryption, now),
+      callWindows: windows,
+      async close() {
+        await windows.close();
+        await store.close();
+      },
       ping: async () => {
         await store.ping();
         await keys.follow();

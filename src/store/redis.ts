@@ -138,6 +138,13 @@ declare module 'ioredis' {
 
 const NOTHING = Buffer.alloc(0);
 
+/** As the script of the library, but what is given back after a window has ended does not begin one. */
+const COUNT = `
+  local times = tonumber(ARGV[1])
+  if times < 0 and redis.call('exists', KEYS[1]) == 0 then return {0, 0} end
+  redis.call('set', KEYS[1], 0, 'EX', ARGV[2], 'NX')
+  return {redis.call('incrby', KEYS[1], times), redis.call('pttl', KEYS[1])}`;
+
 /** Requires Redis 6.2. Throws if Redis is not ready within `timeouts.open`, lacks what the store needs, or evicts keys under memory pressure. */
 export async function openRedis(
   address: RedisAddress,
@@ -168,7 +175,12 @@ export async function openRedis(
       ...channels(client, subscriber, logger),
       ...(mayWait ? { replicated: waitForReplicas(client) } : {}),
       openLimiter: (limits) =>
-        new RateLimiterRedis({ ...limits, storeClient: client, rejectIfRedisNotReady: true }),
+        new RateLimiterRedis({
+          ...limits,
+          storeClient: client,
+          rejectIfRedisNotReady: true,
+          customIncrTtlLuaScript: COUNT,
+        }),
       freeBytes: () => freeBytes(client),
       ping: () => assertReady(client),
       close: () => closeAll(closers),
