@@ -1,5 +1,4 @@
 // The ordered permission levels of the settings. The id of each is a scope (RFC 6749 section 3.3).
-
 /** The id of a level. A stored one may no longer be in the settings: it then gives no access. */
 export type Level = string;
 
@@ -16,6 +15,8 @@ export type LevelDefinition = {
   recorded: boolean;
   /** What the audit log has of the arguments of calls. Default: `full` if the level is recorded. */
   arguments?: 'none' | 'full' | undefined;
+  /** Limit on the calls of each connection with the level. */
+  calls?: Readonly<{ count: number; seconds: number }> | undefined;
 };
 
 /** Lowest first, at least one. */

@@ -15,6 +15,8 @@ export type Machine = {
   /** Who created it, as in the audit log. Absent in records of earlier versions. */
   by?: string;
   expiresAt: number;
+  /** Limit on its calls, as the settings write rates. */
+  calls?: string;
   /** Its key in the file of `gatehouse apply`, which made or adopted it. */
   key?: string;
   /** What it opens of the MCP server: patterns. Absent: everything of the level. */
@@ -177,9 +179,11 @@ export function publicKeysOf(credentials: string): PublicKeys {
   return { ...(jwks ? { jwks } : {}), ...(jwksUri ? { jwksUri } : {}) };
 }
 
+/** Null removes a member. */
 export type MachineChange = {
   name?: string;
   expiresAt?: number;
+  calls?: string | null;
   key?: string;
   tools?: readonly string[] | null;
 };

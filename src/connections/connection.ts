@@ -35,7 +35,7 @@ export type Connection = {
   id: string;
   state: ConnectionState;
   level?: Level;
-  connector: { id: string; name?: string; upstream?: string | undefined };
+  connector: { id: string; name?: string; upstream?: string | undefined; calls?: string };
   /** A machine has its own name here. */
   account: { id: string; name?: string; email?: string; emailVerified?: boolean };
   client: { id: string; name: string; redirectHost: string };
@@ -49,6 +49,8 @@ export type Connection = {
   refusals: readonly Refusal[];
   /** The claims about the person that the server may learn, unless the settings no longer have them. */
   callerClaims?: readonly CallerClaim[];
+  /** The limit on the calls of a machine. */
+  calls?: string;
 };
 
 /** Everything outside the grant record that decides its state. `refusal` is why the person may not use the connector now. */
@@ -76,7 +78,9 @@ export function describeConnection(
     ...details,
     connector: {
       id: stored.connector,
-      ...(connector ? { name: connector.name, upstream: connector.upstream } : {}),
+      ...(connector
+        ? { name: connector.name, upstream: connector.upstream, ...limitOf(connector) }
+        : {}),
     },
     account: {
       id: details.accountId,
@@ -87,6 +91,10 @@ export function describeConnection(
     client: { id: details.clientId, ...stored.client },
     createdAt: stored.createdAt,
   };
+}
+
+function limitOf({ calls }: { calls?: string }): { calls?: string } {
+  return calls === undefined ? {} : { calls };
 }
 
 function tombstoneDetails({ accountId, clientId, level, lastUsedAt, endedAt, ended }: Tombstone) {
@@ -110,6 +118,7 @@ function grantDetails(record: GrantRecord, context: ConnectionContext) {
     clientId: record.grant.clientId,
     refusals: record.refusals ?? [],
     ...(record.callerClaims ? { callerClaims: record.callerClaims } : {}),
+    ...limitOf(record.machine ?? {}),
     ...(level === undefined ? {} : { level }),
     ...(lastUsedAt === undefined ? {} : { lastUsedAt }),
     ...statusOf(record, context),

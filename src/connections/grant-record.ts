@@ -49,8 +49,8 @@ export type GrantRecord = {
   refresh?: RefreshState;
   /** When the last ID-JAG renewed the grant. Such a grant has no code and no refresh token. */
   vouchedAt?: number;
-  /** Set for a machine, which gets access tokens until `grant.exp`. `usedAt`: when it last got one, within a minute. `tools`: what it opens. */
-  machine?: { usedAt?: number; tools?: readonly string[] };
+  /** Set for a machine, which gets access tokens until `grant.exp`. `usedAt`: when it last got one, within a minute. `tools`: what it opens. `calls`: the limit on its calls. */
+  machine?: { usedAt?: number; tools?: readonly string[]; calls?: string };
   /** The claims about the person that the server may learn: those that the consent page named. */
   callerClaims?: readonly CallerClaim[];
   /** Revoked access tokens that have not expired: jti to exp. */

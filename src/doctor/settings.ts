@@ -28,12 +28,19 @@ export function checkSettings({ settings }: ConfiguredDeployment): Findings {
 function limitFindings({
   resourceServer: { heartbeat, heldBytes },
   upstreams,
+  limits: { calls },
 }: Settings): Findings {
   const limits = [
     ['resourceServer.heldBytes', heldBytes] as const,
     ...upstreams.map(({ setting, openCalls }) => [`${setting}.openCalls`, openCalls] as const),
   ];
   return [
+    hasUnusedCallLimit(calls) &&
+      findingAbout('settings', 'limits.calls.perConnection').warning({
+        what: 'limits.calls.perPerson refuses calls before perConnection does',
+        why: 'perConnection has no effect on people',
+        remedy: 'set perConnection to a part of perPerson',
+      }),
     limits.map(
       ([setting, { perCaller, inAll }]) =>
         perCaller > inAll &&
@@ -53,6 +60,12 @@ function limitFindings({
         }),
     ),
   ];
+}
+
+/** No window of a connection allows more calls than the rest of the person's window. */
+function hasUnusedCallLimit({ perPerson, perConnection }: Settings['limits']['calls']): boolean {
+  if (!perPerson || !perConnection) return false;
+  return perPerson.count <= perConnection.count && perPerson.seconds >= perConnection.seconds;
 }
 
 /** Says which servers are reached through the proxy of the network. */

@@ -15,6 +15,7 @@ import { findUpstream, type LeadsToUpstream } from '../settings/upstreams.ts';
 import { tokenRequired, tokenVerifier } from './authenticate.ts';
 import { startCall } from './call.ts';
 import { type CallAudit, callAudit } from './call-audit.ts';
+import { callLimits } from './call-limits.ts';
 import { dpopProofs } from './dpop.ts';
 import { authorizationExtensions } from './extensions.ts';
 import { heldBytes } from './held-bytes.ts';
@@ -50,6 +51,7 @@ export async function resourceServer(
   };
   const gateway: Gateway = {
     audit,
+    limitCalls: callLimits(services),
     settings,
     services,
     records,

@@ -45,6 +45,8 @@ export type Caller = Rights & {
   connector?: string;
   grantId?: string;
   tokenId: string;
+  /** The limit on the calls of a machine. */
+  calls?: string;
   /** Thumbprint (RFC 7638) of the key that the token is bound to. Each request needs a proof of this key. */
   keyThumbprint?: string;
   /** Absent for machines and minted tokens, and if the connection gives the server no claims. */
@@ -66,7 +68,7 @@ export type MintedCaller = Caller & { record: MintedToken };
 export type Authentication = {
   addresses: Addresses;
   /** Who may have which level, and the MCP servers that minted tokens may lead to: always the settings in force, also for older streams. */
-  settings: AccessSettings & DpopSettings & Pick<Settings, 'upstreams'>;
+  settings: AccessSettings & DpopSettings & Pick<Settings, 'limits' | 'upstreams'>;
   records: Pick<RecordCache, 'readGrant' | 'readAccount' | 'readMintedToken'>;
   verifyToken: VerifyToken;
   /** Seconds since the epoch. */
@@ -252,7 +254,7 @@ function decide(
   if (!allowsLevel(levels, grant, scope)) return 'ended';
   const highest = lowest(levels, connector.level, entitled);
   const ceiling = keyThumbprint === undefined ? levelWithoutDpop(settings, highest) : highest;
-  const { callerClaims: shown = [] } = grant;
+  const { callerClaims: shown = [], machine: { calls } = {} } = grant;
   return {
     ...claims,
     connector: connector.id,
@@ -264,6 +266,7 @@ function decide(
       { connector, machine: grant.machine },
       account && matchingRules(settings, account, viaOf(grant)),
     ),
+    ...(calls === undefined ? {} : { calls }),
     ...(account && shown.length > 0 ? { person: { account, via: viaOf(grant), shown } } : {}),
   };
 }

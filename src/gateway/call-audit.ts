@@ -236,6 +236,15 @@ export function noteSuspension(call: Recorded): void {
       Object.assign(record, { outcome: 'answered', reason: 'resumable' });
 }
 
+/** Notes that a limit refused these messages of the body, which is then without them. */
+export function noteLimited(call: Recorded, refused: ReadonlySet<number>): void {
+  for (const record of recordsOf(call)) {
+    const { index } = record;
+    if (refused.has(index)) Object.assign(record, { outcome: 'refused', reason: 'limit_reached' });
+    record.index -= [...refused].filter((each) => each < index).length;
+  }
+}
+
 /** Notes that Gatehouse refused the requests of the call, with these responses. */
 export function noteRefusals(call: Recorded, responses: readonly object[]): void {
   for (const record of recordsOf(call)) {

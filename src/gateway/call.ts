@@ -46,6 +46,8 @@ export type AuthenticatedCall = Call &
     body: unknown;
     /** The number of `tools/call` in the body. */
     toolCalls: number;
+    /** The responses to messages of a batch that a limit refused. The body is without them. */
+    limited?: readonly Record<string, unknown>[];
   };
 
 export function startCall(ctx: Koa.Context, connectorId: string | undefined): Call {

@@ -48,7 +48,7 @@ export function responseTooComplex(what: string): InBandError {
 export function inBandResponse(
   { id, method }: { id: unknown; method: string },
   error: InBandError,
-): object {
+): Record<string, unknown> {
   const { code, message, retryAfter } = error;
   if (method === 'tools/call') return toolErrorResponse(id, message);
   const data = { error: code, ...(retryAfter === undefined ? {} : { retryAfter }) };

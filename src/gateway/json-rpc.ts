@@ -233,7 +233,7 @@ export function errorResponse(id: unknown, error: object): Record<string, unknow
 }
 
 /** An assistant reads a tool error and can explain it to the person. */
-export function toolErrorResponse(id: unknown, text: string): object {
+export function toolErrorResponse(id: unknown, text: string): Record<string, unknown> {
   const result = { resultType: 'complete', isError: true, content: [{ type: 'text', text }] };
   return { jsonrpc: '2.0', id, result };
 }

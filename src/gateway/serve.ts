@@ -24,6 +24,7 @@ import {
 } from './authorize.ts';
 import type { Access, AuthenticatedCall, Call } from './call.ts';
 import type { CallAudit } from './call-audit.ts';
+import type { LimitCalls } from './call-limits.ts';
 import type { RequireDpopProof } from './dpop.ts';
 import type { HeldBytes } from './held-bytes.ts';
 import { InBandError } from './in-band-error.ts';
@@ -48,6 +49,7 @@ export type Gateway = {
   handlerOf: (record: LeadsToUpstream) => McpHandler | Promise<McpHandler>;
   heldBytes: HeldBytes;
   audit: CallAudit;
+  limitCalls: LimitCalls;
 };
 
 /** Resolves when the response is complete or its stream has begun. Throws HttpError before. */
@@ -72,6 +74,11 @@ export async function serve(gateway: Gateway, started: Call): Promise<void> {
   const pause = pauseOf(call, gateway.authentication.settings);
   if (pause) return servePaused(call, pause);
   authorizeCall(gateway, call, required);
+  const limiting = gateway.limitCalls(gateway.authentication.settings, call, required);
+  if (limiting) {
+    await limiting;
+    if (gateway.changes() !== known) await call.revalidate();
+  }
   replaceToleratedHeaders(call.ctx.req.headers);
   await handler.handle(call);
   noteUse(gateway, call);

@@ -17,7 +17,7 @@ export type RateLimit = {
   penalize(address: string, subject: string, times: number): Promise<void>;
 };
 
-type Name = Exclude<keyof Limits, 'sharedNetworks'>;
+type Name = Exclude<keyof Limits, 'calls' | 'sharedNetworks'>;
 
 /**
  * `pageRegistrations` counts registrations from web pages, so that a page's visitors cannot use up `registrations`. `recordedRegistrations`

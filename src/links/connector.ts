@@ -33,6 +33,8 @@ export type Connector = {
   /** Calls are refused, and nobody can connect, until an administrator resumes it. */
   paused?: true;
   maxUses?: number;
+  /** Limit on all calls through it together, as the settings write rates. */
+  calls?: string;
   /** Committed uses, ever. */
   used: number;
   /** Empty without a limit. Uses from before the limit are in `used` alone. */
@@ -255,6 +257,7 @@ export type ConnectorChange = {
   tools?: readonly string[] | null;
   expiresAt?: number | null;
   maxUses?: number | null;
+  calls?: string | null;
   paused?: boolean;
 };
 

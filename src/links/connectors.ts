@@ -31,6 +31,7 @@ export type NewConnector = {
   audience?: AudienceRule[];
   tools?: readonly string[];
   maxUses?: number;
+  calls?: string;
   expiresAt?: number;
   paused?: true;
 };

@@ -22,6 +22,8 @@ export type MintedToken = {
   /** Who minted it, as in the audit log. Absent in records of earlier versions. */
   by?: string;
   expiresAt: number;
+  /** Limit on its calls, as the settings write rates. */
+  calls?: string;
   /** The last characters of the token, shown in lists. */
   lastFour: string;
   /** The `kid` of the key that signed it. */
@@ -29,13 +31,10 @@ export type MintedToken = {
   lastUsedAt?: number;
 };
 
-export type NewMintedToken = {
-  name: string;
-  level: Level;
-  upstream?: string;
-  tools?: readonly string[];
-  expiresAt: number;
-};
+export type NewMintedToken = Pick<
+  MintedToken,
+  'name' | 'level' | 'upstream' | 'tools' | 'expiresAt' | 'calls'
+>;
 
 const ALL = 'minted-tokens:all';
 const USE_INTERVAL_SECONDS = 60;
@@ -55,7 +54,7 @@ export function mintedSubject(id: string): string {
 /** Resolves when the record is stored. `by` is who mints it. The signing key stays published until the token expires, unless keys are rotated at once. */
 export async function mintToken(
   store: Store,
-  { name, level, upstream, tools, expiresAt, by }: NewMintedToken & { by?: string },
+  { name, level, upstream, tools, expiresAt, calls, by }: NewMintedToken & { by?: string },
   { issuer, resourceUrl }: { issuer: string; resourceUrl: string },
   now: number,
 ): Promise<{ record: MintedToken; token: string }> {
@@ -81,6 +80,7 @@ export async function mintToken(
     createdAt,
     ...(by === undefined ? {} : { by }),
     expiresAt: expiry,
+    ...(calls === undefined ? {} : { calls }),
     lastFour: token.slice(-4),
     keyId: jwk.kid,
   };
@@ -122,10 +122,12 @@ export async function listMintedTokens(store: Store, now: number): Promise<Minte
   return found.filter((token) => token !== undefined).sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
+/** Null removes a member. */
 export type MintedTokenChange = {
   name?: string;
   expiresAt?: number;
   tools?: readonly string[] | null;
+  calls?: string | null;
 };
 
 /** The record as it was and as it is: the same twice if nothing changed. */

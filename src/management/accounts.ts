@@ -11,6 +11,7 @@ import {
 import { recordAudit } from '../audit/audit.ts';
 import { forgetInAudit } from '../audit/chain/forget.ts';
 import { forgetAttempts } from '../connections/attempts.ts';
+import { limitsOfPerson, readUsage } from '../connections/call-limits.ts';
 import { endConnections } from '../connections/connections.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
 import type { Store } from '../store/store.ts';
@@ -23,6 +24,7 @@ import {
   type accountOperations,
   accountSchema,
 } from './resources/account.ts';
+import { type CallLimits, representLimits } from './resources/call-limit.ts';
 import { type Listed, scanPage, searchFor } from './search.ts';
 
 export const accountHandlers: Handlers<keyof typeof accountOperations> = {
@@ -46,6 +48,7 @@ export const accountHandlers: Handlers<keyof typeof accountOperations> = {
       ...resource(account),
       ...(isForgotten ? {} : { claims: claimsResource(management, account) }),
       access: isForgotten ? [] : await accessOfPerson(management, account),
+      limits: isForgotten ? [] : await usageOf(management, id),
     };
   },
 
@@ -67,6 +70,14 @@ export const accountHandlers: Handlers<keyof typeof accountOperations> = {
     return { id, isDisabled: account.disabledAt !== undefined, endedGrants };
   },
 };
+
+async function usageOf(
+  { settings, services: { store, now } }: ManagementContext,
+  id: string,
+): Promise<CallLimits> {
+  const used = await readUsage(store.callWindows, limitsOfPerson(settings, id));
+  return representLimits(used, now());
+}
 
 async function* listed(
   store: Store,

@@ -312,7 +312,7 @@ function unknownConnector(): HttpError {
 async function record(
   { services, by }: ManagementContext,
   event: string,
-  { id, key, name, level, upstream, maxUses, expiresAt, audience, tools, paused }: Stored,
+  { id, key, name, level, upstream, maxUses, calls, expiresAt, audience, tools, paused }: Stored,
 ) {
   const properties = {
     key,
@@ -320,6 +320,7 @@ async function record(
     level,
     upstream,
     maxUses,
+    calls,
     ...(expiresAt === undefined ? {} : { expiresAt: isoTime(expiresAt) }),
     ...(audience ? { audience: audience.map(loggableAudienceText) } : {}),
     ...(tools ? { tools } : {}),

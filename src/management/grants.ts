@@ -1,12 +1,26 @@
 import { isUnused } from '../connections/attempts.ts';
 import type { Connection } from '../connections/connection.ts';
 import { endConnection, findConnection, listConnections } from '../connections/connections.ts';
+import {
+  type LimitedCaller,
+  limitsOfCaller,
+  readUsage,
+  resetLimits,
+} from '../connections/call-limits.ts';
+import { recordAudit } from '../audit/audit.ts';
+import { isMachineSubject } from '../connections/machine-subject.ts';
 import { findNamed } from '../people/accounts.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
 import { reasonText } from '../connections/reasons.ts';
 import type { Handlers, ManagementContext } from './context.ts';
 import { isoTime, represent, wholeSecond } from './represent.ts';
-import { type Grant, type grantOperations, grantSchema } from './resources/grant.ts';
+import { representLimits } from './resources/call-limit.ts';
+import {
+  type Grant,
+  type grantOperations,
+  grantSchema,
+  type ShownGrant,
+} from './resources/grant.ts';
 import { scanPage, searchFor } from './search.ts';
 
 /** Fewer than in other lists, because a connection is read with its person. */
@@ -33,7 +47,23 @@ export const grantHandlers: Handlers<keyof typeof grantOperations> = {
   },
 
   showGrant: async (management, { id }) =>
-    resource(management, await requireConnection(management, id)),
+    shownResource(management, await requireConnection(management, id)),
+
+  async resetGrantLimits(management, { id }) {
+    const { settings, services, by } = management;
+    const connection = await requireConnection(management, id);
+    await resetLimits(services.store, limitsOfCaller(settings, limitedCaller(connection)));
+    await recordAudit(services, {
+      event: 'limits_reset',
+      account: connection.account.id,
+      clientId: connection.client.id,
+      connector: connection.connector.id,
+      grantId: id,
+      by,
+      outcome: 'done',
+    });
+    return shownResource(management, connection);
+  },
 
   async revokeGrant(management, { id }) {
     const connection = await requireConnection(management, id);
@@ -89,6 +119,29 @@ async function requireConnection(
   const connection = await findConnection(settings, services, id);
   if (!connection) throw unknownGrant();
   return connection;
+}
+
+async function shownResource(
+  management: ManagementContext,
+  connection: Connection,
+): Promise<ShownGrant> {
+  const { settings, services } = management;
+  const { store, now } = services;
+  const limits =
+    connection.state === 'ended' ? [] : limitsOfCaller(settings, limitedCaller(connection));
+  const used = await readUsage(store.callWindows, limits);
+  return { ...(await resource(management, connection)), limits: representLimits(used, now()) };
+}
+
+function limitedCaller({ id, account, client, connector, calls }: Connection): LimitedCaller {
+  const isMachine = isMachineSubject(account.id);
+  return {
+    accountId: isMachine ? undefined : account.id,
+    connection: id,
+    connector,
+    machine: isMachine ? { id: client.id, calls } : undefined,
+    upstream: connector.upstream,
+  };
 }
 
 async function resource(

@@ -90,7 +90,7 @@ export async function createMachine(
   wanted: WantedMachine,
 ): Promise<MachineResource> {
   const { store, now } = management.services;
-  const { name, level, key, tools } = wanted;
+  const { name, level, key, tools, calls } = wanted;
   const { by } = management;
   const connector = await requireConnector(management, wanted.connector);
   requireLevelOf(management, connector, level);
@@ -105,6 +105,7 @@ export async function createMachine(
     createdAt: Math.floor(now()),
     by,
     expiresAt,
+    ...(calls === undefined ? {} : { calls }),
     ...(key === undefined ? {} : { key }),
     ...(tools === undefined ? {} : { tools }),
   };
@@ -160,23 +161,24 @@ function changeable({ name, machine }: NamedMachine) {
   return represent(changeableMachineSchema, { ...machine, name });
 }
 
-/** The connection has the name and the expiry of its machine, and what it opens. Also repeats a change that stopped half-way. */
+/** The connection has the name, the expiry and the limit of its machine, and what it opens. Also repeats a change that stopped half-way. */
 async function changeGrant(
   { settings, services: { store, now } }: ManagementContext,
-  { name, machine: { grantId, expiresAt, tools } }: NamedMachine,
+  { name, machine }: NamedMachine,
 ): Promise<void> {
+  const { grantId, expiresAt } = machine;
   const next = (record: GrantRecord) => {
-    const { tools: earlier, ...machine } = record.machine ?? {};
+    const ofMachine = grantOfMachine(machine, record.machine);
     const isSame =
       record.client.name === name &&
       record.grant.exp === expiresAt &&
-      isDeepStrictEqual(earlier, tools);
+      isDeepStrictEqual(record.machine, ofMachine);
     if (isSame) return KEEP;
     return {
       ...record,
       client: { ...record.client, name },
       grant: { ...record.grant, exp: expiresAt },
-      machine: { ...machine, ...(tools ? { tools } : {}) },
+      machine: ofMachine,
     };
   };
   const lifetimes = grantLifetimes(settings.lifetimes);
@@ -351,7 +353,7 @@ async function connectMachine(
   { settings, services: { store, now } }: ManagementContext,
   { id, name, machine }: Named,
 ): Promise<void> {
-  const { connector, grantId, level, expiresAt, tools } = machine;
+  const { connector, grantId, level, expiresAt } = machine;
   const lifetimes = grantLifetimes(settings.lifetimes);
   const grantLifetime = expiresAt - Math.floor(now());
   await createGrant({ store, now, lifetimes, grantLifetime }, grantId, {
@@ -360,14 +362,25 @@ async function connectMachine(
     connector: { id: connector },
     resource: connectLink(settings.resourceUrl, connector),
     scopes: levelsUpTo(settings.levels, level),
-    machine: tools ? { tools } : {},
+    machine: grantOfMachine(machine),
   });
+}
+
+function grantOfMachine(
+  { tools, calls }: Pick<Machine, 'tools' | 'calls'>,
+  { usedAt }: NonNullable<GrantRecord['machine']> = {},
+): NonNullable<GrantRecord['machine']> {
+  return {
+    ...(usedAt === undefined ? {} : { usedAt }),
+    ...(tools ? { tools } : {}),
+    ...(calls ? { calls } : {}),
+  };
 }
 
 async function record(
   { services, by }: ManagementContext,
   event: 'machine_created' | 'machine_key_replaced',
-  { id, name, machine: { connector, level, grantId, expiresAt, tools } }: Named,
+  { id, name, machine: { connector, level, grantId, expiresAt, tools, calls } }: Named,
 ): Promise<void> {
   await recordAudit(services, {
     event,
@@ -375,7 +388,7 @@ async function record(
     connector,
     grantId,
     by,
-    arguments: { name, level, ...(tools ? { tools } : {}), expiresAt: isoTime(expiresAt) },
+    arguments: { name, level, tools, calls, expiresAt: isoTime(expiresAt) },
     outcome: 'done',
   });
 }

@@ -129,9 +129,9 @@ async function publishedKeyIds(store: Store, now: number): Promise<string[]> {
 async function record(
   { services, by }: ManagementContext,
   event: 'token_minted' | 'token_revoked',
-  { id, name, level, upstream, tools, expiresAt }: MintedToken,
+  { id, name, level, upstream, tools, calls, expiresAt }: MintedToken,
 ) {
-  const properties = { name, level, upstream, tools, expiresAt: isoTime(expiresAt) };
+  const properties = { name, level, upstream, tools, calls, expiresAt: isoTime(expiresAt) };
   const about = { clientId: mintedSubject(id), by, arguments: properties };
   await recordAudit(services, { event, ...about, outcome: 'done' });
 }

@@ -108,6 +108,18 @@ export type FlowOutcome = (typeof flowOutcomes)[number];
 
 export const upstreamFaults = ['bad_gateway', 'gateway_timeout', 'response_too_large'] as const;
 
+/** Whose calls a limit on calls counts. */
+export const callLimitKinds = [
+  'person',
+  'connection',
+  'level',
+  'tool',
+  'connector',
+  'machine',
+  'token',
+] as const;
+export type CallLimitKind = (typeof callLimitKinds)[number];
+
 export const storeVerbs = [
   'get',
   'set',
@@ -195,6 +207,8 @@ export const auditEvents = [
   'grant_ended',
   'grant_vouched',
   'level_lowered',
+  'limit_reached',
+  'limits_reset',
   'machine_changed',
   'machine_created',
   'machine_key_replaced',

@@ -3,6 +3,8 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 import {
   type AccessRefusal,
   accessRefusals,
+  type CallLimitKind,
+  callLimitKinds,
   type FlowOutcome,
   flowOutcomes,
   type FlowStep,
@@ -34,6 +36,8 @@ export type Metrics = {
   /** `count` is called when the metrics are read, until the returned function is called. Several counts of a host are added. */
   watchStreams(host: string, count: () => number): () => void;
   rateLimited(limit: string, times?: number): void;
+  /** The first refusal in a window. */
+  callLimitReached(limit: CallLimitKind): void;
   /** Shows the failures of an upstream, given by its id in the settings, from the start: as 0. */
   watchUpstream(upstream: string): void;
   upstreamError(upstream: string, reason: (typeof upstreamFaults)[number]): void;
@@ -107,7 +111,13 @@ function closed(list: readonly string[]): (value: string | undefined) => string 
 
 type HostMetrics = Pick<
   Metrics,
-  'request' | 'refusal' | 'watchStreams' | 'rateLimited' | 'watchUpstream' | 'upstreamError'
+  | 'request'
+  | 'refusal'
+  | 'watchStreams'
+  | 'rateLimited'
+  | 'callLimitReached'
+  | 'watchUpstream'
+  | 'upstreamError'
 >;
 
 let processRegistry: Registry | undefined;
@@ -125,6 +135,12 @@ function hostMetrics(registry: Registry): HostMetrics {
   const requests = count('requests_total', 'Requests answered.', ['host', 'status']);
   const refusals = count('refusals_total', 'Requests refused, by error code.', ['host', 'reason']);
   const limited = count('rate_limited_total', 'Requests over a rate limit.', ['limit']);
+  const callLimits = count(
+    'call_limits_reached_total',
+    'Windows of limits on calls in which a call was refused.',
+    ['limit'],
+  );
+  for (const limit of callLimitKinds) callLimits.inc({ limit }, 0);
   const upstream = count('upstream_errors_total', 'Upstream calls that failed.', [
     'upstream',
     'reason',
@@ -160,6 +176,7 @@ function hostMetrics(registry: Registry): HostMetrics {
       return () => void watched.delete(entry);
     },
     rateLimited: (limit, times = 1) => limited.inc({ limit }, times),
+    callLimitReached: (limit) => callLimits.inc({ limit }),
     watchUpstream(id) {
       for (const reason of upstreamFaults) upstream.inc({ upstream: id, reason }, 0);
     },

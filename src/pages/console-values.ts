@@ -412,6 +412,15 @@ export type ConsoleValues = {
     created?: { items: ConsoleItem[]; isAll: boolean };
     /** What a person gets through each connector. Only on the page of a person. */
     access?: ConsoleItem[];
+    /** The limits on calls that apply, and what was used. `kind` is a key below `console.limits.kinds`. */
+    limits?: {
+      kind: string;
+      of?: string;
+      calls: string;
+      used: number;
+      most: number;
+      resetsAt?: number;
+    }[];
     /** Times at which the connection was refused. Only on the page of a connection. */
     refusals?: { time: number; reason: ConsoleReason }[];
     /** The newest first. */

@@ -1,7 +1,7 @@
 // Rate limits: their settings, their defaults, and shared networks.
 import { BlockList, isIP, SocketAddress } from 'node:net';
 import { z } from 'zod';
-import { secondsIn } from './value-types.ts';
+import { secondsIn, writeDuration } from './value-types.ts';
 
 /** `count` requests in a window of `seconds`, which starts with the first request. */
 export type Rate = { count: number; seconds: number };
@@ -13,16 +13,22 @@ const RATE = 'a rate over at most one day, such as 30/10m or 5000/1h';
 const MAX_WINDOW_SECONDS = 86_400;
 
 /** Written `<number>/<duration>`. */
-const rate = z
+export const rateText = z
   .string(RATE)
   .regex(/^[1-9]\d{0,7}\/[1-9]\d{0,4}[smhd]$/, { error: RATE, abort: true })
-  .transform(parseRate)
-  .refine(({ seconds }) => seconds <= MAX_WINDOW_SECONDS, RATE)
-  .meta({ valueType: 'rate' });
+  .refine((text) => parseRate(text).seconds <= MAX_WINDOW_SECONDS, RATE);
 
-function parseRate(text: string): Rate {
+export const rate = rateText.transform(parseRate).meta({ valueType: 'rate' });
+
+/** Requires text that `rateText` accepts. */
+export function parseRate(text: string): Rate {
   const [count = '', time = ''] = text.split('/');
   return { count: Number(count), seconds: secondsIn(time) };
+}
+
+/** Returns the rate as the settings write it. */
+export function writeRate({ count, seconds }: Rate): string {
+  return `${count}/${writeDuration(seconds)}`;
 }
 
 /** Defaults in production. */
@@ -96,6 +102,21 @@ export const limitsSchema = z
       'documents',
       'Fetches of client metadata documents that are not cached. An unusable document counts five times for the address. `inAll` applies to each host that documents are fetched from.',
     ),
+    calls: z
+      .strictObject({
+        perPerson: rate.optional().meta({
+          description: 'For one person, with all apps together.',
+          defaultText: 'none',
+        }),
+        perConnection: rate.optional().meta({
+          description: 'For one connection of an app or a machine, and for one minted token.',
+          defaultText: 'none',
+        }),
+      })
+      .prefault({})
+      .describe(
+        'Calls that need a level ([limits on calls](operating.md#limits-on-calls)). A window starts with its first call, and no call beyond a limit reaches an MCP server.',
+      ),
     sharedNetworks: z
       .array(network)
       .default(['160.79.104.0/21'])
@@ -105,7 +126,8 @@ export const limitsSchema = z
   })
   .prefault({});
 
-export type Limits = Record<LimitName, Limit> & { sharedNetworks: string[] };
+export type Limits = Record<LimitName, Limit> &
+  Pick<z.output<typeof limitsSchema>, 'calls' | 'sharedNetworks'>;
 
 export function resolveLimits(given: z.output<typeof limitsSchema>, production: boolean): Limits {
   const resolved = (name: LimitName): Limit => {
@@ -118,7 +140,8 @@ export function resolveLimits(given: z.output<typeof limitsSchema>, production: 
   };
   const names = Object.keys(DEFAULTS) as LimitName[];
   const limits = Object.fromEntries(names.map((name) => [name, resolved(name)]));
-  return { ...(limits as Record<LimitName, Limit>), sharedNetworks: given.sharedNetworks };
+  const { calls, sharedNetworks } = given;
+  return { ...(limits as Record<LimitName, Limit>), calls, sharedNetworks };
 }
 
 function times({ count, seconds }: Rate, factor: number): Rate {

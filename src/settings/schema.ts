@@ -11,7 +11,7 @@ import {
 import { appCatalog } from './apps.ts';
 import { deliverySchema } from './audit-delivery.ts';
 import { credentialSchema } from './credential-schema.ts';
-import { limitsSchema } from './limits.ts';
+import { limitsSchema, rate } from './limits.ts';
 import { toolPatterns } from './tool-patterns.ts';
 import { DEFAULT_KEY, MANAGEMENT_ROLES } from './management-roles.ts';
 import { isKeySetAddress, isPublicKeySet } from './key-set.ts';
@@ -90,6 +90,10 @@ const levelsSchema = z
         .describe(
           'What the audit log has of the arguments of calls: nothing, or their JSON, which may then have 64 kB. By default `full` if the level is `recorded`. People read it on the consent page.',
         ),
+      calls: rate.optional().meta({
+        description: 'Limit on the calls of one connection with this level, such as `60/1m`.',
+        defaultText: 'none',
+      }),
     }),
     'a list of levels, each with an id, the lowest first',
   )
@@ -468,6 +472,10 @@ export const upstreamSchema = z.strictObject({
       z.strictObject({
         name: z.string().min(1).max(128).describe('Name of the tool, as in `tools/list`.'),
         level: levelId.describe('Level required to call the tool.'),
+        calls: rate.optional().meta({
+          description: 'Limit on the calls of the tool by one connection, such as `60/1m`.',
+          defaultText: 'none',
+        }),
       }),
     )
     .refine((tools) => isDistinct(tools.map(({ name }) => name)), 'a unique name for each')

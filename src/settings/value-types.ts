@@ -17,6 +17,15 @@ export function secondsIn(text: string): number {
   return Number(text.slice(0, -1)) * UNITS[text.at(-1) as keyof typeof UNITS];
 }
 
+/** Returns the shortest text that `duration` reads as these seconds. */
+export function writeDuration(seconds: number): string {
+  const [unit, size] = Object.entries(UNITS).findLast(([, each]) => seconds % each === 0) ?? [
+    's',
+    1,
+  ];
+  return `${seconds / size}${unit}`;
+}
+
 const ORIGIN =
   'an address such as https://auth.example.com or http://localhost:4000, in lower case, without a path or a trailing slash';
 

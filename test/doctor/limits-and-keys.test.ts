@@ -46,6 +46,18 @@ describe("doctor's check of the keys of trusted issuers", () => {
 });
 
 describe("doctor's check of limits", () => {
+  it('a limit on the calls of a connection that the limit of a person makes useless is a warning', async () => {
+    const settingsIn = async (perConnection: object) => {
+      const calls = { perPerson: { count: 60, seconds: 600 }, perConnection };
+      const found = await check('settings', { limits: { ...SETTINGS.limits, calls } as never });
+      return found.filter(({ outcome }) => outcome === 'warning').map(({ about }) => about);
+    };
+    const setting = 'limits.calls.perConnection';
+    expect(await settingsIn({ count: 60, seconds: 60 })).to.include(setting);
+    expect(await settingsIn({ count: 59, seconds: 60 })).to.not.include(setting);
+    expect(await settingsIn({ count: 600, seconds: 6000 })).to.not.include(setting);
+  });
+
   it('a limit for one caller above that for all, and a heartbeat that is not shorter than the silence, are warnings', async () => {
     const upstream = {
       setting: 'resourceServer.upstream',

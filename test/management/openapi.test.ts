@@ -21,6 +21,7 @@ const OPERATIONS: Record<string, ManagementRole> = {
   'GET /grants': 'viewer',
   'GET /grants/{id}': 'viewer',
   'DELETE /grants/{id}': 'operator',
+  'POST /grants/{id}/reset-limits': 'operator',
   'GET /clients': 'viewer',
   'PATCH /clients': 'operator',
   'POST /clients/revoke': 'operator',

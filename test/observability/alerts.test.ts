@@ -15,6 +15,7 @@ import {
   requestManagement,
   revokeConnector,
 } from '../support/management-api.ts';
+import { addressOf, mint } from '../links/minted-tokens/minting.ts';
 import { openBrowser } from '../support/browser.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, obtainCode, openConsent, redeem, REDIRECT_URI } from '../support/connection.ts';
@@ -183,6 +184,12 @@ const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
     const metadata = { redirect_uris: [REDIRECT_URI], token_endpoint_auth_method: 'none' };
     const { server } = person.connection;
     for (let i = 0; i < 110; i++) await register(server, metadata);
+  },
+  GatehouseCallLimitReached: async ({ system }) => {
+    for (let i = 0; i < 22; i++) {
+      const { token } = await mint(system, { level: 'full', calls: '1/1d' });
+      for (let n = 0; n < 2; n++) await callTool(addressOf(system), token, 'whoami');
+    }
   },
   GatehouseReplays: async ({ system, person }) => {
     for (let i = 0; i < 6; i++) {

@@ -18,7 +18,10 @@ describe('limits', () => {
       'wrongTokens',
       'documents',
     ];
-    for (const name of names as (keyof Omit<typeof production.limits, 'sharedNetworks'>)[]) {
+    for (const name of names as (keyof Omit<
+      typeof production.limits,
+      'calls' | 'sharedNetworks'
+    >)[]) {
       for (const part of ['perAddress', 'inAll'] as const) {
         const { count, seconds } = production.limits[name][part];
         const expected = { count: count * 100, seconds };
@@ -29,6 +32,16 @@ describe('limits', () => {
       count: 30,
       seconds: TEN_MINUTES,
     });
+  });
+
+  it('limits on calls are rates over at most a day, and zero is an error', () => {
+    const limitsWith = (perPerson: unknown) => () =>
+      load({ ...DEVELOPMENT, limits: { calls: { perPerson } } }).limits.calls;
+    expect(limitsWith('1000/1d')()).to.deep.equal({ perPerson: { count: 1000, seconds: 86_400 } });
+    for (const wrong of ['0/1m', '60/0m', '60/2d', '60', 60, '-1/1m', '60/1w'])
+      expect(limitsWith(wrong), String(wrong)).to.throw('limits.calls.perPerson');
+    const levels = [{ id: 'all', calls: '0/1m' }];
+    expect(() => load({ ...DEVELOPMENT, levels })).to.throw('levels[0].calls');
   });
 
   it('the limits in the production example equal the defaults', () => {

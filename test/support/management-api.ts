@@ -37,6 +37,7 @@ export type ConnectorOptions = {
   audience?: Record<string, string>[];
   tools?: string[];
   maxUses?: number;
+  calls?: string;
   expiresAt?: string;
 };
 

@@ -14,7 +14,13 @@ import type { AuthenticatedCall } from '../../gateway/call.ts';
 import { type CallAudit, noteAnswer, recordsOf } from '../../gateway/call-audit.ts';
 import type { Extensions } from '../../gateway/extensions.ts';
 import { membersOf } from '../../json-values.ts';
-import { type Message, requireMessages } from '../../gateway/json-rpc.ts';
+import {
+  errorResponse,
+  isRequest,
+  type Message,
+  requireMessages,
+  SERVER_ERROR,
+} from '../../gateway/json-rpc.ts';
 import { recordCalls, type RecordedCall } from '../../gateway/record-calls.ts';
 import type { McpHandler } from '../../gateway/mcp-handler.ts';
 import { callTool, type CallOptions } from './call-tool.ts';
@@ -41,10 +47,11 @@ export function openSample({ logger, audit, ...options }: SampleOptions) {
     // Only requests with large bodies last, and these are limited by their bytes.
     acquire: () => ({ listen: () => undefined, release: () => undefined }),
     knownTools: (caller) => listedTools(options.levels, caller),
-    async handle(call: RecordedCall & Pick<AuthenticatedCall, 'ctx' | 'body'>) {
+    async handle(call: RecordedCall & Pick<AuthenticatedCall, 'ctx' | 'body' | 'limited'>) {
       const { ctx, caller, body } = call;
       // The SDK would respond with the id `null`.
       const messages = ctx.method === 'POST' ? requireMessages(body) : [];
+      if (call.limited) return respondToLimited(call, messages);
       refuseUnrunnable(options.levels, call, messages);
       const recording = { audit, levels: options.levels, logger };
       const unrecorded = await recordCalls(recording, call, messages);
@@ -67,6 +74,20 @@ export function openSample({ logger, audit, ...options }: SampleOptions) {
     renewStreams: () => undefined,
     close: () => mcp.close(),
   } satisfies McpHandler;
+}
+
+const BATCH_LIMITED = {
+  code: SERVER_ERROR,
+  message: 'This call was not made, because a limit refused another call in the batch.',
+};
+
+/** The SDK writes its response by itself, so the others of the batch are refused too. */
+function respondToLimited(
+  { ctx, limited = [] }: Pick<AuthenticatedCall, 'ctx' | 'limited'>,
+  messages: readonly Message[],
+): void {
+  const others = messages.filter(isRequest).map(({ id }) => errorResponse(id, BATCH_LIMITED));
+  ctx.body = [...limited, ...others];
 }
 
 const TOOL_LEVELS: ReadonlyMap<string, Level> = new Map(

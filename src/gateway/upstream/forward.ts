@@ -30,6 +30,8 @@ type Forwarded = OutboundRequest & {
   requests: RequestOutline[];
   requestIds: readonly MessageId[];
   filter: FilterMessage;
+  /** To messages of the batch that are not forwarded. */
+  localResponses: readonly RpcMessage[];
   onAnswer: (message: RpcMessage) => void;
   onSuspended: () => void;
   secrets: Readonly<Record<string, string>>;
@@ -109,6 +111,7 @@ function streamOptions(
     onSuspended: listeners.onSuspended,
     bindSession,
     bindEvent,
+    localResponses: listeners.localResponses,
     requestIds: method === 'GET' ? undefined : requestIds,
     onSkipped,
     onData: () => lifetime.refreshTimer(),

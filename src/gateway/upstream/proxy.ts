@@ -273,14 +273,14 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
   const refused = refuseMessages({ rules, productName, ids, ownTasks }, caller, messages);
   if (refused) {
     noteRefusals(call, refused);
-    return respondLocally(ctx, body, refused);
+    return respondLocally(call, body, refused);
   }
   const kind = kindOf(method, messages);
   if (kind === 'listening') call.slot.listen();
   const { audit, services } = proxy;
   const recording = { audit, levels: rules.levels, logger: services.logger };
   const unrecorded = await recordCalls(recording, call, messages);
-  if (unrecorded) return respondLocally(ctx, body, unrecorded);
+  if (unrecorded) return respondLocally(call, body, unrecorded);
   const lifetime = startLifetime(proxy, call, kind);
   const filter = filterOf(
     proxy,
@@ -304,6 +304,7 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
     requests,
     requestIds: requests.map(({ id }) => id),
     filter: (message) => filterMessage(filter, message),
+    localResponses: call.limited ?? [],
     onAnswer: (message) => noteAnswer(call, message),
     onSuspended: () => noteSuspension(call),
     secrets: secretsIn(headers, proxy.upstream),
@@ -444,7 +445,12 @@ function idsOf({ accountId, connector, grantId, tokenId }: Caller): string[] {
   return [accountId, connector, grantId, tokenId].filter((id) => id !== undefined);
 }
 
-function respondLocally(ctx: Koa.Context, body: unknown, responses: object[]): void {
+function respondLocally(
+  { ctx, limited = [] }: AuthenticatedCall,
+  body: unknown,
+  refusals: readonly object[],
+): void {
+  const responses = [...limited, ...refusals];
   ctx.set('Cache-Control', 'no-store');
   if (responses.length > 0) {
     ctx.body = Array.isArray(body) ? responses : responses[0];

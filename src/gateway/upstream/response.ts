@@ -26,6 +26,8 @@ export type ResponseOptions = {
   /** Empty if the client sent only notifications and responses. */
   requestIds: readonly MessageId[];
   filter: FilterMessage;
+  /** To messages of the batch that were not forwarded. */
+  localResponses: readonly RpcMessage[];
   /** Called with each response, before it is filtered. */
   onAnswer: (message: RpcMessage) => void;
   bindSession: (id: string) => string;
@@ -46,7 +48,7 @@ export async function forwardResponse(
 ): Promise<void> {
   const { ctx } = call;
   const { status, headers } = response;
-  const { requestIds, filter, onAnswer, bindSession } = options;
+  const { requestIds, localResponses, bindSession } = options;
   if (status === 429) throw upstreamLimit(headers);
   if (isRefused(status)) {
     const cause = new Error(`the upstream answered ${status}`);
@@ -59,15 +61,12 @@ export async function forwardResponse(
   if (status >= 400) throw upstreamRefusal(call, status, headers, rpcError(kind, response.body));
   forwardHeaders(ctx, headers, bindSession);
   const isEmpty = ctx.method === 'DELETE' || (ctx.method === 'POST' && requestIds.length === 0);
+  if (isEmpty && localResponses.length > 0)
+    return sendText(ctx, 200, JSON.stringify(localResponses), JSON_HEADERS);
   if (isEmpty) return sendEmpty(ctx, status);
   requireIdentity(headers['content-encoding']);
   if (kind === 'application/json' && ctx.method === 'POST')
-    sendText(
-      ctx,
-      status,
-      await filterBody(response, { requestIds, filter, onAnswer }),
-      JSON_HEADERS,
-    );
+    sendText(ctx, status, await filterBody(response, options), JSON_HEADERS);
   else throw badGateway(new Error(`the upstream answered ${status} with ${kind ?? 'nothing'}`));
 }
 
@@ -102,7 +101,7 @@ const NOTHING = Buffer.alloc(0);
 /** Serializes what was filtered, so that a member that occurs twice cannot hide another value from the filter. */
 async function filterBody(
   response: UpstreamResponse,
-  { requestIds, filter, onAnswer }: Pick<ResponseOptions, 'requestIds' | 'filter' | 'onAnswer'>,
+  { requestIds, filter, localResponses, onAnswer }: ResponseOptions,
 ): Promise<string> {
   const { length } = response.body;
   const turn = nextTurn(length);
@@ -117,7 +116,10 @@ async function filterBody(
     throw badGateway(new Error('the response of the upstream has no message for this caller'));
   const turnToWrite = nextTurn(length);
   if (turnToWrite) await turnToWrite;
-  return writeMessages({ messages: filtered, isBatch });
+  return writeMessages({
+    messages: [...filtered, ...localResponses],
+    isBatch: isBatch || localResponses.length > 0,
+  });
 }
 
 type ErrorObject = RpcError & { data?: unknown };

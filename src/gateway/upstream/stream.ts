@@ -28,6 +28,8 @@ export type EventStreamOptions = {
   filter: FilterMessage;
   /** Called with each response, before it is filtered. */
   onAnswer: (message: RpcMessage) => void;
+  /** To messages of the batch that were not forwarded. */
+  localResponses: readonly RpcMessage[];
   bindSession: (id: string) => string;
   bindEvent: (id: string) => string;
   /** The requests whose responses the stream must contain; undefined if it may contain any, because a client resumes it. */
@@ -109,6 +111,8 @@ class EventForwarder implements ChunkReader {
     };
     this.#heartbeat = setInterval(sendComment, options.heartbeat * 1000).unref();
     if (options.isListening) sendComment();
+    for (const message of options.localResponses)
+      this.#write(encodeEvent({ event: 'message', data: JSON.stringify(message) }));
   }
 
   read(chunk: Buffer): void {

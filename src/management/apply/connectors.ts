@@ -156,13 +156,14 @@ function changeOf(management: ManagementContext, before: Stored, record: Connect
 
 /** The members of the record that differ; null for those that are absent. */
 function differences(before: Stored, record: ConnectorRecord) {
-  const { key, name, level, suggestedLevel, audience, tools, maxUses, expiresAt } = record;
+  const { key, name, level, suggestedLevel, audience, tools, maxUses, calls, expiresAt } = record;
   const wanted = {
     key,
     name,
     level,
     suggestedLevel: suggestedLevel ?? null,
     maxUses: maxUses ?? null,
+    calls: calls ?? null,
     expiresAt: expiresAt ?? null,
     audience: audience ?? null,
     tools: tools ?? null,

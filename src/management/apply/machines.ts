@@ -148,7 +148,8 @@ export async function planMachines(
     }
     const run = async () => {
       const { expiresAt } = changed.includes('expiresAt') ? record : before.machine;
-      const body = { id, key, name, expiresAt, tools: record.tools ?? null };
+      const { tools = null, calls = null } = record;
+      const body = { id, key, name, expiresAt, tools, calls };
       await machineHandlers.updateMachine(management, { body, ifMatch: etagOf(before) });
       const { jwks, jwksUri } = record;
       if (isReplaced)
@@ -231,13 +232,14 @@ function hasKey({ jwks, jwksUri }: PublicKeys): boolean {
 
 /** The names of the members that differ. */
 function changesOf({ name, machine, publicKeys }: Found, record: MachineRecord): string[] {
-  const { jwks, jwksUri, expiresAt } = record;
+  const { jwks, jwksUri, expiresAt, calls } = record;
   const hasOtherKey = hasKey(record) && canonical({ jwks, jwksUri }) !== canonical(publicKeys);
   return [
     ...(name === record.name ? [] : ['name']),
     ...(hasOtherKey ? [jwks ? 'jwks' : 'jwksUri'] : []),
     ...(canonical(record.tools ?? null) === canonical(machine.tools ?? null) ? [] : ['tools']),
     ...(expiresAt === Math.floor(machine.expiresAt) ? [] : ['expiresAt']),
+    ...(calls === machine.calls ? [] : ['calls']),
   ];
 }
 

@@ -60,6 +60,19 @@ export function changedToolsOption(what: string): CommandOption {
   return { ...toolsOption(`${what}, in place of those before`), removal: 'everything' };
 }
 
+/** The option of the limit on calls. */
+export const CALLS_OPTION: CommandOption = {
+  flags: '--calls <rate>',
+  help: 'limit on all its calls together, such as 60/1m or 1000/1d (default: none)',
+};
+
+/** As `CALLS_OPTION`. The word `unlimited` removes the limit. */
+export const CHANGED_CALLS_OPTION: CommandOption = {
+  flags: '--calls <rate>',
+  help: 'limit on all its calls together, such as 60/1m or 1000/1d, or unlimited',
+  removal: 'unlimited',
+};
+
 export const DRY_RUN: CommandOption = {
   flags: '--dry-run',
   help: 'change nothing, and show which connections would stop or have a lower level',

@@ -3,6 +3,7 @@ import type { Account as StoredAccount } from '../../people/account.ts';
 import { findAccount } from '../../people/accounts.ts';
 import { UNNAMED } from '../../clients/rules.ts';
 import type { ViewValues } from '../../pages/pages.ts';
+import { parseRate } from '../../settings/limits.ts';
 import { includesRole } from '../../settings/management-roles.ts';
 import { accountHandlers } from '../accounts.ts';
 import { OPERATIONS } from '../api/operations.ts';
@@ -23,6 +24,7 @@ import {
   translatedField,
 } from '../resources/fields.ts';
 import { grantFields } from '../resources/grant.ts';
+import type { CallLimits } from '../resources/call-limit.ts';
 import type { PersonAccess } from '../resources/person-access.ts';
 import type { ConsoleList } from '../resources/resource.ts';
 import { CONSOLE_PATH, recordId, recordPath, type RecordSection } from './address.ts';
@@ -152,8 +154,20 @@ async function personValues(context: ConsoleContext, id: string): Promise<Record
     ...(await connectionValues(context, { section: 'accounts', id })),
     ...(isForgotten ? {} : { access: account.access.map(accessItem) }),
     ...(await createdValues(context, id)),
+    limits: limitValues(account.limits),
     actions: actionsOf(context, accountList, account, 'accounts'),
   };
+}
+
+function limitValues(limits: CallLimits): NonNullable<Values['limits']> {
+  return limits.map(({ limit, of, calls, used, resetsAt }) => ({
+    kind: limit,
+    of,
+    calls,
+    used,
+    most: parseRate(calls).count,
+    resetsAt: resetsAt === undefined ? undefined : epochSeconds(resetsAt),
+  }));
 }
 
 function accessItem({
@@ -255,6 +269,7 @@ async function connectionPageValues(context: ConsoleContext, id: string): Promis
     stateSince: connection.endedAt,
     fields: consoleFields(grantFields, 'expires callerClaims redirectHost id', grant),
     connections: [connection],
+    limits: limitValues(grant.limits),
     refusals: grant.refusals.map(({ time, reason }) => ({
       time: epochSeconds(time),
       reason: reasonOf(reason),

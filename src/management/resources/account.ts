@@ -7,6 +7,7 @@ import { foundOnly, resolveId } from '../commands/resolve.ts';
 import { details, minute, plain } from '../commands/terminal.ts';
 import { recordPath } from '../console/address.ts';
 import { detailsText, type Fields } from './fields.ts';
+import { callLimits, limitLines } from './call-limit.ts';
 import { accessLines, accessMember } from './person-access.ts';
 import {
   type Argument,
@@ -66,6 +67,7 @@ const accountDetailsSchema = accountSchema
         'What the identity provider said of the person last. Absent if the account was forgotten.',
       ),
     access: accessMember,
+    limits: callLimits,
   })
   .meta({ id: 'AccountDetails' });
 
@@ -253,11 +255,13 @@ function accountText(account: AccountDetails): string {
     groups: claims.groupsOmitted ? 'left out by the provider, because they are too many' : groups,
     arrived: `${minute(claims.time)} from ${claims.provider}`,
   };
-  const lines = accessLines(access).map((line) => `  ${line}`);
+  const section = (title: string, lines: readonly string[]) =>
+    lines.length === 0 ? [] : [[title, ...lines.map((line) => `  ${line}`)].join('\n')];
   return [
     detailsText(accountFields, names, account),
     ...(arrived ? [details(arrived)] : []),
-    ...(lines.length === 0 ? [] : [`Access:\n${lines.join('\n')}`]),
+    ...section('Access:', accessLines(access)),
+    ...section('Limits on calls:', limitLines(account.limits)),
   ].join('\n\n');
 }
 

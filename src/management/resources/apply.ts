@@ -44,6 +44,7 @@ export const connectorRecord = z.strictObject(
     audience: audience.optional(),
     tools: schemas.newTools,
     maxUses: maxUses.optional(),
+    calls: schemas.newCalls,
     expiresAt: schemas.timestamp.optional(),
     paused: z.boolean('true or false').optional(),
   },
@@ -60,6 +61,7 @@ export const machineRecord = z
       level,
       tools: schemas.newTools,
       ...machineKey,
+      calls: schemas.newCalls,
       expiresAt: schemas.timestamp,
     },
     RECORD,
@@ -116,6 +118,7 @@ export const exportedConnector = z.strictObject({
     audience: true,
     tools: true,
     maxUses: true,
+    calls: true,
     expiresAt: true,
     paused: true,
   }).shape,
@@ -123,7 +126,8 @@ export const exportedConnector = z.strictObject({
 
 export const exportedMachine = z.strictObject({
   ...exportedKey,
-  ...machineSchema.pick({ name: true, connector: true, level: true, tools: true }).shape,
+  ...machineSchema.pick({ name: true, connector: true, level: true, tools: true, calls: true })
+    .shape,
   jwks: z.looseObject({ keys: z.array(z.looseObject({})) }).optional(),
   jwksUri: z.string().optional(),
   expiresAt: schemas.time,

@@ -19,6 +19,8 @@ import { allItems } from '../api/all-items.ts';
 import type { ManagementClient } from '../api/client.ts';
 import { ManagementError } from '../api/management-error.ts';
 import {
+  CALLS_OPTION,
+  CHANGED_CALLS_OPTION,
   changedExpiresOption,
   DRY_RUN,
   expiresOption,
@@ -35,6 +37,7 @@ import { represent } from '../represent.ts';
 import { affectedMembers, affectedText } from './affected.ts';
 import { dateFields, detailsText, type Fields, toolsField } from './fields.ts';
 import {
+  CALLS_FIELD,
   daysField,
   expiryField,
   type FormField,
@@ -85,6 +88,7 @@ export const connectorSchema = z
     createdAt: schemas.time,
     expiresAt: schemas.time.optional(),
     maxUses: z.int().optional(),
+    calls: schemas.calls,
     uses: z.int().describe('Number of grants that have taken a use.'),
   })
   .meta({ id: 'Connector' });
@@ -116,6 +120,7 @@ export const changeableSchema = connectorSchema.pick({
   tools: true,
   expiresAt: true,
   maxUses: true,
+  calls: true,
   paused: true,
 });
 
@@ -196,6 +201,7 @@ function newConnectorBody(now: number, levels: Levels) {
         audience: audience.optional(),
         tools: schemas.newTools,
         maxUses: maxUses.optional(),
+        calls: schemas.newCalls,
         ...schemas.expiryFields(now),
       },
       schemas.OBJECT,
@@ -223,6 +229,7 @@ function changedConnectorBody(now: number, levels: Levels) {
         audience: audience.nullable().optional(),
         tools: schemas.changedTools,
         maxUses: maxUses.nullable().optional(),
+        calls: schemas.changedCalls,
         paused: z
           .boolean('true or false')
           .optional()
@@ -348,6 +355,7 @@ export const connectorFields: Fields<Connector> = {
       },
     ],
   },
+  calls: { heading: 'limit on calls', label: 'callLimit', text: 'calls' },
   people: {
     heading: 'matches',
     row: peopleText,
@@ -376,7 +384,7 @@ export const connectorFields: Fields<Connector> = {
 const shownText = (connector: ShownConnector) =>
   detailsText(
     connectorFields,
-    'name link id key level suggested upstream tools audience people state uses created expires',
+    'name link id key level suggested upstream tools audience people state uses calls created expires',
     connector,
   );
 
@@ -463,6 +471,7 @@ export const connectorCommands: ResourceCommands = {
           help: 'maximum uses; one person with one app is one use (default: no limit)',
           parse: parseCount,
         },
+        CALLS_OPTION,
         expiresOption('90s, 15m, 12h or 30d'),
       ],
       help: EXAMPLES,
@@ -519,6 +528,7 @@ Add it to an app, for example:
           parse: parseCount,
           removal: 'unlimited',
         },
+        CHANGED_CALLS_OPTION,
         changedExpiresOption('90s, 15m, 12h or 30d'),
         {
           flags: '--pause',
@@ -585,12 +595,12 @@ export const connectorList: ConsoleList<Connector> = {
 
 /** The fields beside the state on its page. */
 export const CONNECTOR_FACTS =
-  'levelWithCode suggested upstream tools audience people uses created expires id';
+  'levelWithCode suggested upstream tools audience people uses calls created expires id';
 
 /** The values of the form that changes a connector, as its fields have them. */
 export function connectorEntries(connector: Connector): Record<string, string> {
   const { name, level, suggestedLevel = '', audience = [], expiresAt = '', maxUses } = connector;
-  const { tools = [] } = connector;
+  const { tools = [], calls = '' } = connector;
   return {
     name,
     level,
@@ -599,6 +609,7 @@ export function connectorEntries(connector: Connector): Record<string, string> {
     tools: tools.join('\n'),
     expiresAt,
     maxUses: maxUses?.toString() ?? '',
+    calls,
     paused: connector.paused ? 'paused' : '',
   };
 }
@@ -656,6 +667,7 @@ export const connectorForm: readonly FormField[] = [
     notes: [`${TEXTS}.usesNote`],
     members: (text) => ({ maxUses: Number(text) }),
   },
+  CALLS_FIELD,
 ];
 
 /** The MCP server never changes. */

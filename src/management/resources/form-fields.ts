@@ -102,6 +102,15 @@ function expiryMembers(text: string): object {
   }
 }
 
+export const CALLS_FIELD: FormField = {
+  name: 'calls',
+  id: 'callLimit',
+  kind: 'text',
+  maxLength: 20,
+  label: 'console.fields.callLimit',
+  notes: ['console.limits.rateNote'],
+};
+
 /** The lines of a text area that are not empty. */
 export function linesIn(text = ''): string[] {
   return text.split(/\s*[\r\n]+\s*/).filter((line) => line.trim() !== '');

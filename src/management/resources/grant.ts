@@ -6,6 +6,8 @@ import { isMachineSubject } from '../../connections/machine-subject.ts';
 import { searchOption } from '../commands/options.ts';
 import { minute, plain, quoted } from '../commands/terminal.ts';
 import { recordPath } from '../console/address.ts';
+import { callLimits, limitLines } from './call-limit.ts';
+import { SHARED_LIMITS } from '../../connections/call-limits.ts';
 import { ACCOUNT, emailVerified } from './account.ts';
 import { CLIENT } from './client.ts';
 import { CONNECTOR } from './connector.ts';
@@ -61,6 +63,10 @@ export const grantSchema = z
 
 export type Grant = z.output<typeof grantSchema>;
 
+const shownGrantSchema = grantSchema.extend({ limits: callLimits }).meta({ id: 'ShownGrant' });
+
+export type ShownGrant = z.output<typeof shownGrantSchema>;
+
 const grantsQuery = z.strictObject({
   ...schemas.pageQuery(/^\d{12}\.[\w-]{16,64}( [A-Za-z0-9]{22}| [\w-]{27})?$/),
   connector: schemas.idSchema('the id of a connector').optional(),
@@ -91,7 +97,15 @@ export const grantOperations = {
     path: '/grants/:id',
     role: 'viewer',
     summary: 'Shows a grant, and why it ended or is refused. Ended grants are kept for 30 days.',
-    response: grantSchema,
+    response: shownGrantSchema,
+  },
+  resetGrantLimits: {
+    method: 'post',
+    path: '/grants/:id/reset-limits',
+    role: 'operator',
+    summary:
+      'Begins the windows of the limits on calls of this grant anew. Those that it shares, of the person and the connector, go on.',
+    response: shownGrantSchema,
   },
   revokeGrant: {
     method: 'delete',
@@ -208,12 +222,17 @@ export const grantCommands: ResourceCommands = {
       name: 'show',
       description: 'show one grant',
       argument: ID,
-      text: (grant) =>
-        detailsText(
-          grantFields,
-          'id state client redirectHost person connector level callerClaims since lastUsed expires ended reason',
-          grant,
-        ),
+      text: shownText,
+    },
+    {
+      operation: 'resetGrantLimits',
+      name: 'reset-limits',
+      description: 'begin the limits on calls of a connection anew',
+      argument: ID,
+      help: `
+The limits of the connection, of its levels and of its tools begin anew, and those of a machine. The limits that it shares with
+others, of the person and of the connector, go on.`,
+      text: shownText,
     },
     {
       operation: 'showGrant',
@@ -232,6 +251,14 @@ export const grantCommands: ResourceCommands = {
     },
   ],
 };
+
+function shownText(grant: ShownGrant): string {
+  const names =
+    'id state client redirectHost person connector level callerClaims since lastUsed expires ended reason';
+  const lines = limitLines(grant.limits).map((line) => `  ${line}`);
+  const limits = lines.length === 0 ? [] : [`Limits on calls:\n${lines.join('\n')}`];
+  return [detailsText(grantFields, names, grant), ...limits].join('\n\n');
+}
 
 export function whyText(grant: Grant): string {
   const app = `"${plain(grant.clientName)}" of ${plain(personName(grant))}`;
@@ -272,6 +299,12 @@ function endButton({ state, account }: Grant): string | undefined {
   return state === 'refused' ? 'endPaused' : 'endGrant';
 }
 
+/** On the page of a connection that has used one of its own limits. */
+function resetButton({ limits = [] }: Grant & Partial<ShownGrant>): string | undefined {
+  const isUsed = limits.some(({ limit, used }) => used > 0 && !SHARED_LIMITS.has(limit));
+  return isUsed ? 'resetLimits' : undefined;
+}
+
 export const grantList: ConsoleList<Grant> = {
   section: 'grants',
   operation: 'listGrants',
@@ -283,5 +316,13 @@ export const grantList: ConsoleList<Grant> = {
   isOk: needsNothing,
   facts: 'person connector level lastActive reason',
   details: 'since callerClaims redirectHost id',
-  actions: [{ path: 'end', operation: 'revokeGrant', done: 'ended', button: endButton }],
+  actions: [
+    { path: 'end', operation: 'revokeGrant', done: 'ended', button: endButton },
+    {
+      path: 'reset-limits',
+      operation: 'resetGrantLimits',
+      done: 'limits-reset',
+      button: resetButton,
+    },
+  ],
 };

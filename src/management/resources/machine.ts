@@ -6,7 +6,13 @@ import { machineCommand } from '../../links/app-instructions.ts';
 import type { Levels } from '../../permission-levels.ts';
 import { isKeySetAddress, isPublicKeySet } from '../../settings/key-set.ts';
 import { ManagementError } from '../api/management-error.ts';
-import { changedToolsOption, expiresOption, toolsOption } from '../commands/options.ts';
+import {
+  CALLS_OPTION,
+  CHANGED_CALLS_OPTION,
+  changedToolsOption,
+  expiresOption,
+  toolsOption,
+} from '../commands/options.ts';
 import type { MachineChange } from '../../clients/machines.ts';
 import { minute, plain } from '../commands/terminal.ts';
 import { etagOf } from '../etags.ts';
@@ -14,6 +20,7 @@ import { represent } from '../represent.ts';
 import { CONNECTOR } from './connector.ts';
 import { detailsText, type Fields, toolsField } from './fields.ts';
 import {
+  CALLS_FIELD,
   daysField,
   expiryField,
   type FormField,
@@ -44,6 +51,7 @@ export const machineSchema = z
       .optional()
       .describe('Who created it, as in the audit log. Absent if an earlier version created it.'),
     expiresAt: schemas.time,
+    calls: schemas.calls,
     authentication: z.enum(['client_secret_basic', 'private_key_jwt']),
     secret: z.string().optional().describe('The only response that contains it.'),
   })
@@ -63,6 +71,7 @@ export const changeableMachineSchema = machineSchema.pick({
   name: true,
   tools: true,
   expiresAt: true,
+  calls: true,
 });
 
 export function machineEtag(machine: z.output<typeof changeableMachineSchema>): string {
@@ -117,6 +126,7 @@ function newMachineBody(now: number, levels: Levels) {
         connector: schemas.idSchema('the id of a connector'),
         level: schemas.levelIn(levels),
         tools: schemas.newTools,
+        calls: schemas.newCalls,
         ...machineKey,
         ...schemas.expiryFields(now, schemas.MAX_LIFETIME_SECONDS),
       },
@@ -136,6 +146,7 @@ function changedMachineBody(now: number) {
         id: schemas.idSchema('the id of a client'),
         name: schemas.newName.optional(),
         tools: schemas.changedTools,
+        calls: schemas.changedCalls,
         ...schemas.expiryFields(now, schemas.MAX_LIFETIME_SECONDS),
       },
       schemas.OBJECT,
@@ -171,7 +182,7 @@ export const machineOperations = {
     path: '/clients',
     role: 'operator',
     summary:
-      'Changes the name of a machine, its expiry or what it opens. Its tokens and its connection stay.',
+      'Changes the name, the expiry or the limit of a machine, or what it opens. Its tokens and its connection stay.',
     body: changedMachineBody,
     response: changedMachineSchema,
     etag: machineEtag,
@@ -245,6 +256,7 @@ export function machineCommands(client: Argument): readonly Command[] {
         },
         toolsOption('what it opens, as far as the connector does'),
         ...KEY_OPTIONS,
+        CALLS_OPTION,
         expiresOption('12h, 30d or 366d', 'default: 90d'),
       ],
       help: `
@@ -256,11 +268,12 @@ ${EXAMPLES}`,
     {
       operation: 'updateMachine',
       name: 'update',
-      description: 'change the name of a machine, its expiry or what it opens',
+      description: 'change the name, the expiry or the limit of a machine, or what it opens',
       argument: client,
       options: [
         { flags: '--name <name>', help: 'name in lists and in the audit log' },
         changedToolsOption('what it opens'),
+        CHANGED_CALLS_OPTION,
         expiresOption('12h, 30d or 366d'),
       ],
       help: `
@@ -331,6 +344,7 @@ To revoke it:
 export const machineEditForm: readonly FormField[] = [
   nameField('console.fields.ownNameNote'),
   TOOLS_FIELD,
+  CALLS_FIELD,
   expiryField('console.machines.expiresNote', true),
 ];
 
@@ -338,6 +352,7 @@ export const machineForm: readonly FormField[] = [
   nameField('console.fields.ownNameNote'),
   levelField('console.fields.granted', 'console.fields.grantedNote'),
   TOOLS_FIELD,
+  CALLS_FIELD,
   daysField('console.machines.daysNote'),
   {
     name: 'keys',

@@ -1,6 +1,7 @@
 // Parts of the schemas of several resources. The command line loads them too, so they need no server code.
 import { z } from 'zod';
 import { levelIds, type Levels } from '../../permission-levels.ts';
+import { rateText } from '../../settings/limits.ts';
 import { toolPatterns } from '../../settings/tool-patterns.ts';
 import { duration } from '../../settings/value-types.ts';
 
@@ -27,6 +28,16 @@ export const key = z
 export const tools = z
   .array(z.string())
   .describe('What it opens of the MCP server, as patterns. Absent: everything of the level.');
+
+export const calls = z
+  .string()
+  .optional()
+  .describe('Limit on all its calls together, such as `1000/1d`. Absent: none.');
+
+export const newCalls = rateText
+  .optional()
+  .describe('Limit on all its calls together, such as `1000/1d`.');
+export const changedCalls = newCalls.unwrap().nullable().optional();
 
 export type Page<Item> = { items: Item[]; next?: string | undefined };
 

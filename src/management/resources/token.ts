@@ -5,6 +5,8 @@ import type { MintedTokenChange, NewMintedToken } from '../../links/minted-token
 import type { Levels } from '../../permission-levels.ts';
 import { allItems } from '../api/all-items.ts';
 import {
+  CALLS_OPTION,
+  CHANGED_CALLS_OPTION,
   changedToolsOption,
   expiresOption,
   searchOption,
@@ -17,6 +19,7 @@ import { etagOf } from '../etags.ts';
 import { represent } from '../represent.ts';
 import { dateFields, type Fields, toolsField, translatedField } from './fields.ts';
 import {
+  CALLS_FIELD,
   daysField,
   expiryField,
   type FormField,
@@ -47,6 +50,7 @@ export const tokenSchema = z
       .optional()
       .describe('Who minted it, as in the audit log. Absent if an earlier version minted it.'),
     expiresAt: schemas.time,
+    calls: schemas.calls,
     lastFour: z.string(),
     lastUsedAt: schemas.time.optional(),
     keyReplaced: z
@@ -59,14 +63,27 @@ export const tokenSchema = z
 export type Token = z.output<typeof tokenSchema>;
 
 /** What an administrator can change. */
-export const changeableTokenSchema = tokenSchema.pick({ name: true, expiresAt: true, tools: true });
+export const changeableTokenSchema = tokenSchema.pick({
+  name: true,
+  expiresAt: true,
+  tools: true,
+  calls: true,
+});
 
 export function tokenEtag(token: z.output<typeof changeableTokenSchema>): string {
   return etagOf(represent(changeableTokenSchema, token));
 }
 
 export const newTokenSchema = tokenSchema
-  .pick({ id: true, name: true, level: true, upstream: true, tools: true, expiresAt: true })
+  .pick({
+    id: true,
+    name: true,
+    level: true,
+    upstream: true,
+    tools: true,
+    expiresAt: true,
+    calls: true,
+  })
   .extend({ token: z.string() })
   .meta({ id: 'NewToken', description: 'The only response that contains the token itself.' });
 
@@ -82,6 +99,7 @@ function newTokenBody(now: number, levels: Levels) {
         upstream: schemas.newUpstream,
         level: schemas.levelIn(levels),
         tools: schemas.newTools,
+        calls: schemas.newCalls,
         ...schemas.expiryFields(now, schemas.MAX_LIFETIME_SECONDS),
       },
       schemas.OBJECT,
@@ -98,6 +116,7 @@ function changedTokenBody(now: number) {
       {
         name: schemas.newName.optional(),
         tools: schemas.changedTools,
+        calls: schemas.changedCalls,
         ...schemas.expiryFields(now),
       },
       schemas.OBJECT,
@@ -213,6 +232,7 @@ export const tokenCommands: ResourceCommands = {
         { flags: '--level <level>', help: 'level of calls made with the token', isRequired: true },
         UPSTREAM_OPTION,
         toolsOption('what it opens'),
+        CALLS_OPTION,
         expiresOption('12h, 30d or 366d', 'default: 90d'),
       ],
       help: `
@@ -251,11 +271,13 @@ Anyone with the token can make calls, so keep it out of repositories. To revoke 
     {
       operation: 'updateToken',
       name: 'update',
-      description: 'change the name of a minted token or what it opens, or make it expire earlier',
+      description:
+        'change the name or the limit of a minted token or what it opens, or make it expire earlier',
       argument: TOKEN,
       options: [
         { flags: '--name <name>', help: 'name in the list of tokens' },
         changedToolsOption('what it opens'),
+        CHANGED_CALLS_OPTION,
         expiresOption('12h or 30d', 'not later than now set'),
       ],
       help: `
@@ -304,6 +326,7 @@ export const tokenList: ConsoleList<Token> = {
 export const tokenEditForm: readonly FormField[] = [
   nameField('console.fields.ownNameNote'),
   TOOLS_FIELD,
+  CALLS_FIELD,
   expiryField('console.tokens.expiresNote', true),
 ];
 
@@ -312,5 +335,6 @@ export const tokenForm: readonly FormField[] = [
   UPSTREAM_FIELD,
   levelField('console.fields.granted', 'console.fields.grantedNote'),
   TOOLS_FIELD,
+  CALLS_FIELD,
   daysField('console.tokens.daysNote'),
 ];

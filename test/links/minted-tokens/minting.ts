@@ -11,6 +11,7 @@ const minted = z.strictObject({
   tools: z.array(z.string()).optional(),
   token: z.string(),
   expiresAt: z.iso.datetime(),
+  calls: z.string().optional(),
 });
 
 const listed = z.strictObject({
@@ -36,6 +37,7 @@ export type WantedToken = {
   level?: Level;
   upstream?: string;
   tools?: string[];
+  calls?: string;
   expiresIn?: string;
 };
 
