@@ -365,7 +365,7 @@ function respondWithoutCredential(
   // A stream would have nothing to say; sessions cannot be ended before they began.
   if (ctx.method !== 'POST') throw methodNotAllowed({ Allow: 'POST' });
   const answers = answersWithoutCredential(askedOf(proxy, call, problem), messages);
-  return respondLocally(ctx, body, answers);
+  return respondLocally(call, body, answers);
 }
 
 function askedOf(
