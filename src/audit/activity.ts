@@ -1,16 +1,16 @@
 // Counts what happens, for the overview of the console: calls, refusals, connections. Processes share one record for each day.
 import { auditEvents, refusalReasons } from '../observability/labels.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import { isLevel, type Level, type Levels } from '../permission-levels.ts';
+import { isLevel, type Levels } from '../permission-levels.ts';
 import type { Store } from '../store/store.ts';
 
-/** By HTTP status: below 400, below 500, others. A call that a tool refuses in its result is `done`. */
+/** As in the audit log, which says `answered` for `done`: also a call whose tool says in its result that it failed. */
 export const CALL_OUTCOMES = ['done', 'refused', 'failed'] as const;
 export type CallOutcome = (typeof CALL_OUTCOMES)[number];
 
 export type Activity = {
   /** Counts calls of tools with a permission level. */
-  calls: (level: Level, outcome: CallOutcome, count: number) => void;
+  calls: (level: string, outcome: CallOutcome, count: number) => void;
   refused: (reason: string) => void;
   event: (name: string) => void;
   /** Resolves after the last write. Never rejects. */

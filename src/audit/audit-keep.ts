@@ -22,6 +22,8 @@ import {
 import { type AuditServices, recordAudit } from './audit.ts';
 import { type KeptCalls, noteReach, readAuditReach } from './audit-reach.ts';
 import { auditIndex, lastAuditNumber, OWNER_TERM } from './audit-log.ts';
+import { finishForgetting } from './chain/forget.ts';
+import { recordInterrupted } from './recorded-change.ts';
 import { coverByCheckpoint } from './chain/make-checkpoint.ts';
 
 export type KeptAudit = Pick<Settings['audit'], 'keep' | 'keepUndelivered'> & {
@@ -38,6 +40,8 @@ export type AuditKeeping = BackgroundLoop & {
 };
 
 const INTERVAL_MS = 10_000;
+/** One process at a time finishes what others have begun. */
+const FINISHING_SECONDS = 25;
 const BETWEEN_TRIMMINGS_SECONDS = 60;
 const MAX_LEAP_SECONDS = 3600;
 
@@ -53,6 +57,10 @@ export function keepAudit(services: Services, kept: () => KeptAudit): AuditKeepi
     hasRoom = (await store.freeBytes()) > 0;
     if (!hasRoom) await noteReach(services, now(), keepCalls.time);
     metrics.auditReach(await readAuditReach(services, keepCalls.time));
+    if (await store.add('audit-finishing:all', true, FINISHING_SECONDS)) {
+      await recordInterrupted(services);
+      await finishForgetting(services);
+    }
     if (hasLeapt(now(), performance.now() / 1000)) return;
     for (const part of LOG_PARTS)
       if (await store.add(`audit-trimming:${part}`, true, BETWEEN_TRIMMINGS_SECONDS))

@@ -1,4 +1,5 @@
 // What the audit log says about the requests of a call that need a level: one item for each, and at recorded levels a second one when it ends.
+import type { Activity } from '../audit/activity.ts';
 import type { AuditBuffer } from '../audit/audit-buffer.ts';
 import {
   type AuditItem,
@@ -55,6 +56,9 @@ export type CallAudit = {
   end(call: Call & Partial<AuthenticatedCall>): void;
 };
 
+/** What the overview counts. */
+const COUNTED = { answered: 'done', failed: 'failed', refused: 'refused' } as const;
+
 /** Where a request names its client (MCP 2026-07-28). */
 const CLIENT_INFO = 'io.modelcontextprotocol/clientInfo';
 const MAX_TEXT_LENGTH = 256;
@@ -63,14 +67,14 @@ const MAX_KNOWN_NAMES = 10_000;
 
 export type CallAuditOptions = {
   settings: Pick<Settings, 'audit' | 'levels'>;
-  services: AuditServices & { auditBuffer: AuditBuffer };
+  services: AuditServices & { auditBuffer: AuditBuffer; activity: Pick<Activity, 'calls'> };
   /** Limits the items about requests without an account. */
   refusals: RateLimit;
 };
 
 export function callAudit({ settings, services, refusals }: CallAuditOptions): CallAudit {
   const { levels } = settings;
-  const { auditBuffer: buffer, now } = services;
+  const { auditBuffer: buffer, activity, now } = services;
   const { calls, addresses } = settings.audit;
   /** By connection: what its app called itself when it was initialized. */
   const clientNames = lruCache<string>(MAX_KNOWN_NAMES);
@@ -138,6 +142,7 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
     };
     const part = record.isRecorded ? 'lasting' : 'bulk';
     const { started, item } = record;
+    activity.calls(item.level ?? '', COUNTED[outcome], 1);
     if (started) {
       const end = { event: 'call_ended', call: started.id, ...ended };
       return buffer.add({ at: now(), item: end, part, completes: started.number });
@@ -168,6 +173,7 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
       outcome: outcomeOfResponse(outcomeOf(ctx).status, reason),
       reason,
     };
+    if (caller) activity.calls(caller.level, COUNTED[item.outcome], 1);
     const isLasting = caller && isRecorded(levels, caller.level);
     const waiting = { at: now(), item, part: isLasting ? 'lasting' : 'bulk' } as const;
     const [network = address] = clientNetworks(address);
@@ -207,8 +213,13 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
     },
     end(call) {
       const { recorded } = call;
-      if (recorded) for (const record of recorded.records) endRecord(call, recorded, record);
-      else endUnread(call).catch(() => undefined);
+      if (!recorded) return void endUnread(call).catch(() => undefined);
+      for (const record of recorded.records) endRecord(call, recorded, record);
+      const { caller, toolCalls = 0 } = call;
+      if (recorded.records.length > 0 || toolCalls === 0 || !caller) return;
+      const { status, reason } = outcomeOf(call.ctx);
+      const outcome = status < 400 ? 'answered' : outcomeOfResponse(status, reason);
+      activity.calls(caller.level, COUNTED[outcome], toolCalls);
     },
   };
 }

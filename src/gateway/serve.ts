@@ -1,9 +1,6 @@
 // The steps of a call, from top to bottom.
-import type Koa from 'koa';
-import type { CallOutcome } from '../audit/activity.ts';
 import { type Connector, connectorState } from '../links/connector.ts';
 import { clientGone, HttpError } from '../http/errors.ts';
-import { outcomeOf } from '../http/request-context.ts';
 import { membersOf } from '../json-values.ts';
 import { recordLastUse } from '../links/minted-tokens.ts';
 import { highestLevelIn, isAtLeast } from '../permission-levels.ts';
@@ -166,17 +163,8 @@ function openCall(
   ctx.res.once('close', () => {
     call.slot.release();
     call.hold.release();
-    const { level } = call.caller;
-    if (call.toolCalls > 0)
-      gateway.services.activity.calls(level, callOutcome(ctx), call.toolCalls);
   });
   return call;
-}
-
-function callOutcome(ctx: Koa.Context): CallOutcome {
-  const { status } = outcomeOf(ctx);
-  if (status < 400) return 'done';
-  return status < 500 ? 'refused' : 'failed';
 }
 
 async function readMessages({ settings }: Gateway, call: AuthenticatedCall): Promise<unknown> {

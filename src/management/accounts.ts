@@ -8,8 +8,8 @@ import {
   isGone,
   listAccounts,
 } from '../people/accounts.ts';
-import { recordAudit } from '../audit/audit.ts';
-import { forgetInAudit } from '../audit/chain/forget.ts';
+import { recordChange } from '../audit/recorded-change.ts';
+import { beginForgetting, forgetInAudit } from '../audit/chain/forget.ts';
 import { forgetAttempts } from '../connections/attempts.ts';
 import { limitsOfPerson, readUsage } from '../connections/call-limits.ts';
 import { endConnections } from '../connections/connections.ts';
@@ -64,6 +64,7 @@ export const accountHandlers: Handlers<keyof typeof accountOperations> = {
     if (!(await findAccount(services.store, id))) throw unknownAccount();
     const reason = 'account_deleted';
     const endedGrants = await endConnections(settings, services, { account: id }, reason, by);
+    await beginForgetting(services, id);
     const account = await change(management, id, forgetAccount, 'account_forgotten');
     await forgetAttempts(services.store, id);
     await forgetInAudit(services.store, id);
@@ -96,9 +97,15 @@ async function change(
   event: string,
 ): Promise<Stored> {
   const times = { now: services.now(), ttl: accountLifetime(settings) };
-  const changed = await apply(services.store, id, times);
+  const changed = await recordChange(
+    services,
+    { event, account: id, by },
+    {
+      make: () => apply(services.store, id, times),
+      isChanged: (made) => made?.first === true,
+    },
+  );
   if (!changed) throw unknownAccount();
-  if (changed.first) await recordAudit(services, { event, account: id, by, outcome: 'done' });
   return changed.account;
 }
 

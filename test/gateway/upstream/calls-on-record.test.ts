@@ -1,4 +1,6 @@
 import { expect } from 'chai';
+import { CALL_OUTCOMES, readActivity } from '../../../src/audit/activity.ts';
+import { openSystemStore } from '../../support/system-store.ts';
 import { type AuditItem, readAllAudit } from '../../support/management-api.ts';
 import { call, callTool } from '../../support/mcp.ts';
 import { until } from '../../support/until.ts';
@@ -85,6 +87,39 @@ describe('Calls on record', () => {
     }
     const items = await untilRecorded(answers.length);
     for (const [n, [expected]] of answers.entries()) expect(items[n]).to.include(expected);
+  });
+
+  it('the overview counts the calls with the outcomes that the log has', async () => {
+    const { link, token, connector } = await person();
+    const { store } = await openSystemStore(behind().system);
+    const counted = async () => {
+      const { hours } = await readActivity(store, 2, Date.now() / 1000);
+      return CALL_OUTCOMES.map((outcome) =>
+        hours.reduce((sum, { counts }) => sum + (counts[`call admin ${outcome}`] ?? 0), 0),
+      );
+    };
+    const inLog = async () => {
+      const items = (await readAllAudit(behind().system)).filter(
+        ({ event, connector: id }) => event === 'call' && id === connector.id,
+      );
+      return ['answered', 'refused', 'failed'].map(
+        (outcome) => items.filter((item) => item.outcome === outcome).length,
+      );
+    };
+    const before = await counted();
+    for (const body of [{ result: {} }, { error: { code: -32_000, message: 'no' } }]) {
+      behind().upstream.respondWith((_req, res) => json(res, { jsonrpc: '2.0', id: 1, ...body }));
+      await call(link, token, toolCall('contacts', 1));
+    }
+    await call(link, token, toolCall('delete_everything', 1));
+    await until('the calls', async () => (await inLog()).reduce((sum, n) => sum + n, 0) === 3);
+    const added = await until('the counts', async () => {
+      const all = (await counted()).map((count, n) => count - (before[n] ?? 0));
+      return all.reduce((sum, count) => sum + count, 0) >= 3 && all;
+    });
+    expect(added).to.deep.equal(await inLog());
+    expect(added).to.deep.equal([1, 1, 1]);
+    await store.close();
   });
 
   it('a call of a recorded level is one row: begun before it was made, and then as it ended', async () => {
