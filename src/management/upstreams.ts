@@ -14,6 +14,7 @@ import { toolsWithLevels } from '../upstreams/opened-tools.ts';
 import { findCatalog, missingTools, type ToolCatalog } from '../upstreams/tool-catalog.ts';
 import type { Handlers, ManagementContext } from './context.ts';
 import { represent } from './represent.ts';
+import { approveTools, reviewTools } from './tool-review.ts';
 import { type Upstream, type upstreamOperations, upstreamSchema } from './resources/upstream.ts';
 
 /** Returns the upstream of a new record, by default the first. Throws HttpError 400 for an unknown id. */
@@ -49,13 +50,26 @@ export const upstreamHandlers: Handlers<keyof typeof upstreamOperations> = {
   },
 
   async showUpstream(management, { id }) {
-    const { upstreams } = management.settings;
-    const upstream = upstreams.find((each) => each.id === id);
-    if (!upstream)
-      throw notFound(`there is no upstream with this id; expected ${expectedIds(upstreams)}`);
-    return resource(management, upstream, await readUsers(management));
+    return resource(management, configured(management, id), await readUsers(management));
+  },
+
+  async reviewUpstream(management, { id }) {
+    return reviewTools(management, configured(management, id));
+  },
+
+  async approveUpstream(management, { id, body }) {
+    const upstream = configured(management, id);
+    await approveTools(management, upstream, body);
+    return reviewTools(management, upstream);
   },
 };
+
+/** Throws HttpError 404. */
+function configured({ settings: { upstreams } }: ManagementContext, id: string): Configured {
+  const upstream = upstreams.find((each) => each.id === id);
+  if (upstream) return upstream;
+  throw notFound(`there is no upstream with this id; expected ${expectedIds(upstreams)}`);
+}
 
 type User = LeadsToUpstream & { level: Level };
 type Users = { connectors: readonly User[]; tokens: readonly User[] };

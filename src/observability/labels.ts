@@ -119,6 +119,8 @@ export const callLimitKinds = [
   'token',
 ] as const;
 export type CallLimitKind = (typeof callLimitKinds)[number];
+/** `alert`: deserves suspicion. */
+export const toolChangeSeverities = ['alert', 'note'] as const;
 
 export const storeVerbs = [
   'get',
@@ -221,6 +223,8 @@ export const auditEvents = [
   'token_changed',
   'token_minted',
   'token_revoked',
+  'tools_approved',
+  'tools_changed',
 ] as const;
 export type AuditEvent = (typeof auditEvents)[number];
 

@@ -17,6 +17,7 @@ import {
   endKinds,
   type StoreVerb,
   storeVerbs,
+  toolChangeSeverities,
   upstreamFaults,
   dropReasons,
 } from './labels.ts';
@@ -41,6 +42,9 @@ export type Metrics = {
   /** Shows the failures of an upstream, given by its id in the settings, from the start: as 0. */
   watchUpstream(upstream: string): void;
   upstreamError(upstream: string, reason: (typeof upstreamFaults)[number]): void;
+  /** Tools of an upstream that wait for an operator. */
+  toolsHeld(upstream: string, count: number): void;
+  toolChange(upstream: string, severity: (typeof toolChangeSeverities)[number]): void;
   flow(step: FlowStep, outcome: FlowOutcome): void;
   token(grantType: string): void;
   auditEvent(name: string, reason?: string): void;
@@ -118,6 +122,8 @@ type HostMetrics = Pick<
   | 'callLimitReached'
   | 'watchUpstream'
   | 'upstreamError'
+  | 'toolsHeld'
+  | 'toolChange'
 >;
 
 let processRegistry: Registry | undefined;
@@ -145,6 +151,16 @@ function hostMetrics(registry: Registry): HostMetrics {
     'upstream',
     'reason',
   ]);
+  const changes = count('upstream_tool_changes_total', 'Changes of tools that were found.', [
+    'upstream',
+    'severity',
+  ]);
+  const held = new Gauge({
+    name: 'gatehouse_upstream_tools_held',
+    help: 'Tools that are hidden and refused until an operator approves them. All processes count the same tools.',
+    labelNames: ['upstream'],
+    registers: [registry],
+  });
   const seconds = new Histogram({
     name: 'gatehouse_request_seconds',
     help: 'Duration of requests, without event streams.',
@@ -179,8 +195,11 @@ function hostMetrics(registry: Registry): HostMetrics {
     callLimitReached: (limit) => callLimits.inc({ limit }),
     watchUpstream(id) {
       for (const reason of upstreamFaults) upstream.inc({ upstream: id, reason }, 0);
+      for (const severity of toolChangeSeverities) changes.inc({ upstream: id, severity }, 0);
     },
     upstreamError: (id, reason) => upstream.inc({ upstream: id, reason }),
+    toolsHeld: (id, number) => held.set({ upstream: id }, number),
+    toolChange: (id, severity) => changes.inc({ upstream: id, severity }),
   };
 }
 

@@ -364,6 +364,10 @@ const upstreamTimeout = duration.refine(
 /** RFC 9110 section 7.2, without user information. */
 const HOST = /^(?=.{1,255}$)([\w-]+(\.[\w-]+)*|\[[\da-f:.]+\])(:\d{1,5})?$/i;
 
+export const TOOL_CHANGES = ['follow', 'hold'] as const;
+/** `follow`: what the upstream changes is in force, and is told. `hold`: it waits for an operator. */
+export type ToolChanges = (typeof TOOL_CHANGES)[number];
+
 export const TOOL_LEVELS = ['declared', 'annotations'] as const;
 
 /** What a server may learn about the person who calls. */
@@ -509,6 +513,12 @@ export const upstreamSchema = z.strictObject({
     .refine((prompts) => isDistinct(prompts.map(({ name }) => name)), 'a unique name for each')
     .default([])
     .describe('Level of prompts, as `resources`.'),
+  toolChanges: z
+    .enum(TOOL_CHANGES)
+    .default('follow')
+    .describe(
+      'What happens when the upstream changes its tools or its instructions. `follow`: the change is in force, and is told in the console, the audit log and the metrics. `hold`: the tools of the first reading are approved; a tool that is new or changed later is hidden, and calls of it are refused, until an operator approves it.',
+    ),
   caller: callerSchema
     .prefault({})
     .describe('What the server learns about the person who calls, besides an id of the account.'),

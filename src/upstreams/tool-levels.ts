@@ -31,6 +31,8 @@ export type LevelRules = {
   isListed?: (name: string) => boolean;
   /** Whether the tools of the upstream are known, so that it has no others. */
   hasCatalog?: boolean;
+  /** Whether the tool waits for an operator, so that no level would help. */
+  isHeld?: (name: string) => boolean;
 };
 
 /** MCP recommends at most 128. */

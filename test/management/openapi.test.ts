@@ -45,6 +45,8 @@ const OPERATIONS: Record<string, ManagementRole> = {
   'GET /levels': 'viewer',
   'GET /upstreams': 'viewer',
   'GET /upstreams/{id}': 'viewer',
+  'GET /upstreams/{id}/review': 'viewer',
+  'POST /upstreams/{id}/approve': 'operator',
   'GET /audit': 'viewer',
   'GET /audit/keys': 'viewer',
   'GET /audit/export': 'auditor',

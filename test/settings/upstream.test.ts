@@ -28,6 +28,7 @@ describe('resourceServer.upstream', () => {
         setting: 'resourceServer.upstream',
         headers: {},
         toolLevels: 'declared',
+        toolChanges: 'follow',
         url: URL,
         privateNetwork: false,
         timeout: 60,

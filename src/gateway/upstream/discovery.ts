@@ -16,7 +16,13 @@ import { printable } from '../../printable-text.ts';
 import { findsParts } from './quoting.ts';
 
 /** `revision` is the negotiated protocol revision. */
-export type Discovered = { revision: string; tools: CatalogTool[] };
+export type Discovered = {
+  revision: string;
+  tools: CatalogTool[];
+  /** The tools of each page as they came. */
+  pages: readonly (readonly unknown[])[];
+  instructions: string | undefined;
+};
 
 const MAX_PAGES = 50;
 const MAX_TOOLS = 2000;
@@ -98,10 +104,12 @@ async function connect(
   return {
     read: () =>
       attempt(async () => {
-        const listed = await listTools(client, limits);
+        const pages = await listTools(client, limits);
+        const listed = pages.flat().map(membersOf);
         const reveals = findsParts(options.credentials);
         const revision = client.getNegotiatedProtocolVersion() ?? '';
-        return { revision, tools: listed.flatMap((tool) => toolOf(tool, reveals)), close };
+        const tools = listed.flatMap((tool) => toolOf(tool, reveals));
+        return { revision, tools, pages, instructions: client.getInstructions(), close };
       }),
   };
 }
@@ -112,9 +120,10 @@ const TOOLS_PAGE = z.looseObject({
   nextCursor: z.string().optional().catch(undefined),
 });
 
-/** Returns the members of each tool. A repeated cursor ends the list. */
-async function listTools(client: Client, limits: RequestOptions): Promise<ListedTool[]> {
-  const tools: ListedTool[] = [];
+/** Returns the tools of each page. A repeated cursor ends the list. */
+async function listTools(client: Client, limits: RequestOptions): Promise<unknown[][]> {
+  const pages: unknown[][] = [];
+  let count = 0;
   const cursors = new Set<string | undefined>();
   let cursor: string | undefined;
   do {
@@ -127,14 +136,15 @@ async function listTools(client: Client, limits: RequestOptions): Promise<Listed
         if (hasTools || !(error instanceof ProtocolError)) throw error;
         return { tools: [], nextCursor: undefined };
       });
-    tools.push(...page.tools.map(membersOf));
+    pages.push(page.tools);
+    count += page.tools.length;
     cursor = page.nextCursor;
-    if (tools.length > MAX_TOOLS)
+    if (count > MAX_TOOLS)
       throw new DiscoveryError('too-large', `lists more than ${MAX_TOOLS} tools`);
     if (cursors.size > MAX_PAGES)
       throw new DiscoveryError('too-large', `lists its tools on more than ${MAX_PAGES} pages`);
   } while (cursor !== undefined && !cursors.has(cursor));
-  return tools;
+  return pages;
 }
 
 function rejectedBy(signal: AbortSignal): Promise<never> {

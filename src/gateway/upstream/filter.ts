@@ -17,6 +17,7 @@ import { isResponse, type RpcMessage } from './messages.ts';
 import { decide, decideByLevel, type Decision, type Needed } from '../../upstreams/tool-access.ts';
 import { isLookalike, type LevelRules, neededFor } from '../../upstreams/tool-levels.ts';
 import { TASK_NOT_FOUND } from './levels.ts';
+import type { ToolHolds } from './tool-holds.ts';
 
 /** Returns undefined if the message is dropped. */
 export type FilterMessage = (message: RpcMessage) => Promise<RpcMessage | undefined>;
@@ -45,6 +46,8 @@ export type FilterOptions = {
   onToolsChanged: () => void;
   /** Called with each list of tools, before it is filtered. */
   onToolsListed: (tools: readonly unknown[]) => Promise<void>;
+  /** Which tools and instructions wait for an operator. */
+  holds: ToolHolds;
   /** True for the stream of a session or a subscription, whose notifications do not belong to an authorized call. */
   isListening: boolean;
 };
@@ -79,6 +82,7 @@ const RESOURCE_UPDATED = 'notifications/resources/updated';
 /** The members of results that the filter reads. */
 const FILTERED_MEMBERS = [
   '_meta',
+  'instructions',
   'prompts',
   'requestState',
   'resourceTemplates',
@@ -146,9 +150,10 @@ async function isForCaller(
 /** Returns undefined if the result is about a task of another caller. */
 async function filterResult(
   options: FilterOptions,
-  result: Record<string, unknown>,
+  given: Record<string, unknown>,
 ): Promise<Record<string, unknown> | undefined> {
   const { caller, tasks, ids, parameterHeaders } = options;
+  let result = given;
   const created = createdTask(result);
   if (created) {
     if (created.id.length > MAX_TASK_ID_LENGTH)
@@ -160,13 +165,27 @@ async function filterResult(
   if (isList(result, 'tools')) {
     parameterHeaders.learn(result['tools']);
     await options.onToolsListed(result['tools']);
+    result = { ...result, tools: await options.holds.shown(result, caller) };
   }
+  if (typeof result['instructions'] === 'string')
+    result = await withApprovedInstructions(options, result, result['instructions']);
   const lists = filterLists(options, result, own);
   const isFiltered = Object.keys(lists).length > 0;
   const filtered = isFiltered
     ? { ...result, ...lists }
     : withAuthorizationExtensions(options.extensions, result);
   return withBoundState(ids, caller, withLimitedCaching(filtered));
+}
+
+/** Instructions that wait for an operator are left out: they may be about the caller, so that those of another cannot stand for them. */
+async function withApprovedInstructions(
+  { holds, caller }: FilterOptions,
+  result: Record<string, unknown>,
+  text: string,
+): Promise<Record<string, unknown>> {
+  if (await holds.areInstructionsShown(text, caller)) return result;
+  const { instructions: _held, ...others } = result;
+  return others;
 }
 
 /** Reads the store only for tasks outside `ownTasks`, because clients poll the state of a task. */

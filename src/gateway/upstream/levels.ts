@@ -21,6 +21,7 @@ import {
   toolErrorResponse,
 } from '../json-rpc.ts';
 import { isStateless, revisionOf } from './headers.ts';
+import { heldText, type ToolHolds } from './tool-holds.ts';
 import { type IdBinder, isOwnTask, requestStateOf, tasksNamedIn } from './bound-ids.ts';
 
 const CLIENT_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
@@ -67,6 +68,7 @@ export function requiredBy(rules: LevelRules, message: unknown): RequiredLevel |
   // Refused at every level.
   if (isLookalike(rules, name)) return undefined;
   const level = levelOfTool(rules, name);
+  if (rules.isHeld?.(name)) return { tool: name, level, isUnknown: true };
   if (rules.isListed?.(name) !== false) return { tool: name, level };
   return {
     tool: name,
@@ -195,6 +197,8 @@ export type RefusalOptions = {
   ids: IdBinder;
   /** The ids of the tasks that the caller may use. */
   ownTasks: ReadonlySet<string>;
+  holds: Pick<ToolHolds, 'reason'>;
+  supportContact?: string | undefined;
 };
 
 const BATCH_REFUSED = {
@@ -245,10 +249,11 @@ function lacksTasksExtension(message: Message): boolean {
 }
 
 function refuseMessage(
-  { rules, productName, ids, ownTasks }: RefusalOptions,
+  options: RefusalOptions,
   caller: Caller,
   message: Message,
 ): object | undefined {
+  const { rules, productName, ids, ownTasks } = options;
   const { id, method, params } = message;
   if (method === 'tools/call' && isLookalike(rules, params?.['name']))
     return errorResponse(id, UNKNOWN_TOOL);
@@ -257,10 +262,27 @@ function refuseMessage(
   if (requestStateOf(ids, caller, message) === 'foreign') return errorResponse(id, UNKNOWN_STATE);
   const required = requiredBy(rules, message);
   const verdict = authorizeRequest(rules.levels, caller, required);
+  if (method === 'tools/call' && verdict.decision !== 'forbidden') {
+    const held = refuseHeld(options, caller, message);
+    if (held) return held;
+  }
   if (!required || verdict.decision === 'allowed') return undefined;
   if (required.isUnknown) return errorResponse(id, UNKNOWN_TOOL);
   const text = denialText(productName, caller, required, verdict);
   return method === 'tools/call'
     ? toolErrorResponse(id, text)
     : errorResponse(id, { code: SERVER_ERROR, message: text });
+}
+
+/** A tool that waits for an operator. */
+function refuseHeld(
+  { holds, ...words }: RefusalOptions,
+  caller: Caller,
+  { id, params }: Message,
+): object | undefined {
+  const tool = String(params?.['name']);
+  const reason = holds.reason(tool, caller);
+  if (reason === undefined) return undefined;
+  if (reason === 'unknown') return errorResponse(id, UNKNOWN_TOOL);
+  return toolErrorResponse(id, heldText(tool, reason, words));
 }

@@ -54,6 +54,7 @@ import type { CredentialInUse, CredentialProblem } from '../../credentials/use.t
 import { InBandError } from '../in-band-error.ts';
 import { shownUrl } from './quoting.ts';
 import type { ToolDiscovery } from './tool-discovery.ts';
+import { toolHolds, type ToolHolds } from './tool-holds.ts';
 import { refuseMessages, requiredBy } from './levels.ts';
 import { filterMessage, type FilterOptions, isReachable } from './filter.ts';
 import { forward } from './forward.ts';
@@ -119,6 +120,8 @@ export async function openUpstreamProxy(
     knownTools: (caller) => knownTools(proxy, discovery, caller),
     onToolsChanged: discovery.refresh,
     onToolsListed: discovery.observe,
+    holds: toolHolds(discovery),
+    supportContact: settings.supportContact,
     onSkipped: skippedEvents(services, upstream),
     callerHeaders: callerHeaders({
       issuer: settings.authUrl,
@@ -159,9 +162,9 @@ export async function openUpstreamProxy(
   };
 }
 
-function knownTools({ rules }: Proxy, discovery: ToolDiscovery, caller: Caller): object[] {
+function knownTools({ rules, holds }: Proxy, discovery: ToolDiscovery, caller: Caller): object[] {
   return (discovery.catalog()?.tools ?? [])
-    .filter((tool) => isReachable(rules(), caller, tool.name))
+    .filter(({ name }) => isReachable(rules(), caller, name) && !holds.reason(name, caller))
     .map(listedTool);
 }
 
@@ -198,7 +201,9 @@ function currentRules(
     // The operator knows the names in the settings, and an upstream may list more tools to a caller than to Gatehouse.
     const isListed = (name: string) =>
       names.has(name) || made.tools.has(name) || discovery.wasListed(name);
-    return { ...made, isListed, hasCatalog: names.size > 0 };
+    const isHeld = (name: string) =>
+      discovery.pinning.held(name, undefined, discovery.catalog()?.tools ?? []) !== undefined;
+    return { ...made, isListed, isHeld, hasCatalog: names.size > 0 };
   };
   let tools = currentTools();
   let settings = inForce();
@@ -236,6 +241,8 @@ export type Proxy = {
   /** Called when the upstream says that its list of tools changed. */
   onToolsChanged: () => void;
   onToolsListed: ToolDiscovery['observe'];
+  holds: ToolHolds;
+  supportContact: string | undefined;
   onSkipped: EventStreamOptions['onSkipped'];
 };
 
@@ -259,7 +266,7 @@ function watchFailure(
 
 async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
   const { ctx, body } = call;
-  const { productName, ids } = proxy;
+  const { productName, ids, holds, supportContact } = proxy;
   const rules = proxy.rules();
   const method = requireMethod(ctx);
   call.body = undefined;
@@ -270,7 +277,11 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
   const caller = boundCaller(call.caller, personal);
   const headers = await attachCredentials(proxy, call, { messages, caller, personal });
   const ownTasks = messages.some(namesTask) ? await proxy.tasks.idsOf(caller) : NO_TASKS;
-  const refused = refuseMessages({ rules, productName, ids, ownTasks }, caller, messages);
+  const refused = refuseMessages(
+    { rules, productName, supportContact, ids, ownTasks, holds },
+    caller,
+    messages,
+  );
   if (refused) {
     noteRefusals(call, refused);
     return respondLocally(call, body, refused);
@@ -403,7 +414,7 @@ function filterOf(
   ownTasks: ReadonlySet<string>,
   isListening: boolean,
 ): FilterOptions {
-  const { tasks, ids, parameterHeaders, extensions, onToolsChanged, onToolsListed } = proxy;
+  const { tasks, ids, parameterHeaders, extensions, onToolsChanged, onToolsListed, holds } = proxy;
   return {
     // A list may arrive long after the request, under other rules, and changes them.
     get rules() {
@@ -417,6 +428,7 @@ function filterOf(
     extensions,
     onToolsChanged,
     onToolsListed,
+    holds,
     isListening,
   };
 }

@@ -5,6 +5,7 @@ import { watchTools } from './discovery.ts';
 import { DiscoveryError, remedyFor } from './discovery-faults.ts';
 import { type DiscoveryEvent, type DiscoveryState, isDue, reduce } from './discovery-state.ts';
 import { listOf } from './tool-comparison.ts';
+import { openToolPinning, type ToolPinning } from './tool-pinning.ts';
 import { shownUrl } from './quoting.ts';
 import type { Services } from '../../services.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -31,6 +32,8 @@ export type ToolDiscovery = {
    * next reading, which is soon, because an upstream may list other tools, and say other things, to each caller. Never rejects.
    */
   observe(tools: readonly unknown[]): Promise<void>;
+  /** Which texts of the tools were seen and approved. */
+  pinning: ToolPinning;
   /** Whether a list with this tool passed through to a caller of this process. */
   wasListed(name: string): boolean;
   /** Ends reading, until the next `start`. The catalog goes on following what other processes read. */
@@ -38,6 +41,8 @@ export type ToolDiscovery = {
 };
 
 const CHECK_INTERVAL_MS = 1000;
+/** A message between processes may be lost, and what is held must be held in all of them within five seconds. */
+const ADOPT_INTERVAL_MS = 3000;
 const TIMEOUT_MS = 15_000;
 
 /** Names of tools that were listed to callers. */
@@ -61,9 +66,11 @@ export async function openToolDiscovery(
   let running: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
   let isReading = false;
+  let adoptedAt = performance.now();
   let closing = new AbortController();
   const passedOn = lruCache<true>(MAX_PASSED_ON);
   const report = reporter(services, upstream);
+  const pinning = await openToolPinning(services, upstream);
 
   async function on(event: DiscoveryEvent): Promise<void> {
     const [next, effect] = reduce(settings.levels, state, event);
@@ -73,7 +80,10 @@ export async function openToolDiscovery(
   }
   const reportChange = () => void on({ type: 'change-reported' });
   const adoptStored = async () => {
-    await on({ type: 'found', catalog: await findCatalog(store, upstream) });
+    await Promise.all([
+      findCatalog(store, upstream).then((catalog) => on({ type: 'found', catalog })),
+      pinning.adopt(),
+    ]);
   };
 
   async function stopWatching(): Promise<void> {
@@ -100,7 +110,7 @@ export async function openToolDiscovery(
     const { url, host, headers: credentials, caller, maxAnswerBytes } = upstream;
     const { keys, version } = services;
     try {
-      const { revision, tools, close } = await watchTools(
+      const { revision, tools, pages, instructions, close } = await watchTools(
         {
           url,
           host,
@@ -118,6 +128,7 @@ export async function openToolDiscovery(
         reportChange,
       );
       watch = { close };
+      await pinning.noteOwn(pages, instructions);
       const time = now();
       return { url, revision, tools, seenAt: time, triedAt: time };
     } catch (error) {
@@ -143,6 +154,10 @@ export async function openToolDiscovery(
   }
 
   async function check(): Promise<void> {
+    if (upstream.toolChanges === 'hold' && performance.now() - adoptedAt > ADOPT_INTERVAL_MS) {
+      adoptedAt = performance.now();
+      await pinning.adopt();
+    }
     if (running || !isDue(state, now())) return;
     await adoptStored();
     if (isDue(state, now())) await attempt();
@@ -153,6 +168,7 @@ export async function openToolDiscovery(
   });
   return {
     catalog: () => state.catalog,
+    pinning,
     async start(signal) {
       if (isReading) return;
       isReading = true;

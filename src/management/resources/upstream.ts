@@ -12,6 +12,7 @@ import {
   type ResourceCommands,
 } from './resource.ts';
 import * as schemas from './schemas.ts';
+import { approveBody, reviewText, type ToolReview, toolReviewSchema } from './tool-review.ts';
 
 const hint = z.boolean().optional();
 
@@ -93,6 +94,24 @@ export const upstreamOperations = {
     summary: 'Shows an MCP server in the settings.',
     response: upstreamSchema,
   },
+  reviewUpstream: {
+    method: 'get',
+    path: '/upstreams/:id/review',
+    role: 'viewer',
+    summary:
+      'Shows which tools of an MCP server, and whether its instructions, wait for approval. With `toolChanges: follow`, what changed since somebody last looked at it.',
+    response: toolReviewSchema,
+  },
+  approveUpstream: {
+    method: 'post',
+    path: '/upstreams/:id/approve',
+    role: 'operator',
+    summary:
+      'Approves tools and instructions of an MCP server as the review shows them, all or none. With `toolChanges: follow`, marks their changes as seen. A removed tool is forgotten: if it comes back, it is new.',
+    body: () => approveBody,
+    response: toolReviewSchema,
+    errors: { 409: 'A digest is no longer current, or does not wait.' },
+  },
 } as const satisfies Record<string, Operation>;
 
 /** Lists the ids if none fits, because settings have few. */
@@ -109,6 +128,12 @@ const resolveUpstream: NonNullable<Argument['resolve']> = async (api, argument) 
     isNamed: ({ name }, text) => name.normalize() === text,
     describe: ({ url }) => url,
   });
+};
+
+const UPSTREAM_ARGUMENT: Argument = {
+  name: 'upstream',
+  help: 'id or unique name of an MCP server, see gatehouse upstream list',
+  resolve: resolveUpstream,
 };
 
 /** The option of commands that create what leads to an MCP server. */
@@ -176,11 +201,7 @@ To put Gatehouse in front of your own, set resourceServer.upstream.`,
     {
       operation: 'showUpstream',
       name: 'show',
-      argument: {
-        name: 'upstream',
-        help: 'id or unique name of an MCP server, see gatehouse upstream list',
-        resolve: resolveUpstream,
-      },
+      argument: UPSTREAM_ARGUMENT,
       description: 'show the tools of one MCP server and the level each needs',
       text: (upstream) => {
         const { tools, levels } = upstream;
@@ -202,5 +223,63 @@ To put Gatehouse in front of your own, set resourceServer.upstream.`,
         ].join('\n\n');
       },
     },
+    {
+      operation: 'reviewUpstream',
+      name: 'review',
+      argument: UPSTREAM_ARGUMENT,
+      description: 'show what an MCP server changed in its tools, and what waits for approval',
+      text: reviewText,
+    },
+    {
+      operation: 'approveUpstream',
+      name: 'approve',
+      argument: UPSTREAM_ARGUMENT,
+      description: 'approve tools as they are now, so that they can be used',
+      options: [
+        {
+          flags: '--tool <name=digest>',
+          help: 'tool with the digest that the review shows; repeatable',
+          parse: (text: string, earlier: string[] = []) => [...earlier, text],
+        },
+        { flags: '--instructions <digest>', help: 'instructions of the server with this digest' },
+        { flags: '--all', help: 'everything that waits now; review it first' },
+      ],
+      help: `
+With toolChanges: follow, tools are in force anyway, and this marks their changes as seen.
+
+Examples:
+  $ gatehouse upstream review orders
+  $ gatehouse upstream approve orders --tool search_orders=5Zc…
+  $ gatehouse upstream approve orders --all`,
+      run: async (api, { id, options }) => {
+        const { tool, instructions, all } = options;
+        if (all !== true)
+          return api.approveUpstream({
+            id,
+            body: {
+              ...(Array.isArray(tool) ? { tools: tool.map(approvalIn) } : {}),
+              ...(typeof instructions === 'string' ? { instructions } : {}),
+            },
+          });
+        const waiting = await api.reviewUpstream({ id });
+        if (waiting.tools.length === 0 && !waiting.instructions) return waiting;
+        return api.approveUpstream({ id, body: approvalOfAll(waiting) });
+      },
+      text: (left) => `Approved. Still waiting: ${left.tools.length + (left.more ?? 0)}.`,
+    },
   ],
 };
+
+/** A name may contain the sign, a digest does not. */
+function approvalIn(text: string): { name: string; digest: string } {
+  const at = text.lastIndexOf('=');
+  return { name: text.slice(0, Math.max(at, 0)), digest: text.slice(at + 1) };
+}
+
+/** A name that comes twice cannot be approved. */
+export function approvalOfAll({ tools, instructions }: ToolReview) {
+  return {
+    ...(tools.length === 0 ? {} : { tools: tools.map(({ name, digest }) => ({ name, digest })) }),
+    ...(instructions ? { instructions: instructions.digest } : {}),
+  };
+}

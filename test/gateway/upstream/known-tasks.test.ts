@@ -52,6 +52,11 @@ describe('A message about a task', () => {
         parameterHeaders: parameterHeaders(),
         onToolsChanged: () => undefined,
         onToolsListed: () => Promise.resolve(),
+        holds: {
+          shown: async ({ tools }) => tools,
+          reason: () => undefined,
+          areInstructionsShown: async () => true,
+        },
         isListening: true,
       },
       message,

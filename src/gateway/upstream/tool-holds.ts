@@ -1,0 +1,51 @@
+// Which tools of an upstream wait for an operator, as the proxy asks it: for lists, for calls and for instructions.
+import type { Caller } from '../authenticate.ts';
+import type { HoldReason } from '../../upstreams/tool-pins.ts';
+import type { ToolDiscovery } from './tool-discovery.ts';
+
+export type ToolHolds = {
+  /** Notes a list for a caller, and returns its tools without those that wait, or cannot be read. */
+  shown(list: { tools: unknown[]; nextCursor?: unknown }, caller: Caller): Promise<unknown[]>;
+  /** Why a call of the tool is refused. Undefined if it is not. */
+  reason(name: string, caller: Caller): HoldReason | undefined;
+  /** Notes the instructions for a caller, and returns whether they may be sent. */
+  areInstructionsShown(text: string, caller: Caller): Promise<boolean>;
+};
+
+/** The connection or the token, which may get a list of its own. */
+const idOf = ({ grantId, tokenId }: Caller) => grantId ?? tokenId;
+
+export function toolHolds({ pinning, catalog }: ToolDiscovery): ToolHolds {
+  const named = () => catalog()?.tools ?? [];
+  return {
+    async shown({ tools, nextCursor }, caller) {
+      const read = await pinning.noteListed(tools, idOf(caller), nextCursor === undefined);
+      return pinning.shown(tools, read, idOf(caller), named());
+    },
+    reason: (name, caller) => pinning.held(name, idOf(caller), named()),
+    async areInstructionsShown(text, caller) {
+      await pinning.noteInstructions(text, idOf(caller));
+      return pinning.areInstructionsApproved(text);
+    },
+  };
+}
+
+/** A new tool was never shown, but other programs may know its name. */
+const WAITING: Readonly<Record<Exclude<HoldReason, 'unknown'>, string>> = {
+  new: 'is new on this server, and an administrator is reviewing it before it can be used',
+  changed:
+    'was changed on this server, and an administrator is reviewing it before it can be used again',
+  twins: 'has almost the name of another tool of this server, and an administrator is reviewing it',
+  twice: 'is on this server twice, so that nobody can know which one a call would reach',
+};
+
+/** Says what to do, to the model and the person. */
+export function heldText(
+  tool: string,
+  reason: Exclude<HoldReason, 'unknown'>,
+  { productName, supportContact }: { productName: string; supportContact?: string | undefined },
+): string {
+  const contact =
+    supportContact === undefined ? `an administrator of ${productName}` : supportContact;
+  return `The tool ${tool} ${WAITING[reason]}. Do not call it again now. To know when it can be used, ask ${contact}.`;
+}

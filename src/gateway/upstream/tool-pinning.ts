@@ -1,0 +1,264 @@
+// Notes every list of tools that this process reads or passes on, tells what changed, and says which tools wait for an operator.
+import { createHash } from 'node:crypto';
+import { auditItem, storeAudit } from '../../audit/audit.ts';
+import { isObject, membersOf } from '../../json-values.ts';
+import { isRawJSON } from '../exact-json.ts';
+import { lruCache } from '../../lru-cache.ts';
+import type { Services } from '../../services.ts';
+import type { Upstream } from '../../settings/upstreams.ts';
+import type { CatalogTool } from '../../upstreams/tool-catalog.ts';
+import { compareTool, type Comparison } from '../../upstreams/tool-differences.ts';
+import { isSameVariant, variantOf, variantOfText } from '../../upstreams/tool-digest.ts';
+import { findPins, findText, updatePins } from '../../upstreams/tool-pin-records.ts';
+import {
+  approvedVariant,
+  heldIn,
+  holdReason,
+  type HoldReason,
+  INSTRUCTIONS,
+  notedReading,
+  type Pin,
+  type PinChange,
+  pinsInMode,
+  type ReadTool,
+  type ToolPins,
+  type ToolReading,
+} from '../../upstreams/tool-pins.ts';
+import { findsParts } from './quoting.ts';
+
+/** One list, maybe of several pages. */
+export type ToolList = {
+  tools: readonly ReadTool[];
+  /** By digest, without the operator's credentials. */
+  texts: ReadonlyMap<string, unknown>;
+};
+
+export type ToolPinning = {
+  /** Undefined until a list was noted by this version. */
+  pins(): ToolPins | undefined;
+  pin(name: string): Pin | undefined;
+  /** Reads what is stored, maybe by another process. */
+  adopt(): Promise<void>;
+  /** Notes Gatehouse's own reading. */
+  noteOwn(pages: readonly (readonly unknown[])[], instructions: string | undefined): Promise<void>;
+  /** Notes a list, or instructions, that pass through to a caller, and returns the list as it was read. */
+  noteListed(tools: readonly unknown[], caller: string, isWhole: boolean): Promise<ToolList>;
+  noteInstructions(text: string, caller: string): Promise<void>;
+  /** Why the tool is hidden and refused with `hold`. Undefined if it is usable. `named` are the tools of a catalog from before there were pins. */
+  held(
+    name: string,
+    caller: string | undefined,
+    named: readonly CatalogTool[],
+  ): HoldReason | undefined;
+  /** With `hold`: the tools of a list that the caller may see. */
+  shown(
+    list: readonly unknown[],
+    read: ToolList,
+    caller: string | undefined,
+    named: readonly CatalogTool[],
+  ): unknown[];
+  areInstructionsApproved(text: string): boolean;
+};
+
+const MAX_LISTS = 200;
+/** Beyond it, the audit log gets one item for all other changes of a reading. */
+const MAX_ITEMS = 50;
+
+export async function openToolPinning(
+  services: Services,
+  { id, toolChanges: mode, headers }: Upstream,
+): Promise<ToolPinning> {
+  const { store, now, metrics, logger } = services;
+  const reveals = findsParts(headers);
+  /** Lists are repeated, and reading one takes milliseconds. */
+  const lists = lruCache<ToolList>(MAX_LISTS);
+  let pins: ToolPins | undefined;
+  let byName: ReadonlyMap<string, Pin> = new Map();
+
+  const use = (stored: ToolPins | undefined) => {
+    if (!stored) return;
+    pins = pinsInMode(stored, mode);
+    byName = new Map(pins.tools);
+    metrics.toolsHeld(id, heldIn(pins).length);
+  };
+  use(await findPins(store, id));
+
+  function listOf(pages: readonly (readonly unknown[])[]): ToolList {
+    const key = createHash('sha256').update(JSON.stringify(pages)).digest('base64url');
+    const known = lists.get(key);
+    if (known) return known;
+    const read = readList(pages, reveals);
+    lists.set(key, read);
+    return read;
+  }
+
+  async function note(reading: ToolReading, texts: ToolList['texts']): Promise<void> {
+    if (pins && notedReading(pins, reading).pins === pins) return;
+    let changes: readonly PinChange[] = [];
+    const stored = await updatePins(
+      store,
+      id,
+      (current) => {
+        const noted = notedReading(current, reading);
+        changes = noted.changes;
+        return noted.pins;
+      },
+      texts,
+    );
+    use(stored);
+    await tell(changes).catch((error: unknown) =>
+      logger.error({ err: error, what: id }, 'changed tools were not recorded'),
+    );
+  }
+
+  async function tell(changes: readonly PinChange[]): Promise<void> {
+    if (changes.length === 0) return;
+    const names = [...byName.keys()];
+    const compared = await Promise.all(
+      changes.map(async (change) => ({ change, compared: await compare(change, names) })),
+    );
+    for (const each of compared) metrics.toolChange(id, each.compared.severity);
+    const reported = compared
+      .filter(({ change }) => change.isReported)
+      .toSorted((one, other) => rank(one.compared) - rank(other.compared));
+    const items = reported.slice(0, MAX_ITEMS).map((each) => itemOf(each.change, each.compared));
+    const more = reported.length - items.length;
+    await storeAudit(services, [
+      ...items,
+      ...(more > 0 ? [itemOf(undefined, { severity: 'note', differences: [] }, more)] : []),
+    ]);
+  }
+
+  async function compare({ name, digest, from }: PinChange, names: string[]): Promise<Comparison> {
+    const [before, after] = await Promise.all(
+      [from, digest].map((each) => (each === undefined ? undefined : findText(store, id, each))),
+    );
+    return compareTool(before, after, name === INSTRUCTIONS ? [] : names);
+  }
+
+  function itemOf(change: PinChange | undefined, compared: Comparison, count?: number) {
+    const differences = compared.differences
+      .slice(0, MAX_TOLD)
+      .map(({ path, suspicion }) => ({ path: path.slice(0, MAX_PATH_LENGTH), suspicion }));
+    const item = auditItem(services, {
+      event: 'tools_changed',
+      upstream: id,
+      ...(change && change.name !== INSTRUCTIONS ? { tool: change.name } : {}),
+      ...(count === undefined ? {} : { count }),
+      arguments: {
+        ...(change ? { change: kindOf(change), digest: change.digest ?? change.from } : {}),
+        severity: compared.severity,
+        toolChanges: mode,
+        differences,
+      },
+      outcome: mode === 'hold' ? 'held' : 'done',
+    });
+    return { item, part: 'lasting' as const };
+  }
+
+  const pinning: ToolPinning = {
+    pins: () => pins,
+    pin: (name) => byName.get(name),
+    adopt: async () => use(await findPins(store, id)),
+    async noteOwn(pages, instructions) {
+      const { tools, texts } = listOf(pages);
+      await note(
+        { mode, at: now(), tools, instructions: variantOfText(instructions ?? '') },
+        new Map([
+          ...texts,
+          [variantOfText(instructions ?? '').digest, masked(instructions ?? '', reveals)],
+        ]),
+      );
+    },
+    async noteListed(tools, caller, isWhole) {
+      const list = listOf([tools]);
+      await note({ mode, at: now(), tools: list.tools, caller, isWhole }, list.texts).catch(
+        (error: unknown) => logger.debug({ err: error, what: id }, 'a list was not noted'),
+      );
+      return list;
+    },
+    async noteInstructions(text, caller) {
+      const instructions = variantOfText(text);
+      await note(
+        { mode, at: now(), tools: [], instructions, caller },
+        new Map([[instructions.digest, masked(text, reveals)]]),
+      ).catch((error: unknown) =>
+        logger.debug({ err: error, what: id }, 'instructions were not noted'),
+      );
+    },
+    held(name, caller, named) {
+      if (mode !== 'hold') return undefined;
+      // After an upgrade, the names that were read before count as approved until the first reading.
+      if (pins?.since === undefined && named.some((tool) => tool.name === name)) return undefined;
+      return holdReason(byName.get(name), caller);
+    },
+    shown(list, read, caller, named) {
+      if (mode !== 'hold')
+        return list.filter((tool) => typeof membersOf(tool)['name'] === 'string');
+      const variants = new Map(read.tools.map((tool) => [tool.name, tool]));
+      return list.filter((tool) => {
+        const { name } = membersOf(tool);
+        const seen = typeof name === 'string' ? variants.get(name) : undefined;
+        if (!seen || seen.isTwice || pinning.held(seen.name, caller, named)) return false;
+        const isUpgraded = pins?.since === undefined;
+        return isUpgraded || approvedVariant(byName.get(seen.name), seen.variant) !== undefined;
+      });
+    },
+    areInstructionsApproved(text) {
+      if (mode !== 'hold' || text === '' || pins?.since === undefined) return true;
+      return approvedVariant(pins.instructions, variantOfText(text)) !== undefined;
+    },
+  };
+  return pinning;
+}
+
+const MAX_TOLD = 10;
+const MAX_PATH_LENGTH = 120;
+
+const rank = ({ severity }: Comparison) => (severity === 'alert' ? 0 : 1);
+
+function kindOf({ digest, from }: PinChange): string {
+  if (digest === undefined) return 'removed';
+  return from === undefined ? 'new' : 'changed';
+}
+
+/** A list of one page has a name twice even if both tools are the same; a tool that comes again on a later page is one tool. */
+function readList(
+  pages: readonly (readonly unknown[])[],
+  reveals: (text: string) => boolean,
+): ToolList {
+  const tools = new Map<string, ReadTool>();
+  const texts = new Map<string, unknown>();
+  for (const page of pages) {
+    const onPage = new Set<string>();
+    for (const tool of page) {
+      const { name } = membersOf(tool);
+      const variant =
+        typeof name === 'string' && name !== INSTRUCTIONS ? variantOf(tool) : undefined;
+      if (!variant || typeof name !== 'string') continue;
+      const other = tools.get(name);
+      const isTwice =
+        onPage.has(name) || (other !== undefined && !isSameVariant(other.variant, variant));
+      onPage.add(name);
+      tools.set(name, {
+        name,
+        variant: other?.variant ?? variant,
+        isTwice: isTwice || other?.isTwice === true,
+      });
+      if (!texts.has(variant.digest)) texts.set(variant.digest, masked(tool, reveals));
+    }
+  }
+  return { tools: [...tools.values()], texts };
+}
+
+const HIDDEN_TEXT = '[not shown: it contains a credential]';
+
+/** Operators with any role read the texts. */
+function masked(value: unknown, reveals: (text: string) => boolean): unknown {
+  if (typeof value === 'string') return reveals(value) ? HIDDEN_TEXT : value;
+  if (Array.isArray(value)) return value.map((item) => masked(item, reveals));
+  if (!isObject(value) || isRawJSON(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [name, masked(member, reveals)]),
+  );
+}

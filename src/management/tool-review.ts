@@ -1,0 +1,156 @@
+// What a server changed in its tools, for an operator to approve, or with `toolChanges: follow` to look at.
+import { auditItem, storeAudit } from '../audit/audit.ts';
+import { HttpError, notFound } from '../http/errors.ts';
+import type { Upstream as Configured } from '../settings/upstreams.ts';
+import { compareTool, visible } from '../upstreams/tool-differences.ts';
+import { findPins, findText, updatePins } from '../upstreams/tool-pin-records.ts';
+import {
+  type Approval,
+  approvedPins,
+  INSTRUCTIONS,
+  NO_PINS,
+  NotCurrent,
+  type Pin,
+  pinsInMode,
+  type ToolPins,
+} from '../upstreams/tool-pins.ts';
+import type { ManagementContext } from './context.ts';
+import type { ToolReview } from './resources/tool-review.ts';
+
+/** A change that waits. `digest` names it: the text that would be approved, or that of a removed tool. */
+type Waiting = {
+  name: string;
+  change: 'new' | 'changed' | 'removed';
+  digest: string;
+  from?: string | undefined;
+  to?: string | undefined;
+  pin: Pin;
+};
+
+/** At most; the first are approved or looked at before others are shown. */
+const MAX_SHOWN = 200;
+
+export async function reviewTools(
+  { services: { store } }: ManagementContext,
+  { id, toolChanges }: Configured,
+): Promise<ToolReview> {
+  const pins = pinsInMode((await findPins(store, id)) ?? NO_PINS, toolChanges);
+  const names = pins.tools.filter(([, pin]) => pin.latest !== undefined).map(([name]) => name);
+  const waiting = pins.tools.flatMap(([name, pin]) => waitingIn(name, pin, pins));
+  const tools = await Promise.all(
+    waiting.slice(0, MAX_SHOWN).map(async ({ name, change, digest, from, to, pin }) => {
+      const [before, after] = await Promise.all([textOf(store, id, from), textOf(store, id, to)]);
+      const { severity, differences } = compareTool(before, after, names);
+      const isAmbiguous = pin.isTwice === true || (pin.twins ?? []).length > 0;
+      return {
+        name,
+        change,
+        digest,
+        severity: isAmbiguous ? ('alert' as const) : severity,
+        differences,
+        ...(pin.twins && pin.twins.length > 0 ? { similarTo: [...pin.twins] } : {}),
+        ...(pin.isTwice ? { isTwice: true as const } : {}),
+      };
+    }),
+  );
+  const [text] = pins.instructions ? waitingIn(INSTRUCTIONS, pins.instructions, pins) : [];
+  return {
+    tools: [
+      ...tools.filter(({ severity }) => severity === 'alert'),
+      ...tools.filter(({ severity }) => severity === 'note'),
+    ],
+    ...(waiting.length > MAX_SHOWN ? { more: waiting.length - MAX_SHOWN } : {}),
+    ...(text ? { instructions: await instructionsIn(store, id, text) } : {}),
+  };
+}
+
+type Texts = ManagementContext['services']['store'];
+
+function textOf(store: Texts, id: string, digest: string | undefined): Promise<unknown> {
+  return digest === undefined ? Promise.resolve(undefined) : findText(store, id, digest);
+}
+
+async function instructionsIn(store: Texts, id: string, { digest, from, to }: Waiting) {
+  const [before, after] = await Promise.all([textOf(store, id, from), textOf(store, id, to)]);
+  const { severity } = compareTool(before, after);
+  return {
+    digest,
+    severity,
+    ...(typeof before === 'string' ? { before: visible(before) } : {}),
+    after: visible(String(after ?? '')),
+  };
+}
+
+function waitingIn(name: string, pin: Pin, { mode, since }: ToolPins): Waiting[] {
+  const { change } = pin;
+  if (mode === 'follow') {
+    const digest = change && (change.to ?? change.from);
+    if (!change || digest === undefined) return [];
+    return [{ name, change: kindOf(change), digest, from: change.from, to: change.to, pin }];
+  }
+  const from = pin.approved.at(-1)?.digest;
+  const pending = pin.pending.map(({ digest }) => ({
+    name,
+    change: kindOf({ from, to: digest }),
+    digest,
+    from,
+    to: digest,
+    pin,
+  }));
+  const isRemoved = since !== undefined && pin.latest === undefined && from !== undefined;
+  if (!isRemoved || pending.length > 0 || name === INSTRUCTIONS) return pending;
+  return [{ name, change: 'removed', digest: from, from, pin }];
+}
+
+function kindOf({ from, to }: Pick<Waiting, 'from' | 'to'>): Waiting['change'] {
+  if (to === undefined) return 'removed';
+  return from === undefined ? 'new' : 'changed';
+}
+
+export type ApproveBody = {
+  tools?: readonly Approval[] | undefined;
+  instructions?: string | undefined;
+};
+
+/** Throws HttpError 409, and approves nothing, if something is not as it was shown. */
+export async function approveTools(
+  { services, by }: ManagementContext,
+  { id, toolChanges }: Configured,
+  { tools = [], instructions }: ApproveBody,
+): Promise<void> {
+  const { store, now } = services;
+  if (!(await findPins(store, id)))
+    throw notFound('the tools of this MCP server were not read yet');
+  const approvals = [
+    ...tools,
+    ...(instructions === undefined ? [] : [{ name: INSTRUCTIONS, digest: instructions }]),
+  ];
+  try {
+    await updatePins(store, id, (pins) =>
+      approvedPins(pinsInMode(pins, toolChanges), approvals, now()),
+    );
+  } catch (error) {
+    if (!(error instanceof NotCurrent)) throw error;
+    const { name } = error.approval;
+    const what = name === INSTRUCTIONS ? 'the instructions' : `the tool ${visible(name)}`;
+    throw new HttpError(
+      409,
+      'changed_meanwhile',
+      `${what} changed meanwhile, or does not wait: review it again`,
+    );
+  }
+  await storeAudit(
+    services,
+    approvals.map(({ name, digest }) => ({
+      item: auditItem(services, {
+        event: 'tools_approved',
+        by,
+        upstream: id,
+        ...(name === INSTRUCTIONS ? {} : { tool: name }),
+        arguments: { digest, toolChanges },
+        outcome: 'done',
+      }),
+      part: 'lasting',
+    })),
+  );
+}

@@ -1,0 +1,396 @@
+// Which texts of its tools an upstream was seen with, and which of them count as approved. Pure: tool-pin-records.ts stores it.
+import type { ToolChanges } from '../settings/schema.ts';
+import { isSameVariant, nameForModels, type Variant } from './tool-digest.ts';
+
+/** Seconds since the epoch. */
+export type SeenVariant = Variant & { at: number };
+
+/** A text that nobody has approved. */
+export type PendingVariant = SeenVariant & {
+  /** Whether Gatehouse's own reading had it last. Otherwise only lists of callers have. */
+  isOwn: boolean;
+  /** The connections and tokens in whose last list it was. */
+  callers: readonly string[];
+};
+
+/** A change that nobody has looked at: `from` is absent for a new tool, `to` for a removed one. */
+export type UnseenChange = { at: number; from?: string | undefined; to?: string | undefined };
+
+/** One tool, or the instructions of a server. It outlives the removal of the tool, so that removing and adding it again resets nothing. */
+export type Pin = {
+  /** The newest last. */
+  approved: readonly SeenVariant[];
+  pending: readonly PendingVariant[];
+  /** The digest in Gatehouse's last reading; absent if that had no such tool. */
+  latest?: string | undefined;
+  /** Other tools of the last reading whose names are equal to a model. */
+  twins?: readonly string[] | undefined;
+  /** The name came twice in the last reading. */
+  isTwice?: true | undefined;
+  /** With `follow`. */
+  change?: UnseenChange | undefined;
+  /** When the audit log last got a change of it. */
+  reportedAt?: number | undefined;
+};
+
+export type ToolPins = {
+  mode: ToolChanges;
+  /** When Gatehouse first read the tools. Absent if it never did. */
+  since?: number | undefined;
+  tools: readonly (readonly [name: string, pin: Pin])[];
+  instructions?: Pin | undefined;
+};
+
+export const NO_PINS: ToolPins = { mode: 'follow', tools: [] };
+
+export type ReadTool = { name: string; variant: Variant; isTwice: boolean };
+
+/** `caller` is absent for Gatehouse's own reading. */
+export type ToolReading = {
+  mode: ToolChanges;
+  at: number;
+  tools: readonly ReadTool[];
+  instructions?: Variant | undefined;
+  caller?: string | undefined;
+  /** Whether a tool that is not in it was not listed to the caller. */
+  isWhole?: boolean;
+};
+
+export const INSTRUCTIONS = '';
+
+/** `digest` is absent for a removed tool, `from` for a new one. */
+export type PinChange = {
+  /** INSTRUCTIONS for those of the server. */
+  name: string;
+  digest?: string | undefined;
+  from?: string | undefined;
+  /** Whether the audit log had none of it in the last hour. */
+  isReported: boolean;
+};
+
+const MAX_APPROVED = 20;
+const MAX_PENDING = 20;
+/** A text in the lists of more callers counts for all. */
+export const MAX_CALLERS = 100;
+const MAX_NAMES = 4000;
+const REPORT_SECONDS = 3600;
+
+const NEW_PIN: Pin = { approved: [], pending: [] };
+
+/** The pins under another mode. With `hold`, what Gatehouse read last is approved, and nothing that only callers were shown. */
+export function pinsInMode(pins: ToolPins, mode: ToolChanges): ToolPins {
+  if (pins.mode === mode) return pins;
+  if (mode === 'follow') return { ...pins, mode };
+  const approve = (pin: Pin): Pin => ({
+    ...pin,
+    change: undefined,
+    approved: isAmbiguous(pin) ? [] : pin.approved.filter(({ digest }) => digest === pin.latest),
+    pending: [],
+  });
+  return {
+    ...pins,
+    mode,
+    tools: pins.tools.map(([name, pin]) => [name, approve(pin)] as const),
+    instructions: pins.instructions && approve(pins.instructions),
+  };
+}
+
+function isAmbiguous({ twins, isTwice }: Pin): boolean {
+  return isTwice === true || (twins !== undefined && twins.length > 0);
+}
+
+/** Returns the same pins if the reading says nothing new. */
+export function notedReading(
+  given: ToolPins,
+  reading: ToolReading,
+): { pins: ToolPins; changes: PinChange[] } {
+  const { mode, at, caller } = reading;
+  const known = pinsInMode(given, mode);
+  const isOwn = caller === undefined;
+  const isFirst = isOwn && known.since === undefined;
+  const changes: PinChange[] = [];
+  const tools = new Map(known.tools);
+  const reported = (pin: Pin, name: string, change: ChangedTexts): Pin => {
+    // Also if the clock was set back.
+    const isReported = Math.abs(at - (pin.reportedAt ?? -Infinity)) >= REPORT_SECONDS;
+    changes.push({ ...change, name, isReported });
+    return isReported ? { ...pin, reportedAt: at } : pin;
+  };
+  const noted = (name: string, before: Pin, seen: SeenOnce): Pin => {
+    const { pin, change } = notedVariant(before, seen, reading, isFirst);
+    return change ? reported(pin, name, change) : pin;
+  };
+  for (const [name, seen] of variantsByName(reading)) {
+    const before = tools.get(name) ?? NEW_PIN;
+    const after = noted(name, before, seen);
+    if (after !== before) tools.set(name, after);
+  }
+  const listed = new Set(reading.tools.map(({ name }) => name));
+  for (const [name, pin] of tools) {
+    if (listed.has(name)) continue;
+    if (!isOwn) {
+      const pending = reading.isWhole ? withoutSeen(pin.pending, caller) : pin.pending;
+      if (pending !== pin.pending) tools.set(name, { ...pin, pending });
+    } else if (pin.latest !== undefined) {
+      const { pin: after, change } = removedPin(pin, reading);
+      tools.set(name, change ? reported(after, name, change) : after);
+    }
+    if (isOwn && isForgotten(tools.get(name), at)) tools.delete(name);
+  }
+  const { instructions: text } = reading;
+  const before = known.instructions ?? NEW_PIN;
+  const instructions = text
+    ? noted(INSTRUCTIONS, before, { variants: [text], twins: [], isTwice: false })
+    : before;
+  const isSame =
+    known === given &&
+    !isFirst &&
+    instructions === before &&
+    tools.size === known.tools.length &&
+    known.tools.every(([name, pin]) => tools.get(name) === pin);
+  if (isSame) return { pins: given, changes: [] };
+  return {
+    pins: {
+      mode,
+      since: known.since ?? (isOwn && reading.tools.length > 0 ? at : undefined),
+      tools: bounded([...tools]),
+      ...(instructions === NEW_PIN ? {} : { instructions }),
+    },
+    changes,
+  };
+}
+
+/** No list has it, nobody approved it, and the audit log may tell of it again. */
+function isForgotten(pin: Pin | undefined, at: number): boolean {
+  if (!pin || pin.approved.length > 0 || pin.pending.length > 0 || pin.latest !== undefined)
+    return false;
+  return Math.abs(at - (pin.reportedAt ?? -Infinity)) >= REPORT_SECONDS;
+}
+
+type ChangedTexts = Pick<PinChange, 'digest' | 'from'>;
+/** `change` is what the audit log gets. */
+type Noted = { pin: Pin; change?: ChangedTexts };
+
+function removedPin(pin: Pin, { mode, at }: ToolReading): Noted {
+  const { latest: from, twins: _twins, isTwice: _twice, ...kept } = pin;
+  const pending = pin.pending
+    .filter(({ callers }) => callers.length > 0)
+    .map((each) => ({ ...each, isOwn: false }));
+  const left: Pin = { ...kept, pending };
+  if (pin.approved.length === 0) return { pin: left };
+  const next = mode === 'hold' ? left : withChange(left, pin, { at, from });
+  return { pin: next, change: { from } };
+}
+
+/** What one list has under a name. */
+type SeenOnce = { variants: readonly Variant[]; twins: readonly string[]; isTwice: boolean };
+
+function variantsByName({ tools }: ToolReading): Map<string, SeenOnce> {
+  const byName = Map.groupBy(tools, ({ name }) => name);
+  const namesByModelName = Map.groupBy(byName.keys(), nameForModels);
+  return new Map(
+    Array.from(byName, ([name, same]) => [
+      name,
+      {
+        variants: same.map(({ variant }) => variant),
+        twins: (namesByModelName.get(nameForModels(name)) ?? []).filter((other) => other !== name),
+        isTwice: same.some(({ isTwice }) => isTwice),
+      },
+    ]),
+  );
+}
+
+/** What a list says about one tool. */
+function notedVariant(
+  pin: Pin,
+  { variants, twins, isTwice }: SeenOnce,
+  { mode, at, caller }: ToolReading,
+  isFirst: boolean,
+): Noted {
+  const [seen] = variants;
+  if (!seen) return { pin };
+  const isOwn = caller === undefined;
+  const marks: Pick<Pin, 'twins' | 'isTwice'> = isOwn
+    ? { twins: twins.length > 0 ? twins : undefined, isTwice: isTwice ? true : undefined }
+    : { twins: pin.twins, isTwice: pin.isTwice };
+  const approved = pin.approved.find((one) => isSameVariant(one, seen));
+  if (approved) {
+    const { digest } = approved;
+    const pending = withoutSeen(pin.pending, caller);
+    const latest = isOwn ? digest : pin.latest;
+    if (pending === pin.pending && latest === pin.latest && haveSameMarks(pin, marks))
+      return { pin };
+    const next: Pin = { ...pin, ...marks, pending, latest };
+    // With `hold`, one approved text for another is no change.
+    if (mode === 'hold' || !isOwn || latest === pin.latest) return { pin: next };
+    const from = pin.latest;
+    return { pin: withChange(next, pin, { at, from, to: digest }), change: { digest, from } };
+  }
+  const from = pin.latest ?? pin.approved.at(-1)?.digest;
+  const approves = mode === 'follow' || (isFirst && twins.length === 0 && !isTwice);
+  if (approves) {
+    const all = [...pin.approved, { ...seen, at }].slice(-MAX_APPROVED);
+    const latest = isOwn ? seen.digest : pin.latest;
+    const next: Pin = { ...pin, ...marks, approved: all, pending: [], latest };
+    if (isFirst || mode === 'hold') return { pin: next };
+    const to = seen.digest;
+    return { pin: withChange(next, pin, { at, from, to }), change: { digest: to, from } };
+  }
+  const waiting = pin.pending.find((one) => isSameVariant(one, seen));
+  const others = withoutSeen(pin.pending, caller, waiting?.digest);
+  const latest = isOwn ? seen.digest : pin.latest;
+  if (waiting) {
+    const callers = waiting.callers;
+    const isNoted = isOwn
+      ? waiting.isOwn
+      : callers.includes(caller) || callers.length > MAX_CALLERS;
+    if (
+      isNoted &&
+      others === pin.pending &&
+      (!isOwn || pin.latest === waiting.digest) &&
+      haveSameMarks(pin, marks)
+    )
+      return { pin };
+    const merged = {
+      ...waiting,
+      isOwn: isOwn || waiting.isOwn,
+      callers: isOwn || isNoted ? callers : [...callers, caller],
+    };
+    const pending = [...others.filter((one) => one.digest !== waiting.digest), merged];
+    return { pin: { ...pin, ...marks, pending, latest: isOwn ? waiting.digest : pin.latest } };
+  }
+  const added = { ...seen, at, isOwn, callers: isOwn ? [] : [caller] };
+  const pending = [...others, added].slice(-MAX_PENDING);
+  return {
+    pin: { ...pin, ...marks, pending, latest },
+    change: { digest: seen.digest, from: pin.approved.at(-1)?.digest },
+  };
+}
+
+/** From what was last looked at. Undone if it is that again. */
+function withChange(next: Pin, { change }: Pin, { at, from, to }: UnseenChange): Pin {
+  const first = change ? change.from : from;
+  return { ...next, change: first === to ? undefined : { at, from: first, to } };
+}
+
+function haveSameMarks(pin: Pin, { twins, isTwice }: Pick<Pin, 'twins' | 'isTwice'>): boolean {
+  return pin.isTwice === isTwice && (pin.twins ?? []).join('\n') === (twins ?? []).join('\n');
+}
+
+/** The list of a caller, or Gatehouse's own, has another text now. What is in no list any more is dropped. */
+function withoutSeen(
+  pending: Pin['pending'],
+  caller: string | undefined,
+  except?: string,
+): Pin['pending'] {
+  const next = pending.flatMap((one) => {
+    if (one.digest === except) return [one];
+    const isOwn = caller !== undefined && one.isOwn;
+    const callers = caller === undefined ? one.callers : one.callers.filter((id) => id !== caller);
+    if (isOwn === one.isOwn && callers.length === one.callers.length) return [one];
+    return isOwn || callers.length > 0 ? [{ ...one, isOwn, callers }] : [];
+  });
+  return next.length === pending.length && next.every((one, n) => one === pending[n])
+    ? pending
+    : next;
+}
+
+/** A server that always lists other tools fills no store: those that were never approved, and are in no list, go first. */
+function bounded(tools: [string, Pin][]): [string, Pin][] {
+  if (tools.length <= MAX_NAMES) return tools;
+  const rank = ([, pin]: [string, Pin]) =>
+    (pin.latest === undefined ? 0 : 2) + (pin.approved.length > 0 ? 1 : 0);
+  return tools.toSorted((one, other) => rank(other) - rank(one)).slice(0, MAX_NAMES);
+}
+
+/** The digests whose texts are needed. */
+export function digestsIn({ tools, instructions }: ToolPins): Set<string> {
+  const pins = [...tools.map(([, pin]) => pin), ...(instructions ? [instructions] : [])];
+  return new Set(
+    pins.flatMap(({ approved, pending, change }) => [
+      ...approved.map(({ digest }) => digest),
+      ...pending.map(({ digest }) => digest),
+      ...(change?.from === undefined ? [] : [change.from]),
+      ...(change?.to === undefined ? [] : [change.to]),
+    ]),
+  );
+}
+
+/** Why a tool is not usable. `unknown`: no list had it. */
+export type HoldReason = 'unknown' | 'new' | 'changed' | 'twins' | 'twice';
+
+/** `caller` is whose list counts besides Gatehouse's own. Undefined if the tool is usable. */
+export function holdReason(pin: Pin | undefined, caller?: string): HoldReason | undefined {
+  if (!pin) return 'unknown';
+  if (pin.approved.length === 0) return pin.twins ? 'twins' : 'new';
+  if (pin.isTwice) return 'twice';
+  const isPending = pin.pending.some(
+    ({ isOwn, callers }) =>
+      isOwn || callers.length > MAX_CALLERS || (caller !== undefined && callers.includes(caller)),
+  );
+  return isPending ? 'changed' : undefined;
+}
+
+/** The approved text that a tool of a list is; undefined if it is none. */
+export function approvedVariant(pin: Pin | undefined, seen: Variant): SeenVariant | undefined {
+  return pin?.approved.find((one) => isSameVariant(one, seen));
+}
+
+export type Approval = { name: string; digest: string };
+
+/** Of an approval whose digest is not waiting. */
+export class NotCurrent extends Error {
+  readonly approval: Approval;
+
+  constructor(approval: Approval) {
+    super('the digest is not current');
+    this.approval = approval;
+  }
+}
+
+/**
+ * Approves texts that wait, marks changes as seen, and forgets removed tools, so that they are new if they come back. Throws NotCurrent, and then
+ * approves none.
+ */
+export function approvedPins(pins: ToolPins, approvals: readonly Approval[], at: number): ToolPins {
+  const tools = new Map(pins.tools);
+  let { instructions } = pins;
+  for (const approval of approvals) {
+    const { name } = approval;
+    const pin = name === INSTRUCTIONS ? instructions : tools.get(name);
+    const next = pin && approvedPin(pin, approval.digest, at);
+    if (next === undefined) throw new NotCurrent(approval);
+    if (name === INSTRUCTIONS) instructions = next ?? undefined;
+    else if (next === null) tools.delete(name);
+    else tools.set(name, next);
+  }
+  return { ...pins, tools: [...tools], ...(instructions ? { instructions } : {}) };
+}
+
+/** Null if the pin is no longer needed, undefined if the digest is not current. */
+function approvedPin(pin: Pin, digest: string, at: number): Pin | null | undefined {
+  const waiting = pin.pending.find((one) => one.digest === digest);
+  if (waiting) {
+    const { isOwn: _own, callers: _callers, ...variant } = waiting;
+    return {
+      ...pin,
+      approved: [...pin.approved, { ...variant, at }].slice(-MAX_APPROVED),
+      pending: pin.pending.filter((one) => one !== waiting),
+      change: undefined,
+    };
+  }
+  const { change } = pin;
+  if (change && (change.to ?? change.from) === digest) return { ...pin, change: undefined };
+  const isRemoved = pin.latest === undefined && pin.approved.at(-1)?.digest === digest;
+  return isRemoved ? null : undefined;
+}
+
+/** The tools of Gatehouse's last reading, or of a caller's list, that wait for an operator. */
+export function heldIn(pins: ToolPins): string[] {
+  if (pins.mode !== 'hold') return [];
+  return pins.tools.filter(([, pin]) => isWaiting(pin)).map(([name]) => name);
+}
+
+function isWaiting(pin: Pin): boolean {
+  return pin.pending.length > 0 || (pin.latest !== undefined && holdReason(pin) !== undefined);
+}

@@ -1,0 +1,67 @@
+// An upstream MCP server without sessions that lists exactly the tools that a test gives it, also ones that no SDK would send.
+import type { JWTPayload } from 'jose';
+import { membersOf } from '../../../src/json-values.ts';
+import { json, resultFor } from './scripted-upstream.ts';
+import { startUpstream, type Upstream } from './upstream-server.ts';
+
+export type ListedTools = readonly object[];
+
+export type ListingUpstream = Upstream & {
+  /** From now on, lists these to everybody, or what a function returns for a caller; `pages` if it returns several lists. */
+  list(tools: ListedTools | ((caller: JWTPayload) => ListedTools)): void;
+  /** Sends these to everybody, or what a function returns for a caller. */
+  instruct(instructions: string | undefined): void;
+  /** The arguments of the calls that arrived, as JSON. */
+  arrived: () => string[];
+};
+
+/** Every tool answers its own name. */
+export async function startListingUpstream(
+  first: ListedTools = [],
+  instructions?: string,
+): Promise<ListingUpstream> {
+  let toolsFor: (caller: JWTPayload) => ListedTools = () => first;
+  let said = instructions;
+  const upstream = await startUpstream(() => (_req, res, body, caller) => {
+    const { id, method, params } = membersOf(body);
+    if (id === undefined) return res.writeHead(202).end();
+    const respond = (result: object) => json(res, resultFor({ id }, result));
+    switch (method) {
+      case 'initialize':
+        return respond({
+          protocolVersion: '2025-11-25',
+          capabilities: { tools: { listChanged: true } },
+          serverInfo: { name: 'listing', version: '1.0.0' },
+          ...(said === undefined ? {} : { instructions: said }),
+        });
+      case 'tools/list':
+        return respond({ tools: toolsFor(caller) });
+      case 'tools/call':
+        return respond({ content: [{ type: 'text', text: String(membersOf(params)['name']) }] });
+      default:
+        return json(res, {
+          jsonrpc: '2.0',
+          id,
+          error: { code: -32_601, message: 'no such method' },
+        });
+    }
+  });
+  return {
+    ...upstream,
+    list(tools) {
+      toolsFor = typeof tools === 'function' ? tools : () => tools;
+    },
+    instruct: (text) => void (said = text),
+    arrived: () =>
+      upstream.received
+        .map(({ body }) => membersOf(body))
+        .filter(({ method }) => method === 'tools/call')
+        .map(({ params }) => JSON.stringify(membersOf(params)['arguments'])),
+  };
+}
+
+/** A tool as servers list it. */
+export function tool(name: string, more: object = {}): { name: string } {
+  const listed = { name, description: `The tool ${name}`, inputSchema: { type: 'object' } };
+  return { ...listed, ...more };
+}
