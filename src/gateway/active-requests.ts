@@ -1,5 +1,5 @@
 // Requests to the upstream that are active in this process: revalidated until they end, and ended when the process stops.
-import { unavailable } from '../http/errors.ts';
+import { type HttpError, unavailable } from '../http/errors.ts';
 import { transientItems } from '../transient-items.ts';
 
 /** `listening` requests wait for notifications only: the stream of a session (GET), or a subscription. */
@@ -35,15 +35,23 @@ export class RepeatRequest extends Error {
   override name = 'RepeatRequest';
   /** Milliseconds after which the client of a stream comes again. */
   readonly retry: number | undefined;
+  /** A notification for a stream, before it ends. */
+  readonly notification: object | undefined;
 
-  constructor(message: string, retry?: number) {
+  constructor(message: string, retry?: number, notification?: object) {
     super(message);
     this.retry = retry;
+    this.notification = notification;
   }
 }
 
 /** Clients of streams that end because of new settings come again after it. */
 const RETRY_MS = 1000;
+
+/** The end of a listening request whose caller may use other tools now. */
+export function selectionChanged(notification: object): HttpError {
+  return unavailable(new RepeatRequest('what may be used changed', RETRY_MS, notification));
+}
 
 /** Revalidates each request every second, and at once when a record that it depends on changes. */
 export function trackActiveRequests(

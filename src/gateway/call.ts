@@ -5,6 +5,7 @@ import type { HttpError } from '../http/errors.ts';
 import { type RequestContext, requestContext } from '../http/request-context.ts';
 import type { MintedToken } from '../links/minted-tokens.ts';
 import type { Caller } from './authenticate.ts';
+import type { RequiredLevel } from './authorize.ts';
 import type { CallRecords } from './call-audit.ts';
 import type { Hold } from './held-bytes.ts';
 import type { MessageId } from './json-rpc.ts';
@@ -48,6 +49,8 @@ export type AuthenticatedCall = Call &
     toolCalls: number;
     /** The responses to messages of a batch that a limit refused. The body is without them. */
     limited?: readonly Record<string, unknown>[];
+    /** What each message of the body needs. */
+    required: readonly (RequiredLevel | undefined)[];
   };
 
 export function startCall(ctx: Koa.Context, connectorId: string | undefined): Call {

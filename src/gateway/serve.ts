@@ -11,10 +11,12 @@ import {
   authenticate,
   authenticateMintedToken,
   type Authentication,
+  type Caller,
   limitOwner,
 } from './authenticate.ts';
 import {
   authorize,
+  authorizeRequest,
   challengeForStepUp,
   insufficientScope,
   type RequiredLevel,
@@ -67,6 +69,7 @@ export async function serve(gateway: Gateway, started: Call): Promise<void> {
   if (gateway.changes() !== known) Object.assign(call, await authenticateCall(gateway, started));
   call.toolCalls = toolCallsIn(call.body);
   const required = requiredLevels(call);
+  call.required = required;
   gateway.audit.begin(call, required);
   const pause = pauseOf(call, gateway.authentication.settings);
   if (pause) return servePaused(call, pause);
@@ -81,7 +84,7 @@ export async function serve(gateway: Gateway, started: Call): Promise<void> {
   noteUse(gateway, call);
 }
 
-/** Also ends what has begun when it is paused, or when its level is lowered: it could tell more than the level allows. */
+/** Also ends what has begun when it is paused, when its level is lowered or when it may not be used any more: it could tell more than is allowed. */
 async function revalidate(gateway: Gateway, call: AuthenticatedCall): Promise<Access> {
   const { settings } = gateway.authentication;
   const access = await authenticateCall(gateway, call);
@@ -89,11 +92,20 @@ async function revalidate(gateway: Gateway, call: AuthenticatedCall): Promise<Ac
   if (pause) throw pause;
   if (!isAtLeast(settings.levels, access.caller.level, call.caller.level))
     throw new InBandError(503, 'changed_meanwhile', LOWERED);
+  const isAllowed = (caller: Caller, required: RequiredLevel | undefined) =>
+    authorizeRequest(settings.levels, caller, required).decision === 'allowed';
+  const isLost = call.required.some(
+    (each) => isAllowed(call.caller, each) && !isAllowed(access.caller, each),
+  );
+  if (isLost) throw new InBandError(503, 'changed_meanwhile', CLOSED);
   return access;
 }
 
 const LOWERED =
   'the level of this connection was lowered meanwhile, so the result is withheld; what was asked for may have been done';
+
+const CLOSED =
+  'what this connection may use was changed meanwhile, so the result is withheld; what was asked for may have been done';
 
 async function authenticateCall(gateway: Gateway, call: Call): Promise<Access> {
   const { authentication } = gateway;
@@ -159,6 +171,7 @@ function openCall(
     hold: gateway.heldBytes.hold(limitOwner(access.caller)),
     body: undefined,
     toolCalls: 0,
+    required: [],
   });
   ctx.res.once('close', () => {
     call.slot.release();

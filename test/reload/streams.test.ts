@@ -122,4 +122,22 @@ describe('Open streams during reloads of the settings', () => {
     expect(rpc?.result).to.include({ isError: true });
     expect(rpc?.result?.content?.[0]?.text).to.include('paused');
   });
+
+  it('RSV-13 a list of tools on a connector ends the call of a tool that it does not open, and tells idle streams', async () => {
+    await start(startUpstreamV1, openSessionStreams);
+    const [, id = ''] = /connect\/(\w+)/.exec(opened.link) ?? [];
+    await requestManagement(system, 'PATCH', `/connectors/${id}`, { tools: ['!wait'] });
+    await until('the streams to end', () => streams.areEnded());
+    expect(streams.lastEvents()[0]).to.include({ method: 'notifications/tools/list_changed' });
+    expect(JSON.stringify(streams.lastEvents()[1])).to.include('may use was changed meanwhile');
+  });
+
+  it('RSV-13 a reload with other tools of an entitlement ends subscriptions, so that apps read the lists again', async () => {
+    await start(startUpstreamV2, openListening);
+    await reload({ entitlements: [{ ...ANYONE[0], tools: ['!wait'] }] });
+    await until('the subscription to end', () => streams.areEnded());
+    expect(streams.lastEvents()[0]).to.have.nested.property('result.resultType', 'complete');
+    const { rpc } = await callTool(opened.link, opened.accessToken, 'wait');
+    expect(rpc?.result).to.include({ isError: true });
+  });
 });

@@ -122,7 +122,12 @@ function streamOptions(
       setTimeout(() => ctx.res.destroy(), FLUSH_MS).unref();
       const fault = asHttpError(reason);
       if (fault.cause instanceof RepeatRequest)
-        return { responseTo: endSubscriptions(requests, fault), retry: fault.cause.retry };
+        return {
+          responseTo: endSubscriptions(requests, fault),
+          retry: fault.cause.retry,
+          // In a subscription, the final response leads to a new list.
+          notification: method === 'GET' ? fault.cause.notification : undefined,
+        };
       if (fault.status >= 500) {
         // The status is already sent, so only the log and the metrics show the fault.
         requestContext(ctx).failure = { code: fault.code };
@@ -133,7 +138,7 @@ function streamOptions(
         if (request && fault instanceof InBandError) return inBandResponse(request, fault);
         return errorResponse(id, { code: SERVER_ERROR, message: fault.message });
       };
-      return { responseTo, retry: undefined };
+      return { responseTo, retry: undefined, notification: undefined };
     },
   };
 }

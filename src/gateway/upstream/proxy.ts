@@ -7,10 +7,16 @@ import type { Levels } from '../../permission-levels.ts';
 import { callerClaims } from '../../people/caller-claims.ts';
 import type { Services } from '../../services.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
+import { isSameSelection } from '../../upstreams/tool-access.ts';
 import { type CatalogTool, usableTools } from '../../upstreams/tool-catalog.ts';
 import { levelRules, type LevelRules } from '../../upstreams/tool-levels.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { type ActiveRequests, type RequestKind, trackActiveRequests } from '../active-requests.ts';
+import {
+  type ActiveRequests,
+  type RequestKind,
+  selectionChanged,
+  trackActiveRequests,
+} from '../active-requests.ts';
 import type { Caller } from '../authenticate.ts';
 import type { AuthenticatedCall } from '../call.ts';
 import { type CallAudit, noteAnswer, noteRefusals, noteSuspension } from '../call-audit.ts';
@@ -246,6 +252,8 @@ export type Proxy = {
   onSkipped: EventStreamOptions['onSkipped'];
 };
 
+const TOOLS_CHANGED = { jsonrpc: '2.0', method: 'notifications/tools/list_changed' };
+
 const METHODS = ['GET', 'POST', 'DELETE'] as const;
 
 /** The steps of a call at the proxy, from top to bottom. */
@@ -404,7 +412,19 @@ function startLifetime(
     hold.release();
   });
   const { onRevoked } = lifetime;
-  lifetime.track(activeRequests.start({ ids: idsOf(caller), revalidate, kind, onRevoked }));
+  // Its filter knows what the caller might use when it began.
+  const requireSame = async () => {
+    const access = await revalidate();
+    if (!isSameSelection(access.caller, caller)) throw selectionChanged(TOOLS_CHANGED);
+  };
+  lifetime.track(
+    activeRequests.start({
+      ids: idsOf(caller),
+      revalidate: kind === 'listening' ? requireSame : revalidate,
+      kind,
+      onRevoked,
+    }),
+  );
   return lifetime;
 }
 

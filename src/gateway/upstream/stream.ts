@@ -55,6 +55,8 @@ export type BrokenStream = {
   responseTo: (id: MessageId) => object;
   /** Milliseconds after which the client connects again. */
   retry: number | undefined;
+  /** Sent before the stream ends. */
+  notification: object | undefined;
 };
 
 /** Begins the response, and returns what filters and forwards the events. Throws HttpError if the upstream's headers are invalid. */
@@ -214,9 +216,9 @@ class EventForwarder implements ChunkReader {
     if (this.#outcome === 'ended' && this.#reader.isSuspended()) this.#options.onSuspended();
     if (this.#outcome !== 'ended' || unanswered.length > 0) {
       const { error } = typeof this.#outcome === 'object' ? this.#outcome : { error: incomplete() };
-      const { responseTo, retry } = this.#options.onBreak(error);
-      for (const id of unanswered)
-        this.#write(encodeEvent({ event: 'message', data: JSON.stringify(responseTo(id)) }));
+      const { responseTo, retry, notification } = this.#options.onBreak(error);
+      for (const message of [notification ?? [], unanswered.map(responseTo)].flat())
+        this.#write(encodeEvent({ event: 'message', data: JSON.stringify(message) }));
       if (retry !== undefined) this.#write(`retry: ${retry}\n\n`);
     }
     this.#res.end();
