@@ -230,7 +230,7 @@ function refuseScheme(
 }
 
 /** Decides by the current records and settings what the bearer of a verified token may do. Never cached. */
-function decide(
+export function decide(
   settings: Authentication['settings'],
   connector: Connector,
   { scope, ...claims }: Claims,

@@ -14,7 +14,13 @@ import {
 import { badGateway } from './gateway-errors.ts';
 import type { ParameterHeaders } from './headers.ts';
 import { isResponse, type RpcMessage } from './messages.ts';
-import { decide, decideByLevel, type Decision, type Needed } from '../../upstreams/tool-access.ts';
+import {
+  decide,
+  decideByLevel,
+  type Decision,
+  type Needed,
+  type Rights,
+} from '../../upstreams/tool-access.ts';
 import { isLookalike, type LevelRules, neededFor } from '../../upstreams/tool-levels.ts';
 import { TASK_NOT_FOUND } from './levels.ts';
 import type { ToolHolds } from './tool-holds.ts';
@@ -209,12 +215,12 @@ function tasksIn(result: Record<string, unknown>): unknown[] {
 }
 
 /** Whether the caller may call the tool, now or with a level that the person can grant. */
-export function isReachable(rules: LevelRules, caller: Caller, name: unknown): boolean {
+export function isReachable(rules: LevelRules, caller: Rights, name: unknown): boolean {
   if (isLookalike(rules, name)) return false;
   return decisionAbout(rules, caller, neededFor(rules, 'tool', name)) !== 'forbidden';
 }
 
-function decisionAbout({ levels }: LevelRules, caller: Caller, item: Needed): Decision {
+function decisionAbout({ levels }: LevelRules, caller: Rights, item: Needed): Decision {
   return decide(levels, caller, { level: item.level, items: [item] }).decision;
 }
 
