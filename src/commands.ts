@@ -21,6 +21,7 @@ import { tokenCommands } from './management/resources/token.ts';
 import { upstreamCommands } from './management/resources/upstream.ts';
 import type { CommandLineSettings, Environment } from './settings/environment.ts';
 import { findManagementAccess } from './settings/management-access.ts';
+import { addRestoreCommand } from './restore/command.ts';
 import { addSettingsCommand } from './settings-command.ts';
 import { addStartCommand } from './start-command.ts';
 
@@ -42,6 +43,7 @@ export function addCommands(program: Command, terminal: Terminal): void {
   addWhyCommand(program, terminal);
   addApplyCommands(program, terminal);
   addReloadCommand(program, terminal);
+  addRestoreCommand(program, terminal);
   addSettingsCommand(program, terminal);
   addDoctorCommand(program, terminal);
   addInitCommand(program, terminal);

@@ -24,7 +24,8 @@ import { openProcessServices, type ProcessServices, type Services } from './serv
 import { findMissingGroups, missingGroupsText } from './people/arrived-groups.ts';
 import { ruleNotices } from './settings/entitlements.ts';
 import type { Settings } from './settings/settings.ts';
-import type { Store } from './store/store.ts';
+import { unfinishedSince } from './restore/unfinished.ts';
+import { type Store, StoreNotOpened } from './store/store.ts';
 
 export type Running = {
   store: Store;
@@ -76,6 +77,7 @@ export async function startGatehouse(
       { logger, now, stopping: stopping.signal },
       resources,
     );
+    await requireRestored(services.store);
     const open = (next: Settings) => openGeneration(next, services, options.documentFetching);
     const generations = new Generations(await open(settings), services);
     resources.defer(() => generations.close());
@@ -144,6 +146,15 @@ function isServed(served: ListeningHost[], hosts: ListeningHost[]): ListeningHos
 function logNotices(settings: Settings, logger: Logger): void {
   for (const { setting, what, remedy } of ruleNotices(settings))
     logger.warn({ what: setting }, `${setting}: ${what}; ${remedy}`);
+}
+
+/** A store that is only half restored may give access that was taken away. */
+async function requireRestored(store: Store): Promise<void> {
+  const since = await unfinishedSince(store);
+  if (since === undefined) return;
+  throw new StoreNotOpened(
+    `a restore of the store that began at ${since} has not ended: run gatehouse restore again, with the same options`,
+  );
 }
 
 /** Not awaited: the process works without it. */

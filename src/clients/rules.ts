@@ -1,6 +1,7 @@
 // Rules of administrators about apps that register anew: blocked hosts and names, and allowed apps. One record holds them all, because each
 // authorization reads them. A name is only a claim of the app.
 import { createHash } from 'node:crypto';
+import { membersOf } from '../json-values.ts';
 import { isLoopback } from '../settings/addresses.ts';
 import { KEEP, type Store } from '../store/store.ts';
 
@@ -58,6 +59,16 @@ export function ruleId(rule: RuleSubject): string {
       ? [rule.effect, rule.name, ...rule.destinations]
       : [rule.effect, 'host' in rule ? rule.host : '', 'name' in rule ? rule.name : ''];
   return createHash('sha256').update(JSON.stringify(subject)).digest('hex').slice(0, 22);
+}
+
+/** The subject that an item of the audit log has in its details. Undefined if it has none. */
+export function ruleSubjectIn(details: unknown): RuleSubject | undefined {
+  const { effect, host, name, destinations } = membersOf(details);
+  if (effect === 'block' && typeof host === 'string') return { effect, host };
+  if (typeof name !== 'string') return undefined;
+  if (effect === 'block') return { effect, name };
+  if (effect !== 'allow' || !Array.isArray(destinations)) return undefined;
+  return { effect, name, destinations: destinations.map(String) };
 }
 
 /** Resolves to `added` for the one call that added it, and to `full` if there are MAX_RULES. */

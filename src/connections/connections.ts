@@ -133,13 +133,17 @@ async function recordEnd(
     outcome: 'grant_ended',
     ...details,
   };
-  // The exchange counts as a use even if the use has not been recorded yet. A use that is only reserved is released.
-  const settle = wasExchanged(ended) ? commitReservedUse : releaseReservedUse;
   await Promise.all([
     announceGrant(store, id),
-    settle(store, ended.connector, id),
+    settleUse(store, id, ended),
     recordAudit(services, item),
   ]);
+}
+
+/** The exchange counts as a use even if the use has not been recorded yet. A use that is only reserved is released. */
+export async function settleUse(store: Store, id: string, ended: GrantRecord): Promise<void> {
+  const settle = wasExchanged(ended) ? commitReservedUse : releaseReservedUse;
+  await settle(store, ended.connector, id);
 }
 
 /** Ends the active connections that match. Resolves to their number. */

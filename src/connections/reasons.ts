@@ -47,6 +47,6 @@ export function reasonText(reason: string): string {
   return isReason(reason) ? REASONS[reason] : `The reason is recorded as ${reason}.`;
 }
 
-function isReason(reason: string): reason is Reason {
+export function isReason(reason: string): reason is Reason {
   return Object.hasOwn(REASONS, reason);
 }

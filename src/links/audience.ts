@@ -1,4 +1,5 @@
 // The audience of a connector: the people who may use it. Pure: no I/O.
+import { createHmac, type KeyObject } from 'node:crypto';
 import type { AudienceRule } from '../settings/entitlements.ts';
 
 /** A connector record is read on every call. */
@@ -41,4 +42,12 @@ export function distinctRules(rules: readonly AudienceRule[]): AudienceRule[] {
 export function loggableAudienceText({ email, ...rule }: AudienceRule): string {
   const address = email === undefined ? {} : { email: `…${email.slice(email.lastIndexOf('@'))}` };
   return audienceText({ ...rule, ...address });
+}
+
+const DIGEST_LENGTH = 12;
+
+/** Tells the rules whose loggable texts are the same. Nobody without the key can find the address by guessing. */
+export function audienceDigest(key: KeyObject, rule: AudienceRule): string {
+  const text = `audience\n${audienceText(rule)}`;
+  return createHmac('sha256', key).update(text).digest('base64url').slice(0, DIGEST_LENGTH);
 }

@@ -51,6 +51,12 @@ export function mintedSubject(id: string): string {
   return `minted:${id}`;
 }
 
+/** The id in a `mintedSubject`. Undefined for any other text. */
+export function mintedTokenId(subject: string): string | undefined {
+  const [prefix, id = ''] = subject.split(':');
+  return prefix === 'minted' && MINTED_TOKEN_ID.test(id) ? id : undefined;
+}
+
 /** Resolves when the record is stored. `by` is who mints it. The signing key stays published until the token expires, unless keys are rotated at once. */
 export async function mintToken(
   store: Store,

@@ -1,5 +1,5 @@
 // Blocks of hosts and names, and apps that are allowed whatever they register.
-import { recordAudit } from '../audit/audit.ts';
+import { type AuditServices, recordAudit } from '../audit/audit.ts';
 import { type Client, findClient } from '../clients/clients.ts';
 import {
   addRule,
@@ -136,7 +136,11 @@ export async function addClientRule(
 }
 
 /** Ends the grants of all connected clients that a rule blocks. Resolves to their number. */
-export async function endBlocked({ settings, services, by }: ManagementContext): Promise<number> {
+export async function endBlocked({
+  settings,
+  services,
+  by,
+}: Pick<ManagementContext, 'settings' | 'by'> & { services: AuditServices }): Promise<number> {
   const { store, now } = services;
   const lifetime = settings.lifetimes.refreshTokenAbsolute;
   let ended = 0;

@@ -1,7 +1,8 @@
+import type { KeyObject } from 'node:crypto';
 import { listAccounts } from '../people/accounts.ts';
 import { isInAudience, type ProviderSettings } from '../people/entitlement.ts';
 import { recordAudit } from '../audit/audit.ts';
-import { distinctRules, loggableAudienceText } from '../links/audience.ts';
+import { audienceDigest, distinctRules, loggableAudienceText } from '../links/audience.ts';
 import { connectLink } from '../links/connect-link.ts';
 import {
   changedConnector,
@@ -216,9 +217,18 @@ async function recordChange(
       name: after.name,
       before: loggable(changed.before),
       after: loggable(changed.after),
+      ...addressDigests(services.keys.accountIds, changed.after.audience),
     },
     outcome: 'done',
   });
+}
+
+/** So that a replay after a restore can tell whom the rules with an address are about. */
+function addressDigests(key: KeyObject, audience: Changeable['audience'] = []): object {
+  const rules = audience.filter(({ email }) => email !== undefined);
+  return rules.length === 0
+    ? {}
+    : { audienceDigests: rules.map((rule) => audienceDigest(key, rule)) };
 }
 
 function loggable({ audience, ...others }: Partial<Changeable>): object {

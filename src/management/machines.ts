@@ -18,7 +18,12 @@ import {
   replaceCredentials,
   updateMachine,
 } from '../clients/machines.ts';
-import { endConnection, findConnection, listConnections } from '../connections/connections.ts';
+import {
+  endConnection,
+  findConnection,
+  listConnections,
+  type Reading,
+} from '../connections/connections.ts';
 import { connectLink } from '../links/connect-link.ts';
 import { type Connector, isUsable, redeemerOf } from '../links/connector.ts';
 import { acquireUse, commitUses, findConnector } from '../links/connectors.ts';
@@ -43,6 +48,9 @@ import {
   type MachineResource,
   machineSchema,
 } from './resources/machine.ts';
+
+/** What makes and changes the connection of a machine. */
+type Connecting = Pick<ManagementContext, 'settings'> & { services: Reading };
 
 type Named = { id: string; name: string; machine: Machine };
 
@@ -162,8 +170,8 @@ function changeable({ name, machine }: NamedMachine) {
 }
 
 /** The connection has the name, the expiry and the limit of its machine, and what it opens. Also repeats a change that stopped half-way. */
-async function changeGrant(
-  { settings, services: { store, now } }: ManagementContext,
+export async function changeGrant(
+  { settings, services: { store, now } }: Connecting,
   { name, machine }: NamedMachine,
 ): Promise<void> {
   const { grantId, expiresAt } = machine;
@@ -337,8 +345,8 @@ function requireLevelOf({ settings }: ManagementContext, connector: Connector, l
 }
 
 /** The grant of the machine shares the use of its earlier one, or reserves one. Throws HttpError 409 if none is left. */
-async function reserveMachineUse(
-  { settings, services: { store, now } }: ManagementContext,
+export async function reserveMachineUse(
+  { settings, services: { store, now } }: Connecting,
   { id, machine: { connector, grantId } }: Named,
 ): Promise<void> {
   const lifetimes = grantLifetimes(settings.lifetimes);
@@ -349,8 +357,8 @@ async function reserveMachineUse(
     throw new HttpError(409, 'used_up', 'the connector has no uses left');
 }
 
-async function connectMachine(
-  { settings, services: { store, now } }: ManagementContext,
+export async function connectMachine(
+  { settings, services: { store, now } }: Connecting,
   { id, name, machine }: Named,
 ): Promise<void> {
   const { connector, grantId, level, expiresAt } = machine;

@@ -215,6 +215,7 @@ export const auditEvents = [
   'machine_created',
   'machine_key_replaced',
   'refresh_replay',
+  'restored',
   'rolled_back',
   'settings_reloaded',
   'signed_in',

@@ -233,6 +233,11 @@ export function enabledAccount(
   return { ...rest, overBefore: Math.max(Math.floor(now), disabledAt + 1, overBefore + 1) };
 }
 
+/** What an account has of a person of whom nothing is known. */
+export function noPerson(): Identity {
+  return { issuer: '', subject: '', name: '', emailVerified: false, groups: [] };
+}
+
 /** Erases personal data. Earlier sessions and grants stay invalid, and a disabled account stays disabled. */
 export function forgottenAccount(
   { id, signedInAt, disabledAt, overBefore = 0 }: Account,
@@ -240,11 +245,7 @@ export function forgottenAccount(
 ): Account {
   return {
     id,
-    issuer: '',
-    subject: '',
-    name: '',
-    emailVerified: false,
-    groups: [],
+    ...noPerson(),
     signedInAt,
     overBefore: Math.max(Math.floor(now), overBefore) + 1,
     forgottenAt: Math.floor(now),

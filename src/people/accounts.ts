@@ -7,6 +7,7 @@ import {
   ACCOUNT_ID,
   ACCOUNT_ID_LENGTH,
   accountIdOf,
+  noPerson,
   disabledAccount,
   enabledAccount,
   forgottenAccount,
@@ -223,6 +224,15 @@ export async function disableAccount(
       : undefined,
   );
   return changed && !isGone(changed.account) ? changed : undefined;
+}
+
+/** Stores that somebody is disabled of whom nothing else is known. They stay so when they sign in. */
+export async function addDisabledAccount(store: Store, id: string, at: number): Promise<void> {
+  if (!ACCOUNT_ID.test(id)) return;
+  const unknown = { id, ...noPerson(), signedInAt: at };
+  await save(store, id, (current) =>
+    withTtl(disabledAccount(current ?? forgottenAccount(unknown, at), at), Infinity),
+  );
 }
 
 /** The person may sign in again. Earlier sessions and grants stay invalid. */

@@ -97,7 +97,8 @@ const LOCK_SECONDS = 60;
 /** Hosts that were prepared, and of which nothing more was heard. */
 const PENDING_MS = 60_000;
 
-const CHANNEL = 'settings';
+/** On which processes talk to each other. */
+export const PROCESSES_CHANNEL = 'settings';
 const LOCK = 'settings-reload:lock';
 const LAST = 'settings-reload:last';
 /** The number of the last reload. */
@@ -116,9 +117,11 @@ type Checked = {
   isOutage?: true;
 };
 
+/** `who` asks all processes to announce themselves. */
 type Message =
   | { type: 'state'; name: string; digest: string; isNew?: boolean }
   | { type: 'gone' }
+  | { type: 'who' }
   | { type: 'check'; id: string }
   | ({ type: 'checked'; id: string } & Checked)
   | { type: 'cancel'; id: string }
@@ -165,7 +168,7 @@ class ProcessReloads implements Reloads {
     const { store, metrics } = this.#options;
     metrics.settings({ digest: this.#digest });
     this.#number = await this.#lastNumber();
-    this.#unsubscribe = await store.subscribe(CHANNEL, (text) => {
+    this.#unsubscribe = await store.subscribe(PROCESSES_CHANNEL, (text) => {
       const { from, message }: { from: string; message: Message } = JSON.parse(text);
       if (from !== this.#self) this.#hear(from, message);
     });
@@ -428,7 +431,7 @@ class ProcessReloads implements Reloads {
 
   async #say(message: Message): Promise<void> {
     await this.#options.store
-      .publish(CHANNEL, JSON.stringify({ from: this.#self, message }))
+      .publish(PROCESSES_CHANNEL, JSON.stringify({ from: this.#self, message }))
       .catch(() => undefined);
   }
 
@@ -440,6 +443,9 @@ class ProcessReloads implements Reloads {
         if (message.isNew) this.#announce();
         break;
       }
+      case 'who':
+        this.#announce();
+        break;
       case 'gone':
         this.#others.delete(from);
         this.#gone.add(from);

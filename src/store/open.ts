@@ -6,7 +6,7 @@ import { counters, type OpenCounter } from './counters.ts';
 import { encryptedStore } from './encrypted-store.ts';
 import type { RootSecrets } from './key-derivation.ts';
 import { type Rewrap, rewrapStore } from './rewrap.ts';
-import { type Store, type StoreLogger, StoreNotOpened } from './store.ts';
+import { StoreInUse, type Store, type StoreLogger, StoreNotOpened } from './store.ts';
 import { type KeyRing, openStoredKeys } from './stored-keys.ts';
 import { STORE_TIMEOUTS, type StoreTimeouts } from './timeout.ts';
 import { version } from '../version.ts';
@@ -16,6 +16,8 @@ export type StoreOptions = RootSecrets & {
   /** Directory of the SQLite file, if its path is relative. */
   dataDir: string;
   logger?: StoreLogger;
+  /** No other process may have the SQLite file open, before and meanwhile. Throws StoreInUse. */
+  isExclusive?: boolean;
   /** Seconds since the epoch, for expiry in SQLite and in memory. Redis uses its own clock. */
   now?: () => number;
   /** Only tests set these. */
@@ -67,15 +69,16 @@ const secondsNow = () => Date.now() / 1000;
 
 /** Loads only the kind of store that is opened, because a client library takes long to load. */
 async function openBytes(address: StoreAddress, options: StoreOptions): Promise<ByteStore> {
-  const { dataDir, logger, now, timeouts } = options;
+  const { dataDir, logger, now, timeouts, isExclusive } = options;
   try {
     if (address.kind !== 'sqlite') {
       const { openRedis } = await import('./redis.ts');
       return await openRedis(address, logger, { ...STORE_TIMEOUTS, ...timeouts });
     }
     const { openSqlite } = await import('./sqlite.ts');
-    return openSqlite(resolve(dataDir, address.file), { now, logger });
+    return openSqlite(resolve(dataDir, address.file), { now, logger, isExclusive });
   } catch (cause) {
+    if (cause instanceof StoreInUse) throw cause;
     throw notOpened(address, options, cause);
   }
 }

@@ -2,6 +2,7 @@ import { chmodSync, closeSync, mkdirSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DatabaseSync, type SQLOutputValue } from 'node:sqlite';
+import { StoreInUse } from './store.ts';
 
 // SQLite blocks the event loop while it waits for a lock, so it waits briefly and we retry.
 const BLOCKING_TIMEOUT_MS = 10;
@@ -45,15 +46,30 @@ const SCHEMA = `
   ) STRICT;`;
 
 /** Creates the file (mode 0600) and its directory (mode 0700) if they do not exist. */
-export function openDatabase(file: string): DatabaseSync {
+export function openDatabase(
+  file: string,
+  { isExclusive = false }: { isExclusive?: boolean } = {},
+): DatabaseSync {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   // SQLite creates the -wal and -shm files with the mode of this file, so set it before SQLite opens it.
   closeSync(openSync(file, 'a', 0o600));
   chmodSync(file, 0o600);
   const db = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
+  if (isExclusive) lockOut(db);
   db.exec(SCHEMA);
   db.exec(`PRAGMA busy_timeout = ${BLOCKING_TIMEOUT_MS}`);
   return db;
+}
+
+/** With a write-ahead log, an exclusive lock is held as long as the file is open, and no other connection may be open. */
+function lockOut(db: DatabaseSync): void {
+  try {
+    db.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT');
+  } catch (error) {
+    db.close();
+    if (!isBusy(error)) throw error;
+    throw new StoreInUse('another process has the SQLite file open', { cause: error });
+  }
 }
 
 /** Retries each verb for up to a second while another process holds the lock, without blocking the event loop. */

@@ -29,14 +29,21 @@ export type SqliteOptions = {
   /** Seconds between removals of expired rows. */
   sweepEvery?: number;
   logger?: StoreLogger;
+  /** Keeps other processes out. Throws StoreInUse if there are some. */
+  isExclusive?: boolean | undefined;
 };
 
 /** Creates the file (mode 0600) and its directory (mode 0700) if they do not exist. Throws errors of SQLite and of the file system. */
 export function openSqlite(
   file: string,
-  { now = () => Date.now() / 1000, sweepEvery = 5, logger }: SqliteOptions = {},
+  {
+    now = () => Date.now() / 1000,
+    sweepEvery = 5,
+    logger,
+    isExclusive = false,
+  }: SqliteOptions = {},
 ): ByteStore {
-  const db = openDatabase(file);
+  const db = openDatabase(file, { isExclusive });
   const { commit, flush } = commitQueue(db);
   const channels = openChannels(db, commit, now, logger);
   const sweep = sweeper(db, now, logger);

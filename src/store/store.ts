@@ -167,6 +167,9 @@ export class StoreNotOpened extends Error {
   override name = 'StoreNotOpened';
 }
 
+/** Another process has the file open. */
+export class StoreInUse extends StoreNotOpened {}
+
 /** The part of a pino logger that the store uses. */
 export type StoreLogger = {
   warn(details: object, message: string): void;

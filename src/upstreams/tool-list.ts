@@ -99,6 +99,31 @@ function matcherByKind(
   return { tool: matcher('tool'), resource: matcher('resource'), prompt: matcher('prompt') };
 }
 
+/** A list that opens nothing that one of these does not open. It may open less than both do. */
+export function narrowerTools(one: readonly string[], other: readonly string[]): string[] {
+  const [ofOne, ofOther] = [one, other].map((list) => list.filter((text) => !isExclusion(text)));
+  const exclusions = new Set([...one, ...other].filter(isExclusion));
+  if (!ofOne?.length || !ofOther?.length)
+    return [...(ofOne ?? []), ...(ofOther ?? []), ...exclusions];
+  const common = new Set([...within(ofOne, ofOther), ...within(ofOther, ofOne)]);
+  const [first = ''] = ofOne;
+  // What is named and taken out opens nothing; without anything that is named, all the rest would be open.
+  return common.size > 0 ? [...common, ...exclusions] : [first, `!${first}`];
+}
+
+function isExclusion(pattern: string): boolean {
+  return parsePattern(pattern).isExclusion;
+}
+
+/** Those that open only what the others open. */
+function within(patterns: readonly string[], others: readonly string[]): string[] {
+  const matches = matcherByKind(others.map(parsePattern), (text) => text);
+  return patterns.filter((pattern) => {
+    const { kind, text } = parsePattern(pattern);
+    return others.includes(pattern) || matches[kind](text);
+  });
+}
+
 /** The patterns about tools that match none of these, whether they name or take out. */
 export function unmatchedPatterns(patterns: readonly string[], names: readonly string[]): string[] {
   return patterns.filter((pattern) => {

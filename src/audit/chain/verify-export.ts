@@ -92,12 +92,17 @@ async function* after(
   for await (const item of items) if (item.number > number) yield item;
 }
 
-type Line = { start: number; text: string };
+/** Without its end. */
+export type Line = { start: number; text: string };
 
 const CHUNK_BYTES = 256 * 1024;
 const LINE_END = 0x0a;
 
-async function* linesFrom(handle: FileHandle, from: number, to = Infinity): AsyncGenerator<Line> {
+export async function* linesFrom(
+  handle: FileHandle,
+  from: number,
+  to = Infinity,
+): AsyncGenerator<Line> {
   const buffer = Buffer.alloc(CHUNK_BYTES);
   let parts: Buffer[] = [];
   let [start, position] = [from, from];
@@ -121,7 +126,7 @@ async function* linesFrom(handle: FileHandle, from: number, to = Infinity): Asyn
   if (text !== '') yield { start, text };
 }
 
-const LIST_START = '{"list":';
+export const LIST_START = '{"list":';
 
 /** Where the items begin, and then where each list begins. */
 async function findSections(
@@ -131,14 +136,19 @@ async function findSections(
   const starts: number[] = [];
   for await (const { start, text } of linesFrom(handle, 0)) {
     if (header === undefined) {
-      const { export: about } = membersOf(parsed(text));
-      if (!isObject(about)) throw new NotVerifiable('the file does not begin as an export does');
-      header = about as ExportHeader['export'];
+      header = readHeader(text);
+      if (!header) throw new NotVerifiable('the file does not begin as an export does');
       starts.push(start + Buffer.byteLength(text) + 1);
     } else if (text.startsWith(LIST_START)) starts.push(start);
   }
   if (header === undefined) throw new NotVerifiable('the file is empty');
   return { header, starts };
+}
+
+/** Undefined if the first line is not that of an export. */
+export function readHeader(text: string): ExportHeader['export'] | undefined {
+  const { export: about } = membersOf(parsed(text));
+  return isObject(about) ? (about as ExportHeader['export']) : undefined;
 }
 
 async function listIn(lines: AsyncGenerator<Line>): Promise<CheckpointList> {
