@@ -90,6 +90,8 @@ export const DECISIONS = {
   token_changed: { of: ['tokenChange'] },
   token_minted: { none: GIVES },
   token_revoked: { of: ['tokenEnd'] },
+  tools_approved: { none: 'without the approval, the restored store holds the tool again' },
+  tools_changed: { none: 'the tools are read and compared again' },
 } as const satisfies Record<AuditEvent, Decision>;
 
 /** What the item is about, as far as a replay needs it: one entry for each subject. */
