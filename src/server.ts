@@ -146,6 +146,11 @@ function isServed(served: ListeningHost[], hosts: ListeningHost[]): ListeningHos
 function logNotices(settings: Settings, logger: Logger): void {
   for (const { setting, what, remedy } of ruleNotices(settings))
     logger.warn({ what: setting }, `${setting}: ${what}; ${remedy}`);
+  if (settings.raisedUsedClient !== undefined)
+    logger.warn(
+      { what: 'lifetimes.usedClient' },
+      'lifetimes.usedClient: shorter than refreshTokenIdle, so refreshTokenIdle applies to it: apps would go on with a registration that is no longer known; set it to refreshTokenIdle or more',
+    );
 }
 
 /** A store that is only half restored may give access that was taken away. */

@@ -54,7 +54,7 @@ export type Attempt = {
   reason?: string | undefined;
   /** The error code of an identity provider, or what a request to another host failed with. */
   code?: string | undefined;
-  /** How often the same was tried, if more than once: apps repeat a client id that is no longer known. */
+  /** How often an app used a client id that is not known: it repeats it. In a note, how often more. */
   count?: number | undefined;
 };
 
@@ -102,6 +102,7 @@ export function withNote(
     Object.entries(note).filter(([, value]) => value !== undefined),
   ) as Partial<Attempt>;
   const step = furthestOf(attempt.step, note.step);
+  if (note.count !== undefined) given.count = (attempt.count ?? 0) + note.count;
   const isBack = end === undefined && note.step !== step;
   const isLeaving = end === 'denied' && attempt.end === 'refused';
   if (at < attempt.heardAt) return { ...given, ...attempt, step };

@@ -187,7 +187,7 @@ const LONG_LIFETIMES = {
   refreshTokenAbsolute: 366 * DAY_SECONDS,
 };
 
-function lifetimeFindings({ lifetimes }: Settings): Findings {
+function lifetimeFindings({ lifetimes, raisedUsedClient }: Settings): Findings {
   const names = Object.keys(LONG_LIFETIMES) as (keyof typeof LONG_LIFETIMES)[];
   const found = names.map(
     (name) =>
@@ -198,8 +198,15 @@ function lifetimeFindings({ lifetimes }: Settings): Findings {
         remedy: 'use the default (1h, 30d, 90d), unless you need it',
       }),
   );
+  const raised =
+    raisedUsedClient !== undefined &&
+    findingAbout('settings', 'lifetimes.usedClient').warning({
+      what: `it is ${durationText(raisedUsedClient)}, shorter than refreshTokenIdle, which applies to it`,
+      why: 'an app would go on with a registration that is no longer known, and people would have to remove it and add it again',
+      remedy: `set it to ${durationText(lifetimes.refreshTokenIdle)} or more`,
+    });
   const all = names.map((name) => `${name} ${durationText(lifetimes[name])}`).join(', ');
-  return okIfNone(found, findingAbout('settings', 'lifetimes').ok(all));
+  return okIfNone([...found, raised], findingAbout('settings', 'lifetimes').ok(all));
 }
 
 function durationText(seconds: number): string {

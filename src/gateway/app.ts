@@ -91,7 +91,9 @@ export async function resourceServer(
     if (!isVisit(ctx)) return serve(gateway, startCall(ctx, id));
     const connector = await readConnector(id);
     const refusal = tokenRequired(settings, connector);
-    const visit = { resourceUrl, connector, isPaused: isPaused(connector, settings), refusal };
+    const { clients } = settings;
+    const paused = isPaused(connector, settings);
+    const visit = { resourceUrl, clients, connector, isPaused: paused, refusal };
     return showConnectLink(pages, ctx, visit);
   };
   app.use(async function calls(ctx, next) {

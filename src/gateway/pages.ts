@@ -8,6 +8,7 @@ import { prefersPage } from '../http/prefers-page.ts';
 import { requestContext } from '../http/request-context.ts';
 import { sendErrorPage } from '../pages/error-page.ts';
 import type { Pages } from '../pages/pages.ts';
+import type { Settings } from '../settings/settings.ts';
 import { InBandError, respondInBand } from './in-band-error.ts';
 import { respondWithJsonRpcError } from './json-rpc.ts';
 
@@ -24,7 +25,7 @@ export function isVisit(ctx: Koa.Context): boolean {
 export async function showConnectLink(
   pages: Pages,
   ctx: Koa.Context,
-  { resourceUrl, connector, isPaused, refusal }: ConnectLinkVisit,
+  { resourceUrl, clients, connector, isPaused, refusal }: ConnectLinkVisit,
 ): Promise<void> {
   const { id, name } = connector;
   const link = connectLink(resourceUrl, id);
@@ -33,14 +34,13 @@ export async function showConnectLink(
   const values = {
     connector: { name, link },
     installs: installLinks(link, name),
-    instructions: instructionsFor(link, name),
+    instructions: instructionsFor(link, name, clients),
     isPaused,
   };
   await pages.render(ctx, 'connect-link', values, refusal.status);
 }
 
-type ConnectLinkVisit = {
-  resourceUrl: string;
+type ConnectLinkVisit = Pick<Settings, 'resourceUrl' | 'clients'> & {
   connector: Connector;
   isPaused: boolean;
   refusal: HttpError;

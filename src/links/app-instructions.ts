@@ -1,5 +1,7 @@
 // How to add a connect link to common apps. test/interoperability/README.md describes the same apps.
 
+import { allowedApps, appCatalog, appWithCallback } from '../settings/apps.ts';
+
 /** An address that adds the link to the client with this name. It has the scheme of the client. */
 export type InstallLink = { client: string; href: string };
 
@@ -7,6 +9,8 @@ export type Instruction = {
   /** The key of its texts below `apps`. */
   client:
     | 'claude'
+    | 'chatgpt'
+    | 'le-chat'
     | 'claude-code'
     | 'vs-code'
     | 'cursor'
@@ -37,12 +41,18 @@ export function installLinks(link: string, name: string): InstallLink[] {
   ];
 }
 
-/** Omits Claude for a link of this computer, because it connects from the internet. */
-export function instructionsFor(link: string, name: string): Instruction[] {
+/** Hosted apps are those that the settings allow. Omits them for a link of this computer, because they connect from the internet. */
+export function instructionsFor(
+  link: string,
+  name: string,
+  clients: Parameters<typeof allowedApps>[0],
+): Instruction[] {
   const server = serverName(name);
   const word = shellWord(link);
+  const allowed = LOOPBACK.test(link) ? [] : allowedApps(clients);
+  const hosted = new Set(allowed.flatMap(({ id, connectPage }) => (connectPage ? [id] : [])));
   const instructions: Omit<Instruction, 'name'>[] = [
-    ...(LOOPBACK.test(link) ? [] : [{ client: 'claude' as const, text: link }]),
+    ...HOSTED.filter((id) => hosted.has(id)).map((client) => ({ client, text: link })),
     { client: 'claude-code', text: claudeCommand(link, name) },
     { client: 'vs-code', text: json({ servers: { [server]: { type: 'http', url: link } } }) },
     { client: 'cursor', text: json({ mcpServers: { [server]: { url: link } } }) },
@@ -58,6 +68,34 @@ export function instructionsFor(link: string, name: string): Instruction[] {
     { client: 'other', text: link },
   ];
   return instructions.map((instruction) => ({ ...instruction, name: server }));
+}
+
+/** Those of the catalogue with texts, in the order of the page. */
+const HOSTED = ['claude', 'chatgpt', 'le-chat'] as const;
+
+/** How people remove a server in an app, in the words of its English interface. */
+export type Removal = { app: string; steps: string };
+
+/** Of programs whose callbacks are on the person's computer, which do not tell which program it is. */
+const LOCAL_REMOVALS: readonly Removal[] = [
+  { app: 'Claude Code', steps: 'claude mcp remove <name>' },
+  { app: 'Codex', steps: 'codex mcp logout <name>' },
+  { app: 'Gemini CLI', steps: 'gemini mcp remove <name>' },
+  { app: 'mcp-remote', steps: 'rm -r ~/.mcp-auth' },
+];
+
+/** Of the app with this callback, if it is known, or of all that may connect. */
+export function removalsFor(
+  redirectUri: unknown,
+  clients: Parameters<typeof allowedApps>[0],
+): Removal[] {
+  const known = typeof redirectUri === 'string' ? appWithCallback(redirectUri) : undefined;
+  const editors = ['cursor', 'vscode'];
+  const apps = known
+    ? [known]
+    : appCatalog().filter((app) => editors.includes(app.id) || allowedApps(clients).includes(app));
+  const removals = apps.flatMap(({ name: app, remove: steps }) => (steps ? [{ app, steps }] : []));
+  return known ? removals : [...removals, ...LOCAL_REMOVALS];
 }
 
 const LOOPBACK = /^https?:\/\/(localhost|127\.[\d.]+|\[::1\])[:/]/;

@@ -7,6 +7,11 @@ import {
   revokeClient,
 } from '../clients/clients.ts';
 import { destinationsOf, listRules, UNNAMED } from '../clients/rules.ts';
+import {
+  allowingLine,
+  listRefusedRegistrations,
+  type RefusedRegistration,
+} from '../clients/refused-registrations.ts';
 import { endConnections } from '../connections/connections.ts';
 import { connectedClientSets } from '../connections/grant-lists.ts';
 import { HttpError, notFound } from '../http/errors.ts';
@@ -25,13 +30,13 @@ export const clientHandlers: Handlers<keyof typeof clientOperations> = {
   async listClients(management, { query: { limit, after, id, state, q } }) {
     const found = searchFor(q);
     const { items, next } = await scanPage(
-      id === undefined ? listed(management, state, after) : only(management, id),
+      id === undefined ? listedWithRefused(management, state, after) : only(management, id),
       (client) =>
         (state === undefined || client.state === state) &&
         found([client.name, client.id, ...client.redirectUris]),
       limit,
     );
-    return { items: items.map(resource), next };
+    return { items, next };
   },
 
   async revokeClient(management, { body: { id } }) {
@@ -105,9 +110,50 @@ async function record(
 async function* only(
   { settings, services }: ManagementContext,
   id: string,
-): AsyncGenerator<Listed<Found>> {
+): AsyncGenerator<Listed<Client>> {
   const client = await findClient(services.store, id, settings.clients);
-  if (client) yield { item: client, cursor: id };
+  if (client) yield { item: resource(client), cursor: id };
+}
+
+const REFUSED = 'refused:all';
+
+/** Refused registrations come first. */
+async function* listedWithRefused(
+  management: ManagementContext,
+  state: Client['state'] | undefined,
+  after: string | undefined,
+): AsyncGenerator<Listed<Client>> {
+  const { settings, services } = management;
+  const isAfterRefused = after?.startsWith(`${REFUSED} `) ?? false;
+  if (after === undefined || isAfterRefused) {
+    const refused = await listRefusedRegistrations(services.store, settings.clients);
+    const ids = refused.map(({ id }) => id);
+    const start = isAfterRefused ? ids.indexOf(after?.slice(REFUSED.length + 1) ?? '') + 1 : 0;
+    for (const each of refused.slice(start))
+      yield { item: refusedResource(management, each), cursor: `${REFUSED} ${each.id}` };
+  }
+  if (state === 'redirect_refused') return;
+  for await (const { item, cursor } of listed(
+    management,
+    state,
+    isAfterRefused ? undefined : after,
+  ))
+    yield { item: resource(item), cursor };
+}
+
+function refusedResource(
+  { settings }: ManagementContext,
+  { id, name, redirectUris, seenAt }: RefusedRegistration,
+): Client {
+  return represent(clientSchema, {
+    id,
+    kind: 'self-registered',
+    state: 'redirect_refused',
+    name: name === '' ? undefined : name,
+    redirectUris,
+    lastSeenAt: seenAt,
+    allowWith: allowingLine(redirectUris, settings.clients),
+  });
 }
 
 const BATCH_CLIENTS = 100;

@@ -95,7 +95,7 @@ export async function authorizationServer(
       mayHaveAccess: (account) => hasAnyAccess(settings, account),
     },
   };
-  app.use(recordAttempts(services.attempts));
+  app.use(recordAttempts(services));
   app.use(recordRefusals(context));
   app.use(interactions(context));
   app.use(accountPage(context));

@@ -1,6 +1,7 @@
 // Notes how far apps and people get when they connect, from requests and responses.
+import { createHash } from 'node:crypto';
 import type Koa from 'koa';
-import type { AttemptRecorder } from '../connections/attempt-recorder.ts';
+import { saveRefusedRegistration } from '../clients/refused-registrations.ts';
 import {
   type AttemptNote,
   type AttemptReason,
@@ -9,29 +10,33 @@ import {
 } from '../connections/attempts.ts';
 import { asHttpError, failureOf } from '../http/errors.ts';
 import { requestContext, type RequestContext } from '../http/request-context.ts';
+import { appWithCallback } from '../settings/apps.ts';
+import type { Services } from '../services.ts';
 import { engineRequest } from './engine/engine-request.ts';
 import { DEVICE_PATH, ENDPOINTS } from './metadata.ts';
+
+type NotingServices = Pick<Services, 'attempts' | 'store' | 'now' | 'logger'>;
 
 type Failure = NonNullable<RequestContext['failure']>;
 
 /** Notes after the response is known, also for an error that a later step reports. */
-export function recordAttempts(attempts: AttemptRecorder): Koa.Middleware {
+export function recordAttempts(services: NotingServices): Koa.Middleware {
   return async function attemptsRecorded(ctx, next) {
     try {
       await next();
     } catch (error) {
-      note(attempts, ctx, failureOf(asHttpError(error)));
+      note(services, ctx, failureOf(asHttpError(error)));
       throw error;
     }
-    note(attempts, ctx, ctx.status >= 400 ? requestContext(ctx).failure : undefined);
+    note(services, ctx, ctx.status >= 400 ? requestContext(ctx).failure : undefined);
   };
 }
 
-function note(attempts: AttemptRecorder, ctx: Koa.Context, failure: Failure | undefined): void {
+function note(services: NotingServices, ctx: Koa.Context, failure: Failure | undefined): void {
   const { path } = ctx;
-  if (path === ENDPOINTS.registration) noteRegistration(attempts, ctx, failure);
-  else if (path === ENDPOINTS.token) noteTokenRequest(attempts, ctx, failure);
-  else if (AUTHORIZATION_PATH.test(path)) noteAuthorization(attempts, ctx, failure);
+  if (path === ENDPOINTS.registration) noteRegistration(services, ctx, failure);
+  else if (path === ENDPOINTS.token) noteTokenRequest(services, ctx, failure);
+  else if (AUTHORIZATION_PATH.test(path)) noteAuthorization(services, ctx, failure);
 }
 
 const AUTHORIZATION_PATH = new RegExp(
@@ -39,7 +44,7 @@ const AUTHORIZATION_PATH = new RegExp(
 );
 
 function noteRegistration(
-  attempts: AttemptRecorder,
+  services: NotingServices,
   ctx: Koa.Context,
   failure: Failure | undefined,
 ): void {
@@ -48,38 +53,56 @@ function noteRegistration(
   if (ctx.status === 201) {
     const { client_id: client, client_name: clientName } = ctx.body as Record<string, string>;
     const names = [registrationName(String(client))];
-    attempts.note({ id: requestId, names }, { step, client, clientName, address });
-  } else if (failure)
-    attempts.note(
+    services.attempts.note({ id: requestId, names }, { step, client, clientName, address });
+  } else if (failure) {
+    noteRefused(services, ctx);
+    services.attempts.note(
       { id: requestId, names: [requestId] },
       { step, address, reference: requestId, ...failed(ctx, failure) },
     );
+  }
+}
+
+/** Not awaited: the response does not depend on it. */
+function noteRefused({ store, now, logger }: NotingServices, ctx: Koa.Context): void {
+  const { refusedRegistration } = engineRequest(ctx);
+  if (!refusedRegistration) return;
+  saveRefusedRegistration(store, refusedRegistration, now()).catch((error: unknown) =>
+    logger.warn({ err: error }, 'a refused registration could not be listed'),
+  );
 }
 
 /** Of a code only: a refused refresh is in the record of its connection. */
 function noteTokenRequest(
-  attempts: AttemptRecorder,
+  services: NotingServices,
   ctx: Koa.Context,
   failure: Failure | undefined,
 ): void {
   if (!failure) return;
-  const { grant, grantType } = engineRequest(ctx);
+  const { grant, grantType, unknownClient } = engineRequest(ctx);
+  if (unknownClient !== undefined) noteUnknownClient(services, ctx, unknownClient);
   if (grant && grantType === 'authorization_code')
-    attempts.note({ grant: grant.id }, { step: 'code', end: 'failed', reason: failure.code });
+    services.attempts.note(
+      { grant: grant.id },
+      { step: 'code', end: 'failed', reason: failure.code },
+    );
 }
 
 function noteAuthorization(
-  attempts: AttemptRecorder,
+  services: NotingServices,
   ctx: Koa.Context,
   failure: Failure | undefined,
 ): void {
   const { requestId, address } = requestContext(ctx);
   const { id, ...known } = engineRequest(ctx).attempt ?? {};
   if (id === undefined && !failure && known.end === undefined) return;
+  const client = ctx.query.client_id;
+  const reason = failure && reasonOf(ctx, failure);
+  if (reason === 'unknown_client' && typeof client === 'string')
+    return noteUnknownClient(services, ctx, client);
   const isPage = ctx.status >= 400 || failure !== undefined;
   const grant = known.grantId === undefined ? [] : [known.grantId];
-  const client = ctx.query.client_id;
-  attempts.note(
+  services.attempts.note(
     { id: id ?? requestId, names: isPage ? [requestId, ...grant] : grant },
     {
       step: stepOf(ctx),
@@ -91,6 +114,29 @@ function noteAuthorization(
     },
   );
 }
+
+/** Apps repeat such an id for ever: all their tries are one attempt. */
+function noteUnknownClient({ attempts }: NotingServices, ctx: Koa.Context, sent: string): void {
+  const { requestId, address } = requestContext(ctx);
+  const client = sent.slice(0, MAX_CLIENT_ID_LENGTH).toWellFormed();
+  const id = createHash('sha256').update(`unknown client ${client}`).digest('base64url');
+  const app = appWithCallback(String(ctx.query.redirect_uri));
+  attempts.note(
+    { id, names: [requestId] },
+    {
+      step: 'authorize',
+      client,
+      clientName: app?.name,
+      address,
+      reference: requestId,
+      end: 'failed',
+      reason: 'unknown_client',
+      count: 1,
+    },
+  );
+}
+
+const MAX_CLIENT_ID_LENGTH = 500;
 
 /** The step that a request reached, unless it says more itself. */
 function stepOf(ctx: Koa.Context): AttemptStep {

@@ -9,6 +9,8 @@ export type ErrorPage = {
   description?: string;
   status: number;
   returnTo?: { href: string; host: string };
+  /** How people remove the server in their app. */
+  removals?: { app: string; steps: string }[];
   /** Where to start again if no app waits for a response. */
   start?: 'account' | 'console' | 'device' | undefined;
 };
@@ -16,7 +18,7 @@ export type ErrorPage = {
 export async function sendErrorPage(
   pages: Pages,
   ctx: Koa.Context,
-  { about: error, description, status, returnTo, start }: ErrorPage,
+  { about: error, description, status, returnTo, removals, start }: ErrorPage,
 ): Promise<void> {
   // Connecting again does not help a browser that refuses cookies.
   const about = error === 'expired' && !ctx.req.headers.cookie ? 'no_cookies' : error;
@@ -33,6 +35,7 @@ export async function sendErrorPage(
       ...(start && rightAddress === undefined ? { start } : {}),
       ...(rightAddress === undefined ? {} : { rightAddress }),
       ...(returnTo ? { returnTo } : {}),
+      ...(removals ? { removals } : {}),
     },
     status,
   );

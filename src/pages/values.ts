@@ -154,6 +154,8 @@ export type ViewValues = ConsoleValues & {
     detail?: string;
     reference: string;
     returnTo?: { href: string; host: string };
+    /** How people remove the server in their app, or in each app that may connect. */
+    removals?: { app: string; steps: string }[];
     /** The request named another host: the address that works. */
     rightAddress?: string;
     /** Where to start again if no app waits for a response: the connected apps, the console, or the page for the code of a device. */

@@ -3,12 +3,19 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { PACKAGE_FOLDER } from '../package-folder.ts';
+import { isRedirectPattern, matchesPattern } from './redirect-uri.ts';
 
 export type CatalogApp = {
   id: string;
   name: string;
   /** Redirect URIs, and patterns that end in `/*`. */
   callbacks: string[];
+  /** The connect page has instructions for it, with texts below `apps.<id>`. */
+  connectPage?: true;
+  /** Where people remove a server in the app, in the words of its English interface. */
+  remove?: string;
+  /** Its metadata document (clients that are identified by a URL). */
+  document?: string;
   note?: string;
   /** Where the callbacks are documented, and the day on which they were collected there. */
   source: string;
@@ -27,4 +34,30 @@ export function appCatalog(): readonly CatalogApp[] {
 
 export function callbacksOf(ids: readonly string[]): string[] {
   return appCatalog().flatMap(({ id, callbacks }) => (ids.includes(id) ? callbacks : []));
+}
+
+type RedirectSettings = Record<'apps' | 'hostedCallbacks' | 'allowedRedirects', readonly string[]>;
+
+/** All redirect URIs, and patterns, that the settings allow beside loopback. */
+export function listedRedirects({
+  apps,
+  hostedCallbacks,
+  allowedRedirects,
+}: RedirectSettings): string[] {
+  return [...callbacksOf(apps), ...hostedCallbacks, ...allowedRedirects];
+}
+
+/** The apps of the catalogue to whose callbacks people can be sent. */
+export function allowedApps(settings: RedirectSettings): CatalogApp[] {
+  const listed = new Set(listedRedirects(settings));
+  return appCatalog().filter(({ callbacks }) => callbacks.some((uri) => listed.has(uri)));
+}
+
+/** The app of the catalogue with this callback. */
+export function appWithCallback(uri: string): CatalogApp | undefined {
+  return appCatalog().find(({ callbacks }) =>
+    callbacks.some((known) =>
+      isRedirectPattern(known) ? matchesPattern(known, uri) : known === uri,
+    ),
+  );
 }

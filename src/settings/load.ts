@@ -169,6 +169,7 @@ function validSettings(source: Source, others: readonly SettingsIssue[]): Valida
     ...(file.secretFile === undefined
       ? {}
       : { secretFile: resolve(source.folder, file.secretFile) }),
+    ...clientLifetime(file.lifetimes),
     drain: file.drain ?? (reason ? DRAIN_IN_PRODUCTION : 0),
     store: store.kind === 'sqlite' ? { ...store, file: resolve(dataDir, store.file) } : store,
     listen: resolveListeners(file),
@@ -316,4 +317,16 @@ function expected(issue: z.core.$ZodRawIssue): string | undefined {
 
 function size(origin: string, count: number): string {
   return origin === 'array' ? `${count} in the list` : characters(count);
+}
+
+/** An app whose registration ends before its refresh token repeats a client id that is no longer known. */
+function clientLifetime(
+  lifetimes: SettingsFile['lifetimes'],
+): Pick<Settings, 'lifetimes' | 'raisedUsedClient'> {
+  const { usedClient, refreshTokenIdle } = lifetimes;
+  const isShort = usedClient < refreshTokenIdle;
+  return {
+    lifetimes: isShort ? { ...lifetimes, usedClient: refreshTokenIdle } : lifetimes,
+    raisedUsedClient: isShort ? usedClient : undefined,
+  };
 }

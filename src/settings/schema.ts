@@ -329,7 +329,9 @@ const lifetimes = z
       .describe('Registration of an app that nobody has allowed to connect.'),
     usedClient: duration
       .prefault('90d')
-      .describe('Registration of an app that somebody has allowed to connect, after its last use.'),
+      .describe(
+        'Registration of an app that somebody has allowed to connect, after its last use. At least `refreshTokenIdle`: a shorter one is raised to it, with a warning.',
+      ),
   })
   .refine((ttl) => ttl.accessToken <= ttl.refreshTokenIdle, {
     path: ['refreshTokenIdle'],

@@ -25,6 +25,8 @@ export type Settings = Omit<
   /** NODE_ENV is `production`, or other computers can reach a host. Production refuses development parts. */
   production: boolean;
   environmentName: 'production' | 'development';
+  /** `lifetimes.usedClient` as it was set, if it was raised to `refreshTokenIdle`. */
+  raisedUsedClient: number | undefined;
   /** How long a process accepts requests after SIGTERM while `/readyz` fails. */
   drain: number;
   /** Listen address of each host, in processes with its role. */

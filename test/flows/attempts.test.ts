@@ -136,7 +136,7 @@ describe('An attempt to connect', () => {
     expect(found).to.include({ end: 'refused', reason: 'no_rule' });
   });
 
-  it('of a forgotten person is deleted', async () => {
+  it('TRY-04 of a forgotten person is deleted', async () => {
     const connector = await createConnector(system());
     const { client } = await connect(system(), connector, {
       person: 'grace',

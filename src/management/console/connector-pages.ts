@@ -116,7 +116,7 @@ async function showOne(context: ConsoleContext): Promise<void> {
       state,
       fields: consoleFields(connectorFields, CONNECTOR_FACTS, connector),
     },
-    instructions: isUsable ? instructionsFor(link, name) : [],
+    instructions: isUsable ? instructionsFor(link, name, management.settings.clients) : [],
     account: `${management.settings.authUrl}/account`,
     audit: `${CONSOLE_PATH}/audit?${new URLSearchParams({ connector: id })}`,
     ...(await connectionValues(context, { section: 'connectors', id })),

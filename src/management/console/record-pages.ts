@@ -206,6 +206,8 @@ const CLIENT_MEANINGS: Record<Client['state'], string> = {
   waiting: 'appWaiting',
   revoked: 'appRevoked',
   blocked: 'appBlocked',
+  // It is only listed.
+  redirect_refused: 'appWaiting',
 };
 
 async function clientValues(context: ConsoleContext, id: string): Promise<RecordValues> {

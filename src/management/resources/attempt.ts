@@ -46,7 +46,10 @@ export const attemptSchema = z
       .string()
       .optional()
       .describe('What the other server answered, or why it could not be reached.'),
-    count: z.int().optional().describe('How often the same was tried, if more than once.'),
+    count: z
+      .int()
+      .optional()
+      .describe('How often the app used a client id that is not known. All are one attempt.'),
     explanation: z.string().optional().describe('The end as an English sentence.'),
   })
   .meta({ id: 'Attempt' });

@@ -27,13 +27,18 @@ export const machineFacts = z.strictObject({
   expiresAt: schemas.time,
 });
 
+/** Refused registrations are no clients, and are only listed. */
+const LISTED_STATES = [...CLIENT_STATES, 'redirect_refused'] as const;
+
 export const clientSchema = z
   .strictObject({
     id: z.string(),
     kind: z.enum(CLIENT_KINDS),
     state: z
-      .enum(CLIENT_STATES)
-      .describe('`waiting` for an administrator to allow it; `blocked` by a rule.'),
+      .enum(LISTED_STATES)
+      .describe(
+        '`waiting` for an administrator to allow it; `blocked` by a rule; `redirect_refused`: its registration was refused, because the settings allow none of its redirect hosts.',
+      ),
     name: z.string().optional(),
     redirectUris: z.array(z.string()),
     usesDevice: z
@@ -47,6 +52,13 @@ export const clientSchema = z
     waitingSince: schemas.time
       .optional()
       .describe('When a person first tried to connect the client, if it waits.'),
+    lastSeenAt: schemas.time
+      .optional()
+      .describe('When it last tried to register, if it was refused.'),
+    allowWith: z
+      .string()
+      .optional()
+      .describe('The line of the settings file that would allow it, if it was refused.'),
     machine: machineFacts.optional().describe('Of a machine.'),
   })
   .meta({ id: 'Client' });
@@ -68,7 +80,7 @@ export const clientOperations = {
       // The name of a list, and an id.
       ...schemas.pageQuery(/^([a-z-]{1,30}:\w{1,20} )?.{1,500}$/),
       id: schemas.idSchema('the id of a client').optional(),
-      state: schemas.oneOf(CLIENT_STATES),
+      state: schemas.oneOf(LISTED_STATES),
       q: schemas.search(SEARCHED),
     }),
     response: schemas.pageSchema('ClientPage', clientSchema),
@@ -139,8 +151,10 @@ export const clientFields: Fields<Client> = {
   },
   state: {
     text: 'state',
-    cell: ({ state, waitingSince }) =>
-      waitingSince ? `${state} since ${minute(waitingSince)}` : undefined,
+    cell: ({ state, waitingSince, allowWith }) => {
+      if (allowWith) return `${state}; to allow it: ${allowWith}`;
+      return waitingSince ? `${state} since ${minute(waitingSince)}` : undefined;
+    },
   },
   // All of them: an administrator must see what is allowed. An app cannot register more than 20.
   redirects: {
@@ -154,6 +168,8 @@ export const clientFields: Fields<Client> = {
   lastUsed: { time: 'lastUsedAt', none: '-' },
   lastConnected: { time: 'lastUsedAt' },
   requested: { time: 'waitingSince' },
+  lastSeen: { time: 'lastSeenAt' },
+  allowWith: { code: 'allowWith' },
   expires: { time: ({ machine }) => machine?.expiresAt },
   revoked: {
     time: 'revokedAt',
@@ -174,7 +190,8 @@ export const CLIENT: Required<Argument> = {
       names: ' or name',
       find: async (id) => (await api.listClients({ query: { id } })).items[0],
       list: () => allItems((query) => api.listClients({ query })),
-      isNamed: ({ name }, text) => !CLIENT_ID.test(text) && name?.normalize() === text,
+      isNamed: ({ name, state }, text) =>
+        state !== 'redirect_refused' && !CLIENT_ID.test(text) && name?.normalize() === text,
       describe: ({ kind, state, redirectUris }) => `${kind}  ${state}  ${redirectUris[0] ?? '-'}`,
       id: CLIENT_ID,
     }),
@@ -196,7 +213,7 @@ export const clientCommands: ResourceCommands = {
       name: 'list',
       description: 'list connected, waiting, allowed and revoked apps',
       options: [
-        { flags: '--state <state>', help: 'only apps in this state', choices: CLIENT_STATES },
+        { flags: '--state <state>', help: 'only apps in this state', choices: LISTED_STATES },
         searchOption(SEARCHED),
       ],
       sortShown: lastWaitingFirst,
@@ -289,10 +306,10 @@ export const clientList: ConsoleList<Client> = {
   sort: lastWaitingFirst,
   fields: clientFields,
   title: ({ id, name = id }) => name,
-  href: ({ id }) => recordPath('clients', id),
+  href: ({ id, state }) => (state === 'redirect_refused' ? undefined : recordPath('clients', id)),
   state: ({ state }) => state,
   isOk: ({ state }) => state === 'allowed',
-  facts: 'kind host lastConnected requested revoked',
+  facts: 'kind host lastConnected requested lastSeen allowWith revoked',
   details: 'id redirects',
   actions: [
     {
@@ -322,6 +339,7 @@ export const clientList: ConsoleList<Client> = {
           allowed: 'revokeClient',
           revoked: undefined,
           blocked: undefined,
+          redirect_refused: undefined,
         })[state],
       keepsPage: isRegistered,
     },

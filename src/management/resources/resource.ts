@@ -128,7 +128,7 @@ export type ConsoleList<Item> = {
   title: (item: Item) => string;
   /** The key of the meaning of a code in the title. */
   titleKey?: (item: Item) => string | undefined;
-  href?: (item: Item) => string;
+  href?: (item: Item) => string | undefined;
   state: (item: Item) => string;
   isOk: (item: Item) => boolean;
   fields: Fields<Item>;

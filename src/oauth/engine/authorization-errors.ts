@@ -2,16 +2,18 @@
 import type Koa from 'koa';
 import type { ErrorOut, KoaContextWithOIDC } from 'oidc-provider';
 import { LINK_MISTAKES } from '../../links/connect-link.ts';
+import { removalsFor } from '../../links/app-instructions.ts';
 import { RETRY_AFTER_SECONDS } from '../../http/errors.ts';
 import type { Pages } from '../../pages/pages.ts';
 import { type ErrorPage, sendErrorPage } from '../../pages/error-page.ts';
+import type { Settings } from '../../settings/settings.ts';
 import { engineRequest } from './engine-request.ts';
 import { redirectDestination } from './redirect-uris.ts';
 import { NO_RESOURCE } from './resource-indicators.ts';
 import { requestContext } from '../../http/request-context.ts';
 
 /** The engine's `renderError`, for errors that it does not redirect. */
-export function renderErrorPage(pages: Pages) {
+export function renderErrorPage(pages: Pages, clients: Settings['clients']) {
   return async (ctx: Koa.Context, out: ErrorOut, error: Error): Promise<void> => {
     const code =
       ctx.status >= 500 && out.error !== 'temporarily_unavailable' ? 'server_error' : out.error;
@@ -24,6 +26,7 @@ export function renderErrorPage(pages: Pages) {
         : aboutOf(code, out.error_description);
     const page: ErrorPage = { about, status: ctx.status };
     if (code === 'server_error') page.start = 'account';
+    if (about === 'invalid_client') page.removals = removalsFor(ctx.query.redirect_uri, clients);
     if (description) page.description = description;
     if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER_SECONDS);
     engineRequest(ctx).errorPage = page.about;

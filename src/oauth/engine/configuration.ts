@@ -165,7 +165,7 @@ export function configuration(
       Session: lifetimes.session,
       Interaction: INTERACTION_SECONDS,
     },
-    renderError: renderErrorPage(pages),
+    renderError: renderErrorPage(pages, settings.clients),
   } as Configuration;
 }
 

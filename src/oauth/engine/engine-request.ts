@@ -31,6 +31,10 @@ export type EngineRequest = {
   grantType?: unknown;
   /** What is noted of the attempt of this request. `id` is that of the whole authorization. */
   attempt?: { id?: string | undefined } & Omit<AttemptNote, 'at'>;
+  /** The client id of a token request that is not known. */
+  unknownClient?: string;
+  /** What a registration sent that was refused for its redirect URIs. */
+  refusedRegistration?: { name: unknown; redirectUris: unknown };
   /** Why nobody can connect through the connector, and who tried. */
   refusal?: RefusedPerson;
   /** Key of the texts of the error page that the engine rendered. */

@@ -14,7 +14,7 @@ import { limitFailedAttempts } from '../../http/failed-attempts.ts';
 import type { CookieSignatures } from '../../keys/cookie-signatures.ts';
 import { SIGNING_ALGORITHM, type SigningKeyRing } from '../../keys/signing-keys.ts';
 import type { Services } from '../../services.ts';
-import { callbacksOf } from '../../settings/apps.ts';
+import { listedRedirects } from '../../settings/apps.ts';
 import { isRedirectPattern } from '../../settings/redirect-uri.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { cachedReader } from '../../store/cached-reader.ts';
@@ -244,8 +244,7 @@ function redirectPolicyOf({
   clients,
   authorization,
 }: Settings): RedirectPolicy {
-  const { apps, hostedCallbacks, allowedRedirects } = clients;
-  const listed = [...callbacksOf(apps), ...hostedCallbacks, ...allowedRedirects];
+  const listed = listedRedirects(clients);
   return {
     acceptsDevices: authorization.deviceGrant,
     allowed: new Set(listed.filter((uri) => !isRedirectPattern(uri))),

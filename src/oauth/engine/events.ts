@@ -133,6 +133,17 @@ function noteAuthorization(ctx: Pick<KoaContextWithOIDC, 'state' | 'oidc'>): voi
   });
 }
 
+function noteUnknownClient(ctx: Pick<KoaContextWithOIDC, 'state' | 'oidc'>, error: Refusal): void {
+  const { client_id: id } = ctx.oidc?.params ?? {};
+  if (error.error === 'invalid_client' && !ctx.oidc?.client && typeof id === 'string')
+    engineRequest(ctx).unknownClient = id;
+}
+
+function noteRefusedRegistration(ctx: Pick<KoaContextWithOIDC, 'state' | 'oidc'>): void {
+  const { client_name: name, redirect_uris: redirectUris } = ctx.oidc?.body ?? {};
+  engineRequest(ctx).refusedRegistration = { name, redirectUris };
+}
+
 /** For the metrics. */
 function recordGrantType(ctx: Pick<KoaContextWithOIDC, 'state' | 'oidc'>): void {
   engineRequest(ctx).grantType = ctx.oidc?.params?.grant_type;
@@ -152,6 +163,9 @@ export function logRefusals(provider: Provider, logger: Logger): void {
         ...(isFault ? { cause: error.cause ?? error } : {}),
       };
       recordGrantType(ctx);
+      if (name === 'grant.error') noteUnknownClient(ctx, error);
+      if (name === 'registration_create.error' && error.error === 'invalid_redirect_uri')
+        noteRefusedRegistration(ctx);
     });
   }
   emitter.on('grant.success', recordGrantType);
