@@ -47,7 +47,7 @@ rmSync(OUTPUT, { recursive: true, force: true });
 const { metafile } = await build({
   absWorkingDir: ROOT,
   // The image compiles the last two, which `cli` loads when it must.
-  entryPoints: ['cli', 'command-line', 'main'].map((name) => `src/${name}.ts`),
+  entryPoints: ['cli', 'command-line', 'main', 'argument-worker'].map((name) => `src/${name}.ts`),
   // All in one folder at the depth of src/, so that paths relative to the package are the same.
   outdir: OUTPUT,
   bundle: true,

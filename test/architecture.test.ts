@@ -102,6 +102,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   'init/': [...BELOW_HOSTS, 'gateway/', 'management/'],
   'restore/': [...BELOW_HOSTS, 'management/', 'restore/unfinished.ts'],
   'restore/unfinished.ts': ['store/'],
+  'argument-worker.ts': ['gateway/'],
   'generation.ts': [...BELOW_HOSTS, ...APPS],
   'server.ts': [...BELOW_HOSTS, ...APPS, 'generation.ts', 'restore/unfinished.ts'],
   'startup-message.ts': [...BELOW_HOSTS, 'server.ts'],

@@ -115,3 +115,29 @@ export function measureJson(text: string, max: JsonSize): JsonSize {
   }
   return size;
 }
+
+/** Whether an object has a member twice. Of two, servers may take either. The text must be JSON. */
+export function hasRepeatedMember(text: string): boolean {
+  /** For each open bracket, the names so far; undefined for lists. */
+  const open: (Set<string> | undefined)[] = [];
+  let isName = false;
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) {
+      const end = endOfString(text, at);
+      const names = isName ? open.at(-1) : undefined;
+      if (names) {
+        const name = String(JSON.parse(text.slice(at, end + 1)));
+        if (names.has(name)) return true;
+        names.add(name);
+      }
+      isName = false;
+      at = end;
+    } else if (code === OPENING_BRACE || code === OPENING_BRACKET) {
+      open.push(code === OPENING_BRACE ? new Set() : undefined);
+      isName = code === OPENING_BRACE;
+    } else if (code === CLOSING_BRACE || code === CLOSING_BRACKET) open.pop();
+    else if (code === COMMA) isName = open.at(-1) !== undefined;
+  }
+  return false;
+}

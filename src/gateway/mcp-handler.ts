@@ -17,6 +17,8 @@ export type McpHandler = {
   requiredBy(message: unknown): RequiredLevel | undefined;
   /** Throws an InBandError if the caller has too many open requests. */
   acquire(caller: Caller, kind: RequestKind): Slot;
+  /** Whether a member that an object of a request has twice is refused. */
+  refusesRepeated?: () => boolean;
   /** The tools that the caller may reach, as far as they are known without asking the MCP server. */
   knownTools(caller: Caller): object[];
   /** Throws HttpError before the response starts. May drop the body from the call. */

@@ -3,7 +3,7 @@ import type Koa from 'koa';
 import { readText, requireLength } from '../http/body.ts';
 import { HttpError } from '../http/errors.ts';
 import { requestContext } from '../http/request-context.ts';
-import { type JsonSize, measureJson, parseExact } from './exact-json.ts';
+import { hasRepeatedMember, type JsonSize, measureJson, parseExact } from './exact-json.ts';
 import type { Hold } from './held-bytes.ts';
 import { MAX_MESSAGES, withoutNulls } from './json-rpc.ts';
 import { nextTurn } from './event-loop.ts';
@@ -18,6 +18,8 @@ export type ReadOptions = {
   limit: number;
   /** Keeps integers of any size, as objects that only `JSON.stringify` understands. */
   keepBigIntegers: boolean;
+  /** Refuses an object that has a member twice. */
+  refuseRepeated?: boolean;
   /** Counts the bytes of the body before they are read, and of its values before it is parsed. */
   hold?: Hold;
 };
@@ -28,7 +30,7 @@ export type ReadOptions = {
  */
 export async function readBody(
   ctx: Koa.Context,
-  { limit, keepBigIntegers, hold }: ReadOptions,
+  { limit, keepBigIntegers, refuseRepeated = false, hold }: ReadOptions,
 ): Promise<unknown> {
   const wait = hold?.set(requireLength(ctx, limit));
   if (wait) await wait;
@@ -47,6 +49,8 @@ export async function readBody(
     await nextTurn(text.length);
   }
   const parsed = parse(text, keepBigIntegers);
+  if (refuseRepeated && parsed !== undefined && hasRepeatedMember(text))
+    throw new HttpError(400, 'invalid_message', 'an object of the request has a member twice');
   const body = Array.isArray(parsed) ? parsed.map(withoutNulls) : withoutNulls(parsed);
   if (Array.isArray(body) && body.length > MAX_MESSAGES)
     throw new HttpError(400, 'invalid_request', `the batch has more than ${MAX_MESSAGES} messages`);

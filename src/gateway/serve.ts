@@ -181,11 +181,16 @@ function openCall(
 }
 
 async function readMessages({ settings }: Gateway, call: AuthenticatedCall): Promise<unknown> {
-  const { ctx, hold } = call;
+  const { ctx, hold, handler } = call;
   if (ctx.method !== 'POST') return undefined;
   const { maxBodyBytes: limit } = settings.resourceServer;
   const keepBigIntegers = settings.upstreams.length > 0;
-  const body = await readBody(ctx, { limit, keepBigIntegers, hold });
+  const body = await readBody(ctx, {
+    limit,
+    keepBigIntegers,
+    refuseRepeated: handler.refusesRepeated?.() ?? false,
+    hold,
+  });
   call.messageId = idOf(body);
   call.outline = outlineOf(body);
   return body;

@@ -12,6 +12,14 @@ import {
 } from '../settings/upstreams.ts';
 import { toolsWithLevels } from '../upstreams/opened-tools.ts';
 import { findCatalog, missingTools, type ToolCatalog } from '../upstreams/tool-catalog.ts';
+import { findPins } from '../upstreams/tool-pin-records.ts';
+import {
+  holdReason,
+  NO_PINS,
+  type Pin,
+  pinsInMode,
+  type ToolPins,
+} from '../upstreams/tool-pins.ts';
 import type { Handlers, ManagementContext } from './context.ts';
 import { represent } from './represent.ts';
 import { approveTools, reviewTools } from './tool-review.ts';
@@ -92,9 +100,17 @@ async function resource(
   upstream: Configured,
   users: Users,
 ): Promise<Upstream> {
-  const catalog = await findCatalog(store, upstream);
+  const [catalog, pins = NO_PINS] = await Promise.all([
+    findCatalog(store, upstream),
+    findPins(store, upstream.id),
+  ]);
   const { origin, pathname } = new URL(upstream.url);
-  const tools = toolsOf(settings, upstream, catalog, now());
+  const tools = toolsOf(
+    settings,
+    upstream,
+    { catalog, pins: pinsInMode(pins, upstream.toolChanges) },
+    now(),
+  );
   const count = (all: readonly User[], level: Level) =>
     all.filter(
       (user) => findUpstream(settings.upstreams, user)?.id === upstream.id && user.level === level,
@@ -126,15 +142,29 @@ function isCallable({ levels }: Settings, tool: Tool, level: Level): boolean {
 function toolsOf(
   { levels }: Settings,
   upstream: Configured,
-  catalog: ToolCatalog | undefined,
+  { catalog, pins }: { catalog: ToolCatalog | undefined; pins: ToolPins },
   now: number,
 ): Tool[] {
+  const pinned = new Map(pins.tools);
   const tools = toolsWithLevels(levels, upstream, catalog, now);
   return tools.map(({ name, title, level, isDeclared, hints }) => ({
     name,
     title,
     level,
     isDeclared,
+    ...heldMembers(pins, pinned.get(name)),
     ...hints,
   }));
+}
+
+function heldMembers(
+  { mode, since }: ToolPins,
+  pin: Pin | undefined,
+): Pick<Tool, 'held' | 'schemaFault'> {
+  const reason = mode === 'hold' && since !== undefined ? holdReason(pin) : undefined;
+  const schemaFault = pin?.approved.at(-1)?.schemaFault;
+  return {
+    ...(reason === undefined || reason === 'unknown' ? {} : { held: reason }),
+    ...(schemaFault === undefined ? {} : { schemaFault }),
+  };
 }

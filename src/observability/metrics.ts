@@ -44,6 +44,8 @@ export type Metrics = {
   upstreamError(upstream: string, reason: (typeof upstreamFaults)[number]): void;
   /** Tools of an upstream that wait for an operator. */
   toolsHeld(upstream: string, count: number): void;
+  /** Arguments that do not fit the input schema of their tool, refused or not. */
+  argumentViolation(upstream: string): void;
   toolChange(upstream: string, severity: (typeof toolChangeSeverities)[number]): void;
   flow(step: FlowStep, outcome: FlowOutcome): void;
   token(grantType: string): void;
@@ -124,6 +126,7 @@ type HostMetrics = Pick<
   | 'upstreamError'
   | 'toolsHeld'
   | 'toolChange'
+  | 'argumentViolation'
 >;
 
 let processRegistry: Registry | undefined;
@@ -155,6 +158,11 @@ function hostMetrics(registry: Registry): HostMetrics {
     'upstream',
     'severity',
   ]);
+  const violations = count(
+    'upstream_argument_violations_total',
+    'Calls whose arguments do not fit the input schema of their tool.',
+    ['upstream'],
+  );
   const held = new Gauge({
     name: 'gatehouse_upstream_tools_held',
     help: 'Tools that are hidden and refused until an operator approves them. All processes count the same tools.',
@@ -199,6 +207,7 @@ function hostMetrics(registry: Registry): HostMetrics {
     },
     upstreamError: (id, reason) => upstream.inc({ upstream: id, reason }),
     toolsHeld: (id, number) => held.set({ upstream: id }, number),
+    argumentViolation: (id) => violations.inc({ upstream: id }),
     toolChange: (id, severity) => changes.inc({ upstream: id, severity }),
   };
 }

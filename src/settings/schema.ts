@@ -521,6 +521,15 @@ export const upstreamSchema = z.strictObject({
     .describe(
       'What happens when the upstream changes its tools or its instructions. `follow`: the change is in force, and is told in the console, the audit log and the metrics. `hold`: the tools of the first reading are approved; a tool that is new or changed later is hidden, and calls of it are refused, until an operator approves it.',
     ),
+  validateArguments: z
+    .union([z.boolean(), z.literal('warn')], 'true, warn or false')
+    .optional()
+    .meta({
+      description:
+        'Whether arguments of tools must fit the input schema of the tool. `warn` counts and logs violations, and forwards the call.',
+      valueType: 'true, false or warn',
+      defaultText: '`true` with `toolChanges: hold`, else `false`',
+    }),
   caller: callerSchema
     .prefault({})
     .describe('What the server learns about the person who calls, besides an id of the account.'),

@@ -9,6 +9,8 @@ export type Variant = {
   bare: string;
   /** A digest for each member of the annotations. Servers leave some out when an app connects again. */
   annotations: readonly (readonly [member: string, digest: string])[];
+  /** Why its input schema is not enforced. */
+  schemaFault?: string;
 };
 
 /** Deeper ones are no tools: programs recurse through them. */

@@ -394,3 +394,31 @@ export function heldIn(pins: ToolPins): string[] {
 function isWaiting(pin: Pin): boolean {
   return pin.pending.length > 0 || (pin.latest !== undefined && holdReason(pin) !== undefined);
 }
+
+/** The approved texts whose schema a call may follow, if the caller's own list is not known. */
+export function schemasOf(pin: Pin | undefined): string[] {
+  const { approved = [], latest } = pin ?? {};
+  const digests = approved.map(({ digest }) => digest).toReversed();
+  return latest !== undefined && digests.includes(latest)
+    ? [latest, ...digests.filter((digest) => digest !== latest)]
+    : digests;
+}
+
+/** Notes that the input schema of a text is not enforced. */
+export function pinsWithFault(
+  pins: ToolPins,
+  name: string,
+  digest: string,
+  fault: string,
+): ToolPins {
+  const tools = pins.tools.map(([each, pin]) => {
+    const isIt =
+      each === name && pin.approved.some((one) => one.digest === digest && !one.schemaFault);
+    if (!isIt) return [each, pin] as const;
+    const approved = pin.approved.map((one) =>
+      one.digest === digest ? { ...one, schemaFault: fault } : one,
+    );
+    return [each, { ...pin, approved }] as const;
+  });
+  return tools.every(([, pin], n) => pin === pins.tools[n]?.[1]) ? pins : { ...pins, tools };
+}

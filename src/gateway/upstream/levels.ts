@@ -226,7 +226,17 @@ export function refuseMessages(
   caller: Caller,
   messages: readonly Message[],
 ): object[] | undefined {
-  const refusals = messages.map((message) => refuseMessage(options, caller, message));
+  return refuseBatch(
+    messages,
+    messages.map((message) => refuseMessage(options, caller, message)),
+  );
+}
+
+/** `refusals` has the response to each message that is refused. */
+export function refuseBatch(
+  messages: readonly Message[],
+  refusals: readonly (object | undefined)[],
+): object[] | undefined {
   if (refusals.every((refusal) => refusal === undefined)) return undefined;
   return messages.flatMap((message, n) =>
     isRequest(message) ? [refusals[n] ?? errorResponse(message.id, BATCH_REFUSED)] : [],

@@ -42,6 +42,7 @@ import {
   withoutForeignTask,
   withUnboundState,
 } from './bound-ids.ts';
+import { type CheckArguments, openArgumentCheck, validation } from './check-arguments.ts';
 import { CALLER_HEADER, callerHeaders } from './caller-header.ts';
 import { concurrencyLimiter, type ConcurrencyLimiter } from './concurrency-limit.ts';
 import { outboundHeaders, parameterHeaders } from './headers.ts';
@@ -128,6 +129,7 @@ export async function openUpstreamProxy(
     onToolsListed: discovery.observe,
     holds: toolHolds(discovery),
     supportContact: settings.supportContact,
+    checkArguments: await openArgumentCheck(services, upstream, discovery.pinning),
     onSkipped: skippedEvents(services, upstream),
     callerHeaders: callerHeaders({
       issuer: settings.authUrl,
@@ -147,6 +149,7 @@ export async function openUpstreamProxy(
   };
   return {
     requiredBy: (message) => requiredBy(proxy.rules(), message),
+    refusesRepeated: () => validation(upstream) !== false,
     acquire: (caller, kind) => proxy.concurrency.acquire(caller, kind),
     knownTools: proxy.knownTools,
     handle: (call) => {
@@ -249,6 +252,7 @@ export type Proxy = {
   onToolsListed: ToolDiscovery['observe'];
   holds: ToolHolds;
   supportContact: string | undefined;
+  checkArguments: CheckArguments;
   onSkipped: EventStreamOptions['onSkipped'];
 };
 
@@ -293,6 +297,11 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
   if (refused) {
     noteRefusals(call, refused);
     return respondLocally(call, body, refused);
+  }
+  const misfits = await proxy.checkArguments(caller, messages);
+  if (misfits) {
+    noteRefusals(call, misfits);
+    return respondLocally(call, body, misfits);
   }
   const kind = kindOf(method, messages);
   if (kind === 'listening') call.slot.listen();

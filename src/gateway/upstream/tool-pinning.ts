@@ -8,7 +8,12 @@ import type { Services } from '../../services.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
 import type { CatalogTool } from '../../upstreams/tool-catalog.ts';
 import { compareTool, type Comparison } from '../../upstreams/tool-differences.ts';
-import { isSameVariant, variantOf, variantOfText } from '../../upstreams/tool-digest.ts';
+import {
+  isSameVariant,
+  type Variant,
+  variantOf,
+  variantOfText,
+} from '../../upstreams/tool-digest.ts';
 import { findPins, findText, updatePins } from '../../upstreams/tool-pin-records.ts';
 import {
   approvedVariant,
@@ -21,10 +26,13 @@ import {
   type PinChange,
   pinsInMode,
   type ReadTool,
+  pinsWithFault,
+  schemasOf,
   type ToolPins,
   type ToolReading,
 } from '../../upstreams/tool-pins.ts';
 import { findsParts } from './quoting.ts';
+import { printable } from '../../printable-text.ts';
 
 /** One list, maybe of several pages. */
 export type ToolList = {
@@ -58,9 +66,15 @@ export type ToolPinning = {
     named: readonly CatalogTool[],
   ): unknown[];
   areInstructionsApproved(text: string): boolean;
+  /** The digests of the texts whose schema a call of the tool may follow: the one that was last listed to the caller, or each that is approved. */
+  schemasFor(name: string, caller: string): string[];
+  findSchema(digest: string): Promise<unknown>;
+  /** Notes, and logs once, that a schema is not enforced. */
+  noteFault(name: string, digest: string, fault: string): Promise<void>;
 };
 
 const MAX_LISTS = 200;
+const MAX_LISTED = 10_000;
 /** Beyond it, the audit log gets one item for all other changes of a reading. */
 const MAX_ITEMS = 50;
 
@@ -72,6 +86,7 @@ export async function openToolPinning(
   const reveals = findsParts(headers);
   /** Lists are repeated, and reading one takes milliseconds. */
   const lists = lruCache<ToolList>(MAX_LISTS);
+  const lastListed = lruCache<string>(MAX_LISTED);
   let pins: ToolPins | undefined;
   let byName: ReadonlyMap<string, Pin> = new Map();
 
@@ -172,6 +187,12 @@ export async function openToolPinning(
     },
     async noteListed(tools, caller, isWhole) {
       const list = listOf([tools]);
+      for (const { name, variant } of list.tools) {
+        const { approved = [] } = byName.get(name) ?? {};
+        // Of one text, it is clear which.
+        const seen = approved.length > 1 ? approvedVariant(byName.get(name), variant) : undefined;
+        if (seen) lastListed.set(`${caller} ${name}`, seen.digest);
+      }
       await note({ mode, at: now(), tools: list.tools, caller, isWhole }, list.texts).catch(
         (error: unknown) => logger.debug({ err: error, what: id }, 'a list was not noted'),
       );
@@ -208,6 +229,23 @@ export async function openToolPinning(
       if (mode !== 'hold' || text === '' || pins?.since === undefined) return true;
       return approvedVariant(pins.instructions, variantOfText(text)) !== undefined;
     },
+    schemasFor(name, caller) {
+      const digests = schemasOf(byName.get(name));
+      const listed = lastListed.get(`${caller} ${name}`);
+      return listed !== undefined && digests.includes(listed) ? [listed] : digests;
+    },
+    async findSchema(digest) {
+      return membersOf(await findText(store, id, digest))['inputSchema'];
+    },
+    async noteFault(name, digest, fault) {
+      const isNoted = byName
+        .get(name)
+        ?.approved.some((one) => one.digest === digest && one.schemaFault);
+      if (isNoted !== false) return;
+      use(await updatePins(store, id, (current) => pinsWithFault(current, name, digest, fault)));
+      const details = { what: id, tool: name, reason: printable(fault) };
+      logger.warn(details, 'the input schema of a tool is not enforced');
+    },
   };
   return pinning;
 }
@@ -242,13 +280,21 @@ function readList(
       onPage.add(name);
       tools.set(name, {
         name,
-        variant: other?.variant ?? variant,
+        variant: other?.variant ?? withSchemaFault(variant, tool),
         isTwice: isTwice || other?.isTwice === true,
       });
       if (!texts.has(variant.digest)) texts.set(variant.digest, masked(tool, reveals));
     }
   }
   return { tools: [...tools.values()], texts };
+}
+
+/** Some apps drop all tools of a server for one of these. */
+const NO_OBJECT = 'it is not of an object, for which some apps drop all tools of the server';
+
+function withSchemaFault(variant: Variant, tool: unknown): Variant {
+  const isObjectSchema = membersOf(membersOf(tool)['inputSchema'])['type'] === 'object';
+  return isObjectSchema ? variant : { ...variant, schemaFault: NO_OBJECT };
 }
 
 const HIDDEN_TEXT = '[not shown: it contains a credential]';

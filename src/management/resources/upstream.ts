@@ -43,6 +43,14 @@ export const upstreamSchema = z
           .optional()
           .describe('Absent if the tool is refused, because its name is too similar to another.'),
         isDeclared: z.boolean().describe('Whether the settings name the tool.'),
+        held: z
+          .enum(['new', 'changed', 'twins', 'twice'])
+          .optional()
+          .describe('Why it is hidden and refused until an operator approves it.'),
+        schemaFault: z
+          .string()
+          .optional()
+          .describe('Why its input schema is not enforced, or not taken by some apps.'),
         readOnlyHint: hint,
         destructiveHint: hint,
         idempotentHint: hint,
@@ -210,6 +218,7 @@ To put Gatehouse in front of your own, set resourceServer.upstream.`,
           tool.name,
           tool.level ?? 'refused: its name is too similar to another',
           levelSource(upstream, tool),
+          tool.held === undefined ? '' : `held: ${tool.held}`,
           tool.title ?? '',
         ]);
         const levelRows = levels.map(({ level, ...counts }) => [
@@ -218,8 +227,15 @@ To put Gatehouse in front of your own, set resourceServer.upstream.`,
         ]);
         return [
           detailsText(fields, names, upstream),
-          ...(tools.length === 0 ? [] : [table(['TOOL', 'LEVEL', 'FROM', 'TITLE'], toolRows)]),
+          ...(tools.length === 0
+            ? []
+            : [table(['TOOL', 'LEVEL', 'FROM', 'HELD', 'TITLE'], toolRows)]),
           table(['LEVEL', 'TOOLS', 'CONNECTORS', 'TOKENS'], levelRows),
+          ...tools.flatMap(({ name, schemaFault }) =>
+            schemaFault === undefined
+              ? []
+              : [`The input schema of ${plain(name)} is not enforced: ${plain(schemaFault)}.`],
+          ),
         ].join('\n\n');
       },
     },

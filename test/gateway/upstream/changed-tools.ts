@@ -110,9 +110,14 @@ export function useChangedTools(more: object, first: ListedTools, instructions?:
     return system;
   }
 
-  async function ask(
+  const ask = (
     method: string,
     params: object = {},
+    options: { process?: number; bearer?: string } = {},
+  ) => send(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }), options);
+
+  async function send(
+    message: string,
     { process = 0, bearer = token }: { process?: number; bearer?: string } = {},
   ): Promise<Answer> {
     const { body } = await rawRequest(`http://127.0.0.1:${ports[process]}`, {
@@ -125,7 +130,7 @@ export function useChangedTools(more: object, first: ListedTools, instructions?:
         'content-type': 'application/json',
         'mcp-protocol-version': '2025-11-25',
       },
-      chunks: [JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })],
+      chunks: [message],
     });
     return answer.parse(JSON.parse(body));
   }
@@ -136,6 +141,7 @@ export function useChangedTools(more: object, first: ListedTools, instructions?:
     server,
     manager,
     ask,
+    send,
     list,
     names: async (process = 0) => (await list(process)).map(({ name }) => name),
     call: (name: string, process = 0, given: object = {}) =>

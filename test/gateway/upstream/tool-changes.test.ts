@@ -27,7 +27,7 @@ const withTool = (name: string, ...instead: { name: string }[]) =>
   FIRST.flatMap((each) => (each.name === name ? instead : [each]));
 
 describe('An MCP server with toolChanges: hold', () => {
-  const { server, names, call, readAgain, review, approve, audit, ask } = useChangedTools(
+  const { server, names, call, readAgain, review, approve, audit, ask, send } = useChangedTools(
     { toolChanges: 'hold' },
     FIRST,
     'Be kind.',
@@ -127,6 +127,22 @@ describe('An MCP server with toolChanges: hold', () => {
     server().list(FIRST);
     await readAgain();
     await isUsable('described');
+  });
+
+  it('PIN-09 arguments that do not fit the approved schema are refused with the place, and others arrive as they were sent', async () => {
+    const before = server().arrived().length;
+    const fits = { id: null, toolCallId: 'x', other: '5' };
+    expect((await call('nested', 0, fits)).result?.isError).to.equal(undefined);
+    const refused = await call('nested', 1, { id: 5 });
+    expect(refused.result?.content?.[0]?.text).to.equal(
+      'The arguments of nested do not fit its input schema, so the call was not made: /id must be string. Correct them and call it again.',
+    );
+    expect(server().arrived().slice(before)).to.deep.equal([JSON.stringify(fits)]);
+    const twice = await send(
+      '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"nested","arguments":{"id":"a","id":5}}}',
+    );
+    expect(twice.error?.message).to.equal('an object of the request has a member twice');
+    expect(server().arrived()).to.have.length(before + 1);
   });
 
   it('PIN-02 a new tool stays hidden and refused until it is approved', async () => {
