@@ -14,6 +14,7 @@ import type { WhoReaches } from './resources/access.ts';
 
 /** People wait for the answer. */
 const MAX_COUNTED = 2000;
+const MAX_CONNECTORS_COUNTED = 150;
 
 export async function whoReaches(
   management: ManagementContext,
@@ -44,7 +45,7 @@ export async function whoReaches(
     ...openersOf(settings, server, tool, { connectors, tokens, machines }, now()),
   }));
   const opened = reached.flatMap(({ upstream, connectors: open }) =>
-    open.map(({ id, name, level }) => ({ id, name, level, upstream })),
+    open.map(({ id, name, level, used }) => ({ id, name, level, upstream, used })),
   );
   const people = await countPeople(management, opened);
   return {
@@ -57,7 +58,7 @@ export async function whoReaches(
         tools: rule.tools,
       })),
     ),
-    connectors: opened.map((each) => ({ ...each, people: people.of(each.id) })),
+    connectors: opened.map(({ used: _used, ...each }) => ({ ...each, people: people.of(each.id) })),
     tokens: reached.flatMap(({ upstream, tokens: open }) =>
       open.map(({ id, name, level }) => ({ id, name, level, upstream })),
     ),
@@ -68,11 +69,11 @@ export async function whoReaches(
   };
 }
 
-/** Counts the people with a connection that works, by connector, among the first MAX_COUNTED connections. */
+/** Counts the people with a connection that works, by connector: of those with most uses, and among the first MAX_COUNTED connections. */
 async function countPeople(
   { settings, services }: ManagementContext,
-  connectors: readonly { id: string }[],
-): Promise<{ of: (connector: string) => number; isPartial: boolean }> {
+  connectors: readonly { id: string; used: number }[],
+): Promise<{ of: (connector: string) => number | undefined; isPartial: boolean }> {
   const people = new Map<string, Set<string>>();
   let read = 0;
   const count = async (connector: string) => {
@@ -86,6 +87,14 @@ async function countPeople(
       if (read >= MAX_COUNTED) return;
     }
   };
-  await Promise.all(connectors.map(({ id }) => count(id)));
-  return { of: (connector) => people.get(connector)?.size ?? 0, isPartial: read >= MAX_COUNTED };
+  // Every connection takes a use.
+  const used = connectors
+    .filter((connector) => connector.used > 0)
+    .toSorted((one, other) => other.used - one.used);
+  await Promise.all(used.slice(0, MAX_CONNECTORS_COUNTED).map(({ id }) => count(id)));
+  const uncounted = new Set(used.slice(MAX_CONNECTORS_COUNTED).map(({ id }) => id));
+  return {
+    of: (connector) => (uncounted.has(connector) ? undefined : (people.get(connector)?.size ?? 0)),
+    isPartial: read >= MAX_COUNTED || uncounted.size > 0,
+  };
 }

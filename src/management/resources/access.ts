@@ -85,7 +85,10 @@ const whoSchema = z
     connectors: z.array(
       opener.extend({
         upstream: z.string(),
-        people: z.int().describe('Number of people connected there.'),
+        people: z
+          .int()
+          .optional()
+          .describe('Number of people connected there. Absent if it was not counted.'),
       }),
     ),
     tokens: z.array(opener.extend({ upstream: z.string() })),
@@ -272,7 +275,7 @@ function whoText({ tool, upstreams, rules, connectors, tokens, machines, ...who 
     ),
     listOf(
       'Connectors',
-      connectors.map((each) => `${named(each)}, ${each.people} people connected`),
+      connectors.map((each) => `${named(each)}, ${each.people ?? 'uncounted'} people connected`),
     ),
     listOf('Minted tokens', tokens.map(named)),
     listOf(
