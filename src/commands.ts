@@ -15,6 +15,7 @@ import { accessCommands } from './management/resources/access.ts';
 import { accountCommands } from './management/resources/account.ts';
 import { clientCommands } from './management/resources/client.ts';
 import { connectorCommands } from './management/resources/connector.ts';
+import { credentialCommands } from './management/resources/credential.ts';
 import { grantCommands } from './management/resources/grant.ts';
 import { keyCommands } from './management/resources/key.ts';
 import { tokenCommands } from './management/resources/token.ts';
@@ -34,6 +35,7 @@ export function addCommands(program: Command, terminal: Terminal): void {
     grantCommands,
     clientCommands,
     tokenCommands,
+    credentialCommands,
     upstreamCommands,
     keyCommands,
   ])

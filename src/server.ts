@@ -119,6 +119,12 @@ export async function startGatehouse(
     if (settings.roles.includes('management')) {
       const { keepAccountIndex } = await import('./people/accounts.ts');
       resources.defer(keepAccountIndex(services.store).stop);
+      const { keepCredentialsEnded } = await import('./credentials/keep-ended.ts');
+      const current = () => ({
+        settings: services.settings,
+        services: generations.current.services,
+      });
+      resources.defer(keepCredentialsEnded(current).stop);
     }
     return {
       store: services.store,

@@ -10,6 +10,8 @@ import {
   listConnections,
   narrowConnection,
 } from '../connections/connections.ts';
+import { listCredentials } from '../credentials/credentials.ts';
+import { endCredential } from '../credentials/end.ts';
 import { readForm } from '../http/body.ts';
 import { HttpError } from '../http/errors.ts';
 import { createFormToken, requireFormToken } from '../http/form-tokens.ts';
@@ -33,6 +35,7 @@ import {
 } from './account-session.ts';
 import { learnedBy, learnedValues } from './learned.ts';
 import { accountValues } from './values.ts';
+import { findUpstream } from '../settings/upstreams.ts';
 import { requireSameOrigin } from '../http/same-origin.ts';
 import type { InteractionContext } from './interaction.ts';
 
@@ -78,7 +81,7 @@ async function showAccountPage(
   await context.services.pages.render(ctx, 'connected-apps', values);
 }
 
-type Outcome = 'disconnected' | 'disconnected-all' | 'lowered' | 'signed-out';
+type Outcome = 'disconnected' | 'disconnected-all' | 'lowered' | 'signed-out' | 'credential-ended';
 
 async function handleForm(context: InteractionContext, ctx: Koa.Context): Promise<void> {
   requireSameOrigin(ctx, context.settings.authUrl);
@@ -90,7 +93,7 @@ async function handleForm(context: InteractionContext, ctx: Koa.Context): Promis
   const outcome = await decide(context, ctx, session, form);
   if (outcome === 'signed-out') return seeOther(ctx, SIGNED_OUT_PATH);
   const query = new URLSearchParams({ done: outcome });
-  if (outcome !== 'disconnected-all') query.set('grant', form.grant ?? '');
+  if (outcome === 'disconnected' || outcome === 'lowered') query.set('grant', form.grant ?? '');
   seeOther(ctx, `${ACCOUNT_PATH}?${query}`);
 }
 
@@ -121,6 +124,13 @@ async function decide(
       return 'disconnected';
     case 'lower':
       return lower(context, session, form);
+    case 'end-credential':
+      await endCredential(
+        context,
+        { account: session.account.id, upstream: form.upstream ?? '' },
+        { cause: 'disconnected' },
+      );
+      return 'credential-ended';
     default:
       throw new HttpError(400, 'invalid_request', 'choose one of the buttons on the page');
   }
@@ -151,7 +161,7 @@ async function requireOwnConnection(
 
 type Values = ViewValues['connected-apps'];
 
-const DONE = ['disconnected', 'disconnected-all', 'lowered'] as const;
+const DONE = ['disconnected', 'disconnected-all', 'lowered', 'credential-ended'] as const;
 const MAX_ACTIVITY = 50;
 
 async function accountPageValues(
@@ -172,6 +182,7 @@ async function accountPageValues(
     action,
     token,
     account: accountValues(site.identityProviders, account),
+    credentials: await credentialValues({ settings, services }, account.id),
     apps: newestFirst.filter(isConnected).map((connection) => appValues(settings, connection)),
     activity: newestFirst
       .filter(({ state }) => state === 'ended')
@@ -179,10 +190,28 @@ async function accountPageValues(
       .slice(0, MAX_ACTIVITY)
       .map((connection) => activityValues(settings, connection)),
     ...(outcome ? { done: outcome } : {}),
-    ...(outcome && outcome !== 'disconnected-all' && about
+    ...(about && (outcome === 'disconnected' || outcome === 'lowered')
       ? { doneApp: changedValues(settings.levels, about) }
       : {}),
   };
+}
+
+/** The own accounts at servers. */
+async function credentialValues(
+  { settings, services }: Pick<InteractionContext, 'settings' | 'services'>,
+  account: string,
+): Promise<Values['credentials']> {
+  const stored = await listCredentials(services.store, { account });
+  return stored.map(({ upstream, name, scopes, connectedAt }) => {
+    const { name: service = upstream } = findUpstream(settings.upstreams, { upstream }) ?? {};
+    return {
+      upstream,
+      service,
+      scopes,
+      since: connectedAt,
+      ...(name === undefined ? {} : { name }),
+    };
+  });
 }
 
 function isConnected({ state }: Connection): boolean {

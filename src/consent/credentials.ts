@@ -5,13 +5,8 @@ import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { recordAudit } from '../audit/audit.ts';
 import { constantTimeEqual } from '../constant-time.ts';
-import type { Credential, CredentialEnd, Tokens } from '../credentials/credential.ts';
-import {
-  deleteCredential,
-  findCredential,
-  listCredentials,
-  saveCredential,
-} from '../credentials/credentials.ts';
+import type { Credential, Tokens } from '../credentials/credential.ts';
+import { findCredential, saveCredential } from '../credentials/credentials.ts';
 import { acceptedKey, isKeyTaken } from '../credentials/key.ts';
 import {
   exchangeServiceCode,
@@ -24,7 +19,6 @@ import {
   takePendingAuthorization,
 } from '../credentials/obtain.ts';
 import { CREDENTIALS_PATH, isAddressFor } from '../credentials/page-address.ts';
-import { revokeAtService } from '../credentials/revocation.ts';
 import {
   findService,
   forgetRegisteredClient,
@@ -34,7 +28,7 @@ import {
   trustedHostsOf,
 } from '../credentials/service.ts';
 import { notTrusted } from '../sign-in/errors.ts';
-import { recordCredentialEnd } from '../credentials/use.ts';
+import { endCredential } from '../credentials/end.ts';
 import { readForm } from '../http/body.ts';
 import { hostCookieName } from '../http/cookies.ts';
 import { HttpError, notFound } from '../http/errors.ts';
@@ -223,7 +217,7 @@ async function submitPage(context: InteractionContext, ctx: Koa.Context): Promis
       await endCredential(
         context,
         { account: session.account.id, upstream: upstream.id },
-        'disconnected',
+        { cause: 'disconnected' },
       );
       return seeOther(ctx, here);
     case 'later':
@@ -409,28 +403,4 @@ async function keepCredential(
     },
     outcome: 'done',
   });
-}
-
-/** Deletes it at once; the service is asked to revoke it afterwards. Returns whether there was one. */
-export async function endCredential(
-  { settings, services }: Pick<InteractionContext, 'settings' | 'services'>,
-  owner: Pick<Credential, 'account' | 'upstream'>,
-  reason: CredentialEnd,
-  by?: string,
-): Promise<boolean> {
-  const ended = await deleteCredential(services.store, owner);
-  if (!ended) return false;
-  await recordCredentialEnd(services, ended, reason, by);
-  await revokeAtService(settings, services, ended);
-  return true;
-}
-
-/** All of a person, who has left or is forgotten. */
-export async function endCredentialsOf(
-  context: Pick<InteractionContext, 'settings' | 'services'>,
-  account: string,
-  reason: CredentialEnd,
-): Promise<void> {
-  for (const credential of await listCredentials(context.services.store, { account }))
-    await endCredential(context, credential, reason);
 }

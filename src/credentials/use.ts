@@ -7,13 +7,13 @@ import type { Upstream } from '../settings/upstreams.ts';
 import { cachedReader } from '../store/cached-reader.ts';
 import {
   type Credential,
-  type CredentialEnd,
   credentialId,
   credentialIdParts,
   isDue,
   isExpired,
 } from './credential.ts';
 import { CREDENTIALS_CHANNEL, findCredential } from './credentials.ts';
+import { recordCredentialEnd } from './end.ts';
 import { refreshCredential, type Refreshed } from './refresh.ts';
 import { trustedHostsOf } from './service.ts';
 
@@ -129,22 +129,6 @@ export async function openPersonCredentials(
 
 function isOperatorFault(code: string | undefined): boolean {
   return code !== undefined && ['invalid_client', 'unauthorized_client'].includes(code);
-}
-
-export async function recordCredentialEnd(
-  services: Parameters<typeof recordAudit>[0],
-  { account, upstream, name }: Credential,
-  cause: CredentialEnd,
-  by?: string,
-): Promise<void> {
-  await recordAudit(services, {
-    event: 'credential_ended',
-    account,
-    upstream,
-    ...(by === undefined ? {} : { by }),
-    arguments: { cause, ...(name === undefined ? {} : { name }) },
-    outcome: 'done',
-  });
 }
 
 const HOUR_SECONDS = 3600;

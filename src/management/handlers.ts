@@ -14,6 +14,7 @@ import { connectorHandlers } from './connectors.ts';
 import type { Handlers } from './context.ts';
 import { grantHandlers } from './grants.ts';
 import { machineHandlers } from './machines.ts';
+import { credentialHandlers } from './credentials.ts';
 import { tokenHandlers } from './minted-tokens.ts';
 import { settingsHandlers } from './settings.ts';
 import { keyHandlers } from './signing-keys.ts';
@@ -30,6 +31,7 @@ export const HANDLERS: Handlers<Exclude<OperationName, 'showOpenApi'>> = {
   ...refusalHandlers,
   ...attemptHandlers,
   ...tokenHandlers,
+  ...credentialHandlers,
   ...keyHandlers,
   ...upstreamHandlers,
   ...auditHandlers,

@@ -198,6 +198,16 @@ export type ViewValues = ConsoleValues & {
       /** The key below `reasons`, if it does not work at present. */
       reason?: string;
     }[];
+    /** The person's own accounts at servers. `name` is the account as the service names it. */
+    credentials: {
+      /** Posted as `upstream`. */
+      upstream: string;
+      service: string;
+      name?: string;
+      /** Granted; may be empty. */
+      scopes: string[];
+      since: number;
+    }[];
     /** Connections that ended in the last 30 days, newest first. */
     activity: {
       client: ConnectedClient;
@@ -210,7 +220,7 @@ export type ViewValues = ConsoleValues & {
       reason: string;
     }[];
     /** The action that just succeeded. */
-    done?: 'disconnected' | 'disconnected-all' | 'lowered';
+    done?: 'disconnected' | 'disconnected-all' | 'lowered' | 'credential-ended';
     /** What `done` is about, if it is one app. */
     doneApp?: { client: string; connector: string; level: string };
   };

@@ -96,6 +96,15 @@ const CONNECTED_APPS: ViewValues['connected-apps'] = {
   action: '/account',
   token: 'form-token',
   account: ACCOUNT,
+  credentials: [
+    {
+      upstream: 'wiki',
+      service: 'Atlas wiki',
+      name: 'ada@example.com',
+      scopes: ['read:page'],
+      since: 1_780_000_000,
+    },
+  ],
   apps: [
     {
       grant: 'grant-of-claude-code',

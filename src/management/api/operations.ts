@@ -5,6 +5,7 @@ import { accessOperations } from '../resources/access.ts';
 import { accountOperations } from '../resources/account.ts';
 import { applyOperations } from '../resources/apply.ts';
 import { auditOperations } from '../resources/audit.ts';
+import { credentialOperations } from '../resources/credential.ts';
 import { deliveryOperations } from '../resources/audit-delivery.ts';
 import { attemptOperations } from '../resources/attempt.ts';
 import { auditIntegrityOperations } from '../resources/audit-integrity.ts';
@@ -33,6 +34,7 @@ export const OPERATIONS = {
   ...accessOperations,
   ...refusalOperations,
   ...attemptOperations,
+  ...credentialOperations,
   ...tokenOperations,
   ...keyOperations,
   ...upstreamOperations,

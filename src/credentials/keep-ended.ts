@@ -1,0 +1,111 @@
+// Ends the credentials of people who have left, that no connection uses, or whose upstream is gone, and tries revocations again. A process that
+// ends an account need not do it, so that nothing is missed if it is killed.
+import { openLease } from '../audit/lease.ts';
+import { type BackgroundLoop, startLoop } from '../background-loop.ts';
+import { listConnections } from '../connections/connections.ts';
+import { grantEnd } from '../people/account.ts';
+import { ACCOUNTS_CHANNEL, findAccount } from '../people/accounts.ts';
+import type { Services } from '../services.ts';
+import type { Settings } from '../settings/settings.ts';
+import { findUpstream } from '../settings/upstreams.ts';
+import { StoreUnavailable } from '../store/store.ts';
+import type { Credential, CredentialEnd } from './credential.ts';
+import { listCredentials, updateCredential } from './credentials.ts';
+import { endCredential, type EndContext } from './end.ts';
+import { retryRevocations } from './revocation.ts';
+
+const POLL_MS = 1000;
+const SCAN_SECONDS = 60;
+/** After the last connection of the person to the upstream ended, and after the settings lost the upstream. */
+export const UNUSED_SECONDS = 30 * 86_400;
+
+type Current = { settings: Settings; services: Services };
+
+/** `current` returns what is in force. One process at a time works. */
+export function keepCredentialsEnded(current: () => Current): BackgroundLoop {
+  const { store } = current().services;
+  const lease = openLease(store, 'credential-ends-lease:all');
+  let isDue = true;
+  let scannedAt = -Infinity;
+  // An account that was disabled or forgotten loses its credentials at once.
+  const subscribed = store.subscribe(ACCOUNTS_CHANNEL, () => {
+    isDue = true;
+  });
+  const run = async () => {
+    const { settings, services } = current();
+    const now = services.now();
+    if (!isDue && Math.abs(now - scannedAt) < SCAN_SECONDS) return POLL_MS;
+    await lease.keep();
+    if (!lease.isHeld()) return POLL_MS;
+    isDue = false;
+    scannedAt = now;
+    await endEnded({ settings, services });
+    await retryRevocations(settings, services);
+    return POLL_MS;
+  };
+  const loop = startLoop(() =>
+    run().catch((error: unknown) => {
+      if (!(error instanceof StoreUnavailable))
+        current().services.logger.error({ err: error }, 'ended credentials could not be removed');
+      return POLL_MS;
+    }),
+  );
+  return {
+    async stop() {
+      await loop.stop();
+      (await subscribed.catch(() => undefined))?.();
+      await lease.release();
+    },
+  };
+}
+
+/** One pass over all credentials. */
+export async function endEnded(current: Current): Promise<void> {
+  for (const credential of await listCredentials(current.services.store)) {
+    const cause = await causeOf(current, credential);
+    if (cause)
+      await endCredential(current satisfies EndContext, credential, {
+        cause,
+        isSame: isSameAs(credential),
+      });
+  }
+}
+
+function isSameAs({ epoch }: Credential) {
+  return (current: Credential) => current.epoch === epoch;
+}
+
+async function causeOf(
+  { settings, services }: Current,
+  credential: Credential,
+): Promise<CredentialEnd | undefined> {
+  const { store, now } = services;
+  const account = await findAccount(store, credential.account);
+  if (account?.forgottenAt !== undefined) return 'account_forgotten';
+  const ended = account && grantEnd(account, credential.connectedAt);
+  if (ended) return ended.reason;
+  const isServed =
+    findUpstream(settings.upstreams, credential)?.credential?.kind === credential.kind;
+  const isUsed = isServed && (await hasConnection({ settings, services }, credential));
+  const { unusedSince } = credential;
+  if (isUsed && unusedSince === undefined) return undefined;
+  if (!isUsed && unusedSince !== undefined && now() - unusedSince >= UNUSED_SECONDS)
+    return isServed ? 'unused' : 'upstream_removed';
+  if (isUsed || unusedSince === undefined)
+    await updateCredential(store, credential, (current) => {
+      const { unusedSince: _, ...used } = current;
+      return isUsed ? used : { ...used, unusedSince: now() };
+    });
+  return undefined;
+}
+
+async function hasConnection(
+  { settings, services }: Current,
+  { account, upstream }: Credential,
+): Promise<boolean> {
+  for await (const { item } of listConnections(settings, services, { account })) {
+    if (item.state === 'ended') continue;
+    if (findUpstream(settings.upstreams, item.connector)?.id === upstream) return true;
+  }
+  return false;
+}
