@@ -116,13 +116,10 @@ async function renew(
   return saved ? { credential: saved } : { ask: true };
 }
 
-/** No answer has arrived. */
+/** No answer has arrived, or none that can be read. A status that says why is an answer. */
 function isLost(error: unknown): boolean {
-  return error instanceof Error && error.name !== 'ResponseBodyError' && !hasResponse(error);
-}
-
-function hasResponse({ cause }: Error): boolean {
-  return cause instanceof Response;
+  const { cause } = error instanceof Error ? error : {};
+  return !(cause instanceof Response) || cause.ok;
 }
 
 async function refused(

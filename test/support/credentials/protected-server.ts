@@ -1,0 +1,186 @@
+// An MCP server with an authorization server of its own, whose every answer a test can replace. It approves at once, rotates refresh tokens, and
+// ends the family of a refresh token that is used again (RFC 9700 section 4.14.2).
+import { createHash, randomUUID } from 'node:crypto';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { listenOnLoopback } from '../loopback-server.ts';
+
+type Family = { id: string; user: string; current: string; access: string; isEnded: boolean };
+
+export type TokenAnswer = { status?: number; type?: string; body: string };
+
+export type ProtectedServer = {
+  /** Of the MCP endpoint. */
+  url: string;
+  origin: string;
+  /** Lifetime of access tokens in seconds, as answered and as enforced by `expire`. */
+  expiresIn: number | undefined;
+  /** Replaces the answers of the token endpoint, in order; undefined gives the ordinary answer. */
+  tokenAnswers: (TokenAnswer | 'hang up' | undefined)[];
+  /** Who signs in at the service next. */
+  user: string;
+  /** What was posted to the token endpoint. */
+  tokenRequests: URLSearchParams[];
+  /** Queries of the authorization endpoint. */
+  authorizations: URLSearchParams[];
+  revoked: string[];
+  /** The bearer tokens of MCP requests, with the answered status. */
+  calls: { token: string | undefined; status: number; method: string }[];
+  /** Invalidates the access tokens, not the refresh tokens. */
+  expire(): void;
+  /** Whether a family was ended because a refresh token was used again. */
+  hasReplay: boolean;
+  metadata: Record<string, unknown>;
+  close(): Promise<void>;
+};
+
+export async function startProtectedServer(): Promise<ProtectedServer> {
+  const families = new Map<string, Family>();
+  const codes = new Map<string, { user: string; challenge: string }>();
+  const valid = new Set<string>();
+  const { origin, stop } = await listenOnLoopback(
+    createServer((req, res) => void respond(req, res)),
+  );
+  const state: ProtectedServer = {
+    url: `${origin}/mcp`,
+    origin,
+    expiresIn: 3600,
+    tokenAnswers: [],
+    user: 'ada',
+    tokenRequests: [],
+    authorizations: [],
+    revoked: [],
+    calls: [],
+    expire: () => valid.clear(),
+    hasReplay: false,
+    metadata: {},
+    close: stop,
+  };
+
+  const issue = (family: Family) => {
+    valid.delete(family.access);
+    family.access = `at-${family.user}-${randomUUID()}`;
+    family.current = `rt-${randomUUID()}`;
+    valid.add(family.access);
+    families.set(family.current, family);
+    return {
+      access_token: family.access,
+      refresh_token: family.current,
+      token_type: 'bearer',
+      scope: 'tools',
+      ...(state.expiresIn === undefined ? {} : { expires_in: state.expiresIn }),
+    };
+  };
+
+  const json = (res: ServerResponse, body: unknown, status = 200, headers = {}) =>
+    res
+      .writeHead(status, { 'content-type': 'application/json', ...headers })
+      .end(JSON.stringify(body));
+
+  const refresh = (res: ServerResponse, token: string) => {
+    const family = families.get(token);
+    if (!family || family.isEnded) return json(res, { error: 'invalid_grant' }, 400);
+    if (family.current !== token) {
+      state.hasReplay = true;
+      family.isEnded = true;
+      valid.delete(family.access);
+      return json(res, { error: 'invalid_grant' }, 400);
+    }
+    return json(res, issue(family));
+  };
+
+  const exchange = (res: ServerResponse, form: URLSearchParams) => {
+    const code = codes.get(form.get('code') ?? '');
+    codes.delete(form.get('code') ?? '');
+    const verifier = form.get('code_verifier') ?? '';
+    const challenge = createHash('sha256').update(verifier).digest('base64url');
+    if (!code || code.challenge !== challenge) return json(res, { error: 'invalid_grant' }, 400);
+    const family = { id: randomUUID(), user: code.user, current: '', access: '', isEnded: false };
+    return json(res, issue(family));
+  };
+
+  const answerToken = (res: ServerResponse, form: URLSearchParams) => {
+    state.tokenRequests.push(form);
+    const scripted = state.tokenAnswers.shift();
+    if (scripted === 'hang up') return res.destroy();
+    if (scripted) {
+      const { status = 200, type = 'application/json', body } = scripted;
+      return res.writeHead(status, { 'content-type': type }).end(body);
+    }
+    return form.get('grant_type') === 'refresh_token'
+      ? refresh(res, form.get('refresh_token') ?? '')
+      : exchange(res, form);
+  };
+
+  const answerCall = (res: ServerResponse, req: IncomingMessage, body: string) => {
+    const { id, method = '', params } = JSON.parse(body || '{}');
+    const [, token] = /^Bearer (.+)$/.exec(req.headers.authorization ?? '') ?? [];
+    const isValid = token !== undefined && valid.has(token);
+    state.calls.push({ token, status: isValid ? 200 : 401, method });
+    if (!isValid) {
+      const place = `${origin}/.well-known/oauth-protected-resource/mcp`;
+      return json(res, { error: 'invalid_token' }, 401, {
+        'www-authenticate': `Bearer resource_metadata="${place}"`,
+      });
+    }
+    if (id === undefined) return res.writeHead(202).end();
+    const user = /^at-(\w+)-/.exec(token)?.[1];
+    const results: Record<string, object> = {
+      initialize: {
+        protocolVersion: params?.protocolVersion ?? '2025-06-18',
+        capabilities: { tools: {} },
+        serverInfo: { name: 'protected', version: '1' },
+      },
+      'tools/list': {
+        tools: [{ name: 'whoami', inputSchema: { type: 'object' } }],
+      },
+      'tools/call': { content: [{ type: 'text', text: user }] },
+    };
+    return json(res, { jsonrpc: '2.0', id, result: results[method] ?? {} });
+  };
+
+  async function respond(req: IncomingMessage, res: ServerResponse) {
+    const { pathname, searchParams } = new URL(req.url ?? '/', origin);
+    let body = '';
+    for await (const chunk of req) body += String(chunk);
+    const form = new URLSearchParams(body);
+    switch (pathname) {
+      case '/.well-known/oauth-protected-resource/mcp':
+        return json(res, { resource: state.url, authorization_servers: [origin] });
+      case '/.well-known/oauth-authorization-server':
+        return json(res, {
+          issuer: origin,
+          authorization_endpoint: `${origin}/authorize`,
+          token_endpoint: `${origin}/token`,
+          registration_endpoint: `${origin}/register`,
+          revocation_endpoint: `${origin}/revoke`,
+          code_challenge_methods_supported: ['S256'],
+          token_endpoint_auth_methods_supported: ['none', 'client_secret_post'],
+          ...state.metadata,
+        });
+      case '/register':
+        return json(res, { ...JSON.parse(body), client_id: 'registered' }, 201);
+      case '/authorize': {
+        state.authorizations.push(searchParams);
+        const code = randomUUID();
+        codes.set(code, {
+          user: state.user,
+          challenge: searchParams.get('code_challenge') ?? '',
+        });
+        const back = new URL(searchParams.get('redirect_uri') ?? '');
+        back.searchParams.set('code', code);
+        back.searchParams.set('state', searchParams.get('state') ?? '');
+        return res.writeHead(302, { location: back.href }).end();
+      }
+      case '/token':
+        return answerToken(res, form);
+      case '/revoke':
+        state.revoked.push(form.get('token') ?? '');
+        return res.writeHead(200).end();
+      case '/mcp':
+        return answerCall(res, req, body);
+      default:
+        return res.writeHead(404).end();
+    }
+  }
+  return state;
+}
