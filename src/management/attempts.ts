@@ -19,6 +19,9 @@ import { scanPage, searchFor } from './search.ts';
 export const attemptHandlers: Handlers<keyof typeof attemptOperations> = {
   async listAttempts(management, { query: { limit, after, since, end, q, ...owner } }) {
     const { store, now } = management.services;
+    const named =
+      q === undefined || after !== undefined ? undefined : await findAttemptNamed(store, q.trim());
+    if (named) return { items: [resource(management, named)] };
     const found = searchFor(q);
     const { account, client } = owner;
     const { items, next } = await scanPage(

@@ -421,6 +421,8 @@ export type ConsoleValues = {
       most: number;
       resetsAt?: number;
     }[];
+    /** The last attempts to connect, and the list of all. Only on the pages of a person and an app. */
+    attempts?: { items: ConsoleItem[]; all: string };
     /** Times at which the connection was refused. Only on the page of a connection. */
     refusals?: { time: number; reason: ConsoleReason }[];
     /** The newest first. */

@@ -16,6 +16,7 @@ const SECTIONS = [
   'clients',
   'rules',
   'grants',
+  'attempts',
   'accounts',
   'audit',
   'health',

@@ -11,6 +11,7 @@ import { OPERATIONS, type OperationName } from '../api/operations.ts';
 import type { ManagementContext } from '../context.ts';
 import { HANDLERS } from '../handlers.ts';
 import { accountList } from '../resources/account.ts';
+import { attemptList } from '../resources/attempt.ts';
 import { ruleList } from '../resources/client-rule.ts';
 import { clientList } from '../resources/client.ts';
 import { connectorList } from '../resources/connector.ts';
@@ -35,6 +36,7 @@ const LISTS: readonly AnyList[] = [
   ruleList,
   grantList,
   accountList,
+  attemptList,
 ];
 
 /** Adds a page for each list, and a form for each action. */
@@ -100,11 +102,14 @@ async function readList({ management, ctx }: ConsoleContext, { operation, limit 
   const shape = schema?.shape ?? {};
   const filters = [
     ...('state' in shape ? [choiceFilter(query, 'state', optionsOf(shape.state))] : []),
+    ...('end' in shape
+      ? [choiceFilter(query, 'end', optionsOf(shape.end), 'console.attempts.ends')]
+      : []),
     ...('level' in shape
       ? [choiceFilter(query, 'level', levelIds(management.settings.levels))]
       : []),
   ];
-  const kept = 'connector' in shape ? await keptOwners(management, query) : [];
+  const kept = 'account' in shape ? await keptOwners(management, query) : [];
   const search = { filters, kept, q: schema && searchIn(ctx, schema as unknown as ListQuery) };
   const narrowed = [...filters, ...kept].map(({ name, value }) => [name, value || undefined]);
   const found = await run(management, operation, {
@@ -125,12 +130,17 @@ function optionsOf(member: unknown): readonly string[] {
 }
 
 /** A filter. Another value in the address has no effect. */
-function choiceFilter(query: Query, name: string, choices: readonly string[]) {
+function choiceFilter(
+  query: Query,
+  name: string,
+  choices: readonly string[],
+  choiceTexts = 'console.states',
+) {
   const value = choices.find((known) => known === query[name]) ?? '';
-  return { name, value, choiceTexts: 'console.states', choices: [...choices] };
+  return { name, value, choiceTexts, choices: [...choices] };
 }
 
-function rowOf<Item>(
+export function rowOf<Item>(
   management: ManagementContext,
   list: ConsoleList<Item>,
   item: Item,

@@ -5,6 +5,7 @@ import { UNNAMED } from '../../clients/rules.ts';
 import type { ViewValues } from '../../pages/pages.ts';
 import { parseRate } from '../../settings/limits.ts';
 import { includesRole } from '../../settings/management-roles.ts';
+import { attemptHandlers } from '../attempts.ts';
 import { accountHandlers } from '../accounts.ts';
 import { OPERATIONS } from '../api/operations.ts';
 import { type AuditFilter, readAudit } from '../audit-log.ts';
@@ -14,6 +15,7 @@ import { grantHandlers } from '../grants.ts';
 import { type CreatedMachine, listMachinesCreatedBy } from '../machines.ts';
 import { listTokensMintedBy } from '../minted-tokens.ts';
 import { accountFields, accountList, accountState } from '../resources/account.ts';
+import { attemptList } from '../resources/attempt.ts';
 import { blockBody } from '../resources/client-rule.ts';
 import { type Client, clientFields, clientList } from '../resources/client.ts';
 import {
@@ -32,7 +34,7 @@ import { describeAudit } from './audit-events.ts';
 import { connectionOf, connectionValues, reasonOf } from './connections.ts';
 import { accountManager, type ConsoleContext, type ConsoleRoutes } from './context.ts';
 import { layout } from './layout.ts';
-import { offeredActions } from './lists.ts';
+import { offeredActions, rowOf } from './lists.ts';
 
 type Values = ViewValues['console/record'];
 type Action = Values['actions'][number];
@@ -43,6 +45,23 @@ export function recordPages({ page }: ConsoleRoutes): void {
   page('/accounts/:id', (context) => render(context, 'accounts', personValues));
   page('/clients/:id', (context) => render(context, 'clients', clientValues));
   page('/grants/:id', (context) => render(context, 'grants', connectionPageValues));
+}
+
+const SHOWN_ATTEMPTS = 5;
+
+/** The last attempts of a person or an app. */
+async function attemptValues(
+  { management }: ConsoleContext,
+  about: { account: string } | { client: string },
+): Promise<Pick<Values, 'attempts'>> {
+  const query = { ...about, limit: SHOWN_ATTEMPTS };
+  const { items } = await attemptHandlers.listAttempts(management, { query });
+  return {
+    attempts: {
+      items: items.map((each) => rowOf(management, attemptList, each)),
+      all: `${CONSOLE_PATH}/attempts?${new URLSearchParams(about)}`,
+    },
+  };
 }
 
 type RecordValues = Omit<Values, 'console' | 'back' | 'history' | 'allHistory'>;
@@ -152,6 +171,7 @@ async function personValues(context: ConsoleContext, id: string): Promise<Record
       ...consoleFields(accountFields, 'signedIn forgotten id', account),
     ],
     ...(await connectionValues(context, { section: 'accounts', id })),
+    ...(await attemptValues(context, { account: id })),
     ...(isForgotten ? {} : { access: account.access.map(accessItem) }),
     ...(await createdValues(context, id)),
     limits: limitValues(account.limits),
@@ -221,6 +241,7 @@ async function clientValues(context: ConsoleContext, id: string): Promise<Record
     stateSince: state === 'revoked' && revokedAt ? epochSeconds(revokedAt) : undefined,
     fields: consoleFields(clientFields, 'appKind host redirects lastUsed expires id', client),
     ...(await connectionValues(context, { section: 'clients', id })),
+    ...(await attemptValues(context, { client: id })),
     actions: [...keyAction(context, client), ...actionsOf(context, clientList, client, 'clients')],
     block: blockOf(context, client),
     edit: editOf(context, client),
@@ -269,7 +290,7 @@ async function connectionPageValues(context: ConsoleContext, id: string): Promis
     isOk: connection.isOk,
     meaning: GRANT_MEANINGS[grant.state],
     stateSince: connection.endedAt,
-    fields: consoleFields(grantFields, 'expires callerClaims redirectHost id', grant),
+    fields: consoleFields(grantFields, 'unused expires callerClaims redirectHost id', grant),
     connections: [connection],
     limits: limitValues(grant.limits),
     refusals: grant.refusals.map(({ time, reason }) => ({

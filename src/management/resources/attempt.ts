@@ -13,9 +13,9 @@ import { ACCOUNT } from './account.ts';
 import { CLIENT } from './client.ts';
 import { details, minute, plain } from '../commands/terminal.ts';
 import { recordPath } from '../console/address.ts';
-import type { Fields } from './fields.ts';
+import { type Fields, translatedField } from './fields.ts';
 import { refusalText } from './person-access.ts';
-import type { Operation } from './resource.ts';
+import type { ConsoleList, Operation } from './resource.ts';
 import * as schemas from './schemas.ts';
 
 export const attemptSchema = z
@@ -134,7 +134,10 @@ export const attemptFields: Fields<Attempt> = {
   id: { code: 'id' },
   reference: { code: 'reference' },
   time: { time: 'time' },
-  step: { text: 'step' },
+  step: {
+    text: 'step',
+    console: ({ step }) => [translatedField('step', step, 'console.attempts.steps')],
+  },
   app: {
     text: ({ client, clientName }) => clientName ?? client,
     row: ({ client, clientName }) => (clientName ? `${clientName} (${client})` : client),
@@ -154,7 +157,8 @@ export const attemptFields: Fields<Attempt> = {
   end: {
     text: ({ end = 'open', reason }) => (reason ? `${end}: ${reason}` : end),
   },
-  code: { text: 'code' },
+  code: { code: 'code' },
+  why: { text: 'explanation' },
   count: { text: ({ count }) => (count === undefined ? undefined : String(count)) },
 };
 
@@ -193,3 +197,17 @@ export function attemptText(attempt: Attempt): string {
 
 /** What the command takes to narrow the list. */
 export const ATTEMPT_OWNERS = { account: ACCOUNT, client: CLIENT };
+
+/** A row for each, because an attempt has no page. */
+export const attemptList: ConsoleList<Attempt> = {
+  section: 'attempts',
+  operation: 'listAttempts',
+  limit: 50,
+  fields: attemptFields,
+  title: ({ client, clientName, reference, id }) => clientName ?? client ?? reference ?? id,
+  state: ({ end = 'open' }) => `attempt-${end}`,
+  isOk: ({ end }) => end === undefined || end === 'connected',
+  facts: 'time why person',
+  details: 'step code app connector connection groups count address reference id',
+  actions: [],
+};

@@ -163,8 +163,10 @@ export const grantFields: Fields<Grant> = {
   ended: { time: 'endedAt' },
   state: {
     text: 'state',
-    cell: ({ state, reason }) => (reason ? `${state}: ${reason}` : undefined),
+    cell: ({ state, reason, unused }) =>
+      reason ? `${state}: ${reason}` : unused && `${state}: no request yet`,
   },
+  unused: { text: ({ unused }) => unused && UNUSED },
   reason: {
     text: ({ explanation, reason }) => explanation && `${explanation} (${reason})`,
     console: ({ reason }) => (reason ? [translatedField('reason', reason, 'console.reasons')] : []),
@@ -314,7 +316,7 @@ export const grantList: ConsoleList<Grant> = {
   href: ({ id }) => recordPath('grants', id),
   state: ({ state }) => state,
   isOk: needsNothing,
-  facts: 'person connector level lastActive reason',
+  facts: 'person connector level lastActive unused reason',
   details: 'since callerClaims redirectHost id',
   actions: [
     { path: 'end', operation: 'revokeGrant', done: 'ended', button: endButton },

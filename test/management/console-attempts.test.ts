@@ -1,0 +1,52 @@
+// Attempts in the console: the list, the search by the reference of a page, and the pages of a person and an app.
+import { expect } from 'chai';
+import { openBrowser } from '../support/browser.ts';
+import { openConsent } from '../support/connection.ts';
+import { useConsole } from '../support/console.ts';
+import { createConnector, requestManagement } from '../support/management-api.ts';
+import { until } from '../support/until.ts';
+
+type Found = { id: string; account?: string; reference?: string; end?: string };
+
+describe('Attempts in the console', () => {
+  const { system, signIn, open } = useConsole();
+  const openConsole = async (path: string) => open((await signIn()).browser, path);
+
+  async function refusedPerson(): Promise<Required<Found> & { client: string }> {
+    const connector = await createConnector(system());
+    const { client, page } = await openConsent(system(), connector, {
+      person: 'alan',
+      as: { browser: openBrowser(system().origins) },
+    });
+    const [, reference = ''] = /<dd class="code">([\w-]{12})<\/dd>/.exec(page.html) ?? [];
+    const found = await until('the attempt', async () => {
+      const listed = await requestManagement(system(), 'GET', `/attempts?client=${client.id}`);
+      return (listed as { items: Found[] }).items.find(({ end }) => end === 'refused');
+    });
+    const { id, account = '', end = '' } = found;
+    return { id, account, end, reference, client: client.id };
+  }
+
+  it('the reference of a page finds its attempt with the reason', async () => {
+    const { reference } = await refusedPerson();
+    await refusedPerson();
+    const { html } = await openConsole(`/attempts?q=${reference}`);
+    expect(html.match(/class="row"/g)).to.have.length(1);
+    expect(html).to.include('No entitlement in the settings file matches this person.');
+    expect(html).to.include(reference).and.include('The person saw the consent page');
+  });
+
+  it('the pages of the person and of the app have their attempts, and lead to all of them', async () => {
+    const { account, client } = await refusedPerson();
+    for (const [path, filter] of [
+      [`/accounts/${account}`, `account=${account}`],
+      [`/clients/${client}`, `client=${client}`],
+    ] as const) {
+      const { html } = await openConsole(path);
+      expect(html).to.include('No entitlement in the settings file matches this person.');
+      expect(html).to.include(`/console/attempts?${filter}`);
+    }
+    const { html } = await openConsole(`/attempts?account=${account}&end=connected`);
+    expect(html).to.include('No results.');
+  });
+});
