@@ -13,7 +13,16 @@ import { isLive, type StoredGrant } from './grant-record.ts';
 import type { Reason } from './reasons.ts';
 
 /** A connection as it is, and as it would be. `endsAt`, in seconds since the epoch: when it would end, if not at once. */
-export type AffectedConnection = { before: Connection; after: Connection; endsAt?: number };
+export type AffectedConnection = {
+  before: Connection;
+  after: Connection;
+  endsAt?: number;
+  /** The names of tools that it could use, if it goes on with fewer. */
+  lostTools?: string[];
+};
+
+/** Returns the names of the tools that a connection can use now, and not after the change. */
+export type LostTools = (before: Connection, after: Connection) => Promise<string[]>;
 
 /** `connector` is one that changes, as it is or would be; without it, all connectors count as they are. */
 type Situation = { settings: ConnectionSettings; connector?: Connector };
@@ -21,7 +30,12 @@ type Situation = { settings: ConnectionSettings; connector?: Connector };
 /** Reads `limit` connections: `isAll` is false if there are more. */
 export async function affectedConnections(
   services: Reading,
-  { before, after, limit }: { before: Situation; after: Situation; limit: number },
+  {
+    before,
+    after,
+    limit,
+    lostTools,
+  }: { before: Situation; after: Situation; limit: number; lostTools?: LostTools | undefined },
 ): Promise<{ items: AffectedConnection[]; isAll: boolean; read: number }> {
   const items: AffectedConnection[] = [];
   let read = 0;
@@ -34,8 +48,12 @@ export async function affectedConnections(
     const [was, becomes] = await Promise.all([readBefore(id, stored), readAfter(id, stored)]);
     if (endsAt !== undefined && works(becomes) && lastsLonger(stored, endsAt))
       items.push({ before: was, after: endedBy(becomes, 'connector_expired'), endsAt });
-    else if (isLess(before.settings.levels, was, becomes))
-      items.push({ before: was, after: becomes });
+    else {
+      const lost = works(becomes) ? ((await lostTools?.(was, becomes)) ?? []) : [];
+      if (lost.length > 0) items.push({ before: was, after: becomes, lostTools: lost });
+      else if (isLess(before.settings.levels, was, becomes))
+        items.push({ before: was, after: becomes });
+    }
   }
   return { items, isAll: true, read };
 }

@@ -48,6 +48,8 @@ import {
   connectorSchema,
   type ShownConnector,
 } from './resources/connector.ts';
+import { lostToolsBy } from './lost-tools.ts';
+import { openedBy } from './opened-by.ts';
 import { affectedResources } from './resources/affected.ts';
 import { searchFor } from './search.ts';
 import { requireUpstream } from './upstreams.ts';
@@ -105,7 +107,10 @@ export const connectorHandlers: Handlers<keyof typeof connectorOperations> = {
     const update = await updateConnector(management.services.store, id, next);
     if (!update) throw unknownConnector();
     if (update.after !== update.before) await recordChange(management, update);
-    return resource(management, update.after);
+    return {
+      ...(await resource(management, update.after)),
+      ...(await openedBy(management, 'connector', update.after)),
+    };
   },
 
   async revokeConnector(management, { id }) {
@@ -197,8 +202,13 @@ async function previewUpdate(management: ManagementContext, { before, after }: C
     before: { settings, connector: before },
     after: { settings, connector: after },
     limit: MAX_AFFECTED_READ,
+    lostTools: await lostToolsBy(management, { before, after }),
   });
-  return { ...(await resource(management, after)), ...affectedResources(found) };
+  return {
+    ...(await resource(management, after)),
+    ...(await openedBy(management, 'connector', after)),
+    ...affectedResources(found),
+  };
 }
 
 async function recordChange(
@@ -286,7 +296,10 @@ async function shownResource(
   stored: Stored,
 ): Promise<ShownConnector> {
   const { settings, services } = management;
-  const shown = await resource(management, stored);
+  const shown = {
+    ...(await resource(management, stored)),
+    ...(await openedBy(management, 'connector', stored)),
+  };
   if (!stored.audience) return shown;
   const people = { matched: 0, known: 0 };
   for await (const { account } of listAccounts(services.store)) {

@@ -22,6 +22,7 @@ import {
   type tokenOperations,
   tokenSchema,
 } from './resources/token.ts';
+import { openedBy } from './opened-by.ts';
 import { searchFor } from './search.ts';
 import { requireUpstream } from './upstreams.ts';
 
@@ -33,7 +34,10 @@ export const tokenHandlers: Handlers<keyof typeof tokenOperations> = {
     const now = services.now();
     const minted = await mintToken(services.store, wanted, { issuer, resourceUrl }, now);
     await record(management, 'token_minted', minted.record);
-    return represent(newTokenSchema, { ...minted.record, token: minted.token });
+    return {
+      ...represent(newTokenSchema, { ...minted.record, token: minted.token }),
+      ...(await openedBy(management, 'token', minted.record)),
+    };
   },
 
   async listTokens({ services: { store, now } }, { query: { limit, after = '', q, state } }) {

@@ -195,6 +195,7 @@ type ConsoleAffected = {
     person: string;
     before?: string;
     after?: string;
+    lost?: string;
     reasonKey?: string;
     endsAt?: number;
   }[];

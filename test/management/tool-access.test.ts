@@ -140,4 +140,33 @@ describe('Explanations of tools', () => {
     expect([code, stderr]).to.deep.include(1);
     expect(stderr).to.include('no MCP server is known to have a tool with this name');
   });
+
+  it('a change of the tools of a connector names who loses which tools, and says what it opens', async () => {
+    await connect(system, reports, { person: 'grace', level: 'analytics' });
+    const change = { tools: ['*_order', '!drop*'] };
+    const path = `/connectors/${reports.id}`;
+    const preview = await requestManagement(system, 'PATCH', `${path}?dryRun=true`, change);
+    expect(preview).to.nested.include({
+      'affected[0].account.name': 'Grace Hopper',
+      'affected[0].lostTools[0]': 'search_orders',
+    });
+    expect(preview).to.deep.include({
+      opened: { tools: [], unmatched: ['!drop*'], isEverything: false, includesLater: true },
+    });
+    const { stdout } = await run(
+      'connector',
+      'update',
+      'Reports',
+      '--tools',
+      '*_order',
+      '--dry-run',
+    );
+    expect(stdout).to.match(/Grace Hopper .* loses search_orders/);
+    const changed = await run('connector', 'update', 'Reports', '--tools', 'search_orders');
+    expect(changed.stdout).to.match(/opens +search_orders; everything of its level/);
+    const items = (await ask('/audit?event=connector_changed')) as { items: object[] };
+    expect(items.items[0]).to.nested.include({ 'arguments.after.tools[0]': 'search_orders' });
+    const back = await run('connector', 'update', 'Reports', '--tools', 'everything', '--json');
+    expect(JSON.parse(back.stdout)).to.not.have.any.keys('tools', 'opened');
+  });
 });

@@ -16,6 +16,7 @@ import { isMachineSubject } from '../../connections/machine-subject.ts';
 import type { Connector } from '../../links/connector.ts';
 import { findConnector } from '../../links/connectors.ts';
 import type { ManagementContext } from '../context.ts';
+import { lostToolsBy } from '../lost-tools.ts';
 import type { Found } from './machines.ts';
 
 type Changes = {
@@ -66,6 +67,7 @@ export async function lostConnections(
       before: { settings, connector: before },
       after: { settings, connector: after },
       limit: left,
+      lostTools: await lostToolsBy(management, { before, after }),
     });
     left -= found.read;
     isAll &&= found.isAll;

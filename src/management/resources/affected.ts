@@ -20,6 +20,10 @@ const affectedSchema = z
     client: z.strictObject({ id: z.string(), name: z.string() }),
     before: connectionSchema,
     after: connectionSchema,
+    lostTools: z
+      .array(z.string())
+      .optional()
+      .describe('Tools that the connection could use, if it goes on with fewer.'),
   })
   .meta({ id: 'AffectedConnection' });
 
@@ -30,7 +34,7 @@ export const affectedMembers = {
   affected: z
     .array(affectedSchema)
     .optional()
-    .describe('Of a dry run: the connections that would stop or have a lower level.'),
+    .describe('Of a dry run: the connections that would stop, have a lower level or lose tools.'),
   isAffectedPartial: z
     .literal(true)
     .optional()
@@ -52,7 +56,7 @@ export function affectedResources({
   };
 }
 
-function affectedResource({ before, after, endsAt }: AffectedConnection): Affected {
+function affectedResource({ before, after, endsAt, lostTools }: AffectedConnection): Affected {
   const { id: grantId, account, client } = before;
   const shown = ({ state, level, reason }: AffectedConnection['before']) => ({
     state,
@@ -65,6 +69,7 @@ function affectedResource({ before, after, endsAt }: AffectedConnection): Affect
     client: { id: client.id, name: client.name },
     before: shown(before),
     after: { ...shown(after), ...(endsAt === undefined ? {} : { endsAt: isoTime(endsAt) }) },
+    ...(lostTools ? { lostTools } : {}),
   };
 }
 
@@ -74,17 +79,28 @@ export function affectedText(
   isDone = false,
 ): string {
   const lines = affected.map(lineOf);
+  const effects = affected.some(({ lostTools }) => lostTools)
+    ? 'stop, have a lower level or lose tools'
+    : 'stop or have a lower level';
   const count =
     lines.length === 0
       ? `No connection ${isDone ? 'stops or has' : 'would stop or have'} a lower level.`
-      : `Connections that ${isDone ? '' : 'would '}stop or have a lower level: ${lines.length}\n${lines.join('\n')}`;
+      : `Connections that ${isDone ? '' : 'would '}${effects}: ${lines.length}\n${lines.join('\n')}`;
   return `${count}${isAffectedPartial ? '\nThere may be more: not all connections were read.' : ''}`;
 }
 
-function lineOf({ grantId, account, client, before, after }: Affected): string {
+const SHOWN_TOOLS = 20;
+
+function lineOf({ grantId, account, client, before, after, lostTools }: Affected): string {
   const person = `${plain(account.name ?? 'unknown')} (${account.id})`;
   const app = `${plain(client.name)} (${client.id})`;
-  return `  ${grantId}  ${person}  ${app}  ${before.level} → ${effectOf(before.level, after)}`;
+  const connection = `  ${grantId}  ${person}  ${app}  `;
+  const lost = lostTools?.slice(0, SHOWN_TOOLS).map(plain).join(', ');
+  const more = (lostTools?.length ?? 0) > SHOWN_TOOLS ? ', …' : '';
+  const isOtherwiseSame = lostTools && after.level === before.level;
+  const effect = isOtherwiseSame ? '' : `${before.level} → ${effectOf(before.level, after)}`;
+  const loses = lost === undefined ? '' : `loses ${lost}${more}`;
+  return connection + [effect, loses].filter(Boolean).join(', ');
 }
 
 function effectOf(level: string | undefined, { level: next, reason, endsAt }: Affected['after']) {

@@ -48,6 +48,7 @@ import {
   TOOLS_FIELD,
   UPSTREAM_FIELD,
 } from './form-fields.ts';
+import { openedField, openedMember } from './opened.ts';
 import {
   type Argument,
   type ConsoleList,
@@ -98,6 +99,7 @@ export type Connector = z.output<typeof connectorSchema>;
 /** With how many of the people who have signed in its audience matches. */
 const shownSchema = connectorSchema
   .extend({
+    ...openedMember,
     people: z
       .strictObject({
         matched: z.int(),
@@ -124,7 +126,9 @@ export const changeableSchema = connectorSchema.pick({
   paused: true,
 });
 
-const changedSchema = connectorSchema.extend(affectedMembers).meta({ id: 'ChangedConnector' });
+const changedSchema = connectorSchema
+  .extend({ ...affectedMembers, ...openedMember })
+  .meta({ id: 'ChangedConnector' });
 
 export type ChangedConnector = z.output<typeof changedSchema>;
 
@@ -343,6 +347,7 @@ export const connectorFields: Fields<Connector> = {
         : [EVERYBODY],
   },
   tools: toolsField(),
+  opened: openedField,
   state: { text: 'state' },
   uses: {
     text: ({ uses, maxUses }) => (maxUses === undefined ? String(uses) : `${uses} of ${maxUses}`),
@@ -384,7 +389,7 @@ export const connectorFields: Fields<Connector> = {
 const shownText = (connector: ShownConnector) =>
   detailsText(
     connectorFields,
-    'name link id key level suggested upstream tools audience people state uses calls created expires',
+    'name link id key level suggested upstream tools opened audience people state uses calls created expires',
     connector,
   );
 
@@ -595,7 +600,7 @@ export const connectorList: ConsoleList<Connector> = {
 
 /** The fields beside the state on its page. */
 export const CONNECTOR_FACTS =
-  'levelWithCode suggested upstream tools audience people uses calls created expires id';
+  'levelWithCode suggested upstream tools opened audience people uses calls created expires id';
 
 /** The values of the form that changes a connector, as its fields have them. */
 export function connectorEntries(connector: Connector): Record<string, string> {

@@ -28,6 +28,7 @@ import {
   TOOLS_FIELD,
   UPSTREAM_FIELD,
 } from './form-fields.ts';
+import { openedMember, openedText } from './opened.ts';
 import {
   type Argument,
   type ConsoleList,
@@ -84,7 +85,7 @@ export const newTokenSchema = tokenSchema
     expiresAt: true,
     calls: true,
   })
-  .extend({ token: z.string() })
+  .extend({ token: z.string(), ...openedMember })
   .meta({ id: 'NewToken', description: 'The only response that contains the token itself.' });
 
 /** `keyReplaced`: the key that signed it is no longer published, so it is refused. */
@@ -238,13 +239,13 @@ export const tokenCommands: ResourceCommands = {
       help: `
 The token is shown only once. It works only at the /mcp address of the resource server.
 ${EXAMPLES}`,
-      text: ({ id, name, level, upstream, expiresAt, token }) => {
+      text: ({ id, name, level, upstream, opened, expiresAt, token }) => {
         const url = audienceOf(token);
         return `Minted a token. It is shown only once.
 
   name     ${plain(name)}
   id       ${id}
-  level    ${level}${upstream === undefined ? '' : `\n  upstream ${upstream}`}
+  level    ${level}${upstream === undefined ? '' : `\n  upstream ${upstream}`}${opened ? `\n  opens    ${openedText(opened)}` : ''}
   expires  ${minute(expiresAt)}
 
 Send it with every request to ${url}

@@ -10,6 +10,7 @@ const minted = z.strictObject({
   upstream: z.string().optional(),
   tools: z.array(z.string()).optional(),
   token: z.string(),
+  opened: z.looseObject({ tools: z.array(z.string()) }).optional(),
   expiresAt: z.iso.datetime(),
   calls: z.string().optional(),
 });
