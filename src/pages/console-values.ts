@@ -453,8 +453,43 @@ export type ConsoleValues = {
         title?: string;
         level?: string;
         from: 'settings' | 'annotations' | 'default';
+        /** The key below `console.review.held`. */
+        held?: string;
+        schemaFault?: string;
       }[];
+      /** The page of what changed. */
+      review: string;
     }[];
+  };
+  /** What a server changed in its tools. Texts have their invisible characters written out. */
+  'console/review': {
+    console: ConsoleLayout;
+    server: string;
+    isHeld: boolean;
+    mayApprove: boolean;
+    /** What the forms send, as JSON. */
+    changes: {
+      /** Undefined for the instructions. */
+      name?: string;
+      /** The key below `console.review`. */
+      change: 'new' | 'changed' | 'removed';
+      isAlert: boolean;
+      similarTo: readonly string[];
+      isTwice: boolean;
+      differences: readonly {
+        path: string;
+        before?: string;
+        after?: string;
+        /** The key below `console.review.suspicions`. */
+        suspicion?: string;
+      }[];
+      approval: string;
+    }[];
+    more: number;
+    /** Approves all of `changes`. Undefined if there is but one. */
+    all?: string;
+    action: string;
+    back: string;
   };
   /** The choice of an identity provider if there are several. */
   'console/sign-in': { providers: { name: string; href: string }[] };

@@ -28,7 +28,9 @@ import { changeSettings } from '../support/settings-file.ts';
 import { startSystem, type System } from '../support/system.ts';
 import {
   echo,
+  json,
   PING,
+  resultFor,
   type ScriptedUpstream,
   startScriptedUpstream,
 } from '../support/upstream/scripted-upstream.ts';
@@ -76,6 +78,15 @@ type Scene = {
 const ping = ({ person }: Scene) => call(person.link, person.token, PING);
 const goOn = ({ person: { connection } }: Scene) =>
   refresh(connection.server, connection.client, connection.refreshToken);
+
+/** A list with this tool passes through to the person. */
+async function listTools({ person, upstream }: Scene, tool: object): Promise<void> {
+  upstream.respondWith((_req, res, body) =>
+    json(res, resultFor(Object(body), { tools: [{ inputSchema: { type: 'object' }, ...tool }] })),
+  );
+  await call(person.link, person.token, { jsonrpc: '2.0', id: 1, method: 'tools/list' });
+  upstream.respondWith(echo);
+}
 
 /** Calls `act` when the receiver of the audit log has answered so to a new item. */
 async function whileDelivering(
@@ -204,6 +215,17 @@ const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
     scene.upstream.respondWith((req) => req.socket.destroy());
     for (let i = 0; i < 6; i++) await ping(scene);
     scene.upstream.respondWith(echo);
+  },
+  GatehouseToolsSuspicious: (scene) =>
+    listTools(scene, { name: 'search', description: 'a\u200bb' }),
+  GatehouseToolsHeld: async (scene) => {
+    const { upstream, system } = scene;
+    const restore = changeSettings(system, {
+      resourceServer: { upstream: { url: upstream.url, toolChanges: 'hold' } },
+    });
+    await requestManagement(system, 'POST', '/settings/reload', {});
+    await listTools(scene, { name: 'added' });
+    restore();
   },
   GatehouseStoreErrors: (scene) => whileSevered(scene, goOn),
   GatehouseRequestsFailing: (scene) => whileSevered(scene, goOn),

@@ -1155,6 +1155,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       servers: [
         {
           id: 'orders',
+          review: '/console/servers/orders/review',
           name: 'Orders',
           url: 'https://orders.example.com/mcp',
           state: 'answers',
@@ -1168,12 +1169,19 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           missing: ['export_cards'],
           tools: [
             { name: 'search_orders', title: LONG, level: 'analytics', from: 'annotations' },
-            { name: 'cancel_order', level: 'full', from: 'default' },
+            {
+              name: 'cancel_order',
+              level: 'full',
+              from: 'default',
+              held: 'changed',
+              schemaFault: LONG,
+            },
             { name: 'Search_orders', from: 'default' },
           ],
         },
         {
           id: 'tickets',
+          review: '/console/servers/tickets/review',
           name: LONG,
           url: `https://tickets.example.com/${'path/'.repeat(20)}mcp`,
           state: 'fails',
@@ -1190,6 +1198,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         },
         {
           id: 'mail',
+          review: '/console/servers/mail/review',
           name: 'Mail',
           url: 'https://mail.example.com/mcp',
           state: 'untried',
@@ -1198,6 +1207,63 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           tools: [],
         },
       ],
+    },
+  },
+  'console-review': {
+    view: 'console/review',
+    values: {
+      console: layout('servers'),
+      server: LONG,
+      isHeld: true,
+      mayApprove: true,
+      changes: [
+        {
+          change: 'changed',
+          isAlert: true,
+          similarTo: [],
+          isTwice: false,
+          differences: [{ path: '', before: 'Be kind.', after: LONG }],
+          approval: '{}',
+        },
+        {
+          name: LONG,
+          change: 'new',
+          isAlert: true,
+          similarTo: ['read_file'],
+          isTwice: true,
+          differences: [
+            { path: '/description', after: LONG, suspicion: 'hidden_characters' },
+            { path: '/annotations/readOnlyHint', before: 'false', after: 'true' },
+          ],
+          approval: '{}',
+        },
+        {
+          name: 'gone',
+          change: 'removed',
+          isAlert: false,
+          similarTo: [],
+          isTwice: false,
+          differences: [],
+          approval: '{}',
+        },
+      ],
+      more: 3,
+      all: '{}',
+      action: '/console/servers/orders/review',
+      back: '/console/servers',
+    },
+  },
+  'console-review-none': {
+    view: 'console/review',
+    values: {
+      console: layout('servers'),
+      server: 'Orders',
+      isHeld: false,
+      mayApprove: false,
+      changes: [],
+      more: 0,
+      action: '/console/servers/orders/review',
+      back: '/console/servers',
     },
   },
   'console-servers-none': {

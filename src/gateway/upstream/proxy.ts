@@ -412,7 +412,7 @@ function askedOf(
 
 /** From now on, the call ends when its caller's rights end. */
 function startLifetime(
-  { activeRequests, upstream }: Proxy,
+  { activeRequests, upstream, holds }: Proxy,
   { ctx, caller, revalidate, slot, hold }: AuthenticatedCall,
   kind: RequestKind,
 ): Lifetime {
@@ -422,9 +422,11 @@ function startLifetime(
   });
   const { onRevoked } = lifetime;
   // Its filter knows what the caller might use when it began.
+  const held = holds.state();
   const requireSame = async () => {
     const access = await revalidate();
-    if (!isSameSelection(access.caller, caller)) throw selectionChanged(TOOLS_CHANGED);
+    if (!isSameSelection(access.caller, caller) || holds.state() !== held)
+      throw selectionChanged(TOOLS_CHANGED);
   };
   lifetime.track(
     activeRequests.start({

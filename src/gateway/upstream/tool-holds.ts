@@ -8,6 +8,8 @@ export type ToolHolds = {
   shown(list: { tools: unknown[]; nextCursor?: unknown }, caller: Caller): Promise<unknown[]>;
   /** Why a call of the tool is refused. Undefined if it is not. */
   reason(name: string, caller: Caller): HoldReason | undefined;
+  /** Changes when tools are held or approved. */
+  state(): string;
   /** Notes the instructions for a caller, and returns whether they may be sent. */
   areInstructionsShown(text: string, caller: Caller): Promise<boolean>;
 };
@@ -22,6 +24,7 @@ export function toolHolds({ pinning, catalog }: ToolDiscovery): ToolHolds {
       const read = await pinning.noteListed(tools, idOf(caller), nextCursor === undefined);
       return pinning.shown(tools, read, idOf(caller), named());
     },
+    state: () => pinning.holdState(),
     reason: (name, caller) => pinning.held(name, idOf(caller), named()),
     async areInstructionsShown(text, caller) {
       await pinning.noteInstructions(text, idOf(caller));

@@ -66,6 +66,8 @@ export type ToolPinning = {
     named: readonly CatalogTool[],
   ): unknown[];
   areInstructionsApproved(text: string): boolean;
+  /** Changes when tools are held or approved. */
+  holdState(): string;
   /** The digests of the texts whose schema a call of the tool may follow: the one that was last listed to the caller, or each that is approved. */
   schemasFor(name: string, caller: string): string[];
   findSchema(digest: string): Promise<unknown>;
@@ -88,13 +90,16 @@ export async function openToolPinning(
   const lists = lruCache<ToolList>(MAX_LISTS);
   const lastListed = lruCache<string>(MAX_LISTED);
   let pins: ToolPins | undefined;
+  let holdState = '';
   let byName: ReadonlyMap<string, Pin> = new Map();
 
   const use = (stored: ToolPins | undefined) => {
     if (!stored) return;
     pins = pinsInMode(stored, mode);
     byName = new Map(pins.tools);
-    metrics.toolsHeld(id, heldIn(pins).length);
+    const held = heldIn(pins);
+    holdState = held.join('\n');
+    metrics.toolsHeld(id, held.length);
   };
   use(await findPins(store, id));
 
@@ -229,6 +234,7 @@ export async function openToolPinning(
       if (mode !== 'hold' || text === '' || pins?.since === undefined) return true;
       return approvedVariant(pins.instructions, variantOfText(text)) !== undefined;
     },
+    holdState: () => holdState,
     schemasFor(name, caller) {
       const digests = schemasOf(byName.get(name));
       const listed = lastListed.get(`${caller} ${name}`);

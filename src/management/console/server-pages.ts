@@ -1,13 +1,25 @@
 import type { ViewValues } from '../../pages/pages.ts';
 import { epochSeconds } from '../resources/fields.ts';
-import { levelSource, type Upstream } from '../resources/upstream.ts';
+import { seeOther } from '../../http/see-other.ts';
+import { includesRole } from '../../settings/management-roles.ts';
+import { parseInput } from '../parse-input.ts';
+import type { ManagementContext } from '../context.ts';
+import { approveBody, type ToolReview } from '../resources/tool-review.ts';
+import {
+  approvalOfAll,
+  levelSource,
+  type Upstream,
+  upstreamOperations,
+} from '../resources/upstream.ts';
 import { upstreamHandlers } from '../upstreams.ts';
 import type { ConsoleRoutes } from './context.ts';
+import { CONSOLE_PATH } from './address.ts';
+import { doneQuery } from './done.ts';
 import { layout } from './layout.ts';
 
 type Server = ViewValues['console/servers']['servers'][number];
 
-export function serverPages({ page }: ConsoleRoutes): void {
+export function serverPages({ page, form }: ConsoleRoutes): void {
   page('/servers', async (context) => {
     const { management, ctx } = context;
     const { items } = await upstreamHandlers.listUpstreams(management, {});
@@ -16,6 +28,78 @@ export function serverPages({ page }: ConsoleRoutes): void {
       servers: items.map(serverOf),
     });
   });
+
+  page('/servers/:id/review', async (context) => {
+    const { management, ctx } = context;
+    const upstream = await upstreamHandlers.showUpstream(management, { id: ctx.params.id });
+    const review = await upstreamHandlers.reviewUpstream(management, { id: upstream.id });
+    await management.services.pages.render(ctx, 'console/review', {
+      console: layout(context, 'servers'),
+      server: upstream.name,
+      isHeld: isHeld(management, upstream.id),
+      mayApprove: includesRole(management.role, upstreamOperations.approveUpstream.role),
+      ...reviewValues(review),
+      action: reviewPath(upstream.id),
+      back: `${CONSOLE_PATH}/servers`,
+    });
+  });
+
+  form('/servers/:id/review', upstreamOperations.approveUpstream.role, async (context, entries) => {
+    const { management, ctx } = context;
+    const body = parseInput(approveBody, parsed(entries.approval));
+    await upstreamHandlers.approveUpstream(management, { id: ctx.params.id, body });
+    seeOther(ctx, reviewPath(ctx.params.id) + doneQuery('tools-approved'));
+  });
+}
+
+const reviewPath = (id: string) => `${CONSOLE_PATH}/servers/${encodeURIComponent(id)}/review`;
+
+function isHeld({ settings }: ManagementContext, id: string): boolean {
+  return settings.upstreams.find((each) => each.id === id)?.toolChanges === 'hold';
+}
+
+/** Undefined if it is not JSON. */
+function parsed(text = ''): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function reviewValues(
+  review: ToolReview,
+): Pick<ViewValues['console/review'], 'changes' | 'more' | 'all'> {
+  const { tools, instructions, more = 0 } = review;
+  const changes = tools.map(({ name, change, digest, severity, differences, ...marks }) => ({
+    name,
+    change,
+    isAlert: severity === 'alert',
+    similarTo: marks.similarTo ?? [],
+    isTwice: marks.isTwice ?? false,
+    differences,
+    approval: JSON.stringify({ tools: [{ name, digest }] }),
+  }));
+  const said = instructions && {
+    change: 'changed' as const,
+    isAlert: instructions.severity === 'alert',
+    similarTo: [],
+    isTwice: false,
+    differences: [
+      {
+        path: '',
+        after: instructions.after,
+        ...(instructions.before === undefined ? {} : { before: instructions.before }),
+      },
+    ],
+    approval: JSON.stringify({ instructions: instructions.digest }),
+  };
+  const all = [...(said ? [said] : []), ...changes];
+  return {
+    changes: all,
+    more,
+    ...(all.length > 1 ? { all: JSON.stringify(approvalOfAll(review)) } : {}),
+  };
 }
 
 function serverOf(upstream: Upstream): Server {
@@ -30,8 +114,9 @@ function serverOf(upstream: Upstream): Server {
     levels,
     missing: missingTools,
     tools: tools.map((tool) => {
-      const { name: called, title, level } = tool;
-      return { name: called, title, level, from: levelSource(upstream, tool) };
+      const { name: called, title, level, held, schemaFault } = tool;
+      return { name: called, title, level, held, schemaFault, from: levelSource(upstream, tool) };
     }),
+    review: reviewPath(id),
   };
 }

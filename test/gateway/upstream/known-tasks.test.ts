@@ -53,6 +53,7 @@ describe('A message about a task', () => {
         onToolsChanged: () => undefined,
         onToolsListed: () => Promise.resolve(),
         holds: {
+          state: () => '',
           shown: async ({ tools }) => tools,
           reason: () => undefined,
           areInstructionsShown: async () => true,

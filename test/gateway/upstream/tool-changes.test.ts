@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { openBrowser, requirePage } from '../../support/browser.ts';
 import { requestManagement } from '../../support/management-api.ts';
 import { changeSettings } from '../../support/settings-file.ts';
 import type { System } from '../../support/system.ts';
@@ -27,11 +28,8 @@ const withTool = (name: string, ...instead: { name: string }[]) =>
   FIRST.flatMap((each) => (each.name === name ? instead : [each]));
 
 describe('An MCP server with toolChanges: hold', () => {
-  const { server, names, call, readAgain, review, approve, audit, ask, send } = useChangedTools(
-    { toolChanges: 'hold' },
-    FIRST,
-    'Be kind.',
-  );
+  const { server, manager, names, call, readAgain, review, approve, audit, ask, send } =
+    useChangedTools({ toolChanges: 'hold' }, FIRST, 'Be kind.');
   const everywhere = async (isDone: (process: number) => Promise<unknown>) => {
     for (const process of [0, 1]) await until('both processes to know', () => isDone(process));
   };
@@ -163,6 +161,31 @@ describe('An MCP server with toolChanges: hold', () => {
     await readAgain();
     await until('the review', async () => (await review()).tools[0]?.change === 'new');
     await isHeld('added');
+  });
+
+  it('the page of the console shows what changed, with invisible characters written out, and its button approves it', async () => {
+    server().list(withTool('once', tool('once', { description: `Read <this>${TAG}` })));
+    await readAgain();
+    await until('the review', async () => (await review()).tools.length === 1);
+    const { management, origins } = manager();
+    const browser = openBrowser([...origins, management]);
+    const at = `${management}/console/servers/default/review`;
+    const signIn = requirePage(await browser.visit(at));
+    const page = requirePage(await browser.submit(signIn, { person: 'ada' }));
+    expect(page.html)
+      .to.include('Read &lt;this&gt;⟨U+E0041⟩⟨U+E0042⟩')
+      .and.include('The tool once')
+      .and.include('Hidden characters')
+      .and.not.include(TAG);
+    const [approval] = page.forms.filter(({ controls }) =>
+      controls.some(({ name }) => name === 'approval'),
+    );
+    const fields = Object.fromEntries(
+      (approval?.controls ?? []).map(({ name, value }) => [name, String(value)]),
+    );
+    const done = requirePage(await browser.post(page, new URL(at), new URLSearchParams(fields)));
+    expect(done.html).to.include('Nothing waits.');
+    await isUsable('once');
   });
 
   it('PIN-03 to remove a tool and to add it again resets nothing', async () => {
