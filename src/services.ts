@@ -114,6 +114,7 @@ export async function openProcessServices(
     { metrics: processMetrics, system: databaseOf(settings), now },
   );
   resources.defer(() => store.close());
+  for (const notice of store.notices) logger.warn({ what: 'store' }, notice);
   const activity = openActivity({
     store,
     levels: () => services.settings.levels,

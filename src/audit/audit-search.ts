@@ -28,7 +28,12 @@ export type AuditSearch = {
   newestFirst?: boolean;
 };
 
-export type AuditFound = { items: AuditItem[]; next?: string | undefined };
+/** `unreadable`: how many items could not be decrypted on the way. They may match. Absent if there are none. */
+export type AuditFound = {
+  items: AuditItem[];
+  next?: string | undefined;
+  unreadable?: number | undefined;
+};
 
 /** A page ends with the item that exceeds this size (approximate). */
 const MAX_PAGE_BYTES = 1024 * 1024;
@@ -47,18 +52,25 @@ export async function searchAudit(
 ): Promise<AuditFound> {
   const items: AuditItem[] = [];
   let [last, bytes, cost]: [string | undefined, number, number] = [undefined, 0, 0];
+  let unreadable = 0;
+  const page = (next?: string): AuditFound => ({
+    items,
+    ...(next === undefined ? {} : { next }),
+    ...(unreadable > 0 ? { unreadable } : {}),
+  });
   const found = matchingAudit(searched, { filters, after, newestFirst, atATime: limit });
   for await (const candidate of found) {
     if (items.length === limit || bytes > MAX_PAGE_BYTES || cost >= MAX_ROWS_READ)
-      return { items, next: last };
+      return page(last);
     const { cursor, item } = candidate;
     last = cursor;
+    if (candidate.isUnreadable) unreadable += 1;
     cost += item ? 0 : candidate.cost;
     if (!item) continue;
     items.push(item);
     bytes += JSON.stringify(item).length;
   }
-  return { items };
+  return page();
 }
 
 /** Items that match, and between them how far the log was read and what that cost. */
@@ -67,9 +79,9 @@ export async function* matchingAudit(
   { filters, after, newestFirst, atATime }: Matching,
 ): AsyncGenerator<Candidate> {
   const order = { after, newestFirst };
-  for await (const { cursor, item, cost } of candidates(searched, { filters, atATime, ...order })) {
+  for await (const { item, ...rest } of candidates(searched, { filters, atATime, ...order })) {
     const read = item && asRead(item);
-    yield { cursor, item: read && matches(read, filters) ? read : undefined, cost };
+    yield { ...rest, item: read && matches(read, filters) ? read : undefined };
   }
 }
 
@@ -92,7 +104,12 @@ function matches(item: AuditItem, { since = -Infinity, until = Infinity, ...term
 }
 
 /** The list continues behind `cursor`. `cost` is in rows. */
-export type Candidate = { cursor: string; item: AuditItem | undefined; cost: number };
+export type Candidate = {
+  cursor: string;
+  item: AuditItem | undefined;
+  cost: number;
+  isUnreadable?: boolean;
+};
 type Order = Required<Pick<AuditSearch, 'newestFirst'>> & Pick<AuditSearch, 'after'>;
 /** `atATime`: how many items are read and decrypted together, if so many match. */
 type Matching = Order & { filters: AuditFilters; atATime: number };
@@ -125,7 +142,8 @@ async function* earlier(store: Store, { after, newestFirst }: Order): AsyncGener
   for (let last = after; ;) {
     const range = { limit: EARLIER_ITEMS, newestFirst, ...(last ? { after: last } : {}) };
     const batch = await readEarlierAudit(store, range);
-    for (const { id, item } of batch) yield { cursor: id, item, cost: ITEM_COST };
+    for (const { id, item } of batch)
+      yield { cursor: id, item, cost: ITEM_COST, isUnreadable: item === undefined };
     last = batch.at(-1)?.id;
     if (batch.length < EARLIER_ITEMS) return;
   }
@@ -142,8 +160,11 @@ async function* indexed(
   for await (const { found, reached, rows } of scan(searched, scanned)) {
     const size = Math.min(atATime, MAX_AT_A_TIME);
     for (let from = 0; from < found.length; from += size)
-      for (const [number, item] of await readFound(store, found.slice(from, from + size)))
-        yield { cursor: cursorOf(number), item, cost: ITEM_COST };
+      for (const { number, item, isUnreadable } of await readFound(
+        store,
+        found.slice(from, from + size),
+      ))
+        yield { cursor: cursorOf(number), item, cost: ITEM_COST, isUnreadable };
     if (rows > 0) yield { cursor: cursorOf(reached), item: undefined, cost: rows };
   }
 }
@@ -154,14 +175,16 @@ type Found = { number: number; completedBy: number };
 async function readFound(
   store: Store,
   found: readonly Found[],
-): Promise<(readonly [number, AuditItem | undefined])[]> {
+): Promise<{ number: number; item: AuditItem | undefined; isUnreadable: boolean }[]> {
   const numbers = found.flatMap((one) => [one.number, one.completedBy].filter((n) => n > 0));
   const read = new Map(
     (await readAuditItems(store, numbers)).map(({ number, item }) => [number, item]),
   );
   return found.map(({ number, completedBy: end }) => {
     const item = read.get(number);
-    return [number, item && withEnd(item, read.get(end))] as const;
+    // One that was trimmed meanwhile is not there.
+    const isUnreadable = read.has(number) && item === undefined;
+    return { number, item: item && withEnd(item, read.get(end)), isUnreadable };
   });
 }
 

@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { AuditItem } from '../audit/audit.ts';
 import {
   type AuditFilters,
+  type AuditFound,
   type Candidate,
   MAX_ROWS_READ,
   matchingAudit,
@@ -23,7 +24,6 @@ import {
 import type { Handlers, ManagementContext } from './context.ts';
 import type { auditOperations } from './resources/audit.ts';
 import { recordReading } from './audit-read.ts';
-import type { Page } from './resources/schemas.ts';
 import { searchFor } from './search.ts';
 
 export const auditHandlers: Handlers<keyof typeof auditOperations> = {
@@ -54,24 +54,24 @@ const MAX_READS = 2;
 type Reading = { services: Searched };
 
 /** As `listAudit`, and reads on, within bounds, until it finds an item. */
-export async function searchAudit(
-  management: Reading,
-  filter: AuditFilter,
-): Promise<Page<AuditItem>> {
+export async function searchAudit(management: Reading, filter: AuditFilter): Promise<AuditFound> {
   let found = await listAudit(management, filter);
-  for (let reads = 1; found.items.length === 0 && found.next && reads < MAX_READS; reads += 1)
+  for (let reads = 1; found.items.length === 0 && found.next && reads < MAX_READS; reads += 1) {
+    const unreadable = found.unreadable ?? 0;
     found = await listAudit(management, { ...filter, after: found.next });
+    if (unreadable > 0) found.unreadable = (found.unreadable ?? 0) + unreadable;
+  }
   return found;
 }
 
 export function listAudit(
   { services }: Reading,
   { limit, after, newestFirst = false, ...filters }: AuditFilter,
-): Promise<Page<AuditItem>> {
+): Promise<AuditFound> {
   return search(services, { filters, limit, after, newestFirst });
 }
 
-export type AuditPage = Page<AuditItem> & {
+export type AuditPage = AuditFound & {
   names: AuditNames;
   /** How many of the newest items were searched for the words. */
   searched?: number;
@@ -138,10 +138,12 @@ async function searchWords(
   const items: AuditItem[] = [];
   const known = knownNames();
   let [searched, cost, last]: [number, number, string | undefined] = [0, 0, undefined];
+  let unreadable = 0;
   const page = async (next?: string): Promise<AuditPage> => ({
     items,
     ...(next ? { next } : {}),
     searched,
+    ...(unreadable > 0 ? { unreadable } : {}),
     names: await findAuditNames(management, items),
   });
   for await (const batch of batchesOf(management, filters)) {
@@ -150,8 +152,9 @@ async function searchWords(
       batch.flatMap(({ item }) => item ?? []),
       known,
     );
-    for (const { cursor, item, cost: read } of batch) {
+    for (const { cursor, item, cost: read, isUnreadable } of batch) {
       if (items.length === limit || cost >= MAX_ROWS_READ) return page(last);
+      if (isUnreadable) unreadable += 1;
       last = cursor;
       cost += item ? 0 : read;
       if (!item) continue;

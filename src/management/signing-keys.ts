@@ -9,7 +9,8 @@ import {
 } from '../keys/signing-keys.ts';
 import type { Handlers } from './context.ts';
 import { isoTime, represent } from './represent.ts';
-import { type keyOperations, keySchema } from './resources/key.ts';
+import { type keyOperations, keySchema, rewrapSchema } from './resources/key.ts';
+import { RewrapRefused } from '../store/rewrap.ts';
 
 export const keyHandlers: Handlers<keyof typeof keyOperations> = {
   async listKeys({ services: { store, now } }) {
@@ -24,7 +25,22 @@ export const keyHandlers: Handlers<keyof typeof keyOperations> = {
     await recordAudit(services, { event: 'signing_key_rotated', by, outcome: 'done', ...reason });
     return keyPage(keys, now());
   },
+
+  async rewrapKeys({ services, by }, { body: { newDataKeys = false } }) {
+    const reason = newDataKeys ? { reason: 'new_data_keys' } : {};
+    const progress = await services.store.rewrap
+      .run({ newDataKeys, waitMs: REWRAP_WAIT_MS })
+      .catch((error: unknown) => {
+        if (!(error instanceof RewrapRefused)) throw error;
+        throw new HttpError(409, 'earlier_root_secret', error.message, { cause: error });
+      });
+    if (newDataKeys || progress.remaining === 0)
+      await recordAudit(services, { event: 'keys_rewrapped', by, outcome: 'done', ...reason });
+    return represent(rewrapSchema, progress);
+  },
 };
+
+const REWRAP_WAIT_MS = 10_000;
 
 function keyPage(keys: readonly SigningKey[], now: number) {
   const published = publishedKeys(keys, now);

@@ -220,6 +220,7 @@ export const auditEvents = [
   'settings_reloaded',
   'signed_in',
   'signing_key_rotated',
+  'keys_rewrapped',
   'step_up_failed',
   'token_changed',
   'token_minted',

@@ -7,7 +7,7 @@ import { encryptedStore } from './encrypted-store.ts';
 import type { RootSecrets } from './key-derivation.ts';
 import { type Rewrap, rewrapStore } from './rewrap.ts';
 import { StoreInUse, type Store, type StoreLogger, StoreNotOpened } from './store.ts';
-import { type KeyRing, openStoredKeys } from './stored-keys.ts';
+import { type KeyRing, openStoredKeys, secretsNotice } from './stored-keys.ts';
 import { STORE_TIMEOUTS, type StoreTimeouts } from './timeout.ts';
 import { version } from '../version.ts';
 
@@ -30,6 +30,8 @@ export type OpenedStore = Store & {
   keyRing(purpose: string): KeyRing;
   rewrap: Rewrap;
   callWindows: CallWindows;
+  /** What an operator should know about the keys of the store, in lines for the log. */
+  notices: readonly string[];
 };
 
 /** Resolves when the store answers. Throws StoreNotOpened if it does not, or if it was written with another root secret. */
@@ -39,7 +41,7 @@ export async function openStore(
 ): Promise<OpenedStore> {
   const bytes = await openBytes(address, options);
   try {
-    const { keys } = await openStoredKeys(bytes, options, version);
+    const { keys, opening } = await openStoredKeys(bytes, options, version);
     const { encryption } = keys;
     const store = encryptedStore(bytes, encryption, { ...STORE_TIMEOUTS, ...options.timeouts });
     const { now = secondsNow } = options;
@@ -58,12 +60,19 @@ export async function openStore(
         await keys.follow();
       },
       rewrap: rewrapStore(bytes, keys, options),
+      notices: [
+        ...(opening === 'converted' ? [CONVERTED] : []),
+        ...[secretsNotice(keys.state(), options)].filter((notice) => notice !== undefined),
+      ],
     };
   } catch (error) {
     await bytes.close();
     throw error instanceof StoreNotOpened ? error : notOpened(address, options, error);
   }
 }
+
+const CONVERTED =
+  'the store of version 0.1.0 was converted: processes of that version can no longer use it';
 
 const secondsNow = () => Date.now() / 1000;
 

@@ -48,6 +48,10 @@ export async function openStoredKeys(
   secrets: RootSecrets,
   version: string,
 ): Promise<{ keys: StoredKeys; opening: KeysOpening }> {
+  if (secrets.secret === secrets.previousSecret)
+    throw new StoreNotOpened(
+      'GATEHOUSE_PREVIOUS_SECRET is the same as GATEHOUSE_SECRET: remove it, or set it to the root secret that is being replaced',
+    );
   const opened = await openRecord(bytes, secrets, version);
   return { keys: followKeys(bytes, secrets, opened), opening: opened.opening };
 }
@@ -101,6 +105,29 @@ function secretsIn({ secret, previousSecret }: RootSecrets): string[] {
 const OTHER_SECRET =
   'the store was created with another root secret: set GATEHOUSE_SECRET to that secret';
 
+/** With what tells secrets apart, for the store and for each secret that is set. */
+function otherSecret({ wrapped }: Envelope, secrets: RootSecrets): string {
+  const [needed, ...others] = wrapped.map(({ by }) => by).toReversed();
+  const given = secretsIn(secrets).map(fingerprintOf).join(' and ');
+  const needs = [needed, ...others].join(' or ');
+  return `${OTHER_SECRET} (the fingerprint of the one that opens it is ${needs}, and not ${given}). A restored backup needs the root secret of its time: set it as GATEHOUSE_PREVIOUS_SECRET`;
+}
+
+/** What an operator should know of the secrets, although the store opened. */
+export function secretsNotice({ envelope }: KeysState, secrets: RootSecrets): string | undefined {
+  const by = envelope.wrapped.map((each) => each.by);
+  const { previousSecret } = secrets;
+  if (by[0] !== fingerprintOf(secrets.secret))
+    return 'a newer root secret opens the store too: this process still has the earlier one as GATEHOUSE_SECRET';
+  if (previousSecret === undefined) return undefined;
+  const previous = fingerprintOf(previousSecret);
+  if (by.includes(previous))
+    return 'the previous root secret still opens the store: once every process has the new one, run gatehouse keys rewrap';
+  if (!envelope.replaced.includes(previous))
+    return 'GATEHOUSE_PREVIOUS_SECRET never opened this store: if the root secret is being replaced, the current and the previous one are exchanged';
+  return undefined;
+}
+
 /** Throws StoreNotOpened. */
 function openEnvelope(envelope: Envelope, secrets: RootSecrets): DataKeys {
   const { secret, previousSecret } = secrets;
@@ -116,7 +143,7 @@ function openEnvelope(envelope: Envelope, secrets: RootSecrets): DataKeys {
       'GATEHOUSE_SECRET is a root secret that was replaced, and opens nothing any more: set it to the one that replaced it',
     );
   const keys = opens(secret) ?? opens(previousSecret);
-  if (!keys) throw new StoreNotOpened(OTHER_SECRET);
+  if (!keys) throw new StoreNotOpened(otherSecret(envelope, secrets));
   return keys;
 }
 

@@ -39,6 +39,7 @@ const OPERATIONS: Record<string, ManagementRole> = {
   'DELETE /tokens/{id}': 'operator',
   'GET /keys': 'viewer',
   'POST /keys/rotate': 'administrator',
+  'POST /keys/rewrap': 'administrator',
   'POST /settings/reload': 'administrator',
   'POST /apply': 'operator',
   'GET /export': 'viewer',

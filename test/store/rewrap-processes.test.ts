@@ -5,7 +5,12 @@ import { assert } from 'chai';
 import { type Running, startGatehouse } from '../../src/server.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { createConnector, readAudit, showConnector } from '../support/management-api.ts';
+import {
+  createConnector,
+  readAudit,
+  requestManagement,
+  showConnector,
+} from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { isAccepted } from '../support/mcp.ts';
@@ -75,8 +80,14 @@ describe('Replacing the root secret of a running system', () => {
     const { link, client, server, accessToken, refreshToken } = await connect(before, connector);
     const items = await readAudit(before);
 
-    await restart(NEW, OLD);
-    await restart(NEWEST, NEW);
+    for (const [secret, previousSecret] of [
+      [NEW, OLD],
+      [NEWEST, NEW],
+    ] as const) {
+      const replaced = await restart(secret, previousSecret);
+      const progress = await requestManagement(replaced, 'POST', '/keys/rewrap', {});
+      assert.include(progress, { remaining: 0, failed: 0 });
+    }
     const after = await restart(NEWEST);
     assert.equal(
       (await showConnector(after, connector.id)).name,

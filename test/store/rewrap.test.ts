@@ -14,7 +14,7 @@ import { rewrapAll, watchRewrapping } from './watch-rewrapping.ts';
 
 const DONE = /no record is encrypted with older keys any more/;
 
-describe('The root secret of a store in SQLite', () => {
+describe('RTS-01 RTS-02 RTS-03 The root secret of a store in SQLite', () => {
   let dataDir: string;
   const file = () => join(dataDir, 'store.sqlite');
 
@@ -60,7 +60,7 @@ describe('The root secret of a store in SQLite', () => {
   });
 });
 
-describe('The root secret of a store in Redis', () => {
+describe('RTS-01 RTS-02 RTS-03 The root secret of a store in Redis', () => {
   let server: RedisServer;
   let raw: Redis;
   const address = () => ({ kind: 'redis', url: server.url }) as const;

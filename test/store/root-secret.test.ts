@@ -109,7 +109,31 @@ describe('Replacing the root secret', () => {
         (thrown: Error) => thrown,
       );
       assert.match(String(error?.message), /another root secret: set GATEHOUSE_SECRET/);
+      assert.match(String(error?.message), /A restored backup needs the root secret of its time/);
     }
+  });
+
+  it('the same root secret as the previous one is refused', async () => {
+    const error = await open({ secret: OLD, previousSecret: OLD }).then(
+      () => undefined,
+      (thrown: Error) => thrown,
+    );
+    assert.match(String(error?.message), /GATEHOUSE_PREVIOUS_SECRET is the same/);
+  });
+
+  it('the start says how far a replacement is, and when current and previous may be exchanged', async () => {
+    const notices = (options: Omit<StoreOptions, 'dataDir'>) =>
+      withStore(options, (store) => Promise.resolve(store.notices.join()));
+    expect(await notices({ secret: OLD })).to.equal('');
+    expect(await notices({ secret: OLD, previousSecret: NEW })).to.match(/are exchanged$/);
+    expect(await notices({ secret: NEW, previousSecret: OLD })).to.match(
+      /run gatehouse keys rewrap$/,
+    );
+    expect(await notices({ secret: OLD })).to.match(/^a newer root secret opens the store too/);
+    await withStore({ secret: NEW, previousSecret: OLD }, (store) =>
+      store.rewrap.run({ waitMs: 60_000 }),
+    );
+    expect(await notices({ secret: NEW, previousSecret: OLD })).to.equal('');
   });
 
   it('the same root secret gives the same names after all data was lost', async () => {

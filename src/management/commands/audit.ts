@@ -21,7 +21,7 @@ Examples:
 const MAX_DETAIL_CHARACTERS = 60;
 const MAX_PAGE_ITEMS = 500;
 
-type Found = Pick<ApiResponse<'listAudit'>, 'items' | 'searched'>;
+type Found = Pick<ApiResponse<'listAudit'>, 'items' | 'searched' | 'unreadable'>;
 
 export function addAuditCommand(program: Command, terminal: Terminal): void {
   const { openClient, print, now } = terminal;
@@ -46,6 +46,8 @@ export function addAuditCommand(program: Command, terminal: Terminal): void {
         const page = await client.listAudit({ query: { ...filter, limit, after } });
         found.items.push(...page.items);
         if (page.searched !== undefined) found.searched = page.searched;
+        if (page.unreadable !== undefined)
+          found.unreadable = (found.unreadable ?? 0) + page.unreadable;
         for (const [id, name] of Object.entries(page.names ?? {})) names.set(id, name);
         after = page.next;
         if (after === undefined || found.items.length >= options.limit) break;
@@ -57,9 +59,15 @@ export function addAuditCommand(program: Command, terminal: Terminal): void {
   addIntegrityCommands(audit, terminal);
 }
 
-function auditText({ items, searched }: Found, names: Names): string {
-  const note =
-    searched === undefined ? [] : [`Searched the newest ${searched} items that match the options.`];
+function auditText({ items, searched, unreadable }: Found, names: Names): string {
+  const note = [
+    ...(searched === undefined
+      ? []
+      : [`Searched the newest ${searched} items that match the options.`]),
+    ...(unreadable === undefined
+      ? []
+      : [`Items that cannot be read: ${unreadable} (gatehouse keys rewrap names them).`]),
+  ];
   if (items.length === 0) return ['No matching items.', ...note].join('\n');
   const rows = items.map((item: AuditItem) => {
     const { time, event, outcome, by, account, clientId, connector } = item;

@@ -17,7 +17,7 @@ import type { Terminal } from './terminal.ts';
 /** Adds `gatehouse <noun>` with its commands. */
 export function addResourceCommands(
   program: Program,
-  { openClient, print }: Terminal,
+  { openClient, print, exitWith }: Terminal,
   { noun, description, examples, commands }: ResourceCommands,
 ): void {
   const parent = program.command(noun).description(description).addHelpText('after', examples);
@@ -35,6 +35,8 @@ export function addResourceCommands(
       const response = await responseTo(api, command, id, options);
       const shown = await textOf(api, command, response, options);
       print(response, () => shown);
+      const code = 'exitCode' in command ? command.exitCode?.(response as never) : 0;
+      if (code) exitWith(code);
     });
   }
 }

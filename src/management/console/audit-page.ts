@@ -61,6 +61,7 @@ async function showAudit(context: ConsoleContext): Promise<void> {
     events: await describeAudit(management, found.items, found.names),
     ...listValues(ctx, PATH, found, { filters: shownFilters(query), kept, q }),
     searched: found.searched,
+    unreadable: found.unreadable,
     export: includesRole(management.role, exportAudit.role)
       ? { action: `${PATH}/export`, fields: exportFields(query) }
       : undefined,

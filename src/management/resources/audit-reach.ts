@@ -14,6 +14,9 @@ export const auditReachSchema = z
     room: count
       .optional()
       .describe('How many more fit into the store. Absent if the store does not tell.'),
+    unreadable: count
+      .optional()
+      .describe('How many of the newest 2,000 items cannot be read. Absent if there are none.'),
   })
   .meta({ id: 'AuditReach' });
 

@@ -121,6 +121,12 @@ const auditPageSchema = z
       .int()
       .optional()
       .describe('With `q`: how many items were searched, the newest first.'),
+    unreadable: z
+      .int()
+      .optional()
+      .describe(
+        'How many items on the way to this page cannot be read. They may match. Absent if there are none.',
+      ),
   })
   .meta({ id: 'AuditPage' });
 

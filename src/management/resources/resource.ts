@@ -93,6 +93,8 @@ type CommandOf<Name extends OperationName> = CommandBase & {
   operation: Name;
   /** Sends other requests than the one of the operation. */
   run?: (api: ManagementClient, given: Given) => Promise<ApiResponse<Name>>;
+  /** Of a command that does not fail. Default: 0. */
+  exitCode?: (response: ApiResponse<Name>) => number;
 } & Shown<ApiResponse<Name>>;
 
 /** A command whose result is that of no operation. */
