@@ -59,6 +59,7 @@ export const refusalReasons = [
   'response_too_large',
   'restart_required',
   'rotation_pending',
+  'earlier_root_secret',
   'secrets_differ',
   'server_error',
   'sign_in_not_set_up',
