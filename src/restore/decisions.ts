@@ -74,6 +74,7 @@ export const DECISIONS = {
   delivery_resent: { none: ABOUT_LOG },
   grant_ended: { of: ['connectionEnd'] },
   grant_vouched: { none: GIVES },
+  keys_rewrapped: { none: 'the restored store opens with the root secret of its time' },
   level_lowered: { of: ['connectionLevel'] },
   limit_reached: { none: READS },
   limits_reset: { none: GIVES },
