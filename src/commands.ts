@@ -20,6 +20,7 @@ import { grantCommands } from './management/resources/grant.ts';
 import { keyCommands } from './management/resources/key.ts';
 import { tokenCommands } from './management/resources/token.ts';
 import { upstreamCommands } from './management/resources/upstream.ts';
+import { workloadCommands } from './management/resources/workload.ts';
 import type { CommandLineSettings, Environment } from './settings/environment.ts';
 import { findManagementAccess } from './settings/management-access.ts';
 import { addRestoreCommand } from './restore/command.ts';
@@ -34,6 +35,7 @@ export function addCommands(program: Command, terminal: Terminal): void {
     accessCommands,
     grantCommands,
     clientCommands,
+    workloadCommands,
     tokenCommands,
     credentialCommands,
     upstreamCommands,

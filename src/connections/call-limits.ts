@@ -9,6 +9,8 @@ import type { Store } from '../store/store.ts';
 
 export type CallLimitSettings = Pick<Settings, 'levels' | 'limits' | 'upstreams'>;
 
+type Limited = { id: string; calls?: string | Rate | undefined };
+
 /** Who calls, or whose limits are shown. */
 export type LimitedCaller = {
   /** Of a person; undefined for a machine and a minted token. */
@@ -17,7 +19,9 @@ export type LimitedCaller = {
   connection: string;
   connector?: { id: string; calls?: string } | undefined;
   /** The machine's client id. */
-  machine?: { id: string; calls?: string | undefined } | undefined;
+  machine?: Limited | undefined;
+  /** The rule of a workload. */
+  workload?: Limited | undefined;
   token?: { id: string; calls?: string } | undefined;
   upstream: string | undefined;
 };
@@ -59,7 +63,7 @@ export function limitsOfPerson(settings: CallLimitSettings, accountId: string): 
 /** Those that all calls of the caller keep. */
 function ownLimits(
   { limits: { calls } }: CallLimitSettings,
-  { accountId, connection, connector, machine, token }: LimitedCaller,
+  { accountId, connection, connector, machine, workload, token }: LimitedCaller,
 ): CallLimit[] {
   const limits: CallLimit[] = [];
   const add = (kind: CallLimitKind, id: string | undefined, rate: Rate | string | undefined) => {
@@ -71,6 +75,7 @@ function ownLimits(
   add('connection', connection, calls.perConnection);
   add('connector', connector?.id, connector?.calls);
   add('machine', machine?.id, machine?.calls);
+  add('workload', workload?.id, workload?.calls);
   add('token', token?.id, token?.calls);
   return limits;
 }

@@ -1,10 +1,15 @@
 // Creates grants: after a person's consent, for a trusted issuer's assertion, or for a machine.
+import { randomBytes } from 'node:crypto';
 import type { CallerClaim } from '../settings/schema.ts';
 import type { Store } from '../store/store.ts';
 import type { Lifetimes } from './grant-lifetime.ts';
 import { listGrant } from './grant-lists.ts';
 import type { ClientSnapshot, GrantRecord } from './grant-record.ts';
 import { addGrant } from './grants.ts';
+
+export function newGrantId(): string {
+  return randomBytes(20).toString('base64url');
+}
 
 export type NewGrantOptions = {
   store: Store;

@@ -31,7 +31,9 @@ import { type MintedToken, mintedAudience } from '../links/minted-tokens.ts';
 import { isAtLeast, isLevel, type Level, lowest } from '../permission-levels.ts';
 import type { Via } from '../settings/entitlements.ts';
 import type { CallerClaim } from '../settings/schema.ts';
+import type { Rate } from '../settings/limits.ts';
 import type { Settings } from '../settings/settings.ts';
+import { findWorkload, isWorkloadSubject, type WorkloadRule } from '../settings/workloads.ts';
 import { isServed } from '../settings/upstreams.ts';
 import { membersOf } from '../json-values.ts';
 import { type Rights, selectionOf } from '../upstreams/tool-access.ts';
@@ -45,8 +47,8 @@ export type Caller = Rights & {
   connector?: string;
   grantId?: string;
   tokenId: string;
-  /** The limit on the calls of a machine. */
-  calls?: string;
+  /** The limit on the calls of a machine or a workload. */
+  calls?: string | Rate;
   /** Thumbprint (RFC 7638) of the key that the token is bound to. Each request needs a proof of this key. */
   keyThumbprint?: string;
   /** Absent for machines and minted tokens, and if the connection gives the server no claims. */
@@ -68,7 +70,11 @@ export type MintedCaller = Caller & { record: MintedToken };
 export type Authentication = {
   addresses: Addresses;
   /** Who may have which level, and the MCP servers that minted tokens may lead to: always the settings in force, also for older streams. */
-  settings: AccessSettings & DpopSettings & Pick<Settings, 'limits' | 'upstreams'>;
+  settings: AccessSettings &
+    DpopSettings &
+    Pick<Settings, 'limits' | 'upstreams'> & {
+      authorization: Pick<Settings['authorization'], 'trustedIssuers'>;
+    };
   records: Pick<RecordCache, 'readGrant' | 'readAccount' | 'readMintedToken'>;
   verifyToken: VerifyToken;
   /** Seconds since the epoch. */
@@ -199,7 +205,9 @@ async function callerOf(
   ]);
   // An administrator may have changed when the machine expires.
   if (grant?.machine && grant.grant.exp <= now()) return 'ended';
-  return decide(settings, connector, claims, { grant, account });
+  const workload = workloadOf(settings, claims, now());
+  if (workload === 'ended') return 'ended';
+  return decide(settings, connector, claims, { grant, account, workload });
 }
 
 /** What a verified token says. */
@@ -229,12 +237,29 @@ function refuseScheme(
   return keyThumbprint === undefined && requiresDpop(settings, scope) ? 'key-required' : undefined;
 }
 
+type CallerRecords = {
+  grant: GrantRecord | undefined;
+  account: Account | undefined;
+  workload?: WorkloadRule | undefined;
+};
+
+/** The rule of a workload, which the settings in force must have. Undefined for other callers. */
+function workloadOf(
+  { authorization }: Authentication['settings'],
+  { accountId }: Claims,
+  now: number,
+): WorkloadRule | 'ended' | undefined {
+  if (!isWorkloadSubject(accountId)) return undefined;
+  const { rule } = findWorkload(authorization.trustedIssuers, accountId) ?? {};
+  return rule && (rule.expires ?? Infinity) > now ? rule : 'ended';
+}
+
 /** Decides by the current records and settings what the bearer of a verified token may do. Never cached. */
 export function decide(
   settings: Authentication['settings'],
   connector: Connector,
   { scope, ...claims }: Claims,
-  { grant, account }: { grant: GrantRecord | undefined; account: Account | undefined },
+  { grant, account, workload }: CallerRecords,
 ): Caller | Refusal {
   const { accountId, clientId, tokenId, keyThumbprint } = claims;
   const isActive =
@@ -248,13 +273,14 @@ export function decide(
   const level = lowest(levels, scope, connector.level);
   // A machine can get no higher level than it was created with.
   const entitled = isMachineSubject(accountId)
-    ? (grantedLevel(grant) ?? level)
+    ? (workload?.level ?? grantedLevel(grant) ?? level)
     : entitledNow(settings, connector, grant, account);
   if (entitled === undefined || !isAtLeast(levels, entitled, level)) return 'ended';
   if (!allowsLevel(levels, grant, scope)) return 'ended';
   const highest = lowest(levels, connector.level, entitled);
   const ceiling = keyThumbprint === undefined ? levelWithoutDpop(settings, highest) : highest;
-  const { callerClaims: shown = [], machine: { calls } = {} } = grant;
+  const { callerClaims: shown = [] } = grant;
+  const calls = workload?.calls ?? grant.machine?.calls;
   return {
     ...claims,
     connector: connector.id,
@@ -263,7 +289,7 @@ export function decide(
     ...(ceiling === highest ? {} : { ceilingWithDpop: highest }),
     minted: false,
     ...selectionOf(
-      { connector, machine: grant.machine },
+      { connector, machine: workload ?? grant.machine },
       account && matchingRules(settings, account, viaOf(grant)),
     ),
     ...(calls === undefined ? {} : { calls }),

@@ -12,6 +12,7 @@ import { membersOf } from '../json-values.ts';
 import type { CallLimitKind } from '../observability/labels.ts';
 import { lruCache } from '../lru-cache.ts';
 import type { Services } from '../services.ts';
+import { isWorkloadSubject } from '../settings/workloads.ts';
 import { writeRate } from '../settings/limits.ts';
 import type { WindowCount } from '../store/counters.ts';
 import { authorizeRequest, type RequiredLevel } from './authorize.ts';
@@ -131,7 +132,9 @@ function limitedCaller({ caller, connector, mintedToken }: Access): LimitedCalle
     accountId: isMachine || mintedToken ? undefined : accountId,
     connection: grantId ?? tokenId,
     connector,
-    machine: isMachine ? { id: clientId, calls } : undefined,
+    [isWorkloadSubject(accountId) ? 'workload' : 'machine']: isMachine
+      ? { id: clientId, calls }
+      : undefined,
     token: mintedToken,
     upstream: (connector ?? mintedToken).upstream,
   };
@@ -164,6 +167,7 @@ const WHOSE: Record<CallLimitKind, (of: string) => string> = {
   tool: (of) => `of the tool ${of} by this connection`,
   connector: () => 'of this connect link, for all its connections together',
   machine: () => 'of this machine',
+  workload: () => 'of this workload',
   token: () => 'of this token',
 };
 

@@ -7,7 +7,10 @@ export type Extensions = Readonly<Record<string, Record<string, never>>>;
 export function authorizationExtensions({ authorization }: Settings): Extensions {
   return {
     'io.modelcontextprotocol/oauth-client-credentials': {},
-    ...(authorization.trustedIssuers.length > 0
+    ...(authorization.trustedIssuers.some(({ workloads }) => workloads.length > 0)
+      ? { 'io.modelcontextprotocol/auth/wif': {} }
+      : {}),
+    ...(authorization.trustedIssuers.some(({ clients }) => clients.length > 0)
       ? { 'io.modelcontextprotocol/enterprise-managed-authorization': {} }
       : {}),
   };

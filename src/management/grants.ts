@@ -8,6 +8,7 @@ import {
   resetLimits,
 } from '../connections/call-limits.ts';
 import { recordAudit } from '../audit/audit.ts';
+import { isWorkloadSubject } from '../settings/workloads.ts';
 import { isMachineSubject } from '../connections/machine-subject.ts';
 import { findNamed } from '../people/accounts.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
@@ -139,7 +140,9 @@ function limitedCaller({ id, account, client, connector, calls }: Connection): L
     accountId: isMachine ? undefined : account.id,
     connection: id,
     connector,
-    machine: isMachine ? { id: client.id, calls } : undefined,
+    [isWorkloadSubject(account.id) ? 'workload' : 'machine']: isMachine
+      ? { id: client.id, calls }
+      : undefined,
     upstream: connector.upstream,
   };
 }

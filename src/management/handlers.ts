@@ -19,12 +19,14 @@ import { tokenHandlers } from './minted-tokens.ts';
 import { settingsHandlers } from './settings.ts';
 import { keyHandlers } from './signing-keys.ts';
 import { upstreamHandlers } from './upstreams.ts';
+import { workloadHandlers } from './workloads.ts';
 
 export const HANDLERS: Handlers<Exclude<OperationName, 'showOpenApi'>> = {
   ...connectorHandlers,
   ...grantHandlers,
   ...clientHandlers,
   ...machineHandlers,
+  ...workloadHandlers,
   ...clientRuleHandlers,
   ...accountHandlers,
   ...accessHandlers,

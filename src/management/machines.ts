@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { recordAudit } from '../audit/audit.ts';
 import { newClientSecret, secretDigest } from '../clients/client-secrets.ts';
@@ -27,7 +26,7 @@ import {
 import { connectLink } from '../links/connect-link.ts';
 import { type Connector, isUsable, redeemerOf } from '../links/connector.ts';
 import { acquireUse, commitUses, findConnector } from '../links/connectors.ts';
-import { createGrant } from '../connections/create-grant.ts';
+import { createGrant, newGrantId } from '../connections/create-grant.ts';
 import { grantLifetimes, redemptionDeadline } from '../connections/grant-lifetime.ts';
 import type { GrantRecord } from '../connections/grant-record.ts';
 import { announceGrant, findGrant, isGrantActive, updateGrant } from '../connections/grants.ts';
@@ -305,10 +304,6 @@ async function otherConnections(
 
 function machineEnded(): HttpError {
   return new HttpError(409, 'machine_ended', 'the machine was revoked: create a new one');
-}
-
-function newGrantId(): string {
-  return randomBytes(20).toString('base64url');
 }
 
 function newCredentials({ jwks, jwksUri }: PublicKeys): {

@@ -107,6 +107,7 @@ export async function authorizationServer(
     ctx.set('Cache-Control', 'no-store');
     ctx.body = { issuer, metadata: issuer + METADATA_PATH };
   });
+  const { trustedIssuers } = settings.authorization;
   const introspects = settings.authorization.introspectionClients.length > 0;
   const acceptsDevices = settings.authorization.deviceGrant;
   const registers = settings.clients.registration !== 'closed';
@@ -116,7 +117,8 @@ export async function authorizationServer(
       levels: settings.levels,
       introspects,
       acceptsDevices,
-      acceptsAssertions: settings.authorization.trustedIssuers.length > 0,
+      acceptsAssertions: trustedIssuers.some(({ clients }) => clients.length > 0),
+      acceptsWorkloads: trustedIssuers.some(({ workloads }) => workloads.length > 0),
       registers,
       acceptsDocuments: acceptsDocuments(settings),
       languages: pages.languages,

@@ -42,8 +42,10 @@ export type OptionalFeatures = {
   levels: Levels;
   /** Resource servers are configured for the introspection endpoint. */
   introspects: boolean;
-  /** Trusted issuers are configured. Their names are not published. */
+  /** Trusted issuers of assertions about people are configured. Their names are not published. */
   acceptsAssertions: boolean;
+  /** Some of them have workloads. */
+  acceptsWorkloads: boolean;
   /** Devices without a browser may connect (RFC 8628). */
   acceptsDevices: boolean;
   /** Clients may register themselves. */
@@ -60,6 +62,7 @@ export function authorizationServerMetadata(
     levels,
     introspects,
     acceptsAssertions,
+    acceptsWorkloads,
     acceptsDevices,
     registers,
     acceptsDocuments,
@@ -83,7 +86,7 @@ export function authorizationServerMetadata(
       'authorization_code',
       'refresh_token',
       CLIENT_CREDENTIALS,
-      ...(acceptsAssertions ? [JWT_BEARER] : []),
+      ...(acceptsAssertions || acceptsWorkloads ? [JWT_BEARER] : []),
       ...(acceptsDevices ? [DEVICE_CODE] : []),
     ],
     ...(acceptsAssertions ? { authorization_grant_profiles_supported: [ID_JAG_PROFILE] } : {}),

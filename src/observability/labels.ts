@@ -43,6 +43,7 @@ export const refusalReasons = [
   'limit_reached',
   'login_required',
   'machine_ended',
+  'workload_ended',
   'method_not_allowed',
   'method_not_found',
   'misdirected_request',
@@ -117,6 +118,7 @@ export const callLimitKinds = [
   'tool',
   'connector',
   'machine',
+  'workload',
   'token',
 ] as const;
 export type CallLimitKind = (typeof callLimitKinds)[number];
@@ -228,6 +230,9 @@ export const auditEvents = [
   'token_revoked',
   'tools_approved',
   'tools_changed',
+  'workload_ended',
+  'workload_paused',
+  'workload_resumed',
 ] as const;
 export type AuditEvent = (typeof auditEvents)[number];
 

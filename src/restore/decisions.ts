@@ -10,6 +10,7 @@ import { machineChange, machineKey } from './subjects/machine.ts';
 import { signingKeys } from './subjects/signing-key.ts';
 import type { Subject } from './subjects/subject.ts';
 import { tokenEnd, tokenChange } from './subjects/token.ts';
+import { workload } from './subjects/workload.ts';
 
 /** In the order of a replay. The connection of an old key holds the use of its machine until the machine has another one. */
 export const SUBJECTS = {
@@ -27,6 +28,7 @@ export const SUBJECTS = {
   connectionLevel,
   connectionEnd,
   credential,
+  workload,
   signingKeys,
 } as const satisfies Record<string, Subject>;
 
@@ -93,6 +95,9 @@ export const DECISIONS = {
   token_revoked: { of: ['tokenEnd'] },
   tools_approved: { none: 'without the approval, the restored store holds the tool again' },
   tools_changed: { none: 'the tools are read and compared again' },
+  workload_ended: { of: ['workload'] },
+  workload_paused: { of: ['workload'] },
+  workload_resumed: { of: ['workload'] },
 } as const satisfies Record<AuditEvent, Decision>;
 
 /** What the item is about, as far as a replay needs it: one entry for each subject. */

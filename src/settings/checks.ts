@@ -3,7 +3,7 @@ import { isClientIdUrl } from './client-id-url.ts';
 import { type Host, hosts, isLoopback, isLoopbackUrl } from './addresses.ts';
 import type { Environment } from './environment.ts';
 import { type IdentityProvider, providersIn } from './identity-provider.ts';
-import { DEFAULT_LEVELS, levelIds } from '../permission-levels.ts';
+import { DEFAULT_LEVELS, levelIds, isLevel } from '../permission-levels.ts';
 import type { SettingsIssue } from './issues.ts';
 import { isRedirectUri } from './redirect-uri.ts';
 import { ROLES, type Role, type SettingsFile, type UpstreamInFile } from './schema.ts';
@@ -17,6 +17,7 @@ import {
   valueAt,
 } from './source.ts';
 import { upstreamsIn } from './upstreams.ts';
+import { missingOwner } from './workloads.ts';
 import type { Address } from './value-types.ts';
 
 /** Checks that settings fit each other. `file` has the settings that are valid each for itself. */
@@ -151,7 +152,8 @@ function checkTrustedIssuers(source: Source, file: Partial<SettingsFile>): Setti
     ),
   );
   const issuers = file.authorization?.trustedIssuers ?? [];
-  return issuers.flatMap(({ issuer, clients }, n) => {
+  const { levels = DEFAULT_LEVELS } = file;
+  return issuers.flatMap(({ issuer, clients, workloads }, n) => {
     const path = ['authorization', 'trustedIssuers', n];
     const own = issueAt(source, [...path, 'issuer'], 'an identity provider, not Gatehouse itself');
     const unknown = clients.flatMap((id, index) =>
@@ -159,7 +161,17 @@ function checkTrustedIssuers(source: Source, file: Partial<SettingsFile>): Setti
         ? []
         : [issueAt(source, [...path, 'clients', index], KNOWN_CLIENT)],
     );
-    return issuer === file.authUrl ? [own, ...unknown] : unknown;
+    const invalid = workloads.flatMap((rule, index) => {
+      const place = [...path, 'workloads', index];
+      const missing = missingOwner(issuer, rule);
+      return [
+        ...(missing === undefined ? [] : [issueAt(source, [...place, 'match'], missing)]),
+        ...(isLevel(levels, rule.level)
+          ? []
+          : [issueAt(source, [...place, 'level'], `one of ${levelIds(levels).join(', ')}`)]),
+      ];
+    });
+    return [...(issuer === file.authUrl ? [own] : []), ...unknown, ...invalid];
   });
 }
 

@@ -8,6 +8,7 @@ import {
   issuer,
   shortId,
 } from './value-types.ts';
+import { workloadsSchema } from './workloads.ts';
 
 export const emailDomain = z
   .string()
@@ -335,6 +336,8 @@ const trustedIssuerId = z
   .string()
   .regex(/^[a-z0-9][a-z0-9.:-]{0,252}$/, 'lower-case letters, digits, dots, colons or dashes');
 
+const MAX_WORKLOAD_LIFETIME = 86_400;
+
 export const trustedIssuerSchema = z
   .strictObject({
     id: trustedIssuerId.optional().meta({
@@ -349,7 +352,8 @@ export const trustedIssuerSchema = z
       .meta({
         description: 'Address of its public keys. Production requires https.',
         valueType: 'URL',
-        defaultText: 'required unless `jwks` is set',
+        defaultText:
+          'from discovery, which needs `workloads`; required with `clients` unless `jwks` is set',
       }),
     jwks: z
       .strictObject({
@@ -358,11 +362,22 @@ export const trustedIssuerSchema = z
       .optional()
       .meta({
         description: 'Its public keys, for networks that do not allow fetching `jwksUri`.',
-        defaultText: 'required unless `jwksUri` is set',
+        defaultText: 'none',
       }),
+    workloads: workloadsSchema,
+    audiences: z.array(z.string().min(1)).default([]).meta({
+      description:
+        'Other audiences of JWTs of workloads, for platforms that cannot name this authorization server. Whoever receives such a JWT can use it here.',
+      valueType: 'text',
+    }),
+    maxLifetime: duration
+      .refine((seconds) => seconds <= MAX_WORKLOAD_LIFETIME, 'at most 24h')
+      .prefault('1h')
+      .describe('Longest lifetime of JWTs of workloads, from `iat` to `exp`, at most `24h`.'),
+    singleUse: z.boolean().default(false).describe('Accept each JWT of a workload once only.'),
     clients: z
       .array(z.string().min(1))
-      .min(1)
+      .default([])
       .describe(
         'Clients that may present its assertions: ids from `clients.preRegistered` that have a secret or keys, or addresses of metadata documents.',
       ),
@@ -390,10 +405,20 @@ export const trustedIssuerSchema = z
       .default(false)
       .describe('Treat email addresses as verified if the assertion does not say so.'),
   })
-  .refine(({ jwksUri, jwks }) => (jwksUri === undefined) !== (jwks === undefined), {
-    path: ['jwksUri'],
-    error: 'either jwksUri, the address of its public keys, or jwks, the keys',
+  .refine(({ clients, workloads }) => clients.length + workloads.length > 0, {
+    path: ['clients'],
+    error: 'clients, workloads or both',
   })
+  .refine(
+    ({ jwksUri, jwks, clients }) => {
+      const given = [jwksUri, jwks].filter((keys) => keys !== undefined).length;
+      return given === 1 || (given === 0 && clients.length === 0);
+    },
+    {
+      path: ['jwksUri'],
+      error: 'either jwksUri, the address of its public keys, or jwks, the keys',
+    },
+  )
   .transform((given) => ({ ...given, id: given.id ?? new URL(given.issuer).host }));
 
 export type TrustedIssuer = z.output<typeof trustedIssuerSchema>;

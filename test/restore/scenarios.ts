@@ -50,8 +50,22 @@ export type Scenario = {
   prepare: (system: System, environment: Record<string, string>) => Promise<Prepared>;
 };
 
-/** Settings of the people in the scenarios. */
+/** Settings of the people and workloads in the scenarios. */
 export const PEOPLE_FILE = {
+  authorization: {
+    trustedIssuers: [
+      {
+        id: 'cluster',
+        issuer: 'http://localhost:4998',
+        workloads: ['paused', 'again', 'ended'].map((id) => ({
+          id,
+          match: { subject: id },
+          connector: 'Club figures',
+          level: 'analytics',
+        })),
+      },
+    ],
+  },
   developmentIdp: {
     url: 'http://localhost:4003',
     people: ['ada', 'grace', 'alan', 'hedy', 'joan'].map((id) => ({
@@ -150,6 +164,22 @@ function changedCredential(event: 'credential_connected' | 'credential_ended', u
   };
 }
 
+/** A rule about workloads, after these actions. */
+function changedWorkload(rule: string, actions: readonly string[], state: string) {
+  return async (system: System): Promise<Prepared> => ({
+    async takeAway() {
+      for (const action of actions)
+        await requestManagement(system, 'POST', `/workloads/${action}`, { id: `cluster:${rule}` });
+    },
+    async expectGone() {
+      const { items } = z
+        .object({ items: z.array(z.looseObject({ id: z.string(), state: z.string() })) })
+        .parse(await requestManagement(system, 'GET', '/workloads'));
+      expect(items.find(({ id }) => id === `cluster:${rule}`)?.state).to.equal(state);
+    },
+  });
+}
+
 /** TypeScript refuses a kind that is missing here. */
 export const SCENARIOS: Record<ReplayedEvent, Scenario> = {
   code_replay: {
@@ -189,6 +219,18 @@ export const SCENARIOS: Record<ReplayedEvent, Scenario> = {
         expectGone: () => expectEnded({ ...connection, server, client, refreshToken }),
       };
     },
+  },
+  workload_paused: {
+    title: 'a rule about workloads that was paused stays paused',
+    prepare: changedWorkload('paused', ['pause'], 'paused'),
+  },
+  workload_resumed: {
+    title: 'a rule about workloads that was paused again stays paused',
+    prepare: changedWorkload('again', ['pause', 'resume', 'pause'], 'paused'),
+  },
+  workload_ended: {
+    title: 'a rule about workloads that was ended stays ended',
+    prepare: changedWorkload('ended', ['end'], 'ended'),
   },
   grant_ended: {
     title: 'a connection that its person ended stays ended',

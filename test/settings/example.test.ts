@@ -32,7 +32,9 @@ function keysIn(node: unknown, path = '', comment: string | null | undefined = n
     });
   }
   // These hold documents, keys, headers and parameters, whose members the schema does not list.
-  const isFree = /\.(document|jwks\.keys\[\]|headers|authorizationParameters)$/.test(path);
+  const isFree = /\.(match\.claims|document|jwks\.keys\[\]|headers|authorizationParameters)$/.test(
+    path,
+  );
   if (!isMap(node) || isFree) return [];
   return node.items.flatMap(({ key, value }: Pair, index) => {
     const { value: text, commentBefore } = key as { value: string; commentBefore?: string | null };

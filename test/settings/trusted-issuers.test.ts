@@ -36,6 +36,10 @@ describe('a trusted issuer', () => {
           groups: 'groups',
         },
         emailIsVerified: false,
+        workloads: [],
+        audiences: [],
+        maxLifetime: 3600,
+        singleUse: false,
       },
     ]);
     expect(load(DEVELOPMENT).authorization.trustedIssuers).to.deep.equal([]);

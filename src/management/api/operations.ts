@@ -21,6 +21,7 @@ import type { Operation } from '../resources/resource.ts';
 import { settingsOperations } from '../resources/settings.ts';
 import { tokenOperations } from '../resources/token.ts';
 import { upstreamOperations } from '../resources/upstream.ts';
+import { workloadOperations } from '../resources/workload.ts';
 
 export const API_PATH = '/api/v1';
 
@@ -29,6 +30,7 @@ export const OPERATIONS = {
   ...grantOperations,
   ...clientOperations,
   ...machineOperations,
+  ...workloadOperations,
   ...clientRuleOperations,
   ...accountOperations,
   ...accessOperations,

@@ -8,6 +8,8 @@ import type { App } from '../../clients/rules.ts';
 import { DEVICE_CODE } from '../../clients/clients.ts';
 import { requestContext } from '../../http/request-context.ts';
 import { CLIENT_AUTH_METHODS, DEVICE_PATH, ENDPOINTS, JWT_BEARER } from '../metadata.ts';
+import { isWorkloadSubject } from '../../settings/workloads.ts';
+import { WORKLOAD_CLIENT } from './workload-validation.ts';
 import type { ClientMetadataDocuments } from './client-metadata-documents.ts';
 import { secretDigest } from '../../clients/client-secrets.ts';
 import { CLOCK_TOLERANCE_SECONDS, assertionAudiences, requireShortLived } from './client-keys.ts';
@@ -71,6 +73,9 @@ export function configuration(
         ]),
       ),
       ...authorization.introspectionClients.map(resourceServerClient),
+      ...(authorization.trustedIssuers.some(({ workloads }) => workloads.length > 0)
+        ? [workloadClient]
+        : []),
     ],
     clientDefaults: {
       id_token_signed_response_alg: SIGNING_ALGORITHM,
@@ -169,6 +174,15 @@ export function configuration(
   } as Configuration;
 }
 
+const workloadClient = {
+  client_id: WORKLOAD_CLIENT,
+  client_name: 'Workload',
+  token_endpoint_auth_method: 'none',
+  grant_types: [JWT_BEARER],
+  response_types: [],
+  redirect_uris: [],
+} as const;
+
 const SWITCHED_OFF = {
   devInteractions: { enabled: false },
   pushedAuthorizationRequests: { enabled: false },
@@ -257,7 +271,7 @@ function accessTokenTtl(ctx: KoaContextWithOIDC, accessToken: number): number {
   return Math.max(1, Math.min(accessToken, left));
 }
 
-/** The scope of an access token is its one level (RFC 9068 section 2.2.3). `connector` is the id in its connect link. */
+/** The scope of an access token is its one level (RFC 9068 section 2.2.3), and the client of a workload its subject. `connector` is the id in its connect link. */
 function setScopeAndConnector(levels: Levels) {
   return (
     _ctx: unknown,
@@ -265,6 +279,8 @@ function setScopeAndConnector(levels: Levels) {
     { payload }: { payload: Record<string, unknown> },
   ): void => {
     payload.scope = highestLevelIn(levels, String(payload.scope ?? ''));
+    // A workload has no client of its own.
+    if (isWorkloadSubject(String(payload.sub))) payload.client_id = payload.sub;
     if ('aud' in token) payload.connector = String(token.aud).split('/').at(-2);
   };
 }

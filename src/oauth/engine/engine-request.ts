@@ -27,6 +27,8 @@ export type EngineRequest = {
   redemption?: { grantId: string; refresh?: EnginePayload & { iat: number } };
   /** The assertion that authenticates the client is marked as used. */
   assertionUsed?: true;
+  /** Set for a token request with the JWT of a workload: the client that it named. */
+  workload?: { clientId: string | undefined };
   /** `grant_type` of a token request. */
   grantType?: unknown;
   /** What is noted of the attempt of this request. `id` is that of the whole authorization. */

@@ -44,6 +44,7 @@ import {
 import { grantModels } from './grant-models.ts';
 import type { AccessTokenClaims, GrantModelOptions } from './models/options.ts';
 import { idJagGrantType } from './id-jag.ts';
+import { asWorkload, workloadExchange } from './workloads.ts';
 import { introspection } from './introspection.ts';
 import { rechecks } from './recheck.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
@@ -143,7 +144,8 @@ export async function openEngine(
     rateLimit: rateLimits.documents,
     now,
   });
-  const addIdJag = idJagGrantType({ settings, services, policy, uses });
+  const exchangeWorkload = workloadExchange({ settings, services, policy, uses });
+  const addIdJag = idJagGrantType({ settings, services, policy, uses }, exchangeWorkload);
   const addClientCredentials = clientCredentialsGrantType({ settings, services, policy });
   const resources = resourceIndicators(policy, () => signingKeys.current().jwk.kid);
   const guardSecrets = limitFailedAttempts(rateLimits.wrongSecrets);
@@ -165,7 +167,7 @@ export async function openEngine(
     );
     addIdJag(provider, resources.getResourceServerInfo);
     addClientCredentials(provider, resources.getResourceServerInfo);
-    replaceParameters(provider);
+    replaceParameters(provider, exchangeWorkload && asWorkload);
     rotateSessionAtSignIn(provider);
     compareByDigest(provider, guardSecrets);
     authenticateByKeys(provider, loadKeys, assertionAudiences(settings.authUrl));

@@ -36,11 +36,15 @@ export function ttlThatSetsValue(
  * - It requires `redirect_uri` with a code. OAuth 2.1 (section 4.1.3) does not: see `comparedRedirectUri`.
  * - A device sends its `resource` as apps do in a browser: a non-canonical one, or twice. See `canonicalDeviceRequest`.
  * - It counts a repeated parameter twice even if one of them has no value, which means that it was omitted (RFC 6749 section 3.1).
+ * - A workload has no client. See `asWorkload`.
  * - It refuses every `Authorization` header but Basic. Some apps send the header that their user configured for the MCP server everywhere.
  *
  * Tests: flows/engine-extensions.test.ts, flows/token-endpoint.test.ts, connections/codes.test.ts, flows/device-grant.test.ts.
  */
-export function replaceParameters(provider: Provider): void {
+export function replaceParameters(
+  provider: Provider,
+  asWorkload?: (ctx: Koa.Context, params: Record<string, unknown>) => void,
+): void {
   const { prototype } = (provider as unknown as { OIDCContext: { prototype: object } }).OIDCContext;
   const assembled = Symbol('params');
   type Context = { ctx: Koa.Context; route?: string; [assembled]?: Record<string, unknown> };
@@ -52,6 +56,7 @@ export function replaceParameters(provider: Provider): void {
     set(this: Context, params: Record<string, unknown>) {
       for (const [name, value] of Object.entries(params))
         if (Array.isArray(value)) params[name] = withoutEmpty(value);
+      if (this.route === 'token') asWorkload?.(this.ctx, params);
       const { headers } = this.ctx.req;
       const isBasic = /^basic /i.test(headers.authorization ?? '');
       if (isBasic) headers.authorization = decodable(headers.authorization);

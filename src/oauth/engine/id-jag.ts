@@ -45,6 +45,7 @@ import type { Services } from '../../services.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { ENDPOINTS, JWT_BEARER } from '../metadata.ts';
 import { dpopVerifier, requireLevelOfProof } from './dpop.ts';
+import { engineRequest } from './engine-request.ts';
 import { invalidClientAuth, mapStoreErrors, temporarilyUnavailable } from './errors.ts';
 import {
   ALGORITHMS,
@@ -57,6 +58,7 @@ import { type DescribeResource, issueAccessToken, type IssuedToken } from './iss
 import { fetchFromProvider } from '../../sign-in/fetch.ts';
 import { redirectDestination } from './redirect-uris.ts';
 import type { TokenPolicy } from './resource-indicators.ts';
+import type { ExchangeWorkload } from './workloads.ts';
 
 export type IdJagContext = {
   settings: Settings;
@@ -74,11 +76,11 @@ const KEYS_COOLDOWN_MS = 10_000;
 const KEYS_TIMEOUT_MS = 5000;
 
 /** Call once: the result caches the issuers' keys. It registers the grant type with a provider, if there are issuers. */
-export function idJagGrantType(context: IdJagContext) {
-  const issuers = context.settings.authorization.trustedIssuers.map((issuer) => ({
-    issuer,
-    isSigned: signatureCheck(issuer),
-  }));
+export function idJagGrantType(context: IdJagContext, exchangeWorkload?: ExchangeWorkload) {
+  const { trustedIssuers } = context.settings.authorization;
+  const issuers = trustedIssuers
+    .filter(({ clients }) => clients.length > 0)
+    .map((issuer) => ({ issuer, isSigned: signatureCheck(issuer) }));
   const verifyProof = dpopVerifier({
     store: context.services.store,
     now: context.services.now,
@@ -86,12 +88,14 @@ export function idJagGrantType(context: IdJagContext) {
     tokenEndpoint: context.settings.authUrl + ENDPOINTS.token,
   });
   return (provider: Provider, describeResource: DescribeResource): void => {
-    if (issuers.length === 0) return;
+    if (trustedIssuers.length === 0) return;
     const exchange = mapStoreErrors(async (ctx: Context) => {
       const { assertion } = ctx.oidc.params;
       if (!assertion) throw new errors.InvalidRequest('missing required parameter: assertion');
-      requireAuthentication(ctx);
+      const isWorkload = engineRequest(ctx).workload !== undefined;
+      if (!isWorkload) requireAuthentication(ctx);
       const proof = await verifyProof(ctx);
+      if (isWorkload && exchangeWorkload) return exchangeWorkload(ctx, proof, describeResource);
       const jag = await validateAssertion(context, issuers, ctx, assertion);
       await proof?.consume();
       const authorized = await authorize(context, ctx, jag);
@@ -137,7 +141,7 @@ function signatureCheck({ jwksUri, jwks }: TrustedIssuer): SignatureCheck {
 }
 
 /** `kid` is a hint (RFC 7515 section 4.1.4): a key without one fits any. */
-function localKeys({ keys }: JSONWebKeySet): JWTVerifyGetKey {
+export function localKeys({ keys }: JSONWebKeySet): JWTVerifyGetKey {
   const all = createLocalJWKSet({ keys });
   const unnamed = createLocalJWKSet({ keys: keys.filter(({ kid }) => kid === undefined) });
   return (header, assertion) =>

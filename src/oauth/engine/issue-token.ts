@@ -14,6 +14,8 @@ export type IssuedToken = {
   scopes: readonly string[];
   gty: string;
   describeResource: DescribeResource;
+  /** Seconds. Default: the lifetime of the settings. */
+  maxSeconds?: number;
   /** Binds the token to its key. */
   proof: VerifiedProof | undefined;
 };
@@ -21,7 +23,7 @@ export type IssuedToken = {
 /** Responds as in RFC 6749 section 5.1. False, without a response, if the grant has ended. */
 export async function issueAccessToken(
   ctx: KoaContextWithOIDC,
-  { grantId, resource, scopes, gty, describeResource, proof }: IssuedToken,
+  { grantId, resource, scopes, gty, describeResource, maxSeconds, proof }: IssuedToken,
 ): Promise<boolean> {
   const { provider, client } = ctx.oidc;
   const grant = await provider.Grant.find(grantId);
@@ -36,6 +38,8 @@ export async function issueAccessToken(
   const available = token.resourceServer.scopes;
   const allowed = scopes.filter((scope) => available.has(scope));
   token.scope = grant.getResourceScopeFiltered(resource, allowed);
+  if (maxSeconds !== undefined)
+    Object.assign(token, { expiresIn: Math.min(token.expiration, maxSeconds) });
   if (proof) token.setThumbprint('jkt', proof.thumbprint);
   ctx.oidc.entity('AccessToken', token);
   ctx.body = {

@@ -1,0 +1,110 @@
+import { recordAudit } from '../audit/audit.ts';
+import {
+  findWorkloadRecord,
+  updateWorkloadRecord,
+  type WorkloadRecord,
+} from '../clients/workloads.ts';
+import { endConnection } from '../connections/connections.ts';
+import { HttpError, notFound } from '../http/errors.ts';
+import { writeRate } from '../settings/limits.ts';
+import { findWorkload, type WorkloadRule, workloadSubject } from '../settings/workloads.ts';
+import type { Handlers, ManagementContext } from './context.ts';
+import { isoTime, represent } from './represent.ts';
+import { type Workload, type workloadOperations, workloadSchema } from './resources/workload.ts';
+
+export const workloadHandlers: Handlers<keyof typeof workloadOperations> = {
+  async listWorkloads(management) {
+    const { trustedIssuers } = management.settings.authorization;
+    const ids = trustedIssuers.flatMap(({ id, workloads }) =>
+      workloads.map((rule) => `${id}:${rule.id}`),
+    );
+    return { items: await Promise.all(ids.map((id) => show(management, id))) };
+  },
+
+  pauseWorkload: (management, { body: { id } }) =>
+    change(management, id, 'workload_paused', (record, at) =>
+      record.pausedAt === undefined ? { ...record, pausedAt: at } : record,
+    ),
+
+  resumeWorkload: (management, { body: { id } }) =>
+    change(management, id, 'workload_resumed', ({ pausedAt: _since, ...record }) => record),
+
+  endWorkload: (management, { body: { id } }) =>
+    change(management, id, 'workload_ended', (record, at) =>
+      record.endedAt === undefined ? { ...record, endedAt: at } : record,
+    ),
+};
+
+const subjectOf = (id: string) =>
+  workloadSubject(id.slice(0, id.lastIndexOf(':')), id.slice(id.lastIndexOf(':') + 1));
+
+/** Tokens of a rule that no longer gives any end at once. Records the event for the call that changed the rule. */
+async function change(
+  management: ManagementContext,
+  id: string,
+  event: 'workload_paused' | 'workload_resumed' | 'workload_ended',
+  next: (record: WorkloadRecord, at: number) => WorkloadRecord,
+): Promise<Workload> {
+  const { services, by } = management;
+  const { store, now } = services;
+  const subject = subjectOf(id);
+  await show(management, id);
+  const update = await updateWorkloadRecord(store, subject, (record) => {
+    if (record.endedAt !== undefined && event !== 'workload_ended')
+      throw new HttpError(409, 'workload_ended', 'this rule was ended: add one with another id');
+    const after = next(record, Math.floor(now()));
+    return Object.keys(after).length === Object.keys(record).length ? record : after;
+  });
+  const { before, after } = update;
+  const { grantId } = after;
+  const givesTokens = after.pausedAt === undefined && after.endedAt === undefined;
+  if (grantId !== undefined && !givesTokens)
+    await endConnection(services, { id: grantId, state: 'active' }, 'revoked_by_administrator', by);
+  if (after !== before)
+    await recordAudit(services, {
+      event,
+      account: subject,
+      clientId: subject,
+      by,
+      ...(grantId === undefined ? {} : { grantId }),
+      arguments: { name: id },
+      outcome: 'done',
+    });
+  return show(management, id);
+}
+
+/** Throws 404 if there is no such rule in the settings, and nothing is known of it. */
+async function show(management: ManagementContext, id: string): Promise<Workload> {
+  const { settings, services } = management;
+  const subject = subjectOf(id);
+  const found = findWorkload(settings.authorization.trustedIssuers, subject);
+  const record = await findWorkloadRecord(services.store, subject);
+  const isKnown = record.endedAt ?? record.pausedAt ?? record.grantId;
+  if (!found && isKnown === undefined)
+    throw notFound('there is no rule of a workload with this id');
+  const { rule, issuer } = found ?? {};
+  return represent(workloadSchema, {
+    ...rule,
+    id,
+    issuer: issuer?.issuer ?? id.slice(0, id.lastIndexOf(':')),
+    state: stateOf(rule, record, services.now()),
+    calls: rule?.calls && writeRate(rule.calls),
+    expiresAt: rule?.expires,
+    grant: record.grantId,
+    subjects: record.subjects.map(({ subject: name, at }) => ({
+      subject: name,
+      time: isoTime(at),
+    })),
+  });
+}
+
+function stateOf(
+  rule: WorkloadRule | undefined,
+  { endedAt, pausedAt }: WorkloadRecord,
+  now: number,
+): Workload['state'] {
+  if (endedAt !== undefined) return 'ended';
+  if (!rule) return 'gone';
+  if ((rule.expires ?? Infinity) <= now) return 'expired';
+  return pausedAt === undefined ? 'active' : 'paused';
+}

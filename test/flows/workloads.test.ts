@@ -1,0 +1,344 @@
+import { createServer } from 'node:http';
+import { expect } from 'chai';
+import { decodeJwt, exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose';
+import { advanceClock, restoreClock } from '../support/clock.ts';
+import { listenOnLoopback } from '../support/loopback-server.ts';
+import {
+  createConnector,
+  readAudit,
+  requestManagement,
+  revokeConnector,
+} from '../support/management-api.ts';
+import { callTool, isAccepted } from '../support/mcp.ts';
+import { changeSettings } from '../support/settings-file.ts';
+import { startSystem, type System } from '../support/system.ts';
+import { until } from '../support/until.ts';
+
+type Members = Record<string, unknown>;
+type Answer = { status: number; headers: Headers; body: Members };
+
+const GRANT = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
+
+/** A platform that signs JWTs, with discovery and keys. */
+async function startPlatform() {
+  const makeKey = async (kid: string) => {
+    const { privateKey, publicKey } = await generateKeyPair('ES256', { extractable: true });
+    return { privateKey, jwk: { ...(await exportJWK(publicKey)), kid } as JWK };
+  };
+  let keys = [await makeKey('first')];
+  let isDown = false;
+  let fetches = 0;
+  const server = createServer((req, res) => {
+    if (req.url === '/keys') fetches += 1;
+    if (isDown) return res.writeHead(500).end();
+    const body =
+      req.url === '/keys'
+        ? { keys: keys.map(({ jwk }) => ({ ...jwk, use: 'jwt-svid' })) }
+        : {
+            issuer: origin,
+            jwks_uri: `${origin}/keys`,
+            id_token_signing_alg_values_supported: ['ES256', 'RS256'],
+          };
+    return res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  });
+  const { origin, stop } = await listenOnLoopback(server);
+  return {
+    issuer: origin,
+    stop,
+    fetches: () => fetches,
+    fail: (down: boolean) => void (isDown = down),
+    async rotate() {
+      keys = [await makeKey('second')];
+    },
+    sign(claims: Members, header: Members = {}) {
+      const [key = { privateKey: undefined, jwk: undefined }] = keys;
+      if (!key.privateKey) throw new Error('there is no key');
+      return new SignJWT(claims)
+        .setProtectedHeader({ alg: 'ES256', kid: String(key.jwk?.kid), ...header })
+        .sign(key.privateKey);
+    },
+  };
+}
+
+const UID = 'b7f3a1c2-0000-4000-8000-000000000001';
+const SUBJECT = 'system:serviceaccount:billing:reporter';
+
+describe('Workloads', function () {
+  this.timeout(30_000);
+  let platform: Awaited<ReturnType<typeof startPlatform>>;
+  let system: System;
+  let link = '';
+  let other = '';
+  before(async () => {
+    platform = await startPlatform();
+    const workloads = [
+      {
+        id: 'reporter',
+        match: {
+          subject: 'system:serviceaccount:billing:*',
+          claims: { '/kubernetes.io/serviceaccount/uid': UID },
+        },
+        connector: 'Reports',
+        level: 'operations',
+      },
+      { id: 'pair-one', match: { subject: 'pair' }, connector: 'Pairs', level: 'analytics' },
+      {
+        id: 'pair-two',
+        match: { claims: { team: 'blue' } },
+        connector: 'Pairs',
+        level: 'analytics',
+      },
+      {
+        id: 'limited',
+        match: { claims: { team: 'red' } },
+        connector: 'Limited',
+        level: 'analytics',
+        calls: '2/10m',
+      },
+    ];
+    const issuer = { id: 'cluster', issuer: platform.issuer, workloads };
+    system = await startSystem({ file: { authorization: { trustedIssuers: [issuer] } } });
+    link = (await createConnector(system, { name: 'Reports', level: 'admin' })).link;
+    other = (await createConnector(system, { name: 'Other', level: 'admin' })).link;
+    await createConnector(system, { name: 'Pairs' });
+  });
+  after(async () => {
+    await system?.stop();
+    await platform?.stop();
+  });
+  afterEach(restoreClock);
+
+  const now = () => Math.floor(Date.now() / 1000);
+  const claims = (changed: Members = {}): Members => ({
+    iss: platform.issuer,
+    sub: SUBJECT,
+    aud: [system.auth],
+    iat: now(),
+    exp: now() + 600,
+    'kubernetes.io': { serviceaccount: { uid: UID } },
+    ...changed,
+  });
+
+  async function exchange(assertion: string, more: Record<string, string> = {}): Promise<Answer> {
+    const form = { grant_type: GRANT, assertion, resource: link, ...more };
+    const response = await fetch(`${system.auth}/oauth/token`, {
+      method: 'POST',
+      body: new URLSearchParams(form),
+    });
+    return {
+      status: response.status,
+      headers: response.headers,
+      body: (await response.json()) as Members,
+    };
+  }
+  const exchangeClaims = async (
+    changed?: Members,
+    more?: Record<string, string>,
+    header?: Members,
+  ) => exchange(await platform.sign(claims(changed), header), more);
+  const list = async () =>
+    (await requestManagement(system, 'GET', '/workloads')) as { items: Members[] };
+  const rule = async (id: string) => (await list()).items.find((item) => item['id'] === id);
+  const act = (id: string, action: string) =>
+    requestManagement(system, 'POST', `/workloads/${action}`, { id });
+
+  it('WIF-01 a JWT of the platform becomes an access token of one connect link, without a client', async () => {
+    const { status, body } = await exchangeClaims({}, { client_id: 'whatever-the-user-chose' });
+    expect(status, JSON.stringify(body)).to.equal(200);
+    expect(body).to.include({ token_type: 'Bearer', scope: 'operations' });
+    expect(body).to.not.have.property('refresh_token');
+    const token = decodeJwt(String(body['access_token']));
+    expect(token).to.include({
+      sub: 'workload:cluster:reporter',
+      client_id: 'workload:cluster:reporter',
+      aud: link,
+    });
+    expect(Number(token.exp) - Number(token.iat)).to.equal(600);
+    expect(await isAccepted(link, String(body['access_token']))).to.equal(true);
+    const lower = await exchangeClaims({}, { scope: 'analytics' });
+    expect(lower.body['scope']).to.equal('analytics');
+    expect(await rule('cluster:reporter')).to.deep.include({
+      state: 'active',
+      level: 'operations',
+    });
+    expect((await rule('cluster:reporter'))?.['subjects']).to.have.nested.property(
+      '[0].subject',
+      SUBJECT,
+    );
+    const { uses } = (await requestManagement(
+      system,
+      'GET',
+      `/connectors/${link.split('/').at(-2) ?? ''}`,
+    )) as Members;
+    expect(uses).to.equal(1);
+  });
+
+  it('WIF-02 a token ends at the latest a minute after its JWT', async () => {
+    const { body } = await exchangeClaims({ exp: now() + 100 });
+    expect(Number(body['expires_in'])).to.be.within(150, 160);
+  });
+
+  const REFUSALS: [what: string, changed: () => Members, words: RegExp][] = [
+    ['another audience', () => ({ aud: 'https://kubernetes.default.svc' }), /its only aud must be/],
+    ['two audiences', () => ({ aud: [system.auth, 'https://other.example'] }), /its only aud/],
+    ['a year of life', () => ({ exp: now() + 31_536_000 }), /longer than maxLifetime/],
+    ['no iat', () => ({ iat: undefined }), /must have iat and exp/],
+    ['no exp', () => ({ exp: undefined }), /must have iat and exp/],
+    ['a time in the future', () => ({ iat: now() + 300, exp: now() + 600 }), /not valid yet/],
+    ['a time in the past', () => ({ iat: now() - 900, exp: now() - 300 }), /has expired/],
+    ['no subject', () => ({ sub: undefined }), /must have a sub/],
+    [
+      'another issuer',
+      () => ({ iss: `${platform.issuer}/` }),
+      /issuer of the assertion is not trusted/,
+    ],
+    [
+      'another namespace',
+      () => ({ sub: 'system:serviceaccount:billing-evil:reporter' }),
+      /claim sub does not match the rule reporter/,
+    ],
+    [
+      'another account of the same name',
+      () => ({ 'kubernetes.io': { serviceaccount: { uid: 'x' } } }),
+      /claim \/kubernetes\.io\/serviceaccount\/uid does not match/,
+    ],
+    ['no such claim', () => ({ 'kubernetes.io': undefined }), /does not match the rule/],
+    ['a key that binds it', () => ({ cnf: { jkt: 'x' } }), /bound to a key/],
+  ];
+  for (const [what, changed, words] of REFUSALS)
+    it(`WIF-03 a JWT with ${what} is refused with invalid_grant, which names the check`, async () => {
+      const { status, body } = await exchangeClaims(changed());
+      expect([status, body['error']]).to.deep.equal([400, 'invalid_grant']);
+      expect(body['error_description']).to.match(words);
+    });
+
+  it('WIF-03 JWTs of another type, with an unannounced algorithm or another signature are refused', async () => {
+    const described = async (header: Members) =>
+      (await exchangeClaims({}, {}, header)).body['error_description'];
+    expect(await described({ typ: 'wit+jwt' })).to.match(/the typ of the assertion must be/);
+    expect(await described({ typ: 'at+jwt' })).to.match(/the typ of the assertion must be/);
+    for (const typ of ['JWT', 'JOSE', 'authorization-grant+jwt'])
+      expect((await exchangeClaims({}, {}, { typ })).status, typ).to.equal(200);
+    const [head = '', body = ''] = (await platform.sign(claims())).split('.');
+    const forged = await exchange(`${head}.${body}.${'A'.repeat(86)}`);
+    expect(forged.body['error_description']).to.match(/not signed with a published key/);
+    const unsigned = { alg: 'none', kid: 'first' };
+    const none = `${Buffer.from(JSON.stringify(unsigned)).toString('base64url')}.${body}.`;
+    expect((await exchange(none)).body['error_description']).to.match(/public-key algorithm/);
+    const { privateKey } = await generateKeyPair('EdDSA');
+    const announced = await new SignJWT(claims())
+      .setProtectedHeader({ alg: 'EdDSA', kid: 'first' })
+      .sign(privateKey);
+    expect((await exchange(announced)).body['error_description']).to.match(/issuer announces/);
+    expect((await exchange('no-jwt')).body['error']).to.equal('invalid_grant');
+  });
+
+  it('WIF-04 resource names one connect link that a rule of the issuer is about, else invalid_target', async () => {
+    for (const resource of [other, system.resource, 'https://elsewhere.example/mcp', '']) {
+      const { status, body } = await exchangeClaims({}, { resource });
+      expect([status, body['error']], resource).to.deep.equal([400, 'invalid_target']);
+    }
+  });
+
+  it('WIF-05 two rules of a connect link that match are refused, and a rule by name counts only if one connector has it', async () => {
+    const named = async (name: string) => {
+      const { items } = (await requestManagement(system, 'GET', `/connectors?q=${name}`)) as {
+        items: { link: string }[];
+      };
+      return items[0]?.link ?? '';
+    };
+    const pairs = await named('Pairs');
+    const both = await exchangeClaims(
+      { sub: 'pair', team: ['green', 'blue'] },
+      { resource: pairs },
+    );
+    expect(both.body['error_description']).to.match(/several rules about this connect link/);
+    const one = await exchangeClaims({ sub: 'pair' }, { resource: pairs });
+    expect(one.status).to.equal(200);
+    const second = await createConnector(system, { name: 'Pairs' });
+    const ambiguous = await exchangeClaims({ sub: 'pair' }, { resource: pairs });
+    expect(ambiguous.body['error']).to.equal('invalid_target');
+    await revokeConnector(system, second.id);
+  });
+
+  it('WIF-06 a registered client is no workload, and the engine knows no other client for them', async () => {
+    const metadata = {
+      redirect_uris: ['http://127.0.0.1:7070/callback'],
+      token_endpoint_auth_method: 'none',
+    };
+    const registered = await fetch(`${system.auth}/oauth/register`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(metadata),
+    });
+    const { client_id: id } = (await registered.json()) as { client_id: string };
+    const { status, body } = await exchangeClaims({}, { client_id: id });
+    expect([status, body['error']]).to.deep.equal([401, 'invalid_client']);
+    for (const grant_type of ['client_credentials', 'refresh_token', 'authorization_code']) {
+      const refused = await exchange('x', { grant_type, client_id: 'workload:any' });
+      expect(refused.status, grant_type).to.be.within(400, 401);
+    }
+    const idJag = await exchangeClaims(
+      {},
+      { client_id: 'workload:any' },
+      { typ: 'oauth-id-jag+jwt' },
+    );
+    expect(idJag.body['error']).to.equal('invalid_client');
+  });
+
+  it('WIF-07 a rule that is paused ends its tokens and gives none until it is resumed, and one that was ended never again', async () => {
+    const { body } = await exchangeClaims();
+    const token = String(body['access_token']);
+    await act('cluster:reporter', 'pause');
+    expect((await callTool(link, token, 'club_overview')).status).to.equal(401);
+    expect((await exchangeClaims()).body['error_description']).to.match(/paused the rule/);
+    expect(await rule('cluster:reporter')).to.include({ state: 'paused' });
+    await act('cluster:reporter', 'resume');
+    const again = await exchangeClaims();
+    expect(await isAccepted(link, String(again.body['access_token']))).to.equal(true);
+    const events = (await readAudit(system)).map(({ event }) => event);
+    expect(events).to.include.members(['workload_paused', 'workload_resumed', 'grant_vouched']);
+  });
+
+  it('WIF-08 a limit on the calls of a rule counts all its calls', async () => {
+    const { link: limited } = await createConnector(system, { name: 'Limited' });
+    const { body } = await exchangeClaims({ team: 'red' }, { resource: limited });
+    const token = String(body['access_token']);
+    for (let n = 0; n < 2; n += 1) await isAccepted(limited, token);
+    const { rpc } = await callTool(limited, token, 'club_overview');
+    expect(rpc?.result?.content?.[0]?.text).to.include('of this workload is reached (2/10m)');
+  });
+
+  it('WIF-09 keys that cannot be fetched, and an unknown key within a minute of the last fetch, are 503', async () => {
+    await exchangeClaims();
+    const before = platform.fetches();
+    await platform.rotate();
+    const early = await exchangeClaims();
+    expect([early.status, early.body['error']]).to.deep.equal([503, 'temporarily_unavailable']);
+    expect(early.headers.get('retry-after')).to.match(/^\d+$/);
+    expect(platform.fetches()).to.equal(before);
+    advanceClock(61);
+    expect((await exchangeClaims()).status).to.equal(200);
+    platform.fail(true);
+    advanceClock(61);
+    expect((await exchangeClaims({}, {}, { kid: 'unknown' })).status).to.equal(503);
+    platform.fail(false);
+  });
+
+  it('WIF-10 the rule of a revoked connector and a rule that left the settings give nothing, and issued tokens are refused', async () => {
+    const { body } = await exchangeClaims();
+    const token = String(body['access_token']);
+    expect(await isAccepted(link, token)).to.equal(true);
+    const restore = changeSettings(system, { authorization: { trustedIssuers: [] } });
+    await requestManagement(system, 'POST', '/settings/reload', {});
+    await until(
+      'the token to be refused',
+      async () => (await callTool(link, token, 'club_overview')).status === 401,
+    );
+    restore();
+    await requestManagement(system, 'POST', '/settings/reload', {});
+    await act('cluster:reporter', 'end');
+    expect((await exchangeClaims()).body['error']).to.equal('invalid_target');
+    expect(await rule('cluster:reporter')).to.include({ state: 'ended' });
+  });
+});
