@@ -6,6 +6,7 @@ import { PACKAGE_FOLDER } from '../package-folder.ts';
 import type { Secrets } from '../settings/secret-file.ts';
 import { isLoopbackUrl } from '../settings/addresses.ts';
 import { type ClassifiedTool, SUGGESTED_LEVELS } from './levels.ts';
+import { toolPattern } from '../settings/tool-patterns.ts';
 import { LOGOUT_PATH } from '../sign-in/logout-token.ts';
 import type { Provider } from './providers.ts';
 import type { UpstreamHeader } from './upstream-headers.ts';
@@ -51,6 +52,7 @@ export function settingsText(decisions: Decisions): string {
     logoutUrl: authUrl + LOGOUT_PATH,
     levels: SUGGESTED_LEVELS,
     tools: toolGroups(upstream?.tools ?? []),
+    toolSets: toolSets(upstream?.tools ?? []),
   };
   return ejs.render(readFileSync(TEMPLATE, 'utf8'), values, { escape: scalar });
 }
@@ -96,6 +98,33 @@ function toolGroups(tools: readonly ClassifiedTool[]) {
       .filter(({ level }) => level === id)
       .map(({ name, title }) => ({ name, comment: toolComment(name, oneLine(title)) })),
   })).filter(({ members }) => members.length > 0);
+}
+
+const MAX_SUGGESTED = 10;
+
+/** Lists for a rule that opens less than its level, from what the tools say about themselves. None if the list is too long for a comment. */
+function toolSets(tools: readonly ClassifiedTool[]): { about: string; patterns: string }[] {
+  const [lowest] = SUGGESTED_LEVELS;
+  const highest = SUGGESTED_LEVELS.at(-1);
+  const set = (level: string | undefined, prefix: string, about: string) => {
+    const named = tools.filter((tool) => tool.level === level).map(({ name }) => prefix + name);
+    const isShort = named.length > 0 && named.length <= MAX_SUGGESTED;
+    if (!isShort || named.length === tools.length) return [];
+    if (!named.every((pattern) => toolPattern.safeParse(pattern).success)) return [];
+    return [{ about, patterns: `[${named.map((name) => JSON.stringify(name)).join(', ')}]` }];
+  };
+  return [
+    ...set(
+      lowest?.id,
+      '',
+      'To open less than the level, name tools. These say that they only read:',
+    ),
+    ...set(
+      highest?.id,
+      '!',
+      'Or take out those that may delete or overwrite, also from higher levels:',
+    ),
+  ];
 }
 
 function toolComment(name: string, title: string): string {

@@ -1,5 +1,5 @@
 import { createServer } from 'node:http';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { temporaryDirectory } from '../settings/settings-file.ts';
@@ -76,6 +76,22 @@ describe('gatehouse init with an MCP server', () => {
         /^Warning: the MCP server .* has tools that the settings cannot name/,
       );
     });
+
+  it('the settings suggest lists of tools for a rule from the annotations, which are accepted', async () => {
+    const upstream = await startOpenUpstream([
+      { name: 'search', annotations: { readOnlyHint: true } },
+      { name: 'drop', annotations: { destructiveHint: true } },
+    ]);
+    const folder = temporaryDirectory();
+    const { code, stderr } = await init(folder, '--yes', '--upstream', upstream.url);
+    await upstream.stop();
+    expect(code, stderr).to.equal(0);
+    const file = join(folder, 'gatehouse.yaml');
+    const text = readFileSync(file, 'utf8');
+    expect(text).to.include('#tools: ["search"]').and.include('#tools: ["!drop"]');
+    writeFileSync(file, text.replace('#tools: ["!drop"]', 'tools: ["!drop"]'));
+    expect(loadWritten(folder).entitlements[1]?.tools).to.deep.equal(['!drop']);
+  });
 
   it('the levels are read, write and full, with full recorded, and Ada and Grace have the highest two', async () => {
     const folder = temporaryDirectory();

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { mint } from '../links/minted-tokens/minting.ts';
 import { connect } from '../support/connection.ts';
 import { type Connector, createConnector, requestManagement } from '../support/management-api.ts';
-import { createDeployment, startDeployment, type System } from '../support/system.ts';
+import { createDeployment, type LogLine, startDeployment, type System } from '../support/system.ts';
 import { until } from '../support/until.ts';
 import { type ChangingUpstream, startChangingV2 } from '../support/upstream/changing-upstream.ts';
 import { gatehouse } from './command-line.ts';
@@ -11,6 +11,7 @@ const TOOLS = [{ name: 'search_orders' }, { name: 'delete_order' }, { name: 'Del
 
 describe('Explanations of tools', () => {
   let upstream: ChangingUpstream;
+  const log: LogLine[] = [];
   let system: System;
   let stop: () => Promise<void>;
   let reports: Connector;
@@ -32,7 +33,7 @@ describe('Explanations of tools', () => {
       file: { entitlements, resourceServer: { upstreams: [orders] } },
     });
     upstream.trustIssuer(place.facts.auth);
-    system = await startDeployment(place);
+    system = await startDeployment(place, {}, { log });
     stop = async () => {
       await system.stop();
       await place.release();
@@ -168,5 +169,18 @@ describe('Explanations of tools', () => {
     expect(items.items[0]).to.nested.include({ 'arguments.after.tools[0]': 'search_orders' });
     const back = await run('connector', 'update', 'Reports', '--tools', 'everything', '--json');
     expect(JSON.parse(back.stdout)).to.not.have.any.keys('tools', 'opened');
+  });
+
+  it('the log names lists with patterns that match no tool once the tools have changed', async () => {
+    const { id } = await createConnector(system, {
+      name: 'Dropping',
+      level: 'full',
+      tools: ['drop_*', 'search_*'],
+    });
+    await upstream.setTools([{ name: 'search_orders' }, { name: 'delete_order' }]);
+    await until('the warning', () => log.some(({ reason }) => String(reason).includes(id)));
+    const warning = log.find(({ reason }) => String(reason).includes(id));
+    expect(warning).to.include({ msg: 'patterns of tools are without effect' });
+    expect(warning?.['reason']).to.include(`connector ${id}: drop_*`);
   });
 });

@@ -5,6 +5,7 @@ import { watchTools } from './discovery.ts';
 import { DiscoveryError, remedyFor } from './discovery-faults.ts';
 import { type DiscoveryEvent, type DiscoveryState, isDue, reduce } from './discovery-state.ts';
 import { listOf } from './tool-comparison.ts';
+import { listsWithoutMatch } from './unmatched-patterns.ts';
 import { openToolPinning, type ToolPinning } from './tool-pinning.ts';
 import { shownUrl } from './quoting.ts';
 import type { Services } from '../../services.ts';
@@ -70,6 +71,7 @@ export async function openToolDiscovery(
   let closing = new AbortController();
   const passedOn = lruCache<true>(MAX_PASSED_ON);
   const report = reporter(services, upstream);
+  const reportLists = listReporter(settings, services, upstream);
   const pinning = await openToolPinning(services, upstream);
 
   async function on(event: DiscoveryEvent): Promise<void> {
@@ -100,6 +102,8 @@ export async function openToolDiscovery(
     if (signal.aborted) return stopWatching();
     report(read);
     await on({ type: 'read', catalog: read });
+    // The store is unavailable. The next change of the tools tries again.
+    if (!read.error) await reportLists(read).catch(() => undefined);
   }
 
   /** Never rejects. */
@@ -197,6 +201,29 @@ export async function openToolDiscovery(
 
 function faultOf({ fault, message, remedy }: DiscoveryError): CatalogFault {
   return { fault, message, ...(remedy === undefined ? {} : { remedy }) };
+}
+
+/** Logs each set of lists with patterns that match no tool once, when the tools have changed. */
+function listReporter(
+  settings: Settings,
+  { store, logger, now }: Services,
+  upstream: Upstream,
+): (catalog: ToolCatalog) => Promise<void> {
+  let known: string | undefined;
+  return async ({ tools }) => {
+    const names = tools.map(({ name }) => name);
+    const state = JSON.stringify(names.toSorted());
+    if (state === known) return;
+    known = state;
+    const lists = await listsWithoutMatch({ settings, store, now: now() }, upstream, names);
+    if (lists.length === 0) return;
+    const reason = `they match no tool: ${listOf(lists)}`;
+    const remedy = `compare them with gatehouse upstream show ${upstream.id}`;
+    logger.warn(
+      { what: shownUrl(upstream.url), reason, remedy },
+      'patterns of tools are without effect',
+    );
+  };
 }
 
 /** Logs each fault, and each set of missing tools, once. */
