@@ -21,6 +21,7 @@ export function checkSettings({ settings }: ConfiguredDeployment): Findings {
     secretFileFindings(settings),
     forwardProxyFinding(settings),
     limitFindings(settings),
+    audienceFindings(settings),
   ];
 }
 
@@ -66,6 +67,20 @@ function limitFindings({
 function hasUnusedCallLimit({ perPerson, perConnection }: Settings['limits']['calls']): boolean {
   if (!perPerson || !perConnection) return false;
   return perPerson.count <= perConnection.count && perPerson.seconds >= perConnection.seconds;
+}
+
+/** Whoever receives a JWT with another audience can present it here too. */
+function audienceFindings({ authorization }: Settings): Findings {
+  return authorization.trustedIssuers.map(
+    ({ audiences }, n) =>
+      audiences.length > 0 &&
+      findingAbout('settings', `authorization.trustedIssuers[${n}].audiences`).warning({
+        what: `JWTs for ${audiences.join(', ')} are accepted from workloads`,
+        why: 'whoever else receives such a JWT can use it here',
+        remedy:
+          'let the platform name this authorization server as the audience, if it can, and remove audiences',
+      }),
+  );
 }
 
 /** Says which servers are reached through the proxy of the network. */

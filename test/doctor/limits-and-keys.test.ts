@@ -45,6 +45,18 @@ describe("doctor's check of the keys of trusted issuers", () => {
   });
 });
 
+describe("doctor's check of workloads", () => {
+  it('audiences other than this server are a warning', async () => {
+    const trusted = { audiences: ['api://tools'], workloads: [] } as unknown as TrustedIssuer;
+    const authorization = { ...SETTINGS.authorization, trustedIssuers: [trusted] };
+    const found = await check('settings', { authorization });
+    const warnings = found.filter(({ outcome }) => outcome === 'warning');
+    expect(warnings.map(({ about }) => about)).to.include(
+      'authorization.trustedIssuers[0].audiences',
+    );
+  });
+});
+
 describe("doctor's check of limits", () => {
   it('a limit on the calls of a connection that the limit of a person makes useless is a warning', async () => {
     const settingsIn = async (perConnection: object) => {

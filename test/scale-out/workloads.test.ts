@@ -1,0 +1,65 @@
+import { expect } from 'chai';
+import { createConnector, requestManagement, revokeConnector } from '../support/management-api.ts';
+import { type IdJagIssuer, startIdJagIssuer } from '../support/id-jag-issuer.ts';
+import { statusesAt } from '../support/scale-out/direct-call.ts';
+import { useProcesses } from '../support/scale-out/processes.ts';
+import { until } from '../support/until.ts';
+
+const PROCESSES = 3;
+const GRANT = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
+const SUBJECT = 'system:serviceaccount:billing:reporter';
+/** A rule is read again within this time, also without a notice. */
+const BOUND_MS = 10_000;
+
+describe(`Workloads at ${PROCESSES} processes on one Redis`, function () {
+  this.timeout(60_000);
+  let issuer: IdJagIssuer;
+  const processes = useProcesses(async () => {
+    issuer = await startIdJagIssuer();
+    const rule = (id: string, connector: string) => {
+      return { id, match: { subject: SUBJECT }, connector, level: 'analytics' };
+    };
+    const workloads = [rule('paused', 'Paused'), rule('revoked', 'Revoked')];
+    const trusted = { id: 'cluster', issuer: issuer.issuer, jwksUri: issuer.jwksUri, workloads };
+    const file = { authorization: { trustedIssuers: [trusted] } };
+    return { store: 'redis', count: PROCESSES, file, inThisProcess: true };
+  });
+  after(() => issuer.stop());
+
+  /** A workload whose token every process accepts. */
+  async function connectWorkload(name: string) {
+    const { id, link } = await createConnector(processes(), { name, level: 'analytics' });
+    const iat = Math.floor(Date.now() / 1000);
+    const claims = { iss: issuer.issuer, sub: SUBJECT, aud: processes().auth, iat, exp: iat + 300 };
+    const assertion = await issuer.sign(claims, { typ: 'JWT' });
+    const response = await fetch(`${processes().auth}/oauth/token`, {
+      method: 'POST',
+      body: new URLSearchParams({ grant_type: GRANT, assertion, resource: link }),
+    });
+    const { access_token: token = '' } = (await response.json()) as { access_token?: string };
+    const statuses = async () => new Set(await statusesAt(processes().running(), link, token));
+    expect(await statuses()).to.deep.equal(new Set([200]));
+    return { id, statuses };
+  }
+
+  async function expectRefused(
+    { statuses }: Awaited<ReturnType<typeof connectWorkload>>,
+    status: number,
+    from: number,
+  ): Promise<void> {
+    await until('every process to refuse the token', async () =>
+      (await statuses()).isSubsetOf(new Set([status])),
+    );
+    expect(performance.now() - from).to.be.below(BOUND_MS);
+  }
+
+  it('WIF-07 every process refuses a token within ten seconds after its rule was paused, and its connector revoked', async () => {
+    const paused = await connectWorkload('Paused');
+    const revoked = await connectWorkload('Revoked');
+    const from = performance.now();
+    await requestManagement(processes(), 'POST', '/workloads/pause', { id: 'cluster:paused' });
+    await revokeConnector(processes(), revoked.id);
+    await expectRefused(paused, 401, from);
+    await expectRefused(revoked, 410, from);
+  });
+});
