@@ -29,6 +29,8 @@ export type CredentialProblem = { missing: true } | { unavailable: 'try_again' |
 
 export type PersonCredentials = {
   of(account: string): Promise<CredentialInUse | CredentialProblem>;
+  /** Calls the listener when the person's credential changes, until the returned function is called. */
+  onChange(account: string, listener: () => void): () => void;
   /** After the upstream answered 401 to `token`. */
   renewed(account: string, token: string): Promise<CredentialInUse | CredentialProblem>;
 };
@@ -53,8 +55,12 @@ export async function openPersonCredentials(
       },
       { ...FRESHNESS, now },
     );
-    await store.subscribe(CREDENTIALS_CHANNEL, reader.drop);
-    return reader;
+    const listeners = new Set<(id: string) => void>();
+    await store.subscribe(CREDENTIALS_CHANNEL, (id) => {
+      reader.drop(id);
+      for (const listener of listeners) listener(id);
+    });
+    return { ...reader, listeners };
   });
   const { credential: kind } = upstream;
   const network = { trustedHosts: trustedHostsOf(upstream), forwardProxy: settings.forwardProxy };
@@ -115,6 +121,14 @@ export async function openPersonCredentials(
         return use(known);
       }
       return outcome(refreshed, known);
+    },
+    onChange(account, listener) {
+      const id = credentialId({ upstream: upstream.id, account });
+      const whenOwn = (changed: string) => {
+        if (changed === id) listener();
+      };
+      records.listeners.add(whenOwn);
+      return () => void records.listeners.delete(whenOwn);
     },
     async renewed(account, token) {
       const owner = { upstream: upstream.id, account };

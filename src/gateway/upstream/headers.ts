@@ -22,6 +22,8 @@ export type OutboundOptions = {
   ids: IdBinder;
   parameterHeaders: ParameterHeaders;
   caller: Caller;
+  /** Takes the place of the session that the request names. `id` is undefined for a server without sessions. */
+  session?: { id: string | undefined } | undefined;
   /** `Gatehouse-Caller` and the plain headers. */
   callerHeaders: Readonly<Record<string, string>>;
   /** The value of `Host`, if it is not that of the address. */
@@ -39,7 +41,7 @@ export function outboundHeaders(
   const { headers } = req;
   requireMatchingBody(headers, messages);
   const { ids, parameterHeaders, caller, callerHeaders, credentials, host, version } = options;
-  const session = headers['mcp-session-id'];
+  const session = options.session ? undefined : headers['mcp-session-id'];
   const event = headers['last-event-id'];
   const outbound: Record<string, string> = {
     ...credentials,
@@ -49,6 +51,7 @@ export function outboundHeaders(
   if (messages.length > 0) outbound['content-type'] = 'application/json';
   if (session !== undefined)
     outbound['mcp-session-id'] = requireOwnId(ids.unbind('session', caller, String(session)));
+  if (options.session?.id !== undefined) outbound['mcp-session-id'] = options.session.id;
   if (event !== undefined)
     outbound['last-event-id'] = requireOwnId(ids.unbind('event', caller, String(event)));
   if (host !== undefined) outbound['host'] = host;

@@ -18,12 +18,14 @@ import {
   SERVER_ERROR,
   toolErrorResponse,
 } from '../json-rpc.ts';
-import { membersOf } from '../../json-values.ts';
+import { isObject, membersOf } from '../../json-values.ts';
 
 /** How calls to one upstream get credentials of persons. Undefined members: the settings have none for it. */
 export type PersonCredentialRules = {
   of(caller: Caller): Promise<CredentialInUse | CredentialProblem>;
   renewed(caller: Caller, token: string): Promise<CredentialInUse | CredentialProblem>;
+  /** Calls the listener when the person's credential changes, until the returned function is called. */
+  onChange(caller: Caller, listener: () => void): () => void;
   /** Where this person connects the account. */
   addressFor(caller: Caller): string;
   /** Lower case: the operator's headers that a person's request never has. */
@@ -45,6 +47,7 @@ export async function openCredentialRules(
   return {
     of: ({ accountId }) => credentials.of(accountId),
     renewed: ({ accountId }, token) => credentials.renewed(accountId, token),
+    onChange: ({ accountId }, listener) => credentials.onChange(accountId, listener),
     addressFor: ({ accountId }) =>
       credentialPageUrl(settings.authUrl, services.keys.forms, upstream.id, accountId),
     replaced: new Set(['authorization', credential.header.name]),
@@ -72,6 +75,18 @@ export function withCredential(
   return { ...Object.fromEntries(kept), [header.name]: header.value };
 }
 
+/** The state of a request that waited for the account, as bound for the caller. */
+export const CONNECT_STATE = 'connect-account';
+
+/** Without our own state and the answer to our own question, which are not the upstream's. */
+export function withoutConnectState(message: Message, isOwn: (state: string) => boolean): Message {
+  const { params } = message;
+  const state = params?.['requestState'];
+  if (!params || typeof state !== 'string' || !isOwn(state)) return message;
+  const { requestState: _state, inputResponses: _responses, ...others } = params;
+  return { ...message, params: others };
+}
+
 export const CONNECT_TOOL = 'connect_account';
 
 export type Asked = {
@@ -79,13 +94,53 @@ export type Asked = {
   service: string;
   address: string;
   problem: CredentialProblem;
+  /** The parameters of the app's `initialize`, if it has a session. */
+  initialize: unknown;
+  /** Of an elicitation, the same while the person is asked for the same. */
+  elicitationId: string;
+  /** The `requestState` that the app returns when it repeats the request. */
+  state: string;
   /** What the caller may reach, as far as it is known. */
   knownTools: () => object[];
 };
 
 /** Answers to the requests of a person whose credential is missing. Empty for notifications only. */
 export function answersWithoutCredential(asked: Asked, messages: readonly Message[]): object[] {
-  return messages.filter(isRequest).map((message) => answer(asked, message));
+  return messages
+    .filter(isRequest)
+    .map((message) => elicitation(asked, message) ?? answer(asked, message));
+}
+
+const CLIENT_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
+/** MCP 2025-11-25, URL mode of elicitation. */
+const URL_ELICITATION_REQUIRED = -32_042;
+
+/** Asks through the app, if it declares the URL mode of elicitation. Undefined for requests that are answered in another way. */
+function elicitation(asked: Asked, { id, method, params }: Message): object | undefined {
+  if (!('missing' in asked.problem)) return undefined;
+  if (method !== 'tools/call' || membersOf(params)['name'] === CONNECT_TOOL) return undefined;
+  const request = {
+    mode: 'url',
+    url: asked.address,
+    message: `${asked.service} needs your own account. Connect it on this page.`,
+  };
+  const inBody = membersOf(membersOf(params)['_meta'])[CLIENT_CAPABILITIES];
+  if (takesUrls(inBody)) {
+    const inputRequests = { account: { method: 'elicitation/create', params: request } };
+    const result = { resultType: 'input_required', inputRequests, requestState: asked.state };
+    return { jsonrpc: '2.0', id, result };
+  }
+  if (!takesUrls(membersOf(asked.initialize)['capabilities'])) return undefined;
+  const elicitations = [{ ...request, elicitationId: asked.elicitationId }];
+  return errorResponse(id, {
+    code: URL_ELICITATION_REQUIRED,
+    message: wordsFor(asked),
+    data: { elicitations },
+  });
+}
+
+function takesUrls(capabilities: unknown): boolean {
+  return isObject(membersOf(membersOf(capabilities)['elicitation'])['url']);
 }
 
 function answer(asked: Asked, { id, method, params }: Message): object {

@@ -1,5 +1,7 @@
 // Proxies MCP requests to the operator's own MCP server. Replaces the access token by a signed header that says who calls.
+import type { IncomingMessage } from 'node:http';
 import type Koa from 'koa';
+import { setDeferredHeaders } from '../../http/deferred-headers.ts';
 import { HttpError, methodNotAllowed } from '../../http/errors.ts';
 import { outcomeOf } from '../../http/request-context.ts';
 import { upstreamFaults } from '../../observability/labels.ts';
@@ -21,7 +23,11 @@ import type { Caller } from '../authenticate.ts';
 import type { AuthenticatedCall } from '../call.ts';
 import { type CallAudit, noteAnswer, noteRefusals, noteSuspension } from '../call-audit.ts';
 import { authorizationExtensions, type Extensions } from '../extensions.ts';
-import { membersOf } from '../../json-values.ts';
+import { isObject, membersOf } from '../../json-values.ts';
+import type { Hold } from '../held-bytes.ts';
+import type { ExchangeOptions } from './exchange.ts';
+import { badGateway } from './gateway-errors.ts';
+import { type WaitingSession, type WaitingSessions, waitingSessions } from './waiting-sessions.ts';
 import {
   isRequest,
   isSubscription,
@@ -51,10 +57,12 @@ import {
   answersWithoutCredential,
   type Asked,
   boundCaller,
+  CONNECT_STATE,
   isPerson,
   openCredentialRules,
   type PersonCredentialRules,
   withCredential,
+  withoutConnectState,
   wordsFor,
 } from './person-credential.ts';
 import type { CredentialInUse, CredentialProblem } from '../../credentials/use.ts';
@@ -107,6 +115,7 @@ export async function openUpstreamProxy(
   });
   services.metrics.watchUpstream(upstream.id);
   const activeRequests = trackActiveRequests(onChange);
+  const ids = idBinder(store.keyRing('handles of the upstream'), levels, url);
   let inForce: RuleSettings = { levels, upstream };
   const proxy: Proxy = {
     upstream,
@@ -119,7 +128,8 @@ export async function openUpstreamProxy(
     activeRequests,
     concurrency: concurrencyLimiter(upstream.id, upstream.openCalls, openCalls),
     rules: currentRules(() => inForce, discovery, now),
-    ids: idBinder(store.keyRing('handles of the upstream'), levels, url),
+    ids,
+    waiting: waitingSessions(store, ids),
     tasks: taskOwnership(store, levels, url, now),
     parameterHeaders: parameterHeaders(),
     extensions: authorizationExtensions(settings),
@@ -247,6 +257,7 @@ export type Proxy = {
   /** Of the persons who call; undefined if the upstream needs none. */
   credentials: PersonCredentialRules | undefined;
   knownTools: (caller: Caller) => object[];
+  waiting: WaitingSessions;
   /** Called when the upstream says that its list of tools changed. */
   onToolsChanged: () => void;
   onToolsListed: ToolDiscovery['observe'];
@@ -282,12 +293,19 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
   const rules = proxy.rules();
   const method = requireMethod(ctx);
   call.body = undefined;
-  const messages = method === 'POST' ? requirePosted(ctx, body) : [];
+  const posted = method === 'POST' ? requirePosted(ctx, body) : [];
   const personal = await findCredentialOf(proxy, call.caller);
+  const waiting = personal && (await proxy.waiting.find(call.caller, ctx.req));
   if (personal && !('header' in personal))
-    return respondWithoutCredential(proxy, call, body, { messages, problem: personal });
+    return respondWithoutCredential(proxy, call, body, {
+      messages: posted,
+      problem: personal,
+      waiting,
+    });
   const caller = boundCaller(call.caller, personal);
-  const headers = await attachCredentials(proxy, call, { messages, caller, personal });
+  const messages = personal ? withoutOwnState(proxy, call, posted) : posted;
+  const session = waiting && (await openWaiting(proxy, call, { waiting, caller, personal }));
+  const headers = await attachCredentials(proxy, call, { messages, caller, personal, session });
   const ownTasks = messages.some(namesTask) ? await proxy.tasks.idsOf(caller) : NO_TASKS;
   const refused = refuseMessages(
     { rules, productName, supportContact, ids, ownTasks, holds },
@@ -347,22 +365,27 @@ async function attachCredentials(
   { callerHeaders: headersOf, credentials, ids, parameterHeaders, services, upstream }: Proxy,
   call: AuthenticatedCall,
   {
+    req = call.ctx.req,
     messages,
     caller,
     personal,
+    session,
   }: {
+    req?: IncomingMessage;
     messages: readonly Message[];
     caller: Caller;
     personal: CredentialInUse | undefined;
+    session?: { id: string | undefined } | undefined;
   },
 ): Promise<Record<string, string>> {
   const operators = upstream.headers;
   return outboundHeaders(
-    { req: call.ctx.req, messages },
+    { req, messages },
     {
       ids,
       parameterHeaders,
       caller,
+      session,
       callerHeaders: await headersOf(call.caller),
       credentials:
         credentials && personal ? withCredential(operators, credentials, personal) : operators,
@@ -383,29 +406,140 @@ async function findCredentialOf({ credentials, upstream }: Proxy, caller: Caller
 const NO_PERSON =
   'nothing was done: this server acts with the own account of a person, and this token belongs to none';
 
-function respondWithoutCredential(
+async function respondWithoutCredential(
   proxy: Proxy,
   call: AuthenticatedCall,
   body: unknown,
-  { messages, problem }: { messages: readonly Message[]; problem: CredentialProblem },
-): void {
+  {
+    messages,
+    problem,
+    waiting,
+  }: {
+    messages: readonly Message[];
+    problem: CredentialProblem;
+    waiting: WaitingSession | undefined;
+  },
+): Promise<void> {
   const { ctx } = call;
-  // A stream would have nothing to say; sessions cannot be ended before they began.
-  if (ctx.method !== 'POST') throw methodNotAllowed({ Allow: 'POST' });
-  const answers = answersWithoutCredential(askedOf(proxy, call, problem), messages);
+  if (ctx.method === 'GET' && proxy.credentials) return listenForCredential(proxy, call);
+  // Nothing of the upstream is to be ended.
+  if (ctx.method === 'DELETE') return respondLocally(call, body, []);
+  const initialize = messages.find((message) => message.method === 'initialize');
+  const asked = askedOf(proxy, call, problem, waiting?.params ?? initialize?.params);
+  const answers = answersWithoutCredential(asked, messages);
+  if (initialize)
+    ctx.set('Mcp-Session-Id', await proxy.waiting.begin(call.caller, initialize.params));
   return respondLocally(call, body, answers);
 }
 
+/** A stream of a person without a credential: says when the tools can be listed anew, and ends. */
+function listenForCredential(proxy: Proxy, call: AuthenticatedCall): void {
+  const { ctx, caller } = call;
+  call.slot.listen();
+  const lifetime = startLifetime(proxy, call, 'listening');
+  lifetime.requireActive();
+  setDeferredHeaders(ctx);
+  ctx.respond = false;
+  ctx.status = 200;
+  ctx.type = 'text/event-stream';
+  ctx.set('Cache-Control', 'no-cache, no-transform');
+  ctx.set('X-Accel-Buffering', 'no');
+  ctx.flushHeaders();
+  const { res } = ctx;
+  res.write(':\n\n');
+  const heartbeat = setInterval(() => res.write(':\n\n'), proxy.heartbeat * 1000).unref();
+  const stop = proxy.credentials?.onChange(caller, () => {
+    res.end(`event: message\ndata: ${JSON.stringify(TOOLS_CHANGED)}\n\n`);
+  });
+  lifetime.restartTimer(proxy.upstream.silence);
+  res.once('close', () => {
+    clearInterval(heartbeat);
+    stop?.();
+  });
+}
+
+function withoutOwnState(
+  { ids }: Proxy,
+  { caller }: AuthenticatedCall,
+  messages: readonly Message[],
+): Message[] {
+  const isOwn = (state: string) => ids.unbind('state', caller, state) === CONNECT_STATE;
+  return messages.map((message) => withoutConnectState(message, isOwn));
+}
+
+/** Sends the app's own `initialize`, unless the session is open for this credential already. */
+async function openWaiting(
+  proxy: Proxy,
+  call: AuthenticatedCall,
+  {
+    waiting,
+    caller,
+    personal,
+  }: { waiting: WaitingSession; caller: Caller; personal: CredentialInUse },
+): Promise<{ id: string | undefined }> {
+  const { opened } = waiting;
+  if (opened?.epoch === personal.epoch) return { id: opened.session };
+  const lifetime = new Lifetime(call.ctx.res, proxy.upstream.timeout, () => undefined);
+  const send = async (message: Message, id?: string) => {
+    const headers = await attachCredentials(proxy, call, {
+      req: NO_REQUEST,
+      messages: [message],
+      caller,
+      personal,
+      session: { id },
+    });
+    const body = () => JSON.stringify(message);
+    const request: OutboundRequest = { method: 'POST', headers, body, links: [], hold: NO_HOLD };
+    return proxy.send(request, UNREAD, lifetime);
+  };
+  try {
+    const params = isObject(waiting.params) ? waiting.params : {};
+    const { status, headers } = await send({ jsonrpc: '2.0', id: 0, method: 'initialize', params });
+    if (status !== 200)
+      throw badGateway(new Error(`the upstream answered ${status} to initialize`));
+    const issued = headers['mcp-session-id'];
+    const id = typeof issued === 'string' && issued !== '' ? issued : undefined;
+    await send({ jsonrpc: '2.0', method: 'notifications/initialized' }, id);
+    const found = { epoch: personal.epoch, ...(id === undefined ? {} : { session: id }) };
+    await proxy.waiting.open(waiting, found);
+    return { id };
+  } catch (error) {
+    throw lifetime.endReason(error);
+  } finally {
+    lifetime.abort(new Error('the session is open'));
+  }
+}
+
+const NO_REQUEST = { headers: {} } as IncomingMessage;
+
+const NO_HOLD: Hold = {
+  set: () => undefined,
+  reduce: () => undefined,
+  bytes: 0,
+  release: () => undefined,
+};
+
+/** Only the headers of the answer matter. */
+const UNREAD: ExchangeOptions = {
+  maxBytes: 1024 * 1024,
+  hold: () => undefined,
+  openStream: () => ({ read: () => undefined, end: () => undefined, fail: () => undefined }),
+};
+
 function askedOf(
-  { credentials, knownTools: tools, upstream }: Proxy,
+  { credentials, ids, knownTools: tools, upstream }: Proxy,
   { caller, connector }: AuthenticatedCall,
   problem: CredentialProblem,
+  initialize?: unknown,
 ): Asked {
   if (!credentials) throw new Error('the upstream needs no credential');
   return {
     service: upstream.isNamed ? upstream.name : (connector?.name ?? upstream.name),
     address: credentials.addressFor(caller),
     problem,
+    initialize,
+    elicitationId: `${upstream.id}-${caller.accountId}`,
+    state: ids.bind('state', caller, CONNECT_STATE),
     knownTools: () => tools(caller),
   };
 }

@@ -1,0 +1,125 @@
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
+import { expect } from 'chai';
+import { z } from 'zod';
+import { call } from '../support/mcp.ts';
+import {
+  type Connected,
+  later,
+  openAddress,
+  textOf,
+  UPSTREAM,
+  usePersonalUpstream,
+  WHOAMI,
+} from '../support/credentials/system.ts';
+import { until } from '../support/until.ts';
+
+const elicitation = z.looseObject({ mode: z.string(), url: z.string() });
+
+function elicitationsIn(error: unknown) {
+  return z.object({ data: z.object({ elicitations: z.array(elicitation) }) }).parse(error).data
+    .elicitations;
+}
+
+const inputRequired = z.object({
+  resultType: z.string(),
+  inputRequests: z.object({ account: z.object({ method: z.string(), params: elicitation }) }),
+  requestState: z.string(),
+});
+
+const STATELESS = '2026-07-28';
+
+describe('An app whose person has not connected the own account', () => {
+  const { system, service, link, connectAs } = usePersonalUpstream();
+
+  const addressPrefix = () => `${system().auth}/credentials/${UPSTREAM}?for=`;
+
+  async function connectAccount({ browser, call: ask }: Connected) {
+    const page = await openAddress(await ask(), browser);
+    await browser.submit(page, { credential: 'now' });
+  }
+
+  it('a session of the SDK that began before goes on with the account, and is told that the tools changed', async () => {
+    const app = await connectAs('ada', later);
+    const client = new ClientV1({ name: 'app', version: '1' });
+    const transport = new TransportV1(new URL(link()), {
+      requestInit: { headers: { authorization: `Bearer ${app.token}` } },
+    });
+    let isTold = false;
+    client.setNotificationHandler(ToolListChangedNotificationSchema, () => {
+      isTold = true;
+    });
+    await client.connect(transport);
+    const before = await client.listTools();
+    expect(before.tools.map(({ name }) => name)).to.deep.equal(['connect_account']);
+    const asked = await client.callTool({ name: 'connect_account', arguments: {} });
+    expect(JSON.stringify(asked.content)).to.contain(addressPrefix());
+    await connectAccount(app);
+    await until('the app to be told', () => isTold);
+    const after = await client.listTools();
+    expect(after.tools.map(({ name }) => name)).to.deep.equal(['whoami']);
+    const { content } = await client.callTool({ name: 'whoami', arguments: {} });
+    expect(content).to.deep.equal([{ type: 'text', text: 'ada' }]);
+    expect(
+      service()
+        .calls.filter(({ method }) => method === 'initialize')
+        .at(-1)?.status,
+    ).to.equal(200);
+    await client.close();
+  });
+
+  it('an app of 2025-11-25 with elicitation by URL gets the error that asks for it', async () => {
+    const app = await connectAs('grace', later);
+    const initialized = await call(link(), app.token, {
+      jsonrpc: '2.0',
+      id: 0,
+      method: 'initialize',
+      params: {
+        protocolVersion: '2025-11-25',
+        capabilities: { elicitation: { url: {} } },
+        clientInfo: { name: 'app', version: '1' },
+      },
+    });
+    const session = String(initialized.headers.get('mcp-session-id'));
+    const { rpc } = await call(link(), app.token, WHOAMI, {
+      headers: { 'mcp-session-id': session },
+    });
+    expect(rpc?.error?.code).to.equal(-32042);
+    const [asked] = elicitationsIn(rpc?.error);
+    expect(asked?.mode).to.equal('url');
+    expect(asked?.url).to.satisfy((url: string) => url.startsWith(addressPrefix()));
+  });
+
+  it('an app of 2026-07-28 with elicitation by URL is asked for input, and the repeated request succeeds', async () => {
+    const app = await connectAs('grace', later);
+    const request = (more: object = {}) => ({
+      ...WHOAMI,
+      params: {
+        ...WHOAMI.params,
+        ...more,
+        _meta: {
+          'io.modelcontextprotocol/protocolVersion': STATELESS,
+          'io.modelcontextprotocol/clientCapabilities': { elicitation: { url: {} } },
+        },
+      },
+    });
+    const headers = {
+      'mcp-protocol-version': STATELESS,
+      'mcp-method': 'tools/call',
+      'mcp-name': 'whoami',
+    };
+    const asked = await call(link(), app.token, request(), { headers });
+    const { resultType, inputRequests, requestState } = inputRequired.parse(asked.rpc?.result);
+    expect(resultType).to.equal('input_required');
+    expect(inputRequests.account.method).to.equal('elicitation/create');
+    expect(inputRequests.account.params.mode).to.equal('url');
+    await connectAccount(app);
+    const answered = { inputResponses: { account: { action: 'accept' } }, requestState };
+    expect(textOf(await call(link(), app.token, request(answered), { headers }))).to.equal('ada');
+    // The state is bound to the person.
+    const other = await connectAs('ada');
+    const foreign = await call(link(), other.token, request(answered), { headers });
+    expect(textOf(foreign)).to.not.equal('ada');
+  });
+});
