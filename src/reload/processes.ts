@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { membersOf } from '../json-values.ts';
+import { openNotice } from '../store/instrumented-store.ts';
 import type { Store } from '../store/store.ts';
 import { PROCESSES_CHANNEL } from './reloads.ts';
 
@@ -19,7 +20,8 @@ const REPEAT_MS = 500;
 export async function listenForProcesses(store: Store, waitMs = WAIT_MS): Promise<Processes> {
   const names = new Map<string, string>();
   const self = randomUUID();
-  const close = await store.subscribe(PROCESSES_CHANNEL, (text) => {
+  const close = await store.subscribe(PROCESSES_CHANNEL, (stamped) => {
+    const { message: text } = openNotice(stamped, 0);
     const { from, message } = membersOf(JSON.parse(text));
     const { type, name } = membersOf(message);
     if (from === self) return;

@@ -89,7 +89,7 @@ function describe(system: string, verb: StoreVerb, collection: string) {
 }
 
 /** Other versions may send a notice without a time. The delay is at least zero, because clocks differ. */
-function openNotice(stamped: string, now: number): { message: string; delay?: number } {
+export function openNotice(stamped: string, now: number): { message: string; delay?: number } {
   const [, time, message] = /^(\d+(?:\.\d+)?) (.*)$/s.exec(stamped) ?? [];
   if (time === undefined || message === undefined) return { message: stamped };
   return { message, delay: Math.max(0, now - Number(time)) };
