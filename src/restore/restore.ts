@@ -13,6 +13,7 @@ import { persistentKey } from '../keys/persistent-key.ts';
 import { listenForProcesses, type Processes } from '../reload/processes.ts';
 import type { Settings } from '../settings/settings.ts';
 import { type OpenedStore, openStore } from '../store/open.ts';
+import type { StoreTimeouts } from '../store/timeout.ts';
 import { StoreInUse } from '../store/store.ts';
 import { SUBJECTS } from './decisions.ts';
 import { endAll } from './end-all.ts';
@@ -29,8 +30,9 @@ export type RestoreOptions = {
   /** Shows how far it is. */
   onProgress: (text: string) => void;
   now: () => number;
-  /** Only tests set it: for answers of processes. */
+  /** Only tests set these. `waitMs`: for answers of processes. */
   waitMs?: number;
+  timeouts?: Partial<StoreTimeouts>;
 };
 
 export type RestoreReport = {
@@ -49,7 +51,7 @@ export type RestoreReport = {
 
 /** Throws RestoreRefused, or StoreNotOpened. */
 export async function restore(settings: Settings, options: RestoreOptions): Promise<RestoreReport> {
-  const store = await openExclusively(settings);
+  const store = await openExclusively(settings, options);
   let processes: Processes | undefined;
   try {
     if (settings.store.kind !== 'sqlite')
@@ -63,7 +65,10 @@ export async function restore(settings: Settings, options: RestoreOptions): Prom
   }
 }
 
-async function openExclusively(settings: Settings): Promise<OpenedStore> {
+async function openExclusively(
+  settings: Settings,
+  { timeouts = {} }: Pick<RestoreOptions, 'timeouts'>,
+): Promise<OpenedStore> {
   const { secret, previousSecret, dataDir, store: address } = settings;
   if (address.kind === 'sqlite') {
     const file = resolve(dataDir, address.file);
@@ -71,7 +76,13 @@ async function openExclusively(settings: Settings): Promise<OpenedStore> {
       throw new RestoreRefused(`there is no store at ${file}: put the backup there first`);
   }
   try {
-    return await openStore(address, { secret, previousSecret, dataDir, isExclusive: true });
+    return await openStore(address, {
+      secret,
+      previousSecret,
+      dataDir,
+      isExclusive: true,
+      timeouts,
+    });
   } catch (error) {
     if (error instanceof StoreInUse) refuseProcesses(['another process']);
     throw error;

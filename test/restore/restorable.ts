@@ -30,6 +30,10 @@ export type Restorable = {
   backUp(): Promise<void>;
   /** Only while it does not. */
   putBack(): Promise<void>;
+  /** Nothing with SQLite. */
+  redisDir: string;
+  startRedis(): Promise<void>;
+  stopRedis(): Promise<void>;
   /** The audit log as a file, with further items at its end. */
   exportAudit(more?: readonly Record<string, unknown>[], ...options: string[]): Promise<string>;
   /** Runs a command. */
@@ -67,6 +71,9 @@ export async function openRestorable(
     stop,
     backUp,
     putBack,
+    redisDir: copies?.dataDir ?? '',
+    startRedis: async () => copies?.start(),
+    stopRedis: async () => copies?.close(),
     async exportAudit(more = [], ...options) {
       const args = ['audit', 'export', ...options];
       const { code, stdout } = await gatehouse(args, deployment.environment);
@@ -136,13 +143,19 @@ function sqliteCopies({ facts }: Deployment, directory: string): Copies {
 
 async function redisCopies(
   directory: string,
-): Promise<Copies & { url: string; close(): Promise<void> }> {
+): Promise<
+  Copies & { url: string; dataDir: string; start(): Promise<void>; close(): Promise<void> }
+> {
   const [port = 0] = await freePorts(1);
   const dataDir = await mkdtemp(join(directory, 'redis-'));
   let redis: RedisServer = await startRedis({ port, dataDir });
   const [folder, copy] = [join(dataDir, 'appendonlydir'), join(directory, 'copy')];
   return {
     url: redis.url,
+    dataDir,
+    async start() {
+      redis = await startRedis({ port, dataDir });
+    },
     async backUp() {
       const client = new Redis(port);
       await client.config('SET', 'auto-aof-rewrite-percentage', 0);
@@ -159,7 +172,7 @@ async function redisCopies(
       await cp(copy, folder, { recursive: true });
       redis = await startRedis({ port, dataDir });
     },
-    close: () => redis.stop(),
+    close: () => redis.stop('SIGTERM'),
   };
 }
 
