@@ -76,6 +76,7 @@ for (const store of STORES)
       const [revoked, kept] = [await createConnector(system), await createConnector(system)];
       const ada = await connect(system, revoked);
       const grace = await connect(system, kept, { person: 'grace' });
+      await place.settle();
       await shell(place, backUp);
       await revokeConnector(system, revoked.id);
       await shell(place, backUp.slice(-1));

@@ -33,6 +33,8 @@ export type Restorable = {
   /** Nothing with SQLite. */
   redisDir: string;
   startRedis(): Promise<void>;
+  /** Resolves when a copy has all that was written. */
+  settle(): Promise<void>;
   stopRedis(): Promise<void>;
   /** The audit log as a file, with further items at its end. */
   exportAudit(more?: readonly Record<string, unknown>[], ...options: string[]): Promise<string>;
@@ -73,6 +75,7 @@ export async function openRestorable(
     putBack,
     redisDir: copies?.dataDir ?? '',
     startRedis: async () => copies?.start(),
+    settle: async () => copies?.settle(),
     stopRedis: async () => copies?.close(),
     async exportAudit(more = [], ...options) {
       const args = ['audit', 'export', ...options];
@@ -144,27 +147,41 @@ function sqliteCopies({ facts }: Deployment, directory: string): Copies {
 async function redisCopies(
   directory: string,
 ): Promise<
-  Copies & { url: string; dataDir: string; start(): Promise<void>; close(): Promise<void> }
+  Copies & {
+    url: string;
+    dataDir: string;
+    settle(): Promise<void>;
+    start(): Promise<void>;
+    close(): Promise<void>;
+  }
 > {
   const [port = 0] = await freePorts(1);
   const dataDir = await mkdtemp(join(directory, 'redis-'));
   let redis: RedisServer = await startRedis({ port, dataDir });
   const [folder, copy] = [join(dataDir, 'appendonlydir'), join(directory, 'copy')];
+  /** Redis writes later while the disk is busy, so that a copy can be two seconds older than it seems. */
+  const settle = async () => {
+    const client = new Redis(port);
+    await client.config('SET', 'auto-aof-rewrite-percentage', 0);
+    await until('all to be in the file', async () => {
+      const info = await client.info('persistence');
+      return ['aof_rewrite_in_progress:0', 'aof_buffer_length:0'].every((each) =>
+        info.includes(`${each}\r\n`),
+      );
+    });
+    client.disconnect();
+  };
   return {
     url: redis.url,
     dataDir,
     async start() {
       redis = await startRedis({ port, dataDir });
     },
+    settle,
     async backUp() {
-      const client = new Redis(port);
-      await client.config('SET', 'auto-aof-rewrite-percentage', 0);
-      await until('the rewrite to end', async () =>
-        (await client.info('persistence')).includes('aof_rewrite_in_progress:0'),
-      );
+      await settle();
       await rm(copy, { recursive: true, force: true });
       await cp(folder, copy, { recursive: true });
-      client.disconnect();
     },
     async putBack() {
       await redis.stop('SIGTERM');
