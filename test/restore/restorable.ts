@@ -144,9 +144,7 @@ function sqliteCopies({ facts }: Deployment, directory: string): Copies {
   };
 }
 
-async function redisCopies(
-  directory: string,
-): Promise<
+async function redisCopies(directory: string): Promise<
   Copies & {
     url: string;
     dataDir: string;
