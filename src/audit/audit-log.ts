@@ -37,6 +37,7 @@ export function termText(kind: TermKind, value: string): string {
   return `${kind}:${value}`;
 }
 
+export const OUTCOME_TERM = TERM_KINDS.indexOf('outcome');
 /** A connection, or what takes its place for machines and minted tokens: where calls are too many, the one with the most loses first. */
 export const OWNER_TERM = TERM_KINDS.indexOf('grant');
 
@@ -81,17 +82,20 @@ export function auditMark(store: Store): Promise<string> {
   return store.logMark(LOG);
 }
 
+function termTexts(item: AuditItem): (string | undefined)[] {
+  const found = termsOf(item);
+  return TERM_KINDS.map((kind) => {
+    const term = found[kind];
+    if (term !== undefined) return termText(kind, term);
+    return kind === 'grant' && item.account !== undefined ? `owner:${item.account}` : undefined;
+  });
+}
+
 function logEntries(added: readonly NewAuditItem[]): NewLogEntry<SealedItem>[] {
   const values = sealed(added.map(({ item }) => item));
   return added.map(({ item, part, completes }, index) => {
-    const found = termsOf(item);
-    const terms = TERM_KINDS.map((kind) => {
-      const term = found[kind];
-      if (term !== undefined) return termText(kind, term);
-      return kind === 'grant' && item.account !== undefined ? `owner:${item.account}` : undefined;
-    });
     const time = Date.parse(item.time) / 1000;
-    return { value: values[index] ?? item, part, time, terms, completes };
+    return { value: values[index] ?? item, part, time, terms: termTexts(item), completes };
   });
 }
 
@@ -166,6 +170,9 @@ export const auditIndex = {
   blocks: (store: Store, range: Parameters<Store['readLogBlocks']>[1]) =>
     store.readLogBlocks(LOG, range),
   term: (store: Store, kind: TermKind, value: string) => store.logTerm(LOG, termText(kind, value)),
+  /** The terms that the row of an item has; 0 for none. */
+  terms: (store: Store, item: AuditItem) =>
+    termTexts(item).map((text) => (text === undefined ? 0 : store.logTerm(LOG, text))),
   trim: (store: Store, trimming: Parameters<Store['trimLog']>[1]) => store.trimLog(LOG, trimming),
 };
 

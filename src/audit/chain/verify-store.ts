@@ -4,6 +4,7 @@ import { lastAuditNumber, readAuditAfter } from '../audit-log.ts';
 import { publicChainKeys } from './chain-keys.ts';
 import { type Checkpoint, checkpointSignatures } from './checkpoint.ts';
 import { markedCheckpoint, readCheckpointMark, readList, sealedItems } from './checkpoint-lists.ts';
+import { comparedWithIndex } from './verify-index.ts';
 import { openVerifier, type Verification, type Verifier } from './verifier.ts';
 
 export type StoreVerification = {
@@ -27,7 +28,12 @@ export async function verifyStore(
   const newest = mark && (await markedCheckpoint(store, mark))?.checkpoint;
   if (mark && !newest) verifier.removedBefore({ first: { number: 0 }, id: mark.id, time: '' });
   const first = (newest?.last.number ?? 0) + 1;
-  await verifier.tail(sealedItems(store, first, last), { newest, first, last });
+  const tail = comparedWithIndex(store, sealedItems(store, first, last), {
+    first,
+    last,
+    report: verifier.misindexed,
+  });
+  await verifier.tail(tail, { newest, first, last });
   let [newer, isCut, done]: [Checkpoint | undefined, boolean, number] = [undefined, false, 0];
   let isMissing = false;
   for (let number = mark?.checkpoint ?? 0; number > 0 && !isCut; number -= 1) {
@@ -54,7 +60,8 @@ async function verifyOne(
   if (!listed) return undefined;
   const { first, last } = listed.checkpoint;
   const items = sealedItems(store, first.number, last.number);
-  return verifier.checkpoint(listed.list, items, newer);
+  const range = { first: first.number, last: last.number, report: verifier.misindexed };
+  return verifier.checkpoint(listed.list, comparedWithIndex(store, items, range), newer);
 }
 
 /** Whether the store has items that only an older checkpoint can cover. */

@@ -152,6 +152,7 @@ const MEANINGS: Readonly<Record<string, string>> = {
   changed: 'is not as it was written, or not at its place',
   removed: 'is missing, and no trimming explains it',
   inserted: 'was not there when the items around it were signed',
+  index: 'is not found by lists and filters as it is',
   missing_tail: 'is a checkpoint that the log does not have',
   rolled_back: 'the store lost items before it (no finding)',
 };

@@ -10,7 +10,7 @@ const verification = z
     checkpoints: z.int().optional().describe('How many were verified.'),
     problems: z
       .array(z.strictObject({ kind: z.string(), id: z.string(), time: z.string() }))
-      .describe('The first ones: `changed`, `removed` or `inserted`, with the item.'),
+      .describe('The first ones: `changed`, `removed`, `inserted` or `index`, with the item.'),
   })
   .meta({ id: 'AuditVerification' });
 

@@ -1,0 +1,74 @@
+import { expect } from 'chai';
+import { auditItem, storeAudit } from '../../../src/audit/audit.ts';
+import { ROW_BYTES, rowCount } from '../../../src/store/log-rows.ts';
+import type { LogPart } from '../../../src/store/store.ts';
+import { STORES } from '../../support/system.ts';
+import { type ChainLog, openChainLog } from './chain-log.ts';
+
+const LOG = 'audit:log';
+
+for (const kind of STORES)
+  describe(`The verification of the index of the audit log, on ${kind}`, () => {
+    let log: ChainLog;
+    beforeEach(async () => {
+      log = await openChainLog(kind);
+      await log.append(2, { event: 'call', tool: 'cards', account: 'ada', outcome: 'answered' });
+      await log.append(3, { event: 'call', tool: 'cards', outcome: 'answered' }, 'bulk');
+    });
+    afterEach(() => log.close());
+
+    /** Changes the rows of the newest block, as somebody with access to the database can. */
+    async function changeRows(part: LogPart, change: (rows: Buffer) => Buffer): Promise<void> {
+      const range = { part, before: Number.MAX_SAFE_INTEGER, limit: 1 };
+      const [before] = await log.store.readLogBlocks(LOG, range);
+      if (!before) throw new Error('there is no block');
+      const blocks = [{ before, after: change(Buffer.from(before.rows)) }];
+      await log.store.trimLog(LOG, { part, ranges: [], blocks });
+    }
+    const problems = async () => {
+      const found = (await log.verify()).problems;
+      const items = await log.items();
+      return found.map((problem) => [
+        problem.kind,
+        items.find(({ id }) => id === problem.id)?.number,
+      ]);
+    };
+
+    it('an index as it was written is no finding, also of calls that ended', async () => {
+      const [started] = await log.append(1, { event: 'call', outcome: 'started' });
+      const ended = { event: 'call_ended', call: started?.id, outcome: 'failed' };
+      const item = auditItem(log.services, ended);
+      const completes = started?.number ?? 0;
+      await storeAudit(log.services, [{ item, part: 'lasting', completes }]);
+      expect(await problems()).to.deep.equal([]);
+      await log.checkpoint();
+      expect(await problems()).to.deep.equal([]);
+    });
+
+    it('PRV-07 an item that the index lacks is found, with a checkpoint and before it', async () => {
+      await changeRows('bulk', (rows) =>
+        Buffer.concat([rows.subarray(0, ROW_BYTES), rows.subarray(2 * ROW_BYTES)]),
+      );
+      expect(await problems()).to.deep.equal([['index', 4]]);
+      await log.checkpoint();
+      expect(await problems()).to.deep.equal([['index', 4]]);
+    });
+
+    it('PRV-07 an item that the index has with another time, person or end is found', async () => {
+      await log.checkpoint();
+      for (const at of [6, 10, 24]) {
+        await changeRows('bulk', (rows) => {
+          const place = (rowCount(rows) - 1) * ROW_BYTES + at;
+          rows.writeUInt8(rows.readUInt8(place) ^ 1, place);
+          return rows;
+        });
+        expect(await problems(), String(at)).to.deep.equal([['index', 5]]);
+        await changeRows('bulk', (rows) => {
+          const place = (rowCount(rows) - 1) * ROW_BYTES + at;
+          rows.writeUInt8(rows.readUInt8(place) ^ 1, place);
+          return rows;
+        });
+      }
+      expect(await problems()).to.deep.equal([]);
+    });
+  });
