@@ -6,6 +6,7 @@ import { checkCookies, checkPreflights } from './browsers.ts';
 import { checkCertificates } from './certificates.ts';
 import type { ConfiguredDeployment, Deployment } from './deployment.ts';
 import { checkDiscovery } from './discovery.ts';
+import { checkEdge } from './edge.ts';
 import { checkIdentityProviders } from './identity-providers.ts';
 import {
   checkClientKeys,
@@ -55,6 +56,7 @@ const OUTSIDE_CHECKS: readonly Check[] = [
     requires: SIDES,
     run: checkManagementExposure,
   },
+  { name: 'edge', title: 'user agents of hosted apps', requires: SIDES, run: checkEdge },
   { name: 'document-guard', title: 'client metadata documents', run: checkDocumentGuard },
 ];
 

@@ -17,6 +17,7 @@ export const QUESTIONS = {
   discovery: 'Do apps find the metadata documents?',
   'document-guard': 'Are internal servers safe from requests for metadata documents?',
   ends: 'What ends within 14 days?',
+  edge: 'Do hosted apps get the same answers as others?',
   entitlements: 'Do rules match the people who are meant?',
   eviction: 'Does Redis keep every record?',
   'forward-proxy': 'Which servers are reached through the proxy of the network?',

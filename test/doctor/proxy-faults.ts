@@ -12,6 +12,7 @@ const OUTSIDE_CHECKS = [
   'cookies',
   'cors',
   'discovery',
+  'edge',
   'forwarded',
   'headers',
   'host',
@@ -55,6 +56,18 @@ export const PROXY_FAULTS: Fault[] = [
       }),
     found: ['forwarded'],
     says: /proxies is 1, but 2 added/,
+  },
+  {
+    fault: 'an edge that refuses the user agents of AI apps',
+    inject: ({ proxies }) =>
+      proxies.resource.misbehave({
+        // The refusal of another name stands for that of an edge.
+        inward: (headers) => {
+          if (/Claude-User/.test(headers['user-agent'] ?? '')) headers.host = 'blocked.example';
+        },
+      }),
+    found: ['edge'],
+    says: /Claude-User gets 421, and another program .*; asked from inside/,
   },
   {
     fault: 'a hop without TLS',
