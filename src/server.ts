@@ -14,6 +14,7 @@ import {
   type ListeningHost,
   replaceHosts,
 } from './http/listen.ts';
+import { persistentKey } from './keys/persistent-key.ts';
 import { consoleUrl } from './management/console/address.ts';
 import type { DocumentFetching } from './oauth/engine/client-metadata-documents.ts';
 import { createLogger } from './observability/logger.ts';
@@ -87,6 +88,7 @@ export async function startGatehouse(
     const { read = () => settings, secretVariables = () => [] } = options.source ?? {};
     const reloads = await openReloads({
       ...services,
+      digestKey: await persistentKey(services.store, 'digests of settings'),
       read,
       secretVariables,
       current: () => services.settings,

@@ -1,8 +1,7 @@
 // Compares settings: what changed, what a process can only read at its start, and whether processes have the same.
-import { createHmac } from 'node:crypto';
+import { createHmac, type KeyObject } from 'node:crypto';
 import { isObject } from '../json-values.ts';
 import type { Settings } from '../settings/settings.ts';
-import { deriveKey } from '../store/key-derivation.ts';
 
 /** Top-level settings under other names than those of the settings file. */
 const NAMES: Readonly<Record<string, string>> = {
@@ -97,8 +96,8 @@ export type SettingsDigest = {
 const SECRET = /secret|key|headers\./i;
 const DIGEST_BYTES = 12;
 
-export function digestOf(settings: Settings): SettingsDigest {
-  const key = deriveKey(settings.secret, 'digests of settings');
+/** `key` is the same in all processes, also while some of them have another root secret. */
+export function digestOf(settings: Settings, key: KeyObject): SettingsDigest {
   const digest = (text: string) =>
     createHmac('sha256', key).update(text).digest('base64url').slice(0, DIGEST_BYTES);
   const shared = Object.entries(settings).filter(([name]) => !OF_ONE_PROCESS.has(name));

@@ -1,5 +1,5 @@
 // Reads settings again in all processes: first each one checks them, then all change. Processes talk through the store's channel.
-import { randomUUID } from 'node:crypto';
+import { type KeyObject, randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -26,6 +26,8 @@ export type ReloadOptions = {
   /** Those in force. */
   current: () => Settings;
   store: Store;
+  /** The same in all processes, also while some of them have another root secret. */
+  digestKey: KeyObject;
   logger: Logger;
   metrics: Pick<Metrics, 'settings'>;
   /** Seconds since the epoch. */
@@ -97,6 +99,9 @@ const LOCK_SECONDS = 60;
 /** Hosts that were prepared, and of which nothing more was heard. */
 const PENDING_MS = 60_000;
 
+const MAY_FOLLOW =
+  'the store did not answer: the reload takes effect in all processes or in none when it does; then reload again';
+
 /** On which processes talk to each other. */
 export const PROCESSES_CHANNEL = 'settings';
 const LOCK = 'settings-reload:lock';
@@ -122,13 +127,16 @@ type Message =
   | { type: 'state'; name: string; digest: string; isNew?: boolean }
   | { type: 'gone' }
   | { type: 'who' }
-  | { type: 'check'; id: string }
+  | { type: 'check'; id: string; isDryRun?: boolean }
   | ({ type: 'checked'; id: string } & Checked)
   | { type: 'cancel'; id: string }
   | { type: 'apply'; id: string; number: number }
   | { type: 'applied'; id: string };
 
 type Other = { name: string; digest: string; heardAt: number };
+
+/** What other processes said of a reload or dry run that this process leads. */
+type Lead = { answers: Map<string, Checked>; applied: Set<string>; gone: Set<string> };
 
 export async function openReloads(options: ReloadOptions): Promise<Reloads> {
   const reloads = new ProcessReloads(options);
@@ -148,11 +156,10 @@ class ProcessReloads implements Reloads {
   #pending: { id: string; checked: Promise<Checked>; prepared: Prepared | undefined } | undefined;
   #pendingTimer: NodeJS.Timeout | undefined;
   #following: Promise<void> | undefined;
-  /** The reload that this process leads, and what others said of it. */
-  #leading: string | undefined;
-  #answers = new Map<string, Checked>();
-  #applied = new Set<string>();
-  #gone = new Set<string>();
+  readonly #leads = new Map<string, Lead>();
+  /** Dry runs of the last minute, by id, and the last one: they prepare hosts one after the other. */
+  readonly #dryRuns = new Map<string, Promise<Checked>>();
+  #lastDryRun: Promise<unknown> = Promise.resolve();
   #unsubscribe: () => void = () => undefined;
   #timer: NodeJS.Timeout | undefined;
   #isStopped = false;
@@ -161,7 +168,7 @@ class ProcessReloads implements Reloads {
   constructor(options: ReloadOptions) {
     this.#options = options;
     this.#times = { ...TIMES, ...options.times };
-    this.#digest = digestOf(options.current()).settings;
+    this.#digest = digestOf(options.current(), options.digestKey).settings;
   }
 
   async start(): Promise<void> {
@@ -201,7 +208,7 @@ class ProcessReloads implements Reloads {
     clearTimeout(this.#pendingTimer);
     this.#unsubscribe();
     await this.#say({ type: 'gone' });
-    await this.#discard();
+    await Promise.all([this.#discard(), this.#lastDryRun]);
   }
 
   differing(): string[] {
@@ -236,64 +243,111 @@ class ProcessReloads implements Reloads {
   async run({ dryRun }: { dryRun: boolean }): Promise<ReloadReport> {
     const { store, metrics, now } = this.#options;
     const id = randomUUID();
+    if (dryRun) return this.#lead(id, (lead, expected) => this.#dryRun(id, lead, expected));
     if (!(await store.add(LOCK, id, LOCK_SECONDS)))
       throw new ReloadRefused('busy', 'a reload is in progress; try again in a minute');
     try {
-      return await this.#lead(id, dryRun);
+      return await this.#lead(id, (lead, expected) => this.#reload(id, lead, expected));
     } catch (error) {
-      if (!dryRun) metrics.settings({ reload: { at: now(), done: false } });
+      metrics.settings({ reload: { at: now(), done: false } });
+      await Promise.all([this.#say({ type: 'cancel', id }), this.#discard(id)]);
       throw error;
     } finally {
+      await this.#unlock(id);
+    }
+  }
+
+  /** Tries again while the store cannot be reached. */
+  async #unlock(id: string): Promise<void> {
+    try {
       // It may be that of another leader, if this one took long.
       const free = (holder: string | undefined) => (holder === id ? undefined : KEEP);
-      await store.update<string>(LOCK, free).catch(() => undefined);
+      await this.#options.store.update<string>(LOCK, free);
+    } catch {
+      if (!this.#isStopped) setTimeout(() => void this.#unlock(id), REPEAT_MS).unref();
     }
   }
 
-  async #lead(id: string, dryRun: boolean): Promise<ReloadReport> {
-    const { store } = this.#options;
-    this.#leading = id;
-    this.#answers = new Map();
-    this.#applied = new Set();
-    this.#gone = new Set();
-    const expected = new Map(this.#live().map(([from, { name }]) => [from, name]));
-    void this.#say({ type: 'check', id });
-    const own = await this.#check(id);
-    const hasFault = () =>
-      [own, ...this.#answers.values()].some(({ fault }) => fault !== undefined);
-    const isAnswered = () => this.#leftOf(expected, this.#answers).length === 0;
-    await this.#repeat({ type: 'check', id }, () => hasFault() || isAnswered());
-    const all = [own, ...this.#answers.values()];
-    const refusal = refusalOf(all);
-    if (refusal || dryRun) {
-      await Promise.all([this.#say({ type: 'cancel', id }), this.#discard()]);
-      if (refusal) throw refusal;
-      return reportOf(all, this.#leftOf(expected, this.#answers));
+  /** `act` gets the other processes, with their names. */
+  async #lead<Result>(
+    id: string,
+    act: (lead: Lead, expected: ReadonlyMap<string, string>) => Promise<Result>,
+  ): Promise<Result> {
+    const lead: Lead = { answers: new Map(), applied: new Set(), gone: new Set() };
+    this.#leads.set(id, lead);
+    try {
+      return await act(lead, new Map(this.#live().map(([from, { name }]) => [from, name])));
+    } finally {
+      this.#leads.delete(id);
     }
+  }
+
+  /** Needs no lock: it disturbs no reload, and none disturbs it. */
+  async #dryRun(
+    id: string,
+    lead: Lead,
+    expected: ReadonlyMap<string, string>,
+  ): Promise<ReloadReport> {
+    const message = { type: 'check', id, isDryRun: true } as const;
+    const all = await this.#checks(message, this.#checkOnly(id), lead, expected);
+    return reportOf(all, leftOf(lead, expected, lead.answers));
+  }
+
+  async #reload(
+    id: string,
+    lead: Lead,
+    expected: ReadonlyMap<string, string>,
+  ): Promise<ReloadReport> {
+    const all = await this.#checks({ type: 'check', id }, this.#check(id), lead, expected);
     if (this.#isStopped) throw new ReloadRefused('busy', 'this process is stopping; try again');
-    // The store may have lost its latest writes.
-    const seen = Math.max(...all.map((each) => each.number));
-    const after = await store.update<Last>(LAST, (last) => ({
-      value: { number: Math.max(last?.number ?? 0, seen) + 1 },
-      ttl: Infinity,
-    }));
-    const number = after?.value.number ?? seen + 1;
+    const number = await this.#nextNumber(Math.max(...all.map((each) => each.number)));
     await this.#say({ type: 'apply', id, number });
     await this.#apply(id, number);
-    const following = new Map([...expected].filter(([from]) => this.#answers.has(from)));
-    const isApplied = () => this.#leftOf(following, this.#applied).length === 0;
+    const following = new Map([...expected].filter(([from]) => lead.answers.has(from)));
+    const isApplied = () => leftOf(lead, following, lead.applied).length === 0;
     await this.#repeat({ type: 'apply', id, number }, isApplied, APPLY_MS);
-    return reportOf(all, this.#leftOf(expected, this.#applied));
+    return reportOf(all, leftOf(lead, expected, lead.applied));
   }
 
-  /** The names of those that are not among the answers, and have not stopped. */
-  #leftOf(
+  /** What this process and the others found. Throws ReloadRefused if one of them cannot reload. */
+  async #checks(
+    message: Message,
+    checking: Promise<Checked>,
+    lead: Lead,
     expected: ReadonlyMap<string, string>,
-    answered: { has(from: string): boolean },
-  ): string[] {
-    return [...expected]
-      .flatMap(([from, name]) => (answered.has(from) || this.#gone.has(from) ? [] : [name]))
-      .sort();
+  ): Promise<Checked[]> {
+    void this.#say(message);
+    const own = await checking;
+    const found = () => [own, ...lead.answers.values()];
+    const hasFault = () => found().some(({ fault }) => fault !== undefined);
+    const isAnswered = () => leftOf(lead, expected, lead.answers).length === 0;
+    await this.#repeat(message, () => hasFault() || isAnswered());
+    const refusal = refusalOf(found());
+    if (refusal) throw refusal;
+    return found();
+  }
+
+  /**
+   * Once it is stored, every process follows. Where the store does not answer, nobody knows whether it is, so this is repeated: with another
+   * number, they follow too.
+   */
+  async #nextNumber(seen: number): Promise<number> {
+    const { store } = this.#options;
+    const until = performance.now() + this.#times.answer;
+    for (;;)
+      try {
+        // The store may have lost its latest writes.
+        const after = await store.update<Last>(LAST, (last) => ({
+          value: { number: Math.max(last?.number ?? 0, seen) + 1 },
+          ttl: Infinity,
+        }));
+        return after?.value.number ?? seen + 1;
+      } catch (error) {
+        if (!(error instanceof StoreUnavailable)) throw error;
+        if (performance.now() > until || this.#isStopped)
+          throw new ReloadRefused('unavailable', MAY_FOLLOW);
+        await delay(REPEAT_MS);
+      }
   }
 
   /** Says it again, because messages may be lost, until `isDone` or the time for answers is over. */
@@ -325,12 +379,28 @@ class ProcessReloads implements Reloads {
     return checked;
   }
 
+  /** As `check`, without hosts that wait for the reload. */
+  #checkOnly(id: string): Promise<Checked> {
+    const known = this.#dryRuns.get(id);
+    if (known) return known;
+    const checked = this.#lastDryRun.then(async () => {
+      const opened = { prepared: undefined as Prepared | undefined };
+      const found = await this.#prepare(opened);
+      await this.#close(opened.prepared);
+      return found;
+    });
+    this.#lastDryRun = checked;
+    this.#dryRuns.set(id, checked);
+    setTimeout(() => this.#dryRuns.delete(id), PENDING_MS).unref();
+    return checked;
+  }
+
   async #prepare(pending: { prepared: Prepared | undefined }): Promise<Checked> {
-    const { current, prepare, secretVariables } = this.#options;
+    const { current, prepare, secretVariables, digestKey } = this.#options;
     const name = this.#name;
     const none = {
       name,
-      digest: digestOf(current()),
+      digest: digestOf(current(), digestKey),
       changed: [],
       notReloadable: [],
       number: this.#number,
@@ -340,7 +410,7 @@ class ProcessReloads implements Reloads {
       const changed = changedSettings(current(), settings);
       const found = {
         ...none,
-        digest: digestOf(settings),
+        digest: digestOf(settings, digestKey),
         changed,
         notReloadable: secretVariables(),
       };
@@ -365,20 +435,26 @@ class ProcessReloads implements Reloads {
   }
 
   #commit(prepared: Prepared, number: number): void {
-    const { metrics, now, current } = this.#options;
+    const { metrics, now, current, digestKey } = this.#options;
     prepared.commit();
     this.#number = number;
-    this.#digest = digestOf(current()).settings;
+    this.#digest = digestOf(current(), digestKey).settings;
     metrics.settings({ digest: this.#digest, reload: { at: now(), done: true } });
     this.#announce();
   }
 
-  async #discard(): Promise<void> {
+  /** Only the hosts of this reload, or any. */
+  async #discard(id = this.#pending?.id): Promise<void> {
     const pending = this.#pending;
+    if (!pending || pending.id !== id) return;
     this.#pending = undefined;
-    await pending?.checked;
+    await pending.checked;
+    await this.#close(pending.prepared);
+  }
+
+  async #close(prepared: Prepared | undefined): Promise<void> {
     try {
-      await pending?.prepared?.discard();
+      await prepared?.discard();
     } catch (error) {
       const { logger } = this.#options;
       logger.warn({ err: error }, 'hosts that were prepared for a reload did not close');
@@ -448,18 +524,18 @@ class ProcessReloads implements Reloads {
         break;
       case 'gone':
         this.#others.delete(from);
-        this.#gone.add(from);
+        for (const { gone } of this.#leads.values()) gone.add(from);
         break;
       case 'check':
-        void this.#check(message.id).then((checked) =>
-          this.#say({ type: 'checked', id: message.id, ...checked }),
+        void (message.isDryRun ? this.#checkOnly(message.id) : this.#check(message.id)).then(
+          (checked) => this.#say({ type: 'checked', id: message.id, ...checked }),
         );
         break;
       case 'checked':
-        if (message.id === this.#leading) this.#answers.set(from, message);
+        this.#leads.get(message.id)?.answers.set(from, message);
         break;
       case 'cancel':
-        if (this.#pending?.id === message.id) void this.#discard();
+        void this.#discard(message.id);
         break;
       case 'apply':
         void this.#apply(message.id, message.number)
@@ -467,10 +543,21 @@ class ProcessReloads implements Reloads {
           .catch(() => undefined);
         break;
       case 'applied':
-        if (message.id === this.#leading) this.#applied.add(from);
+        this.#leads.get(message.id)?.applied.add(from);
         break;
     }
   }
+}
+
+/** The names of those that are not among the answers, and have not stopped. */
+function leftOf(
+  { gone }: Lead,
+  expected: ReadonlyMap<string, string>,
+  answered: { has(from: string): boolean },
+): string[] {
+  return [...expected]
+    .flatMap(([from, name]) => (answered.has(from) || gone.has(from) ? [] : [name]))
+    .sort();
 }
 
 function refusalOf(all: readonly Checked[]): ReloadRefused | undefined {

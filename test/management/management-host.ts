@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { accountLifetime } from '../../src/people/account.ts';
 import { grantLifetimes } from '../../src/connections/grant-lifetime.ts';
+import { persistentKey } from '../../src/keys/persistent-key.ts';
 import { managementApp } from '../../src/management/app.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import { openReloads } from '../../src/reload/reloads.ts';
@@ -89,6 +90,7 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
   );
   processServices.reloads = await openReloads({
     ...processServices,
+    digestKey: await persistentKey(processServices.store, 'digests of settings'),
     read: () => settings,
     secretVariables: () => [],
     current: () => settings,

@@ -1,4 +1,5 @@
 // The messages that processes exchange for a reload, over a store in memory.
+import { createSecretKey } from 'node:crypto';
 import { expect } from 'chai';
 import { createLogger } from '../../src/observability/logger.ts';
 import {
@@ -71,6 +72,7 @@ describe('A reload of several processes, message by message', () => {
     store: Store,
     {
       startsWith = file,
+      read = () => file,
       prepare = async () => undefined as void,
       discard = async () => undefined as void,
     } = {},
@@ -78,10 +80,11 @@ describe('A reload of several processes, message by message', () => {
     let current = startsWith;
     let open = 0;
     const reloads = await openReloads({
-      read: () => file,
+      read,
       secretVariables: () => [],
       current: () => current,
       store,
+      digestKey: createSecretKey(Buffer.alloc(32)),
       logger: createLogger('silent'),
       metrics: { settings: () => undefined },
       now: () => Date.now() / 1000,
@@ -185,6 +188,49 @@ describe('A reload of several processes, message by message', () => {
     await one.reloads.run({ dryRun: true });
     await reloadWith(one, { productName: 'changed' });
     expect([one.name(), other.name()]).to.deep.equal(['changed', 'changed']);
+  });
+
+  it('a dry run needs not wait for a reload in progress, and disturbs none', async () => {
+    const { store } = memoryStore();
+    const first = Promise.withResolvers<void>();
+    let preparations = 0;
+    const one = await start(store);
+    const prepare = async () => void (++preparations === 1 && (await first.promise));
+    const other = await start(store, { prepare });
+    const reload = reloadWith(one, { productName: 'changed' });
+    await until('the settings to be checked', () => preparations === 1);
+    const dryRuns = [one, other, one].map(({ reloads }) => reloads.run({ dryRun: true }));
+    for (const { changed } of await Promise.all(dryRuns))
+      expect(changed).to.deep.equal(['productName']);
+    expect([one.name(), other.name()]).to.deep.equal(['Before', 'Before']);
+    first.resolve();
+    expect(await reload).to.deep.include({ changed: ['productName'], unanswered: [] });
+    const states = [one, other].map((each) => [each.name(), each.open()]);
+    expect(states).to.deep.equal([
+      ['changed', 0],
+      ['changed', 0],
+    ]);
+  });
+
+  it('processes with the next and the previous root secret agree, and see when other secrets differ', async () => {
+    const { store } = memoryStore();
+    const next = (changes: Partial<Settings>) => ({
+      ...file,
+      secret: 'the root secret that replaces the one before',
+      previousSecret: file.secret,
+      ...changes,
+    });
+    const one = await start(store);
+    let changes: Partial<Settings> = {};
+    const other = await start(store, { startsWith: next({}), read: () => next(changes) });
+    await until('the processes to know each other', () => one.reloads.differing().length === 0);
+    changes = { productName: 'changed' };
+    expect(await reloadWith(one, changes)).to.deep.include({ changed: ['productName'] });
+    expect([one.name(), other.name()]).to.deep.equal(['changed', 'changed']);
+    changes = { ...changes, managementKey: 'another-management-key-of-one-process-0123' };
+    const refusal = await other.reloads.run({ dryRun: true }).catch((error: unknown) => error);
+    expect(refusal).to.include({ kind: 'secrets' });
+    expect(String(refusal)).to.include('GATEHOUSE_MANAGEMENT_KEY');
   });
 
   it('another order of the levels is a change', async () => {
