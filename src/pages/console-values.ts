@@ -256,7 +256,7 @@ export type ConsoleValues = {
     console: ConsoleLayout;
     /** What to look at: `name` is the key below `console.overview.attentions`. */
     attention: {
-      name: 'waiting' | 'servers' | 'health' | 'delivery' | `ending.${EndKind}`;
+      name: 'waiting' | 'servers' | 'held' | 'health' | 'delivery' | `ending.${EndKind}`;
       count: number;
       href: string;
     }[];

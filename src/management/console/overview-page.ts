@@ -82,6 +82,11 @@ async function findAttention(management: ManagementContext): Promise<Values['att
     { name: 'health', count: checks.filter(({ isOk }) => !isOk).length, page: 'health' },
     { name: 'waiting', count: waiting.items.length, page: 'clients?state=waiting' },
     { name: 'servers', count: servers.items.filter(({ error }) => error).length, page: 'servers' },
+    {
+      name: 'held',
+      count: servers.items.flatMap(({ tools }) => tools).filter(({ held }) => held).length,
+      page: 'servers',
+    },
     ...endKinds.map((kind) => ({
       name: `ending.${kind}` as const,
       count: ends.filter((end) => end.kind === kind).length,
