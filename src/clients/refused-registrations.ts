@@ -18,6 +18,8 @@ const MAX_REFUSED = 100;
 const KEPT_SECONDS = 30 * 86_400;
 const MAX_NAME_LENGTH = 80;
 const MAX_URIS = 5;
+/** With more, a registration is malformed. */
+const MAX_GIVEN = 20;
 const MAX_URI_LENGTH = 300;
 
 /** One for each name and set of hosts: the last 100. */
@@ -30,7 +32,7 @@ export async function saveRefusedRegistration(
     (uri): uri is string =>
       typeof uri === 'string' && uri.length <= MAX_URI_LENGTH && URL.canParse(uri),
   );
-  if (uris.length === 0) return;
+  if (uris.length === 0 || uris.length > MAX_GIVEN) return;
   const known = typeof name === 'string' ? name.slice(0, MAX_NAME_LENGTH).toWellFormed() : '';
   const hosts = uris.map((uri) => new URL(uri).host || new URL(uri).protocol).sort();
   const id = createHash('sha256')

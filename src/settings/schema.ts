@@ -533,11 +533,11 @@ export const upstreamSchema = z.strictObject({
   caller: callerSchema
     .prefault({})
     .describe('What the server learns about the person who calls, besides an id of the account.'),
-  credential: credentialSchema
-    .optional()
-    .describe(
-      "How a call gets a credential of the person who makes it, which is sent in place of an operator's ([details](../src/credentials/README.md)).",
-    ),
+  credential: credentialSchema.optional().meta({
+    description:
+      "How a call gets a credential of the person who makes it, which is sent in place of an operator's ([members](../src/credentials/README.md#members)).",
+    valueType: '`kind` with its members',
+  }),
 });
 
 export type UpstreamInFile = z.output<typeof upstreamSchema>;

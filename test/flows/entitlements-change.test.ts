@@ -136,7 +136,7 @@ describe('Changed entitlement rules', () => {
       expect(decodeJwt(String(body.access_token)).scope).to.equal('operations');
       const call = { memberId: 'x' };
       const { rpc } = await callTool(prepared.link, body.access_token, 'payment_details', call);
-      expect(rpc?.result).to.equal(undefined);
+      expect(rpc?.result?.isError).to.equal(true);
       expect(await isAccepted(prepared.link, body.access_token)).to.equal(true);
     }
     await restart(FULL);

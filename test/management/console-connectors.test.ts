@@ -112,6 +112,7 @@ describe('the console', function () {
           audience: 'email:ada@example.com\ngroup:analysts@development',
           tools: 'club_*\n!prompt:brief',
           maxUses: '7',
+          calls: '',
           days: '45',
         });
         const made = requirePage(await browser.submit(form, { level: 'admin' }));

@@ -158,7 +158,7 @@ describe('The package', () => {
       'src/gatehouse.js',
       'src/compile-cache.js',
       'config/caddy/Caddyfile',
-      ...['cli', 'command-line', 'main'].map((name) => `dist/${name}.js`),
+      ...['argument-worker', 'cli', 'command-line', 'main'].map((name) => `dist/${name}.js`),
       'dist/licenses.txt',
       ...whole.flatMap((pattern) => globSync(pattern, { cwd: ROOT })),
     ];

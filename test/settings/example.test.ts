@@ -31,10 +31,11 @@ function keysIn(node: unknown, path = '', comment: string | null | undefined = n
       return keysIn(item, `${path}[]`, before ?? (index === 0 ? node.commentBefore : null));
     });
   }
-  // These hold documents, keys, headers and parameters, whose members the schema does not list.
-  const isFree = /\.(match\.claims|document|jwks\.keys\[\]|headers|authorizationParameters)$/.test(
-    path,
-  );
+  // These hold documents, keys, headers, parameters and one of several kinds, whose members the reference does not list.
+  const isFree =
+    /\.(match\.claims|document|jwks\.keys\[\]|headers|authorizationParameters|credential)$/.test(
+      path,
+    );
   if (!isMap(node) || isFree) return [];
   return node.items.flatMap(({ key, value }: Pair, index) => {
     const { value: text, commentBefore } = key as { value: string; commentBefore?: string | null };
