@@ -115,7 +115,7 @@ function openedBy(
   level: Level,
   selection: Selection = {},
 ): string[] {
-  return openedTools(levels, upstream, catalog, { selection, now: Date.now() / 1000 })(level);
+  return openedTools(levels, upstream, { catalog }, { selection, now: Date.now() / 1000 })(level);
 }
 
 function emptyLinkLines(

@@ -32,7 +32,7 @@ import {
 import { findUpstream } from '../settings/upstreams.ts';
 import { openedTools } from '../upstreams/opened-tools.ts';
 import { selectionOf } from '../upstreams/tool-access.ts';
-import { findCatalog } from '../upstreams/tool-catalog.ts';
+import { findKnownTools } from '../upstreams/tool-pin-records.ts';
 import { isIdentifiedByHost } from '../oauth/engine/client-metadata-documents.ts';
 import { findDevice, isWaiting, type WaitingDevice } from '../oauth/engine/device-codes.ts';
 import { isOwnOrigin, redirectDestination } from '../oauth/engine/redirect-uris.ts';
@@ -222,11 +222,11 @@ async function toolReader(
 ): Promise<((level: Level) => string[]) | undefined> {
   const upstream = findUpstream(settings.upstreams, connector);
   if (!upstream) return undefined;
-  const catalog = await findCatalog(store, upstream);
-  if (catalog?.seenAt === undefined) return undefined;
+  const known = await findKnownTools(store, upstream);
+  if (known.catalog?.seenAt === undefined) return undefined;
   const matching = matchingRules(settings, account, 'sign-in');
   const selection = selectionOf({ connector }, matching);
-  return openedTools(settings.levels, upstream, catalog, { selection, now: now() });
+  return openedTools(settings.levels, upstream, known, { selection, now: now() });
 }
 
 /** Checks the redirect URI again: the client may have changed since the authorization request. What is checked here must be what is allowed. */

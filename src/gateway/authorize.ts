@@ -101,6 +101,7 @@ const CLOSED: Record<Exclude<ForbiddenBy, 'level'>, string> = {
   token: 'this minted token does not open it',
   rule: 'no entitlement of this person opens it',
   name: 'its name is too similar to another',
+  held: 'an administrator is reviewing it',
 };
 
 function closedText(productName: string, tool: string, by: keyof typeof CLOSED): string {

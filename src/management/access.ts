@@ -15,7 +15,7 @@ import {
 } from '../settings/entitlements.ts';
 import { findUpstream } from '../settings/upstreams.ts';
 import { isSameIssuer } from '../settings/value-types.ts';
-import { findCatalog } from '../upstreams/tool-catalog.ts';
+import { findKnownTools } from '../upstreams/tool-pin-records.ts';
 import type { ApiRequest } from './api/operations.ts';
 import { isoTime } from './represent.ts';
 import type { Handlers, ManagementContext } from './context.ts';
@@ -115,7 +115,7 @@ async function toolAccess(
 ): Promise<ToolAccess> {
   const upstream = findUpstream(settings.upstreams, asked.connector);
   const server =
-    upstream && knownServer(settings, upstream, await findCatalog(store, upstream), now());
+    upstream && knownServer(settings, upstream, await findKnownTools(store, upstream), now());
   const { access, rules, tools } = explainTools(
     settings,
     { ...asked, server },

@@ -16,7 +16,7 @@ import {
   verdictOn,
 } from '../upstreams/opened-tools.ts';
 import { type ForbiddenBy, selectionOf } from '../upstreams/tool-access.ts';
-import type { ToolCatalog } from '../upstreams/tool-catalog.ts';
+import type { KnownTools } from '../upstreams/tool-pin-records.ts';
 
 /** An MCP server with what is known of its tools. */
 export type KnownServer = { upstream: Upstream; tools: readonly LeveledTool[]; isRead: boolean };
@@ -24,11 +24,11 @@ export type KnownServer = { upstream: Upstream; tools: readonly LeveledTool[]; i
 export function knownServer(
   settings: Pick<Settings, 'levels'>,
   upstream: Upstream,
-  catalog: ToolCatalog | undefined,
+  known: KnownTools,
   now: number,
 ): KnownServer {
-  const tools = toolsWithLevels(settings.levels, upstream, catalog, now);
-  return { upstream, tools, isRead: catalog?.seenAt !== undefined };
+  const tools = toolsWithLevels(settings.levels, upstream, known, now);
+  return { upstream, tools, isRead: known.catalog?.seenAt !== undefined };
 }
 
 /** `access`: the person gets nothing through the connector. `unknown`: the server has no such tool. */

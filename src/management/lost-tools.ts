@@ -8,7 +8,7 @@ import { matchingRules } from '../people/entitlement.ts';
 import { findUpstream } from '../settings/upstreams.ts';
 import { rightsAt, verdictOn } from '../upstreams/opened-tools.ts';
 import { selectionOf } from '../upstreams/tool-access.ts';
-import { findCatalog } from '../upstreams/tool-catalog.ts';
+import { findKnownTools } from '../upstreams/tool-pin-records.ts';
 import type { ManagementContext } from './context.ts';
 import { knownServer } from './explained-tools.ts';
 
@@ -21,8 +21,8 @@ export async function lostToolsBy(
 ): Promise<LostTools | undefined> {
   const upstream = findUpstream(settings.upstreams, after);
   if (!upstream || JSON.stringify(before.tools) === JSON.stringify(after.tools)) return undefined;
-  const catalog = await findCatalog(store, upstream);
-  const { tools } = knownServer(settings, upstream, catalog, now());
+  const known = await findKnownTools(store, upstream);
+  const { tools } = knownServer(settings, upstream, known, now());
   const namesFor = (connector: Connector, { level }: Connection, matching: Matching) => {
     if (level === undefined) return [];
     const rights = rightsAt(level, selectionOf({ connector }, matching));

@@ -3,7 +3,7 @@ import type { Level } from '../permission-levels.ts';
 import { findUpstream } from '../settings/upstreams.ts';
 import { rightsAt, verdictOn } from '../upstreams/opened-tools.ts';
 import { type ListOwner, selectionOf } from '../upstreams/tool-access.ts';
-import { findCatalog } from '../upstreams/tool-catalog.ts';
+import { findKnownTools } from '../upstreams/tool-pin-records.ts';
 import { opensLaterTools, unmatchedPatterns } from '../upstreams/tool-list.ts';
 import type { ManagementContext } from './context.ts';
 import { knownServer } from './explained-tools.ts';
@@ -24,7 +24,7 @@ export async function openedBy(
   const { level, tools } = record;
   const upstream = findUpstream(settings.upstreams, record);
   if (!tools || !upstream) return {};
-  const server = knownServer(settings, upstream, await findCatalog(store, upstream), now());
+  const server = knownServer(settings, upstream, await findKnownTools(store, upstream), now());
   if (!server.isRead) return {};
   const openWith = (selection: ReturnType<typeof selectionOf>) =>
     server.tools

@@ -3,23 +3,21 @@ import { isUsable } from '../links/connector.ts';
 import { listConnectors } from '../links/connectors.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import { listMintedTokens } from '../links/minted-tokens.ts';
-import { isAtLeast, type Level, levelIds } from '../permission-levels.ts';
+import { type Level, levelIds } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import {
   findUpstream,
   type LeadsToUpstream,
   type Upstream as Configured,
 } from '../settings/upstreams.ts';
-import { toolsWithLevels } from '../upstreams/opened-tools.ts';
-import { findCatalog, missingTools, type ToolCatalog } from '../upstreams/tool-catalog.ts';
-import { findPins } from '../upstreams/tool-pin-records.ts';
 import {
-  holdReason,
-  NO_PINS,
-  type Pin,
-  pinsInMode,
-  type ToolPins,
-} from '../upstreams/tool-pins.ts';
+  type LeveledTool,
+  rightsAt,
+  toolsWithLevels,
+  verdictOn,
+} from '../upstreams/opened-tools.ts';
+import { missingTools } from '../upstreams/tool-catalog.ts';
+import { findKnownTools, type KnownTools } from '../upstreams/tool-pin-records.ts';
 import type { Handlers, ManagementContext } from './context.ts';
 import { represent } from './represent.ts';
 import { approveTools, reviewTools } from './tool-review.ts';
@@ -100,17 +98,12 @@ async function resource(
   upstream: Configured,
   users: Users,
 ): Promise<Upstream> {
-  const [catalog, pins = NO_PINS] = await Promise.all([
-    findCatalog(store, upstream),
-    findPins(store, upstream.id),
-  ]);
+  const known = await findKnownTools(store, upstream);
+  const { catalog } = known;
   const { origin, pathname } = new URL(upstream.url);
-  const tools = toolsOf(
-    settings,
-    upstream,
-    { catalog, pins: pinsInMode(pins, upstream.toolChanges) },
-    now(),
-  );
+  const tools = toolsWithLevels(settings.levels, upstream, known, now());
+  const isOpen = (tool: LeveledTool, level: Level) =>
+    verdictOn(settings.levels, rightsAt(level, {}), tool).decision === 'allowed';
   const count = (all: readonly User[], level: Level) =>
     all.filter(
       (user) => findUpstream(settings.upstreams, user)?.id === upstream.id && user.level === level,
@@ -122,11 +115,11 @@ async function resource(
     // A query may contain a secret.
     url: origin + pathname,
     error: catalog?.error && { fault: catalog.error.fault, message: catalog.error.message },
-    tools,
+    tools: tools.map(toolOf(known)),
     missingTools: catalog?.seenAt === undefined ? [] : missingTools(upstream, catalog.tools),
     levels: levelIds(settings.levels).map((level) => ({
       level,
-      tools: tools.filter((tool) => isCallable(settings, tool, level)).length,
+      tools: tools.filter((tool) => isOpen(tool, level)).length,
       connectors: count(users.connectors, level),
       tokens: count(users.tokens, level),
     })),
@@ -135,36 +128,15 @@ async function resource(
 
 type Tool = Upstream['tools'][number];
 
-function isCallable({ levels }: Settings, tool: Tool, level: Level): boolean {
-  return tool.level !== undefined && isAtLeast(levels, level, tool.level);
-}
-
-function toolsOf(
-  { levels }: Settings,
-  upstream: Configured,
-  { catalog, pins }: { catalog: ToolCatalog | undefined; pins: ToolPins },
-  now: number,
-): Tool[] {
-  const pinned = new Map(pins.tools);
-  const tools = toolsWithLevels(levels, upstream, catalog, now);
-  return tools.map(({ name, title, level, isDeclared, hints }) => ({
+function toolOf({ pins }: KnownTools): (tool: LeveledTool) => Tool {
+  const pinned = new Map(pins?.tools);
+  return ({ name, title, level, isDeclared, held, hints }) => ({
     name,
     title,
     level,
     isDeclared,
-    ...heldMembers(pins, pinned.get(name)),
+    held,
+    schemaFault: pinned.get(name)?.approved.at(-1)?.schemaFault,
     ...hints,
-  }));
-}
-
-function heldMembers(
-  { mode, since }: ToolPins,
-  pin: Pin | undefined,
-): Pick<Tool, 'held' | 'schemaFault'> {
-  const reason = mode === 'hold' && since !== undefined ? holdReason(pin) : undefined;
-  const schemaFault = pin?.approved.at(-1)?.schemaFault;
-  return {
-    ...(reason === undefined || reason === 'unknown' ? {} : { held: reason }),
-    ...(schemaFault === undefined ? {} : { schemaFault }),
-  };
+  });
 }

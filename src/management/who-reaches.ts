@@ -5,7 +5,7 @@ import { notFound } from '../http/errors.ts';
 import { listConnectors } from '../links/connectors.ts';
 import { listMintedTokens } from '../links/minted-tokens.ts';
 import { describeEntitlement } from '../people/entitlement.ts';
-import { findCatalog } from '../upstreams/tool-catalog.ts';
+import { findKnownTools } from '../upstreams/tool-pin-records.ts';
 import type { ApiRequest } from './api/operations.ts';
 import { findMachines } from './apply/machines.ts';
 import type { ManagementContext } from './context.ts';
@@ -29,7 +29,9 @@ export async function whoReaches(
   if (wanted !== undefined && asked.length === 0)
     throw notFound('there is no upstream with this id');
   const servers = await Promise.all(
-    asked.map(async (each) => knownServer(settings, each, await findCatalog(store, each), now())),
+    asked.map(async (each) =>
+      knownServer(settings, each, await findKnownTools(store, each), now()),
+    ),
   );
   const listing = servers.filter(({ tools }) => tools.some(({ name }) => name === tool));
   if (listing.length === 0) throw notFound('no MCP server is known to have a tool with this name');

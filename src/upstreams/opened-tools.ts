@@ -1,34 +1,59 @@
 import { type Level, levelIds, type Levels } from '../permission-levels.ts';
 import type { Upstream } from '../settings/upstreams.ts';
 import { decide, type Rights, type Selection, type Verdict } from './tool-access.ts';
-import { type CatalogTool, type ToolCatalog, usableTools } from './tool-catalog.ts';
+import { type CatalogTool, usableTools } from './tool-catalog.ts';
 import { isLookalike, levelOfTool, levelRules } from './tool-levels.ts';
+import type { KnownTools } from './tool-pin-records.ts';
+import { type HoldReason, holdOf, NO_PINS, pinsInMode, type ToolPins } from './tool-pins.ts';
 
-/** `level` is undefined if calls are refused, because the name resembles a declared one. */
-export type LeveledTool = CatalogTool & { level: Level | undefined; isDeclared: boolean };
+/** `level` is undefined if calls are refused, because the name resembles a declared one. `held` is set while the tool waits for an operator. */
+export type LeveledTool = CatalogTool & {
+  level: Level | undefined;
+  isDeclared: boolean;
+  held?: Exclude<HoldReason, 'unknown'>;
+};
 
 /** Returns the tools of a catalog with the levels that they need now, in the order of the upstream. */
 export function toolsWithLevels(
   levels: Levels,
   upstream: Upstream,
-  catalog: ToolCatalog | undefined,
+  { catalog, pins = NO_PINS }: KnownTools,
   now: number,
 ): LeveledTool[] {
   const rules = levelRules(levels, upstream, usableTools(catalog, now));
+  const held = holdsIn(upstream, pins);
   return (catalog?.tools ?? []).map((tool) => ({
     ...tool,
     level: isLookalike(rules, tool.name) ? undefined : levelOfTool(rules, tool.name),
     isDeclared: rules.tools.has(tool.name),
+    ...held(tool.name),
   }));
 }
 
+function holdsIn({ toolChanges: mode }: Upstream, stored: ToolPins) {
+  const { since, tools } = pinsInMode(stored, mode);
+  const byName = new Map(tools);
+  return (name: string): Pick<LeveledTool, 'held'> => {
+    const reason = holdOf({ mode, since }, byName.get(name), { isNamed: () => true });
+    if (reason === undefined) return {};
+    // The catalog has it.
+    return { held: reason === 'unknown' ? 'new' : reason };
+  };
+}
+
 /** Decides about a tool as lists and calls do. */
-export function verdictOn(levels: Levels, rights: Rights, { name, level }: LeveledTool): Verdict {
+export function verdictOn(
+  levels: Levels,
+  rights: Rights,
+  { name, level, held }: LeveledTool,
+): Verdict {
   if (level === undefined) return { decision: 'forbidden', by: 'name' };
-  return decide(levels, rights, {
+  const verdict = decide(levels, rights, {
     level,
     items: [{ kind: 'tool', name, isListed: true, level }],
   });
+  const isHeld = held !== undefined && verdict.decision !== 'forbidden';
+  return isHeld ? { decision: 'forbidden', by: 'held' } : verdict;
 }
 
 /** The rights of a caller with this level that nothing can raise. */
@@ -43,10 +68,10 @@ export function rightsAt(level: Level, selection: Selection): Rights {
 export function openedTools(
   levels: Levels,
   upstream: Upstream,
-  catalog: ToolCatalog,
+  known: KnownTools,
   { selection, now }: { selection: Selection; now: number },
 ): (level: Level) => string[] {
-  const tools = toolsWithLevels(levels, upstream, catalog, now);
+  const tools = toolsWithLevels(levels, upstream, known, now);
   return (level) => {
     const rights = rightsAt(level, selection);
     const open = tools.filter((tool) => verdictOn(levels, rights, tool).decision === 'allowed');

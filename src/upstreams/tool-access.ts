@@ -25,8 +25,11 @@ export type Rights = {
 export const LIST_OWNERS = ['connector', 'machine', 'token'] as const;
 export type ListOwner = (typeof LIST_OWNERS)[number];
 
-/** What forbids it. `rule`: no entitlement of the person opens it with a level that suffices. `name`: the name is too similar to another. */
-export const FORBIDDEN_BY = ['level', ...LIST_OWNERS, 'rule', 'name'] as const;
+/**
+ * What forbids it. `rule`: no entitlement of the person opens it with a level that suffices. `name`: the name is too similar to another. `held`:
+ * it waits for an operator.
+ */
+export const FORBIDDEN_BY = ['level', ...LIST_OWNERS, 'rule', 'name', 'held'] as const;
 export type ForbiddenBy = (typeof FORBIDDEN_BY)[number];
 
 export type Verdict =

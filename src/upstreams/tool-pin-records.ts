@@ -1,6 +1,7 @@
 // Stores which tools of an upstream were seen and approved (tool-pins.ts), and each of their texts once.
+import type { Upstream } from '../settings/upstreams.ts';
 import type { Store } from '../store/store.ts';
-import { CATALOGS_CHANNEL } from './tool-catalog.ts';
+import { CATALOGS_CHANNEL, findCatalog, type ToolCatalog } from './tool-catalog.ts';
 import { digestsIn, NO_PINS, type ToolPins } from './tool-pins.ts';
 
 const pinsKey = (upstream: string) => `tool-pins:${upstream}`;
@@ -15,6 +16,20 @@ export async function findPins(
   upstream: string,
 ): Promise<ToolPins | undefined> {
   return (await store.get<ToolPins>(pinsKey(upstream)))?.value;
+}
+
+/** What is known of the tools of an upstream: what they are, and which texts are approved. */
+export type KnownTools = { catalog?: ToolCatalog | undefined; pins?: ToolPins | undefined };
+
+export async function findKnownTools(
+  store: Pick<Store, 'get'>,
+  upstream: Pick<Upstream, 'id' | 'url'>,
+): Promise<KnownTools> {
+  const [catalog, pins] = await Promise.all([
+    findCatalog(store, upstream),
+    findPins(store, upstream.id),
+  ]);
+  return { catalog, pins };
 }
 
 /** The tool as the upstream sent it, or the instructions. Undefined if it is no longer needed. */

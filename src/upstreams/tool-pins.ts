@@ -331,6 +331,18 @@ export function holdReason(pin: Pin | undefined, caller?: string): HoldReason | 
   return isPending ? 'changed' : undefined;
 }
 
+/** Why a tool is not usable under a mode. `isNamed`: whether the catalog has it. */
+export function holdOf(
+  { mode, since }: Pick<ToolPins, 'mode' | 'since'>,
+  pin: Pin | undefined,
+  { caller, isNamed }: { caller?: string | undefined; isNamed: () => boolean },
+): HoldReason | undefined {
+  if (mode !== 'hold') return undefined;
+  // After an upgrade, the names that were read before count as approved until the first reading.
+  if (since === undefined && isNamed()) return undefined;
+  return holdReason(pin, caller);
+}
+
 /** The approved text that a tool of a list is; undefined if it is none. */
 export function approvedVariant(pin: Pin | undefined, seen: Variant): SeenVariant | undefined {
   return pin?.approved.find((one) => isSameVariant(one, seen));

@@ -14,6 +14,8 @@ import { levelsUpTo } from '../../src/permission-levels.ts';
 import type { Settings } from '../../src/settings/settings.ts';
 import type { Upstream } from '../../src/settings/upstreams.ts';
 import { type Rights, selectionOf } from '../../src/upstreams/tool-access.ts';
+import { variantOfText } from '../../src/upstreams/tool-digest.ts';
+import { holdOf, NO_PINS, notedReading, type ToolPins } from '../../src/upstreams/tool-pins.ts';
 import { levelRules } from '../../src/upstreams/tool-levels.ts';
 import { DEFAULT_LEVELS, LEVELS } from '../support/levels.ts';
 import { checkModel, MODEL_TIMEOUT_MS } from '../support/model-run.ts';
@@ -41,6 +43,10 @@ const world = fc.record({
   connector: fc.record({ level, tools }),
   machine: fc.record({ level, tools }),
   token: fc.record({ level, tools }),
+  toolChanges: fc.constantFrom('follow' as const, 'hold' as const),
+  /** What the server listed before, and what has another text since. */
+  before: fc.subarray(NAMES, { minLength: 1 }),
+  changed: fc.subarray(NAMES),
 });
 type World = typeof world extends fc.Arbitrary<infer Each> ? Each : never;
 
@@ -53,6 +59,7 @@ function settingsOf({
   declared,
   defaultLevel,
   rules,
+  toolChanges,
 }: World): Settings & { upstreams: [Upstream] } {
   const unique = [...new Map(declared.map((tool) => [tool.name, tool])).values()];
   const upstream = {
@@ -64,6 +71,7 @@ function settingsOf({
     prompts: [],
     defaultLevel,
     toolLevels: 'declared',
+    toolChanges,
     paused: false,
   } as unknown as Upstream;
   const entitlements = rules.map(({ group, level: given, tools: opened }) => ({
@@ -99,7 +107,28 @@ function neededFor({ declared, defaultLevel }: World, name: string): string | un
   return isSimilar ? undefined : defaultLevel;
 }
 
+/** Whether the text that the server lists now was approved, with the first reading. Names that are equal to a model never are. */
+function isApproved({ toolChanges, before, changed }: World, name: string): boolean {
+  if (toolChanges === 'follow') return true;
+  const isAmbiguous = ['drop', 'Drop'].includes(name) && before.filter(isDrop).length > 1;
+  return before.includes(name) && !isAmbiguous && !changed.includes(name);
+}
+
+const isDrop = (name: string) => name.toLowerCase() === 'drop';
+
 // What the program does
+
+function pinsOf({ toolChanges: mode, before, listed, changed }: World): ToolPins {
+  const read = (names: readonly string[], textOf: (name: string) => string) =>
+    names.map((name) => ({ name, variant: variantOfText(textOf(name)), isTwice: false }));
+  const first = { mode, at: NOW, tools: read(before, () => 'before') };
+  const second = {
+    mode,
+    at: NOW,
+    tools: read(listed, (name) => (changed.includes(name) ? 'after' : 'before')),
+  };
+  return notedReading(notedReading(NO_PINS, first).pins, second).pins;
+}
 
 const ACCOUNT_ID = 'person';
 const CONNECTOR_ID = 'A'.repeat(22);
@@ -154,7 +183,12 @@ describe('Explanations of tools under random settings', function () {
         seenAt: NOW,
         triedAt: NOW,
       };
-      const server = knownServer(settings, upstream, catalog, NOW);
+      const pins = pinsOf(random);
+      const server = knownServer(settings, upstream, { catalog, pins }, NOW);
+      const isHeld = (name: string) => {
+        const pin = new Map(pins.tools).get(name);
+        return holdOf(pins, pin, { isNamed: () => true }) !== undefined;
+      };
       const rules = levelRules(DEFAULT_LEVELS, upstream, catalog.tools);
       const explained = explainTools(
         settings,
@@ -213,6 +247,7 @@ describe('Explanations of tools under random settings', function () {
           needed !== undefined &&
           rank(highest) >= rank(needed) &&
           opens(connector.tools, name) &&
+          isApproved(random, name) &&
           matching.some((rule) => rank(rule.level) >= rank(needed) && opens(rule.tools, name));
         requireSame(explained.tools[index]?.allowed, isOpen, 'explanation');
         const who = openersOf(settings, server, name, openers, NOW);
@@ -220,15 +255,17 @@ describe('Explanations of tools under random settings', function () {
           who.connectors.length > 0 &&
           who.rules.some(({ place }) => matching.includes(random.rules[place]!));
         requireSame(isReached, isOpen, 'who');
+        const isListed = (caller: Rights) => !isHeld(name) && isReachable(rules, caller, name);
         for (const [granted, caller] of callers) {
-          requireSame(isReachable(rules, caller, name), isOpen, 'list');
+          requireSame(isListed(caller), isOpen, 'list');
           const isEnough = needed !== undefined && rank(granted) >= rank(needed);
           // A name that is too similar to another is refused before.
           const decision = isOpen ? (isEnough ? 'allowed' : 'step-up') : 'forbidden';
-          if (needed !== undefined) requireSame(callOf(caller, name), decision, 'call');
+          if (needed === undefined) continue;
+          requireSame(isHeld(name) ? 'forbidden' : callOf(caller, name), decision, 'call');
         }
-        requireSame(isReachable(rules, ofMachine, name), who.machines.length > 0, 'machine');
-        requireSame(isReachable(rules, ofToken, name), who.tokens.length > 0, 'token');
+        requireSame(isListed(ofMachine), who.machines.length > 0, 'machine');
+        requireSame(isListed(ofToken), who.tokens.length > 0, 'token');
       }
     });
     await checkModel('explanations of tools', property, RUNS);

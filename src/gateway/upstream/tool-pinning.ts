@@ -18,7 +18,7 @@ import { findPins, findText, updatePins } from '../../upstreams/tool-pin-records
 import {
   approvedVariant,
   heldIn,
-  holdReason,
+  holdOf,
   type HoldReason,
   INSTRUCTIONS,
   notedReading,
@@ -213,10 +213,8 @@ export async function openToolPinning(
       );
     },
     held(name, caller, named) {
-      if (mode !== 'hold') return undefined;
-      // After an upgrade, the names that were read before count as approved until the first reading.
-      if (pins?.since === undefined && named.some((tool) => tool.name === name)) return undefined;
-      return holdReason(byName.get(name), caller);
+      const isNamed = () => named.some((tool) => tool.name === name);
+      return holdOf({ mode, since: pins?.since }, byName.get(name), { caller, isNamed });
     },
     shown(list, read, caller, named) {
       if (mode !== 'hold')

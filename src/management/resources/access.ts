@@ -55,7 +55,7 @@ const toolAccessMembers = {
           .enum(EXPLAINED_BY)
           .optional()
           .describe(
-            '`level`: it needs a higher one. `connector`: its list does not open it. `rule`: no entitlement with a level that suffices opens it. `name`: its name is too similar to another. `access`: the person gets nothing here. `unknown`: the server has no such tool.',
+            '`level`: it needs a higher one. `connector`: its list does not open it. `rule`: no entitlement with a level that suffices opens it. `name`: its name is too similar to another. `held`: it waits for an operator. `access`: the person gets nothing here. `unknown`: the server has no such tool.',
           ),
       }),
     )
@@ -245,6 +245,7 @@ const FORBIDDEN: Record<(typeof EXPLAINED_BY)[number], string> = {
   token: 'the minted token does not open it',
   rule: 'no entitlement with a level that suffices opens it',
   name: 'its name is too similar to another',
+  held: 'an operator has to approve it first',
   access: 'the person gets nothing here',
   unknown: 'the MCP server has no such tool',
 };
