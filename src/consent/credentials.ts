@@ -369,7 +369,10 @@ async function finish(
   }
 }
 
-/** Replaces an earlier credential of the person there. Of the same account, its refresh token stays if the service sent none. */
+/**
+ * Replaces an earlier credential of the person there. Of the same account, its refresh token stays if the service sent none. Another account, or
+ * one that the service does not name, never gets it.
+ */
 async function keepCredential(
   { services }: InteractionContext,
   { account, upstream }: { account: string; upstream: UpstreamWithCredential },
@@ -378,7 +381,10 @@ async function keepCredential(
   const { store, now } = services;
   const before = await findCredential(store, { account, upstream: upstream.id });
   const isSame =
-    before?.service?.clientId === obtained.service?.clientId && before?.name === obtained.name;
+    obtained.name !== undefined &&
+    before?.name === obtained.name &&
+    before.service?.clientId === obtained.service?.clientId &&
+    before.service?.tokenEndpoint === obtained.service?.tokenEndpoint;
   const kept =
     obtained.refreshToken === undefined && before?.refreshToken !== undefined && isSame
       ? { refreshToken: before.refreshToken }

@@ -141,8 +141,9 @@ async function asksForCredential(
   const upstream = credentialUpstream(settings, connector);
   if (!upstream || upstream.credential.kind === 'exchange' || form.credential === 'later')
     return false;
-  if (await findCredential(services.store, { account: account.id, upstream: upstream.id }))
-    return false;
+  const owner = { account: account.id, upstream: upstream.id };
+  const known = await findCredential(services.store, owner);
+  if (known?.kind === upstream.credential.kind) return false;
   const { token = '', level = '', stay } = form;
   const approval: ApprovalForm = { token, level, ...(stay === undefined ? {} : { stay }) };
   const show = (trouble?: CredentialTrouble) =>

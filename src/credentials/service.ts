@@ -48,6 +48,7 @@ export async function findService(
 ): Promise<Service> {
   const { credential } = upstream;
   const { authorizationEndpoint, tokenEndpoint, revocationEndpoint } = credential;
+  const { network } = options;
   if (authorizationEndpoint !== undefined && tokenEndpoint !== undefined)
     return withClient(upstream, options, {
       server: {
@@ -57,11 +58,12 @@ export async function findService(
       },
       resource: configuredResource(credential, upstream.url, undefined),
     });
-  const protectedResource = await findProtectedResource(upstream, options.network);
+  const protectedResource = await findProtectedResource(upstream, network);
   const [named] = [protectedResource?.['authorization_servers']].flat();
   const issuer =
     credential.issuer ?? (typeof named === 'string' ? named : new URL(upstream.url).origin);
-  const server = await findServerMetadata(issuer, options.network);
+  if (!isUsable(issuer, network)) throw unusable('issuer');
+  const server = await findServerMetadata(issuer, network);
   const stated = protectedResource?.['resource'];
   const resource = configuredResource(
     credential,
@@ -69,6 +71,19 @@ export async function findService(
     isEntra(issuer) ? undefined : typeof stated === 'string' ? stated : upstream.url,
   );
   return withClient(upstream, options, { server, resource });
+}
+
+/** What a document names is https, or at a host that the settings name. The browser goes there too. */
+function isUsable(address: string, { trustedHosts }: ServiceNetwork): boolean {
+  const url = URL.parse(address);
+  if (!url || url.username !== '' || url.password !== '') return false;
+  return url.protocol === 'https:' || (url.protocol === 'http:' && trustedHosts.has(url.hostname));
+}
+
+function unusable(what: string): ServiceFault {
+  return new ServiceFault(`the ${what} that the MCP server or its service names cannot be used`, {
+    isPermanent: true,
+  });
 }
 
 /** Hosts that the settings name. */
@@ -212,6 +227,9 @@ async function withClient(
     const value = server[name];
     return typeof value === 'string' ? value : undefined;
   };
+  for (const name of ['authorization_endpoint', 'token_endpoint', 'registration_endpoint'])
+    if (text(name) !== undefined && !isUsable(text(name) ?? '', options.network))
+      throw unusable(name);
   const authorizationEndpoint = text('authorization_endpoint');
   const tokenEndpoint = text('token_endpoint');
   if (authorizationEndpoint === undefined || tokenEndpoint === undefined)
@@ -219,7 +237,8 @@ async function withClient(
       isPermanent: true,
     });
   const issuer = text('issuer');
-  const revocationEndpoint = text('revocation_endpoint');
+  const revocation = text('revocation_endpoint') ?? '';
+  const revocationEndpoint = isUsable(revocation, options.network) ? revocation : undefined;
   const supported = server['scopes_supported'];
   const client = await findClient(upstream, options, server);
   return {
@@ -304,6 +323,8 @@ async function registeredClient(
       response_types: ['code'],
       token_endpoint_auth_method: asksNone ? 'none' : `client_secret_${authIn(methods)}`,
     }),
+  }).catch((cause: unknown) => {
+    throw new ServiceFault('the authorization server does not answer to a registration', { cause });
   });
   const answer = membersOf(parsed(text));
   const { client_id: clientId, client_secret: clientSecret } = answer;

@@ -108,7 +108,7 @@ export async function openPersonCredentials(
     async of(account) {
       const owner = { upstream: upstream.id, account };
       const known = await records.read(credentialId(owner));
-      if (!known) return { missing: true };
+      if (known?.kind !== kind.kind) return { missing: true };
       if (!isDue(known, now())) {
         const isDead = isExpired(known, now()) && known.refreshToken === undefined;
         return isDead ? { missing: true } : use(known);
@@ -133,7 +133,7 @@ export async function openPersonCredentials(
     async renewed(account, token) {
       const owner = { upstream: upstream.id, account };
       const known = await records.refresh(credentialId(owner));
-      if (!known) return { missing: true };
+      if (known?.kind !== kind.kind) return { missing: true };
       if (known.token !== token) return use(known);
       if (known.refreshToken === undefined) return { missing: true };
       return outcome(await renew(known), known);

@@ -82,14 +82,14 @@ describe('The end of an own account at a server', () => {
 describe('The address where a person connects an own account', () => {
   const { system, service, connectAs } = usePersonalUpstream();
 
-  it('another person cannot use it', async () => {
+  it('CRD-02 another person cannot use it', async () => {
     const ada = await connectAs('ada', later);
     const grace = await connectAs('grace', later);
     const page = await openAddress(await ada.call(), grace.browser);
     expect(page.status).to.equal(403);
   });
 
-  it('the way back from the service works only in the browser that began it, and once', async () => {
+  it('CRD-02 the way back from the service works only in the browser that began it, and once', async () => {
     const ada = await connectAs('ada', later);
     const page = await openAddress(await ada.call(), ada.browser);
     const stopped = openBrowser(system().origins);

@@ -88,6 +88,7 @@ async function sendWithCredential(
   if (response.status !== 401) return response;
   const newer = await renew();
   lifetime.requireActive();
+  request.secrets = { ...request.secrets, ...newer };
   return send({ ...request, headers: { ...request.headers, ...newer }, body }, options, lifetime);
 }
 

@@ -328,6 +328,7 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
   const unrecorded = await recordCalls(recording, call, messages);
   if (unrecorded) return respondLocally(call, body, unrecorded);
   const lifetime = startLifetime(proxy, call, kind);
+  if (personal && kind === 'listening') endWithCredential(proxy, call, personal, lifetime);
   const filter = filterOf(
     proxy,
     caller,
@@ -571,6 +572,25 @@ function startLifetime(
     }),
   );
   return lifetime;
+}
+
+/** A stream that was opened with one credential of the person is used with no other. */
+function endWithCredential(
+  { credentials }: Proxy,
+  { ctx, caller }: AuthenticatedCall,
+  { epoch }: CredentialInUse,
+  lifetime: Lifetime,
+): void {
+  const requireSame = async () => {
+    const current = await credentials?.of(caller);
+    if (!current || !('epoch' in current) || current.epoch !== epoch)
+      lifetime.onRevoked(selectionChanged(TOOLS_CHANGED));
+  };
+  const stop = credentials?.onChange(
+    caller,
+    () => void requireSame().catch((error: unknown) => lifetime.onRevoked(error)),
+  );
+  ctx.res.once('close', () => stop?.());
 }
 
 function filterOf(

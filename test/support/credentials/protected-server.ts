@@ -25,11 +25,22 @@ export type ProtectedServer = {
   revoked: string[];
   /** The bearer tokens of MCP requests, with the answered status. */
   calls: { token: string | undefined; status: number; method: string }[];
+  /** Takes a key as it takes access tokens. Returns it. */
+  acceptKey(key: string): string;
   /** Invalidates the access tokens, not the refresh tokens. */
   expire(): void;
   /** Whether a family was ended because a refresh token was used again. */
   hasReplay: boolean;
+  /** Replace members of the authorization server's metadata, and of those of the MCP server. */
   metadata: Record<string, unknown>;
+  resourceMetadata: Record<string, unknown>;
+  /** Of the way back to the client, beside `code` and `state`. */
+  callbackMembers: Record<string, string>;
+  refusesRegistration: 'hang up' | undefined;
+  /** Answers 403 with words of its own to a valid token. */
+  refusal: ((token: string) => string) | undefined;
+  /** Open streams of sessions (GET). */
+  streams: Set<ServerResponse>;
   close(): Promise<void>;
 };
 
@@ -50,9 +61,18 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
     authorizations: [],
     revoked: [],
     calls: [],
+    acceptKey(key) {
+      valid.add(key);
+      return key;
+    },
     expire: () => valid.clear(),
     hasReplay: false,
     metadata: {},
+    resourceMetadata: {},
+    callbackMembers: {},
+    refusesRegistration: undefined,
+    refusal: undefined,
+    streams: new Set(),
     close: stop,
   };
 
@@ -122,6 +142,12 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
         'www-authenticate': `Bearer resource_metadata="${place}"`,
       });
     }
+    if (state.refusal) return json(res, state.refusal(token), 403);
+    if (req.method === 'GET') {
+      state.streams.add(res);
+      res.once('close', () => state.streams.delete(res));
+      return res.writeHead(200, { 'content-type': 'text/event-stream' }).write(':\n\n');
+    }
     if (id === undefined) return res.writeHead(202).end();
     const user = /^at-(\w+)-/.exec(token)?.[1];
     const results: Record<string, object> = {
@@ -145,7 +171,11 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
     const form = new URLSearchParams(body);
     switch (pathname) {
       case '/.well-known/oauth-protected-resource/mcp':
-        return json(res, { resource: state.url, authorization_servers: [origin] });
+        return json(res, {
+          resource: state.url,
+          authorization_servers: [origin],
+          ...state.resourceMetadata,
+        });
       case '/.well-known/oauth-authorization-server':
         return json(res, {
           issuer: origin,
@@ -158,6 +188,7 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
           ...state.metadata,
         });
       case '/register':
+        if (state.refusesRegistration) return res.destroy();
         return json(res, { ...JSON.parse(body), client_id: 'registered' }, 201);
       case '/authorize': {
         state.authorizations.push(searchParams);
@@ -169,6 +200,8 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
         const back = new URL(searchParams.get('redirect_uri') ?? '');
         back.searchParams.set('code', code);
         back.searchParams.set('state', searchParams.get('state') ?? '');
+        for (const [name, value] of Object.entries(state.callbackMembers))
+          back.searchParams.set(name, value);
         return res.writeHead(302, { location: back.href }).end();
       }
       case '/token':

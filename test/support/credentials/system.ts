@@ -12,7 +12,7 @@ import {
 import { openConsent } from '../connection.ts';
 import { createConnector } from '../management-api.ts';
 import { call, type RpcResponse } from '../mcp.ts';
-import { startSystem, type System, type SystemOptions } from '../system.ts';
+import { startSystem, type System, type SystemInfo, type SystemOptions } from '../system.ts';
 import { type ProtectedServer, startProtectedServer } from './protected-server.ts';
 
 export const UPSTREAM = 'tools';
@@ -75,19 +75,36 @@ export function usePersonalUpstream(
     system: () => running(system),
     service: () => running(service),
     link: () => link,
-    async connectAs(person, complete = continueToService) {
-      const { origins } = use.system();
-      const browser = openBrowser([...origins, use.service().origin]);
-      const opened = await openConsent(use.system(), { link }, { as: { browser }, person });
-      const next = await opened.decide({ decision: 'approve' });
-      const asks = next.kind === 'page';
-      const step = asks ? await complete(next, browser) : next;
-      const { body } = await opened.redeem(requireExternalRedirect(step), { resource: link });
-      const token = String(body.access_token);
-      return { token, browser, call: () => call(link, token, WHOAMI) };
-    },
+    connectAs: (person, complete) =>
+      connectPerson({ system: use.system(), service: use.service(), link, person, complete }),
   };
   return use;
+}
+
+export type PersonOptions = {
+  system: SystemInfo;
+  service: ProtectedServer;
+  link: string;
+  person: Person;
+  complete?: ((asked: Page, browser: Browser) => Promise<Step>) | undefined;
+};
+
+/** Approves the app, and answers the page that asks for the account. */
+export async function connectPerson({
+  system,
+  service,
+  link,
+  person,
+  complete = continueToService,
+}: PersonOptions): Promise<Connected> {
+  const browser = openBrowser([...system.origins, service.origin]);
+  const opened = await openConsent(system, { link }, { as: { browser }, person });
+  const next = await opened.decide({ decision: 'approve' });
+  const asks = next.kind === 'page';
+  const step = asks ? await complete(next, browser) : next;
+  const { body } = await opened.redeem(requireExternalRedirect(step), { resource: link });
+  const token = String(body.access_token);
+  return { token, browser, call: () => call(link, token, WHOAMI) };
 }
 
 export async function continueToService(asked: Page, browser: Browser): Promise<Step> {
