@@ -12,7 +12,7 @@ import {
 import { openConsent } from '../connection.ts';
 import { createConnector } from '../management-api.ts';
 import { call, type RpcResponse } from '../mcp.ts';
-import { startSystem, type System, type SystemInfo, type SystemOptions } from '../system.ts';
+import { startSystem, type System, type SystemOptions } from '../system.ts';
 import { type ProtectedServer, startProtectedServer } from './protected-server.ts';
 
 export const UPSTREAM = 'tools';
@@ -82,7 +82,7 @@ export function usePersonalUpstream(
 }
 
 export type PersonOptions = {
-  system: SystemInfo;
+  system: System;
   service: ProtectedServer;
   link: string;
   person: Person;
