@@ -82,7 +82,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   'audit/delivery/': [...BELOW_RECORDS, 'audit/', 'audit/chain/', 'http/'],
   'dpop/': BELOW_RECORDS,
   'clients/': BELOW_RECORDS,
-  'connections/': [...BELOW_RECORDS, 'people/', 'audit/', 'links/'],
+  'connections/': [...BELOW_RECORDS, 'people/', 'audit/', 'links/', 'clients/'],
   'sign-in/': [...BELOW_RECORDS, 'http/', 'pages/', 'people/', 'audit/', 'keys/'],
   'reload/': [...BELOW_RECORDS, 'audit/'],
   'resources.ts': [],

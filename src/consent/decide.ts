@@ -4,12 +4,16 @@ import { isSessionRecent } from '../people/recheck.ts';
 import { providerOf } from '../people/step-up.ts';
 import { recordAudit } from '../audit/audit.ts';
 import { appVersion, findEndedState } from '../clients/clients.ts';
+import type { App } from '../clients/rules.ts';
+import type { Store } from '../store/store.ts';
 import { denyConnection, narrowConnection } from '../connections/connections.ts';
 import { isUnlimited } from '../links/connector.ts';
 import { releaseReservedUse, acquireUse } from '../links/connectors.ts';
 import { createGrant } from '../connections/create-grant.ts';
 import { redemptionDeadline } from '../connections/grant-lifetime.ts';
 import { endGrant } from '../connections/grants.ts';
+import { isKeptOut } from '../connections/kept-out.ts';
+import type { Reason } from '../connections/reasons.ts';
 import { HttpError } from '../http/errors.ts';
 import { requestContext } from '../http/request-context.ts';
 import { seeOther } from '../http/see-other.ts';
@@ -397,14 +401,24 @@ export async function approve(
     await releaseReservedUse(store, request.connector.id, grantId);
     return finishDenied(context, ctx, interaction, DENIED_DESCRIPTION);
   }
-  // A concurrent revocation or block of the client may have listed its grants before this grant existed.
+  // A concurrent decision about the client may have listed its grants before this grant existed.
   const { client: approved, stated } = request;
-  const clientState = await findEndedState(store, approved.id, stated);
-  if (clientState) {
-    const reason = clientState === 'blocked' ? 'client_blocked' : 'client_revoked';
+  const reason = await clientEnd(store, { ...stated, id: approved.id }, request.account.id);
+  if (reason) {
     await endGrant(store, grantId, reason, now());
     await releaseReservedUse(store, request.connector.id, grantId);
     return showConsent(context, ctx, interaction, 'app');
   }
   await finishInteraction(context, ctx, interaction, { ...signIn, consent: { grantId } });
+}
+
+/** Why a new connection of the app has to end, if an administrator has decided so. */
+async function clientEnd(
+  store: Store,
+  app: App & { id: string },
+  account: string,
+): Promise<Reason | undefined> {
+  const state = await findEndedState(store, app.id, app);
+  if (state) return state === 'blocked' ? 'client_blocked' : 'client_revoked';
+  return (await isKeptOut(store, account, app)) ? 'revoked_by_administrator' : undefined;
 }

@@ -19,6 +19,7 @@ import { hasUseLeft, type IsGrantActive, findConnector } from '../links/connecto
 import type { ClientSnapshot } from '../connections/grant-record.ts';
 import { refusalReason } from '../connections/person-access.ts';
 import { isGrantActive } from '../connections/grants.ts';
+import { isKeptOut } from '../connections/kept-out.ts';
 import { HttpError } from '../http/errors.ts';
 import type { ViewValues } from '../pages/pages.ts';
 import {
@@ -265,7 +266,7 @@ async function requireClient(
 
 type ClientContext = Pick<InteractionContext, 'settings' | 'services'>;
 
-/** Call after sign-in. Throws 403 `client_revoked`, `client_blocked` or ClientWaiting if an administrator does not allow the client. */
+/** Call after sign-in. Throws 403 `client_revoked`, `client_blocked`, `kept_out` or ClientWaiting if an administrator does not allow the client. */
 async function requireAllowedClient(
   { settings, services }: ClientContext,
   app: App & { id: string },
@@ -273,8 +274,15 @@ async function requireAllowedClient(
 ): Promise<void> {
   const { store, now } = services;
   const refusal = await findClientRefusal(store, app.id, settings.clients, app);
+  if (refusal) throwIfEnded(refusal);
+  if (account !== undefined && (await isKeptOut(store, account, app)))
+    throw new AccessRefused(
+      'kept_out',
+      403,
+      'kept_out',
+      'an administrator keeps this app away from the person',
+    );
   if (!refusal) return;
-  throwIfEnded(refusal);
   const { id: clientId, name } = app;
   const times = { now: now(), lifetime: settings.lifetimes.unusedClient };
   if (await listWaiting(store, app, times))

@@ -13,6 +13,8 @@ import { beginForgetting, forgetInAudit } from '../audit/chain/forget.ts';
 import { forgetAttempts } from '../connections/attempts.ts';
 import { limitsOfPerson, readUsage } from '../connections/call-limits.ts';
 import { endConnections } from '../connections/connections.ts';
+import { listKeptOut } from '../connections/kept-out.ts';
+import { keptOutResource } from './grants.ts';
 import { type HttpError, notFound } from '../http/errors.ts';
 import type { Store } from '../store/store.ts';
 import type { Handlers, ManagementContext } from './context.ts';
@@ -49,6 +51,7 @@ export const accountHandlers: Handlers<keyof typeof accountOperations> = {
       ...(isForgotten ? {} : { claims: claimsResource(management, account) }),
       access: isForgotten ? [] : await accessOfPerson(management, account),
       limits: isForgotten ? [] : await usageOf(management, id),
+      keptOut: (await listKeptOut(management.services.store, id)).map(keptOutResource),
     };
   },
 

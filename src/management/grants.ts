@@ -11,7 +11,14 @@ import { recordAudit } from '../audit/audit.ts';
 import { isWorkloadSubject } from '../settings/workloads.ts';
 import { isMachineSubject } from '../connections/machine-subject.ts';
 import { findNamed } from '../people/accounts.ts';
-import { type HttpError, notFound } from '../http/errors.ts';
+import { HttpError, notFound } from '../http/errors.ts';
+import {
+  endKeptOut,
+  findKeptOut,
+  keepOut,
+  type KeptOut as StoredKeptOut,
+  keptOutBy,
+} from '../connections/kept-out.ts';
 import { reasonText } from '../connections/reasons.ts';
 import type { Handlers, ManagementContext } from './context.ts';
 import { isoTime, represent, wholeSecond } from './represent.ts';
@@ -22,6 +29,7 @@ import {
   grantSchema,
   type ShownGrant,
 } from './resources/grant.ts';
+import { type KeptOut, keptOutSchema } from './resources/kept-out.ts';
 import { scanPage, searchFor } from './search.ts';
 
 /** Fewer than in other lists, because a connection is read with its person. */
@@ -66,10 +74,24 @@ export const grantHandlers: Handlers<keyof typeof grantOperations> = {
     return shownResource(management, connection);
   },
 
-  async revokeGrant(management, { id }) {
+  async revokeGrant(management, { id, query: { keepOut: isKeptOut } }) {
+    const { settings, services, by } = management;
     const connection = await requireConnection(management, id);
-    await endConnection(management.services, connection, 'revoked_by_administrator', management.by);
+    if (isKeptOut === 'true') {
+      if (isMachineSubject(connection.account.id))
+        throw new HttpError(400, 'invalid_request', 'only an app of a person can be kept out');
+      const keptOut = await keptOutBy(settings, services, connection, by);
+      await keepOut(settings, services, keptOut);
+    }
+    await endConnection(services, connection, 'revoked_by_administrator', by);
     return resource(management, await requireConnection(management, id));
+  },
+
+  async allowGrant({ services, by }, { id }) {
+    const keptOut = await findKeptOut(services.store, id);
+    if (!keptOut) throw notFound('no app is kept out with this grant');
+    await endKeptOut(services, keptOut, by);
+    return keptOutResource(keptOut);
   },
 };
 
@@ -131,7 +153,12 @@ async function shownResource(
   const limits =
     connection.state === 'ended' ? [] : limitsOfCaller(settings, limitedCaller(connection));
   const used = await readUsage(store.callWindows, limits);
-  return { ...(await resource(management, connection)), limits: representLimits(used, now()) };
+  const keptOut = await findKeptOut(store, connection.id);
+  return {
+    ...(await resource(management, connection)),
+    limits: representLimits(used, now()),
+    ...(keptOut ? { keptOutSince: isoTime(keptOut.since) } : {}),
+  };
 }
 
 function limitedCaller({ id, account, client, connector, calls }: Connection): LimitedCaller {
@@ -175,6 +202,10 @@ async function resource(
       explanation: reasonText(code),
     })),
   });
+}
+
+export function keptOutResource(keptOut: StoredKeptOut): KeptOut {
+  return represent(keptOutSchema, { ...keptOut, clientName: keptOut.name });
 }
 
 function unknownGrant(): HttpError {

@@ -40,6 +40,7 @@ export const refusalReasons = [
   'invalid_target',
   'invalid_settings',
   'invalid_token',
+  'kept_out',
   'limit_reached',
   'login_required',
   'machine_ended',
@@ -172,6 +173,7 @@ export const accessRefusals = [
   'account_disabled',
   'client_blocked',
   'client_waiting',
+  'kept_out',
 ] as const;
 export type AccessRefusal = (typeof accessRefusals)[number];
 
@@ -211,6 +213,8 @@ export const auditEvents = [
   'delivery_resent',
   'grant_ended',
   'grant_vouched',
+  'kept_out',
+  'kept_out_ended',
   'level_lowered',
   'limit_reached',
   'limits_reset',

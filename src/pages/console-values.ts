@@ -422,6 +422,8 @@ export type ConsoleValues = {
       most: number;
       resetsAt?: number;
     }[];
+    /** Apps that are kept out. Only on the page of a person. */
+    keptOut?: ConsoleItem[];
     /** The last attempts to connect, and the list of all. Only on the pages of a person and an app. */
     attempts?: { items: ConsoleItem[]; all: string };
     /** Times at which the connection was refused. Only on the page of a connection. */

@@ -6,6 +6,7 @@ import { client, clientRule } from './subjects/client.ts';
 import { connectorChange, connectorEnd } from './subjects/connector.ts';
 import { credential } from './subjects/credential.ts';
 import { connectionEnd, connectionLevel } from './subjects/grant.ts';
+import { keptOut } from './subjects/kept-out.ts';
 import { machineChange, machineKey } from './subjects/machine.ts';
 import { signingKeys } from './subjects/signing-key.ts';
 import type { Subject } from './subjects/subject.ts';
@@ -27,6 +28,7 @@ export const SUBJECTS = {
   machineChange,
   connectionLevel,
   connectionEnd,
+  keptOut,
   credential,
   workload,
   signingKeys,
@@ -76,6 +78,8 @@ export const DECISIONS = {
   delivery_resent: { none: ABOUT_LOG },
   grant_ended: { of: ['connectionEnd'] },
   grant_vouched: { none: GIVES },
+  kept_out: { of: ['keptOut'] },
+  kept_out_ended: { of: ['keptOut'] },
   keys_rewrapped: { none: 'the restored store opens with the root secret of its time' },
   level_lowered: { of: ['connectionLevel'] },
   limit_reached: { none: READS },

@@ -22,7 +22,7 @@ import {
   useIdJag,
 } from '../support/id-jag-system.ts';
 
-describe('EMA-01 EMA-02 EMA-03 EMA-05 A refused ID-JAG', () => {
+describe('CNX-17 EMA-01 EMA-02 EMA-03 EMA-05 A refused ID-JAG', () => {
   const { setup, claimsFor, presentAssertion, obtainToken, forgetUse } = useIdJag();
   let system: System;
   let idp: IdJagIssuer;
@@ -77,6 +77,12 @@ describe('EMA-01 EMA-02 EMA-03 EMA-05 A refused ID-JAG', () => {
       const { id } = rule as { id: string };
       await requestManagement(system, 'DELETE', `/client-rules/${id}`);
       return refused;
+    },
+    kept_out: async () => {
+      const { claims, grantId } = await obtainToken('kept out');
+      await requestManagement(system, 'DELETE', `/grants/${grantId}?keepOut=true`);
+      expect(claims.grant_id).to.equal(grantId);
+      return refusedFor({ sub: 'kept out' })();
     },
     wrong_tenant: refusedFor({ tenant: 'acme' }),
     unsupported_restriction: refusedFor({ cnf: { jkt: 'x' } }),

@@ -60,6 +60,8 @@ describe('accounts over the management API', () => {
         provider: ISSUER,
         time: new Date(signedInAt * 1000).toISOString(),
       },
+      limits: [],
+      keptOut: [],
       access: [],
     });
   });

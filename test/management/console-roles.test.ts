@@ -26,6 +26,7 @@ const FORMS: Record<string, 'operator' | 'administrator'> = {
   '/clients/allow': 'operator',
   '/rules/block': 'operator',
   '/grants/end': 'operator',
+  '/grants/keep-out': 'operator',
   '/accounts/disable': 'administrator',
   '/accounts/enable': 'administrator',
   '/accounts/forget': 'administrator',

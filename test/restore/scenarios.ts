@@ -68,7 +68,7 @@ export const PEOPLE_FILE = {
   },
   developmentIdp: {
     url: 'http://localhost:4003',
-    people: ['ada', 'grace', 'alan', 'hedy', 'joan'].map((id) => ({
+    people: ['ada', 'grace', 'alan', 'hedy', 'joan', 'ida', 'emmy'].map((id) => ({
       id,
       name: id,
       email: `${id}@example.com`,
@@ -132,12 +132,32 @@ const CACHE_SECONDS = 10;
 const inDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
 const created = z.looseObject({ id: z.string() });
 
-function endedConnection(end: (system: System, connection: Connection) => Promise<unknown>) {
+function endedConnection(
+  end: (system: System, connection: Connection) => Promise<unknown>,
+  who?: string,
+) {
   return async (system: System): Promise<Prepared> => {
-    const connection = await connectNew(system);
+    const connection = await connectNew(system, who);
     return {
       takeAway: async () => void (await end(system, connection)),
       expectGone: () => expectEnded(connection),
+    };
+  };
+}
+
+function keptOut() {
+  return async (system: System): Promise<Prepared> => {
+    const connection = await connectNew(system, 'ida');
+    const id = claim(connection, 'grant_id');
+    return {
+      takeAway: async () =>
+        void (await requestManagement(system, 'DELETE', `/grants/${id}?keepOut=true`)),
+      async expectGone() {
+        await expectEnded(connection);
+        const { url } = await requestAuthorization(system, connection);
+        const page = requirePage(await connection.browser.visit(url));
+        expect([page.status, page.html.includes('keeps this app away')]).to.deep.equal([403, true]);
+      },
     };
   };
 }
@@ -219,6 +239,18 @@ export const SCENARIOS: Record<ReplayedEvent, Scenario> = {
         expectGone: () => expectEnded({ ...connection, server, client, refreshToken }),
       };
     },
+  },
+  kept_out: {
+    title: 'an app that was kept out stays so',
+    prepare: keptOut(),
+  },
+  kept_out_ended: {
+    title: 'a connection that ended with an app that was kept out for a while stays ended',
+    prepare: endedConnection(async (system, connection) => {
+      const id = claim(connection, 'grant_id');
+      await requestManagement(system, 'DELETE', `/grants/${id}?keepOut=true`);
+      await requestManagement(system, 'POST', `/grants/${id}/allow`);
+    }, 'emmy'),
   },
   workload_paused: {
     title: 'a rule about workloads that was paused stays paused',

@@ -47,7 +47,11 @@ export function listPages({ page, form }: ConsoleRoutes): void {
     for (const action of list.actions ?? [])
       form(`/${section}/${action.path}`, roleOf(action), async ({ management, ctx }, fields) => {
         const { id = '' } = fields;
-        await run(management, action.operation, { id, body: { id, ...action.body } });
+        await run(management, action.operation, {
+          id,
+          query: action.query ?? {},
+          body: { id, ...action.body },
+        });
         const about = action.done === 'ended' ? id : undefined;
         const target = returnPath(fields) ?? `${CONSOLE_PATH}/${section}`;
         seeOther(ctx, target + doneQuery(action.done, about));

@@ -27,6 +27,7 @@ import {
 } from '../resources/fields.ts';
 import { grantFields } from '../resources/grant.ts';
 import type { CallLimits } from '../resources/call-limit.ts';
+import { type KeptOut, keptOutList } from '../resources/kept-out.ts';
 import type { PersonAccess } from '../resources/person-access.ts';
 import type { ConsoleList } from '../resources/resource.ts';
 import { CONSOLE_PATH, recordId, recordPath, type RecordSection } from './address.ts';
@@ -172,11 +173,18 @@ async function personValues(context: ConsoleContext, id: string): Promise<Record
     ],
     ...(await connectionValues(context, { section: 'accounts', id })),
     ...(await attemptValues(context, { account: id })),
+    keptOut: account.keptOut.map((each) => keptOutItem(management, each, id)),
     ...(isForgotten ? {} : { access: account.access.map(accessItem) }),
     ...(await createdValues(context, id)),
     limits: limitValues(account.limits),
     actions: actionsOf(context, accountList, account, 'accounts'),
   };
+}
+
+function keptOutItem(management: ManagementContext, keptOut: KeptOut, account: string) {
+  const row = rowOf(management, keptOutList, keptOut);
+  const returnTo = recordPath('accounts', account);
+  return { ...row, actions: row.actions.map((action) => ({ ...action, returnTo })) };
 }
 
 function limitValues(limits: CallLimits): NonNullable<Values['limits']> {

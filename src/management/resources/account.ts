@@ -8,6 +8,7 @@ import { details, minute, plain } from '../commands/terminal.ts';
 import { recordPath } from '../console/address.ts';
 import { detailsText, type Fields } from './fields.ts';
 import { callLimits, limitLines } from './call-limit.ts';
+import { keptOutSchema } from './kept-out.ts';
 import { accessLines, accessMember } from './person-access.ts';
 import {
   type Argument,
@@ -68,6 +69,9 @@ const accountDetailsSchema = accountSchema
       ),
     access: accessMember,
     limits: callLimits,
+    keptOut: z
+      .array(keptOutSchema)
+      .describe('Apps that an administrator keeps away from the person.'),
   })
   .meta({ id: 'AccountDetails' });
 
@@ -261,6 +265,12 @@ function accountText(account: AccountDetails): string {
     detailsText(accountFields, names, account),
     ...(arrived ? [details(arrived)] : []),
     ...section('Access:', accessLines(access)),
+    ...section(
+      'Kept out:',
+      account.keptOut.map(
+        ({ id, clientName, since }) => `${id}  ${plain(clientName)}  since ${minute(since)}`,
+      ),
+    ),
     ...section('Limits on calls:', limitLines(account.limits)),
   ].join('\n\n');
 }

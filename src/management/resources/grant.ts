@@ -19,6 +19,7 @@ import {
   type Operation,
   type ResourceCommands,
 } from './resource.ts';
+import { keptOutSchema } from './kept-out.ts';
 import * as schemas from './schemas.ts';
 
 export const grantSchema = z
@@ -63,7 +64,14 @@ export const grantSchema = z
 
 export type Grant = z.output<typeof grantSchema>;
 
-const shownGrantSchema = grantSchema.extend({ limits: callLimits }).meta({ id: 'ShownGrant' });
+const shownGrantSchema = grantSchema
+  .extend({
+    limits: callLimits,
+    keptOutSince: schemas.time
+      .optional()
+      .describe('Since when the app is kept out with this grant. Absent if it is not.'),
+  })
+  .meta({ id: 'ShownGrant' });
 
 export type ShownGrant = z.output<typeof shownGrantSchema>;
 
@@ -112,7 +120,23 @@ export const grantOperations = {
     path: '/grants/:id',
     role: 'operator',
     summary: 'Ends a grant. The app is disconnected immediately.',
+    query: z.strictObject({
+      keepOut: z
+        .enum(['true', 'false'], 'true or false')
+        .optional()
+        .describe(
+          'With `true`, all grants of the app and the person end, and the person cannot connect the app: any with the same metadata document, or with the same name and a redirect host in common.',
+        ),
+    }),
     response: grantSchema,
+  },
+  allowGrant: {
+    method: 'post',
+    path: '/grants/:id/allow',
+    role: 'operator',
+    summary:
+      'Lets a person connect an app again that is kept out. `id` is the grant that was ended with it, also after 30 days. Ended grants are not restored.',
+    response: keptOutSchema,
   },
 } as const satisfies Record<string, Operation>;
 
@@ -171,6 +195,11 @@ export const grantFields: Fields<Grant> = {
     text: ({ explanation, reason }) => explanation && `${explanation} (${reason})`,
     console: ({ reason }) => (reason ? [translatedField('reason', reason, 'console.reasons')] : []),
   },
+};
+
+const shownFields: Fields<ShownGrant> = {
+  ...grantFields,
+  keptOut: { time: 'keptOutSince', heading: 'kept out' },
 };
 
 const ID: Argument = {
@@ -248,18 +277,39 @@ others, of the person and of the connector, go on.`,
       name: 'revoke',
       description: 'end a grant immediately',
       argument: ID,
-      text: (grant) =>
-        `${whyText(grant)}\nTo revoke this app for everyone: gatehouse client revoke ${quoted(grant.clientId)}`,
+      options: [
+        {
+          flags: '--keep-out',
+          help: 'also end other grants of the app and the person, and refuse it until grant allow',
+          members: () => ({ keepOut: 'true' }),
+        },
+      ],
+      help: `
+With --keep-out, the person cannot connect the app again: any with the same metadata document, or with the same name and a
+redirect host in common. Others can connect it. To let the person connect it again: gatehouse grant allow <id>`,
+      text: (grant, { keepOut }) =>
+        `${whyText(grant)}\n${keepOut ? `The app is kept out. To let the person connect it again: gatehouse grant allow ${grant.id}\n` : ''}To revoke this app for everyone: gatehouse client revoke ${quoted(grant.clientId)}`,
+    },
+    {
+      operation: 'allowGrant',
+      name: 'allow',
+      description: 'let a person connect an app again that is kept out',
+      argument: {
+        name: 'id',
+        help: 'id of the grant that was ended with --keep-out, see gatehouse account show',
+      },
+      text: ({ clientName, account }) =>
+        `${account} can connect ${quoted(clientName)} again. Ended connections are not restored.`,
     },
   ],
 };
 
 function shownText(grant: ShownGrant): string {
   const names =
-    'id state client redirectHost person connector level callerClaims since lastUsed expires ended reason';
+    'id state client redirectHost person connector level callerClaims since lastUsed expires ended reason keptOut';
   const lines = limitLines(grant.limits).map((line) => `  ${line}`);
   const limits = lines.length === 0 ? [] : [`Limits on calls:\n${lines.join('\n')}`];
-  return [detailsText(grantFields, names, grant), ...limits].join('\n\n');
+  return [detailsText(shownFields, names, grant), ...limits].join('\n\n');
 }
 
 export function whyText(grant: Grant): string {
@@ -301,6 +351,18 @@ function endButton({ state, account }: Grant): string | undefined {
   return state === 'refused' ? 'endPaused' : 'endGrant';
 }
 
+/** On its own page also for an ended connection: the person may connect its app again. */
+function keepOutButton(grant: Grant & Partial<ShownGrant>): string | undefined {
+  const { account, state, keptOutSince } = grant;
+  const isOffered = state !== 'ended' || 'limits' in grant;
+  return !isOffered || isMachineSubject(account) || keptOutSince ? undefined : 'keepOut';
+}
+
+/** On the page of a connection. */
+function allowButton({ keptOutSince }: Grant & Partial<ShownGrant>): string | undefined {
+  return keptOutSince === undefined ? undefined : 'endKeptOut';
+}
+
 /** On the page of a connection that has used one of its own limits. */
 function resetButton({ limits = [] }: Grant & Partial<ShownGrant>): string | undefined {
   const isUsed = limits.some(({ limit, used }) => used > 0 && !SHARED_LIMITS.has(limit));
@@ -320,6 +382,14 @@ export const grantList: ConsoleList<Grant> = {
   details: 'since callerClaims redirectHost id',
   actions: [
     { path: 'end', operation: 'revokeGrant', done: 'ended', button: endButton },
+    {
+      path: 'keep-out',
+      operation: 'revokeGrant',
+      query: { keepOut: 'true' },
+      done: 'kept-out',
+      button: keepOutButton,
+    },
+    { path: 'allow', operation: 'allowGrant', done: 'kept-out-ended', button: allowButton },
     {
       path: 'reset-limits',
       operation: 'resetGrantLimits',

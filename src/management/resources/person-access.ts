@@ -33,6 +33,7 @@ const REFUSALS: Record<AccessRefusal, string> = {
   account_disabled: 'The person’s account was disabled.',
   client_blocked: 'An administrator blocked this app.',
   client_waiting: 'An administrator has to allow the app first.',
+  kept_out: 'An administrator keeps this app away from the person.',
 };
 
 export function refusalText(reason: AccessRefusal): string {

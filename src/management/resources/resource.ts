@@ -151,8 +151,9 @@ export type ConsoleList<Item> = {
 export type ConsoleAction<Item> = {
   path: string;
   operation: OperationName;
-  /** Other members of the body. */
+  /** Other members of the body, and the query. */
   body?: object;
+  query?: object;
   /** The key of its texts below `console.actions`. Undefined if the action is not offered. */
   button: (item: Item) => string | undefined;
   /** What the action adds to the rules. */

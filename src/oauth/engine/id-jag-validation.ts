@@ -190,6 +190,7 @@ export const ID_JAG_ERRORS = {
   client_not_trusted: invalidGrant('the issuer of the assertion is not trusted for this client'),
   client_blocked: invalidGrant('an administrator blocked this app'),
   client_revoked: invalidGrant('an administrator revoked this app'),
+  kept_out: invalidGrant('an administrator keeps this app away from the person'),
   wrong_tenant: invalidGrant('the tenant of the assertion is not trusted'),
   unsupported_restriction: invalidGrant(
     'the assertion has an unsupported restriction (cnf or authorization_details)',

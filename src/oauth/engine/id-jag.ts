@@ -56,6 +56,8 @@ import {
 } from './id-jag-validation.ts';
 import { type DescribeResource, issueAccessToken, type IssuedToken } from './issue-token.ts';
 import { fetchFromProvider } from '../../sign-in/fetch.ts';
+import { isKeptOut } from '../../connections/kept-out.ts';
+import type { App } from '../../clients/rules.ts';
 import { redirectDestination } from './redirect-uris.ts';
 import type { TokenPolicy } from './resource-indicators.ts';
 import type { ExchangeWorkload } from './workloads.ts';
@@ -210,6 +212,7 @@ async function authorize(context: IdJagContext, ctx: Context, jag: IdJag): Promi
     ...jag.person,
     id: accountIdOf(keys.accountIds, jag.person.issuer, jag.person.subject),
   };
+  if (await isKeptOut(store, identity.id, appOf(client))) throw idJagError('kept_out');
   const account = await entitledAccount(context, jag, identity, connector);
   const entitled = lowest(
     levels,
@@ -227,6 +230,7 @@ async function authorize(context: IdJagContext, ctx: Context, jag: IdJag): Promi
     level,
     resource: jag.resource,
     client: clientSnapshot(client),
+    app: appOf(client),
     assertion: [jag.person.issuer, jag.id, jag.issuedAt],
   });
   await saveAccount(context, identity);
@@ -258,6 +262,10 @@ function clientSnapshot({ clientId, clientName, redirectUris }: Context['oidc'][
     name: clientName ?? clientId,
     redirectHost: redirectUri === undefined ? '' : redirectDestination(redirectUri),
   };
+}
+
+function appOf({ clientId, clientName, redirectUris = [] }: Context['oidc']['client']) {
+  return { id: clientId, name: clientName ?? clientId, redirectUris };
 }
 
 type IdentityWithId = AssertedIdentity & { id: string };
@@ -300,6 +308,7 @@ async function saveAccount(
 type GrantRequest = {
   account: Account;
   client: ClientSnapshot & { id: string };
+  app: App & { id: string };
   connector: Connector;
   resource: string;
   level: Level;
@@ -328,7 +337,7 @@ async function findOrCreateGrant(context: IdJagContext, request: GrantRequest): 
 async function createIdJagGrant(
   context: IdJagContext,
   key: IdJagGrantKey,
-  { account, client, connector, resource, level, assertion }: GrantRequest,
+  { account, client, app, connector, resource, level, assertion }: GrantRequest,
 ): Promise<string> {
   const { settings, services, uses } = context;
   const { store, now } = services;
@@ -359,6 +368,10 @@ async function createIdJagGrant(
   if (refusal) {
     await endGrant(store, grantId, clientError(refusal), now());
     throw idJagError(clientError(refusal));
+  }
+  if (await isKeptOut(store, account.id, app)) {
+    await endGrant(store, grantId, 'revoked_by_administrator', now());
+    throw idJagError('kept_out');
   }
   await setCurrentGrant(store, key, grantId, grantLifetime);
   if (!isNew) return grantId;
