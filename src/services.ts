@@ -114,6 +114,8 @@ export async function openProcessServices(
     { metrics: processMetrics, system: databaseOf(settings), now },
   );
   resources.defer(() => store.close());
+  if (store.createdAt !== undefined)
+    logger.info({ what: 'store' }, `a new, empty store was created at ${store.createdAt}`);
   for (const notice of store.notices) logger.warn({ what: 'store' }, notice);
   const activity = openActivity({
     store,

@@ -20,13 +20,14 @@ export type DataKeys = { names: string; secrets: readonly DataSecret[] };
 /** Stored under a plain name, because other names need the key in it. */
 export const KEYS_RECORD = 'naming:key';
 
-const envelopeSchema = z.object({
+/** What later versions may add is kept. */
+const envelopeSchema = z.looseObject({
   format: z.literal(2),
   /** The newest version of Gatehouse that wrote the store, and the oldest one that loses nothing in it. */
   version: z.string(),
   needs: z.string(),
   /** The keys, encrypted with each root secret that opens the store, by its fingerprint; that of the newest root secret is the first. */
-  wrapped: z.array(z.object({ by: z.string(), keys: z.string() })).min(1),
+  wrapped: z.array(z.looseObject({ by: z.string(), keys: z.string() })).min(1),
   /** Fingerprints of root secrets that open the store no more. */
   replaced: z.array(z.string()),
 });
@@ -50,8 +51,18 @@ export function fingerprintOf(rootSecret: string): string {
 
 /** Undefined for the record of version 0.1.0, which begins with the version of an encrypted value. */
 export function parseEnvelope(stored: Buffer): Envelope | undefined {
-  if (stored[0] !== '{'.charCodeAt(0)) return undefined;
-  return envelopeSchema.parse(JSON.parse(stored.toString()));
+  return isEncrypted(stored) ? undefined : envelopeSchema.parse(JSON.parse(stored.toString()));
+}
+
+function isEncrypted(stored: Buffer): boolean {
+  return stored[0] !== '{'.charCodeAt(0);
+}
+
+const versionsSchema = z.object({ version: z.string(), needs: z.string() });
+
+/** The versions in a record of any format, also of a later one. */
+export function storedVersions(stored: Buffer): Pick<Envelope, 'version' | 'needs'> | undefined {
+  return isEncrypted(stored) ? undefined : versionsSchema.parse(JSON.parse(stored.toString()));
 }
 
 export function envelopeBytes(envelope: Envelope): Buffer {

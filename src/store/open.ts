@@ -32,6 +32,8 @@ export type OpenedStore = Store & {
   callWindows: CallWindows;
   /** What an operator should know about the keys of the store, in lines for the log. */
   notices: readonly string[];
+  /** Where the store is, if it was empty and is new. */
+  createdAt?: string;
 };
 
 /** Resolves when the store answers. Throws StoreNotOpened if it does not, or if it was written with another root secret. */
@@ -60,6 +62,7 @@ export async function openStore(
         await keys.follow();
       },
       rewrap: rewrapStore(bytes, keys, options),
+      ...(opening === 'created' && { createdAt: locationOf(address, options.dataDir) }),
       notices: [
         ...(opening === 'converted' ? [CONVERTED] : []),
         ...[secretsNotice(keys.state(), options)].filter((notice) => notice !== undefined),

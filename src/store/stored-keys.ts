@@ -12,12 +12,14 @@ import {
   newKeys,
   parseEnvelope,
   signingSecrets,
+  storedVersions,
   unwrap,
   valueRing,
   wrap,
 } from './data-keys.ts';
 import { createEncryption, type Encryption, type RingKey } from './encryption.ts';
 import { deriveKey, type RootSecrets } from './key-derivation.ts';
+import { refusalOf, versionsAfterOpening, versionsOfNewStore } from './state-version.ts';
 import { StoreNotOpened, StoreUnavailable } from './store.ts';
 
 /** The first key signs, every key verifies. */
@@ -38,11 +40,11 @@ export type StoredKeys = {
 export type KeysState = { envelope: Envelope; keys: DataKeys };
 
 /** What the start did to the record. */
-export type KeysOpening = 'created' | 'converted' | 'wrapped' | 'opened';
+export type KeysOpening = 'created' | 'converted' | 'wrapped' | 'updated' | 'opened';
 
 type Opened = { stored: Buffer; state: KeysState; opening: KeysOpening };
 
-/** Throws StoreNotOpened if no secret opens the store. */
+/** Throws StoreNotOpened if no secret opens the store, or if a process of this version would lose something in it. */
 export async function openStoredKeys(
   bytes: ByteStore,
   secrets: RootSecrets,
@@ -53,7 +55,7 @@ export async function openStoredKeys(
       'GATEHOUSE_PREVIOUS_SECRET is the same as GATEHOUSE_SECRET: remove it, or set it to the root secret that is being replaced',
     );
   const opened = await openRecord(bytes, secrets, version);
-  return { keys: followKeys(bytes, secrets, opened), opening: opened.opening };
+  return { keys: followKeys(bytes, secrets, version, opened), opening: opened.opening };
 }
 
 /** Each step is one write, so that a process that is killed leaves a record that opens. */
@@ -81,21 +83,37 @@ function openingOf(
   const { secret } = secrets;
   const first = (keys: DataKeys): KeysState => ({
     keys,
-    envelope: { format: 2, version, needs: version, wrapped: [wrap(keys, secret)], replaced: [] },
+    envelope: {
+      format: 2,
+      ...versionsOfNewStore(version),
+      wrapped: [wrap(keys, secret)],
+      replaced: [],
+    },
   });
   if (!stored) return { opening: 'created', state: first(newKeys(secret)) };
-  const envelope = parseEnvelope(stored);
-  if (!envelope) {
+  const refusal = versionRefusal(stored, version);
+  if (refusal !== undefined) throw new StoreNotOpened(refusal);
+  const found = parseEnvelope(stored);
+  if (!found) {
     const keys = keysOfEarlierStore(stored, secretsIn(secrets));
     if (!keys) throw new StoreNotOpened(OTHER_SECRET);
     return { opening: 'converted', state: first(keys) };
   }
-  const keys = openEnvelope(envelope, secrets);
+  const keys = openEnvelope(found, secrets);
   const own = fingerprintOf(secret);
+  const versions = versionsAfterOpening(found, version);
+  const isUpdated = versions.version !== found.version || versions.needs !== found.needs;
+  const envelope = { ...found, ...versions };
   if (envelope.wrapped.some(({ by }) => by === own))
-    return { opening: 'opened', state: { envelope, keys } };
+    return { opening: isUpdated ? 'updated' : 'opened', state: { envelope, keys } };
   const wrapped = [wrap(keys, secret), ...envelope.wrapped];
   return { opening: 'wrapped', state: { keys, envelope: { ...envelope, wrapped } } };
+}
+
+/** Why a process of this version must not use the store with this record. */
+function versionRefusal(stored: Buffer, version: string): string | undefined {
+  const versions = storedVersions(stored);
+  return versions && refusalOf(versions, version);
 }
 
 function secretsIn({ secret, previousSecret }: RootSecrets): string[] {
@@ -147,7 +165,12 @@ function openEnvelope(envelope: Envelope, secrets: RootSecrets): DataKeys {
   return keys;
 }
 
-function followKeys(bytes: ByteStore, secrets: RootSecrets, opened: Opened): StoredKeys {
+function followKeys(
+  bytes: ByteStore,
+  secrets: RootSecrets,
+  version: string,
+  opened: Opened,
+): StoredKeys {
   let { stored, state } = opened;
   const values: RingKey[] = valueRing(state.keys);
   const rings = new Map<string, [KeyObject, ...KeyObject[]]>();
@@ -175,6 +198,8 @@ function followKeys(bytes: ByteStore, secrets: RootSecrets, opened: Opened): Sto
     return isReplaced ? { envelope, keys: state.keys } : undefined;
   };
   const adoptStored = (found: Buffer) => {
+    const refusal = versionRefusal(found, version);
+    if (refusal !== undefined) throw new StoreUnavailable(new Error(refusal));
     const next = read(found);
     if (!next || next.keys.names !== state.keys.names || !sharesSecret(next.keys, state.keys))
       throw new StoreUnavailable(

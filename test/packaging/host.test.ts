@@ -85,7 +85,7 @@ describe('A host with the systemd unit', function () {
       STEPS.filter((step) => LEFT_OUT.test(step)).map((step) => step.split(/ {2,}/)[0]),
     ).to.deep.equal([
       'useradd --system --home-dir /var/lib/gatehouse --shell /usr/sbin/nologin gatehouse',
-      'npm install --prefix /opt/gatehouse gatehouse-0.1.0.tgz',
+      'npm install --prefix /opt/gatehouse gatehouse-0.2.0.tgz',
       'systemctl enable --now gatehouse',
       'systemctl reload gatehouse',
     ]);

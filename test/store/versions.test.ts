@@ -1,0 +1,111 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { assert, expect } from 'chai';
+import type { ByteStore } from '../../src/store/byte-store.ts';
+import { KEYS_RECORD } from '../../src/store/data-keys.ts';
+import type { RootSecrets } from '../../src/store/key-derivation.ts';
+import { openStore } from '../../src/store/open.ts';
+import { openSqlite } from '../../src/store/sqlite.ts';
+import { StoreUnavailable } from '../../src/store/store.ts';
+import { openStoredKeys } from '../../src/store/stored-keys.ts';
+import { version } from '../../src/version.ts';
+
+const SECRET = 'the root secret, which is long enough';
+const NEW = 'the new root secret, which is long enough';
+
+describe('The version that wrote the store', () => {
+  let dataDir: string;
+  let bytes: ByteStore;
+  beforeEach(async () => {
+    dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-versions-'));
+    bytes = openSqlite(join(dataDir, 'gatehouse.sqlite'), {});
+  });
+  afterEach(async () => {
+    await bytes.close();
+    await rm(dataDir, { recursive: true, force: true });
+  });
+
+  const start = (as: string, secrets: RootSecrets = { secret: SECRET }) =>
+    openStoredKeys(bytes, secrets, as);
+  const record = async () => JSON.parse(String(await bytes.get(KEYS_RECORD)));
+  const versions = async () => {
+    const { version: newest, needs } = await record();
+    return { newest, needs };
+  };
+
+  async function changeRecord(change: object): Promise<void> {
+    const stored = await bytes.get(KEYS_RECORD);
+    const next = Buffer.from(JSON.stringify({ ...(await record()), ...change }));
+    assert.isTrue(await bytes.compareAndSwap(KEYS_RECORD, stored, next, Infinity));
+  }
+
+  const messageOf = (opening: Promise<unknown>) =>
+    opening.then(
+      () => undefined,
+      (error: Error) => error.message,
+    );
+
+  it('a new store has the version of this program, and a newer program replaces it', async () => {
+    const store = await openStore(
+      { kind: 'sqlite', file: 'gatehouse.sqlite' },
+      { secret: SECRET, dataDir },
+    );
+    await store.close();
+    expect(await versions()).to.deep.equal({ newest: version, needs: '0.2.0' });
+    await start('0.10.0');
+    expect(await versions()).to.deep.equal({ newest: '0.10.0', needs: '0.2.0' });
+  });
+
+  it('programs of adjacent versions use one store, and the older one leaves what the newer one wrote', async () => {
+    const older = await start('0.2.0');
+    await start('0.3.0');
+    await changeRecord({ added: 'later' });
+    await older.keys.follow();
+    await start('0.2.1');
+    await start('0.2.0', { secret: NEW, previousSecret: SECRET });
+    expect(await record()).to.include({ version: '0.3.0', needs: '0.2.0', added: 'later' });
+    expect((await record()).wrapped).to.have.length(2);
+  });
+
+  it('a store that an older program would damage refuses it, names the version to use, and is not changed', async () => {
+    await start('0.9.0');
+    await changeRecord({ version: '0.11.0', needs: '0.10.0', format: 3 });
+    const before = await record();
+    for (const older of ['0.2.0', '0.9.9'])
+      expect(await messageOf(start(older))).to.equal(
+        `the store was written by version 0.11.0 of Gatehouse, and this is ${older}, which would lose something in it: start version 0.10.0 or later, or restore the backup from before the upgrade`,
+      );
+    expect(await record()).to.deep.equal(before);
+  });
+
+  it('a program of the oldest version that the store takes opens it, also as a prerelease', async () => {
+    await start('0.9.0');
+    await changeRecord({ version: '0.11.0', needs: '0.10.0' });
+    await start('0.10.0');
+    await start('0.10.0-rc.1');
+    expect(await versions()).to.deep.equal({ newest: '0.11.0', needs: '0.10.0' });
+  });
+
+  it('a running program stops using a store in which it would lose something', async () => {
+    const { keys } = await start('0.2.0');
+    await changeRecord({ version: '0.4.0', needs: '0.4.0' });
+    for (const use of [keys.follow(), keys.change((state) => state)]) {
+      const error: unknown = await use.catch((thrown: unknown) => thrown);
+      expect(error).to.be.an.instanceOf(StoreUnavailable);
+      expect(error).to.have.nested.property('cause.message').that.includes('start version 0.4.0');
+    }
+    expect(await versions()).to.deep.equal({ newest: '0.4.0', needs: '0.4.0' });
+  });
+
+  it('only a start that creates the store says where', async () => {
+    const file = 'new.sqlite';
+    const created: (string | undefined)[] = [];
+    for (let n = 0; n < 2; n += 1) {
+      const store = await openStore({ kind: 'sqlite', file }, { secret: SECRET, dataDir });
+      created.push(store.createdAt);
+      await store.close();
+    }
+    expect(created).to.deep.equal([join(dataDir, file), undefined]);
+  });
+});
