@@ -2,7 +2,7 @@
 import { auditItem, storeAudit } from '../audit/audit.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import type { Upstream as Configured } from '../settings/upstreams.ts';
-import { compareTool, visible } from '../upstreams/tool-differences.ts';
+import { compareTool, similarNames, visible } from '../upstreams/tool-differences.ts';
 import { findPins, findText, updatePins } from '../upstreams/tool-pin-records.ts';
 import {
   type Approval,
@@ -35,12 +35,13 @@ export async function reviewTools(
   { id, toolChanges }: Configured,
 ): Promise<ToolReview> {
   const pins = pinsInMode((await findPins(store, id)) ?? NO_PINS, toolChanges);
-  const names = pins.tools.filter(([, pin]) => pin.latest !== undefined).map(([name]) => name);
+  const present = pins.tools.filter(([, pin]) => pin.latest !== undefined);
+  const similarTo = similarNames(present.map(([name]) => name));
   const waiting = pins.tools.flatMap(([name, pin]) => waitingIn(name, pin, pins));
   const tools = await Promise.all(
     waiting.slice(0, MAX_SHOWN).map(async ({ name, change, digest, from, to, pin }) => {
       const [before, after] = await Promise.all([textOf(store, id, from), textOf(store, id, to)]);
-      const { severity, differences } = compareTool(before, after, names);
+      const { severity, differences } = compareTool(before, after, similarTo);
       const isAmbiguous = pin.isTwice === true || (pin.twins ?? []).length > 0;
       return {
         name,

@@ -31,16 +31,13 @@ const MAX_TEXT_LENGTH = 2000;
 export function compareTool(
   before: unknown,
   after: unknown,
-  otherNames: readonly string[] = [],
+  similarTo: SimilarName = () => undefined,
 ): Comparison {
   const found: Difference[] = [];
   // What is new has nothing to compare with, member by member.
   if (after !== undefined) collect({ found, isNew: before === undefined }, '', before, after);
   const { name } = isObject(after) ? after : {};
-  const similar =
-    before === undefined && typeof name === 'string'
-      ? otherNames.find((other) => other !== name && isSimilarName(other, name))
-      : undefined;
+  const similar = before === undefined && typeof name === 'string' ? similarTo(name) : undefined;
   const all: Difference[] =
     similar === undefined || typeof name !== 'string'
       ? found
@@ -60,8 +57,12 @@ export function compareTool(
   return { severity: differences[0]?.suspicion ? 'alert' : 'note', differences };
 }
 
-function isSimilarName(one: string, other: string): boolean {
-  return nameForModels(one) === nameForModels(other);
+/** Returns another name that a model reads as the same. */
+export type SimilarName = (name: string) => string | undefined;
+
+export function similarNames(names: Iterable<string>): SimilarName {
+  const byModelName = Map.groupBy(names, nameForModels);
+  return (name) => byModelName.get(nameForModels(name))?.find((other) => other !== name);
 }
 
 type Collected = { found: Difference[]; isNew: boolean };

@@ -63,6 +63,7 @@ describe('accounts over the management API', () => {
       limits: [],
       keptOut: [],
       access: [],
+      limits: [],
     });
   });
 

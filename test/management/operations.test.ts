@@ -27,7 +27,10 @@ const WRONG: Record<string, string[]> = {
   listAudit: ['since=yesterday', 'since=2020-01-01', 'event=nothing'],
 };
 /** Of operations that need members. */
-const BODIES: Record<string, object> = { resendAudit: { since: '2030-01-31T00:00:00Z' } };
+const BODIES: Record<string, object> = {
+  resendAudit: { since: '2030-01-31T00:00:00Z' },
+  approveUpstream: { tools: [{ name: 'search', digest: 'A'.repeat(43) }] },
+};
 const UNKNOWN = ['x', '__proto__', '%E0%A4%A', 'A'.repeat(22), 'A'.repeat(27), '0'.repeat(32)];
 
 describe('an operation of the management API without records', () => {

@@ -7,7 +7,12 @@ import { lruCache } from '../../lru-cache.ts';
 import type { Services } from '../../services.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
 import type { CatalogTool } from '../../upstreams/tool-catalog.ts';
-import { compareTool, type Comparison } from '../../upstreams/tool-differences.ts';
+import {
+  compareTool,
+  type Comparison,
+  similarNames,
+  type SimilarName,
+} from '../../upstreams/tool-differences.ts';
 import {
   isSameVariant,
   type Variant,
@@ -133,9 +138,9 @@ export async function openToolPinning(
 
   async function tell(changes: readonly PinChange[]): Promise<void> {
     if (changes.length === 0) return;
-    const names = [...byName.keys()];
+    const similarTo = similarNames(byName.keys());
     const compared = await Promise.all(
-      changes.map(async (change) => ({ change, compared: await compare(change, names) })),
+      changes.map(async (change) => ({ change, compared: await compare(change, similarTo) })),
     );
     for (const each of compared) metrics.toolChange(id, each.compared.severity);
     const reported = compared
@@ -149,11 +154,14 @@ export async function openToolPinning(
     ]);
   }
 
-  async function compare({ name, digest, from }: PinChange, names: string[]): Promise<Comparison> {
+  async function compare(
+    { name, digest, from }: PinChange,
+    similarTo: SimilarName,
+  ): Promise<Comparison> {
     const [before, after] = await Promise.all(
       [from, digest].map((each) => (each === undefined ? undefined : findText(store, id, each))),
     );
-    return compareTool(before, after, name === INSTRUCTIONS ? [] : names);
+    return compareTool(before, after, name === INSTRUCTIONS ? undefined : similarTo);
   }
 
   function itemOf(change: PinChange | undefined, compared: Comparison, count?: number) {

@@ -92,12 +92,13 @@ describe('Calls on record', () => {
   it('the overview counts the calls with the outcomes that the log has', async () => {
     const { link, token, connector } = await person();
     const { store } = await openSystemStore(behind().system);
-    const counted = async () => {
+    const counted = async (level = 'admin') => {
       const { hours } = await readActivity(store, 2, Date.now() / 1000);
       return CALL_OUTCOMES.map((outcome) =>
-        hours.reduce((sum, { counts }) => sum + (counts[`call admin ${outcome}`] ?? 0), 0),
+        hours.reduce((sum, { counts }) => sum + (counts[`call ${level} ${outcome}`] ?? 0), 0),
       );
     };
+    const countedAtFull = async () => String(await counted('full'));
     const inLog = async () => {
       const items = (await readAllAudit(behind().system)).filter(
         ({ event, connector: id }) => event === 'call' && id === connector.id,
@@ -106,6 +107,11 @@ describe('Calls on record', () => {
         (outcome) => items.filter((item) => item.outcome === outcome).length,
       );
     };
+    // Counts are written together, so those of earlier calls too.
+    const earlier = await countedAtFull();
+    const full = await person('full');
+    await call(full.link, full.token, toolCall('cards', 1, { member: 'M1' }));
+    await until('the counts of earlier calls', async () => (await countedAtFull()) !== earlier);
     const before = await counted();
     for (const body of [{ result: {} }, { error: { code: -32_000, message: 'no' } }]) {
       behind().upstream.respondWith((_req, res) => json(res, { jsonrpc: '2.0', id: 1, ...body }));
