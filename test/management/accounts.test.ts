@@ -63,7 +63,6 @@ describe('accounts over the management API', () => {
       limits: [],
       keptOut: [],
       access: [],
-      limits: [],
     });
   });
 

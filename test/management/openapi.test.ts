@@ -67,8 +67,6 @@ const OPERATIONS: Record<string, ManagementRole> = {
   'GET /access/who': 'viewer',
   'GET /refusals/{id}': 'viewer',
   'GET /access/missing-groups': 'viewer',
-  'GET /credentials': 'viewer',
-  'DELETE /credentials/{id}': 'operator',
   'GET /attempts': 'viewer',
   'GET /attempts/{id}': 'viewer',
   'POST /audit/delivery/{id}/resend': 'administrator',
