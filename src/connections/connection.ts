@@ -46,6 +46,8 @@ export type Connection = {
   expiresAt?: number;
   endedAt?: number;
   reason?: Reason;
+  /** The rule that gives the person the level: `entitlements[2]`. Absent if the connection ended or has none. */
+  rule?: string;
   refusals: readonly Refusal[];
   /** The claims about the person that the server may learn, unless the settings no longer have them. */
   callerClaims?: readonly CallerClaim[];
@@ -59,6 +61,8 @@ export type ConnectionContext = {
   account: Account | undefined;
   /** What the rules give the person now. */
   entitled?: Level | undefined;
+  /** The place of the rule that does. */
+  place?: number | undefined;
   refusal: Access['refusal'] | 'sign_in_again';
   lifetimes: Lifetimes;
   settings: ConnectorSettings;
@@ -112,6 +116,8 @@ function tombstoneDetails({ accountId, clientId, level, lastUsedAt, endedAt, end
 
 function grantDetails(record: GrantRecord, context: ConnectionContext) {
   const level = currentLevel(record, context);
+  const status = statusOf(record, context);
+  const { place } = context;
   const lastUsedAt = lastUseOf(record);
   return {
     accountId: record.grant.accountId,
@@ -121,7 +127,8 @@ function grantDetails(record: GrantRecord, context: ConnectionContext) {
     ...limitOf(record.machine ?? {}),
     ...(level === undefined ? {} : { level }),
     ...(lastUsedAt === undefined ? {} : { lastUsedAt }),
-    ...statusOf(record, context),
+    ...(place === undefined || status.state === 'ended' ? {} : { rule: `entitlements[${place}]` }),
+    ...status,
   };
 }
 

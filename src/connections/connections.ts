@@ -295,7 +295,7 @@ export function connectionReader(
     return describeConnection(id, stored, {
       connector,
       account,
-      entitled: access && !access.refusal ? access.level : undefined,
+      ...(access && !access.refusal ? { entitled: access.level, place: access.place } : {}),
       refusal: mustSignIn ? 'sign_in_again' : access?.refusal,
       lifetimes,
       settings,

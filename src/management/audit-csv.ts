@@ -1,6 +1,7 @@
-// Items of the audit log as lines of CSV (RFC 4180) for spreadsheets, which run what looks like a formula.
+// Items of the audit log as lines of CSV.
 import type { AuditItem } from '../audit/audit.ts';
 import type { ItemNames } from './audit-names.ts';
+import { csvLine } from './csv.ts';
 
 /** The cells of an item, by the heading of their column. Times are UTC. */
 const COLUMNS: Record<string, (item: AuditItem, names: ItemNames) => unknown> = {
@@ -38,26 +39,10 @@ const COLUMNS: Record<string, (item: AuditItem, names: ItemNames) => unknown> = 
   number: ({ number }) => number,
 };
 
-const LINE_END = '\r\n';
-
 export function csvHeader(): string {
-  return Object.keys(COLUMNS).join(',') + LINE_END;
+  return csvLine(Object.keys(COLUMNS));
 }
 
 export function csvRow(item: AuditItem, names: ItemNames): string {
-  const cells = Object.values(COLUMNS).map((cellOf) => csvCell(cellOf(item, names)));
-  return cells.join(',') + LINE_END;
-}
-
-/** What begins a formula, also after spaces, and in full width. */
-const FORMULA = /^\s*[=+\-@\t\r\n＝＋－＠]|^[\t\r\n]/u;
-/** Would do something in a terminal. Lines in cells are allowed. */
-const CONTROL = /(?![\t\r\n])[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
-
-function csvCell(value: unknown): string {
-  if (value === undefined) return '';
-  if (typeof value !== 'string') return String(value);
-  const text = value.replace(CONTROL, '\uFFFD');
-  const safe = FORMULA.test(text) ? `'${text}` : text;
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  return csvLine(Object.values(COLUMNS).map((cellOf) => cellOf(item, names)));
 }

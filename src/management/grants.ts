@@ -20,7 +20,9 @@ import {
   keptOutBy,
 } from '../connections/kept-out.ts';
 import { reasonText } from '../connections/reasons.ts';
+import type { ApiRequest } from './api/operations.ts';
 import type { Handlers, ManagementContext } from './context.ts';
+import { grantsCsv } from './grants-csv.ts';
 import { isoTime, represent, wholeSecond } from './represent.ts';
 import { representLimits } from './resources/call-limit.ts';
 import {
@@ -54,6 +56,8 @@ export const grantHandlers: Handlers<keyof typeof grantOperations> = {
     );
     return { items: await Promise.all(items.map((each) => resource(management, each))), next };
   },
+
+  exportGrants: async (management, { query }) => grantsCsv(matching(management, query)),
 
   showGrant: async (management, { id }) =>
     shownResource(management, await requireConnection(management, id)),
@@ -94,6 +98,17 @@ export const grantHandlers: Handlers<keyof typeof grantOperations> = {
     return keptOutResource(keptOut);
   },
 };
+
+/** All that match, with the people that a search finds first. */
+async function* matching(
+  { settings, services }: ManagementContext,
+  { q, level, ...filter }: ApiRequest<'exportGrants'>['query'],
+): AsyncGenerator<Connection> {
+  const found = searchFor(q);
+  for await (const { item: connection } of listConnections(settings, services, filter))
+    if ((level === undefined || connection.level === level) && found(textsOf(connection)))
+      yield connection;
+}
 
 type RecentGrants = { open: Grant[]; ended: Grant[]; isAll: boolean };
 

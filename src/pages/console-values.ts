@@ -209,6 +209,8 @@ export type ConsoleValues = {
     next?: string;
     /** The page to create one. Present without a value if the person may not, absent if nobody creates one there. */
     create?: string;
+    /** The form that downloads all that the filters find. */
+    csv?: { action: string; fields: ConsoleHidden[] };
     /** Shows a form that blocks apps, with what it had when it was wrong. */
     block?: { host: string; name: string };
     /** The token that was just minted, shown only once. `url` is the only address that accepts it. */

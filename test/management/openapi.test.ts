@@ -19,6 +19,7 @@ const OPERATIONS: Record<string, ManagementRole> = {
   'POST /accounts/{id}/enable': 'administrator',
   'POST /accounts/{id}/forget': 'administrator',
   'GET /grants': 'viewer',
+  'GET /exports/grants': 'viewer',
   'GET /grants/{id}': 'viewer',
   'DELETE /grants/{id}': 'operator',
   'POST /grants/{id}/allow': 'operator',

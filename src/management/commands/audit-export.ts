@@ -1,11 +1,9 @@
 // Writes the audit log to standard output, as far as somebody reads it.
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { isObject } from '../../json-values.ts';
 import { EXPORTS } from '../resources/audit.ts';
 import { addAuditFilters, type AuditOptions, auditQueryOf } from './audit-options.ts';
 import { escapedJson, type Terminal } from './terminal.ts';
+import { writeTexts } from './write-texts.ts';
 
 const HELP = `
 Writes everything that matches, oldest first. Without other options than --since and --until, an export as jsonl can be verified without the
@@ -33,12 +31,7 @@ export function addExportCommand(audit: Command, terminal: Terminal): void {
       const query = { ...(await auditQueryOf(client, filters, now())), format };
       const sent = await client.exportAudit({ query });
       const texts = format === 'jsonl' ? escaped(sent) : sent;
-      await pipeline(Readable.from(withProgress(texts, terminal)), output, { end: false }).catch(
-        (error: unknown) => {
-          // The reader has seen enough.
-          if (!isObject(error) || error['code'] !== 'EPIPE') throw error;
-        },
-      );
+      await writeTexts(withProgress(texts, terminal), output);
     });
 }
 

@@ -13,11 +13,12 @@ import type {
 } from '../resources/resource.ts';
 import type { Page } from '../resources/schemas.ts';
 import type { Terminal } from './terminal.ts';
+import { writeTexts } from './write-texts.ts';
 
 /** Adds `gatehouse <noun>` with its commands. */
 export function addResourceCommands(
   program: Program,
-  { openClient, print, exitWith }: Terminal,
+  { openClient, print, exitWith, output }: Terminal,
   { noun, description, examples, commands }: ResourceCommands,
 ): void {
   const parent = program.command(noun).description(description).addHelpText('after', examples);
@@ -32,6 +33,10 @@ export function addResourceCommands(
       const options = words[argument ? 1 : 0] as Options;
       const api = openClient();
       const id = (await argument?.resolve?.(api, text)) ?? text;
+      if (command.csv && options['format'] === 'csv') {
+        const query = await membersOf(api, command.options ?? [], options);
+        return writeTexts(await api[command.csv]({ query }), output);
+      }
       const response = await responseTo(api, command, id, options);
       const shown = await textOf(api, command, response, options);
       print(response, () => shown);

@@ -1,4 +1,5 @@
 // The lists of the console, made from the descriptions of the resources: search, a row for each record, and what can be done with it.
+import { Readable } from 'node:stream';
 import { findAccount } from '../../people/accounts.ts';
 import { findClient } from '../../clients/clients.ts';
 import { findConnector } from '../../links/connectors.ts';
@@ -8,8 +9,9 @@ import type { ViewValues } from '../../pages/pages.ts';
 import { levelIds } from '../../permission-levels.ts';
 import { includesRole } from '../../settings/management-roles.ts';
 import { OPERATIONS, type OperationName } from '../api/operations.ts';
-import type { ManagementContext } from '../context.ts';
+import { type ManagementContext, requireRole } from '../context.ts';
 import { HANDLERS } from '../handlers.ts';
+import { parseInput } from '../parse-input.ts';
 import { accountList } from '../resources/account.ts';
 import { attemptList } from '../resources/attempt.ts';
 import { ruleList } from '../resources/client-rule.ts';
@@ -17,7 +19,7 @@ import { clientList } from '../resources/client.ts';
 import { connectorList } from '../resources/connector.ts';
 import { consoleFields } from '../resources/fields.ts';
 import { grantList } from '../resources/grant.ts';
-import type { ConsoleAction, ConsoleList, Operation } from '../resources/resource.ts';
+import type { ConsoleAction, ConsoleList, CsvOperation, Operation } from '../resources/resource.ts';
 import type { Page } from '../resources/schemas.ts';
 import { tokenList } from '../resources/token.ts';
 import { CONSOLE_PATH, returnPath } from './address.ts';
@@ -44,6 +46,8 @@ export function listPages({ page, form }: ConsoleRoutes): void {
   for (const list of LISTS) {
     const { section } = list;
     page(`/${section}`, (context) => showList(context, list));
+    const { csv } = list;
+    if (csv) page(`/${section}/export`, (context) => download(context, section, csv));
     for (const action of list.actions ?? [])
       form(`/${section}/${action.path}`, roleOf(action), async ({ management, ctx }, fields) => {
         const { id = '' } = fields;
@@ -93,10 +97,35 @@ export async function showList(
     items: items.map((item) => rowOf(management, list, item as never)),
     ...listValues(ctx, path, found, search),
     ...(create ? { create: may(create) ? `${path}/new` : undefined } : {}),
+    ...(list.csv && may(list.csv) ? { csv: csvForm(path, search) } : {}),
     ...(block && may(block) ? { block: { host: '', name: '' } } : {}),
     ...more,
   };
   await management.services.pages.render(ctx, 'console/list', values, problem ? 400 : 200);
+}
+
+/** What the API sends. Parameters that it does not have are refused. */
+async function download(
+  { management, ctx }: ConsoleContext,
+  section: string,
+  operation: CsvOperation,
+): Promise<void> {
+  const { query: schema, stream, role } = OPERATIONS[operation];
+  requireRole(management, role);
+  const query = parseInput(schema, queryIn(ctx));
+  const day = new Date(management.services.now() * 1000).toISOString().slice(0, 10);
+  ctx.set('Content-Disposition', `attachment; filename="gatehouse-${section}-${day}.csv"`);
+  ctx.type = stream;
+  ctx.body = Readable.from(await HANDLERS[operation](management, { query }));
+}
+
+type Search = Awaited<ReturnType<typeof readList>>['search'];
+
+/** With the filters that are set. */
+function csvForm(path: string, { filters, kept, q }: Search): NonNullable<Values['csv']> {
+  const all = [...filters, ...kept, { name: 'q', value: q ?? '' }];
+  const fields = all.filter(({ value }) => value).map(({ name, value }) => ({ name, value }));
+  return { action: `${path}/export`, fields };
 }
 
 /** Reads the page that the address asks for. The query schema of the operation says what a list can be searched for. */

@@ -18,6 +18,7 @@ import {
   type ConsoleList,
   type Operation,
   type ResourceCommands,
+  TEXT_STREAM,
 } from './resource.ts';
 import { keptOutSchema } from './kept-out.ts';
 import * as schemas from './schemas.ts';
@@ -75,8 +76,7 @@ const shownGrantSchema = grantSchema
 
 export type ShownGrant = z.output<typeof shownGrantSchema>;
 
-const grantsQuery = z.strictObject({
-  ...schemas.pageQuery(/^\d{12}\.[\w-]{16,64}( [A-Za-z0-9]{22}| [\w-]{27})?$/),
+const filters = {
   connector: schemas.idSchema('the id of a connector').optional(),
   account: schemas.idSchema('the id of an account').optional(),
   client: schemas.idSchema('the id of a client').optional(),
@@ -89,6 +89,11 @@ const grantsQuery = z.strictObject({
   q: schemas.search(
     'the name, id or redirect host of the app, or the name, verified email address or id of the person, or the name or id of the connector',
   ),
+};
+
+const grantsQuery = z.strictObject({
+  ...schemas.pageQuery(/^\d{12}\.[\w-]{16,64}( [A-Za-z0-9]{22}| [\w-]{27})?$/),
+  ...filters,
 });
 
 export const grantOperations = {
@@ -99,6 +104,16 @@ export const grantOperations = {
     summary: 'Lists grants, oldest first. Without a filter they are sorted by connector first.',
     query: grantsQuery,
     response: schemas.pageSchema('GrantPage', grantSchema),
+  },
+  exportGrants: {
+    method: 'get',
+    path: '/exports/grants',
+    role: 'viewer',
+    summary:
+      'Sends every grant that matches as CSV: person, app, connector, level, since, last used, and the entitlement that gives it. A connection that ends early is an incomplete export.',
+    query: z.strictObject(filters),
+    response: TEXT_STREAM,
+    stream: 'text/csv; charset=utf-8',
   },
   showGrant: {
     method: 'get',
@@ -220,6 +235,7 @@ const EXAMPLES = `
 Examples:
   $ gatehouse grant list
   $ gatehouse grant list --connector Ops --state active
+  $ gatehouse grant list --format csv > review.csv
   $ gatehouse grant why <id>
   $ gatehouse grant revoke <id>`;
 
@@ -242,7 +258,14 @@ export const grantCommands: ResourceCommands = {
           choices: CONNECTION_STATES,
         },
         searchOption('the names and ids of app, person and connector'),
+        {
+          flags: '--format <format>',
+          help: 'csv for a spreadsheet, with the entitlement that gives each access',
+          choices: ['csv'],
+          members: () => ({}),
+        },
       ],
+      csv: 'exportGrants',
       help: EXAMPLES,
       fields: grantFields,
       columns: 'id client person connector level since lastUsed state',
@@ -380,6 +403,7 @@ export const grantList: ConsoleList<Grant> = {
   isOk: needsNothing,
   facts: 'person connector level lastActive unused reason',
   details: 'since callerClaims redirectHost id',
+  csv: 'exportGrants',
   actions: [
     { path: 'end', operation: 'revokeGrant', done: 'ended', button: endButton },
     {

@@ -85,7 +85,12 @@ type CommandBase = {
   help?: string;
   argument?: Argument;
   options?: readonly CommandOption[];
+  /** The operation that `--format csv` writes to standard output. */
+  csv?: CsvOperation;
 };
+
+/** Operations that send CSV. */
+export type CsvOperation = 'exportGrants';
 
 type Given = { id: string; options: Options };
 
@@ -142,6 +147,8 @@ export type ConsoleList<Item> = {
   edit?: { operation: OperationName; path: (item: Item) => string };
   /** The operation of the button to create one, on the page `new`. */
   create?: OperationName;
+  /** The operation of the button that downloads what the filters find. */
+  csv?: CsvOperation;
   /** The operation of the form to block apps. */
   block?: OperationName;
   actions?: readonly ConsoleAction<Item>[];
