@@ -4,8 +4,10 @@ import { dirname } from 'node:path';
 import { Cluster, type Redis } from 'ioredis';
 import { isLoopback } from '../settings/addresses.ts';
 import type { Settings } from '../settings/settings.ts';
+import { version } from '../version.ts';
 import { tlsFault } from '../tls-errors.ts';
-import { opensStore } from '../store/stored-keys.ts';
+import { networkNotice } from '../store/network-file-system.ts';
+import { reportKeys } from '../store/stored-keys.ts';
 import {
   closeRedis,
   connectRedis,
@@ -79,6 +81,13 @@ async function checkFile(file: string): Promise<Finding> {
       remedy: 'run doctor as the user of Gatehouse, with its settings; check dataDir and store',
     });
   }
+  const notice = await networkNotice(dirname(file));
+  if (notice !== undefined)
+    return finding.warning({
+      what: notice,
+      why: 'a damaged store disconnects everybody',
+      remedy: 'move dataDir to a local disk, or set store to a Redis server',
+    });
   const { bavail, blocks } = await statfs(dirname(file));
   const free = bavail / blocks;
   const share = `${Math.round(free * 100)} % of the disk`;
@@ -118,16 +127,25 @@ async function commandFinding(client: RedisClient, store: RedisAddress): Promise
 async function secretFinding(client: RedisClient, settings: Settings): Promise<Finding> {
   const finding = findingAbout('secret', 'GATEHOUSE_SECRET');
   const readable = await unlessRefused(
-    opensStore((name) => client.getBuffer(name), settings).then((answer) => ({ answer })),
+    reportKeys((name) => client.getBuffer(name), settings, version).then((report) => ({ report })),
   );
   if (!readable) return finding.unknown('Redis does not let this user read the store');
-  if (readable.answer === undefined)
+  const { report } = readable;
+  if (report === undefined)
     return finding.unknown('the store is empty, because no Gatehouse has started with it yet');
-  if (readable.answer) return finding.ok('the store was written with this root secret');
+  const { refusal, isOtherSecret, notice } = report;
+  if (refusal === undefined && notice === undefined)
+    return finding.ok('the store was written with this root secret');
+  if (refusal === undefined)
+    return finding.warning({
+      what: String(notice),
+      why: 'whoever has a root secret that opens the store can read a copy of it',
+      remedy: 'finish the replacement of the root secret: see "Rotation" in config/operating.md',
+    });
   return finding.problem({
-    what: 'the store was written with another root secret',
-    why: 'no process starts with this secret, and nothing in the store can be decrypted',
-    remedy: 'use the secret with which the store was created, or another store',
+    what: isOtherSecret ? 'the store was written with another root secret' : refusal,
+    why: 'no process starts with these settings',
+    remedy: isOtherSecret ? refusal : 'do what the message says, or use another store',
   });
 }
 

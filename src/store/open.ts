@@ -1,10 +1,11 @@
-import { resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import type { HostPort, StoreAddress } from '../settings/addresses.ts';
 import type { ByteStore } from './byte-store.ts';
 import { type CallWindows, callWindows } from './call-windows.ts';
 import { counters, type OpenCounter } from './counters.ts';
 import { encryptedStore } from './encrypted-store.ts';
 import type { RootSecrets } from './key-derivation.ts';
+import { networkNotice } from './network-file-system.ts';
 import { type Rewrap, rewrapStore } from './rewrap.ts';
 import { StoreInUse, type Store, type StoreLogger, StoreNotOpened } from './store.ts';
 import { type KeyRing, openStoredKeys, secretsNotice } from './stored-keys.ts';
@@ -30,7 +31,7 @@ export type OpenedStore = Store & {
   keyRing(purpose: string): KeyRing;
   rewrap: Rewrap;
   callWindows: CallWindows;
-  /** What an operator should know about the keys of the store, in lines for the log. */
+  /** What an operator should know about the store and its keys, in lines for the log. */
   notices: readonly string[];
   /** Where the store is, if it was empty and is new. */
   createdAt?: string;
@@ -65,7 +66,12 @@ export async function openStore(
       ...(opening === 'created' && { createdAt: locationOf(address, options.dataDir) }),
       notices: [
         ...(opening === 'converted' ? [CONVERTED] : []),
-        ...[secretsNotice(keys.state(), options)].filter((notice) => notice !== undefined),
+        ...[
+          secretsNotice(keys.state(), options),
+          address.kind === 'sqlite'
+            ? await networkNotice(dirname(resolve(options.dataDir, address.file)))
+            : undefined,
+        ].filter((notice) => notice !== undefined),
       ],
     };
   } catch (error) {

@@ -240,13 +240,32 @@ function sharesSecret(first: DataKeys, second: DataKeys): boolean {
 
 type ReadRecord = (name: string) => Promise<Buffer | null>;
 
-/** Returns whether the secrets open the store, or undefined if the store is empty. Does not write. */
-export async function opensStore(
+/** What a start would say about the secrets and the store. */
+export type KeysReport = {
+  /** Why the start would be refused. */
+  refusal?: string;
+  /** No secret opens the store. */
+  isOtherSecret?: boolean;
+  notice?: string;
+};
+
+/** Undefined if the store is empty. Does not write. */
+export async function reportKeys(
   read: ReadRecord,
   secrets: RootSecrets,
-): Promise<boolean | undefined> {
+  version: string,
+): Promise<KeysReport | undefined> {
   const stored = await read(KEYS_RECORD);
-  return stored === null ? undefined : keysIn(stored, secrets) !== undefined;
+  if (stored === null) return undefined;
+  try {
+    const { state, opening } = openingOf(stored, secrets, version);
+    const notice = opening === 'converted' ? undefined : secretsNotice(state, secrets);
+    return notice === undefined ? {} : { notice };
+  } catch (error) {
+    if (!(error instanceof StoreNotOpened)) throw error;
+    const { message: refusal } = error;
+    return { refusal, isOtherSecret: refusal.startsWith(OTHER_SECRET) };
+  }
 }
 
 /** Undefined if no secret opens it. */

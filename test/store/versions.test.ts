@@ -3,12 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { assert, expect } from 'chai';
 import type { ByteStore } from '../../src/store/byte-store.ts';
-import { KEYS_RECORD } from '../../src/store/data-keys.ts';
+import { fingerprintOf, KEYS_RECORD } from '../../src/store/data-keys.ts';
 import type { RootSecrets } from '../../src/store/key-derivation.ts';
+import { networkFileSystem } from '../../src/store/network-file-system.ts';
 import { openStore } from '../../src/store/open.ts';
 import { openSqlite } from '../../src/store/sqlite.ts';
 import { StoreUnavailable } from '../../src/store/store.ts';
-import { openStoredKeys } from '../../src/store/stored-keys.ts';
+import { openStoredKeys, reportKeys } from '../../src/store/stored-keys.ts';
 import { version } from '../../src/version.ts';
 
 const SECRET = 'the root secret, which is long enough';
@@ -107,5 +108,43 @@ describe('The version that wrote the store', () => {
       await store.close();
     }
     expect(created).to.deep.equal([join(dataDir, file), undefined]);
+  });
+
+  it('a report on the keys says what a start would say, and writes nothing', async () => {
+    const read = async (name: string) => (await bytes.get(name)) ?? null;
+    const report = (secrets: RootSecrets) => reportKeys(read, secrets, '0.2.0');
+    expect(await report({ secret: SECRET })).to.equal(undefined);
+    await start('0.2.0');
+    const before = await record();
+    expect(await report({ secret: SECRET })).to.deep.equal({});
+    const replacing = await report({ secret: NEW, previousSecret: SECRET });
+    expect(replacing?.notice).to.match(/^the previous root secret still opens the store/);
+    const exchanged = await report({ secret: SECRET, previousSecret: NEW });
+    expect(exchanged?.notice).to.match(/the current and the previous one are exchanged$/);
+    const other = await report({ secret: NEW });
+    expect(other).to.include({ isOtherSecret: true });
+    expect(other?.refusal).to.include(fingerprintOf(SECRET)).and.include(fingerprintOf(NEW));
+    expect(await record()).to.deep.equal(before);
+    await changeRecord({ version: '0.3.0', needs: '0.3.0' });
+    const newer = await report({ secret: SECRET });
+    expect(newer).to.include({ isOtherSecret: false });
+    expect(newer?.refusal).to.include('start version 0.3.0 or later');
+  });
+});
+
+describe('The file system of a SQLite store', () => {
+  // The numbers of statfs(2).
+  it('file systems on other machines are told from local disks, with and without a sign in their type', () => {
+    const types = [0x6969, 0xff534d42, 0xff534d42 | 0, 0xfe534d42, 0x517b, 0x65735546];
+    expect(types.map(networkFileSystem)).to.deep.equal([
+      'NFS',
+      'CIFS',
+      'CIFS',
+      'SMB 2',
+      'SMB',
+      'FUSE',
+    ]);
+    const local = { ext4: 0xef53, xfs: 0x58465342, btrfs: 0x9123683e, overlay: 0x794c7630 };
+    expect(Object.values(local).map(networkFileSystem).filter(Boolean)).to.deep.equal([]);
   });
 });
