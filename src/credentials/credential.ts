@@ -14,6 +14,8 @@ export type ServiceClient = {
   auth: 'basic' | 'post' | 'none';
   /** RFC 8707; sent with the authorization request, the code and each refresh. */
   resource?: string;
+  /** Hosts that the settings named then. The service may be in a private network, and must be reached when the settings have lost the upstream. */
+  trustedHosts?: string[];
 };
 
 export type Tokens = {

@@ -58,7 +58,7 @@ async function attempt(
   const secret =
     upstream?.credential?.kind === 'oauth' ? upstream.credential.clientSecret : undefined;
   const network = {
-    trustedHosts: upstream ? trustedHostsOf(upstream) : new Set<string>(),
+    trustedHosts: upstream ? trustedHostsOf(upstream) : new Set(service.trustedHosts),
     forwardProxy: settings.forwardProxy,
   };
   const config = openidConfiguration(service, service.clientSecret ?? secret, network);

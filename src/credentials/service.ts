@@ -248,6 +248,7 @@ async function withClient(
     ...(revocationEndpoint === undefined ? {} : { revocationEndpoint }),
     ...client,
     ...(resource === undefined ? {} : { resource }),
+    trustedHosts: [...options.network.trustedHosts],
     scopesSupported: Array.isArray(supported) ? supported.map(String) : undefined,
     advertisesIss: server['authorization_response_iss_parameter_supported'] === true,
   };

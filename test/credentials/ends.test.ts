@@ -1,15 +1,26 @@
 import { expect } from 'chai';
 import { openBrowser, type Person, requirePage } from '../support/browser.ts';
-import { changeAccount, readAllAudit, requestManagement } from '../support/management-api.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
+import {
+  changeAccount,
+  createConnector,
+  readAllAudit,
+  requestManagement,
+  revokeConnector,
+} from '../support/management-api.ts';
 import {
   type Connected,
+  connectPerson,
   later,
   openAddress,
   textOf,
   UPSTREAM,
   usePersonalUpstream,
 } from '../support/credentials/system.ts';
+import { changeSettings } from '../support/settings-file.ts';
+import { openSystemStore } from '../support/system-store.ts';
 import { until } from '../support/until.ts';
+import { findCredential } from '../../src/credentials/credentials.ts';
 import { decodeJwt } from 'jose';
 
 const accountOf = ({ token }: Connected) => String(decodeJwt(token).sub);
@@ -77,6 +88,74 @@ describe('The end of an own account at a server', () => {
       await until('the credential to end', async () => (await listed(app)).length === 0);
       await revoked();
     });
+});
+
+describe('An own account at a server that nothing uses any more', () => {
+  const DAY = 86_400;
+  const { system, service, connectorId, connectAs } = usePersonalUpstream();
+  // A lease that ends in the future would last until then.
+  after(restoreClock);
+
+  const stored = async () => {
+    const page = await requestManagement(system(), 'GET', `/credentials?upstream=${UPSTREAM}`);
+    return (page as { items: { id: string }[] }).items;
+  };
+
+  /** Since when nothing uses it, once a pass over all credentials has noted that. */
+  async function noted({ token }: Connected): Promise<number> {
+    const { store } = await openSystemStore(system());
+    const owner = { upstream: UPSTREAM, account: String(decodeJwt(token).sub) };
+    try {
+      advanceClock(61);
+      return await until(
+        'a pass to note that nothing uses the account',
+        async () => (await findCredential(store, owner))?.unusedSince,
+      );
+    } finally {
+      await store.close();
+    }
+  }
+
+  async function endedAs(cause: string): Promise<void> {
+    await until('the credential to end', async () => (await stored()).length === 0);
+    const items = await readAllAudit(system());
+    const ended = items.findLast(({ event }) => event === 'credential_ended');
+    expect(ended?.arguments).to.deep.include({ cause });
+    const { token = '' } = service().calls.findLast(({ status }) => status === 200) ?? {};
+    await until('the service to revoke the tokens', () => service().revoked.includes(token));
+  }
+
+  async function endsAfterThirtyDays(ada: Connected, cause: string) {
+    await noted(ada);
+    advanceClock(29 * DAY);
+    const later = await noted(ada);
+    expect(later).to.be.lessThan(Date.now() / 1000 - 28 * DAY);
+    expect(await stored()).to.have.length(1);
+    advanceClock(DAY);
+    await endedAs(cause);
+  }
+
+  it('stays when its connector is revoked, and ends 30 days after the last connection of the person', async () => {
+    const ada = await connectAs('ada');
+    expect(textOf(await ada.call())).to.equal('ada');
+    await revokeConnector(system(), connectorId());
+    await endsAfterThirtyDays(ada, 'unused');
+  });
+
+  it('ends 30 days after the settings lost the server, also for another person', async () => {
+    const { link } = await createConnector(system(), { name: 'Again' });
+    const grace = await connectPerson({
+      system: system(),
+      service: service(),
+      link,
+      person: 'grace',
+    });
+    expect(textOf(await grace.call())).to.equal('ada');
+    const upstreams = [{ id: 'others', url: service().url, defaultLevel: 'analytics' }];
+    changeSettings(system(), { resourceServer: { upstreams } });
+    await requestManagement(system(), 'POST', '/settings/reload', {});
+    await endsAfterThirtyDays(grace, 'upstream_removed');
+  });
 });
 
 describe('The address where a person connects an own account', () => {

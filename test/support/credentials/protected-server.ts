@@ -16,6 +16,8 @@ export type ProtectedServer = {
   expiresIn: number | undefined;
   /** Replaces the answers of the token endpoint, in order; undefined gives the ordinary answer. */
   tokenAnswers: (TokenAnswer | 'hang up' | undefined)[];
+  /** Called with each rotation, before its answer is sent. */
+  onRotation: () => void;
   /** Who signs in at the service next. */
   user: string;
   /** What was posted to the token endpoint. */
@@ -56,6 +58,7 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
     origin,
     expiresIn: 3600,
     tokenAnswers: [],
+    onRotation: () => undefined,
     user: 'ada',
     tokenRequests: [],
     authorizations: [],
@@ -105,7 +108,9 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
       valid.delete(family.access);
       return json(res, { error: 'invalid_grant' }, 400);
     }
-    return json(res, issue(family));
+    const rotated = issue(family);
+    state.onRotation();
+    return json(res, rotated);
   };
 
   const exchange = (res: ServerResponse, form: URLSearchParams) => {

@@ -27,6 +27,7 @@ export type PersonalUpstream = {
   system: () => System;
   service: () => ProtectedServer;
   link: () => string;
+  connectorId: () => string;
   /** Approves the app, and answers the page that asks for the account. */
   connectAs(
     person: Person,
@@ -57,11 +58,12 @@ export function usePersonalUpstream(
   let service: ProtectedServer | undefined;
   let system: System | undefined;
   let link = '';
+  let id = '';
   before(async function start() {
     this.timeout(20_000);
     service = await startProtectedServer();
     system = await startSystem({ ...options, file: settingsFor(service.url, credential) });
-    ({ link } = await createConnector(system, { name: 'Own notes' }));
+    ({ link, id } = await createConnector(system, { name: 'Own notes' }));
   });
   after(async () => {
     await system?.stop();
@@ -75,6 +77,7 @@ export function usePersonalUpstream(
     system: () => running(system),
     service: () => running(service),
     link: () => link,
+    connectorId: () => id,
     connectAs: (person, complete) =>
       connectPerson({ system: use.system(), service: use.service(), link, person, complete }),
   };
