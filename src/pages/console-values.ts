@@ -460,10 +460,23 @@ export type ConsoleValues = {
         /** The key below `console.review.held`. */
         held?: string;
         schemaFault?: string;
+        /** The page that says through what it can be reached. */
+        reach: string;
       }[];
       /** The page of what changed. */
       review: string;
     }[];
+  };
+  /** What a person may use through a connector, or through what a tool can be reached. `question` is the key below `console.toolAccess`. */
+  'console/tool-access': {
+    console: ConsoleLayout;
+    back: { href: string; text: string };
+    question: 'person' | 'tool';
+    names: Record<string, string>;
+    /** The highest that the person may grant, or the one that the tool needs. Without it, `noLevel` is the key of the reason. */
+    level?: string;
+    noLevel?: string;
+    sections: { of: string; items: ConsoleItem[]; isCut?: boolean }[];
   };
   /** What a server changed in its tools. Texts have their invisible characters written out. */
   'console/review': {

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import { mint } from '../links/minted-tokens/minting.ts';
+import { openBrowser, requirePage } from '../support/browser.ts';
 import { connect } from '../support/connection.ts';
 import { type Connector, createConnector, requestManagement } from '../support/management-api.ts';
 import { createDeployment, type LogLine, startDeployment, type System } from '../support/system.ts';
@@ -63,6 +64,8 @@ describe('Explanations of tools', () => {
       GATEHOUSE_MANAGEMENT_URL: system.management,
       GATEHOUSE_MANAGEMENT_KEY: system.managementKey,
     });
+  const hrefs = (html: string) =>
+    Array.from(html.matchAll(/href="([^"]*)"/g), ([, href = '']) => href.replaceAll('&amp;', '&'));
   const query = (members: Record<string, string>) => new URLSearchParams(members);
 
   it('the API says which rules matched, which level and tools follow, and what forbids the others', async () => {
@@ -106,6 +109,36 @@ describe('Explanations of tools', () => {
       ],
     });
     expect(JSON.parse(stdout)).to.not.have.property('account');
+  });
+
+  it('the console shows what a person may use through a connector, and who can use a tool, with links between', async () => {
+    const browser = openBrowser([...system.origins, system.management]);
+    const at = (path: string) => new URL(path, `${system.management}/console/`).href;
+    const signIn = requirePage(await browser.visit(at(`accounts/${grace}`)));
+    const person = requirePage(await browser.submit(signIn, { person: 'ada' }));
+    const rows = (html: string) =>
+      Array.from(html.matchAll(/<li>([^]*?)<\/li>/g), ([, row = '']) =>
+        row
+          .replaceAll(/<[^>]*>/g, ' ')
+          .replaceAll(/\s+/g, ' ')
+          .trim(),
+      );
+    const toTools = hrefs(person.html).find((href) => href.endsWith(`connector=${operations.id}`));
+    const explained = requirePage(await browser.visit(at(toTools ?? 'missing')));
+    expect(explained.html).to.include('Grace Hopper').and.include('Operations');
+    expect(rows(explained.html)).to.include.members([
+      'search_orders The connector doesn’t open it Level analytics',
+      'delete_order No rule with enough access opens it Level operations',
+      'Delete_Order Excluded, because its name is too similar to another tool’s',
+      'entitlements[1] Level operations search_*',
+    ]);
+    const servers = requirePage(await browser.visit(at('servers')));
+    const toReach = hrefs(servers.html).find((href) => href.endsWith('tool=delete_order'));
+    const reach = requirePage(await browser.visit(at(toReach ?? 'missing')));
+    expect(rows(reach.html)).to.include('Operations Level full 1 person connected');
+    expect(hrefs(reach.html)).to.include(`/console/connectors/${operations.id}`);
+    const unknown = requirePage(await browser.visit(at('servers/orders/tools?tool=drop')));
+    expect(unknown.status).to.equal(404);
   });
 
   it('the API and the command list through what a tool can be reached, and the people connected there', async () => {

@@ -1168,15 +1168,26 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           ],
           missing: ['export_cards'],
           tools: [
-            { name: 'search_orders', title: LONG, level: 'analytics', from: 'annotations' },
+            {
+              name: 'search_orders',
+              title: LONG,
+              level: 'analytics',
+              from: 'annotations',
+              reach: '/console/servers/orders/tools?tool=search_orders',
+            },
             {
               name: 'cancel_order',
               level: 'full',
               from: 'default',
               held: 'changed',
               schemaFault: LONG,
+              reach: '/console/servers/orders/tools?tool=cancel_order',
             },
-            { name: 'Search_orders', from: 'default' },
+            {
+              name: 'Search_orders',
+              from: 'default',
+              reach: '/console/servers/orders/tools?tool=Search_orders',
+            },
           ],
         },
         {
@@ -1194,7 +1205,14 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
             { level: 'full', tools: 1, connectors: 0, tokens: 0 },
           ],
           missing: [],
-          tools: [{ name: 'find_tickets', level: 'analytics', from: 'settings' }],
+          tools: [
+            {
+              name: 'find_tickets',
+              level: 'analytics',
+              from: 'settings',
+              reach: '/console/servers/tickets/tools?tool=find_tickets',
+            },
+          ],
         },
         {
           id: 'mail',
@@ -1251,6 +1269,83 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       all: '{}',
       action: '/console/servers/orders/review',
       back: '/console/servers',
+    },
+  },
+  'console-person-tools': {
+    view: 'console/tool-access',
+    values: {
+      console: layout('accounts'),
+      back: { href: '/console/accounts/grace', text: 'Grace Hopper' },
+      question: 'person',
+      names: { person: 'Grace Hopper', connector: 'Orders' },
+      level: 'operations',
+      sections: [
+        {
+          of: 'tools',
+          items: (
+            [
+              ['search_orders', 'allowed'],
+              [LONG, 'connector'],
+              ['delete_order', 'held'],
+            ] as const
+          ).map(([title, decided]) => ({
+            title,
+            facts: [
+              { label: 'reason', code: decided, textKey: `console.toolAccess.decided.${decided}` },
+              { label: 'level', level: 'analytics' },
+            ],
+            fields: [],
+            actions: [],
+          })),
+        },
+        {
+          of: 'rules',
+          items: [
+            {
+              title: 'entitlements[1]',
+              facts: [
+                { label: 'level', level: 'operations' },
+                { label: 'tools', codes: ['search_*', LONG] },
+              ],
+              fields: [],
+              actions: [],
+            },
+          ],
+          isCut: true,
+        },
+      ],
+    },
+  },
+  'console-tool-reach': {
+    view: 'console/tool-access',
+    values: {
+      console: layout('servers'),
+      back: { href: '/console/servers', text: 'Orders' },
+      question: 'tool',
+      names: { tool: LONG, server: 'Orders' },
+      noLevel: 'console.review.held.changed',
+      sections: [
+        { of: 'rules', items: [] },
+        {
+          of: 'connectors',
+          items: [
+            {
+              title: 'Orders',
+              href: '/console/connectors/orders',
+              facts: [
+                { label: 'level', level: 'operations' },
+                {
+                  label: 'people',
+                  textKey: 'console.toolAccess.people',
+                  textValues: { count: 3 },
+                },
+              ],
+              fields: [],
+              actions: [],
+            },
+          ],
+        },
+      ],
     },
   },
   'console-review-none': {

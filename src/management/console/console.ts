@@ -24,6 +24,7 @@ import { closeSession, findSession, NotAdministrator, type Session } from './ses
 import { serverPages } from './server-pages.ts';
 import { settingsPage } from './settings-page.ts';
 import { tokenPages } from './token-pages.ts';
+import { toolAccessPages } from './tool-access-pages.ts';
 import { type ConsoleSignIn, consoleSignIn, SIGN_IN_PATH } from './sign-in.ts';
 import { requestContext } from '../../http/request-context.ts';
 
@@ -49,6 +50,7 @@ export function adminConsole(management: ManagementHost): Koa.Middleware {
   editPages(routes);
   machinePages(routes);
   serverPages(routes);
+  toolAccessPages(routes);
   tokenPages(routes);
   listPages(routes);
   blockPages(routes);

@@ -35,6 +35,7 @@ import { describeAudit } from './audit-events.ts';
 import { connectionOf, connectionValues, reasonOf } from './connections.ts';
 import { accountManager, type ConsoleContext, type ConsoleRoutes } from './context.ts';
 import { layout } from './layout.ts';
+import { toolsOfPerson } from './tool-access-pages.ts';
 import { offeredActions, rowOf } from './lists.ts';
 
 type Values = ViewValues['console/record'];
@@ -174,7 +175,7 @@ async function personValues(context: ConsoleContext, id: string): Promise<Record
     ...(await connectionValues(context, { section: 'accounts', id })),
     ...(await attemptValues(context, { account: id })),
     keptOut: account.keptOut.map((each) => keptOutItem(management, each, id)),
-    ...(isForgotten ? {} : { access: account.access.map(accessItem) }),
+    ...(isForgotten ? {} : { access: account.access.map((each) => accessItem(id, each)) }),
     ...(await createdValues(context, id)),
     limits: limitValues(account.limits),
     actions: actionsOf(context, accountList, account, 'accounts'),
@@ -198,20 +199,25 @@ function limitValues(limits: CallLimits): NonNullable<Values['limits']> {
   }));
 }
 
-function accessItem({
-  connector,
-  name,
-  level,
-  rule,
-  reason,
-}: PersonAccess): NonNullable<Values['access']>[number] {
+function accessItem(
+  account: string,
+  { connector, name, level, rule, reason }: PersonAccess,
+): NonNullable<Values['access']>[number] {
   return {
     title: name,
     href: recordPath('connectors', connector),
     facts:
       level === null
         ? [translatedField('reason', reason ?? 'unknown', 'console.reasons')]
-        : [{ label: 'level', level }, codeField('rule', rule ?? '')],
+        : [
+            { label: 'level', level },
+            codeField('rule', rule ?? ''),
+            {
+              label: 'tools',
+              textKey: 'console.access.tools',
+              href: toolsOfPerson(account, connector),
+            },
+          ],
     fields: [],
     actions: [],
   };

@@ -16,6 +16,7 @@ import type { ConsoleRoutes } from './context.ts';
 import { CONSOLE_PATH } from './address.ts';
 import { doneQuery } from './done.ts';
 import { layout } from './layout.ts';
+import { reachOfTool } from './tool-access-pages.ts';
 
 type Server = ViewValues['console/servers']['servers'][number];
 
@@ -115,7 +116,16 @@ function serverOf(upstream: Upstream): Server {
     missing: missingTools,
     tools: tools.map((tool) => {
       const { name: called, title, level, held, schemaFault } = tool;
-      return { name: called, title, level, held, schemaFault, from: levelSource(upstream, tool) };
+      const from = levelSource(upstream, tool);
+      return {
+        name: called,
+        title,
+        level,
+        held,
+        schemaFault,
+        from,
+        reach: reachOfTool(id, called),
+      };
     }),
     review: reviewPath(id),
   };
