@@ -4,7 +4,7 @@ import type { Upstream } from '../settings/upstreams.ts';
 import { isHeaderSafe } from './obtain.ts';
 import { type ServiceNetwork, sendToService } from './service-fetch.ts';
 
-const SCHEME = /^(bearer|basic|token|apikey|api-key)\s+/i;
+const SCHEME = /^(bearer|basic|token|apikey|api-key)(\s+|$)/i;
 
 /** Without a header name and a scheme in front. Undefined if nothing is left that a header can carry. */
 export function acceptedKey(
