@@ -29,7 +29,7 @@ import {
 import { type CallLimits, representLimits } from './resources/call-limit.ts';
 import { type Listed, scanPage, searchFor } from './search.ts';
 
-export const accountHandlers: Handlers<keyof typeof accountOperations> = {
+export const accountHandlers: Handlers<Exclude<keyof typeof accountOperations, 'exportAccount'>> = {
   async listAccounts({ services: { store } }, { query: { limit, after, q, state } }) {
     const found = searchFor(q);
     const { items, next } = await scanPage(

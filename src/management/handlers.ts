@@ -1,6 +1,8 @@
 // What the API and the console do for each operation. The keys are those of OPERATIONS.
 import type { OperationName } from './api/operations.ts';
 import { accessHandlers, refusalHandlers } from './access.ts';
+import { exportedAccount } from './account-export.ts';
+import { recordReading } from './audit-read.ts';
 import { accountHandlers } from './accounts.ts';
 import { attemptHandlers } from './attempts.ts';
 import { deliveryHandlers } from './audit-delivery.ts';
@@ -29,6 +31,11 @@ export const HANDLERS: Handlers<Exclude<OperationName, 'showOpenApi'>> = {
   ...workloadHandlers,
   ...clientRuleHandlers,
   ...accountHandlers,
+  async exportAccount(management, { id }) {
+    const account = await accountHandlers.showAccount(management, { id });
+    await recordReading(management, 'export', { account: id });
+    return exportedAccount(management, account);
+  },
   ...accessHandlers,
   ...refusalHandlers,
   ...attemptHandlers,

@@ -15,6 +15,7 @@ const OPERATIONS: Record<string, ManagementRole> = {
   'POST /connectors/{id}/delete': 'operator',
   'GET /accounts': 'viewer',
   'GET /accounts/{id}': 'viewer',
+  'GET /accounts/{id}/export': 'administrator',
   'POST /accounts/{id}/disable': 'administrator',
   'POST /accounts/{id}/enable': 'administrator',
   'POST /accounts/{id}/forget': 'administrator',

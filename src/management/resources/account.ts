@@ -4,7 +4,7 @@ import { ACCOUNT_ID, ACCOUNT_ID_LENGTH, normalizeEmail } from '../../people/acco
 import { allItems } from '../api/all-items.ts';
 import { searchOption } from '../commands/options.ts';
 import { foundOnly, resolveId } from '../commands/resolve.ts';
-import { details, minute, plain } from '../commands/terminal.ts';
+import { details, escapedJson, minute, plain } from '../commands/terminal.ts';
 import { recordPath } from '../console/address.ts';
 import { detailsText, type Fields } from './fields.ts';
 import { callLimits, limitLines } from './call-limit.ts';
@@ -15,6 +15,7 @@ import {
   type ConsoleList,
   type Operation,
   type ResourceCommands,
+  TEXT_STREAM,
 } from './resource.ts';
 import * as schemas from './schemas.ts';
 
@@ -109,6 +110,15 @@ export const accountOperations = {
     summary:
       'Shows an account, what the identity provider said of the person, and what the person gets through each connector.',
     response: accountDetailsSchema,
+  },
+  exportAccount: {
+    method: 'get',
+    path: '/accounts/:id/export',
+    role: 'administrator',
+    summary:
+      'Sends what is stored about a person as JSON Lines: the account with what is kept out, its grants, credentials without secrets, attempts, and the items of the audit log about it.',
+    response: TEXT_STREAM,
+    stream: 'application/x-ndjson; charset=utf-8',
   },
   disableAccount: {
     method: 'post',
@@ -209,6 +219,16 @@ export const accountCommands: ResourceCommands = {
       description: 'show one account',
       argument: ACCOUNT,
       text: accountText,
+    },
+    {
+      name: 'export',
+      description: 'write what is stored about a person as JSON Lines',
+      argument: ACCOUNT,
+      help: `
+The account with the apps that are kept out, its connections, its credentials without secrets, its attempts, and what the audit
+log has about it. The export is recorded in the audit log.`,
+      run: async (api, { id }) => Array.fromAsync(await api.exportAccount({ id })),
+      text: (texts: string[]) => escapedJson(texts.join('').trimEnd()),
     },
     {
       operation: 'disableAccount',
