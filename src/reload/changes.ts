@@ -93,7 +93,8 @@ export type SettingsDigest = {
   secrets: Record<string, string>;
 };
 
-const SECRET = /secret|key|headers\./i;
+/** By the last part of the name. The path of a file is none. */
+const SECRET = /(secret|key)s?$|headers\.[^.]+$/i;
 const DIGEST_BYTES = 12;
 
 /** `key` is the same in all processes, also while some of them have another root secret. */

@@ -10,7 +10,7 @@ const PATTERN =
 
 const EXPECTED =
   'the name of a tool, resource:<uri> or prompt:<name>, in which * stands for any characters, or one of these after ! to take it out';
-const LIST = `a list of 1 to ${MAX_PATTERNS} patterns, each ${EXPECTED}; leave it out for everything`;
+const LIST = `a list of 1 to ${MAX_PATTERNS} patterns, each ${EXPECTED}; without it, or with null in a change, everything is open`;
 
 export const toolPattern = z.string(EXPECTED).regex(PATTERN, EXPECTED);
 

@@ -682,6 +682,14 @@ clientRules:
         'connectors.0.id: the record with this key has another id',
         'connectors.1.key: the record with this id has the key ops',
       ]);
+      const [first, second] = await Promise.all(
+        ['First', 'Second'].map((name) =>
+          json('connector', 'create', '--name', name, '--level', 'analytics'),
+        ),
+      );
+      expect(
+        await problems({ connectors: [{ ...valid, key: first.id, id: second.id }] }),
+      ).to.deep.equal(['connectors.0.key: it is the id of another record']);
       const clientRules = [{ key: 'mine', effect: 'block', host: 'evil.example' }];
       expect(await problems({ clientRules })).to.deep.equal([
         'clientRules.0.key: the same rule has the key evil',

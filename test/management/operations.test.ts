@@ -87,6 +87,12 @@ describe('an operation of the management API without records', () => {
         ).to.deep.equal([404, 'not_found']);
     });
 
+  for (const [name, { method, path }] of ALL.filter(([, each]) => each.method !== 'get'))
+    it(`${name} refuses a query parameter that it does not have, and changes nothing`, async () => {
+      const [status, code] = await send(method, `${path}?dryrun=true`, BODIES[name] ?? {});
+      expect([status, code]).to.deep.equal([400, 'invalid_request']);
+    });
+
   for (const [name, { method, path }] of ALL.filter(([, { body }]) => body))
     it(`${name} refuses a body with an unknown member, or that is no object`, async () => {
       for (const body of [{ unheard: true }, [], null, 'text'])

@@ -55,7 +55,7 @@ export function openApiDocument(
 function describe(name: string, operation: Operation, levels: Levels): Json {
   const { method, summary, role, path, query, body, isBodyOptional, etag } = operation;
   const { status = 200, response, stream, errors } = operation;
-  const hasInput = query !== undefined || body !== undefined;
+  const hasInput = query !== undefined || body !== undefined || method !== 'get';
   const allErrors = {
     ...COMMON_ERRORS,
     403: `The key does not have the role ${role}, or the request comes from a page of another origin.`,

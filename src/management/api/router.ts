@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import { Router } from '@koa/router';
 import type Koa from 'koa';
+import { z } from 'zod';
 import { readJson } from '../../http/body.ts';
 import { HttpError } from '../../http/errors.ts';
 import { requestContext } from '../../http/request-context.ts';
@@ -53,7 +54,7 @@ function middleware(
     const { manager } = requestContext(ctx);
     if (!manager) throw new Error('the request is not authenticated');
     requireRole(manager, operation.role);
-    const query = operation.query ? parseInput(operation.query, { ...ctx.query }) : {};
+    const query = queryOf(operation, ctx);
     const sent = operation.body && (await readBody(ctx, operation));
     // Reading a body can take long: validate it, and act on it, with one time taken afterwards.
     const now = services.now();
@@ -61,7 +62,7 @@ function middleware(
       operation.body && !operation.isFile
         ? parseInput(operation.body(now, settings.levels), sent)
         : sent;
-    const ifMatch = ctx.get('If-Match') || undefined;
+    const ifMatch = ctx.req.headers['if-match'];
     const request = { id: String(ctx.params.id ?? ''), query, body, ifMatch };
     const context = { ...manager, settings, services: { ...services, now: () => now } };
     const response = await handle(context, request);
@@ -73,6 +74,14 @@ function middleware(
     if (operation.stream) ctx.type = mediaType(operation.stream, query);
   };
 }
+
+/** A parameter that nobody reads, such as `dryRun` at an operation without one, must not let a change happen. */
+function queryOf({ query, method }: Operation, ctx: Koa.Context) {
+  if (query) return parseInput(query, { ...ctx.query });
+  return method === 'get' ? {} : parseInput(NO_QUERY, { ...ctx.query });
+}
+
+const NO_QUERY = z.strictObject({});
 
 function mediaType(
   stream: NonNullable<Operation['stream']>,

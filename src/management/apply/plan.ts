@@ -112,6 +112,8 @@ export class Matcher<Stored extends Keyed> {
         byKey ? `id: the record with this key has another id` : 'id: there is no such record',
       );
     if (!found) return undefined;
+    const named = this.#byId.get(key);
+    if (named && named.id !== found.id) return refuse('key: it is the id of another record');
     const isOthers = !byKey && found.key !== undefined && found.key !== found.id;
     if (isOthers) return refuse(`key: the record with this id has the key ${found.key}`);
     if (this.#matched.has(found.id))

@@ -146,7 +146,7 @@ const VISIBLE_TEXT =
   /^[^\p{Cc}\p{Cs}\p{Bidi_Control}\u00AD\u200B\u2028\u2029\u2060\uFEFF]{1,200}$/u;
 const GROUP = '1 to 200 visible characters';
 const CRITERION = 'exactly one of email, emailDomain and group';
-const RULES = `a list of 1 to ${MAX_AUDIENCE_RULES} rules, each with ${CRITERION}; leave it out for everybody`;
+const RULES = `a list of 1 to ${MAX_AUDIENCE_RULES} rules, each with ${CRITERION}; without it, or with null in a change, it is for everybody`;
 const PROVIDER = 'the id of an identity provider or trusted issuer';
 
 const newAudienceRule = z

@@ -1,0 +1,31 @@
+import { createSecretKey } from 'node:crypto';
+import { expect } from 'chai';
+import { digestOf, differingSecrets } from '../../src/reload/changes.ts';
+import { loadSettings } from '../../src/settings/load.ts';
+import { createDeployment } from '../support/system.ts';
+
+describe('The secrets of which processes must see the same', () => {
+  it('the path of a file and a name that sounds like a secret are none of them', async () => {
+    const place = await createDeployment();
+    const settings = loadSettings(place.environment);
+    await place.release();
+    const key = createSecretKey(Buffer.alloc(32));
+    const [provider] = settings.identityProviders;
+    if (!provider) throw new Error('there is an identity provider');
+    const differ = (one: object, other: object) =>
+      differingSecrets(
+        [one, other].map((more) =>
+          digestOf(
+            { ...settings, identityProviders: [{ ...provider, id: 'keycloak', ...more }] },
+            key,
+          ),
+        ),
+      );
+    expect(differ({ name: 'One' }, { name: 'Other' })).to.deep.equal([]);
+    const inFile = (secretFile: string) => digestOf({ ...settings, secretFile }, key);
+    expect(differingSecrets([inFile('/one'), inFile('/other')])).to.deep.equal([]);
+    expect(differ({ clientSecret: 'one' }, { clientSecret: 'other' })).to.deep.equal([
+      'identityProviders.keycloak.clientSecret',
+    ]);
+  });
+});
