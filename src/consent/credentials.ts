@@ -130,7 +130,7 @@ export function serviceOptions(
 
 function requireUpstream({ settings }: InteractionContext, ctx: Koa.Context) {
   const upstream = credentialUpstream(settings, { upstream: String(ctx.params.upstream) });
-  if (!upstream || upstream.credential.kind === 'exchange') throw notFound();
+  if (!upstream) throw notFound();
   return upstream;
 }
 
@@ -267,7 +267,6 @@ export async function beginCredential(
     await keepCredential(context, { account, upstream }, { token: accepted, scopes: [] });
     return { location: returnTo };
   }
-  if (credential.kind !== 'oauth') throw new Error('an exchange needs no person');
   const oauth: OAuthUpstream = { ...upstream, credential };
   try {
     const options = serviceOptions(settings, services, upstream);

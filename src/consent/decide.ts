@@ -143,8 +143,7 @@ async function asksForCredential(
 ): Promise<boolean> {
   const { settings, services } = context;
   const upstream = credentialUpstream(settings, connector);
-  if (!upstream || upstream.credential.kind === 'exchange' || form.credential === 'later')
-    return false;
+  if (!upstream || form.credential === 'later') return false;
   const owner = { account: account.id, upstream: upstream.id };
   const known = await findCredential(services.store, owner);
   if (known?.kind === upstream.credential.kind) return false;

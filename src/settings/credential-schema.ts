@@ -1,6 +1,6 @@
 // How a call to an upstream gets a credential of the person who makes it (`upstreams[].credential`).
 import * as z from 'zod';
-import { headerValue, shortId } from './value-types.ts';
+import { headerValue } from './value-types.ts';
 
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/;
 /** RFC 6749 section 3.3. */
@@ -108,29 +108,6 @@ const oauthSchema = z.strictObject({
   header,
 });
 
-const exchangeSchema = z.strictObject({
-  kind: z
-    .literal('exchange')
-    .describe('A token that the sign-in provider gives for the token of the person there.'),
-  provider: shortId.optional().meta({
-    description: 'Id of the sign-in provider.',
-    defaultText: 'the only one',
-  }),
-  audience: z.string().min(1).max(2048).optional().describe('`audience` of the request.'),
-  scope: z.string().min(1).max(2048).optional().describe('`scope` of the request.'),
-  resource: z.string().min(1).max(2048).optional().describe('`resource` of the request.'),
-  ...clientMembers,
-  params: z.record(z.string().min(1).max(64), z.string().max(1024)).default({}).meta({
-    description: 'Further parameters of the request.',
-    valueType: 'names with values',
-  }),
-  style: z
-    .enum(['exchange', 'on-behalf-of'])
-    .default('exchange')
-    .describe('`exchange` (RFC 8693), or `on-behalf-of` (Microsoft Entra ID).'),
-  header,
-});
-
 const keySchema = z.strictObject({
   kind: z.literal('key').describe('A key that the person enters on a page of Gatehouse.'),
   label: z.string().min(1).max(80).optional().meta({
@@ -141,10 +118,6 @@ const keySchema = z.strictObject({
   header,
 });
 
-export const credentialSchema = z.discriminatedUnion('kind', [
-  oauthSchema,
-  exchangeSchema,
-  keySchema,
-]);
+export const credentialSchema = z.discriminatedUnion('kind', [oauthSchema, keySchema]);
 
 export type CredentialInFile = z.output<typeof credentialSchema>;

@@ -18,12 +18,10 @@ type Resolved<T> = Omit<T, 'clientSecret' | 'clientSecretFile' | 'header'> & {
 type OfKind<K> = Extract<CredentialInFile, { kind: K }>;
 
 export type OAuthCredentialSettings = Resolved<OfKind<'oauth'>>;
-export type ExchangeCredentialSettings = Resolved<OfKind<'exchange'>>;
 export type KeyCredentialSettings = Resolved<OfKind<'key'>>;
 
 /** Contains secrets: never log it. */
-export type CredentialSettings =
-  OAuthCredentialSettings | ExchangeCredentialSettings | KeyCredentialSettings;
+export type CredentialSettings = OAuthCredentialSettings | KeyCredentialSettings;
 
 type Context = {
   source: Source;
