@@ -5,6 +5,7 @@ import { claimOf, grantIdOf } from '../support/account-page.ts';
 import { openBrowser } from '../support/browser.ts';
 import { connect } from '../support/connection.ts';
 import { createConnector, requestManagement } from '../support/management-api.ts';
+import { until } from '../support/until.ts';
 import { useSystem } from '../support/system.ts';
 
 describe('An export of an account', () => {
@@ -24,6 +25,11 @@ describe('An export of an account', () => {
     const [connection, other] = [await connectAs('ada'), await connectAs('grace')];
     const [account, id] = [claimOf(connection, 'sub'), grantIdOf(connection)];
     await requestManagement(system(), 'DELETE', `/grants/${id}?keepOut=true`);
+    // Attempts are written later than the responses.
+    await until('the attempt to be stored', async () => {
+      const listed = await requestManagement(system(), 'GET', `/attempts?account=${account}`);
+      return (listed as { items: object[] }).items.length > 0;
+    });
     const { code, stdout, stderr } = await exported(account);
     expect(code, stderr).to.equal(0);
     const lines = stdout

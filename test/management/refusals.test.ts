@@ -178,7 +178,7 @@ describe('refusals of the management host', () => {
       { audience: 'ada@example.com' },
       /^audience: a list of 1 to 50 rules/,
     ],
-    ['an empty audience', { audience: [] }, /^audience: a list of 1 to 50 rules.*leave it out/],
+    ['an empty audience', { audience: [] }, /^audience: a list of 1 to 50 rules.*without it/],
     [
       'an audience of 51 rules',
       { audience: Array.from({ length: 51 }, (_, n) => ({ group: `g${n}` })) },
