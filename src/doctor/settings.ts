@@ -76,7 +76,7 @@ function audienceFindings({ authorization }: Settings): Findings {
       audiences.length > 0 &&
       findingAbout('settings', `authorization.trustedIssuers[${n}].audiences`).warning({
         what: `JWTs for ${audiences.join(', ')} are accepted from workloads`,
-        why: 'whoever else receives such a JWT can use it here',
+        why: 'others that receive such a JWT can use it here',
         remedy:
           'let the platform name this authorization server as the audience, if it can, and remove audiences',
       }),

@@ -139,7 +139,7 @@ async function secretFinding(client: RedisClient, settings: Settings): Promise<F
   if (refusal === undefined)
     return finding.warning({
       what: String(notice),
-      why: 'whoever has a root secret that opens the store can read a copy of it',
+      why: 'somebody with a root secret that opens the store can read a copy of it',
       remedy: 'finish the replacement of the root secret: see "Rotation" in config/operating.md',
     });
   return finding.problem({

@@ -138,9 +138,12 @@ const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
   GatehouseAuditChanged: async ({ other, redis: { url } }) => {
     await createConnector(other);
     advanceClock(60);
-    const signed = await until('a checkpoint', async () =>
-      (await readAudit(other)).find(({ event }) => event === 'checkpoint'),
-    );
+    // An earlier one may be older than the day that is verified.
+    const signed = await until('a checkpoint of the new item', async () => {
+      const newestFirst = (await readAudit(other)).toReversed();
+      const made = newestFirst.findIndex(({ event }) => event === 'connector_created');
+      return newestFirst.slice(0, made).find(({ event }) => event === 'checkpoint');
+    });
     const redis = new Redis(url);
     const [entries = ''] = await redis.keys('entries:{audit:*');
     const before = Number(signed['number']) - 1;
