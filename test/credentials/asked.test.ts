@@ -3,6 +3,7 @@ import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextproto
 import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import { expect } from 'chai';
 import { z } from 'zod';
+import { requestManagement } from '../support/management-api.ts';
 import { call } from '../support/mcp.ts';
 import {
   type Connected,
@@ -67,6 +68,20 @@ describe('An app whose person has not connected the own account', () => {
         .at(-1)?.status,
     ).to.equal(200);
     await client.close();
+  });
+
+  it('the stream that waits for the account ends when the person may no longer use the connector', async () => {
+    const app = await connectAs('grace', later);
+    const response = await fetch(link(), {
+      headers: { authorization: `Bearer ${app.token}`, accept: 'text/event-stream' },
+    });
+    expect(response.status).to.equal(200);
+    const ended = response.text().catch(() => 'broken off');
+    const id = link().split('/').at(-2) ?? '';
+    const changeAudience = (audience: object[] | null) =>
+      requestManagement(system(), 'PATCH', `/connectors/${id}`, { audience });
+    await changeAudience([{ email: 'nobody@example.com' }]);
+    await ended.finally(() => changeAudience(null));
   });
 
   it('an app of 2025-11-25 with elicitation by URL gets the error that asks for it', async () => {

@@ -78,7 +78,7 @@ export function requiredBy(rules: LevelRules, message: unknown): RequiredLevel |
   };
 }
 
-/** What lists of a caller have to open for a request that is no tool call. */
+/** What the tool lists of a caller must open for a request other than `tools/call`. */
 function itemsOf(
   rules: LevelRules,
   method: string,

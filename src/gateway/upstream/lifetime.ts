@@ -10,7 +10,7 @@ export class Lifetime {
   #timer: NodeJS.Timeout;
   #release: () => void;
   #untrack: (() => void) | undefined;
-  #exchange: Exchange | undefined;
+  #exchange: Pick<Exchange, 'abort'> | undefined;
   #isResponseComplete = false;
   #isEnded = false;
   #aborted: { reason: unknown } | undefined;
@@ -31,7 +31,7 @@ export class Lifetime {
   }
 
   /** Aborts the exchange too. */
-  onAbort(exchange: Exchange): void {
+  onAbort(exchange: Pick<Exchange, 'abort'>): void {
     this.#exchange = exchange;
     if (this.#aborted) exchange.abort(this.#aborted.reason);
   }

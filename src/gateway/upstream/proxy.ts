@@ -1,7 +1,6 @@
 // Proxies MCP requests to the operator's own MCP server. Replaces the access token by a signed header that says who calls.
 import type { IncomingMessage } from 'node:http';
 import type Koa from 'koa';
-import { setDeferredHeaders } from '../../http/deferred-headers.ts';
 import { HttpError, methodNotAllowed } from '../../http/errors.ts';
 import { outcomeOf } from '../../http/request-context.ts';
 import { upstreamFaults } from '../../observability/labels.ts';
@@ -81,7 +80,7 @@ import {
   type Send,
   senderTo,
 } from './send.ts';
-import type { EventStreamOptions } from './stream.ts';
+import { beginEventStream, type EventStreamOptions } from './stream.ts';
 
 export type UpstreamProxy = McpHandler & {
   /** Resolves after the first attempt to read the tools. */
@@ -271,7 +270,6 @@ const TOOLS_CHANGED = { jsonrpc: '2.0', method: 'notifications/tools/list_change
 
 const METHODS = ['GET', 'POST', 'DELETE'] as const;
 
-/** The steps of a call at the proxy, from top to bottom. */
 /** A failed call leads to an attempt to read the tools at once, so that the console and the log do not show a server that is down as available. */
 function watchFailure(
   { upstream, services: { metrics } }: Pick<Proxy, 'upstream' | 'services'>,
@@ -287,6 +285,7 @@ function watchFailure(
   });
 }
 
+/** The steps of a call at the proxy, from top to bottom. */
 async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
   const { ctx, body } = call;
   const { productName, ids, holds, supportContact } = proxy;
@@ -439,14 +438,9 @@ function listenForCredential(proxy: Proxy, call: AuthenticatedCall): void {
   call.slot.listen();
   const lifetime = startLifetime(proxy, call, 'listening');
   lifetime.requireActive();
-  setDeferredHeaders(ctx);
-  ctx.respond = false;
-  ctx.status = 200;
-  ctx.type = 'text/event-stream';
-  ctx.set('Cache-Control', 'no-cache, no-transform');
-  ctx.set('X-Accel-Buffering', 'no');
-  ctx.flushHeaders();
+  beginEventStream(ctx);
   const { res } = ctx;
+  lifetime.onAbort({ abort: () => res.end() });
   res.write(':\n\n');
   const heartbeat = setInterval(() => res.write(':\n\n'), proxy.heartbeat * 1000).unref();
   const stop = proxy.credentials?.onChange(caller, () => {

@@ -68,15 +68,19 @@ export function openStream(
 ): ChunkReader {
   requireIdentity(headers['content-encoding']);
   forwardHeaders(ctx, headers, options.bindSession);
+  beginEventStream(ctx);
+  return new EventForwarder(ctx, control, options);
+}
+
+/** Sends the headers at once: the first event may come late, and the client waits for the status. */
+export function beginEventStream(ctx: Koa.Context): void {
   setDeferredHeaders(ctx);
   ctx.respond = false;
   ctx.status = 200;
   ctx.type = 'text/event-stream';
   ctx.set('Cache-Control', 'no-cache, no-transform');
   ctx.set('X-Accel-Buffering', 'no');
-  // The first event may come late, and the client waits for the status.
   ctx.flushHeaders();
-  return new EventForwarder(ctx, control, options);
 }
 
 /** Chunks that arrive while so many events wait stop the upstream. */
