@@ -69,7 +69,7 @@ function hasUnusedCallLimit({ perPerson, perConnection }: Settings['limits']['ca
   return perPerson.count <= perConnection.count && perPerson.seconds >= perConnection.seconds;
 }
 
-/** Whoever receives a JWT with another audience can present it here too. */
+/** The other audience can present the JWTs that it receives here too. */
 function audienceFindings({ authorization }: Settings): Findings {
   return authorization.trustedIssuers.map(
     ({ audiences }, n) =>

@@ -14,7 +14,7 @@ export async function* endAll({ settings, services, by }: Restoring): AsyncGener
     await recordAudit(services, { event: 'token_revoked', ...about, outcome: 'done' });
     yield (await revokeMintedToken(store, id)) !== undefined;
   }
-  // Whoever has a copy of a session could connect again.
+  // A stolen session could connect again.
   const started = now();
   for await (const { id } of allAccounts(store))
     await updateAccount(store, id, accountLifetime(settings), (one) =>

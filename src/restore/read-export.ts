@@ -87,7 +87,7 @@ async function* itemsIn(
     if (text.startsWith(LIST_START)) continue;
     const item = parsed(text);
     if (item) yield item;
-    else problems.push(`line ${count} is not complete: what it said is not replayed`);
+    else problems.push(`line ${count} is not complete: its item is not replayed`);
     onProgress(start);
   }
   if (count === 0) requireWhole(undefined, issuer);
@@ -280,7 +280,7 @@ function findGaps() {
         while (missing <= last && isTrimmed(missing)) missing += 1;
         return missing > last
           ? []
-          : [`the items ${first} to ${last} are missing: what they said is not replayed`];
+          : [`the items ${first} to ${last} are missing: they are not replayed`];
       });
     },
   };

@@ -367,7 +367,7 @@ export const trustedIssuerSchema = z
     workloads: workloadsSchema,
     audiences: z.array(z.string().min(1)).default([]).meta({
       description:
-        'Other audiences of JWTs of workloads, for platforms that cannot name this authorization server. Whoever receives such a JWT can use it here.',
+        'Other audiences of JWTs of workloads, for platforms that cannot name this authorization server. The other audience can present the JWTs that it receives here.',
       valueType: 'text',
     }),
     maxLifetime: duration

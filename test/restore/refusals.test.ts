@@ -113,7 +113,7 @@ describe('gatehouse restore', () => {
     expect(before.code).to.equal(1);
     const last = cutBefore.split('\n').length;
     expect(JSON.parse(before.stdout).problems).to.deep.equal([
-      `line ${last} is not complete: what it said is not replayed`,
+      `line ${last} is not complete: its item is not replayed`,
     ]);
     const after = await place.restore('--replay', await fileWith(text.slice(0, -20)), '--json');
     expect(after.code).to.equal(1);

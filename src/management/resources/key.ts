@@ -62,7 +62,7 @@ export const keyOperations = {
     path: '/keys/rewrap',
     role: 'administrator',
     summary:
-      'Reads the whole store, encrypts what older keys encrypted with the newest ones, and ends earlier root secrets. Responds after 10 seconds at the latest, while the pass goes on. With `newDataKeys`, new keys encrypt everything, and refresh tokens, codes and cookies of before end.',
+      'Reads the whole store, re-encrypts values of older keys with the newest ones, and ends earlier root secrets. Responds after 10 seconds at the latest, while the pass goes on. With `newDataKeys`, new keys encrypt everything, and existing refresh tokens, codes and cookies end.',
     body: rewrapBody,
     isBodyOptional: true,
     timeoutSeconds: 60,
@@ -152,8 +152,8 @@ Earlier minted tokens no longer work: mint new ones (gatehouse token list shows 
 Run it after every process was restarted with the new root secret as GATEHOUSE_SECRET and the earlier one as
 GATEHOUSE_PREVIOUS_SECRET. It reads the whole store, goes on past records that cannot be read and names them, and can be repeated.
 
-Whoever has a copy of the store and its root secret has its keys. --new-data-keys makes new ones. Refresh tokens, codes, cookies and
-open pages of before end: people connect again. Also run gatehouse keys rotate --at-once, and replace what the store protects:
+A copy of the store and its root secret together reveal the keys. --new-data-keys makes new ones. Existing refresh tokens, codes, cookies
+and open pages end: people connect again. Also run gatehouse keys rotate --at-once, and replace what the store protects:
 management keys in it, minted tokens, keys of machines.
 
 Exit codes: 0 nothing remains and nothing failed, 1 otherwise.
