@@ -16,11 +16,10 @@ export type WorkloadRecord = {
 const NEW: WorkloadRecord = { subjects: [] };
 const MAX_SUBJECTS = 10;
 const USE_INTERVAL_SECONDS = 60;
-const workloadKey = (subject: string) => subject;
 
 /** `subject` is that of the tokens of the rule. */
 export async function findWorkloadRecord(store: Store, subject: string): Promise<WorkloadRecord> {
-  return (await store.get<WorkloadRecord>(workloadKey(subject)))?.value ?? NEW;
+  return (await store.get<WorkloadRecord>(subject))?.value ?? NEW;
 }
 
 /** Returns the record as it was and as it is: the same twice if nothing changed. */
@@ -30,7 +29,7 @@ export async function updateWorkloadRecord(
   next: (record: WorkloadRecord) => WorkloadRecord,
 ): Promise<{ before: WorkloadRecord; after: WorkloadRecord }> {
   let update = { before: NEW, after: NEW };
-  await store.update<WorkloadRecord>(workloadKey(subject), (stored) => {
+  await store.update<WorkloadRecord>(subject, (stored) => {
     const before = stored ?? NEW;
     const after = next(before);
     update = { before, after };

@@ -69,6 +69,7 @@ describe('Workloads', function () {
   let system: System;
   let link = '';
   let other = '';
+  let pairsLink = '';
   before(async () => {
     platform = await startPlatform();
     const workloads = [
@@ -100,7 +101,7 @@ describe('Workloads', function () {
     system = await startSystem({ file: { authorization: { trustedIssuers: [issuer] } } });
     link = (await createConnector(system, { name: 'Reports', level: 'admin' })).link;
     other = (await createConnector(system, { name: 'Other', level: 'admin' })).link;
-    await createConnector(system, { name: 'Pairs' });
+    pairsLink = (await createConnector(system, { name: 'Pairs' })).link;
   });
   after(async () => {
     await system?.stop();
@@ -176,6 +177,23 @@ describe('Workloads', function () {
   it('WIF-02 a token ends at the latest a minute after its JWT', async () => {
     const { body } = await exchangeClaims({ exp: now() + 100 });
     expect(Number(body['expires_in'])).to.be.within(150, 160);
+    const late = await exchangeClaims({ iat: now() - 300, exp: now() - 59 });
+    // In the last second there is no token.
+    expect(late.status === 400 || Number(late.body['expires_in']) <= 1).to.equal(true);
+  });
+
+  it('WIF-07 a pause ends the tokens of first exchanges at once, too', async () => {
+    await act('cluster:pair-one', 'pause');
+    await act('cluster:pair-one', 'resume');
+    const answers = await Promise.all(
+      Array.from({ length: 6 }, () => exchangeClaims({ sub: 'pair' }, { resource: pairsLink })),
+    );
+    const tokens = answers.map(({ body }) => String(body['access_token']));
+    expect(answers.map(({ status }) => status)).to.deep.equal(answers.map(() => 200));
+    await act('cluster:pair-one', 'pause');
+    for (const token of tokens)
+      expect((await callTool(pairsLink, token, 'club_overview')).status).to.equal(401);
+    await act('cluster:pair-one', 'resume');
   });
 
   const REFUSALS: [what: string, changed: () => Members, words: RegExp][] = [
@@ -247,16 +265,15 @@ describe('Workloads', function () {
       };
       return items[0]?.link ?? '';
     };
-    const pairs = await named('Pairs');
     const both = await exchangeClaims(
       { sub: 'pair', team: ['green', 'blue'] },
-      { resource: pairs },
+      { resource: pairsLink },
     );
     expect(both.body['error_description']).to.match(/several rules about this connect link/);
-    const one = await exchangeClaims({ sub: 'pair' }, { resource: pairs });
+    const one = await exchangeClaims({ sub: 'pair' }, { resource: pairsLink });
     expect(one.status).to.equal(200);
     const second = await createConnector(system, { name: 'Pairs' });
-    const ambiguous = await exchangeClaims({ sub: 'pair' }, { resource: pairs });
+    const ambiguous = await exchangeClaims({ sub: 'pair' }, { resource: pairsLink });
     expect(ambiguous.body['error']).to.equal('invalid_target');
     await revokeConnector(system, second.id);
   });

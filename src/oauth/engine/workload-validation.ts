@@ -11,7 +11,7 @@ import { ALGORITHMS, type Claims, ID_JAG_TYPE } from './id-jag-validation.ts';
 export const WORKLOAD_CLIENT = 'workload:any';
 
 const TYPES: readonly string[] = ['jwt', 'jose', 'authorization-grant+jwt'];
-const MAX_CLOCK_SKEW_SECONDS = 60;
+export const MAX_CLOCK_SKEW_SECONDS = 60;
 const MAX_SUBJECT_LENGTH = 2048;
 
 export function typeOf({ typ }: { typ?: unknown }): string | undefined {

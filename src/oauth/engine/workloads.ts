@@ -37,6 +37,7 @@ import {
   checkWorkloadClaims,
   checkWorkloadHeader,
   isIdJagType,
+  MAX_CLOCK_SKEW_SECONDS,
   matchingRule,
   typeOf,
   unmatchedClaim,
@@ -56,8 +57,6 @@ type Context = TokenEndpointGrantContext<Parameters>;
 type IssuerOfWorkloads = { issuer: TrustedIssuer; check: CheckSignature };
 
 const MAX_TOKEN_SECONDS = 600;
-/** Clocks may differ by so much. */
-const SKEW_SECONDS = 60;
 const GRANT_SECONDS = 366 * 86_400;
 
 /** Gives the request of a workload the engine's client for them. Its own client id means nothing, unless it is one of ours. */
@@ -106,13 +105,7 @@ export function workloadExchange(context: WorkloadContext): ExchangeWorkload | u
     const found = await findRule(context, ctx, issuer, claims);
     const authorized = await authorize(context, ctx, found, { issuer, claims, assertion });
     await proof?.consume();
-    const left = Number(claims['exp']) + SKEW_SECONDS - context.services.now();
-    const isIssued = await issueAccessToken(ctx, {
-      ...authorized,
-      describeResource,
-      proof,
-      maxSeconds: Math.min(MAX_TOKEN_SECONDS, Math.floor(left)),
-    });
+    const isIssued = await issueAccessToken(ctx, { ...authorized, describeResource, proof });
     if (!isIssued) throw workloadError('grant_ended');
   };
 }
@@ -219,19 +212,26 @@ async function authorize(
     throw workloadError('rule_expired', about);
   if (!isUsable(connector, now(), settings)) throw workloadError('connector_ended', about);
   if (!isLevel(levels, rule.level)) throw workloadError('level_gone', about);
+  // The engine takes a lifetime of zero for none. The keys may have been fetched slowly.
+  const left = Math.floor(Number(claims['exp']) + MAX_CLOCK_SKEW_SECONDS - now());
+  if (left < 1) throw workloadError('expired');
   const usedKey = `assertion:${issuer.issuer}\n${idOfAssertion(claims, assertion)}`;
   if (issuer.singleUse && (await store.get(usedKey))) throw workloadError('replayed');
   const level = requireLevelOfProof(settings, ctx, lowest(levels, rule.level, connector.level));
-  const grantId = await currentGrant(context, found);
-  const { after } = await updateWorkloadRecord(store, subject, (before) =>
-    withSubject({ ...before, grantId }, String(claims['sub']), now()),
-  );
+  const own = await currentGrant(context, found);
+  const { after } = await updateWorkloadRecord(store, subject, (before) => {
+    // Another first token at the same time may have made a grant: only that of the record is paused and ended.
+    const isOurs = before.grantId === record.grantId && before.grantId !== own;
+    const next = isOurs ? { ...before, grantId: own } : before;
+    return withSubject(next, String(claims['sub']), now());
+  });
+  const { grantId = own } = after;
+  if (grantId !== own) await endConnection(services, { id: own, state: 'active' }, 'never_used');
   // An administrator may have paused or ended it before the grant existed.
   if (after.pausedAt !== undefined || after.endedAt !== undefined) {
     await endConnection(services, { id: grantId, state: 'active' }, 'revoked_by_administrator');
     throw workloadError(after.endedAt === undefined ? 'rule_paused' : 'no_rule');
   }
-  const left = Number(claims['exp']) + SKEW_SECONDS - now();
   if (issuer.singleUse && !(await store.add(usedKey, { at: Math.floor(now()) }, left)))
     throw workloadError('replayed');
   const asked = highestLevelIn(levels, ctx.oidc.params.scope);
@@ -240,6 +240,7 @@ async function authorize(
     resource: connectLink(resourceUrl, connector.id),
     scopes: levelsUpTo(levels, asked ? lowest(levels, level, asked) : level),
     gty: JWT_BEARER,
+    maxSeconds: Math.min(MAX_TOKEN_SECONDS, left),
   };
 }
 
