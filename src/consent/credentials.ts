@@ -112,7 +112,7 @@ export function redirectUri({ authUrl }: Pick<Settings, 'authUrl'>): string {
   return `${authUrl}${CALLBACK}`;
 }
 
-export function serviceOptions(
+function serviceOptions(
   settings: Pick<Settings, 'authUrl' | 'forwardProxy' | 'productName'>,
   { store, now }: Pick<ServiceOptions, 'store' | 'now'>,
   upstream: Upstream,
@@ -168,7 +168,7 @@ async function showPage(
   await services.pages.render(ctx, 'credential', values, fault ? 400 : 200);
 }
 
-const TROUBLES = ['refused', 'unavailable', 'not_set_up', 'key', 'expired'] as const;
+const TROUBLES = ['refused', 'unavailable', 'not_set_up', 'key'] as const;
 
 /** Of the address to which the way back from a service leads. */
 export function troubleIn(given: unknown): CredentialTrouble | undefined {
@@ -368,6 +368,18 @@ async function finish(
   }
 }
 
+function refreshTokenOfSame(
+  before: Credential | undefined,
+  { name, service }: Pick<Credential, 'name' | 'service'>,
+): string | undefined {
+  const isSame =
+    name !== undefined &&
+    before?.name === name &&
+    before.service?.clientId === service?.clientId &&
+    before.service?.tokenEndpoint === service?.tokenEndpoint;
+  return isSame ? before.refreshToken : undefined;
+}
+
 /**
  * Replaces an earlier credential of the person there. Of the same account, its refresh token stays if the service sent none. Another account, or
  * one that the service does not name, never gets it.
@@ -378,26 +390,18 @@ async function keepCredential(
   obtained: Tokens & Pick<Credential, 'name' | 'service'>,
 ): Promise<void> {
   const { store, now } = services;
-  const before = await findCredential(store, { account, upstream: upstream.id });
-  const isSame =
-    obtained.name !== undefined &&
-    before?.name === obtained.name &&
-    before.service?.clientId === obtained.service?.clientId &&
-    before.service?.tokenEndpoint === obtained.service?.tokenEndpoint;
-  const kept =
-    obtained.refreshToken === undefined && before?.refreshToken !== undefined && isSame
-      ? { refreshToken: before.refreshToken }
-      : {};
+  const owner = { account, upstream: upstream.id };
   const credential: Credential = {
     ...obtained,
-    ...kept,
-    account,
-    upstream: upstream.id,
+    ...owner,
     kind: upstream.credential.kind,
     epoch: randomUUID(),
     connectedAt: Math.floor(now()),
   };
-  await saveCredential(store, credential);
+  await saveCredential(store, owner, (before) => {
+    const { refreshToken = refreshTokenOfSame(before, obtained) } = obtained;
+    return { ...credential, ...(refreshToken === undefined ? {} : { refreshToken }) };
+  });
   await recordAudit(services, {
     event: 'credential_connected',
     account,

@@ -57,13 +57,15 @@ export type CredentialEnd =
   | 'account_forgotten'
   | 'identity_provider_ended'
   | 'unused'
-  | 'upstream_removed'
-  | 'replaced';
+  | 'upstream_removed';
+
+/** Long, because an answer that comes too late may have the only valid refresh token. */
+export const TOKEN_TIMEOUT_SECONDS = 25;
 
 /** A token is renewed this long before it expires. */
 const EARLY_SECONDS = 60;
-/** After this time, the process that refreshes is taken for killed. Longer than a refresh lasts. */
-export const LEASE_SECONDS = 45;
+/** After this time, the process that refreshes is taken for killed. Longer than a refresh lasts, which is sent twice at most. */
+export const LEASE_SECONDS = 2 * TOKEN_TIMEOUT_SECONDS + 40;
 /** Between two refreshes that failed, while the token is still valid. */
 const RETRY_SECONDS = 10;
 

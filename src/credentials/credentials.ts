@@ -15,21 +15,20 @@ export async function findCredential(store: Store, owner: Owner): Promise<Creden
   return (await store.get<Credential>(credentialKey(owner)))?.value;
 }
 
-/** Replaces what is stored. Returns what was there before. */
+/** Replaces what is stored. `next` is pure. */
 export async function saveCredential(
   store: Store,
-  credential: Credential,
-): Promise<Credential | undefined> {
-  const id = credentialId(credential);
+  owner: Owner,
+  next: (before: Credential | undefined) => Credential,
+): Promise<void> {
+  const id = credentialId(owner);
   await store.addMember(ALL, id, Infinity);
-  await store.addMember(ofAccount(credential.account), id, Infinity);
-  let before: Credential | undefined;
-  await store.update<Credential>(credentialKey(credential), (current) => {
-    before = current;
-    return { value: credential, ttl: Infinity };
-  });
-  await announce(store, credential);
-  return before;
+  await store.addMember(ofAccount(owner.account), id, Infinity);
+  await store.update<Credential>(credentialKey(owner), (before) => ({
+    value: next(before),
+    ttl: Infinity,
+  }));
+  await announce(store, owner);
 }
 
 /** `next` is pure. Undefined keeps the record. Returns the record as it is afterwards; undefined if there is none. */

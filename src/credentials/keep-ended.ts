@@ -1,6 +1,6 @@
 // Ends the credentials of people who have left, that no connection uses, or whose upstream is gone, and tries revocations again. A process that
 // ends an account need not do it, so that nothing is missed if it is killed.
-import { openLease } from '../audit/lease.ts';
+import { type Lease, openLease } from '../audit/lease.ts';
 import { type BackgroundLoop, startLoop } from '../background-loop.ts';
 import { listConnections } from '../connections/connections.ts';
 import { grantEnd } from '../people/account.ts';
@@ -11,13 +11,14 @@ import { findUpstream } from '../settings/upstreams.ts';
 import { StoreUnavailable } from '../store/store.ts';
 import type { Credential, CredentialEnd } from './credential.ts';
 import { listCredentials, updateCredential } from './credentials.ts';
-import { endCredential, type EndContext } from './end.ts';
+import { endCredential } from './end.ts';
 import { retryRevocations } from './revocation.ts';
 
 const POLL_MS = 1000;
 const SCAN_SECONDS = 60;
+const KEEP_MS = 2000;
 /** After the last connection of the person to the upstream ended, and after the settings lost the upstream. */
-export const UNUSED_SECONDS = 30 * 86_400;
+const UNUSED_SECONDS = 30 * 86_400;
 
 type Current = { settings: Settings; services: Services };
 
@@ -25,22 +26,29 @@ type Current = { settings: Settings; services: Services };
 export function keepCredentialsEnded(current: () => Current): BackgroundLoop {
   const { store } = current().services;
   const lease = openLease(store, 'credential-ends-lease:all');
-  let isDue = true;
   let scannedAt = -Infinity;
-  // An account that was disabled or forgotten loses its credentials at once.
-  const subscribed = store.subscribe(ACCOUNTS_CHANNEL, () => {
-    isDue = true;
-  });
+  /** Accounts that were disabled or forgotten lose their credentials at once. */
+  const changed = new Set<string>();
+  const subscribed = store.subscribe(ACCOUNTS_CHANNEL, (account) => changed.add(account));
+  /** Services may answer slowly, which delays no end. */
+  let retrying: Promise<void> | undefined;
   const run = async () => {
     const { settings, services } = current();
     const now = services.now();
-    if (!isDue && Math.abs(now - scannedAt) < SCAN_SECONDS) return POLL_MS;
+    const isDue = Math.abs(now - scannedAt) >= SCAN_SECONDS;
+    if (!isDue && changed.size === 0) return POLL_MS;
     await lease.keep();
+    const accounts = [...changed];
+    changed.clear();
     if (!lease.isHeld()) return POLL_MS;
-    isDue = false;
+    for (const account of accounts) await endEnded({ settings, services }, lease, { account });
+    if (!isDue) return POLL_MS;
     scannedAt = now;
-    await endEnded({ settings, services });
-    await retryRevocations(settings, services);
+    retrying ??= retryRevocations(settings, services).finally(() => {
+      retrying = undefined;
+    });
+    retrying.catch(() => undefined);
+    await endEnded({ settings, services }, lease);
     return POLL_MS;
   };
   const loop = startLoop(() =>
@@ -59,15 +67,21 @@ export function keepCredentialsEnded(current: () => Current): BackgroundLoop {
   };
 }
 
-/** One pass over all credentials. */
-export async function endEnded(current: Current): Promise<void> {
-  for (const credential of await listCredentials(current.services.store)) {
+/** Stops when another process has taken over. */
+async function endEnded(
+  current: Current,
+  lease: Lease,
+  filter: { account?: string } = {},
+): Promise<void> {
+  let keptAt = performance.now();
+  for (const credential of await listCredentials(current.services.store, filter)) {
+    if (performance.now() - keptAt >= KEEP_MS) {
+      await lease.keep();
+      keptAt = performance.now();
+    }
+    if (!lease.isHeld()) return;
     const cause = await causeOf(current, credential);
-    if (cause)
-      await endCredential(current satisfies EndContext, credential, {
-        cause,
-        isSame: isSameAs(credential),
-      });
+    if (cause) await endCredential(current, credential, { cause, isSame: isSameAs(credential) });
   }
 }
 

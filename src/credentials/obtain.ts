@@ -147,7 +147,7 @@ export async function exchangeServiceCode(
 }
 
 /** Without the error's own text, which may contain the token. */
-export function asServiceFault(error: unknown): ServiceFault {
+function asServiceFault(error: unknown): ServiceFault {
   if (error instanceof ServiceFault) return error;
   const code = errorCodeOf(error);
   if (code === undefined) return new ServiceFault('the service gave no valid answer');

@@ -106,8 +106,7 @@ async function renew(
   try {
     // A lost answer may have had the only valid token: services take the old one once more.
     await send().catch((error: unknown) => {
-      if (saved || errorCodeOf(error) !== undefined || error instanceof openid.ResponseBodyError)
-        throw error;
+      if (saved || error instanceof openid.ResponseBodyError) throw error;
       return isLost(error) ? send() : Promise.reject(error);
     });
   } catch (error) {
@@ -130,7 +129,7 @@ async function refused(
 ): Promise<Refreshed> {
   const { refreshToken } = credential;
   const code = errorCodeOf(error);
-  const needsPerson = code !== undefined && wantsInteraction(error);
+  const needsPerson = wantsInteraction(error);
   const isSecondDoubt = code === 'invalid_request' && credential.doubted === refreshToken;
   const isEnding = code !== undefined && (ENDING.includes(code) || isSecondDoubt) && !needsPerson;
   if (isEnding) {

@@ -11,8 +11,6 @@ type PendingRevocation = {
   upstream: string;
   service: ServiceClient;
   tokens: string[];
-  /** Seconds since the epoch. */
-  until: number;
 };
 
 const DAY_SECONDS = 86_400;
@@ -29,9 +27,8 @@ export async function revokeAtService(
 ): Promise<void> {
   if (!service?.revocationEndpoint) return;
   const id = randomUUID();
-  const until = services.now() + DAY_SECONDS;
   const tokens = [refreshToken, token].filter((each) => each !== undefined);
-  const pending: PendingRevocation = { upstream, service, tokens, until };
+  const pending: PendingRevocation = { upstream, service, tokens };
   await services.store.addMember(PENDING, id, Infinity);
   await services.store.set(pendingKey(id), pending, DAY_SECONDS);
   void attempt(settings, services, id).catch(() => undefined);

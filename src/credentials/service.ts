@@ -4,7 +4,7 @@ import { isObject, membersOf } from '../json-values.ts';
 import type { OAuthCredentialSettings } from '../settings/credentials.ts';
 import type { Upstream } from '../settings/upstreams.ts';
 import type { Store } from '../store/store.ts';
-import type { ServiceClient } from './credential.ts';
+import { type ServiceClient, TOKEN_TIMEOUT_SECONDS } from './credential.ts';
 import { normalizedTokenAnswer, type ServiceNetwork, sendToService } from './service-fetch.ts';
 
 export type OAuthUpstream = Upstream & { credential: OAuthCredentialSettings };
@@ -403,7 +403,8 @@ export function openidConfiguration(
       body: body === undefined || body === null ? undefined : String(body),
       timeoutSeconds: TOKEN_TIMEOUT_SECONDS,
     });
-    if (url !== tokenEndpoint)
+    // openid-client requests the address in its normal form.
+    if (url !== new URL(tokenEndpoint).href)
       return new Response([204, 304].includes(response.status) ? null : response.text, {
         status: response.status,
         headers: response.headers,
@@ -415,6 +416,3 @@ export function openidConfiguration(
   config.timeout = TOKEN_TIMEOUT_SECONDS + 5;
   return config;
 }
-
-/** Long, because an answer that comes too late may have the only valid refresh token. */
-const TOKEN_TIMEOUT_SECONDS = 25;

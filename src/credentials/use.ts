@@ -73,16 +73,20 @@ export async function openPersonCredentials(
     epoch,
   });
 
+  const renewAndRecord = async (credential: Credential): Promise<Refreshed> => {
+    const by = { store: services.store, now, network, secret };
+    const refreshed = await refreshCredential(by, credential, credential.token);
+    if ('ended' in refreshed)
+      await recordCredentialEnd(services, refreshed.ended, 'refused_by_service');
+    return refreshed;
+  };
+
   /** Calls of this process share one refresh. */
   const renew = (credential: Credential): Promise<Refreshed> => {
     const key = `${credentialId(credential)} ${credential.token}`;
     const running = renewing.get(key);
     if (running) return running;
-    const refresh = refreshCredential(
-      { store: services.store, now, network, secret },
-      credential,
-      credential.token,
-    ).finally(() => renewing.delete(key));
+    const refresh = renewAndRecord(credential).finally(() => renewing.delete(key));
     renewing.set(key, refresh);
     return refresh;
   };
@@ -92,10 +96,7 @@ export async function openPersonCredentials(
       records.drop(credentialId(known));
       return use(refreshed.credential);
     }
-    if ('ended' in refreshed) {
-      records.drop(credentialId(known));
-      await recordCredentialEnd(services, refreshed.ended, 'refused_by_service');
-    }
+    if ('ended' in refreshed) records.drop(credentialId(known));
     if ('failed' in refreshed) {
       const { code } = refreshed.failed;
       await recordFailure(services, known, code ?? 'no_answer');
@@ -114,13 +115,13 @@ export async function openPersonCredentials(
         return isDead ? { missing: true } : use(known);
       }
       const refreshed = await renew(known);
-      // A refresh that fails early withholds no token that is still valid.
-      if ('failed' in refreshed && !isExpired(known, now())) {
+      const isEarly = ('failed' in refreshed || 'ask' in refreshed) && !isExpired(known, now());
+      if (!isEarly) return outcome(refreshed, known);
+      // A refresh that fails early withholds no token that is still valid, unless the person disconnected meanwhile.
+      if ('failed' in refreshed)
         await recordFailure(services, known, refreshed.failed.code ?? 'no_answer');
-        records.drop(credentialId(known));
-        return use(known);
-      }
-      return outcome(refreshed, known);
+      const current = await records.refresh(credentialId(owner));
+      return current?.token === known.token ? use(current) : outcome(refreshed, known);
     },
     onChange(account, listener) {
       const id = credentialId({ upstream: upstream.id, account });

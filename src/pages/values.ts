@@ -117,7 +117,7 @@ export type ViewValues = ConsoleValues & {
     /** What is connected now. `name` is the account as the service names it. */
     connected?: { since: number; scopes: string[]; name?: string };
     /** Why the last attempt failed. */
-    trouble?: 'refused' | 'unavailable' | 'not_set_up' | 'key' | 'expired';
+    trouble?: 'refused' | 'unavailable' | 'not_set_up' | 'key';
   };
   waiting: {
     /** The name is a claim of the app. */

@@ -67,13 +67,34 @@ describe('A call with the own account of the person', () => {
     expect(service().calls.map(({ status }) => status)).to.deep.equal([200]);
   });
 
-  it('a refresh that fails early withholds no valid token', async () => {
+  for (const [title, answer] of Object.entries({
+    'because the service is down': { status: 502, ...HTML },
+    'because the service wants the person': {
+      status: 400,
+      body: '{"error":"invalid_grant","suberror":"basic_action","claims":"{}"}',
+    },
+  }))
+    it(`a refresh that fails early, ${title}, withholds no valid token`, async () => {
+      service().expire();
+      service().expiresIn = 300;
+      await ada.call();
+      advanceClock(250);
+      service().tokenRequests.length = 0;
+      service().tokenAnswers = [answer];
+      expect(textOf(await ada.call())).to.equal('ada');
+      // The next attempt is made some seconds later.
+      expect(textOf(await ada.call())).to.equal('ada');
+      expect(service().tokenRequests).to.have.length(1);
+    });
+
+  it('the end of a credential is one item, however many calls wait for the refresh', async () => {
+    const count = async () =>
+      (await readAllAudit(system())).filter(({ event }) => event === 'credential_ended').length;
+    const before = await count();
     service().expire();
-    service().expiresIn = 300;
-    await ada.call();
-    advanceClock(250);
-    service().tokenAnswers = [{ status: 502, ...HTML }];
-    expect(textOf(await ada.call())).to.equal('ada');
+    service().tokenAnswers = [{ status: 400, body: '{"error":"invalid_grant"}' }];
+    await Promise.all(Array.from({ length: 8 }, () => ada.call()));
+    expect(await count()).to.equal(before + 1);
   });
 
   for (const [title, answers] of Object.entries({

@@ -174,7 +174,7 @@ function changedCredential(event: 'credential_connected' | 'credential_ended', u
     const owner = { account, upstream };
     const key = { kind: 'key' as const, token: 'key-1', scopes: [] };
     const stored = { ...owner, ...key, epoch: 'first', connectedAt: 1 };
-    await inStore((store) => saveCredential(store, stored));
+    await inStore((store) => saveCredential(store, owner, () => stored));
     return {
       takeAway: async () => [{ event, ...owner, arguments: {} }],
       async expectGone() {
