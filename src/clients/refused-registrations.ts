@@ -1,7 +1,7 @@
 // Registrations that were refused because no redirect host is allowed, so that an administrator sees which apps people try.
 import { createHash } from 'node:crypto';
 import { appWithCallback, listedRedirects } from '../settings/apps.ts';
-import { isRedirectPattern, matchesPattern } from '../settings/redirect-uri.ts';
+import { isListedRedirect } from '../settings/redirect-uri.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
 
@@ -52,9 +52,9 @@ export async function listRefusedRegistrations(
 ): Promise<RefusedRegistration[]> {
   const found = (await store.get<RefusedRegistration[]>(KEY))?.value ?? [];
   const listed = listedRedirects(clients);
-  const isAllowed = (uri: string) =>
-    listed.some((one) => (isRedirectPattern(one) ? matchesPattern(one, uri) : one === uri));
-  return found.filter(({ redirectUris }) => !redirectUris.some(isAllowed));
+  return found.filter(
+    ({ redirectUris }) => !redirectUris.some((uri) => isListedRedirect(listed, uri)),
+  );
 }
 
 /** The line of the settings file that would allow the app. */
@@ -65,5 +65,6 @@ export function allowingLine(
   const app = redirectUris.map(appWithCallback).find((each) => each !== undefined);
   return app
     ? `clients.apps: [${[...apps, app.id].join(', ')}]`
-    : `clients.allowedRedirects: [${[...allowedRedirects, ...redirectUris].join(', ')}]`;
+    : // An app chose its URIs: unquoted, one with a comma would be two.
+      `clients.allowedRedirects: [${[...allowedRedirects, ...redirectUris].map((uri) => JSON.stringify(uri)).join(', ')}]`;
 }

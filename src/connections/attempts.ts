@@ -56,6 +56,8 @@ export type Attempt = {
   code?: string | undefined;
   /** How often an app used a client id that is not known: it repeats it. In a note, how often more. */
   count?: number | undefined;
+  /** By how many names it is found. */
+  named?: number | undefined;
 };
 
 /** What a request adds to an attempt. A note without `end` says that it goes on. */
@@ -64,7 +66,11 @@ export type AttemptNote = Partial<Omit<Attempt, 'id' | 'heardAt' | 'time'>> & {
 };
 
 const DAY_SECONDS = 86_400;
-export const ATTEMPT_SECONDS = 30 * DAY_SECONDS;
+const ATTEMPT_SECONDS = 30 * DAY_SECONDS;
+/** Longer, so that what expired can still be taken out of the lists that have it. */
+const RECORD_SECONDS = ATTEMPT_SECONDS + DAY_SECONDS;
+/** An attempt is found by so many names. */
+const MAX_NAMED = 50;
 const MAX_ATTEMPTS = 100_000;
 /** Attempts that are deleted after one write, at most. */
 const MAX_TRIMMED = 500;
@@ -173,25 +179,33 @@ export type NotedAttempt = {
 export async function saveNotes(
   store: Store,
   { id, notes, names, creates }: NotedAttempt,
-  mayAdd: (attempt: Attempt) => Promise<boolean>,
+  mayAdd: () => Promise<boolean>,
 ): Promise<Attempt | undefined> {
   const found = await store.get<Attempt>(attemptKey(id));
   const before = found?.value;
   const isNew = before === undefined;
-  const begun = before ?? (creates ? await begin(store, id, notes) : undefined);
+  if (isNew && !creates) return undefined;
+  const isUnknown = notes.every(({ account }) => account === undefined);
+  // Asked before `begin`, which deletes the registration that the attempt continues.
+  if (isNew && isUnknown && !(await mayAdd())) return undefined;
+  const begun = before ?? (await begin(store, id, notes));
   if (!begun) return undefined;
-  const noted = (current: Attempt) => notes.reduce<Attempt>(withNote, current);
-  const first = noted(begun);
-  if (isNew && first.account === undefined && !(await mayAdd(first))) return undefined;
+  const { named = 0 } = begun;
+  // Each request with an unknown client id has a reference, and all of them are one attempt.
+  const added = names.slice(0, MAX_NAMED - named);
+  const noted = (current: Attempt) => ({
+    ...notes.reduce<Attempt>(withNote, current),
+    named: named + added.length,
+  });
   const stored = await store.update<Attempt>(
     attemptKey(id),
     (current) =>
-      current || isNew ? { value: noted(current ?? begun), ttl: ATTEMPT_SECONDS } : KEEP,
+      current || isNew ? { value: noted(current ?? begun), ttl: RECORD_SECONDS } : KEEP,
     found,
   );
   if (!stored) return undefined;
   await list(store, stored.value, before);
-  await Promise.all(names.map((name) => store.set(nameKey(name), id, ATTEMPT_SECONDS)));
+  await Promise.all(added.map((name) => store.set(nameKey(name), id, ATTEMPT_SECONDS)));
   return stored.value;
 }
 

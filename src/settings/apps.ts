@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { PACKAGE_FOLDER } from '../package-folder.ts';
-import { isRedirectPattern, matchesPattern } from './redirect-uri.ts';
+import { isListedRedirect } from './redirect-uri.ts';
 
 export type CatalogApp = {
   id: string;
@@ -55,9 +55,5 @@ export function allowedApps(settings: RedirectSettings): CatalogApp[] {
 
 /** The app of the catalogue with this callback. */
 export function appWithCallback(uri: string): CatalogApp | undefined {
-  return appCatalog().find(({ callbacks }) =>
-    callbacks.some((known) =>
-      isRedirectPattern(known) ? matchesPattern(known, uri) : known === uri,
-    ),
-  );
+  return appCatalog().find(({ callbacks }) => isListedRedirect(callbacks, uri));
 }

@@ -32,7 +32,7 @@ const endpoint = z
   .refine((text) => {
     const url = URL.parse(text);
     return url !== null && /^https?:$/.test(url.protocol) && url.username === '' && !url.hash;
-  }, 'an https address')
+  }, 'an http or https address without a user name or a fragment')
   .meta({ valueType: 'URL' });
 
 const scope = z.string().regex(SCOPE, 'a scope, without spaces');
@@ -46,7 +46,7 @@ const clientMembers = {
 };
 
 /** Parameters that the flow itself sets (RFC 6749, RFC 7636, RFC 8707). */
-export const OWN_PARAMETERS =
+const OWN_PARAMETERS =
   'client_id client_secret code_challenge code_challenge_method redirect_uri request request_uri resource response_mode response_type scope state'.split(
     ' ',
   );

@@ -66,7 +66,6 @@ function withoutReplaced(document: unknown, variables: Variable[]): unknown {
   return paths.reduce((tree, path) => withValue(tree, path, undefined), document);
 }
 
-/** `namedBy` is the option or variable that names the file. Relative paths are resolved from the working directory. */
 /** The settings file of the working directory if it is the one that is read. It may be gone later. */
 export function localSettingsFile(
   environment: Environment = process.env,
@@ -76,6 +75,7 @@ export function localSettingsFile(
   return namedBy === LOCAL_FILE ? path : undefined;
 }
 
+/** `namedBy` is the option or variable that names the file. Relative paths are resolved from the working directory. */
 function findSettingsFile(
   environment: Environment,
   { config }: CommandLineSettings,

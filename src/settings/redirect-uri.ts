@@ -46,6 +46,11 @@ export function isRedirectPattern(text: string): boolean {
 /** One path segment of unreserved characters (RFC 3986 section 2.3). URL parsers remove `.` and `..`. */
 const SEGMENT = /^(?!\.{1,2}$)[A-Za-z0-9._~-]+$/;
 
+/** Whether a redirect URI is one of a list, or matches a pattern in it. */
+export function isListedRedirect(listed: readonly string[], uri: string): boolean {
+  return listed.some((one) => (isRedirectPattern(one) ? matchesPattern(one, uri) : one === uri));
+}
+
 /** Whether a redirect URI matches a pattern. */
 export function matchesPattern(pattern: string, uri: string): boolean {
   const prefix = pattern.slice(0, -1);

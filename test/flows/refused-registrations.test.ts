@@ -49,7 +49,7 @@ describe('An app whose redirect hosts are all refused', () => {
     expect(found.allowWith).to.equal('clients.apps: [claude, grok]');
     await tryToRegister('Own app', 'https://own.example/cb');
     const own = await named('Own app');
-    expect(own.allowWith).to.equal('clients.allowedRedirects: [https://own.example/cb]');
+    expect(own.allowWith).to.equal('clients.allowedRedirects: ["https://own.example/cb"]');
     const { stdout } = await gatehouse(
       ['client', 'list'],
       accessTo({ url: system().management }, system().managementKey),
