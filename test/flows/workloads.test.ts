@@ -259,12 +259,6 @@ describe('Workloads', function () {
   });
 
   it('WIF-05 two rules of a connect link that match are refused, and a rule by name counts only if one connector has it', async () => {
-    const named = async (name: string) => {
-      const { items } = (await requestManagement(system, 'GET', `/connectors?q=${name}`)) as {
-        items: { link: string }[];
-      };
-      return items[0]?.link ?? '';
-    };
     const both = await exchangeClaims(
       { sub: 'pair', team: ['green', 'blue'] },
       { resource: pairsLink },
