@@ -26,7 +26,6 @@ import { recordAudit } from '../../audit/audit.ts';
 import { findClientRefusal } from '../../clients/clients.ts';
 import { type Connector, isPaused, isUsable, redeemerOf } from '../../links/connector.ts';
 import { acquireUse } from '../../links/connectors.ts';
-import type { UseRecorder } from '../../links/use-recorder.ts';
 import { createGrant } from '../../connections/create-grant.ts';
 import {
   grantLifetimes,
@@ -41,7 +40,6 @@ import { highestLevelIn, type Level, levelsUpTo, lowest } from '../../permission
 import type { TrustedIssuer } from '../../settings/identity-provider-schema.ts';
 import { findUpstream } from '../../settings/upstreams.ts';
 import { KEEP, type Store } from '../../store/store.ts';
-import type { Services } from '../../services.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { ENDPOINTS, JWT_BEARER } from '../metadata.ts';
 import { dpopVerifier, requireLevelOfProof } from './dpop.ts';
@@ -54,23 +52,20 @@ import {
   idJagError,
   validateClaims,
 } from './id-jag-validation.ts';
-import { type DescribeResource, issueAccessToken, type IssuedToken } from './issue-token.ts';
+import {
+  type AssertionContext,
+  type AssertionParameters,
+  type DescribeResource,
+  issueAccessToken,
+  type IssuedToken,
+} from './issue-token.ts';
 import { fetchFromProvider } from '../../sign-in/fetch.ts';
 import { isKeptOut } from '../../connections/kept-out.ts';
 import type { App } from '../../clients/rules.ts';
 import { redirectDestination } from './redirect-uris.ts';
-import type { TokenPolicy } from './resource-indicators.ts';
 import type { ExchangeWorkload } from './workloads.ts';
 
-export type IdJagContext = {
-  settings: Settings;
-  services: Services;
-  policy: TokenPolicy;
-  uses: UseRecorder;
-};
-
-type Parameters = { assertion?: string; scope?: string; resource?: string | string[] };
-type Context = TokenEndpointGrantContext<Parameters>;
+type Context = TokenEndpointGrantContext<AssertionParameters>;
 type IssuerWithKeys = { issuer: TrustedIssuer; isSigned: SignatureCheck };
 
 /** Limits the fetches that made-up key ids cause. */
@@ -78,7 +73,7 @@ const KEYS_COOLDOWN_MS = 10_000;
 const KEYS_TIMEOUT_MS = 5000;
 
 /** Call once: the result caches the issuers' keys. It registers the grant type with a provider, if there are issuers. */
-export function idJagGrantType(context: IdJagContext, exchangeWorkload?: ExchangeWorkload) {
+export function idJagGrantType(context: AssertionContext, exchangeWorkload?: ExchangeWorkload) {
   const { trustedIssuers } = context.settings.authorization;
   const issuers = trustedIssuers
     .filter(({ clients }) => clients.length > 0)
@@ -105,7 +100,7 @@ export function idJagGrantType(context: IdJagContext, exchangeWorkload?: Exchang
       const isIssued = await issueAccessToken(ctx, { ...authorized, describeResource, proof });
       if (!isIssued) throw idJagError('grant_ended');
     });
-    provider.registerGrantType<Parameters>(
+    provider.registerGrantType<AssertionParameters>(
       JWT_BEARER,
       exchange,
       ['assertion', 'scope', 'resource'],
@@ -155,7 +150,7 @@ export function localKeys({ keys }: JSONWebKeySet): JWTVerifyGetKey {
 }
 
 async function validateAssertion(
-  { settings: { authUrl, levels }, services: { now }, policy }: IdJagContext,
+  { settings: { authUrl, levels }, services: { now }, policy }: AssertionContext,
   issuers: readonly IssuerWithKeys[],
   { oidc }: Context,
   assertion: string,
@@ -193,7 +188,7 @@ type Authorized = Pick<IssuedToken, 'grantId' | 'resource' | 'scopes' | 'gty'>;
  * Checks everything before the first write, except that a person who lost a level loses it even if the request is refused. The assertion is
  * consumed last, so that a client may retry a failed request.
  */
-async function authorize(context: IdJagContext, ctx: Context, jag: IdJag): Promise<Authorized> {
+async function authorize(context: AssertionContext, ctx: Context, jag: IdJag): Promise<Authorized> {
   const { policy, settings } = context;
   const { levels } = settings;
   const { store, keys, now } = context.services;
@@ -275,7 +270,7 @@ type IdentityWithId = AssertedIdentity & { id: string };
  * says about a known person is saved, because earlier access tokens depend on it.
  */
 async function entitledAccount(
-  context: IdJagContext,
+  context: AssertionContext,
   { issuedAt }: IdJag,
   identity: IdentityWithId,
   connector: Connector,
@@ -294,7 +289,7 @@ async function entitledAccount(
 }
 
 async function saveAccount(
-  { settings, services: { store, now }, policy }: IdJagContext,
+  { settings, services: { store, now }, policy }: AssertionContext,
   identity: IdentityWithId,
 ): Promise<void> {
   const account = await saveAssertedAccount(store, identity, {
@@ -317,7 +312,10 @@ type GrantRequest = {
 };
 
 /** Renews the active grant, or creates one and reserves a use. Returns its id. Rejects if no use is left or the client was revoked. */
-async function findOrCreateGrant(context: IdJagContext, request: GrantRequest): Promise<string> {
+async function findOrCreateGrant(
+  context: AssertionContext,
+  request: GrantRequest,
+): Promise<string> {
   const { store, now } = context.services;
   const lifetimes = grantLifetimes(context.settings.lifetimes);
   const { account, client, connector, level } = request;
@@ -335,7 +333,7 @@ async function findOrCreateGrant(context: IdJagContext, request: GrantRequest): 
 }
 
 async function createIdJagGrant(
-  context: IdJagContext,
+  context: AssertionContext,
   key: IdJagGrantKey,
   { account, client, app, connector, resource, level, assertion }: GrantRequest,
 ): Promise<string> {

@@ -1,6 +1,25 @@
 // Issues the access token of our own grant types, which have no refresh token.
 import type { KoaContextWithOIDC, ResourceServer } from 'oidc-provider';
+import type { UseRecorder } from '../../links/use-recorder.ts';
+import type { Services } from '../../services.ts';
+import type { Settings } from '../../settings/settings.ts';
 import type { VerifiedProof } from './dpop.ts';
+import type { TokenPolicy } from './resource-indicators.ts';
+
+/** What the exchanges of assertions work with. */
+export type AssertionContext = {
+  settings: Settings;
+  services: Services;
+  policy: TokenPolicy;
+  uses: UseRecorder;
+};
+
+/** Of a JWT bearer grant (RFC 7523 section 2.1). */
+export type AssertionParameters = {
+  assertion?: string;
+  scope?: string;
+  resource?: string | string[];
+};
 
 export type DescribeResource = (
   ctx: KoaContextWithOIDC,

@@ -18,20 +18,21 @@ import { findGrant, isGrantActive } from '../../connections/grants.ts';
 import { connectLink, connectorIdOf } from '../../links/connect-link.ts';
 import { type Connector, isPaused, isUsable, redeemerOf } from '../../links/connector.ts';
 import { acquireUse, listConnectors } from '../../links/connectors.ts';
-import type { UseRecorder } from '../../links/use-recorder.ts';
 import { highestLevelIn, isLevel, levelsUpTo, lowest } from '../../permission-levels.ts';
-import type { Services } from '../../services.ts';
 import type { TrustedIssuer } from '../../settings/identity-provider-schema.ts';
 import { writeRate } from '../../settings/limits.ts';
-import type { Settings } from '../../settings/settings.ts';
 import { type WorkloadRule, workloadSubject } from '../../settings/workloads.ts';
 import { ENDPOINTS, JWT_BEARER } from '../metadata.ts';
 import { requireLevelOfProof, type VerifiedProof } from './dpop.ts';
 import { engineRequest } from './engine-request.ts';
 import { invalidClientAuth } from './errors.ts';
 import type { Claims } from './id-jag-validation.ts';
-import { type DescribeResource, issueAccessToken } from './issue-token.ts';
-import type { TokenPolicy } from './resource-indicators.ts';
+import {
+  type AssertionContext,
+  type AssertionParameters,
+  type DescribeResource,
+  issueAccessToken,
+} from './issue-token.ts';
 import { type CheckSignature, signatureOfWorkload } from './workload-keys.ts';
 import {
   checkWorkloadClaims,
@@ -45,15 +46,7 @@ import {
   workloadError,
 } from './workload-validation.ts';
 
-export type WorkloadContext = {
-  settings: Settings;
-  services: Services;
-  policy: TokenPolicy;
-  uses: UseRecorder;
-};
-
-type Parameters = { assertion?: string; scope?: string; resource?: string | string[] };
-type Context = TokenEndpointGrantContext<Parameters>;
+type Context = TokenEndpointGrantContext<AssertionParameters>;
 type IssuerOfWorkloads = { issuer: TrustedIssuer; check: CheckSignature };
 
 const MAX_TOKEN_SECONDS = 600;
@@ -92,7 +85,7 @@ export type ExchangeWorkload = (
 ) => Promise<void>;
 
 /** Call once: the result caches the issuers' keys. Undefined if no issuer has workloads. */
-export function workloadExchange(context: WorkloadContext): ExchangeWorkload | undefined {
+export function workloadExchange(context: AssertionContext): ExchangeWorkload | undefined {
   const issuers = context.settings.authorization.trustedIssuers
     .filter(({ workloads }) => workloads.length > 0)
     .map((issuer): IssuerOfWorkloads => ({ issuer, check: signatureOfWorkload(issuer) }));
@@ -117,7 +110,7 @@ async function refuseOwnClient(ctx: Context): Promise<void> {
 }
 
 async function validate(
-  { settings: { authUrl }, services: { now } }: WorkloadContext,
+  { settings: { authUrl }, services: { now } }: AssertionContext,
   issuers: readonly IssuerOfWorkloads[],
   assertion: string,
 ): Promise<{ issuer: TrustedIssuer; claims: Claims }> {
@@ -152,7 +145,7 @@ type FoundRule = {
 
 /** Finds the only rule about the connect link that matches. A rule that was ended never matches. */
 async function findRule(
-  { settings: { resourceUrl }, services: { store }, policy }: WorkloadContext,
+  { settings: { resourceUrl }, services: { store }, policy }: AssertionContext,
   ctx: Context,
   issuer: TrustedIssuer,
   claims: Claims,
@@ -197,7 +190,7 @@ type Presented = { issuer: TrustedIssuer; claims: Claims; assertion: string };
 
 /** Checks everything before the first write. */
 async function authorize(
-  context: WorkloadContext,
+  context: AssertionContext,
   ctx: Context,
   found: FoundRule,
   { issuer, claims, assertion }: Presented,
@@ -251,7 +244,7 @@ function idOfAssertion({ jti }: Claims, assertion: string): string {
 
 /** Returns the id of the grant of the rule, which is made at its first token and counts as one use of the connector. */
 async function currentGrant(
-  { settings, services, uses }: WorkloadContext,
+  { settings, services, uses }: AssertionContext,
   { rule, connector, subject, record }: FoundRule,
 ): Promise<string> {
   const { store, now } = services;
