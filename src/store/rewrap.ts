@@ -80,6 +80,8 @@ export function rewrapStore(bytes: ByteStore, keys: StoredKeys, secrets: RootSec
   let logger: RewrapLogger | undefined;
   let progress: RewrapProgress = { total: 1, done: 0, remaining: 1, failed: 0, unreadable: [] };
   let running: Promise<void> | undefined;
+  /** What a call of `run` began. It ends the earlier root secrets, so later calls wait for it. */
+  let begun: Promise<void> | undefined;
   /** When this process first saw the keys as they are. */
   let seen = { record: '', at: performance.now() };
   const settledAt = () => {
@@ -184,8 +186,8 @@ export function rewrapStore(bytes: ByteStore, keys: StoredKeys, secrets: RootSec
         throw new RewrapRefused(
           'this process has an earlier root secret than the store: restart every process with the new one as GATEHOUSE_SECRET',
         );
-      const work = (async () => {
-        // A pass that already runs may not end the earlier root secrets.
+      const work = async () => {
+        // A pass in the background may not end the earlier root secrets.
         if (running) await running;
         if (newDataKeys) {
           // The keys cannot be encrypted with root secrets that this process does not know.
@@ -193,10 +195,15 @@ export function rewrapStore(bytes: ByteStore, keys: StoredKeys, secrets: RootSec
           await keys.change((state) => withNext(state, secrets));
         }
         await runOnce(true);
-      })();
-      work.catch(() => undefined);
+      };
+      const waited = newDataKeys || !begun ? work() : begun;
+      begun = waited;
+      const forget = () => {
+        if (begun === waited) begun = undefined;
+      };
+      waited.then(forget, forget);
       progress = { ...progress, remaining: Math.max(1, progress.remaining) };
-      await Promise.race([work, delay(waitMs, undefined, { ref: false })]);
+      await Promise.race([waited, delay(waitMs, undefined, { ref: false })]);
       return progress;
     },
   };

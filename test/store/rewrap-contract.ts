@@ -209,6 +209,34 @@ export function rewrapContract(start: () => Promise<Database>): () => Database {
     assert.match(await refusal({ secret: OLD }), /was replaced/);
   });
 
+  it('a call while a pass runs waits for that pass, and starts no other', async () => {
+    await fill(await database.open({ secret: OLD }), SMALL);
+    const bytes = await database.openBytes();
+    const released = Promise.withResolvers<void>();
+    const begun = Promise.withResolvers<void>();
+    let passes = 0;
+    const slow: ByteStore = {
+      ...bytes,
+      async *rewrite(transform) {
+        passes += 1;
+        begun.resolve();
+        await released.promise;
+        yield* bytes.rewrite(transform);
+      },
+    };
+    const { keys } = await openStoredKeys(slow, BOTH, '0.2.0');
+    const rewrap = rewrapStore(slow, keys, BOTH);
+    assert.isAbove((await rewrap.run({ waitMs: 0 })).remaining, 0);
+    await begun.promise;
+    assert.isAbove((await rewrap.run({ waitMs: 0 })).remaining, 0);
+    // It follows the keys first, so that it is surely called while the pass runs.
+    const last = rewrap.run({ waitMs: 60_000 });
+    await keys.follow();
+    released.resolve();
+    assert.deepEqual(await last, clean(countIn(SMALL)));
+    assert.equal(passes, 1);
+  });
+
   it('a pass goes on past records that cannot be read, counts them and names them', async () => {
     await earlier();
     const bytes = await database.openBytes();
