@@ -56,6 +56,8 @@ export type FilterOptions = {
   holds: ToolHolds;
   /** True for the stream of a session or a subscription, whose notifications do not belong to an authorized call. */
   isListening: boolean;
+  /** Whether a list without a next page is all that the caller is shown: its request asked for no later page. */
+  startsLists: boolean;
 };
 
 /** What each list names its entries by. */
@@ -171,7 +173,7 @@ async function filterResult(
   if (isList(result, 'tools')) {
     parameterHeaders.learn(result['tools']);
     await options.onToolsListed(result['tools']);
-    result = { ...result, tools: await options.holds.shown(result, caller) };
+    result = { ...result, tools: await options.holds.shown(result, options) };
   }
   if (typeof result['instructions'] === 'string')
     result = await withApprovedInstructions(options, result, result['instructions']);

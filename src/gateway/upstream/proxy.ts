@@ -332,6 +332,7 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
     proxy,
     caller,
     ownTasks,
+    messages,
     method === 'GET' || messages.some(isSubscription),
   );
   const sent = messages.map((message) =>
@@ -591,6 +592,7 @@ function filterOf(
   proxy: Proxy,
   caller: Caller,
   ownTasks: ReadonlySet<string>,
+  messages: readonly Message[],
   isListening: boolean,
 ): FilterOptions {
   const { tasks, ids, parameterHeaders, extensions, onToolsChanged, onToolsListed, holds } = proxy;
@@ -609,6 +611,9 @@ function filterOf(
     onToolsListed,
     holds,
     isListening,
+    // Without a request, a list may be of any page.
+    startsLists:
+      messages.length > 0 && messages.every(({ params }) => params?.['cursor'] === undefined),
   };
 }
 

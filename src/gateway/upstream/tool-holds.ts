@@ -5,7 +5,10 @@ import type { ToolDiscovery } from './tool-discovery.ts';
 
 export type ToolHolds = {
   /** Notes a list for a caller, and returns its tools without those that wait, or cannot be read. */
-  shown(list: { tools: unknown[]; nextCursor?: unknown }, caller: Caller): Promise<unknown[]>;
+  shown(
+    list: { tools: unknown[]; nextCursor?: unknown },
+    request: { caller: Caller; startsLists: boolean },
+  ): Promise<unknown[]>;
   /** Why a call of the tool is refused. Undefined if it is not. */
   reason(name: string, caller: Caller): HoldReason | undefined;
   /** Changes when tools are held or approved. */
@@ -20,8 +23,9 @@ const idOf = ({ grantId, tokenId }: Caller) => grantId ?? tokenId;
 export function toolHolds({ pinning, catalog }: ToolDiscovery): ToolHolds {
   const named = () => catalog()?.tools ?? [];
   return {
-    async shown({ tools, nextCursor }, caller) {
-      const read = await pinning.noteListed(tools, idOf(caller), nextCursor === undefined);
+    async shown({ tools, nextCursor }, { caller, startsLists }) {
+      const isWhole = startsLists && nextCursor === undefined;
+      const read = await pinning.noteListed(tools, idOf(caller), isWhole);
       return pinning.shown(tools, read, idOf(caller), named());
     },
     state: () => pinning.holdState(),

@@ -59,6 +59,7 @@ describe('A message about a task', () => {
           areInstructionsShown: async () => true,
         },
         isListening: true,
+        startsLists: false,
       },
       message,
     );

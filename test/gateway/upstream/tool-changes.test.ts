@@ -235,6 +235,18 @@ describe('An MCP server with toolChanges: hold', () => {
     await until('the review', async () => (await review()).tools.length === 1);
   });
 
+  it('PIN-05 a text on one page of a list for a caller stays refused when the caller reads the next page', async () => {
+    const other = tool('described', { description: 'Only for callers' });
+    const pages = [[other], FIRST.filter(({ name }) => name !== 'described')];
+    server().list(({ sub }) => (sub === 'gatehouse' ? FIRST : { pages }));
+    expect(await names(0)).to.deep.equal([]);
+    expect((await call('described')).result?.isError).to.equal(true);
+    expect((await ask('tools/list', { cursor: '1' })).result?.tools).to.have.length(
+      FIRST.length - 1,
+    );
+    expect((await call('described')).result?.isError).to.equal(true);
+  });
+
   it('PIN-06 changed instructions reach nobody until they are approved', async () => {
     const said = async (process: number) =>
       (

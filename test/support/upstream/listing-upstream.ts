@@ -6,9 +6,12 @@ import { startUpstream, type Upstream } from './upstream-server.ts';
 
 export type ListedTools = readonly object[];
 
+/** A cursor is the number of a page. */
+export type Pages = { pages: readonly ListedTools[] };
+
 export type ListingUpstream = Upstream & {
-  /** From now on, lists these to everybody, or what a function returns for a caller; `pages` if it returns several lists. */
-  list(tools: ListedTools | ((caller: JWTPayload) => ListedTools)): void;
+  /** From now on, lists these to everybody, or what a function returns for a caller. */
+  list(tools: ListedTools | ((caller: JWTPayload) => ListedTools | Pages)): void;
   /** Sends these to everybody, or what a function returns for a caller. */
   instruct(instructions: string | undefined): void;
   /** The arguments of the calls that arrived, as JSON. */
@@ -20,7 +23,7 @@ export async function startListingUpstream(
   first: ListedTools = [],
   instructions?: string,
 ): Promise<ListingUpstream> {
-  let toolsFor: (caller: JWTPayload) => ListedTools = () => first;
+  let toolsFor: (caller: JWTPayload) => ListedTools | Pages = () => first;
   let said = instructions;
   const upstream = await startUpstream(() => (_req, res, body, caller) => {
     const { id, method, params } = membersOf(body);
@@ -35,7 +38,7 @@ export async function startListingUpstream(
           ...(said === undefined ? {} : { instructions: said }),
         });
       case 'tools/list':
-        return respond({ tools: toolsFor(caller) });
+        return respond(pageOf(toolsFor(caller), Number(membersOf(params)['cursor'] ?? 0)));
       case 'tools/call':
         return respond({ content: [{ type: 'text', text: String(membersOf(params)['name']) }] });
       default:
@@ -57,6 +60,15 @@ export async function startListingUpstream(
         .map(({ body }) => membersOf(body))
         .filter(({ method }) => method === 'tools/call')
         .map(({ params }) => JSON.stringify(membersOf(params)['arguments'])),
+  };
+}
+
+function pageOf(listed: ListedTools | Pages, place: number): object {
+  if (!('pages' in listed)) return { tools: listed };
+  const hasNext = place + 1 < listed.pages.length;
+  return {
+    tools: listed.pages[place] ?? [],
+    ...(hasNext ? { nextCursor: String(place + 1) } : {}),
   };
 }
 
