@@ -116,8 +116,8 @@ export function notedReading(
     changes.push({ ...change, name, isReported });
     return isReported ? { ...pin, reportedAt: at } : pin;
   };
-  const noted = (name: string, before: Pin, seen: SeenOnce): Pin => {
-    const { pin, change } = notedVariant(before, seen, reading, isFirst);
+  const noted = (name: string, before: Pin, seen: SeenOnce, isInitial = isFirst): Pin => {
+    const { pin, change } = notedVariant(before, seen, reading, isInitial);
     return change ? reported(pin, name, change) : pin;
   };
   for (const [name, seen] of variantsByName(reading)) {
@@ -139,8 +139,10 @@ export function notedReading(
   }
   const { instructions: text } = reading;
   const before = known.instructions ?? NEW_PIN;
+  // A server without tools has instructions too.
+  const isInitial = isFirst && known.instructions?.latest === undefined;
   const instructions = text
-    ? noted(INSTRUCTIONS, before, { variants: [text], twins: [], isTwice: false })
+    ? noted(INSTRUCTIONS, before, { variants: [text], twins: [], isTwice: false }, isInitial)
     : before;
   const isSame =
     known === given &&

@@ -237,8 +237,9 @@ export async function openToolPinning(
       });
     },
     areInstructionsApproved(text) {
-      if (mode !== 'hold' || text === '' || pins?.since === undefined) return true;
-      return approvedVariant(pins.instructions, variantOfText(text)) !== undefined;
+      if (mode !== 'hold' || text === '') return true;
+      const isRead = pins?.since !== undefined || pins?.instructions?.latest !== undefined;
+      return !isRead || approvedVariant(pins?.instructions, variantOfText(text)) !== undefined;
     },
     holdState: () => holdState,
     schemasFor(name, caller) {
