@@ -2,6 +2,8 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import { expect } from 'chai';
+import { decodeJwt } from 'jose';
+import { connect } from 'node:net';
 import { z } from 'zod';
 import { requestManagement } from '../support/management-api.ts';
 import { call } from '../support/mcp.ts';
@@ -82,6 +84,34 @@ describe('An app whose person has not connected the own account', () => {
       requestManagement(system(), 'PATCH', `/connectors/${id}`, { audience });
     await changeAudience([{ email: 'nobody@example.com' }]);
     await ended.finally(() => changeAudience(null));
+  });
+
+  it('CRD-12 the stream that waits for the account ends once, also if the client reads its end after more changes', async () => {
+    const ada = await connectAs('ada');
+    const app = await connectAs('grace', later);
+    const { host, hostname, port, pathname } = new URL(link());
+    const open = (token: string) =>
+      `GET ${pathname} HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${token}\r\naccept: text/event-stream\r\n\r\n`;
+    const socket = connect(Number(port), hostname);
+    let received = '';
+    socket.setEncoding('utf8').on('data', (text: string) => (received += text));
+    // The response to the second request waits for the end of the first.
+    socket.write(open(ada.token) + open(app.token));
+    await until('the first stream', () => service().streams.size === 1);
+    const plain = await fetch(link(), {
+      headers: { authorization: `Bearer ${app.token}`, accept: 'text/event-stream' },
+    });
+    await connectAccount(app);
+    expect(await plain.text()).to.contain('list_changed');
+    const account = String(decodeJwt(app.token).sub);
+    const { items } = z
+      .object({ items: z.array(z.object({ id: z.string() })) })
+      .parse(await requestManagement(system(), 'GET', `/credentials?account=${account}`));
+    await requestManagement(system(), 'DELETE', `/credentials/${items[0]?.id}`);
+    expect(received).to.not.contain('list_changed');
+    for (const stream of service().streams) stream.end();
+    await until('the second stream', () => received.includes('list_changed'));
+    socket.destroy();
   });
 
   it('an app of 2025-11-25 with elicitation by URL gets the error that asks for it', async () => {

@@ -441,17 +441,21 @@ function listenForCredential(proxy: Proxy, call: AuthenticatedCall): void {
   lifetime.requireActive();
   beginEventStream(ctx);
   const { res } = ctx;
-  lifetime.onAbort({ abort: () => res.end() });
   res.write(':\n\n');
   const heartbeat = setInterval(() => res.write(':\n\n'), proxy.heartbeat * 1000).unref();
-  const stop = proxy.credentials?.onChange(caller, () => {
-    res.end(`event: message\ndata: ${JSON.stringify(TOOLS_CHANGED)}\n\n`);
-  });
-  lifetime.restartTimer(proxy.upstream.silence);
-  res.once('close', () => {
+  // The client may read the end late, and meanwhile the account can change again.
+  const finish = (text?: string) => {
+    if (res.writableEnded) return;
     clearInterval(heartbeat);
     stop?.();
-  });
+    res.end(text);
+  };
+  const stop = proxy.credentials?.onChange(caller, () =>
+    finish(`event: message\ndata: ${JSON.stringify(TOOLS_CHANGED)}\n\n`),
+  );
+  // Also when the client is gone.
+  lifetime.onAbort({ abort: () => finish() });
+  lifetime.restartTimer(proxy.upstream.silence);
 }
 
 function withoutOwnState(
