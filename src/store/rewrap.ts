@@ -13,7 +13,7 @@ import {
 import { memberPlace } from './encrypted-store.ts';
 import { createEncryption } from './encryption.ts';
 import type { RootSecrets } from './key-derivation.ts';
-import type { KeysState, StoredKeys } from './stored-keys.ts';
+import { EARLIER_SECRET, hasNewestSecret, type KeysState, type StoredKeys } from './stored-keys.ts';
 import type { StoreLogger } from './store.ts';
 
 export type RewrapLogger = StoreLogger & { info(details: object, message: string): void };
@@ -181,11 +181,7 @@ export function rewrapStore(bytes: ByteStore, keys: StoredKeys, secrets: RootSec
     },
     async run({ newDataKeys, waitMs }) {
       await keys.follow();
-      const { envelope } = keys.state();
-      if (envelope.wrapped[0]?.by !== fingerprintOf(secrets.secret))
-        throw new RewrapRefused(
-          'this process has an earlier root secret than the store: restart every process with the new one as GATEHOUSE_SECRET',
-        );
+      if (!hasNewestSecret(keys.state(), secrets)) throw new RewrapRefused(EARLIER_SECRET);
       const work = async () => {
         // A pass in the background may not end the earlier root secrets.
         if (running) await running;
@@ -226,14 +222,14 @@ function isLeaving({ keys }: KeysState): boolean {
 }
 
 function needsPass(state: KeysState, secrets: RootSecrets): boolean {
+  if (!hasNewestSecret(state, secrets)) return false;
   return hasNext(state) || hasOlder(state) || mayEndRootSecrets(state, secrets);
 }
 
 /** A process with the newest root secret alone says that no other is in use. */
-function mayEndRootSecrets({ envelope }: KeysState, secrets: RootSecrets): boolean {
-  const { secret, previousSecret } = secrets;
-  const [newest, ...others] = envelope.wrapped;
-  return others.length > 0 && previousSecret === undefined && newest?.by === fingerprintOf(secret);
+function mayEndRootSecrets(state: KeysState, secrets: RootSecrets): boolean {
+  const isOther = state.envelope.wrapped.length > 1;
+  return isOther && secrets.previousSecret === undefined && hasNewestSecret(state, secrets);
 }
 
 // Changes of the record of the keys

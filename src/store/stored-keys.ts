@@ -33,7 +33,7 @@ export type StoredKeys = {
   state: () => KeysState;
   /** Reads the record again. Stores it again if the store lost its data. */
   follow: () => Promise<void>;
-  /** Changes the record, in one write. Undefined leaves it as it is. */
+  /** Changes the record, in one write. Undefined leaves it as it is. Throws StoreUnavailable if this process has an earlier root secret. */
   change: (change: (state: KeysState) => KeysState | undefined) => Promise<void>;
 };
 
@@ -222,6 +222,7 @@ function followKeys(
     async change(change) {
       for (;;) {
         await self.follow();
+        if (!hasNewestSecret(state, secrets)) throw new StoreUnavailable(new Error(EARLIER_SECRET));
         const next = change(state);
         if (!next) return;
         const after = envelopeBytes(next.envelope);
@@ -232,6 +233,14 @@ function followKeys(
   };
   return self;
 }
+
+/** The keys are encrypted with root secrets that a process with an earlier one does not know, so that it must not change them. */
+export function hasNewestSecret({ envelope }: KeysState, { secret }: RootSecrets): boolean {
+  return envelope.wrapped[0]?.by === fingerprintOf(secret);
+}
+
+export const EARLIER_SECRET =
+  'this process has an earlier root secret than the store: restart every process with the new one as GATEHOUSE_SECRET';
 
 function sharesSecret(first: DataKeys, second: DataKeys): boolean {
   const known = new Set(signingSecrets(first));

@@ -1,7 +1,7 @@
 // The contract of replacing the root secret, and of converting a store of version 0.1.0, run on each database.
 import { assert, expect } from 'chai';
 import { type ByteStore, FIELD_LENGTH } from '../../src/store/byte-store.ts';
-import type { NewLogEntry, Store } from '../../src/store/store.ts';
+import { type NewLogEntry, type Store, StoreUnavailable } from '../../src/store/store.ts';
 import type { OpenedStore } from '../../src/store/open.ts';
 import { openStoredKeys } from '../../src/store/stored-keys.ts';
 import { rewrapStore } from '../../src/store/rewrap.ts';
@@ -9,6 +9,7 @@ import { addMembers } from './contract-fixture.ts';
 import { createStoreOfVersion1, keysOfVersion1 } from './version-1-store.ts';
 import { createEncryption } from '../../src/store/encryption.ts';
 import { memberPlace } from '../../src/store/encrypted-store.ts';
+import { until } from '../support/until.ts';
 import { rewrapAll, watchRewrapping } from './watch-rewrapping.ts';
 
 export type Database = {
@@ -199,6 +200,32 @@ export function rewrapContract(start: () => Promise<Database>): () => Database {
     const after = await database.open({ secret: NEW });
     assert.equal((await after.get('thing:late'))?.value, 'written with the old root secret');
     assert.equal((await after.get('thing:later'))?.value, 'written by a process that still runs');
+  });
+
+  it('a process whose root secret was replaced leaves the keys of a converted store to those with the new one', async () => {
+    await earlier(SMALL);
+    const bytes = await database.openBytes();
+    let readings = 0;
+    const counted: ByteStore = {
+      ...bytes,
+      compareAndSwap(...each) {
+        readings += 1;
+        return bytes.compareAndSwap(...each);
+      },
+    };
+    const { keys } = await openStoredKeys(counted, { secret: OLD }, '0.2.0');
+    const store = await database.open(BOTH);
+    assert.equal((await store.rewrap.run({ waitMs: 60_000 })).remaining, 0);
+    const opened = readings;
+    const rewrap = rewrapStore(counted, keys, { secret: OLD });
+    const watched = watchRewrapping({ rewrap }, { follow: 0.01 });
+    await until('the process to follow the keys several times', () => readings > opened + 10);
+    await watched.stop();
+    assert.deepEqual(watched.lines, []);
+    const error = await keys.change((state) => state).catch((thrown: unknown) => thrown);
+    assert.instanceOf(error, StoreUnavailable);
+    assert.equal(await refusal({ secret: NEW }), 'opened');
+    assert.match(await refusal({ secret: OLD }), /was replaced/);
   });
 
   it('a start with the new root secret alone ends the old one', async () => {

@@ -15,7 +15,7 @@ export type Watched = {
 const AT_ONCE: Partial<RewrapIntervals> = { pause: 0, retry: 0.05 };
 
 export function watchRewrapping(
-  store: OpenedStore,
+  store: Pick<OpenedStore, 'rewrap'>,
   intervals: Partial<RewrapIntervals> = {},
 ): Watched {
   const lines: Line[] = [];
