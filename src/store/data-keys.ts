@@ -28,6 +28,8 @@ const envelopeSchema = z.looseObject({
   needs: z.string(),
   /** The keys, encrypted with each root secret that opens the store, by its fingerprint; that of the newest root secret is the first. */
   wrapped: z.array(z.looseObject({ by: z.string(), keys: z.string() })).min(1),
+  /** The fingerprint of the secret that encrypts, for processes that cannot read the keys any more. */
+  newest: z.string().optional(),
   /** Fingerprints of root secrets that open the store no more. */
   replaced: z.array(z.string()),
 });
@@ -42,9 +44,9 @@ export function newDataSecret(): string {
   return randomBytes(SECRET_BYTES).toString('base64url');
 }
 
-/** Tells root secrets from each other, and nothing about them. */
-export function fingerprintOf(rootSecret: string): string {
-  return deriveKey(rootSecret, 'root secret fingerprint')
+/** Tells secrets from each other, and nothing about them. */
+export function fingerprintOf(secret: string): string {
+  return deriveKey(secret, 'root secret fingerprint')
     .toString('base64url')
     .slice(0, FINGERPRINT_LENGTH);
 }
@@ -106,6 +108,12 @@ export function newKeys(rootSecret: string): DataKeys {
     names: deriveKey(rootSecret, 'store names').toString('base64url'),
     secrets: [{ secret: newDataSecret(), use: 'newest' }],
   };
+}
+
+/** The fingerprint of the secret that encrypts. */
+export function newestOf({ secrets }: DataKeys): string | undefined {
+  const newest = secrets.find(({ use }) => use === 'newest');
+  return newest && fingerprintOf(newest.secret);
 }
 
 export function nameKeyOf({ names }: DataKeys): KeyObject {

@@ -7,6 +7,7 @@ import {
   fingerprintOf,
   nameKeyOf,
   newDataSecret,
+  newestOf,
   valueRing,
   wrap,
 } from './data-keys.ts';
@@ -248,6 +249,7 @@ function withSecrets(
     envelope: {
       ...envelope,
       wrapped: [wrap(next, secret)],
+      newest: newestOf(next),
       replaced: [...new Set([...envelope.replaced, ...replaced])],
     },
   };

@@ -9,6 +9,7 @@ import {
   KEYS_RECORD,
   keysOfEarlierStore,
   nameKeyOf,
+  newestOf,
   newKeys,
   parseEnvelope,
   signingSecrets,
@@ -87,6 +88,7 @@ function openingOf(
       format: 2,
       ...versionsOfNewStore(version),
       wrapped: [wrap(keys, secret)],
+      newest: newestOf(keys),
       replaced: [],
     },
   });
@@ -193,9 +195,11 @@ function followKeys(
       const keys = unwrap(envelope, secret);
       if (keys) return { envelope, keys };
     }
+    if (!envelope.replaced.includes(fingerprintOf(secrets.secret))) return undefined;
+    if (envelope.newest !== undefined && envelope.newest !== newestOf(state.keys))
+      throw new StoreUnavailable(new Error(OTHER_DATA_KEYS));
     // The process goes on with the keys that it has.
-    const isReplaced = envelope.replaced.includes(fingerprintOf(secrets.secret));
-    return isReplaced ? { envelope, keys: state.keys } : undefined;
+    return { envelope, keys: state.keys };
   };
   const adoptStored = (found: Buffer) => {
     const refusal = versionRefusal(found, version);
@@ -241,6 +245,9 @@ export function hasNewestSecret({ envelope }: KeysState, { secret }: RootSecrets
 
 export const EARLIER_SECRET =
   'this process has an earlier root secret than the store: restart every process with the new one as GATEHOUSE_SECRET';
+
+const OTHER_DATA_KEYS =
+  'the store has new data keys, which the root secret of this process does not open: restart this process with the root secret in force as GATEHOUSE_SECRET';
 
 function sharesSecret(first: DataKeys, second: DataKeys): boolean {
   const known = new Set(signingSecrets(first));

@@ -228,6 +228,23 @@ export function rewrapContract(start: () => Promise<Database>): () => Database {
     assert.match(await refusal({ secret: OLD }), /was replaced/);
   });
 
+  it('a process whose root secret was replaced is not ready once others use data keys that it does not know', async () => {
+    const before = await database.open({ secret: OLD });
+    const store = await database.open(BOTH);
+    const watched = watchRewrapping(store, { follow: 0.01, settle: 0.1 });
+    assert.equal((await store.rewrap.run({ waitMs: 60_000 })).remaining, 0);
+    await before.ping();
+    await store.rewrap.run({ newDataKeys: true, waitMs: 60_000 });
+    await watched.stop();
+    const error: unknown = await before.ping().catch((thrown: unknown) => thrown);
+    assert.instanceOf(error, StoreUnavailable);
+    assert.match(
+      String(error.cause),
+      /restart this process with the root secret in force as GATEHOUSE_SECRET/,
+    );
+    await (await database.open({ secret: NEW })).ping();
+  });
+
   it('a start with the new root secret alone ends the old one', async () => {
     await fill(await database.open({ secret: OLD }));
     await database.open(BOTH);
