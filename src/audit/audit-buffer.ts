@@ -71,10 +71,11 @@ export function openAuditBuffer({ services, hasRoom }: AuditBufferOptions): Audi
   /** Keeps what could not be written for the next attempt. */
   const writeAll = async () => {
     while (waiting.length > 0) {
-      if (batchItems === 0) batchItems = Math.min(waiting.length, BATCH_ITEMS);
+      const isAgain = batchItems > 0;
+      if (!isAgain) batchItems = Math.min(waiting.length, BATCH_ITEMS);
       const batch = waiting.slice(0, batchItems);
       batch.forEach(({ item }) => (item.id ??= newItemId()));
-      await storeAudit(services, batch.map(stored), batch[0]?.item.id);
+      await storeAudit(services, batch.map(stored), { token: batch[0]?.item.id, isAgain });
       waiting = waiting.slice(batchItems);
       batchItems = 0;
     }

@@ -48,16 +48,25 @@ export type NewAuditItem = {
   completes?: number | undefined;
 };
 
-/** Appends in one write, and returns the items with their numbers. */
+export type AppendOptions = {
+  token?: string | undefined;
+  isAgain?: boolean | undefined;
+  digests?: StoredDigests | undefined;
+};
+
+/**
+ * Appends in one write, and returns the items with their numbers. `isAgain`: an earlier write with this token may have stored them, with other
+ * salts than these, so that their digests are not known.
+ */
 export async function appendAudit(
   store: Store,
   added: readonly NewAuditItem[],
-  { token, digests }: { token?: string | undefined; digests?: StoredDigests | undefined } = {},
+  { token, isAgain = false, digests }: AppendOptions = {},
 ): Promise<AuditItem[]> {
   if (added.length === 0) return [];
   const entries = logEntries(added);
   const { first, epoch } = await store.appendLog<AuditItem>(LOG, entries, token);
-  if (digests?.isUsed) {
+  if (digests?.isUsed && !isAgain) {
     const hashed = new Map<string, string>();
     for (const [index, { value }] of entries.entries()) {
       const number = first + index;

@@ -4,7 +4,12 @@ import { pooledRandom } from '../pooled-random.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { Store } from '../store/store.ts';
 import type { StoredDigests } from './chain/stored-digests.ts';
-import { appendAudit, auditReplicated, type NewAuditItem } from './audit-log.ts';
+import {
+  appendAudit,
+  type AppendOptions,
+  auditReplicated,
+  type NewAuditItem,
+} from './audit-log.ts';
 
 export type AuditItem = {
   /** Unique. Items of earlier versions have none, and neither of the next two. */
@@ -111,9 +116,9 @@ export function newItemId(): string {
 export async function storeAudit(
   { store, metrics, auditLog, digests }: Omit<AuditServices, 'now'>,
   added: readonly NewAuditItem[],
-  token?: string,
+  again: Pick<AppendOptions, 'token' | 'isAgain'> = {},
 ): Promise<AuditItem[]> {
-  const stored = await appendAudit(store, added, { token, digests });
+  const stored = await appendAudit(store, added, { ...again, digests });
   for (const item of stored) {
     metrics.auditEvent(item.event, item.reason);
     auditLog(item);

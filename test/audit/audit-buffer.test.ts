@@ -4,12 +4,16 @@ import {
   openAuditBuffer,
   type WaitingItem,
 } from '../../src/audit/audit-buffer.ts';
-import { readAuditAfter } from '../../src/audit/audit-log.ts';
+import { readAuditAfter, readSealedAfter } from '../../src/audit/audit-log.ts';
+import { itemDigest } from '../../src/audit/chain/sealed-item.ts';
+import { openStoredDigests } from '../../src/audit/chain/stored-digests.ts';
 import { createLogger } from '../../src/observability/logger.ts';
 import type { DropReason } from '../../src/observability/labels.ts';
 import type { OpenedStore } from '../../src/store/open.ts';
+import { type Store, StoreUnavailable } from '../../src/store/store.ts';
 import { auditServices } from '../support/audit-services.ts';
 import { openSystemStore } from '../support/system-store.ts';
+import { until } from '../support/until.ts';
 import { onEachStore } from '../support/system.ts';
 
 const NOW = 2_000_000_000;
@@ -70,6 +74,44 @@ onEachStore('Items of the audit log that nobody waits for', (system) => {
       ['one', 'forbidden', 19, 'refused'],
     ]);
     expect(new Set(items.map((item) => item?.id))).to.have.lengthOf(items.length);
+  });
+
+  it('of a batch that is sent again because the answer was lost, no digest is kept that differs from the stored one', async () => {
+    let attempts = 0;
+    const losing: Store = {
+      ...store,
+      async appendLog(...each) {
+        const appended = await store.appendLog(...each);
+        attempts += 1;
+        if (attempts === 1) throw new StoreUnavailable(new Error('the answer was lost'));
+        return appended;
+      },
+    };
+    const digests = openStoredDigests();
+    digests.isUsed = true;
+    const last = (await readSealedAfter(store, 0, 100_000)).at(-1)?.number ?? 0;
+    const buffer = openAuditBuffer({
+      services: {
+        ...auditServices(losing, NOW),
+        metrics: { auditEvent: () => undefined, auditDropped: () => undefined },
+        digests,
+        logger: createLogger('silent'),
+      },
+      hasRoom: () => true,
+    });
+    const { item, ...rest } = answered('again');
+    buffer.add({ ...rest, item: { ...item, account: 'ada', address: '192.0.2.1' } });
+    await until('the second attempt', () => attempts === 2);
+    await buffer.close();
+    const found = (await readSealedAfter(store, last, 100)).filter(
+      (one) => one.item?.grantId === 'again',
+    );
+    expect(found).to.have.length(1);
+    for (const { number, item: sealed } of found) {
+      expect(sealed).to.have.property('salt');
+      const kept = digests.get(number)?.digest;
+      if (sealed) expect(kept ?? itemDigest(sealed)).to.equal(itemDigest(sealed));
+    }
   });
 
   it('a store without room gets no calls of levels that are not recorded, other items, and one about what is missing', async () => {
