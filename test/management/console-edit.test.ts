@@ -158,6 +158,31 @@ describe('the page of the console that changes a record', function () {
     expect(stale.status).to.equal(412);
   });
 
+  it('the limits on calls of a minted token and a machine are in their forms, and an empty field removes one', async () => {
+    const { id: token } = await mint(system(), { calls: '5/1m' });
+    const { id: connector } = await createConnector(system(), { level: 'full' });
+    const { id: machine } = (await requestManagement(system(), 'POST', '/clients', {
+      name: 'Limited',
+      connector,
+      level: 'analytics',
+      calls: '5/1m',
+    })) as { id: string };
+    const { browser } = await signIn('/tokens');
+    for (const [form, record] of [
+      [`/tokens/${token}/edit`, `/tokens/${token}`],
+      [`/clients/${machine}/edit`, `/clients/machine?id=${machine}`],
+    ] as const) {
+      const shown = () => requestManagement(system(), 'GET', record);
+      expect(await shown()).to.include({ calls: '5/1m' });
+      const page = await open(browser, form);
+      const controls = page.forms.flatMap((each) => each.controls);
+      expect(controls.find(({ name }) => name === 'calls')?.value).to.equal('5/1m');
+      const saved = await submit(browser, page, { calls: '' });
+      expect(saved.html).to.include('Changes saved.');
+      expect(await shown()).to.not.have.property('calls');
+    }
+  });
+
   it('a machine is renamed and works for longer; an app has no such page', async () => {
     const connector = await createConnector(system(), { level: 'full' });
     const { id } = (await requestManagement(system(), 'POST', '/clients', {

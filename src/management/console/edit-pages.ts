@@ -85,7 +85,7 @@ async function loadConnector({ management, ctx }: ConsoleContext): Promise<Edita
 
 async function loadToken({ management, ctx }: ConsoleContext): Promise<Editable> {
   const token = await tokenHandlers.showToken(management, { id: ctx.params.id });
-  const { id, name, expiresAt, tools = [] } = token;
+  const { id, name, expiresAt, tools = [], calls = '' } = token;
   const back = `${CONSOLE_PATH}/tokens`;
   return {
     section: 'tokens',
@@ -93,7 +93,7 @@ async function loadToken({ management, ctx }: ConsoleContext): Promise<Editable>
     path: `${back}/${id}/edit`,
     back,
     fields: tokenEditForm,
-    entries: { name, tools: tools.join('\n'), expiresAt },
+    entries: { name, tools: tools.join('\n'), expiresAt, calls },
     save(members) {
       const body = parseInput(OPERATIONS.updateToken.body(management.services.now()), members);
       return tokenHandlers.updateToken(management, { id, body, ifMatch: tokenEtag(token) });
@@ -104,7 +104,7 @@ async function loadToken({ management, ctx }: ConsoleContext): Promise<Editable>
 async function loadMachine({ management, ctx }: ConsoleContext): Promise<Editable> {
   const query = { id: recordId(String(ctx.params.id)) };
   const machine = await machineHandlers.showMachine(management, { query });
-  const { id, name, expiresAt, tools = [] } = machine;
+  const { id, name, expiresAt, tools = [], calls = '' } = machine;
   const back = recordPath('clients', id);
   return {
     section: 'clients',
@@ -112,7 +112,7 @@ async function loadMachine({ management, ctx }: ConsoleContext): Promise<Editabl
     path: `${back}/edit`,
     back,
     fields: machineEditForm,
-    entries: { name, tools: tools.join('\n'), expiresAt },
+    entries: { name, tools: tools.join('\n'), expiresAt, calls },
     save(members) {
       const schema = OPERATIONS.updateMachine.body(management.services.now());
       const body = parseInput(schema, { id, ...members });
