@@ -95,6 +95,7 @@ describe('the console', function () {
           audience: [{ email: 'ada@example.com' }, { group: 'analysts', provider: 'development' }],
           tools: ['club_*', '!prompt:brief'],
           maxUses: 7,
+          calls: '500/1d',
         };
         const { id } = (await requestManagement(system(), 'POST', '/connectors', {
           ...wanted,
@@ -112,7 +113,7 @@ describe('the console', function () {
           audience: 'email:ada@example.com\ngroup:analysts@development',
           tools: 'club_*\n!prompt:brief',
           maxUses: '7',
-          calls: '',
+          calls: '500/1d',
           days: '45',
         });
         const made = requirePage(await browser.submit(form, { level: 'admin' }));

@@ -56,7 +56,8 @@ function isConfigured({ settings }: ManagementContext, { level, upstream }: Conn
 /** Leaves out a level or MCP server that the settings no longer have. */
 function entriesOf({ settings }: ManagementContext, connector: Connector): Form {
   const { levels, upstreams } = settings;
-  const { name, level, suggestedLevel, audience, tools, maxUses, createdAt, expiresAt } = connector;
+  const { name, level, suggestedLevel, audience, tools, maxUses, calls } = connector;
+  const { createdAt, expiresAt } = connector;
   const upstream = upstreams.find(({ id }) => id === connector.upstream)?.id;
   const isSuggested =
     isLevel(levels, level) &&
@@ -70,6 +71,7 @@ function entriesOf({ settings }: ManagementContext, connector: Connector): Form 
     audience: audience?.map(audienceText).join('\n'),
     tools: tools?.join('\n'),
     maxUses: maxUses?.toString(),
+    calls,
     days: expiresAt && String(Math.max(1, Math.round((expiresAt - createdAt) / DAY_SECONDS))),
   };
   return entries as Form;
