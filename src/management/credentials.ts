@@ -12,15 +12,18 @@ import {
 } from './resources/credential.ts';
 
 export const credentialHandlers: Handlers<keyof typeof credentialOperations> = {
-  async listCredentials(management, { query: { limit, after, account, upstream } }) {
+  async listCredentials(management, { query: { limit, after = '', account, upstream } }) {
     const filter = {
       ...(account === undefined ? {} : { account }),
       ...(upstream === undefined ? {} : { upstream }),
     };
     const all = await listCredentials(management.services.store, filter);
-    const identified = all.map((stored) => ({ id: credentialId(stored), stored }));
-    const start = after === undefined ? 0 : identified.findIndex(({ id }) => id === after) + 1;
-    const { items, next } = firstPage(identified.slice(start), limit);
+    // By id, so that a list continues although the last credential of a page has ended.
+    const identified = all
+      .map((stored) => ({ id: credentialId(stored), stored }))
+      .filter(({ id }) => id > after)
+      .toSorted((one, other) => (one.id < other.id ? -1 : 1));
+    const { items, next } = firstPage(identified, limit);
     const shown = await Promise.all(items.map(({ stored }) => resource(management, stored)));
     return next === undefined ? { items: shown } : { items: shown, next };
   },

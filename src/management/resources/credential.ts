@@ -6,6 +6,7 @@ import { ACCOUNT } from './account.ts';
 import type { Fields } from './fields.ts';
 import { NOT_FOUND, type Argument, type Operation, type ResourceCommands } from './resource.ts';
 import * as schemas from './schemas.ts';
+import { UPSTREAM_OPTION } from './upstream.ts';
 
 export const credentialSchema = z
   .strictObject({
@@ -37,7 +38,7 @@ export const credentialOperations = {
     summary: "Lists the credentials of people at the operator's MCP servers.",
     query: z.strictObject({
       ...schemas.pageQuery(ID),
-      account: schemas.idSchema('an account').optional(),
+      account: schemas.idSchema('the id of an account').optional(),
       upstream: schemas.upstream.optional(),
     }),
     response: schemas.pageSchema('CredentialPage', credentialSchema),
@@ -92,9 +93,11 @@ Examples:
           help: `only those of this person: ${ACCOUNT.help}`,
           members: async (given: string, api) => ({ account: await ACCOUNT.resolve(api, given) }),
         },
-        { flags: '--upstream <id>', help: 'only those at this MCP server' },
+        { ...UPSTREAM_OPTION, help: 'id or unique name of the MCP server (default: all)' },
       ],
       fields: credentialFields,
+      sort: (credentials) =>
+        credentials.toSorted((a, b) => a.connectedAt.localeCompare(b.connectedAt)),
       columns: 'id person upstream kind name scopes connected expires',
       empty: 'Nobody has connected an account at an MCP server.',
     },
