@@ -136,6 +136,30 @@ describe('An app whose person has not connected the own account', () => {
     expect(asked?.url).to.satisfy((url: string) => url.startsWith(addressPrefix()));
   });
 
+  it('a session that began before goes on with a newer token if the server refuses the first one', async () => {
+    const app = await connectAs('grace', later);
+    const initialize = {
+      jsonrpc: '2.0',
+      id: 0,
+      method: 'initialize',
+      params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'app' } },
+    };
+    const initialized = await call(link(), app.token, initialize);
+    const headers = { 'mcp-session-id': String(initialized.headers.get('mcp-session-id')) };
+    await connectAccount(app);
+    service().expire();
+    service().onRotation = () => service().expire();
+    const asked = await call(link(), app.token, WHOAMI, { headers });
+    expect(textOf(asked)).to.contain(addressPrefix());
+    service().onRotation = () => undefined;
+    expect(textOf(await call(link(), app.token, WHOAMI, { headers }))).to.equal('ada');
+    const account = String(decodeJwt(app.token).sub);
+    const { items } = z
+      .object({ items: z.array(z.object({ id: z.string() })) })
+      .parse(await requestManagement(system(), 'GET', `/credentials?account=${account}`));
+    await requestManagement(system(), 'DELETE', `/credentials/${items[0]?.id}`);
+  });
+
   it('an app of 2026-07-28 with elicitation by URL is asked for input, and the repeated request succeeds', async () => {
     const app = await connectAs('grace', later);
     const request = (more: object = {}) => ({

@@ -25,7 +25,15 @@ import { forwardResponse } from './response.ts';
 import type { OutboundRequest } from './send.ts';
 import { type EventStreamOptions, openStream } from './stream.ts';
 
-type Forwarded = OutboundRequest & {
+type Renewable = OutboundRequest & {
+  secrets: Readonly<Record<string, string>>;
+  /** With a credential of the person: after 401, returns the header of a newer token, with which the request is repeated once. Rejects with an InBandError if there is none. */
+  renew?: () => Promise<Record<string, string>>;
+  /** The error after a second 401. */
+  refused?: () => InBandError;
+};
+
+type Forwarded = Renewable & {
   /** Without the client's notifications and responses. */
   requests: RequestOutline[];
   requestIds: readonly MessageId[];
@@ -34,11 +42,6 @@ type Forwarded = OutboundRequest & {
   localResponses: readonly RpcMessage[];
   onAnswer: (message: RpcMessage) => void;
   onSuspended: () => void;
-  secrets: Readonly<Record<string, string>>;
-  /** With a credential of the person: after 401, returns the header of a newer token, with which the request is repeated once. Rejects with an InBandError if there is none. */
-  renew?: () => Promise<Record<string, string>>;
-  /** The error after a second 401. */
-  refused?: () => InBandError;
   bindSession: (id: string) => string;
   bindEvent: (id: string) => string;
 };
@@ -76,9 +79,9 @@ export async function forward(
 }
 
 /** A request that was answered 401 had no effect, so it is repeated, once. */
-async function sendWithCredential(
-  { send }: Proxy,
-  request: Forwarded,
+export async function sendWithCredential(
+  { send }: Pick<Proxy, 'send'>,
+  request: Renewable,
   options: ExchangeOptions,
   lifetime: Lifetime,
 ): Promise<UpstreamResponse> {

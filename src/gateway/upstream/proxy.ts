@@ -71,7 +71,7 @@ import type { ToolDiscovery } from './tool-discovery.ts';
 import { toolHolds, type ToolHolds } from './tool-holds.ts';
 import { refuseMessages, requiredBy } from './levels.ts';
 import { filterMessage, type FilterOptions, isReachable } from './filter.ts';
-import { forward } from './forward.ts';
+import { forward, sendWithCredential } from './forward.ts';
 import { Lifetime } from './lifetime.ts';
 import {
   type Connections,
@@ -480,6 +480,7 @@ async function openWaiting(
   const { opened } = waiting;
   if (opened?.epoch === personal.epoch) return { id: opened.session };
   const lifetime = new Lifetime(call.ctx.res, proxy.upstream.timeout, () => undefined);
+  const renewed = proxy.credentials ? renewal(proxy, proxy.credentials, call, personal) : undefined;
   const send = async (message: Message, id?: string) => {
     const headers = await attachCredentials(proxy, call, {
       req: NO_REQUEST,
@@ -490,11 +491,12 @@ async function openWaiting(
     });
     const body = () => JSON.stringify(message);
     const request: OutboundRequest = { method: 'POST', headers, body, links: [], hold: NO_HOLD };
-    return proxy.send(request, UNREAD, lifetime);
+    return sendWithCredential(proxy, { ...request, ...renewed, secrets: {} }, UNREAD, lifetime);
   };
   try {
     const params = isObject(waiting.params) ? waiting.params : {};
     const { status, headers } = await send({ jsonrpc: '2.0', id: 0, method: 'initialize', params });
+    if (status === 401 && renewed) throw renewed.refused();
     if (status !== 200)
       throw badGateway(new Error(`the upstream answered ${status} to initialize`));
     const issued = headers['mcp-session-id'];
