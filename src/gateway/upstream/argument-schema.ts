@@ -86,14 +86,22 @@ const SCHEMAS_BY_NAME =
 /** Throws UnusableSchema. Leaves out keywords that cannot be enforced, and those that would change what others do. */
 function withoutUnsafe(root: Record<string, unknown>): Record<string, unknown> {
   let count = 0;
+  let omitted = 0;
+  let hasOmittedNames = false;
   const visit = (schema: unknown, depth: number): unknown => {
     if (!isObject(schema)) return schema;
     count += 1;
     if (depth > MAX_DEPTH || count > MAX_SUBSCHEMAS) throw new UnusableSchema('it is too complex');
     // `$async` would make the check a promise.
     const { $async: _async, $schema: _dialect, ...kept } = schema;
+    const widened: string[] = [];
     const { pattern, patternProperties } = kept;
-    if (pattern !== undefined && !isSafePattern(pattern)) delete kept['pattern'];
+    // Ajv checks no formats here.
+    if (kept['format'] !== undefined) omitted += 1;
+    if (pattern !== undefined && !isSafePattern(pattern)) {
+      delete kept['pattern'];
+      omitted += 1;
+    }
     if (isObject(patternProperties)) {
       const names = Object.keys(patternProperties);
       const safe = names.filter(isSafePattern);
@@ -101,12 +109,15 @@ function withoutUnsafe(root: Record<string, unknown>): Record<string, unknown> {
         kept['patternProperties'] = Object.fromEntries(
           safe.map((name) => [name, patternProperties[name]]),
         );
+        omitted += 1;
+        hasOmittedNames = true;
         // What the pattern names would be refused.
         delete kept['additionalProperties'];
         delete kept['unevaluatedProperties'];
       }
     }
     for (const [keyword, value] of Object.entries(kept)) {
+      const before = omitted;
       if (SCHEMAS_BY_NAME.includes(keyword) && isObject(value))
         kept[keyword] = Object.fromEntries(
           Object.entries(value).map(([name, each]) => [name, visit(each, depth + 1)]),
@@ -114,10 +125,32 @@ function withoutUnsafe(root: Record<string, unknown>): Record<string, unknown> {
       else if (SCHEMAS.includes(keyword) && Array.isArray(value))
         kept[keyword] = value.map((each) => visit(each, depth + 1));
       else if (SCHEMA.includes(keyword)) kept[keyword] = visit(value, depth + 1);
+      if (omitted > before) widened.push(keyword);
     }
+    loosen(kept, widened);
     return kept;
   };
-  return visit(root, 0) as Record<string, unknown>;
+  const safe = visit(root, 0) as Record<string, unknown>;
+  return hasOmittedNames ? withoutUnevaluated(safe) : safe;
+}
+
+/** These refuse more if what is inside takes more. */
+function loosen(schema: Record<string, unknown>, widened: readonly string[]): void {
+  if (widened.includes('not')) delete schema['not'];
+  if (widened.includes('if')) for (const each of ['if', 'then', 'else']) delete schema[each];
+  if (!widened.includes('oneOf')) return;
+  const { oneOf, anyOf, allOf } = schema;
+  delete schema['oneOf'];
+  if (anyOf === undefined) schema['anyOf'] = oneOf;
+  else schema['allOf'] = [...(Array.isArray(allOf) ? allOf : []), { anyOf: oneOf }];
+}
+
+/** Names by a pattern that was left out count as evaluated. */
+function withoutUnevaluated<Value>(value: Value): Value {
+  const text = JSON.stringify(value, (name: string, member: unknown) =>
+    name === 'unevaluatedProperties' && member === false ? undefined : member,
+  );
+  return JSON.parse(text);
 }
 
 /** Arguments that decode to others that decode again. */

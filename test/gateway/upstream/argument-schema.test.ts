@@ -93,6 +93,37 @@ const CASES: Record<
     [{ x: 1 }],
     [],
   ],
+  'a pattern that is not enforced, in not': [
+    object({ a: { type: 'string', not: { pattern: '^(?!x)' } } }),
+    [{ a: 'xa' }],
+    [[{ a: 1 }, '/a']],
+  ],
+  'formats in oneOf': [
+    object({ a: { oneOf: ['date', 'date-time'].map((format) => ({ type: 'string', format })) } }),
+    [{ a: '2020-01-01' }],
+    [[{ a: 1 }, '/a']],
+  ],
+  'a format in not': [
+    object({ a: { type: 'string', not: { format: 'email' } } }),
+    [{ a: 'hello' }],
+    [[{ a: 1 }, '/a']],
+  ],
+  'a pattern that is not enforced, in if': [
+    object(
+      { a: { type: 'string' } },
+      JSON.parse('{"if":{"properties":{"a":{"pattern":"^(?!x)"}}},"then":{"required":["b"]}}'),
+    ),
+    [{ a: 'xa' }],
+    [[{ a: 1 }, '/a']],
+  ],
+  'names by an unsafe pattern, in allOf': [
+    object(
+      { a: { type: 'string' } },
+      { allOf: [{ patternProperties: { '^(?!x)': {} } }], unevaluatedProperties: false },
+    ),
+    [{ q: 1 }],
+    [[{ a: 1 }, '/a']],
+  ],
   'formats, known or not': [
     object({ a: { type: 'integer', format: 'uint64' }, b: { type: 'string', format: 'email' } }),
     [{ a: 1, b: 'no address' }],
