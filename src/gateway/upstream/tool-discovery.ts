@@ -9,6 +9,7 @@ import { listsWithoutMatch } from './unmatched-patterns.ts';
 import { openToolPinning, type ToolPinning } from './tool-pinning.ts';
 import { shownUrl } from './quoting.ts';
 import type { Services } from '../../services.ts';
+import { StoreUnavailable } from '../../store/store.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
 import {
@@ -136,6 +137,7 @@ export async function openToolDiscovery(
       const time = now();
       return { url, revision, tools, seenAt: time, triedAt: time };
     } catch (error) {
+      if (error instanceof StoreUnavailable) throw error;
       const fault =
         error instanceof DiscoveryError
           ? faultOf(error)
