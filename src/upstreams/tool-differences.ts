@@ -112,7 +112,7 @@ function suspicionOf(
 ): Suspicion | undefined {
   const texts = stringsIn(after);
   const known = stringsIn(before).join('\n');
-  if (texts.some(hasHidden) && !hasHidden(known)) return 'hidden_characters';
+  if (texts.some((text) => hasHidden(text) && !known.includes(text))) return 'hidden_characters';
   if (isWeakerHint(path, before, after)) return 'weaker_hint';
   const isRequired = path.endsWith('/required') && path.startsWith('/inputSchema');
   // In a new tool, everything is new.
