@@ -33,7 +33,8 @@ export async function finishForgetting(services: AuditServices): Promise<void> {
     const isOver = now() - at > GRACE_SECONDS;
     const end = await forgottenAt(store, account);
     if (end > 0) {
-      const isLater = await hasLaterItems(store, account, end);
+      const isLater =
+        !(await signedInAfter(store, account, end)) && (await hasLaterItems(store, account, end));
       // Verifiers find an item `account_forgotten` after each value that is missing.
       if (isLater)
         await recordAudit(services, { event: 'account_forgotten', account, outcome: 'done' });
@@ -56,6 +57,16 @@ async function forgottenAt(store: Store, account: string): Promise<number> {
   const filters = { account, event: 'account_forgotten' };
   const { items } = await searchAudit({ store }, { filters, limit: 1 });
   return items[0]?.number ?? 0;
+}
+
+/** Whether the person came back: what is stored since then is not to be forgotten. */
+async function signedInAfter(store: Store, account: string, number: number): Promise<boolean> {
+  for (const event of ['signed_in', 'console_sign_in']) {
+    const filters = { account, event, outcome: 'done' };
+    const { items } = await searchAudit({ store }, { filters, limit: 1 });
+    if ((items[0]?.number ?? 0) > number) return true;
+  }
+  return false;
 }
 
 async function hasLaterItems(store: Store, account: string, number: number): Promise<boolean> {
