@@ -4,6 +4,7 @@ import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { createEncryption, type RingKey } from './encryption.ts';
 import { deriveKey } from './key-derivation.ts';
+import { StoreNotOpened } from './store.ts';
 
 /**
  * A secret whose keys encrypt and sign. `next` only decrypts, until all processes know it. `old` and `leaving` decrypt values until they are
@@ -51,9 +52,9 @@ export function fingerprintOf(secret: string): string {
     .slice(0, FINGERPRINT_LENGTH);
 }
 
-/** Undefined for the record of version 0.1.0, which begins with the version of an encrypted value. */
+/** Undefined for the record of version 0.1.0, which begins with the version of an encrypted value. Throws StoreNotOpened if it is damaged. */
 export function parseEnvelope(stored: Buffer): Envelope | undefined {
-  return isEncrypted(stored) ? undefined : envelopeSchema.parse(JSON.parse(stored.toString()));
+  return isEncrypted(stored) ? undefined : parsed(stored, envelopeSchema);
 }
 
 function isEncrypted(stored: Buffer): boolean {
@@ -62,9 +63,21 @@ function isEncrypted(stored: Buffer): boolean {
 
 const versionsSchema = z.object({ version: z.string(), needs: z.string() });
 
-/** The versions in a record of any format, also of a later one. */
+/** The versions in a record of any format, also of a later one. Throws StoreNotOpened if it is damaged. */
 export function storedVersions(stored: Buffer): Pick<Envelope, 'version' | 'needs'> | undefined {
-  return isEncrypted(stored) ? undefined : versionsSchema.parse(JSON.parse(stored.toString()));
+  return isEncrypted(stored) ? undefined : parsed(stored, versionsSchema);
+}
+
+/** Throws StoreNotOpened. */
+function parsed<Value>(stored: Buffer, schema: z.ZodType<Value>): Value {
+  try {
+    return schema.parse(JSON.parse(stored.toString()));
+  } catch (cause) {
+    throw new StoreNotOpened(
+      'the record of the keys is damaged or of a later version: restore the backup, or start that version',
+      { cause },
+    );
+  }
 }
 
 export function envelopeBytes(envelope: Envelope): Buffer {

@@ -221,7 +221,12 @@ function followKeys(
     state: () => state,
     async follow() {
       const found = await bytes.compareAndSwap(KEYS_RECORD, undefined, stored, Infinity);
-      if (found !== true && found && !found.equals(stored)) adoptStored(found);
+      if (found === true || !found || found.equals(stored)) return;
+      try {
+        adoptStored(found);
+      } catch (error) {
+        throw error instanceof StoreNotOpened ? new StoreUnavailable(error) : error;
+      }
     },
     async change(change) {
       for (;;) {

@@ -8,7 +8,7 @@ import type { RootSecrets } from '../../src/store/key-derivation.ts';
 import { networkFileSystem } from '../../src/store/network-file-system.ts';
 import { openStore } from '../../src/store/open.ts';
 import { openSqlite } from '../../src/store/sqlite.ts';
-import { StoreUnavailable } from '../../src/store/store.ts';
+import { StoreNotOpened, StoreUnavailable } from '../../src/store/store.ts';
 import { openStoredKeys, reportKeys } from '../../src/store/stored-keys.ts';
 import { version } from '../../src/version.ts';
 
@@ -97,6 +97,22 @@ describe('The version that wrote the store', () => {
       expect(error).to.have.nested.property('cause.message').that.includes('start version 0.4.0');
     }
     expect(await versions()).to.deep.equal({ newest: '0.4.0', needs: '0.4.0' });
+  });
+
+  it('a damaged record of the keys, or one of a later format, is refused with what to do, also by a running program', async () => {
+    const { keys } = await start('0.2.0');
+    const whole = await record();
+    const later = JSON.stringify({ ...whole, format: 3 });
+    for (const text of ['{"format":2', '{"format":2}', later]) {
+      await bytes.set(KEYS_RECORD, Buffer.from(text), Infinity);
+      const said = 'the record of the keys is damaged or of a later version: restore the backup';
+      const refused: unknown = await start('0.2.0').catch((thrown: unknown) => thrown);
+      expect(refused).to.be.an.instanceOf(StoreNotOpened);
+      expect(refused).to.have.property('message').that.includes(said);
+      const error: unknown = await keys.follow().catch((thrown: unknown) => thrown);
+      expect(error).to.be.an.instanceOf(StoreUnavailable);
+      expect(error).to.have.nested.property('cause.message').that.includes(said);
+    }
   });
 
   it('only a start that creates the store says where', async () => {
