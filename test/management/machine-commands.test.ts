@@ -59,6 +59,11 @@ describe('the commands for machines', () => {
     expect(await done('client', 'show', id)).to.match(/kind +machine/);
   });
 
+  it('client create prints the limit on calls', async () => {
+    const { stdout } = await run(...create(await newConnector(), '--calls', '5/1m'));
+    expect(stdout).to.match(/limit on calls +5\/1m$/m);
+  });
+
   it('of two replacements of the same key, one counts', async () => {
     const { id } = await json(...create(await newConnector()));
     const { store, now } = host();

@@ -36,6 +36,10 @@ describe('the command line', () => {
       });
     });
 
+    it('token mint prints the limit on calls', async () => {
+      expect(await done(...MINT, '--calls', '5/1m')).to.match(/^ {2}calls +5\/1m$/m);
+    });
+
     it('token mint prints a complete mcp.json', async () => {
       const stdout = await done(...MINT);
       const [token] = /\beyJ\S+$/m.exec(stdout) ?? [];

@@ -35,7 +35,7 @@ import { recordPath } from '../console/address.ts';
 import { etagOf } from '../etags.ts';
 import { represent } from '../represent.ts';
 import { affectedMembers, affectedText } from './affected.ts';
-import { dateFields, detailsText, type Fields, toolsField } from './fields.ts';
+import { callsField, dateFields, detailsText, type Fields, toolsField } from './fields.ts';
 import {
   CALLS_FIELD,
   daysField,
@@ -360,7 +360,7 @@ export const connectorFields: Fields<Connector> = {
       },
     ],
   },
-  calls: { heading: 'limit on calls', label: 'callLimit', text: 'calls' },
+  calls: callsField(),
   people: {
     heading: 'matches',
     row: peopleText,

@@ -159,6 +159,16 @@ export function toolsField<Item extends { tools?: string[] | undefined }>(): Fie
   };
 }
 
+/** The limit on calls of a connector, machine or minted token. */
+export function callsField<Item extends { calls?: string | undefined }>(): Field<Item> {
+  return {
+    heading: 'limit on calls',
+    label: 'callLimit',
+    text: ({ calls }) => calls,
+    isColumn: (items) => items.some(({ calls }) => calls !== undefined),
+  };
+}
+
 /** For a code with a translated meaning: the text named after it below `texts`. */
 export function translatedField(label: string, code: string, texts: string): ConsoleField {
   return { label, code, textKey: `${texts}.${code}` };

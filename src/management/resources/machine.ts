@@ -18,7 +18,7 @@ import { minute, plain } from '../commands/terminal.ts';
 import { etagOf } from '../etags.ts';
 import { represent } from '../represent.ts';
 import { CONNECTOR } from './connector.ts';
-import { detailsText, type Fields, toolsField } from './fields.ts';
+import { callsField, detailsText, type Fields, toolsField } from './fields.ts';
 import {
   CALLS_FIELD,
   daysField,
@@ -206,6 +206,7 @@ const fields: Fields<MachineResource> = {
   resource: { code: 'link' },
   level: { level: 'level' },
   tools: toolsField(),
+  calls: callsField(),
   expires: { time: 'expiresAt' },
 };
 
@@ -327,7 +328,7 @@ function keySetIn(text: string, file: string): { keys: unknown[] } {
 
 function machineText(did: string, machine: MachineResource): string {
   const { id, name, link, secret } = machine;
-  const shown = 'clientId secret authentication resource level tools expires';
+  const shown = 'clientId secret authentication resource level tools calls expires';
   return `${did} the machine ${plain(name)}.${secret === undefined ? '' : ' Its secret is shown only once.'}
 
 ${detailsText(fields, shown, machine)}

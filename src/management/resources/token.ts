@@ -17,7 +17,7 @@ import { minute, plain } from '../commands/terminal.ts';
 import { CONSOLE_PATH } from '../console/address.ts';
 import { etagOf } from '../etags.ts';
 import { represent } from '../represent.ts';
-import { dateFields, type Fields, toolsField, translatedField } from './fields.ts';
+import { callsField, dateFields, type Fields, toolsField, translatedField } from './fields.ts';
 import {
   CALLS_FIELD,
   daysField,
@@ -181,6 +181,7 @@ const fields: Fields<Token> = {
   level: { level: 'level' },
   upstream: upstreamField(),
   tools: toolsField(),
+  calls: callsField(),
   endsIn: { text: ({ lastFour }) => `…${lastFour}` },
   created: { time: 'createdAt' },
   lastUsed: {
@@ -239,13 +240,13 @@ export const tokenCommands: ResourceCommands = {
       help: `
 The token is shown only once. It works only at the /mcp address of the resource server.
 ${EXAMPLES}`,
-      text: ({ id, name, level, upstream, opened, expiresAt, token }) => {
+      text: ({ id, name, level, upstream, opened, calls, expiresAt, token }) => {
         const url = audienceOf(token);
         return `Minted a token. It is shown only once.
 
   name     ${plain(name)}
   id       ${id}
-  level    ${level}${upstream === undefined ? '' : `\n  upstream ${upstream}`}${opened ? `\n  opens    ${openedText(opened)}` : ''}
+  level    ${level}${upstream === undefined ? '' : `\n  upstream ${upstream}`}${opened ? `\n  opens    ${openedText(opened)}` : ''}${calls === undefined ? '' : `\n  calls    ${calls}`}
   expires  ${minute(expiresAt)}
 
 Send it with every request to ${url}
@@ -311,7 +312,7 @@ export const tokenList: ConsoleList<Token> = {
   title: ({ name }) => name,
   state: ({ keyReplaced }) => (keyReplaced ? 'keyReplaced' : 'active'),
   isOk: ({ keyReplaced }) => !keyReplaced,
-  facts: 'level upstream tools lastUsed expires',
+  facts: 'level upstream tools calls lastUsed expires',
   details: 'created endsIn id',
   edit: { operation: 'updateToken', path: ({ id }) => `${CONSOLE_PATH}/tokens/${id}/edit` },
   actions: [
