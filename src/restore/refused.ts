@@ -1,4 +1,4 @@
-/** The restore changed nothing. The message is for the operator. */
+/** The restore does not go on. The message is for the operator, and says so if it has changed something already. */
 export class RestoreRefused extends Error {
   override name = 'RestoreRefused';
   /** Whether the command was used wrongly. */

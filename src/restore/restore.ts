@@ -126,7 +126,7 @@ async function restoreIn(
   const count = (isApplied: boolean) => {
     counts[isApplied ? 'applied' : 'again'] += 1;
     onProgress(`${counts.applied} applied, ${counts.again} again`);
-    requireAlone();
+    requireStillAlone(requireAlone);
   };
   for (const history of found?.histories ?? []) {
     const { isApplied, hint } = await replayOne(restoring, history);
@@ -153,6 +153,17 @@ async function restoreIn(
   await noteFinished(store);
   await auditReplicated(store);
   return { ...counts, gapMinutes, signInAgain, hints, problems: found?.problems ?? [] };
+}
+
+function requireStillAlone(requireAlone: () => void): void {
+  try {
+    requireAlone();
+  } catch (error) {
+    if (!(error instanceof RestoreRefused)) throw error;
+    throw new RestoreRefused(
+      `${error.message}; the restore is not complete: run gatehouse restore again afterwards`,
+    );
+  }
 }
 
 /** So that nobody takes new items for those that the store lost. */

@@ -20,6 +20,7 @@ import { isAtLeast } from '../../permission-levels.ts';
 import type { AudienceRule } from '../../settings/entitlements.ts';
 import {
   detailsOf,
+  isTooLong,
   lastValues,
   narrowedCalls,
   narrowedTools,
@@ -112,9 +113,7 @@ async function changeOf(
   connector: Connector,
   items: readonly AuditItem[],
 ): Promise<ConnectorChange> {
-  // Of a change that was too long for the log, only the length is known.
-  if (items.some((item) => typeof detailsOf(item)['sha256'] === 'string'))
-    return connector.paused ? {} : { paused: true };
+  if (isTooLong(items)) return connector.paused ? {} : { paused: true };
   const values = lastValues(items);
   let change: ConnectorChange = {};
   for (const [member, narrow] of Object.entries(NARROWINGS))

@@ -7,9 +7,10 @@ import {
   replaceCredentials,
   updateMachine,
 } from '../../clients/machines.ts';
-import { endGrant } from '../../connections/grants.ts';
+import { endGrant, findGrant } from '../../connections/grants.ts';
+import { HttpError } from '../../http/errors.ts';
 import { changeGrant, connectMachine, reserveMachineUse } from '../../management/machines.ts';
-import { lastValues, narrowedCalls, narrowedTools, secondsIn, type Subject } from './subject.ts';
+import { isTooLong, narrowedLimits, type Subject } from './subject.ts';
 
 const idIn = ({ clientId }: AuditItem) => clientId;
 
@@ -25,7 +26,9 @@ export const machineKey: Subject = {
     const next = { id, name, machine: { ...machine, grantId } };
     return async () => {
       // The connection of the old key still holds its use now. Without a connector there is none to hold.
-      await reserveMachineUse(restoring, next).catch(() => undefined);
+      await reserveMachineUse(restoring, next).catch((error: unknown) => {
+        if (!(error instanceof HttpError)) throw error;
+      });
       await endGrant(store, machine.grantId, 'key_replaced', now());
       await connectMachine(restoring, next);
       const credentials = { secretDigest: secretDigest(newClientSecret()) };
@@ -47,16 +50,23 @@ export const machineChange: Subject = {
     const { store, now } = restoring.services;
     const machine = await findMachine(store, id);
     if (!machine) return undefined;
-    const values = lastValues(items);
-    const expiresAt = Math.min(machine.expiresAt, secondsIn(values['expiresAt']) ?? Infinity);
-    const tools = narrowedTools(machine.tools, values['tools']);
-    const calls = narrowedCalls(machine.calls, values['calls']);
-    if (!tools && !calls && expiresAt === machine.expiresAt) return undefined;
-    const change = { expiresAt, ...(tools ? { tools } : {}), ...(calls ? { calls } : {}) };
+    if (isTooLong(items)) {
+      if (!(await findGrant(store, machine.grantId))) return undefined;
+      return async () =>
+        void (await endGrant(store, machine.grantId, 'revoked_by_administrator', now()));
+    }
+    const change = narrowedLimits(machine, items);
+    if (!change) return undefined;
     const next = (one: NamedMachine) => ({ ...one, machine: { ...one.machine, ...change } });
     return async () => {
       const update = await updateMachine(store, id, next, now());
       if (update) await changeGrant(restoring, update.after);
     };
+  },
+  async hint({ services: { store } }, id, items) {
+    const machine = isTooLong(items) ? await findMachine(store, id) : undefined;
+    return machine
+      ? `the machine ${machine.name} (${id}) was disconnected, because its change was too long for the log: create another`
+      : undefined;
   },
 };

@@ -87,6 +87,23 @@ export function narrowedCalls(stored: string | undefined, value: unknown): strin
   return stored === undefined || perSecond(value) < perSecond(stored) ? value : undefined;
 }
 
+/** Of a change that was too long for the log, only the length and a digest are known. */
+export function isTooLong(items: readonly AuditItem[]): boolean {
+  return items.some((item) => typeof detailsOf(item)['sha256'] === 'string');
+}
+
+type Limits = { expiresAt: number; tools?: readonly string[]; calls?: string };
+
+/** What the changes take away from a token or a machine in the store. Undefined: nothing. */
+export function narrowedLimits(stored: Limits, items: readonly AuditItem[]): Limits | undefined {
+  const values = lastValues(items);
+  const expiresAt = Math.min(stored.expiresAt, secondsIn(values['expiresAt']) ?? Infinity);
+  const tools = narrowedTools(stored.tools, values['tools']);
+  const calls = narrowedCalls(stored.calls, values['calls']);
+  if (!tools && !calls && expiresAt === stored.expiresAt) return undefined;
+  return { expiresAt, ...(tools ? { tools } : {}), ...(calls ? { calls } : {}) };
+}
+
 function isSameSet(one: readonly string[], other: readonly string[]): boolean {
   return one.length === other.length && one.every((text) => other.includes(text));
 }

@@ -6,7 +6,7 @@ import {
   revokeMintedToken,
   updateMintedToken,
 } from '../../links/minted-tokens.ts';
-import { lastValues, narrowedCalls, narrowedTools, secondsIn, type Subject } from './subject.ts';
+import { isTooLong, narrowedLimits, type Subject } from './subject.ts';
 
 const idIn = ({ clientId }: AuditItem) => clientId && mintedTokenId(clientId);
 
@@ -20,16 +20,19 @@ export const tokenEnd: Subject = {
 
 export const tokenChange: Subject = {
   idIn,
-  async plan({ services: { store, now } }, id, items) {
+  async plan(restoring, id, items) {
+    const { store, now } = restoring.services;
+    if (isTooLong(items)) return tokenEnd.plan(restoring, id, items);
     const token = await findMintedToken(store, id);
-    if (!token) return undefined;
-    const values = lastValues(items);
-    const expiresAt = Math.min(token.expiresAt, secondsIn(values['expiresAt']) ?? Infinity);
-    const tools = narrowedTools(token.tools, values['tools']);
-    const calls = narrowedCalls(token.calls, values['calls']);
-    if (!tools && !calls && expiresAt === token.expiresAt) return undefined;
-    const change = { expiresAt, ...(tools ? { tools } : {}), ...(calls ? { calls } : {}) };
+    const change = token && narrowedLimits(token, items);
+    if (!change) return undefined;
     return async () =>
       void (await updateMintedToken(store, id, (one) => ({ ...one, ...change }), now()));
+  },
+  async hint({ services: { store } }, id, items) {
+    const isEnded = isTooLong(items) && !(await findMintedToken(store, id));
+    return isEnded
+      ? `the minted token ${id} was revoked, because its change was too long for the log: mint another`
+      : undefined;
   },
 };
