@@ -19,6 +19,8 @@ export type Call = {
   /** Once the body was read: its requests, and its id if it is a single message, which may be invalid otherwise. */
   outline?: Outline;
   messageId?: MessageId | undefined;
+  /** The responses to messages of a batch that a limit refused. The body is without them. */
+  limited?: readonly Record<string, unknown>[];
   /** What the audit log says about it, once the messages were read. */
   recorded?: CallRecords;
   /** The JSON-RPC error with which the MCP server refused the request. */
@@ -47,8 +49,6 @@ export type AuthenticatedCall = Call &
     body: unknown;
     /** The number of `tools/call` in the body. */
     toolCalls: number;
-    /** The responses to messages of a batch that a limit refused. The body is without them. */
-    limited?: readonly Record<string, unknown>[];
     /** What each message of the body needs. */
     required: readonly (RequiredLevel | undefined)[];
   };

@@ -62,8 +62,13 @@ export async function respondInBand(
   maxBytes: number,
 ): Promise<void> {
   respondWithJson(ctx, error);
-  const outline = callOf(ctx)?.outline ?? (await readOutline(ctx, maxBytes));
-  const responses = outline.requests.map((request) => inBandResponse(request, error));
+  const call = callOf(ctx);
+  const outline = call?.outline ?? (await readOutline(ctx, maxBytes));
+  // A call that a limit refused was not made.
+  const limited = new Map(call?.limited?.map((response) => [response['id'], response]));
+  const responses = outline.requests.map(
+    (request) => limited.get(request.id) ?? inBandResponse(request, error),
+  );
   if (responses.length === 0) {
     ctx.body = errorResponse(undefined, { code: SERVER_ERROR, message: error.message });
     return;

@@ -218,6 +218,19 @@ describe('Limits on calls', function () {
     expect(await whole.json()).to.have.length(2);
   });
 
+  it('a limited call of a batch is told of its limit, also if the server refuses the others', async () => {
+    const { link, token } = await newConnection();
+    behind().upstream.respondWith((_req, res) => void res.writeHead(429).end());
+    const batch = [1, 2, 3].map((id) => toolCall('costly', id));
+    const response = await postBody(link, token, JSON.stringify(batch));
+    const answers = (await response.json()) as { id: number; result: RpcResponse['rpc'] }[];
+    const limitedIds = answers
+      .filter((rpc) => limited({ rpc: rpc as RpcResponse['rpc'] }))
+      .map(({ id }) => id);
+    expect(limitedIds).to.deep.equal([3]);
+    expect(answers.map(({ id }) => id).toSorted()).to.deep.equal([1, 2, 3]);
+  });
+
   it('the responses to limited calls of a batch are also in a stream, and beside notifications', async () => {
     const { link, token } = await newConnection();
     behind().upstream.respondWith((_req, res, body) => {
