@@ -1,8 +1,13 @@
 import type { ServerResponse } from 'node:http';
 import { clientGone, HttpError, unavailable } from '../../http/errors.ts';
 import { StoreUnavailable } from '../../store/store.ts';
+import { isSameSelection } from '../../upstreams/tool-access.ts';
+import { type RequestKind, selectionChanged } from '../active-requests.ts';
+import type { Caller } from '../authenticate.ts';
+import type { AuthenticatedCall } from '../call.ts';
 import type { Exchange } from './exchange.ts';
 import { badGateway, gatewayTimeout } from './gateway-errors.ts';
+import type { Proxy } from './proxy.ts';
 
 /** Ends when the client has read the response, on the timeout, when the client disconnects, and when revalidation fails or the process stops. */
 export class Lifetime {
@@ -90,4 +95,40 @@ export class Lifetime {
   #startTimer(seconds: number): NodeJS.Timeout {
     return setTimeout(() => this.abort(gatewayTimeout(seconds)), seconds * 1000);
   }
+}
+
+export const TOOLS_CHANGED = { jsonrpc: '2.0', method: 'notifications/tools/list_changed' };
+
+/** From now on, the call ends when its caller's rights end. */
+export function startLifetime(
+  { activeRequests, upstream, holds }: Proxy,
+  { ctx, caller, revalidate, slot, hold }: AuthenticatedCall,
+  kind: RequestKind,
+): Lifetime {
+  const lifetime = new Lifetime(ctx.res, upstream.timeout, () => {
+    slot.release();
+    hold.release();
+  });
+  const { onRevoked } = lifetime;
+  // Its filter knows what the caller might use when it began.
+  const held = holds.state();
+  const requireSame = async () => {
+    const access = await revalidate();
+    if (!isSameSelection(access.caller, caller) || holds.state() !== held)
+      throw selectionChanged(TOOLS_CHANGED);
+  };
+  lifetime.track(
+    activeRequests.start({
+      ids: idsOf(caller),
+      revalidate: kind === 'listening' ? requireSame : revalidate,
+      kind,
+      onRevoked,
+    }),
+  );
+  return lifetime;
+}
+
+/** The records that revalidation reads. */
+function idsOf({ accountId, connector, grantId, tokenId }: Caller): string[] {
+  return [accountId, connector, grantId, tokenId].filter((id) => id !== undefined);
 }

@@ -1,4 +1,5 @@
 // The credential of the person who calls, in the headers of a request to the upstream, and the answers to a person without one.
+import type { IncomingMessage } from 'node:http';
 import type { Services } from '../../services.ts';
 import { ACCOUNT_ID } from '../../people/account.ts';
 import { credentialPageUrl } from '../../credentials/page-address.ts';
@@ -11,6 +12,7 @@ import {
 import type { Settings } from '../../settings/settings.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
 import type { Caller } from '../authenticate.ts';
+import type { AuthenticatedCall } from '../call.ts';
 import {
   errorResponse,
   isRequest,
@@ -19,6 +21,8 @@ import {
   toolErrorResponse,
 } from '../json-rpc.ts';
 import { isObject, membersOf } from '../../json-values.ts';
+import { outboundHeaders } from './headers.ts';
+import type { Proxy } from './proxy.ts';
 
 /** How calls to one upstream get credentials of persons. Undefined members: the settings have none for it. */
 export type PersonCredentialRules = {
@@ -73,6 +77,41 @@ export function withCredential(
 ): Record<string, string> {
   const kept = Object.entries(headers).filter(([name]) => !replaced.has(name));
   return { ...Object.fromEntries(kept), [header.name]: header.value };
+}
+
+/** Returns the headers for the upstream: the client's that it may see, who calls, and the operator's credentials. */
+export async function attachCredentials(
+  { callerHeaders: headersOf, credentials, ids, parameterHeaders, services, upstream }: Proxy,
+  call: AuthenticatedCall,
+  {
+    req = call.ctx.req,
+    messages,
+    caller,
+    personal,
+    session,
+  }: {
+    req?: IncomingMessage;
+    messages: readonly Message[];
+    caller: Caller;
+    personal: CredentialInUse | undefined;
+    session?: { id: string | undefined } | undefined;
+  },
+): Promise<Record<string, string>> {
+  const operators = upstream.headers;
+  return outboundHeaders(
+    { req, messages },
+    {
+      ids,
+      parameterHeaders,
+      caller,
+      session,
+      callerHeaders: await headersOf(call.caller),
+      credentials:
+        credentials && personal ? withCredential(operators, credentials, personal) : operators,
+      host: upstream.host,
+      version: services.version,
+    },
+  );
 }
 
 /** The state of a request that waited for the account, as bound for the caller. */

@@ -1,5 +1,4 @@
 // Proxies MCP requests to the operator's own MCP server. Replaces the access token by a signed header that says who calls.
-import type { IncomingMessage } from 'node:http';
 import type Koa from 'koa';
 import { HttpError, methodNotAllowed } from '../../http/errors.ts';
 import { outcomeOf } from '../../http/request-context.ts';
@@ -8,25 +7,16 @@ import type { Levels } from '../../permission-levels.ts';
 import { callerClaims } from '../../people/caller-claims.ts';
 import type { Services } from '../../services.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
-import { isSameSelection } from '../../upstreams/tool-access.ts';
 import { type CatalogTool, usableTools } from '../../upstreams/tool-catalog.ts';
 import { levelRules, type LevelRules } from '../../upstreams/tool-levels.ts';
 import type { Settings } from '../../settings/settings.ts';
-import {
-  type ActiveRequests,
-  type RequestKind,
-  selectionChanged,
-  trackActiveRequests,
-} from '../active-requests.ts';
+import { type ActiveRequests, type RequestKind, trackActiveRequests } from '../active-requests.ts';
 import type { Caller } from '../authenticate.ts';
 import type { AuthenticatedCall } from '../call.ts';
 import { type CallAudit, noteAnswer, noteRefusals, noteSuspension } from '../call-audit.ts';
 import { authorizationExtensions, type Extensions } from '../extensions.ts';
-import { isObject, membersOf } from '../../json-values.ts';
-import type { Hold } from '../held-bytes.ts';
-import type { ExchangeOptions } from './exchange.ts';
-import { badGateway } from './gateway-errors.ts';
-import { type WaitingSession, type WaitingSessions, waitingSessions } from './waiting-sessions.ts';
+import { membersOf } from '../../json-values.ts';
+import { type WaitingSessions, waitingSessions } from './waiting-sessions.ts';
 import {
   isRequest,
   isSubscription,
@@ -50,29 +40,29 @@ import {
 import { type CheckArguments, openArgumentCheck, validation } from './check-arguments.ts';
 import { CALLER_HEADER, callerHeaders } from './caller-header.ts';
 import { concurrencyLimiter, type ConcurrencyLimiter } from './concurrency-limit.ts';
-import { outboundHeaders, parameterHeaders } from './headers.ts';
+import { parameterHeaders } from './headers.ts';
 import type { OpenCalls } from './open-calls.ts';
 import {
-  answersWithoutCredential,
-  type Asked,
+  attachCredentials,
   boundCaller,
-  CONNECT_STATE,
-  isPerson,
   openCredentialRules,
   type PersonCredentialRules,
-  withCredential,
-  withoutConnectState,
-  wordsFor,
 } from './person-credential.ts';
-import type { CredentialInUse, CredentialProblem } from '../../credentials/use.ts';
-import { InBandError } from '../in-band-error.ts';
+import {
+  answerWithoutCredential,
+  endWithCredential,
+  findCredentialOf,
+  openWaiting,
+  renewal,
+  withoutOwnState,
+} from './without-credential.ts';
 import { shownUrl } from './quoting.ts';
 import type { ToolDiscovery } from './tool-discovery.ts';
 import { toolHolds, type ToolHolds } from './tool-holds.ts';
 import { refuseMessages, requiredBy } from './levels.ts';
 import { filterMessage, type FilterOptions, isReachable } from './filter.ts';
-import { forward, sendWithCredential } from './forward.ts';
-import { Lifetime } from './lifetime.ts';
+import { forward } from './forward.ts';
+import { startLifetime } from './lifetime.ts';
 import {
   type Connections,
   openConnections,
@@ -80,7 +70,7 @@ import {
   type Send,
   senderTo,
 } from './send.ts';
-import { beginEventStream, type EventStreamOptions } from './stream.ts';
+import type { EventStreamOptions } from './stream.ts';
 
 export type UpstreamProxy = McpHandler & {
   /** Resolves after the first attempt to read the tools. */
@@ -266,8 +256,6 @@ export type Proxy = {
   onSkipped: EventStreamOptions['onSkipped'];
 };
 
-const TOOLS_CHANGED = { jsonrpc: '2.0', method: 'notifications/tools/list_changed' };
-
 const METHODS = ['GET', 'POST', 'DELETE'] as const;
 
 /** A failed call leads to an attempt to read the tools at once, so that the console and the log do not show a server that is down as available. */
@@ -295,12 +283,11 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
   const posted = method === 'POST' ? requirePosted(ctx, body) : [];
   const personal = await findCredentialOf(proxy, call.caller);
   const waiting = personal && (await proxy.waiting.find(call.caller, ctx.req));
-  if (personal && !('header' in personal))
-    return respondWithoutCredential(proxy, call, body, {
-      messages: posted,
-      problem: personal,
-      waiting,
-    });
+  if (personal && !('header' in personal)) {
+    const asked = { messages: posted, problem: personal, waiting };
+    const answers = await answerWithoutCredential(proxy, call, asked);
+    return answers && respondLocally(call, body, answers);
+  }
   const caller = boundCaller(call.caller, personal);
   const messages = personal ? withoutOwnState(proxy, call, posted) : posted;
   const session = waiting && (await openWaiting(proxy, call, { waiting, caller, personal }));
@@ -361,239 +348,6 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
   });
 }
 
-/** Returns the headers for the upstream: the client's that it may see, who calls, and the operator's credentials. */
-async function attachCredentials(
-  { callerHeaders: headersOf, credentials, ids, parameterHeaders, services, upstream }: Proxy,
-  call: AuthenticatedCall,
-  {
-    req = call.ctx.req,
-    messages,
-    caller,
-    personal,
-    session,
-  }: {
-    req?: IncomingMessage;
-    messages: readonly Message[];
-    caller: Caller;
-    personal: CredentialInUse | undefined;
-    session?: { id: string | undefined } | undefined;
-  },
-): Promise<Record<string, string>> {
-  const operators = upstream.headers;
-  return outboundHeaders(
-    { req, messages },
-    {
-      ids,
-      parameterHeaders,
-      caller,
-      session,
-      callerHeaders: await headersOf(call.caller),
-      credentials:
-        credentials && personal ? withCredential(operators, credentials, personal) : operators,
-      host: upstream.host,
-      version: services.version,
-    },
-  );
-}
-
-/** Undefined for an upstream that needs none, and for callers who are no persons. */
-async function findCredentialOf({ credentials, upstream }: Proxy, caller: Caller) {
-  if (!credentials) return undefined;
-  if (isPerson(caller)) return credentials.of(caller);
-  if (Object.keys(upstream.headers).length > 0) return undefined;
-  throw new InBandError(403, 'credential_required', NO_PERSON);
-}
-
-const NO_PERSON =
-  'nothing was done: this server acts with the own account of a person, and this token belongs to none';
-
-async function respondWithoutCredential(
-  proxy: Proxy,
-  call: AuthenticatedCall,
-  body: unknown,
-  {
-    messages,
-    problem,
-    waiting,
-  }: {
-    messages: readonly Message[];
-    problem: CredentialProblem;
-    waiting: WaitingSession | undefined;
-  },
-): Promise<void> {
-  const { ctx } = call;
-  if (ctx.method === 'GET' && proxy.credentials) return listenForCredential(proxy, call);
-  // Nothing of the upstream is to be ended.
-  if (ctx.method === 'DELETE') return respondLocally(call, body, []);
-  const initialize = messages.find((message) => message.method === 'initialize');
-  const asked = askedOf(proxy, call, problem, waiting?.params ?? initialize?.params);
-  const answers = answersWithoutCredential(asked, messages);
-  if (initialize)
-    ctx.set('Mcp-Session-Id', await proxy.waiting.begin(call.caller, initialize.params));
-  return respondLocally(call, body, answers);
-}
-
-/** A stream of a person without a credential: says when the tools can be listed anew, and ends. */
-function listenForCredential(proxy: Proxy, call: AuthenticatedCall): void {
-  const { ctx, caller } = call;
-  call.slot.listen();
-  const lifetime = startLifetime(proxy, call, 'listening');
-  lifetime.requireActive();
-  beginEventStream(ctx);
-  const { res } = ctx;
-  res.write(':\n\n');
-  const heartbeat = setInterval(() => res.write(':\n\n'), proxy.heartbeat * 1000).unref();
-  // The client may read the end late, and meanwhile the account can change again.
-  const finish = (text?: string) => {
-    if (res.writableEnded) return;
-    clearInterval(heartbeat);
-    stop?.();
-    res.end(text);
-  };
-  const stop = proxy.credentials?.onChange(caller, () =>
-    finish(`event: message\ndata: ${JSON.stringify(TOOLS_CHANGED)}\n\n`),
-  );
-  // Also when the client is gone.
-  lifetime.onAbort({ abort: () => finish() });
-  lifetime.restartTimer(proxy.upstream.silence);
-}
-
-function withoutOwnState(
-  { ids }: Proxy,
-  { caller }: AuthenticatedCall,
-  messages: readonly Message[],
-): Message[] {
-  const isOwn = (state: string) => ids.unbind('state', caller, state) === CONNECT_STATE;
-  return messages.map((message) => withoutConnectState(message, isOwn));
-}
-
-/** Sends the app's own `initialize`, unless the session is open for this credential already. */
-async function openWaiting(
-  proxy: Proxy,
-  call: AuthenticatedCall,
-  {
-    waiting,
-    caller,
-    personal,
-  }: { waiting: WaitingSession; caller: Caller; personal: CredentialInUse },
-): Promise<{ id: string | undefined }> {
-  const { opened } = waiting;
-  if (opened?.epoch === personal.epoch) return { id: opened.session };
-  const lifetime = new Lifetime(call.ctx.res, proxy.upstream.timeout, () => undefined);
-  const renewed = proxy.credentials ? renewal(proxy, proxy.credentials, call, personal) : undefined;
-  const send = async (message: Message, id?: string) => {
-    const headers = await attachCredentials(proxy, call, {
-      req: NO_REQUEST,
-      messages: [message],
-      caller,
-      personal,
-      session: { id },
-    });
-    const body = () => JSON.stringify(message);
-    const request: OutboundRequest = { method: 'POST', headers, body, links: [], hold: NO_HOLD };
-    return sendWithCredential(proxy, { ...request, ...renewed, secrets: {} }, UNREAD, lifetime);
-  };
-  try {
-    const params = isObject(waiting.params) ? waiting.params : {};
-    const { status, headers } = await send({ jsonrpc: '2.0', id: 0, method: 'initialize', params });
-    if (status === 401 && renewed) throw renewed.refused();
-    if (status !== 200)
-      throw badGateway(new Error(`the upstream answered ${status} to initialize`));
-    const issued = headers['mcp-session-id'];
-    const id = typeof issued === 'string' && issued !== '' ? issued : undefined;
-    await send({ jsonrpc: '2.0', method: 'notifications/initialized' }, id);
-    const found = { epoch: personal.epoch, ...(id === undefined ? {} : { session: id }) };
-    await proxy.waiting.open(waiting, found);
-    return { id };
-  } catch (error) {
-    throw lifetime.endReason(error);
-  } finally {
-    lifetime.abort(new Error('the session is open'));
-  }
-}
-
-const NO_REQUEST = { headers: {} } as IncomingMessage;
-
-const NO_HOLD: Hold = {
-  set: () => undefined,
-  reduce: () => undefined,
-  bytes: 0,
-  release: () => undefined,
-};
-
-/** Only the headers of the answer matter. */
-const UNREAD: ExchangeOptions = {
-  maxBytes: 1024 * 1024,
-  hold: () => undefined,
-  openStream: () => ({ read: () => undefined, end: () => undefined, fail: () => undefined }),
-};
-
-function askedOf(
-  { credentials, ids, knownTools: tools, upstream }: Proxy,
-  { caller, connector }: AuthenticatedCall,
-  problem: CredentialProblem,
-  initialize?: unknown,
-): Asked {
-  if (!credentials) throw new Error('the upstream needs no credential');
-  return {
-    service: upstream.isNamed ? upstream.name : (connector?.name ?? upstream.name),
-    address: credentials.addressFor(caller),
-    problem,
-    initialize,
-    elicitationId: `${upstream.id}-${caller.accountId}`,
-    state: ids.bind('state', caller, CONNECT_STATE),
-    knownTools: () => tools(caller),
-  };
-}
-
-/** From now on, the call ends when its caller's rights end. */
-function startLifetime(
-  { activeRequests, upstream, holds }: Proxy,
-  { ctx, caller, revalidate, slot, hold }: AuthenticatedCall,
-  kind: RequestKind,
-): Lifetime {
-  const lifetime = new Lifetime(ctx.res, upstream.timeout, () => {
-    slot.release();
-    hold.release();
-  });
-  const { onRevoked } = lifetime;
-  // Its filter knows what the caller might use when it began.
-  const held = holds.state();
-  const requireSame = async () => {
-    const access = await revalidate();
-    if (!isSameSelection(access.caller, caller) || holds.state() !== held)
-      throw selectionChanged(TOOLS_CHANGED);
-  };
-  lifetime.track(
-    activeRequests.start({
-      ids: idsOf(caller),
-      revalidate: kind === 'listening' ? requireSame : revalidate,
-      kind,
-      onRevoked,
-    }),
-  );
-  return lifetime;
-}
-
-/** A stream that was opened with one credential of the person is used with no other. */
-function endWithCredential(
-  { credentials }: Proxy,
-  { ctx, caller }: AuthenticatedCall,
-  { epoch }: CredentialInUse,
-  lifetime: Lifetime,
-): void {
-  const requireSame = async () => {
-    const current = await credentials?.of(caller);
-    if (!current || !('epoch' in current) || current.epoch !== epoch)
-      lifetime.onRevoked(selectionChanged(TOOLS_CHANGED));
-  };
-  const stop = credentials?.onChange(
-    caller,
-    () => void requireSame().catch((error: unknown) => lifetime.onRevoked(error)),
-  );
-  ctx.res.once('close', () => stop?.());
-}
-
 function filterOf(
   proxy: Proxy,
   caller: Caller,
@@ -642,11 +396,6 @@ function kindOf(method: string, messages: readonly Message[]): RequestKind {
   return isWaiting ? 'listening' : 'working';
 }
 
-/** The records that revalidation reads. */
-function idsOf({ accountId, connector, grantId, tokenId }: Caller): string[] {
-  return [accountId, connector, grantId, tokenId].filter((id) => id !== undefined);
-}
-
 function respondLocally(
   { ctx, limited = [] }: AuthenticatedCall,
   body: unknown,
@@ -674,27 +423,6 @@ function serializer(
       ? messages.map((message) => withTraceparent(message, traceparent))
       : messages;
     return JSON.stringify(Array.isArray(body) ? sent : sent[0]);
-  };
-}
-
-/** After the upstream answered 401: another token of the same credential, or what the person has to do. */
-function renewal(
-  proxy: Proxy,
-  credentials: PersonCredentialRules,
-  call: AuthenticatedCall,
-  used: CredentialInUse,
-) {
-  const refused = (problem: CredentialProblem) =>
-    new InBandError(403, 'credential_required', wordsFor(askedOf(proxy, call, problem)));
-  return {
-    async renew() {
-      const found = await credentials.renewed(call.caller, used.token);
-      if (!('header' in found)) throw refused(found);
-      if (found.epoch !== used.epoch || found.token === used.token)
-        throw refused({ missing: true });
-      return { [found.header.name]: found.header.value };
-    },
-    refused: () => refused({ missing: true }),
   };
 }
 
