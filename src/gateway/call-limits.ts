@@ -14,6 +14,7 @@ import { lruCache } from '../lru-cache.ts';
 import type { Services } from '../services.ts';
 import { isWorkloadSubject } from '../settings/workloads.ts';
 import { writeRate } from '../settings/limits.ts';
+import type { AddedCalls } from '../store/call-windows.ts';
 import type { WindowCount } from '../store/counters.ts';
 import { authorizeRequest, type RequiredLevel } from './authorize.ts';
 import type { Access, AuthenticatedCall } from './call.ts';
@@ -34,7 +35,7 @@ type LimitServices = Parameters<typeof recordAudit>[0] &
 type Counted = { index: number; limits: CallLimit[] };
 
 /** What each window has left for the messages of one call. */
-type Budgets = Map<string, { limit: CallLimit; times: number; left: number; count: WindowCount }>;
+type Budgets = Map<string, { limit: CallLimit; times: number; left: number; count: AddedCalls }>;
 
 /**
  * Removes the messages that a limit refuses from the body, and adds the responses to them to the call. Throws an InBandError if none is left.
@@ -71,7 +72,7 @@ export function callLimits(services: LimitServices): LimitCalls {
       const unused = times - (used.get(name) ?? 0);
       // A window that ends now would lend the calls to the next one.
       if (unused > 0 && count.secondsLeft > GIVEN_BACK_UNTIL_SECONDS)
-        void callWindows.giveBack(limit.window, unused);
+        void callWindows.giveBack(limit.window, unused, count);
     }
   };
 
@@ -101,7 +102,7 @@ export function callLimits(services: LimitServices): LimitCalls {
   };
 }
 
-const NOTHING_COUNTED: WindowCount = { count: 0, secondsLeft: 0 };
+const NOTHING_COUNTED: AddedCalls = { count: 0, secondsLeft: 0 };
 const GIVEN_BACK_UNTIL_SECONDS = 1;
 
 /** Requests that need a level and can be made. What is refused anyway does not count. */

@@ -9,12 +9,15 @@ import { createTimeout } from './timeout.ts';
 /** At most `count` calls in a window of `seconds`, which starts with the first call. `name` says whose calls these are. */
 export type CallWindow = { name: string; count: number; seconds: number };
 
+/** `isOwn`: of this process alone, because the store could not be reached. */
+export type AddedCalls = WindowCount & { isOwn?: true };
+
 /** While the store cannot be reached, a process counts for itself, from zero. Nothing rejects. */
 export type CallWindows = {
   /** Resolves to the count with these calls, which may be above the limit. */
-  add(window: CallWindow, times: number): Promise<WindowCount>;
-  /** Removes calls that were added and not made, if their window goes on. */
-  giveBack(window: CallWindow, times: number): Promise<void>;
+  add(window: CallWindow, times: number): Promise<AddedCalls>;
+  /** Removes calls that were added and not made, if their window goes on. `added` is what `add` returned. */
+  giveBack(window: CallWindow, times: number, added: AddedCalls): Promise<void>;
   /** Resolves to undefined if no window has begun. */
   read(window: CallWindow): Promise<WindowCount | undefined>;
   /** The next call begins a window. */
@@ -25,7 +28,7 @@ export type CallWindows = {
 
 type Options = { bytes: ByteStore; encryption: Encryption; now: () => number };
 
-const keyOf = ({ name, seconds }: CallWindow) => `limit:calls ${seconds} ${name}`;
+const windowOf = ({ name, seconds }: CallWindow) => `${seconds} ${name}`;
 
 export function callWindows(options: Options): CallWindows {
   const limiter = options.bytes.openLimiter?.({ keyPrefix: '', points: 1, duration: 1 });
@@ -39,15 +42,16 @@ function sharedWindows(
 ): CallWindows {
   const withTimeout = createTimeout();
   const own = windowsInMemory(now);
-  const nameOf = (window: CallWindow) => encryption.name(keyOf(window));
+  const nameOf = (window: CallWindow) => encryption.name(`limit:calls ${windowOf(window)}`);
   const durationOf = ({ seconds }: CallWindow) => ({ customDuration: seconds });
   return {
     async add(window, times) {
       const adding = limiter.penalty(nameOf(window), times, durationOf(window));
       const added = await withTimeout(adding).catch(() => undefined);
-      return added ? countIn(added) : own.add(window, times);
+      return added ? countIn(added) : { ...own.add(window, times), isOwn: true };
     },
-    async giveBack(window, times) {
+    async giveBack(window, times, { isOwn }) {
+      if (isOwn) return own.giveBack(window, times);
       const giving = limiter.reward(nameOf(window), times, durationOf(window));
       await withTimeout(giving).catch(() => undefined);
     },
@@ -84,7 +88,7 @@ type Counted = { count: number; until: number; saved: number };
 function windowsInMemory(now: () => number) {
   const windows = lruCache<Counted>(MAX_IN_MEMORY);
   const find = (window: CallWindow): Counted | undefined => {
-    const found = windows.get(keyOf(window));
+    const found = windows.get(windowOf(window));
     // A clock that was set back must not make a window longer.
     if (found) found.until = Math.min(found.until, now() + window.seconds);
     return found && found.until > now() ? found : undefined;
@@ -94,7 +98,7 @@ function windowsInMemory(now: () => number) {
     find,
     begin(window: CallWindow, counted: Partial<Counted> = {}): Counted {
       const begun = { count: 0, saved: 0, until: now() + window.seconds, ...counted };
-      windows.set(keyOf(window), begun);
+      windows.set(windowOf(window), begun);
       return begun;
     },
     add(window: CallWindow, times: number): WindowCount {
@@ -106,7 +110,11 @@ function windowsInMemory(now: () => number) {
       const counted = find(window);
       return counted && countOf(counted, now());
     },
-    reset: (window: CallWindow) => void windows.delete(keyOf(window)),
+    giveBack(window: CallWindow, times: number): void {
+      const counted = find(window);
+      if (counted) counted.count = Math.max(0, counted.count - times);
+    },
+    reset: (window: CallWindow) => void windows.delete(windowOf(window)),
   };
 }
 
@@ -119,6 +127,9 @@ const SAVED_AHEAD = 20;
 
 type Saved = Pick<Counted, 'count' | 'until'>;
 
+/** Not `limit`: counts of that kind are plain numbers, which nobody encrypts again. */
+const storedKey = (window: string) => `call-window:${window}`;
+
 /**
  * Of the only process, with SQLite: in memory, and saved ahead. After a process died, a window may therefore end up to a twentieth of its
  * limit early, and never late.
@@ -127,20 +138,20 @@ function storedWindows({ bytes, encryption, now }: Options): CallWindows {
   const own = windowsInMemory(now);
   const save = async (key: string, counted: Counted, count: number) => {
     counted.saved = count;
-    const name = encryption.name(key);
+    const name = encryption.name(storedKey(key));
     const value = encryption.encrypt(name, { count, until: counted.until } satisfies Saved);
     await bytes.set(name, value, counted.until - now()).catch(() => undefined);
   };
   const load = async (window: CallWindow) => {
-    const name = encryption.name(keyOf(window));
+    const name = encryption.name(storedKey(windowOf(window)));
     const found = await bytes.get(name).catch(() => undefined);
     const saved = found && encryption.decrypt<Saved>(name, found);
-    if (own.windows.has(keyOf(window)) || !saved) return;
+    if (own.windows.has(windowOf(window)) || !saved) return;
     own.begin(window, { ...saved, saved: saved.count });
   };
   return {
     async add(window, times) {
-      const key = keyOf(window);
+      const key = windowOf(window);
       if (!own.windows.has(key)) await load(window);
       const added = own.add(window, times);
       const counted = own.find(window);
@@ -150,17 +161,14 @@ function storedWindows({ bytes, encryption, now }: Options): CallWindows {
       }
       return added;
     },
-    async giveBack(window, times) {
-      const counted = own.find(window);
-      if (counted) counted.count = Math.max(0, counted.count - times);
-    },
+    giveBack: async (window, times) => own.giveBack(window, times),
     async read(window) {
-      if (!own.windows.has(keyOf(window))) await load(window);
+      if (!own.windows.has(windowOf(window))) await load(window);
       return own.read(window);
     },
     async reset(window) {
       own.reset(window);
-      await bytes.delete(encryption.name(keyOf(window))).catch(() => undefined);
+      await bytes.delete(encryption.name(storedKey(windowOf(window)))).catch(() => undefined);
     },
     async close() {
       const ahead = [...own.windows.entries()].filter(

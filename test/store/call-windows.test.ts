@@ -52,12 +52,14 @@ describe('Windows of limits on calls', () => {
       const counts = await Promise.all([3, 1, 2].map((times) => callWindows.add(window, times)));
       expect(counts.map(({ count }) => count)).to.have.members([3, 4, 6]);
       for (const { secondsLeft } of counts) expect(secondsLeft).to.be.within(59, 60);
-      await callWindows.giveBack(window, 2);
+      const [added] = counts;
+      if (!added) throw new Error('nothing was counted');
+      await callWindows.giveBack(window, 2, added);
       expect((await callWindows.read(window))?.count).to.equal(4);
       expect((await callWindows.add({ ...window, seconds: 30 }, 1)).count).to.equal(1);
       await callWindows.reset(window);
       expect(await callWindows.read(window)).to.equal(undefined);
-      await callWindows.giveBack(window, 5);
+      await callWindows.giveBack(window, 5, added);
       expect((await callWindows.add(window, 1)).count).to.equal(1);
     });
   }
@@ -108,6 +110,9 @@ describe('Windows of limits on calls', () => {
     const counts: number[] = [];
     try {
       for (let n = 0; n < 3; n += 1) counts.push((await one.callWindows.add(window, 1)).count);
+      expect((await one.callWindows.read(window))?.count).to.equal(3);
+      const added = await one.callWindows.add(window, 4);
+      await one.callWindows.giveBack(window, 4, added);
       expect((await one.callWindows.read(window))?.count).to.equal(3);
     } finally {
       redis.kill('SIGCONT');

@@ -58,6 +58,17 @@ describe('RTS-01 RTS-02 RTS-03 The root secret of a store in SQLite', () => {
     const after = await database().open({ secret: NEW });
     assert.equal((await after.get('thing:1'))?.value, 'kept');
   });
+
+  it('with new data keys, counts of limits on calls go on', async () => {
+    const store = await database().open({ secret: OLD });
+    const window = { name: 'connection', count: 5, seconds: 600 };
+    for (let calls = 0; calls < 5; calls += 1) await store.callWindows.add(window, 1);
+    const watched = watchRewrapping(store, { follow: 0.01, settle: 0.1 });
+    await store.rewrap.run({ newDataKeys: true, waitMs: 60_000 });
+    await watched.stop();
+    const after = await database().open({ secret: OLD });
+    assert.equal((await after.callWindows.read(window))?.count, 5);
+  });
 });
 
 describe('RTS-01 RTS-02 RTS-03 The root secret of a store in Redis', () => {
