@@ -8,6 +8,7 @@ import {
   readAuditItems,
 } from '../audit/audit-log.ts';
 import type { ExportHeader } from '../audit/chain/export.ts';
+import { openRanges, type Range } from '../audit/chain/ranges.ts';
 import { LIST_START, linesFrom, readHeader } from '../audit/chain/verify-export.ts';
 import { isObject, membersOf } from '../json-values.ts';
 import type { Store } from '../store/store.ts';
@@ -262,26 +263,20 @@ async function* inBatches(items: AsyncIterable<ExportedItem>): AsyncGenerator<Ex
 
 /** Calls are trimmed where there are too many, and the log says which. */
 function findGaps() {
-  const gaps: [first: number, last: number][] = [];
-  const trimmed: [first: number, last: number][] = [];
+  const gaps: Range[] = [];
+  const trimmed = openRanges();
   let before: number | undefined;
   return {
     note({ number, event, ranges = [] }: ExportedItem) {
       if (before !== undefined && number > before + 1) gaps.push([before + 1, number - 1]);
       before = number;
-      if (event === 'audit_trimmed') trimmed.push(...ranges);
+      if (event === 'audit_trimmed') trimmed.add(ranges);
     },
     /** Of items after this number. */
     unexplained(base: number): string[] {
-      const isTrimmed = (number: number) =>
-        trimmed.some(([first, last]) => first <= number && number <= last);
-      return gaps.flatMap(([first, last]) => {
-        let missing = Math.max(first, base + 1);
-        while (missing <= last && isTrimmed(missing)) missing += 1;
-        return missing > last
-          ? []
-          : [`the items ${first} to ${last} are missing: they are not replayed`];
-      });
+      return gaps
+        .filter(([first, last]) => trimmed.gapBelow(last + 1) >= Math.max(first, base + 1))
+        .map(([first, last]) => `the items ${first} to ${last} are missing: they are not replayed`);
     },
   };
 }

@@ -8,6 +8,7 @@ import {
   type IsSigned,
   readCheckpoint,
 } from './checkpoint.ts';
+import { openRanges } from './ranges.ts';
 import { itemDigest, type SealedItem } from './sealed-item.ts';
 
 /** `index`: lists and filters do not find the item, or not as it is. */
@@ -97,9 +98,12 @@ export function openVerifier({ isSigned, kept }: VerifierOptions) {
   const learn = (item: SealedItem, number: number) => {
     noteForgotten(item, number);
     if (item.event === 'audit_trimmed') {
-      trimmed.add(item.ranges ?? [], number);
+      const { ranges = [] } = item;
+      // A trimming explains only numbers below its own.
+      const older = ranges.filter(([first]) => first < number);
+      trimmed.add(older.map(([first, last]) => [first, Math.min(last, number - 1)]));
       if (item.class === 'lasting')
-        trimmedByAge = Math.max(trimmedByAge, ...(item.ranges ?? []).map(([, last]) => last));
+        trimmedByAge = Math.max(trimmedByAge, ...ranges.map(([, last]) => last));
     }
     if (item.event === 'rolled_back')
       notes.push({ kind: 'rolled_back', id: item.id ?? '', time: item.time, number });
@@ -245,42 +249,4 @@ function isOlder(kept: Checkpoint, oldest: Checkpoint | undefined): boolean {
 
 function oldestOf<One extends { number: number }>(found: readonly One[]): One[] {
   return found.toSorted((one, other) => one.number - other.number).slice(0, MAX_FINDINGS);
-}
-
-/** Numbers of trimmed items, as ranges that are merged. */
-function openRanges() {
-  let sorted: [first: number, last: number][] = [];
-  let added: [first: number, last: number][] = [];
-  const merge = () => {
-    const merged: [first: number, last: number][] = [];
-    for (const [first, last] of [...sorted, ...added].toSorted(([one], [other]) => one - other)) {
-      const before = merged.at(-1);
-      if (before && first <= before[1] + 1) before[1] = Math.max(before[1], last);
-      else merged.push([first, last]);
-    }
-    [sorted, added] = [merged, []];
-  };
-  return {
-    /** Only numbers below that of the trimming itself. */
-    add(ranges: readonly (readonly [number, number])[], below: number): void {
-      for (const [first, last] of ranges)
-        if (first < below) added.push([first, Math.min(last, below - 1)]);
-    },
-    /** The highest number below this one that was not trimmed; 0 if there is none. */
-    gapBelow(number: number): number {
-      if (added.length > 0) merge();
-      const range = sorted.find(([first, last]) => first < number && last >= number - 1);
-      return range ? range[0] - 1 : number - 1;
-    },
-    has(number: number): boolean {
-      if (added.length > 0) merge();
-      let [from, to] = [0, sorted.length];
-      while (from < to) {
-        const middle = Math.floor((from + to) / 2);
-        if ((sorted[middle]?.[1] ?? Infinity) < number) from = middle + 1;
-        else to = middle;
-      }
-      return (sorted[from]?.[0] ?? Infinity) <= number;
-    },
-  };
 }
