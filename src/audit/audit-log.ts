@@ -68,10 +68,11 @@ export async function appendAudit(
   const { first, epoch } = await store.appendLog<AuditItem>(LOG, entries, token);
   if (digests?.isUsed && !isAgain) {
     const hashed = new Map<string, string>();
+    const number = first + entries.length - 1;
+    const newest = { number, epoch, id: entries.at(-1)?.value.id ?? '' };
     for (const [index, { value }] of entries.entries()) {
-      const number = first + index;
-      const digest = itemDigest({ ...value, epoch, number }, hashed);
-      digests.add(number, { id: value.id ?? '', epoch, digest });
+      const digest = itemDigest({ ...value, epoch, number: first + index }, hashed);
+      digests.add(first + index, { id: value.id ?? '', epoch, digest, newest });
     }
   }
   return added.map(({ item }, index) => ({ ...item, epoch, number: first + index }));

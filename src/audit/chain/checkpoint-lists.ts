@@ -1,11 +1,16 @@
 // The lists beside checkpoints, and how a list is made.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Store } from '../../store/store.ts';
-import { auditMark, type NumberedSealedItem, readSealedAfter } from '../audit-log.ts';
+import {
+  auditMark,
+  type NumberedSealedItem,
+  readAuditItems,
+  readSealedAfter,
+} from '../audit-log.ts';
 import { searchAudit } from '../audit-search.ts';
 import { chainHead, type Checkpoint, type CheckpointList, readCheckpoint } from './checkpoint.ts';
 import { itemDigest } from './sealed-item.ts';
-import type { StoredDigests } from './stored-digests.ts';
+import { isOther, type StoredDigests, type WrittenItem } from './stored-digests.ts';
 
 const listKey = (checkpoint: number) => `audit-checkpoint:${checkpoint}`;
 
@@ -78,6 +83,42 @@ export async function* sealedItems(
   }
 }
 
+/** The newest item of each write that is `known` and has items from `first` to `last`. */
+function writesIn(first: number, last: number, known: StoredDigests): Map<number, WrittenItem> {
+  const writes = new Map<number, WrittenItem>();
+  for (let number = first; number <= last; number += 1) {
+    const newest = known.get(number)?.newest;
+    if (newest) writes.set(newest.number, newest);
+  }
+  return writes;
+}
+
+/** Whether the store has what is `known` from `first` to `last`: a failover loses the newest items, and others may give their numbers again. */
+async function areStored(
+  store: Store,
+  first: number,
+  last: number,
+  known: StoredDigests,
+): Promise<boolean> {
+  const writes = [...writesIn(first, last, known).values()];
+  for (let from = 0; from < writes.length; from += PAGE_ITEMS) {
+    const page = writes.slice(from, from + PAGE_ITEMS);
+    const found = await readAuditItems(
+      store,
+      page.map(({ number }) => number),
+    );
+    const stored = new Map(found.map((one) => [one.number, one]));
+    known.lost ??= page.find((written) => {
+      const one = stored.get(written.number);
+      return one !== undefined && isOther(written, one);
+    });
+    // One that was trimmed meanwhile says nothing.
+    if (known.lost || stored.size < page.length) return false;
+    await nextTurn();
+  }
+  return true;
+}
+
 /** What a checkpoint from `first` to `last` says about the items in the store. Those that are `known` are not read. */
 export async function listItems(
   store: Store,
@@ -89,6 +130,7 @@ export async function listItems(
   const [ids, digests] = [Array<string>(count).fill(''), Array<string>(count).fill('')];
   let epoch = '';
   let unreadable: number | undefined;
+  if (known && !(await areStored(store, first, last, known))) known.clear();
   const hashed = new Map<string, string>();
   const noteFrom = async (from: number, to: number) => {
     for await (const { number, item, epoch: own } of sealedItems(store, from, to)) {

@@ -13,8 +13,7 @@ import {
   readCheckpointMark,
   readList,
 } from './checkpoint-lists.ts';
-import type { Checkpoint } from './checkpoint.ts';
-import { CHECKPOINT_ITEMS } from './checkpoint.ts';
+import { type Checkpoint, CHECKPOINT_ITEMS } from './checkpoint.ts';
 import { makeCheckpoint, newestCheckpoint } from './make-checkpoint.ts';
 import type { AuditMemory } from './rollback.ts';
 

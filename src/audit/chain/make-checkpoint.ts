@@ -1,6 +1,5 @@
 // Makes the next checkpoint. Any process may: the mark of the log lets one of them append after each checkpoint.
-import type { AuditServices } from '../audit.ts';
-import { newItemId } from '../audit.ts';
+import { type AuditServices, newItemId } from '../audit.ts';
 import { appendMarkedAudit, lastAuditNumber, readAuditAfter } from '../audit-log.ts';
 import { loadChainKeys } from './chain-keys.ts';
 import { chainHead, type Checkpoint, CHECKPOINT_ITEMS, signCheckpoint } from './checkpoint.ts';

@@ -1,7 +1,7 @@
 // Notices that the store lost items that were stored: after a failover to a replica that did not have them, or when it was replaced by an older copy.
 import type { Logger } from 'pino';
 import { type AuditItem, type AuditServices, recordAudit } from '../audit.ts';
-import { openStoredDigests, type StoredDigests } from './stored-digests.ts';
+import { isOther, openStoredDigests, type StoredDigests } from './stored-digests.ts';
 import { beginAuditEpoch, lastAuditNumber, readAuditItems } from '../audit-log.ts';
 
 /** What the store has lost, or might have. */
@@ -27,19 +27,21 @@ export function openAuditMemory(): AuditMemory {
     },
     async check(services) {
       const known = newest;
-      if (!known || !(await isLost(services, known))) return;
+      const lost = known && (await isLost(services, known)) ? known : digests.lost;
+      if (!lost) return;
       digests.clear();
-      await noteRollback(services, known);
-      if (newest === known) newest = undefined;
+      await noteRollback(services, lost);
+      digests.lost = undefined;
+      if (newest === lost) newest = undefined;
     },
   };
 }
 
-async function isLost({ store }: Services, { number, epoch, id }: LostItem): Promise<boolean> {
-  const [found] = await readAuditItems(store, [number]);
-  if (found) return found.epoch !== epoch || (found.item !== undefined && found.item.id !== id);
+async function isLost({ store }: Services, known: LostItem): Promise<boolean> {
+  const [found] = await readAuditItems(store, [known.number]);
+  if (found) return isOther(known, found);
   // It may have been trimmed.
-  return (await lastAuditNumber(store)) < number;
+  return (await lastAuditNumber(store)) < known.number;
 }
 
 /** Several processes may notice it. */

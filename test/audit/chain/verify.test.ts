@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { auditItem, storeAudit } from '../../../src/audit/audit.ts';
 import { auditIndex, replaceAuditItems } from '../../../src/audit/audit-log.ts';
 import { trimAudit } from '../../../src/audit/audit-keep.ts';
 import { publicChainKeys } from '../../../src/audit/chain/chain-keys.ts';
@@ -225,6 +226,32 @@ for (const kind of STORES)
       expect(against.problems).to.deep.equal([
         { kind: 'missing_tail', id: lost.id, time: lost.time },
       ]);
+    });
+
+    it('PRV-05 items that another process stored with the numbers of lost ones are covered as they are', async () => {
+      const memory = openAuditMemory();
+      memory.digests.isUsed = true;
+      const remembering = { ...log.services, digests: memory.digests };
+      const append = async (count: number) => {
+        const added = Array.from({ length: count }, () => ({
+          item: auditItem(log.services, { event: 'call', outcome: 'answered' }),
+          part: 'lasting' as const,
+        }));
+        for (const item of await storeAudit(remembering, added)) memory.remember(item);
+      };
+      await append(3);
+      const copy = await log.save();
+      await append(2);
+      await copy.restore();
+      // By another process, which is followed by this one before it has noticed anything.
+      await log.append(2);
+      await append(1);
+      await makeCheckpoint(remembering);
+      await memory.check(log.services);
+      await makeCheckpoint(remembering);
+      const { problems, notes } = await log.verify();
+      expect(problems).to.deep.equal([]);
+      expect(notes.map(({ kind: note }) => note)).to.deep.equal(['rolled_back']);
     });
 
     describe('an export', () => {
