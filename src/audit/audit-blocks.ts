@@ -90,6 +90,8 @@ export function openAuditBlocks(store: Store, onError: (error: unknown) => void)
   let following: Promise<void> | undefined;
   /** The number of the last item that was looked at. */
   let seenTrimmings = 0;
+  /** The numbers of items among which are trimmings, until they were read: the store may fail. */
+  const unreadTrimmings = new Set<number>();
 
   const cached = ({ first, rows }: LogBlock): CachedBlock => {
     // A copy, because the buffer may be a part of a larger one.
@@ -180,15 +182,17 @@ export function openAuditBlocks(store: Store, onError: (error: unknown) => void)
     for (const block of added.filter((one) => hasTerm(one, EVENT, trimmed))) {
       const rows = bytesOf(block);
       const numbers = Array.from({ length: rowCount(rows) }, (_, index) => numberAt(rows, index));
-      const unseen = numbers.filter((number) => number > seenTrimmings);
+      for (const number of numbers) if (number > seenTrimmings) unreadTrimmings.add(number);
       seenTrimmings = Math.max(seenTrimmings, ...numbers);
-      for (const { item } of await readAuditItems(store, unseen)) {
-        if (item?.event !== 'audit_trimmed') continue;
-        const part = parts.find((each) => each.part === item.class);
-        const last = item.ranges?.at(-1)?.[1] ?? 0;
-        if (part) part.trimmedTo = Math.max(part.trimmedTo, last);
-      }
     }
+    if (unreadTrimmings.size === 0) return;
+    for (const { item } of await readAuditItems(store, [...unreadTrimmings])) {
+      if (item?.event !== 'audit_trimmed') continue;
+      const part = parts.find((each) => each.part === item.class);
+      const last = item.ranges?.at(-1)?.[1] ?? 0;
+      if (part) part.trimmedTo = Math.max(part.trimmedTo, last);
+    }
+    unreadTrimmings.clear();
   };
   const readTrimmed = async (part: CachedPart, upTo: number) => {
     const end = part.blocks.findIndex(({ first }) => first > upTo);
@@ -225,9 +229,8 @@ export function openAuditBlocks(store: Store, onError: (error: unknown) => void)
     await once(async () => {
       if (isLoaded) {
         for (const part of parts) {
-          const upTo = part.trimmedTo;
+          if (part.trimmedTo > 0) await readTrimmed(part, part.trimmedTo);
           part.trimmedTo = 0;
-          if (upTo > 0) await readTrimmed(part, upTo);
         }
         return follow();
       }
@@ -276,7 +279,7 @@ function indexOf({ blocks }: CachedPart, number: number): number {
 }
 
 function runsOf(indices: readonly number[], blocks: readonly CachedBlock[]): BlockRun[] {
-  const runs: (BlockRun & { from: number; to: number })[] = [];
+  const runs: (BlockRun & { to: number })[] = [];
   for (const index of indices) {
     const first = blocks[index]?.first ?? 0;
     const run = runs.at(-1);
@@ -284,7 +287,7 @@ function runsOf(indices: readonly number[], blocks: readonly CachedBlock[]): Blo
       run.to = index;
       run.count += 1;
       run.newest = Math.max(run.newest, first);
-    } else runs.push({ newest: first, count: 1, from: index, to: index });
+    } else runs.push({ newest: first, count: 1, to: index });
   }
   return runs.map(({ newest, count }) => ({ newest, count }));
 }

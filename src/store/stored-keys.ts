@@ -122,6 +122,15 @@ function secretsIn({ secret, previousSecret }: RootSecrets): string[] {
   return previousSecret === undefined ? [secret] : [secret, previousSecret];
 }
 
+/** With the first secret that opens it. */
+function unwrapWith(envelope: Envelope, secrets: RootSecrets): DataKeys | undefined {
+  for (const secret of secretsIn(secrets)) {
+    const keys = unwrap(envelope, secret);
+    if (keys) return keys;
+  }
+  return undefined;
+}
+
 const OTHER_SECRET =
   'the store was created with another root secret: set GATEHOUSE_SECRET to that secret';
 
@@ -151,10 +160,8 @@ export function secretsNotice({ envelope }: KeysState, secrets: RootSecrets): st
 /** Throws StoreNotOpened. */
 function openEnvelope(envelope: Envelope, secrets: RootSecrets): DataKeys {
   const { secret, previousSecret } = secrets;
-  const opens = (root: string | undefined) =>
-    root === undefined ? undefined : unwrap(envelope, root);
   const isReplaced = envelope.replaced.includes(fingerprintOf(secret));
-  if (isReplaced && opens(previousSecret))
+  if (isReplaced && previousSecret !== undefined && unwrap(envelope, previousSecret))
     throw new StoreNotOpened(
       'the current and the previous root secret are exchanged: GATEHOUSE_SECRET is the one that was replaced, and GATEHOUSE_PREVIOUS_SECRET the one in force. Set GATEHOUSE_SECRET to the one in force',
     );
@@ -162,7 +169,7 @@ function openEnvelope(envelope: Envelope, secrets: RootSecrets): DataKeys {
     throw new StoreNotOpened(
       'GATEHOUSE_SECRET is a root secret that was replaced, and opens nothing any more: set it to the one that replaced it',
     );
-  const keys = opens(secret) ?? opens(previousSecret);
+  const keys = unwrapWith(envelope, secrets);
   if (!keys) throw new StoreNotOpened(otherSecret(envelope, secrets));
   return keys;
 }
@@ -191,10 +198,8 @@ function followKeys(
   const read = (found: Buffer): KeysState | undefined => {
     const envelope = parseEnvelope(found);
     if (!envelope) return undefined;
-    for (const secret of secretsIn(secrets)) {
-      const keys = unwrap(envelope, secret);
-      if (keys) return { envelope, keys };
-    }
+    const keys = unwrapWith(envelope, secrets);
+    if (keys) return { envelope, keys };
     if (!envelope.replaced.includes(fingerprintOf(secrets.secret))) return undefined;
     if (envelope.newest !== undefined && envelope.newest !== newestOf(state.keys))
       throw new StoreUnavailable(new Error(OTHER_DATA_KEYS));
@@ -292,9 +297,7 @@ export async function reportKeys(
 /** Undefined if no secret opens it. */
 function keysIn(stored: Buffer, secrets: RootSecrets): DataKeys | undefined {
   const envelope = parseEnvelope(stored);
-  const roots = secretsIn(secrets);
-  if (!envelope) return keysOfEarlierStore(stored, roots);
-  return roots.map((secret) => unwrap(envelope, secret)).find((keys) => keys !== undefined);
+  return envelope ? unwrapWith(envelope, secrets) : keysOfEarlierStore(stored, secretsIn(secrets));
 }
 
 /**

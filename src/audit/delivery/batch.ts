@@ -7,13 +7,13 @@ import { readAuditAfter } from '../audit-log.ts';
 import {
   type Batch,
   type DeliveryProgress,
+  MAX_BATCH_ITEMS,
   newBatch,
   type Place,
   type Rendering,
 } from './progress.ts';
 import { deliveredBytes, deliveredItem, type Renderer, type StoredItem } from './render.ts';
 
-const MAX_ITEMS = 500;
 const MAX_BYTES = 900_000;
 
 /** Numbers of items, inclusive. */
@@ -61,7 +61,7 @@ async function readItems(
 ): Promise<{ found: StoredItem[]; isAll: boolean }> {
   const found: StoredItem[] = [];
   let [bytes, after] = [0, first - 1];
-  for (let pages = 0; pages < MAX_ITEMS / PAGE_ITEMS && bytes < MAX_BYTES; pages += 1) {
+  for (let pages = 0; pages < MAX_BATCH_ITEMS / PAGE_ITEMS && bytes < MAX_BYTES; pages += 1) {
     const page = await readAuditAfter(store, after, PAGE_ITEMS);
     const wanted = page.filter(({ number }) => number <= last);
     for (const { number, epoch, item } of wanted) {

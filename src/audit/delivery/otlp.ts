@@ -5,7 +5,7 @@ import { resourceFromAttributes } from '@opentelemetry/resources';
 import { membersOf } from '../../json-values.ts';
 import type { DeliveryTarget } from '../../settings/audit-delivery.ts';
 import type { DeliveredItem, Renderer } from './render.ts';
-import type { Rendering } from './progress.ts';
+import { MAX_BATCH_ITEMS, type Rendering } from './progress.ts';
 
 type OtlpTarget = Extract<DeliveryTarget, { kind: 'otlp' }>;
 
@@ -47,7 +47,7 @@ export function otlpRenderer({ maxAge }: OtlpTarget, version: string): Renderer 
     headers: () => ({ 'content-type': 'application/x-protobuf' }),
     rejectedIn({ body }) {
       const { rejectedLogRecords: count = 0, errorMessage: reason = '' } = partialSuccessIn(body);
-      return count > 0 ? { count: Math.min(count, MAX_REJECTED), reason } : undefined;
+      return count > 0 ? { count: Math.min(count, MAX_BATCH_ITEMS), reason } : undefined;
     },
   };
 }
@@ -124,9 +124,6 @@ function targetAttribute(method: string | undefined, target: string): Attributes
     ? { 'gen_ai.prompt.name': target }
     : { 'mcp.resource.uri': target };
 }
-
-/** As many as a batch has. */
-const MAX_REJECTED = 500;
 
 /** An answer that cannot be read is no reason to send the batch again. */
 function partialSuccessIn(body: Buffer): { rejectedLogRecords?: number; errorMessage?: string } {

@@ -2,6 +2,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Store } from '../../store/store.ts';
 
+export const MAX_BATCH_ITEMS = 500;
+
 /** Some successive items. Its limits are stored before it is sent, so that a retry has the same id and body in every process. */
 export type Batch = {
   /** Contains no full stop (Standard Webhooks). */
