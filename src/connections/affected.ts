@@ -17,12 +17,21 @@ export type AffectedConnection = {
   before: Connection;
   after: Connection;
   endsAt?: number;
-  /** The names of tools that it could use, if it goes on with fewer. */
+} & ToolLoss;
+
+/** What a connection that goes on can no longer use. Empty if it can use as much. */
+export type ToolLoss = {
+  /** The names of tools that it could use. */
   lostTools?: string[];
+  /** It may lose what is not known by name: the tools of a server that was not read, resources or prompts. */
+  mayLoseUnknown?: true;
 };
 
-/** Returns the names of the tools that a connection can use now, and not after the change. */
-export type LostTools = (before: Connection, after: Connection) => Promise<string[]>;
+export type ToolLosses = (
+  stored: StoredGrant,
+  before: Connection,
+  after: Connection,
+) => Promise<ToolLoss>;
 
 /** `connector` is one that changes, as it is or would be; without it, all connectors count as they are. */
 type Situation = { settings: ConnectionSettings; connector?: Connector };
@@ -34,8 +43,8 @@ export async function affectedConnections(
     before,
     after,
     limit,
-    lostTools,
-  }: { before: Situation; after: Situation; limit: number; lostTools?: LostTools | undefined },
+    toolLosses,
+  }: { before: Situation; after: Situation; limit: number; toolLosses: ToolLosses },
 ): Promise<{ items: AffectedConnection[]; isAll: boolean; read: number }> {
   const items: AffectedConnection[] = [];
   let read = 0;
@@ -46,14 +55,11 @@ export async function affectedConnections(
     if (read === limit) return { items, isAll: false, read };
     read += 1;
     const [was, becomes] = await Promise.all([readBefore(id, stored), readAfter(id, stored)]);
+    const loss = works(becomes) ? await toolLosses(stored, was, becomes) : {};
     if (endsAt !== undefined && works(becomes) && lastsLonger(stored, endsAt))
-      items.push({ before: was, after: endedBy(becomes, 'connector_expired'), endsAt });
-    else {
-      const lost = works(becomes) ? ((await lostTools?.(was, becomes)) ?? []) : [];
-      if (lost.length > 0) items.push({ before: was, after: becomes, lostTools: lost });
-      else if (isLess(before.settings.levels, was, becomes))
-        items.push({ before: was, after: becomes });
-    }
+      items.push({ before: was, after: endedBy(becomes, 'connector_expired'), endsAt, ...loss });
+    else if (losesTools(loss) || isLess(before.settings.levels, was, becomes))
+      items.push({ before: was, after: becomes, ...loss });
   }
   return { items, isAll: true, read };
 }
@@ -87,6 +93,10 @@ export function isLess(levels: Levels, before: Connection, after: Connection): b
     after.level !== undefined &&
     !(isLevel(levels, after.level) && isAtLeast(levels, after.level, before.level));
   return usability(after) < usability(before) || (usability(before) > 0 && hasLowerLevel);
+}
+
+export function losesTools({ lostTools, mayLoseUnknown }: ToolLoss): boolean {
+  return lostTools !== undefined || mayLoseUnknown === true;
 }
 
 export function works(connection: Connection): boolean {

@@ -304,8 +304,9 @@ export function connectionReader(
   };
 }
 
-function memoize<T>(load: (id: string) => Promise<T>): (id: string) => Promise<T> {
-  const cached = new Map<string, Promise<T>>();
+/** Loads each once. */
+export function memoize<Id, T>(load: (id: Id) => Promise<T>): (id: Id) => Promise<T> {
+  const cached = new Map<Id, Promise<T>>();
   return (id) => {
     const loading = cached.get(id) ?? load(id);
     cached.set(id, loading);

@@ -48,7 +48,7 @@ import {
   connectorSchema,
   type ShownConnector,
 } from './resources/connector.ts';
-import { lostToolsBy } from './lost-tools.ts';
+import { toolLosses } from './lost-tools.ts';
 import { openedBy } from './opened-by.ts';
 import { affectedResources } from './resources/affected.ts';
 import { searchFor } from './search.ts';
@@ -198,11 +198,14 @@ const MAX_AFFECTED_READ = 5000;
 
 async function previewUpdate(management: ManagementContext, { before, after }: ConnectorUpdate) {
   const { settings, services } = management;
-  const found = await affectedConnections(services, {
+  const change = {
     before: { settings, connector: before },
     after: { settings, connector: after },
+  };
+  const found = await affectedConnections(services, {
+    ...change,
     limit: MAX_AFFECTED_READ,
-    lostTools: await lostToolsBy(management, { before, after }),
+    toolLosses: toolLosses(services, change),
   });
   return {
     ...(await resource(management, after)),

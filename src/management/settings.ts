@@ -3,6 +3,7 @@ import { HttpError } from '../http/errors.ts';
 import { type RefusalKind, ReloadRefused } from '../reload/reloads.ts';
 import { reloadSettings } from '../reload/reload-settings.ts';
 import type { Handlers, ManagementContext } from './context.ts';
+import { toolLosses } from './lost-tools.ts';
 import { affectedResources } from './resources/affected.ts';
 import type { Reload, settingsOperations } from './resources/settings.ts';
 
@@ -24,10 +25,11 @@ const MAX_AFFECTED_READ = 20_000;
 async function previewReload({ settings, services }: ManagementContext): Promise<Reload> {
   const reloads = services.reloads();
   const report = await reloads.run({ dryRun: true });
+  const change = { before: { settings }, after: { settings: await reloads.read() } };
   const found = await affectedConnections(services, {
-    before: { settings },
-    after: { settings: await reloads.read() },
+    ...change,
     limit: MAX_AFFECTED_READ,
+    toolLosses: toolLosses(services, change),
   });
   return { ...report, ...affectedResources(found) };
 }

@@ -1,6 +1,6 @@
 // The one decision about what a caller may use of an MCP server: for lists, calls, the consent page, the console and explanations. Pure: no I/O.
-import { isAtLeast, type Level, type Levels } from '../permission-levels.ts';
-import { type Item, type ToolList, toolList } from './tool-list.ts';
+import { isAtLeast, type Level, type Levels, lowest } from '../permission-levels.ts';
+import { type Item, type NamedKind, opensAllOf, type ToolList, toolList } from './tool-list.ts';
 
 /**
  * `step-up`: the person can grant the level (403 `insufficient_scope`). `dpop-required`: only to a client with DPoP. `forbidden`: nobody can
@@ -103,12 +103,36 @@ function rulesOf(matching: readonly ({ level: Level } & WithTools)[]): Pick<Righ
   };
 }
 
+/** Whether a selection is certain to open everything of these kinds that the other opens with a level. */
+export function opensAllWith(
+  levels: Levels,
+  level: Level,
+  { selection, other, kinds }: { selection: Selection; other: Selection; kinds: NamedKind[] },
+): boolean {
+  const { lists = [], rules } = selection;
+  const opensAll = (list: ToolList | undefined, narrower: ToolList | undefined) =>
+    opensAllOf(list?.patterns ?? [], narrower?.patterns ?? [], kinds);
+  const others = [undefined, ...(other.lists ?? []).map(({ list }) => list)];
+  if (!lists.every(({ list }) => others.some((narrower) => opensAll(list, narrower)))) return false;
+  const opened = other.rules ?? [{ level }];
+  return (
+    !rules ||
+    opened.every((narrower) =>
+      rules.some(
+        (rule) =>
+          isAtLeast(levels, rule.level, lowest(levels, narrower.level, level)) &&
+          opensAll(rule.list, narrower.list),
+      ),
+    )
+  );
+}
+
 /** Whether both open the same, apart from the level. */
-export function isSameSelection(one: Rights, other: Rights): boolean {
+export function isSameSelection(one: Selection, other: Selection): boolean {
   return selectionText(one) === selectionText(other);
 }
 
-function selectionText({ lists = [], rules = [] }: Rights): string {
+function selectionText({ lists = [], rules = [] }: Selection): string {
   return JSON.stringify([
     lists.map(({ of, list }) => [of, list.text]),
     rules.map(({ level, list }) => [level, list?.text]),

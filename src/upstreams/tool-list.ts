@@ -13,9 +13,11 @@ export type Item =
   | { kind: 'method' }
   | { kind: 'unclear' };
 
-type NamedKind = 'tool' | 'resource' | 'prompt';
+export const NAMED_KINDS = ['tool', 'resource', 'prompt'] as const;
+export type NamedKind = (typeof NAMED_KINDS)[number];
 
 export type ToolList = {
+  patterns: readonly string[];
   /** The patterns as one text, which tells lists apart. */
   text: string;
   opens: (item: Item) => boolean;
@@ -59,6 +61,7 @@ function compile(patterns: readonly string[]): ToolList {
   );
   const opensAll = inclusions.length === 0;
   return {
+    patterns,
     text: JSON.stringify(patterns),
     opens(item) {
       if (item.kind === 'unclear') return false;
@@ -122,6 +125,33 @@ function within(patterns: readonly string[], others: readonly string[]): string[
     const { kind, text } = parsePattern(pattern);
     return others.includes(pattern) || matches[kind](text);
   });
+}
+
+/**
+ * Whether `list` is certain to open everything of these kinds that `other` opens. Compares patterns, so it is false for some lists that do.
+ * An empty list opens everything.
+ */
+export function opensAllOf(
+  list: readonly string[],
+  other: readonly string[],
+  kinds: readonly NamedKind[],
+): boolean {
+  const split = (patterns: readonly string[]) => {
+    const parsed = patterns.map(parsePattern);
+    const ofKinds = parsed.filter(({ kind }) => kinds.includes(kind));
+    return {
+      opensAll: parsed.every(({ isExclusion }) => isExclusion),
+      inclusions: ofKinds.filter(({ isExclusion }) => !isExclusion),
+      exclusions: ofKinds.filter(({ isExclusion }) => isExclusion),
+    };
+  };
+  const [own, others] = [split(list), split(other)];
+  const isExcluded = matcherByKind(others.exclusions, (text) => text);
+  if (!own.exclusions.every(({ kind, text }) => isExcluded[kind](text))) return false;
+  if (own.opensAll) return true;
+  const isIncluded = matcherByKind(own.inclusions, (text) => text);
+  const opened = others.opensAll ? kinds.map((kind) => ({ kind, text: '*' })) : others.inclusions;
+  return opened.every(({ kind, text }) => isIncluded[kind](text));
 }
 
 /** The patterns about tools that match none of these, whether they name or take out. */

@@ -142,6 +142,45 @@ onEachStore('A file that is applied', (system, store) => {
     expect(later).to.have.length(2);
   });
 
+  it('APL-05 a dry run says who may lose tools that are not known, of people and machines, and so does the run', async () => {
+    const key = await generateAssertionKey();
+    const machine = (name: string) => ({
+      key: name,
+      name,
+      connector: 'narrow',
+      level: 'operations',
+      jwks: { keys: [key.jwk] },
+      expiresAt: inSeconds(86_400),
+    });
+    const narrow = { key: 'narrow', name: 'Narrow', level: 'full' };
+    const machines = ['nightly', 'hourly'].map(machine);
+    await apply({ connectors: [narrow], machines });
+    await connect(system(), await linkOf('narrow'), { level: 'operations' });
+    const losers = async (file: object) => {
+      const dry = await apply(file, '?dryRun=true');
+      const done = await apply(file);
+      expect(done.affected).to.have.deep.members(dry.affected);
+      return dry.affected.map(({ account: { name = '' }, mayLoseUnknown, before, after }) => {
+        expect([mayLoseUnknown, after]).to.deep.equal([true, before]);
+        return name;
+      });
+    };
+    const [nightly, hourly] = machines;
+    expect(await losers({ machines: [{ ...nightly, tools: ['list_*'] }, hourly] })).to.deep.equal([
+      'nightly',
+    ]);
+    expect(await losers({ machines })).to.deep.equal([]);
+    const lists = (tools: string[]) => ({ connectors: [{ ...narrow, tools }] });
+    expect(await losers(lists(['list_*', 'get_*', 'resource:*', 'prompt:*']))).to.have.members([
+      'Ada Lovelace',
+      'nightly',
+      'hourly',
+    ]);
+    expect(await losers(lists(['*', '!get_secret', 'resource:*', 'prompt:*']))).to.have.length(3);
+    expect(await losers(lists(['!get_secret']))).to.deep.equal([]);
+    expect(await losers({ connectors: [narrow] })).to.deep.equal([]);
+  });
+
   it('a revoked machine is replaced by a new one with the key of its record, which connects, and only once', async () => {
     const key = await generateAssertionKey();
     const file = {

@@ -1,8 +1,12 @@
 import { expect } from 'chai';
+import { exportJWK, generateKeyPair } from 'jose';
+import type { Applied } from '../../src/management/resources/apply.ts';
+import type { Reload } from '../../src/management/resources/settings.ts';
 import { mint } from '../links/minted-tokens/minting.ts';
 import { openBrowser, requirePage } from '../support/browser.ts';
 import { connect } from '../support/connection.ts';
 import { type Connector, createConnector, requestManagement } from '../support/management-api.ts';
+import { changeSettings } from '../support/settings-file.ts';
 import { createDeployment, type LogLine, startDeployment, type System } from '../support/system.ts';
 import { until } from '../support/until.ts';
 import { type ChangingUpstream, startChangingV2 } from '../support/upstream/changing-upstream.ts';
@@ -202,6 +206,71 @@ describe('Explanations of tools', () => {
     expect(items.items[0]).to.nested.include({ 'arguments.after.tools[0]': 'search_orders' });
     const back = await run('connector', 'update', 'Reports', '--tools', 'everything', '--json');
     expect(JSON.parse(back.stdout)).to.not.have.any.keys('tools', 'opened');
+  });
+
+  it('APL-05 a file names who loses which tools before it is applied and when it is, also of machines', async () => {
+    const { publicKey } = await generateKeyPair('ES256', { extractable: true });
+    const connector = { key: 'orders', name: 'Orders', level: 'operations' };
+    const machine = {
+      key: 'sync',
+      name: 'Sync',
+      connector: 'orders',
+      level: 'operations',
+      jwks: { keys: [await exportJWK(publicKey)] },
+      expiresAt: new Date((Math.floor(Date.now() / 1000) + 86_400) * 1000).toISOString(),
+    };
+    const apply = async (file: object, query = '') =>
+      (await requestManagement(system, 'POST', `/apply${query}`, file)) as Applied;
+    const [made] = (await apply({ connectors: [connector], machines: [machine] })).connectors;
+    const { link } = (await ask(`/connectors/${made?.id}`)) as Connector;
+    await connect(system, { link }, { person: 'ada', level: 'operations' });
+    const losses = async (file: object) => {
+      const dry = await apply(file, '?dryRun=true');
+      const done = await apply(file);
+      expect(done.affected).to.have.deep.members(dry.affected);
+      return Object.fromEntries(
+        dry.affected.map(({ account, lostTools }) => [account.name, lostTools]),
+      );
+    };
+    const narrowed = { ...connector, tools: ['search_*'] };
+    const both = ['delete_order'];
+    const tools = ['delete_*'];
+    const file = { connectors: [narrowed], machines: [{ ...machine, tools }] };
+    expect(await losses(file)).to.deep.equal({
+      'Ada Lovelace': both,
+      Sync: ['search_orders', 'delete_order'],
+    });
+    await apply({ connectors: [connector], machines: [machine] });
+    expect(await losses({ machines: [{ ...machine, tools }] })).to.deep.equal({
+      Sync: ['search_orders'],
+    });
+  });
+
+  it('a dry run of a reload names who would lose which tools, by an entitlement or by their levels', async () => {
+    const preview = async (changes: Record<string, unknown>) => {
+      const restore = changeSettings(system, changes);
+      const { affected } = (await requestManagement(system, 'POST', '/settings/reload', {
+        dryRun: true,
+      })) as Reload;
+      restore();
+      return affected?.map(({ account, lostTools }) => [account.name, lostTools]);
+    };
+    await connect(system, reports, { person: 'grace', level: 'analytics' });
+    const entitlements = [
+      { match: { subject: 'ada' }, level: 'full' },
+      { match: { group: 'staff' }, level: 'operations', tools: ['delete_*'] },
+    ];
+    const loss = (await preview({ entitlements }))?.filter(([name]) => name === 'Grace Hopper');
+    expect(loss).to.deep.include(['Grace Hopper', ['search_orders']]);
+    const orders = {
+      id: 'orders',
+      url: upstream.url,
+      tools: [{ name: 'search_orders', level: 'operations' }],
+      defaultLevel: 'analytics',
+    };
+    const levels = await preview({ resourceServer: { upstreams: [orders] } });
+    expect(levels).to.deep.include(['Grace Hopper', ['search_orders']]);
+    expect(await preview({})).to.deep.equal([]);
   });
 
   it('the log names lists with patterns that match no tool once the tools have changed', async () => {

@@ -13,7 +13,7 @@ import {
 } from '../resources/apply.ts';
 import { activeConnectors, endConnectors, exportConnectors, planConnectors } from './connectors.ts';
 import { acquireLock, type Lock } from './lock.ts';
-import { happened, type Lost, lostConnections } from './losses.ts';
+import { type Changes, happened, type Lost, lostConnections } from './losses.ts';
 import { endMachines, exportMachines, findMachines, planMachines } from './machines.ts';
 import { boundedIssues } from '../parse-input.ts';
 import { parseFile } from './parse-file.ts';
@@ -30,7 +30,7 @@ export const applyHandlers: Handlers<keyof typeof applyOperations> = {
     try {
       const plan = await makePlan(management, body, query);
       const steps = await run(management, plan, lock);
-      return response(steps, await happened(management, plan.affected));
+      return response(steps, await happened(management, plan.affected, plan.changes));
     } finally {
       await lock.release();
     }
@@ -63,6 +63,7 @@ type Steps = Record<Kind, Step[]>;
 type Plan = {
   steps: Steps;
   endings: Steps;
+  changes: Changes;
   affected: Lost;
   finishRules: (ids: ReadonlySet<string>) => Promise<void>;
 };
@@ -127,7 +128,7 @@ async function makePlan(
     machines: [pruned.machines.length, stored.machines.length],
     clientRules: [pruned.rules.length, stored.rules.length],
   });
-  const affected = await lostConnections(management, {
+  const changes = {
     connectors: [
       ...connectors.changes,
       ...pruned.connectors.map((before) => {
@@ -137,8 +138,9 @@ async function makePlan(
     revoked: pruned.machines,
     replaced: machines.replaced,
     shortened: machines.shortened,
+    narrowed: machines.narrowed,
     blocks: rules.blocks,
-  });
+  };
   return {
     steps: { connectors: connectors.steps, machines: machines.steps, clientRules: rules.steps },
     endings: {
@@ -146,7 +148,8 @@ async function makePlan(
       machines: endMachines(management, pruned.machines),
       clientRules: endRules(management, pruned.rules),
     },
-    affected,
+    changes,
+    affected: await lostConnections(management, changes),
     finishRules: rules.finish,
   };
 }

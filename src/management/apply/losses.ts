@@ -6,26 +6,30 @@ import {
   affectedConnections,
   endedBy,
   isLess,
+  losesTools,
   works,
 } from '../../connections/affected.ts';
 import type { Connection } from '../../connections/connection.ts';
-import { findConnection, listConnections } from '../../connections/connections.ts';
+import { findConnection, listConnections, memoize } from '../../connections/connections.ts';
+import { findStoredGrant } from '../../connections/grants.ts';
 import { connectedClients } from '../../connections/grant-lists.ts';
 import type { Reason } from '../../connections/reasons.ts';
 import { isMachineSubject } from '../../connections/machine-subject.ts';
 import type { Connector } from '../../links/connector.ts';
 import { findConnector } from '../../links/connectors.ts';
 import type { ManagementContext } from '../context.ts';
-import { lostToolsBy } from '../lost-tools.ts';
+import { toolLosses } from '../lost-tools.ts';
 import type { Found } from './machines.ts';
 
-type Changes = {
+export type Changes = {
   connectors: readonly { before: Connector; after: Connector }[];
   revoked: readonly Found[];
   /** Their key, and so their connection. */
   replaced: readonly Found[];
   /** Machines that expire earlier, in seconds since the epoch. */
   shortened: readonly { machine: Found; endsAt: number }[];
+  /** Machines with other tools. */
+  narrowed: readonly { machine: Found; tools: readonly string[] | undefined }[];
   blocks: readonly RuleSubject[];
 };
 
@@ -39,7 +43,7 @@ const BATCH = 100;
 /** Names each connection once. */
 export async function lostConnections(
   management: ManagementContext,
-  { connectors, revoked, replaced, shortened, blocks }: Changes,
+  { connectors, revoked, replaced, shortened, narrowed, blocks }: Changes,
 ): Promise<Lost> {
   const { settings, services } = management;
   const lost = new Map<string, AffectedConnection>();
@@ -47,10 +51,10 @@ export async function lostConnections(
     const known = lost.get(item.before.id);
     // What ends does not come back.
     if (!known || endOf(item) < endOf(known) || endOf(known) === Infinity)
-      lost.set(item.before.id, item);
+      lost.set(item.before.id, { ...known, ...item });
   };
   const addEnded = (before: Connection, reason: Reason) =>
-    add({ before, after: endedBy(before, reason) });
+    lost.set(before.id, lost.get(before.id) ?? { before, after: endedBy(before, reason) });
   let left = MAX_READ;
   let isAll = true;
   // In the order in which they end.
@@ -62,12 +66,17 @@ export async function lostConnections(
   }
   for (const { connection } of replaced) addEnded(connection, 'key_replaced');
   for (const { connection } of revoked) addEnded(connection, 'client_revoked');
+  const machines = new Map(narrowed.map(({ machine, tools }) => [machine.connection.id, tools]));
+  for (const item of await narrowedMachines(management, narrowed, machines)) add(item);
   for (const { before, after } of connectors) {
-    const found = await affectedConnections(services, {
+    const change = {
       before: { settings, connector: before },
-      after: { settings, connector: after },
+      after: { settings, connector: after, machines },
+    };
+    const found = await affectedConnections(services, {
+      ...change,
       limit: left,
-      lostTools: await lostToolsBy(management, { before, after }),
+      toolLosses: toolLosses(services, change),
     });
     left -= found.read;
     isAll &&= found.isAll;
@@ -79,28 +88,54 @@ export async function lostConnections(
   return { items: [...lost.values()], isAll };
 }
 
+/** Those that go on with fewer tools. */
+async function narrowedMachines(
+  { settings, services }: ManagementContext,
+  narrowed: Changes['narrowed'],
+  machines: ReadonlyMap<string, readonly string[] | undefined>,
+): Promise<AffectedConnection[]> {
+  const losses = toolLosses(services, { before: { settings }, after: { settings, machines } });
+  const found = narrowed.map(async ({ machine: { connection } }) => {
+    const stored = await findStoredGrant(services.store, connection.id);
+    const loss = stored && works(connection) ? await losses(stored, connection, connection) : {};
+    return losesTools(loss) ? [{ before: connection, after: connection, ...loss }] : [];
+  });
+  return (await Promise.all(found)).flat();
+}
+
 /** Those that have lost access after the file was applied, as they are now: a record may have failed. */
 export async function happened(
   { settings, services }: ManagementContext,
   { items, isAll }: Lost,
+  { connectors, narrowed }: Pick<Changes, 'connectors' | 'narrowed'>,
 ): Promise<Lost> {
-  const connectors = new Map<string, Promise<Connector | undefined>>();
-  const connectorOf = (id: string) => {
-    const found = connectors.get(id) ?? findConnector(services.store, id);
-    connectors.set(id, found);
-    return found;
-  };
+  const { store } = services;
+  const connectorOf = memoize((id: string) => findConnector(store, id));
+  const earlier = new Map(connectors.map(({ before }) => [before.id, before]));
+  const machines = new Map(
+    narrowed.map(({ machine }) => [machine.connection.id, machine.machine.tools]),
+  );
+  const lossesOf = memoize(async (id: string) => {
+    const connector = earlier.get(id);
+    const before = { settings, machines, ...(connector ? { connector } : {}) };
+    return toolLosses(services, { before, after: { settings } });
+  });
   const now = async (item: AffectedConnection): Promise<AffectedConnection[]> => {
     const { before, endsAt } = item;
+    const stored = await findStoredGrant(store, before.id);
+    const found = stored && (await findConnection(settings, services, before.id));
     // The record of an ended connection may be deleted.
-    const found = await findConnection(settings, services, before.id);
     if (!found) return [item];
+    const losses = await lossesOf(before.connector.id);
+    const loss = works(found) ? await losses(stored, before, found) : {};
     if (endsAt !== undefined && works(found)) {
       const connector = await connectorOf(before.connector.id);
       const end = Math.min(connector?.expiresAt ?? Infinity, machineEnd(found));
-      if (end <= endsAt) return [{ ...item, after: { ...item.after, level: found.level } }];
+      if (end <= endsAt)
+        return [{ before, after: { ...item.after, level: found.level }, endsAt, ...loss }];
     }
-    return isLess(settings.levels, before, found) ? [{ before, after: found }] : [];
+    const isLost = losesTools(loss) || isLess(settings.levels, before, found);
+    return isLost ? [{ before, after: found, ...loss }] : [];
   };
   const lost: AffectedConnection[] = [];
   for (let from = 0; from < items.length; from += BATCH)

@@ -85,6 +85,8 @@ export type MachinePlan = {
   replaced: Found[];
   /** Machines that expire earlier. */
   shortened: { machine: Found; endsAt: number }[];
+  /** Machines with other tools. */
+  narrowed: { machine: Found; tools: readonly string[] | undefined }[];
   absent: Found[];
 };
 
@@ -111,6 +113,7 @@ export async function planMachines(
   const expired = await knownKeyed(management.services.store, past);
   const replaced: Found[] = [];
   const shortened: MachinePlan['shortened'] = [];
+  const narrowed: MachinePlan['narrowed'] = [];
   const steps = await mapRecords(records, (record, n): Step[] => {
     if (!record) return [];
     const place = `machines.${n}`;
@@ -142,6 +145,7 @@ export async function planMachines(
     if (isReplaced) replaced.push(before);
     if (record.expiresAt < Math.floor(before.machine.expiresAt))
       shortened.push({ machine: before, endsAt: record.expiresAt });
+    if (changed.includes('tools')) narrowed.push({ machine: before, tools: record.tools });
     if (changed.length === 0) {
       const run = () => adoptMachine(management, id, key);
       return [{ key, id, name, action: 'adopted', run }];
@@ -159,7 +163,7 @@ export async function planMachines(
     return [{ key, id, name, action: 'updated', changed, run }];
   });
   const absent = stored.filter((machine) => !matcher.isMatched(machine));
-  return { steps, replaced, shortened, absent };
+  return { steps, replaced, shortened, narrowed, absent };
 }
 
 /** Each throws HttpError 400. */

@@ -12,14 +12,18 @@ export function affectedValues({ affected = [], isAffectedPartial }: AffectedMem
     isAll: isAffectedPartial === undefined,
     affected: affected
       .slice(0, MAX_SHOWN)
-      .map(({ grantId, account, client, before, after, lostTools }) => ({
+      .map(({ grantId, account, client, before, after, lostTools, mayLoseUnknown }) => ({
         href: recordPath('grants', grantId),
         app: client.name,
         person: account.name ?? account.id,
         before: before.level,
         after: after.level,
         lost: lostTools?.slice(0, MAX_TOOLS).join(', '),
-        reasonKey: after.reason === undefined ? undefined : `console.reasons.${after.reason}`,
+        mayLoseUnknown,
+        reasonKey:
+          after.reason === undefined || after.reason === before.reason
+            ? undefined
+            : `console.reasons.${after.reason}`,
         endsAt: after.endsAt === undefined ? undefined : epochSeconds(after.endsAt),
       })),
   };

@@ -24,6 +24,12 @@ const affectedSchema = z
       .array(z.string())
       .optional()
       .describe('Tools that the connection could use, if it goes on with fewer.'),
+    mayLoseUnknown: z
+      .literal(true)
+      .optional()
+      .describe(
+        'It may also lose what is not known by name: resources, prompts, or the tools of a server that was not read.',
+      ),
   })
   .meta({ id: 'AffectedConnection' });
 
@@ -56,7 +62,13 @@ export function affectedResources({
   };
 }
 
-function affectedResource({ before, after, endsAt, lostTools }: AffectedConnection): Affected {
+function affectedResource({
+  before,
+  after,
+  endsAt,
+  lostTools,
+  mayLoseUnknown,
+}: AffectedConnection): Affected {
   const { id: grantId, account, client } = before;
   const shown = ({ state, level, reason }: AffectedConnection['before']) => ({
     state,
@@ -70,6 +82,7 @@ function affectedResource({ before, after, endsAt, lostTools }: AffectedConnecti
     before: shown(before),
     after: { ...shown(after), ...(endsAt === undefined ? {} : { endsAt: isoTime(endsAt) }) },
     ...(lostTools ? { lostTools } : {}),
+    ...(mayLoseUnknown ? { mayLoseUnknown } : {}),
   };
 }
 
@@ -79,7 +92,7 @@ export function affectedText(
   isDone = false,
 ): string {
   const lines = affected.map(lineOf);
-  const effects = affected.some(({ lostTools }) => lostTools)
+  const effects = affected.some(({ lostTools, mayLoseUnknown }) => lostTools ?? mayLoseUnknown)
     ? 'stop, have a lower level or lose tools'
     : 'stop or have a lower level';
   const count =
@@ -91,16 +104,20 @@ export function affectedText(
 
 const SHOWN_TOOLS = 20;
 
-function lineOf({ grantId, account, client, before, after, lostTools }: Affected): string {
+function lineOf({ grantId, account, client, before, after, ...loss }: Affected): string {
   const person = `${plain(account.name ?? 'unknown')} (${account.id})`;
   const app = `${plain(client.name)} (${client.id})`;
   const connection = `  ${grantId}  ${person}  ${app}  `;
-  const lost = lostTools?.slice(0, SHOWN_TOOLS).map(plain).join(', ');
+  const isSame = after.reason === before.reason && after.level === before.level;
+  const effect = isSame ? '' : `${before.level} → ${effectOf(before.level, after)}`;
+  return connection + [effect, lossText(loss)].filter(Boolean).join(', ');
+}
+
+function lossText({ lostTools, mayLoseUnknown }: Pick<Affected, 'lostTools' | 'mayLoseUnknown'>) {
+  const names = lostTools?.slice(0, SHOWN_TOOLS).map(plain).join(', ');
   const more = (lostTools?.length ?? 0) > SHOWN_TOOLS ? ', …' : '';
-  const isOtherwiseSame = lostTools && after.level === before.level;
-  const effect = isOtherwiseSame ? '' : `${before.level} → ${effectOf(before.level, after)}`;
-  const loses = lost === undefined ? '' : `loses ${lost}${more}`;
-  return connection + [effect, loses].filter(Boolean).join(', ');
+  const unknown = 'may lose tools, resources or prompts that are not known';
+  return [names && `loses ${names}${more}`, mayLoseUnknown && unknown].filter(Boolean).join(', ');
 }
 
 function effectOf(level: string | undefined, { level: next, reason, endsAt }: Affected['after']) {
