@@ -55,12 +55,11 @@ import { searchFor } from './search.ts';
 import { requireUpstream } from './upstreams.ts';
 
 export const connectorHandlers: Handlers<keyof typeof connectorOperations> = {
-  async createConnector(management, { body: { audience, ...others } }) {
+  async createConnector(management, { body }) {
     const { services, settings } = management;
     const wanted = {
-      ...others,
-      ...requireUpstream(settings, others.upstream),
-      ...(audience ? { audience: requireAudience(settings, audience) } : {}),
+      ...withStoredAudience(settings, body),
+      ...requireUpstream(settings, body.upstream),
     };
     const created = await createConnector(services.store, wanted, services.now());
     await record(management, 'connector_created', created);
@@ -95,9 +94,7 @@ export const connectorHandlers: Handlers<keyof typeof connectorOperations> = {
 
   /** A dry run changes nothing, and says which connections would stop or have a lower level. */
   async updateConnector(management, { id, query, body, ifMatch }) {
-    const { audience, ...others } = body;
-    const rules = audience ? requireAudience(management.settings, audience) : audience;
-    const change = rules === undefined ? others : { ...others, audience: rules };
+    const change = withStoredAudience(management.settings, body);
     const current = await requireConnector(management, id);
     const holders = await holdersFor(management, current, change);
     const next = (before: Stored) =>
@@ -135,10 +132,9 @@ export const connectorHandlers: Handlers<keyof typeof connectorOperations> = {
 export function previewConnector(
   management: ManagementContext,
   before: Stored,
-  { audience, ...others }: ConnectorChange,
+  wanted: ConnectorChange,
 ): Stored {
-  const rules = audience ? requireAudience(management.settings, audience) : audience;
-  const change = rules === undefined ? others : { ...others, audience: rules };
+  const change = withStoredAudience(management.settings, wanted);
   return nextConnector(management, before, change, { holders: [], ifMatch: undefined });
 }
 
@@ -246,6 +242,15 @@ function addressDigests(key: KeyObject, audience: Changeable['audience'] = []): 
 
 function loggable({ audience, ...others }: Partial<Changeable>): object {
   return audience ? { ...others, audience: audience.map(loggableAudienceText) } : others;
+}
+
+/** With the rules of the audience as they are stored. Throws HttpError 400. */
+function withStoredAudience<Wanted extends { audience?: AudienceRule[] | null | undefined }>(
+  settings: ProviderSettings,
+  wanted: Wanted,
+): Wanted {
+  const { audience } = wanted;
+  return audience ? { ...wanted, audience: requireAudience(settings, audience) } : wanted;
 }
 
 /** Returns the rules to store. Throws HttpError 400. */

@@ -21,11 +21,14 @@ export function requireRole({ by, role }: Manager, required: ManagementRole): vo
   });
 }
 
-/** Throws HttpError 412 unless the header `If-Match` names the entity tag of the record as it is (RFC 9110 section 13.1.1). */
+/** As in RFC 9110 section 8.8.3. */
+const ENTITY_TAGS = /(?:W\/)?"[\x21\x23-\x7E\x80-\xFF]*"/g;
+
+/** Throws HttpError 412 unless the header `If-Match` is `*` or a list of entity tags with that of the record as it is (RFC 9110 section 13.1.1). */
 export function requireMatch(ifMatch: string | undefined, etag: string): void {
   if (ifMatch === undefined || ifMatch.trim() === '*') return;
-  const named = ifMatch.split(',').map((tag) => tag.trim());
-  if (named.includes(etag)) return;
+  const isList = /^[\s,]*$/.test(ifMatch.replaceAll(ENTITY_TAGS, ''));
+  if (isList && ifMatch.match(ENTITY_TAGS)?.includes(etag)) return;
   const message = 'somebody changed this meanwhile: read it again, then change it';
   throw new HttpError(412, 'changed_meanwhile', message);
 }

@@ -435,7 +435,7 @@ describe('gatehouse apply', () => {
       const first = await run('apply', '-f', write(changed()));
       expect(first.code).to.equal(1);
       expect(first.stdout)
-        .to.match(/ops +Operations +failed +somebody changed this meanwhile/)
+        .to.match(/ops +Operations +failed +somebody changed this meanwhile: see in a dry run/)
         .and.include('Done: 1 updated, 1 failed.');
       expect(await shown('ops')).to.include({ name: 'Ops', level: 'analytics' });
       expect(actions(await applied(changed()))[0]).to.deep.equal({

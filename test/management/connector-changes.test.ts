@@ -156,7 +156,8 @@ describe('a change of a connector over the management API', () => {
     const { headers } = await request(host, 'GET', path);
     const etag = headers.get('etag') ?? '';
     expect((await patch({ name: 'First' }, { 'if-match': etag })).status).to.equal(200);
-    for (const stale of [etag, `W/${etag}`, `"other", ${etag}`, 'nonsense', `${etag}x`]) {
+    const other = [`W/${etag}`, `"other", ${etag}`, 'nonsense', `${etag}x`, '"*"'];
+    for (const stale of [etag, ...other]) {
       const answer = await patch({ name: 'Second' }, { 'if-match': stale });
       expect([answer.status, answer.body['error']], stale).to.deep.equal([
         412,
@@ -167,7 +168,10 @@ describe('a change of a connector over the management API', () => {
     }
     const current = (await request(host, 'GET', path)).headers.get('etag') ?? '';
     expect((await patch({}, { 'if-match': `"other", ${current}` })).status).to.equal(200);
+    expect((await patch({}, { 'if-match': `"an,other",,${current}` })).status).to.equal(200);
     expect((await patch({}, { 'if-match': '*' })).status).to.equal(200);
+    for (const mixed of [`*, ${current}`, `${current}, *`, `other, ${current}`, `"${current}"`])
+      expect((await patch({}, { 'if-match': mixed })).status, mixed).to.equal(412);
     expect((await request(host, 'GET', path)).body).to.include({ name: 'First' });
   });
 

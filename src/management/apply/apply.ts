@@ -192,6 +192,9 @@ function allSteps({ steps, endings }: Plan): Steps {
   };
 }
 
+const CHANGED_MEANWHILE =
+  'somebody changed this meanwhile: see in a dry run what the file would change now, then apply it again';
+
 /** Failures are part of the result, and do not stop the other records. */
 async function run(
   { services: { logger } }: ManagementContext,
@@ -201,7 +204,12 @@ async function run(
   const failed = (step: Step, error: unknown): Step => {
     const { code, message, status } = asHttpError(error);
     if (status >= 500) logger.error({ err: error }, 'a record of the file could not be applied');
-    return { ...step, action: 'failed', error: code, error_description: message };
+    return {
+      ...step,
+      action: 'failed',
+      error: code,
+      error_description: status === 412 ? CHANGED_MEANWHILE : message,
+    };
   };
   const runSteps = async (each: readonly Step[]): Promise<Step[]> => {
     const done: Step[] = [];

@@ -71,11 +71,12 @@ export async function planConnectors(
     if (expired) return [{ key, id: expired.id, name, action: 'unchanged' }];
     if (!before) {
       if (!issues.isValid(place, ...checksOfNew(management, record))) return [];
-      const wanted = newConnector(management, record);
+      const { id: _none, paused, ...wanted } = record;
+      const body = { ...wanted, ...(paused ? { paused } : {}) };
       const connector: PlannedConnector = { ...wanted };
       planned.set(key, connector);
       const run = async () => {
-        const { id } = await connectorHandlers.createConnector(management, { body: wanted });
+        const { id } = await connectorHandlers.createConnector(management, { body });
         connector.id = id;
         return id;
       };
@@ -131,16 +132,6 @@ function checksOfChange(
     ...(sent.audience ? [() => requireAudience(settings, record.audience ?? [])] : []),
     () => requireFuture(management, record),
   ];
-}
-
-function newConnector({ settings }: ManagementContext, record: ConnectorRecord) {
-  const { id: _id, paused, audience, upstream, ...others } = record;
-  return {
-    ...others,
-    ...requireUpstream(settings, upstream),
-    ...(audience ? { audience: requireAudience(settings, audience) } : {}),
-    ...(paused ? { paused } : {}),
-  };
 }
 
 /** What is sent to make the stored connector equal to the record, and the names of members that differ. */
