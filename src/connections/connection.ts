@@ -17,6 +17,7 @@ import {
   isLive,
   lastUseOf,
   type Refusal,
+  type RefreshState,
   type StoredGrant,
 } from './grant-record.ts';
 import type { Reason } from './reasons.ts';
@@ -53,6 +54,10 @@ export type Connection = {
   callerClaims?: readonly CallerClaim[];
   /** The limit on the calls of a machine. */
   calls?: string;
+  /** The highest level that the connect link and the rules give the person now. */
+  ceiling?: Level;
+  /** Whether the client refreshes its tokens, and with a token that is bound to a key. */
+  refresh?: 'bound' | 'unbound';
 };
 
 /** Everything outside the grant record that decides its state. `refusal` is why the person may not use the connector now. */
@@ -119,6 +124,7 @@ function grantDetails(record: GrantRecord, context: ConnectionContext) {
   const status = statusOf(record, context);
   const { place } = context;
   const lastUsedAt = lastUseOf(record);
+  const ceiling = ceilingOf(context);
   return {
     accountId: record.grant.accountId,
     clientId: record.grant.clientId,
@@ -127,9 +133,24 @@ function grantDetails(record: GrantRecord, context: ConnectionContext) {
     ...limitOf(record.machine ?? {}),
     ...(level === undefined ? {} : { level }),
     ...(lastUsedAt === undefined ? {} : { lastUsedAt }),
+    ...(ceiling === undefined ? {} : { ceiling }),
+    ...(record.refresh ? { refresh: boundOrNot(record.refresh) } : {}),
     ...(place === undefined || status.state === 'ended' ? {} : { rule: `entitlements[${place}]` }),
     ...status,
   };
+}
+
+function boundOrNot({ payload }: RefreshState): 'bound' | 'unbound' {
+  return payload.jkt === undefined ? 'unbound' : 'bound';
+}
+
+function ceilingOf({
+  connector,
+  entitled,
+  settings: { levels },
+}: ConnectionContext): Level | undefined {
+  if (!connector || entitled === undefined) return undefined;
+  return lowest(levels, connector.level, entitled);
 }
 
 /** What was granted, capped by the level of the connector. */

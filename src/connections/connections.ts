@@ -24,9 +24,17 @@ import {
   type GrantLimit,
   type GrantRecord,
   isAsserted,
+  type Raise,
   type StoredGrant,
 } from './grant-record.ts';
-import { announceGrant, denyGrant, endGrant, findStoredGrant, narrowGrant } from './grants.ts';
+import {
+  announceGrant,
+  denyGrant,
+  endGrant,
+  findStoredGrant,
+  narrowGrant,
+  raiseGrant,
+} from './grants.ts';
 import type { Reason } from './reasons.ts';
 import type { Level } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
@@ -199,6 +207,24 @@ export async function narrowConnection(
     await recordAudit(services, { ...item, outcome: 'done' });
   }
   return level;
+}
+
+/** Raises the level of a connection and records it. `changed`: its level is not what the person saw. */
+export async function raiseConnection(
+  settings: Pick<Settings, 'lifetimes' | 'levels'>,
+  services: AuditServices,
+  id: string,
+  raise: Raise,
+): Promise<'raised' | 'changed' | 'ended'> {
+  const { store, now } = services;
+  const lifetimes = grantLifetimes(settings.lifetimes);
+  const result = await raiseGrant(store, settings.levels, id, raise, { lifetimes, now: now() });
+  if (!result) return 'ended';
+  // Another copy of the same form may have raised it.
+  if (!result.isRaised) return grantedLevel(result.after) === raise.to ? 'raised' : 'changed';
+  const item = { event: 'level_raised', ...auditMembers(id, result.after) };
+  await recordAudit(services, { ...item, arguments: { level: raise.to }, outcome: 'done' });
+  return 'raised';
 }
 
 export function auditMembers(grantId: string, { grant, connector }: GrantRecord) {

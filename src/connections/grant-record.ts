@@ -258,6 +258,20 @@ export function narrowed(
   return isLonger ? withoutRefresh(lowered) : lowered;
 }
 
+/** Both as the person saw them. */
+export type Raise = { from: Level; to: Level };
+
+/** Raises the level, which the next refresh gets. Undefined if the level is not `from` any more, or nothing refreshes. */
+export function raised(
+  levels: Levels,
+  record: GrantRecord,
+  { from, to }: Raise,
+): GrantRecord | undefined {
+  if (!record.refresh || grantedLevel(record) !== from || isAtLeast(levels, from, to))
+    return undefined;
+  return withScopes(record, (scopes) => [...levelsUpTo(levels, to), ...scopes.filter(isOffline)]);
+}
+
 function isOffline(scope: string): boolean {
   return scope === OFFLINE_ACCESS;
 }

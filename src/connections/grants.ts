@@ -9,6 +9,8 @@ import {
   isLive,
   isNewer,
   narrowed,
+  type Raise,
+  raised,
   tombstoneOf,
   type StoredGrant,
 } from './grant-record.ts';
@@ -142,6 +144,24 @@ export async function narrowGrant(
   if (!before || !after) return undefined;
   if (isNarrower) await announceGrant(store, id);
   return { before, after: after.value, isNarrower };
+}
+
+/** Raises the level of a grant, unless it is another one now. Undefined if there is no grant or it ended. */
+export async function raiseGrant(
+  store: Store,
+  levels: Levels,
+  id: string,
+  raise: Raise,
+  { lifetimes, now }: { lifetimes: Lifetimes; now: number },
+): Promise<{ after: GrantRecord; isRaised: boolean } | undefined> {
+  let isRaised = false;
+  const next = (record: GrantRecord) => {
+    const after = raised(levels, record, raise);
+    isRaised = after !== undefined;
+    return after ?? KEEP;
+  };
+  const after = await updateGrant(store, id, next, { lifetimes, now });
+  return after && { after: after.value, isRaised };
 }
 
 /** Call after a grant ended or lost scope. Notifies all processes, and resolves when a failover cannot undo the change. */

@@ -1,4 +1,4 @@
-// The account page: lists a person's connected apps; lowers a level, disconnects apps and signs out.
+// The account page: lists a person's connected apps; changes a level, disconnects apps and signs out.
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import type { Account } from '../people/account.ts';
@@ -34,6 +34,7 @@ import {
   startAccountSignInAt,
 } from './account-session.ts';
 import { learnedBy, learnedValues } from './learned.ts';
+import { raisableLevels, startRaise } from './raise.ts';
 import { accountValues } from './values.ts';
 import { findUpstream } from '../settings/upstreams.ts';
 import { requireSameOrigin } from '../http/same-origin.ts';
@@ -90,6 +91,13 @@ async function handleForm(context: InteractionContext, ctx: Koa.Context): Promis
   // After the session has expired, the person signs in and decides again on the current page.
   if (!session) return seeOther(ctx, ACCOUNT_PATH);
   requireFormToken(context.services.keys.forms, accountFormContext(session), form.token);
+  if (form.decision === 'raise')
+    return startRaise(
+      context,
+      ctx,
+      session,
+      await requireOwnConnection(context, session, form.grant),
+    );
   const outcome = await decide(context, ctx, session, form);
   if (outcome === 'signed-out') return seeOther(ctx, SIGNED_OUT_PATH);
   const query = new URLSearchParams({ done: outcome });
@@ -161,7 +169,7 @@ async function requireOwnConnection(
 
 type Values = ViewValues['connected-apps'];
 
-const DONE = ['disconnected', 'disconnected-all', 'lowered', 'credential-ended'] as const;
+const DONE = ['disconnected', 'disconnected-all', 'lowered', 'raised', 'credential-ended'] as const;
 const MAX_ACTIVITY = 50;
 
 async function accountPageValues(
@@ -190,7 +198,7 @@ async function accountPageValues(
       .slice(0, MAX_ACTIVITY)
       .map((connection) => activityValues(settings, connection)),
     ...(outcome ? { done: outcome } : {}),
-    ...(about && (outcome === 'disconnected' || outcome === 'lowered')
+    ...(about && (outcome === 'disconnected' || outcome === 'lowered' || outcome === 'raised')
       ? { doneApp: changedValues(settings.levels, about) }
       : {}),
   };
@@ -218,10 +226,8 @@ function isConnected({ state }: Connection): boolean {
   return state === 'active' || state === 'refused';
 }
 
-function appValues(
-  { levels, clients, upstreams }: Pick<Settings, 'levels' | 'clients' | 'upstreams'>,
-  connection: Connection,
-): Values['apps'][number] {
+function appValues(settings: Settings, connection: Connection): Values['apps'][number] {
+  const { levels, clients, upstreams } = settings;
   const { id, client, connector, level, createdAt, lastUsedAt, expiresAt, reason } = connection;
   const { name = connector.id } = connector;
   const learned = learnedBy({ upstreams }, { ...connector, name }, connection.callerClaims ?? []);
@@ -233,6 +239,7 @@ function appValues(
     ...(learned ? { learned: learnedValues(learned) } : {}),
     level: level ?? lowestLevel(levels),
     lower: level === undefined ? [] : levelsUpTo(levels, level).slice(0, -1),
+    ...(raisableLevels(settings, connection).length > 0 ? { mayRaise: true } : {}),
     since: createdAt,
     lastUsed: lastUsedAt ?? createdAt,
     until: expiresAt ?? createdAt,

@@ -50,6 +50,7 @@ import {
   troubleIn,
   type UpstreamWithCredential,
 } from './credentials.ts';
+import { approveRaise, finishRaise, NothingToRaise } from './raise.ts';
 import { displayedContent, consentToken, requireConsentToken, grantIdOf } from './token.ts';
 import { isContentPart, consentValues, refusalValues } from './values.ts';
 
@@ -64,6 +65,7 @@ export async function showConsent(
 ): Promise<void> {
   const failure = change ?? signInResult(interaction).stepUpFailure;
   const action = `/interaction/${interaction.uid}`;
+  if (isRaised(interaction)) return seeOther(ctx, interaction.returnTo);
   const request = await requireConsentRequest(context, interaction);
   noteConsent(ctx, request);
   const token = consentToken(
@@ -83,10 +85,16 @@ export async function showConsent(
     });
     return context.services.pages.render(ctx, 'no-access', values, 403);
   }
+  if (request.levels.length === 0) throw new NothingToRaise();
   const { address } = requestContext(ctx);
   const values = consentValues(context, request, { action, token, failure, address });
   const status = failure === undefined ? 200 : isContentPart(failure) ? 409 : 403;
   return context.services.pages.render(ctx, 'consent', values, status);
+}
+
+/** A repeated form of an approval that has raised its connection. */
+function isRaised(interaction: Interaction): boolean {
+  return (interaction.result as SignInResult | undefined)?.raised !== undefined;
 }
 
 function noteConsent(ctx: Koa.Context, { client, connector, account }: ConsentRequest): void {
@@ -106,6 +114,7 @@ export async function decideConsent(
   form: Record<string, string>,
 ): Promise<void> {
   const { forms: formKeys } = context.services.keys;
+  if (isRaised(interaction)) return seeOther(ctx, interaction.returnTo);
   const request = await requireConsentRequest(context, interaction);
   const change = requireConsentToken(formKeys, interaction.uid, form.token).changeTo(
     displayedContent(request),
@@ -115,8 +124,12 @@ export async function decideConsent(
     case 'deny':
       return deny(context, ctx, interaction, request, refusal);
     case 'switch':
+      // A connection stays with the person who made it.
+      if (request.raise) throw new NothingToRaise();
       return switchAccount(context, ctx, interaction);
     case 'approve':
+      if (request.raise && request.raise.level === form.level)
+        return finishRaise(context, ctx, interaction, request.raise);
       if (change || refusal) {
         if (!refusal) await recordLevelGone(context, ctx, request, form.level);
         return showConsent(context, ctx, interaction, change ?? 'levels');
@@ -296,6 +309,8 @@ async function deny(
   request: ConsentRequest,
   refusal: { description: string } | undefined,
 ): Promise<void> {
+  // The connection keeps what it has.
+  if (request.raise) return finishDenied(context, ctx, interaction, DENIED_DESCRIPTION);
   const { client, connector, account } = request;
   const facts = {
     connector: connector.id,
@@ -355,6 +370,10 @@ export async function approve(
   signIn: SignInResult = {},
 ): Promise<void> {
   const { level } = requireOfferedLevel(request, form.level);
+  if (request.raise) {
+    const isChanged = await approveRaise(context, ctx, interaction, request.raise, level);
+    return isChanged ? showConsent(context, ctx, interaction, 'levels') : undefined;
+  }
   const { settings, services, engine } = context;
   const { store, now } = services;
   const grantId = grantIdOf(services.keys.forms, interaction.uid);

@@ -37,7 +37,14 @@ export type SignInResult = {
   login?: { accountId: string; ts: number };
   authentication?: Authentication | undefined;
   stepUpFailure?: StepUpFailure | undefined;
+  /** The connection that got more access. */
+  raised?: string;
 };
+
+/** The connection that an interaction of ours is to raise. Undefined for that of an app, whose requests cannot have this parameter. */
+export function raisedConnection({ params }: Pick<Interaction, 'params'>): string | undefined {
+  return typeof params.raise === 'string' ? params.raise : undefined;
+}
 
 export function signInResult({ lastSubmission }: Interaction): SignInResult {
   return (lastSubmission ?? {}) as SignInResult;
@@ -52,7 +59,9 @@ export async function requireInteraction(
   try {
     const interaction = await provider.interactionDetails(ctx.req, ctx.res);
     requestContext(ctx).uiLocales = interaction.params.ui_locales;
-    noteAttempt(ctx, { id: interaction.cid, client: String(interaction.params.client_id) });
+    // More access for an app that is connected is no attempt to connect.
+    const attempt = raisedConnection(interaction) === undefined ? { id: interaction.cid } : {};
+    noteAttempt(ctx, { ...attempt, client: String(interaction.params.client_id) });
     if (interaction.uid === uid) return interaction;
   } catch (error) {
     throw toExpired(error);

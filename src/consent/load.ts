@@ -16,6 +16,7 @@ import { type App, destinationsOf } from '../clients/rules.ts';
 import { connectorIdOf } from '../links/connect-link.ts';
 import { type Connector, connectorRefusal, isUsable, redeemerOf } from '../links/connector.ts';
 import { hasUseLeft, type IsGrantActive, findConnector } from '../links/connectors.ts';
+import type { Connection } from '../connections/connection.ts';
 import type { ClientSnapshot } from '../connections/grant-record.ts';
 import { refusalReason } from '../connections/person-access.ts';
 import { isGrantActive } from '../connections/grants.ts';
@@ -40,10 +41,12 @@ import { isOwnOrigin, redirectDestination } from '../oauth/engine/redirect-uris.
 import type { AccessRefusal } from '../observability/labels.ts';
 import { ClientWaiting } from '../oauth/error-page.ts';
 import { learnedBy, type LearnedClaims } from './learned.ts';
+import { raisableLevels, requireRaisable } from './raise.ts';
 import { AccessRefused } from './refusals.ts';
 import {
   type Interaction,
   type InteractionContext,
+  raisedConnection,
   type SignInResult,
   signInResult,
 } from './interaction.ts';
@@ -68,6 +71,8 @@ export async function findRefusal(
     const page = reason === 'not_in_audience' ? 'not-in-audience' : 'not-entitled';
     return { reason, page, description: NOT_ENTITLED_DESCRIPTION };
   }
+  // A connection that exists has its use.
+  if (request.raise) return undefined;
   const uses = { now: context.services.now(), isActive: activeGrantCheck(context) };
   if (await hasUseLeft(request.connector, holderOfRequest(request), uses)) return undefined;
   return { reason: 'used_up', page: 'used-up', description: USED_UP_DESCRIPTION };
@@ -113,7 +118,9 @@ export type ConsentRequest = {
   };
   /** What this request knows of the client; a metadata document may change meanwhile. */
   stated: App;
-  /** Undefined for a device. */
+  /** The connection that is to get more access; it has `level` now. Undefined for a new one. */
+  raise: { id: string; level: Level; since: number } | undefined;
+  /** Undefined for a device and for a connection that exists. */
   redirectUri: string | undefined;
   device: WaitingDevice | undefined;
   resource: string;
@@ -147,9 +154,11 @@ export async function requireConsentRequest(
     dpop_jkt: dpopKey,
   } = interaction.params as Record<string, string>;
   const device = await requireWaitingDevice(context, interaction);
-  const redirect = device ? undefined : String(redirectUri);
+  const raised = await requireRaised(context, interaction);
+  const redirect = device || raised ? undefined : String(redirectUri);
+  const usesDevice = raised ? raised.client.redirectHost === '' : device !== undefined;
   const [{ client, stated }, connector, account] = await Promise.all([
-    requireClient(context, interaction, String(clientId), redirect),
+    requireClient(context, interaction, String(clientId), { redirectUri: redirect, usesDevice }),
     requireConnector(context, String(resource)),
     requireAccount(context, interaction),
   ]);
@@ -159,10 +168,13 @@ export async function requireConsentRequest(
   const asked = highestLevelIn(all, scope) ?? connector.level;
   const levels = access.refusal
     ? []
-    : levelsUpTo(all, lowest(all, asked, connector.level, access.level));
+    : raised
+      ? raisableLevels(context.settings, raised)
+      : levelsUpTo(all, lowest(all, asked, connector.level, access.level));
   return {
     client,
     stated,
+    raise: raised && raiseOf(raised, connector),
     redirectUri: redirect,
     device,
     resource: String(resource),
@@ -175,10 +187,30 @@ export async function requireConsentRequest(
     })),
     refusal: access.refusal,
     preselected: preselectedLevel(all, levels, connector.suggestedLevel ?? connector.level),
-    learned: learnedClaims(context.settings, connector, account),
+    // More access changes nothing about what the server learns.
+    learned: raised
+      ? learnedBy(context.settings, connector, raised.callerClaims ?? [])
+      : learnedClaims(context.settings, connector, account),
     requestsOfflineAccess: String(scope).split(' ').includes(OFFLINE_ACCESS),
-    namesKey: dpopKey !== undefined,
+    namesKey: dpopKey !== undefined || raised !== undefined,
   };
+}
+
+async function requireRaised(
+  context: InteractionContext,
+  interaction: Interaction,
+): Promise<Connection | undefined> {
+  const id = raisedConnection(interaction);
+  return id === undefined
+    ? undefined
+    : requireRaisable(context, id, interaction.session?.accountId);
+}
+
+function raiseOf(
+  { id, level, createdAt: since }: Connection,
+  { level: most }: Connector,
+): NonNullable<ConsentRequest['raise']> {
+  return { id, level: level ?? most, since };
 }
 
 /** The claims of the settings that this person has. */
@@ -235,7 +267,7 @@ async function requireClient(
   { settings, services, engine }: InteractionContext,
   { session }: Interaction,
   id: string,
-  redirectUri: string | undefined,
+  { redirectUri, usesDevice }: { redirectUri: string | undefined; usesDevice: boolean },
 ): Promise<Pick<ConsentRequest, 'client' | 'stated'>> {
   const client = await engine.provider().Client.find(id).catch(rethrowAsInvalidClient);
   if (!client) {
@@ -243,15 +275,13 @@ async function requireClient(
     throw new HttpError(400, 'invalid_client', 'the app is no longer registered');
   }
   const { clientName: name, redirectUris = [] } = client;
-  const usesDevice = redirectUri === undefined;
   const stated = { id, ...(name === undefined ? {} : { name }), redirectUris, usesDevice };
   await requireAllowedClient({ settings, services }, stated, session?.accountId);
-  if (redirectUri === undefined) {
-    if (!client.grantTypeAllowed(DEVICE_CODE))
-      throw new HttpError(400, 'invalid_client', 'the app no longer uses devices');
-  } else if (
-    !client.redirectUriAllowed(redirectUri) ||
-    isOwnOrigin(engine.redirectPolicy, redirectUri)
+  if (usesDevice && !client.grantTypeAllowed(DEVICE_CODE))
+    throw new HttpError(400, 'invalid_client', 'the app no longer uses devices');
+  if (
+    redirectUri !== undefined &&
+    (!client.redirectUriAllowed(redirectUri) || isOwnOrigin(engine.redirectPolicy, redirectUri))
   ) {
     throw new HttpError(400, 'invalid_redirect_uri', 'the app no longer has this redirect URI');
   }

@@ -5,6 +5,7 @@ import type { Account } from '../people/account.ts';
 import { readForm } from '../http/body.ts';
 import { requireSameOrigin } from '../http/same-origin.ts';
 import { HttpError, notFound } from '../http/errors.ts';
+import { seeOther } from '../http/see-other.ts';
 import { limitRate, withinLimit } from '../http/rate-limits.ts';
 import { requireNavigation } from '../http/fetch-metadata.ts';
 import {
@@ -25,9 +26,11 @@ import {
   type Interaction,
   type InteractionContext,
   loginRequestOf,
+  raisedConnection,
   requireInteraction,
 } from './interaction.ts';
 import { CALLBACK_PATH } from './callback-path.ts';
+import { NothingToRaise, resumeRaise } from './raise.ts';
 import { findConsentResult, handleResubmission, showOutcome } from './resubmission.ts';
 
 export function interactions(context: InteractionContext): Koa.Middleware {
@@ -58,6 +61,11 @@ export function interactions(context: InteractionContext): Koa.Middleware {
     } catch (error) {
       if (!isExpired(error) || !(await handleResubmission(context, ctx, uid, form))) throw error;
     }
+  });
+  router.get('/interaction/:uid/raise', async (ctx) => {
+    const interaction = await interactionOf(context, ctx);
+    if (raisedConnection(interaction) === undefined) throw notFound();
+    return resumeRaise(ctx, interaction);
   });
   router.get('/interaction/:uid/credential', async (ctx) => {
     const interaction = await interactionOf(context, ctx);
@@ -142,6 +150,7 @@ function showOutcomeIfFinished(context: InteractionContext): Koa.Middleware {
     try {
       await next();
     } catch (error) {
+      if (error instanceof NothingToRaise) return seeOther(ctx, ACCOUNT_PATH);
       if (!isExpired(error)) throw error;
       const uid = String(ctx.params.uid);
       const result = await findConsentResult(context, ctx, uid, { isFinishing: false });

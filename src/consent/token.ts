@@ -9,6 +9,7 @@ import type { ConsentRequest } from './load.ts';
 /** The content on which the decision depends. If it has changed by the time of the approval, the page is shown again. */
 export function displayedContent({
   client,
+  raise,
   redirectUri,
   device,
   connector,
@@ -17,13 +18,13 @@ export function displayedContent({
   learned,
   requestsOfflineAccess,
 }: ConsentRequest): PageContent {
-  const tools = levels.map(({ level, tools }) => (tools ? [level, tools] : level));
+  const offered = levels.map(({ level, tools }) => (tools ? [level, tools] : level));
   const parts: Record<ContentPart, unknown[]> = {
-    app: [client, redirectUri ?? device?.payload.userCode, requestsOfflineAccess],
+    app: [client, redirectUri ?? device?.payload.userCode ?? raise?.id, requestsOfflineAccess],
     connector: [connector.id, connector.name, ...(learned ? [learned] : [])],
     // The page has no address that is not verified.
     account: [account.id, account.name, account.emailVerified ? account.email : undefined],
-    levels: tools,
+    levels: raise ? [raise.level, ...offered] : offered,
   };
   return {
     accountId: account.id,

@@ -47,6 +47,7 @@ export function consentValues(
 ): ViewValues['consent'] {
   const {
     client,
+    raise,
     redirectUri,
     device,
     connector,
@@ -56,7 +57,7 @@ export function consentValues(
     namesKey,
   } = request;
   const selected = selectedLevel(context.settings, request, failure);
-  const offered = context.settings.consent.stayConnected === 'offered';
+  const offered = context.settings.consent.stayConnected === 'offered' && !raise;
   const recordsUse = context.settings.audit.calls === 'all';
   const isWithArguments = (level: Level) =>
     (recordsUse || isRecorded(context.settings.levels, level)) &&
@@ -68,10 +69,14 @@ export function consentValues(
     action,
     token,
     client: clientValues(client),
-    redirect:
-      redirectUri === undefined
-        ? deviceValues(device, address)
-        : redirectValues(client, redirectUri),
+    ...(raise
+      ? { raise: { level: raise.level, since: raise.since } }
+      : {
+          redirect:
+            redirectUri === undefined
+              ? deviceValues(device, address)
+              : redirectValues(client, redirectUri),
+        }),
     connector: connectorValues(context.settings, connector),
     levels: levels.map(({ level, tools, needsSignIn }) => ({
       level,
@@ -170,7 +175,7 @@ function connectorValues(
 function redirectValues(
   client: ConsentRequest['client'],
   redirectUri: string,
-): ViewValues['consent']['redirect'] {
+): NonNullable<ViewValues['consent']['redirect']> {
   const kind = redirectKind(redirectUri);
   const asking = clientValues(client);
   const isOtherHost =
@@ -188,7 +193,7 @@ function redirectValues(
 function deviceValues(
   device: WaitingDevice | undefined,
   address: string,
-): ViewValues['consent']['redirect'] {
+): NonNullable<ViewValues['consent']['redirect']> {
   if (!device) throw new Error('the consent page needs a redirect URI or a device');
   const { userCode, iat, deviceInfo } = device.payload;
   const network = clientSubnet(deviceInfo.address);

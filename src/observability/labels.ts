@@ -216,6 +216,7 @@ export const auditEvents = [
   'kept_out',
   'kept_out_ended',
   'level_lowered',
+  'level_raised',
   'limit_reached',
   'limits_reset',
   'machine_changed',

@@ -64,7 +64,10 @@ export type ViewValues = ConsoleValues & {
     action: string;
     token: string;
     client: AskingClient;
-    redirect: Redirect;
+    /** Absent for a connection that is to get more access. */
+    redirect?: Redirect;
+    /** The connection that is to get more access: what it has now, and since when. */
+    raise?: { level: string; since: number };
     connector: Connector;
     /** Levels that can be granted, lowest first. At most one is selected. */
     levels: LevelChoice[];
@@ -190,6 +193,8 @@ export type ViewValues = ConsoleValues & {
       level: string;
       /** The levels below `level`, lowest first. */
       lower: string[];
+      /** Whether the person may give it more access. */
+      mayRaise?: boolean;
       since: number;
       /** When it last got tokens. */
       lastUsed: number;
@@ -220,7 +225,7 @@ export type ViewValues = ConsoleValues & {
       reason: string;
     }[];
     /** The action that just succeeded. */
-    done?: 'disconnected' | 'disconnected-all' | 'lowered' | 'credential-ended';
+    done?: 'disconnected' | 'disconnected-all' | 'lowered' | 'raised' | 'credential-ended';
     /** What `done` is about, if it is one app. */
     doneApp?: { client: string; connector: string; level: string };
   };

@@ -82,6 +82,7 @@ export const DECISIONS = {
   kept_out_ended: { of: ['keptOut'] },
   keys_rewrapped: { none: 'the restored store opens with the root secret of its time' },
   level_lowered: { of: ['connectionLevel'] },
+  level_raised: { of: ['connectionLevel'] },
   limit_reached: { none: READS },
   limits_reset: { none: GIVES },
   machine_changed: { of: ['machineChange'] },

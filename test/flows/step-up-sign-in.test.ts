@@ -1,6 +1,8 @@
 // Levels whose approval needs a recent sign-in, or one of a certain class.
 import { expect } from 'chai';
+import { decodeJwt } from 'jose';
 import { ID_JAG_ERRORS } from '../../src/oauth/engine/id-jag-validation.ts';
+import { openRaisePage } from '../support/account-page.ts';
 import {
   type Browser,
   describePage,
@@ -373,6 +375,34 @@ describe('Levels that need a recent sign-in of a certain class', () => {
       scope: 'full offline_access',
     });
     expect(refreshed.body.scope).to.equal('admin offline_access');
+  });
+
+  it('CON-24 a connection gets a level that needs the sign-in on the account page only after it', async () => {
+    const { connector, server, client } = setup();
+    const { browser, page, verifier } = await openPage();
+    const callback = requireExternalRedirect(
+      await browser.submit(page, { decision: 'approve', level: 'admin' }),
+    );
+    const { body } = await redeem({ link: connector.link, server, client, callback, verifier });
+    const account = await browser.visit(new URL('/account', setup().system.auth));
+    const consent = await openRaisePage(
+      browser,
+      requirePage(account),
+      String(decodeJwt(String(body.access_token)).grant_id),
+    );
+    expect(levelsOn(consent)).to.deep.equal(['full']);
+    const first = await approveFull(browser, consent);
+    const insufficient = requireConsentPage(await browser.visit(first.callback));
+    expect(insufficient.status).to.equal(403);
+    const scopeNow = async (token: string | undefined) =>
+      (await requestToken(server, client, { grant_type: 'refresh_token', refresh_token: token }))
+        .body;
+    const before = await scopeNow(body.refresh_token);
+    expect(before.scope).to.equal('admin offline_access');
+    const second = await approveFull(browser, insufficient);
+    freshly();
+    expect(requirePage(await browser.visit(second.callback)).url.pathname).to.equal('/account');
+    expect((await scopeNow(before.refresh_token)).scope).to.equal('full offline_access');
   });
 
   const REFUSED = ID_JAG_ERRORS.step_up_required.description;

@@ -113,6 +113,7 @@ const CONNECTED_APPS: ViewValues['connected-apps'] = {
       connector: 'Club numbers',
       level: 'admin',
       lower: ['analytics', 'operations'],
+      mayRaise: true,
       since: APRIL,
       lastUsed: APRIL + 86_400,
       until: APRIL + 31 * 86_400,
@@ -182,6 +183,13 @@ const CONNECT_LINK: ViewValues['connect-link'] = {
   instructions: INSTRUCTIONS,
 };
 
+const { redirect: _redirect, stay: _stay, ...RAISED } = CONSENT;
+const RAISE: ViewValues['consent'] = {
+  ...RAISED,
+  raise: { level: 'analytics', since: APRIL },
+  levels: levelChoices('admin').slice(1),
+};
+
 function consent(changes: Partial<ViewValues['consent']> = {}): Sample {
   return { view: 'consent', values: { ...CONSENT, ...changes } };
 }
@@ -213,6 +221,7 @@ export const SAMPLES: Record<string, Sample> = {
     ],
     stepUp: 'class',
   }),
+  'consent-raise': { view: 'consent', values: RAISE },
   'consent-changed': consent({
     client: { name: 'Cursor', kind: 'pre-registered' },
     redirect: { destination: 'cursor', kind: 'app' },

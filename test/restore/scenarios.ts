@@ -8,7 +8,7 @@ import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { DECISIONS } from '../../src/restore/decisions.ts';
 import { mint, revoke as revokeMinted } from '../links/minted-tokens/minting.ts';
-import { openAccountPage, submitAccountForm } from '../support/account-page.ts';
+import { openAccountPage, openRaisePage, submitAccountForm } from '../support/account-page.ts';
 import { openBrowser, type Person, requirePage } from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
 import {
@@ -293,6 +293,30 @@ export const SCENARIOS: Record<ReplayedEvent, Scenario> = {
           const { server, client, refreshToken } = connection;
           const { body } = await refresh(server, client, refreshToken);
           expect(body.scope).to.include('analytics').and.not.include('operations');
+        },
+      };
+    },
+  },
+  level_raised: {
+    title: 'a connection that its person lowered and raised again has the level of the raise',
+    async prepare(system) {
+      const { link } = await createConnector(system, { level: 'full' });
+      const as = { browser: openBrowser(system.origins) };
+      const connection = await connect(system, { link }, { as, level: 'admin' });
+      const grant = claim(connection, 'grant_id');
+      return {
+        async takeAway() {
+          const page = await openAccountPage(system, as.browser);
+          const choice = { decision: 'lower', grant, level: 'analytics' };
+          const lowered = await submitAccountForm(as.browser, page, choice);
+          const consent = await openRaisePage(as.browser, lowered, grant);
+          await as.browser.submit(consent, { decision: 'approve', level: 'operations' });
+        },
+        async expectGone() {
+          expect(await showGrant(system, grant)).to.include({
+            state: 'active',
+            level: 'operations',
+          });
         },
       };
     },

@@ -37,3 +37,8 @@ export async function openAccountPage(
   const page = requirePage(await browser.visit(new URL('/account', system.auth)));
   return isSignInPage(page) ? requirePage(await browser.submit(page, { person })) : page;
 }
+
+/** Opens the consent page on which a connection gets more access. */
+export async function openRaisePage(browser: Browser, page: Page, grant: string): Promise<Page> {
+  return submitAccountForm(browser, page, { decision: 'raise', grant });
+}

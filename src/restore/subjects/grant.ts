@@ -20,6 +20,7 @@ export const connectionEnd: Subject = {
   },
 };
 
+/** The last of the changes decides: a level that was raised after it was lowered is allowed again. */
 export const connectionLevel: Subject = {
   idIn: ({ grantId }) => grantId,
   async plan({ settings, services: { store, now } }, id, items) {
