@@ -43,7 +43,7 @@ const BELOW_SERVICES = [
   'resources.ts',
   'keep.ts',
 ];
-const BELOW_HOSTS = [...BELOW_SERVICES, 'services.ts', 'credentials/'];
+const BELOW_HOSTS = [...BELOW_SERVICES, 'services.ts', 'credentials/', 'workloads/'];
 const AUTHORIZATION_SERVER = ['oauth/', 'consent/'];
 const BELOW_CONSENT = ['oauth/metadata.ts', 'oauth/error-page.ts', 'oauth/engine/'];
 const APPS = [...AUTHORIZATION_SERVER, 'development/', 'gateway/', 'management/'];
@@ -89,6 +89,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   'keep.ts': ['store/', 'resources.ts'],
   'services.ts': BELOW_SERVICES,
   'credentials/': [...BELOW_SERVICES, 'services.ts'],
+  'workloads/': [...BELOW_RECORDS, 'http/', 'keys/', 'links/', 'upstreams/'],
   'oauth/metadata.ts': BELOW_HOSTS,
   'oauth/error-page.ts': BELOW_HOSTS,
   'oauth/engine/': [...BELOW_HOSTS, ...BELOW_CONSENT.slice(0, 2)],

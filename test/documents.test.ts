@@ -7,6 +7,7 @@ import { compile } from 'ejs';
 import { format } from 'prettier';
 import { parse } from 'yaml';
 import { secondsIn } from '../src/settings/value-types.ts';
+import { makeCertificate } from './oauth/metadata-documents/certificate.ts';
 import { gatehouse, type Outcome } from './management/command-line.ts';
 import {
   loadInProduction,
@@ -126,9 +127,13 @@ function isBroken({ target, anchor }: Link): boolean {
 }
 
 function withSecretFiles(text: string): string {
-  return text.replaceAll(/\/run\/secrets\/\w+|(?<=\{ file: )[\w.-]+/g, (named) => {
+  return text.replaceAll(/(\/var)?\/run\/secrets\/[\w./-]*\w|(?<=\{ file: )[\w.-]+/g, (named) => {
     const name = posix.basename(named);
     const path = join(temporaryDirectory(), 'secret');
+    if (name.endsWith('.crt')) {
+      writeFileSync(path, makeCertificate(name).cert);
+      return path;
+    }
     const isSigning = name.endsWith('_signing_secret');
     const signing = `whsec_${Buffer.alloc(32, name).toString('base64')}`;
     writeFileSync(path, isSigning ? signing : `client-secret-of-${name}-in-the-documents`);

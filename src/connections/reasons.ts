@@ -21,6 +21,8 @@ export const REASONS = {
   connector_unconfigured:
     'The connector’s access level or MCP server is no longer in the settings file.',
   connector_paused: 'The connector or its MCP server is paused.',
+  rule_changed:
+    'The level or the connector of the workload’s rule was changed in the settings file.',
   level_removed: 'The access level is no longer in the settings file.',
   account_disabled: 'The person’s account was disabled.',
   identity_provider_ended: 'The identity provider ended the person’s session or account.',

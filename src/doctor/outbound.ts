@@ -1,10 +1,13 @@
-import type { Network } from '../http/guarded-request.ts';
+import { AddressNotPublic, type Network } from '../http/guarded-request.ts';
 import { fetchDocument, KEY_SET, requireAddressGuard } from '../oauth/engine/guarded-fetch.ts';
 import { isObject } from '../json-values.ts';
 import { rootMessage } from '../error-causes.ts';
+import type { TrustedIssuer } from '../settings/identity-provider-schema.ts';
 import { publicKeys } from '../settings/key-set.ts';
+import { fetchIssuerKeys } from '../workloads/issuer-keys.ts';
 import type { ConfiguredDeployment, Deployment } from './deployment.ts';
 import { describeResponse, jsonObject, NoResponseError } from './http-client.ts';
+import { tlsFault } from '../tls-errors.ts';
 import { counted, findingAbout, type Findings } from './report.ts';
 
 /** Checks that client metadata documents cannot be fetched from a name that resolves to this machine. */
@@ -51,35 +54,84 @@ async function checkKeysOf(id: string, jwksUri: string, network: Network): Promi
   }
 }
 
-/** Fetches the keys of each trusted issuer that has `jwksUri`, as the check of its assertions does. A fetched key without `kid` is found only by assertions without one, and only if it is the only key of its type. */
-export async function checkIssuerKeys({
-  settings,
-  sendToProvider,
-}: ConfiguredDeployment): Promise<Findings> {
+/** Fetches the keys of each trusted issuer, as the check of its assertions does. A fetched key without `kid` is found only by assertions without one, and only if it is the only key of its type. */
+export async function checkIssuerKeys(deployment: ConfiguredDeployment): Promise<Findings> {
   return Promise.all(
-    settings.authorization.trustedIssuers.map(async ({ issuer, jwksUri }) => {
-      if (jwksUri === undefined) return undefined;
-      const finding = findingAbout('issuer-keys', issuer);
-      const response = await sendToProvider(jwksUri).catch((error: NoResponseError) => error);
-      const { keys } = ('status' in response && jsonObject(response)) || {};
-      if (!Array.isArray(keys) || keys.length === 0)
-        return finding.problem({
-          what: `the keys at ${jwksUri} cannot be used: ${'status' in response ? `the response is ${describeResponse(response)}` : response.message}`,
-          why: 'the assertions of the issuer are refused, so its people get no access',
-          remedy:
-            ('remedy' in response && response.remedy) ||
-            'check jwksUri in authorization.trustedIssuers, and that this machine may connect to its host; or set jwks instead',
-        });
-      const unnamed = keys.filter((key) => !isObject(key) || key.kid === undefined).length;
-      if (unnamed === 0)
-        return finding.ok(`the keys of the issuer can be fetched (${keys.length})`);
-      return finding.warning({
-        what: `${unnamed} of ${counted(keys.length, 'key')} at ${jwksUri} have no kid`,
-        why: 'assertions that name a key are refused (bad_signature), and with several keys of a type those that name none too',
-        remedy: 'let the issuer publish a kid with each key, or set jwks in place of jwksUri',
-      });
-    }),
+    deployment.settings.authorization.trustedIssuers.map((issuer) =>
+      checkKeysOfIssuer(deployment, issuer),
+    ),
   );
+}
+
+async function checkKeysOfIssuer(
+  deployment: ConfiguredDeployment,
+  trusted: TrustedIssuer,
+): Promise<Findings> {
+  const { issuer, jwksUri, jwks, caFile, tokenFile, workloads = [] } = trusted;
+  const isFound = jwksUri !== undefined || (workloads.length > 0 && !jwks);
+  if (!isFound) return undefined;
+  const finding = findingAbout('issuer-keys', issuer);
+  const isPlain = workloads.length === 0 && caFile === undefined && tokenFile === undefined;
+  const found = await (isPlain && jwksUri !== undefined
+    ? keysForAssertions(deployment, jwksUri)
+    : keysForWorkloads(deployment, trusted));
+  const place = jwksUri ?? issuer;
+  if ('failure' in found)
+    return finding.problem({
+      what: `the keys at ${place} cannot be used: ${found.failure}`,
+      why: 'the assertions of the issuer are refused, so its people and workloads get no access',
+      remedy:
+        found.remedy ??
+        'check jwksUri, caFile, tokenFile and privateNetwork in authorization.trustedIssuers, and that this machine may connect to its host; or set jwks instead',
+    });
+  const { keys } = found;
+  const unnamed = keys.filter((key) => !isObject(key) || key['kid'] === undefined).length;
+  if (unnamed === 0) return finding.ok(`the keys of the issuer can be fetched (${keys.length})`);
+  return finding.warning({
+    what: `${unnamed} of ${counted(keys.length, 'key')} at ${place} have no kid`,
+    why: 'assertions that name a key are refused (bad_signature), and with several keys of a type those that name none too',
+    remedy: 'let the issuer publish a kid with each key, or set jwks in place of jwksUri',
+  });
+}
+
+type IssuerKeys = { keys: readonly unknown[] } | { failure: string; remedy?: string | undefined };
+
+async function keysForAssertions(
+  { sendToProvider }: ConfiguredDeployment,
+  jwksUri: string,
+): Promise<IssuerKeys> {
+  const response = await sendToProvider(jwksUri).catch((error: NoResponseError) => error);
+  if (!('status' in response)) return { failure: response.message, remedy: response.remedy };
+  const { keys } = jsonObject(response) ?? {};
+  return Array.isArray(keys) && keys.length > 0
+    ? { keys }
+    : { failure: `the response is ${describeResponse(response)}` };
+}
+
+async function keysForWorkloads(
+  { settings: { forwardProxy } }: ConfiguredDeployment,
+  issuer: TrustedIssuer,
+): Promise<IssuerKeys> {
+  try {
+    // Without workloads, the address is in the settings, so it may be anywhere.
+    const isAnywhere = issuer.privateNetwork || issuer.workloads.length === 0;
+    const reachable = { ...issuer, privateNetwork: isAnywhere };
+    const { keySet } = await fetchIssuerKeys(reachable, forwardProxy);
+    return { keys: keySet.keys };
+  } catch (error) {
+    const fault = tlsFault(error);
+    if (fault)
+      return {
+        failure: `the host ${fault.what}`,
+        remedy: 'set caFile of the issuer to the certificates of its authority',
+      };
+    if (error instanceof AddressNotPublic)
+      return {
+        failure: error.message,
+        remedy: 'set privateNetwork: true of the issuer, if it is in your own network',
+      };
+    return { failure: rootMessage(error) };
+  }
 }
 
 const EMPTY_EXPORT = JSON.stringify({ resourceSpans: [] });

@@ -3,7 +3,7 @@ import {
   findWorkloadRecord,
   updateWorkloadRecord,
   type WorkloadRecord,
-} from '../clients/workloads.ts';
+} from '../workloads/records.ts';
 import { endConnection } from '../connections/connections.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import { writeRate } from '../settings/limits.ts';

@@ -131,7 +131,8 @@ const jsonOnly: Koa.Middleware = async (ctx, next) => {
   ctx.req.headers.accept = 'application/json';
   await next();
   ctx.set('Cache-Control', 'no-store');
-  if (ctx.status === 503) ctx.set('Retry-After', RETRY_AFTER_SECONDS);
+  if (ctx.status === 503 && !ctx.res.hasHeader('Retry-After'))
+    ctx.set('Retry-After', RETRY_AFTER_SECONDS);
   improveDescription(ctx);
   nameGrantTypeRefusal(ctx.body);
   removeUnneededNonce(ctx);

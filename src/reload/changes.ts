@@ -104,7 +104,10 @@ export function digestOf(settings: Settings, key: KeyObject): SettingsDigest {
   const shared = Object.entries(settings).filter(([name]) => !OF_ONE_PROCESS.has(name));
   // A process without the role of the resource server reads no headers of upstreams.
   const plain = valuesIn(Object.fromEntries(shared) as Settings);
-  for (const name of plain.keys()) if (name.includes('.headers.')) plain.delete(name);
+  // Each process has its own path to the same file.
+  const isLocal = (name: string) =>
+    name.includes('.headers.') || /^authorization\.trustedIssuers\..*\.(ca|token)File$/.test(name);
+  for (const name of plain.keys()) if (isLocal(name)) plain.delete(name);
   const secrets = [...valuesIn(settings)].filter(
     ([name]) => SECRET.test(name) && readAtStart([name]).length === 0,
   );

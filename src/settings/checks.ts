@@ -16,7 +16,8 @@ import {
   settingName,
   valueAt,
 } from './source.ts';
-import { upstreamsIn } from './upstreams.ts';
+import { checkIssuerFiles, checkPublishedKeys } from './trusted-issuers.ts';
+import { hasRole, upstreamsIn } from './upstreams.ts';
 import { missingOwner } from './workloads.ts';
 import type { Address } from './value-types.ts';
 
@@ -153,7 +154,8 @@ function checkTrustedIssuers(source: Source, file: Partial<SettingsFile>): Setti
   );
   const issuers = file.authorization?.trustedIssuers ?? [];
   const { levels = DEFAULT_LEVELS } = file;
-  return issuers.flatMap(({ issuer, clients, workloads }, n) => {
+  return issuers.flatMap((trusted, n) => {
+    const { issuer, clients, workloads } = trusted;
     const path = ['authorization', 'trustedIssuers', n];
     const own = issueAt(source, [...path, 'issuer'], 'an identity provider, not Gatehouse itself');
     const unknown = clients.flatMap((id, index) =>
@@ -171,7 +173,13 @@ function checkTrustedIssuers(source: Source, file: Partial<SettingsFile>): Setti
           : [issueAt(source, [...place, 'level'], `one of ${levelIds(levels).join(', ')}`)]),
       ];
     });
-    return [...(issuer === file.authUrl ? [own] : []), ...unknown, ...invalid];
+    return [
+      ...(issuer === file.authUrl ? [own] : []),
+      ...unknown,
+      ...invalid,
+      ...checkPublishedKeys(source, path, trusted),
+      ...(hasRole(file, 'authorization-server') ? checkIssuerFiles(source, path, trusted) : []),
+    ];
   });
 }
 

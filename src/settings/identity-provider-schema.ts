@@ -364,6 +364,24 @@ export const trustedIssuerSchema = z
         description: 'Its public keys, for networks that do not allow fetching `jwksUri`.',
         defaultText: 'none',
       }),
+    caFile: z.string().min(1).optional().meta({
+      description:
+        'File with the certificates (PEM) of the authority of the host of its keys, such as that of a cluster. Only they are trusted there. Read at each fetch.',
+      valueType: 'path',
+      defaultText: 'the authorities that this computer trusts',
+    }),
+    tokenFile: z.string().min(1).optional().meta({
+      description:
+        'File with a bearer token for fetching its keys, such as that of a service account. Sent only to the host of `jwksUri`, or without it of `issuer`. Read at each fetch.',
+      valueType: 'path',
+      defaultText: 'none',
+    }),
+    privateNetwork: z
+      .boolean()
+      .default(false)
+      .describe(
+        'With `workloads`: fetch its keys also from addresses that are not public, such as those of a cluster.',
+      ),
     workloads: workloadsSchema,
     audiences: z.array(z.string().min(1)).default([]).meta({
       description:

@@ -15,6 +15,7 @@ import {
   secretsIn,
 } from './checks.ts';
 import { readDelivery } from './audit-delivery.ts';
+import { withIssuerFiles } from './trusted-issuers.ts';
 import { checkProviderIds, checkRules, resolveRules } from './entitlements.ts';
 import {
   type CommandLineSettings,
@@ -169,6 +170,7 @@ function validSettings(source: Source, others: readonly SettingsIssue[]): Valida
     ...(file.secretFile === undefined
       ? {}
       : { secretFile: resolve(source.folder, file.secretFile) }),
+    authorization: withIssuerFiles(source, file.authorization),
     ...clientLifetime(file.lifetimes),
     drain: file.drain ?? (reason ? DRAIN_IN_PRODUCTION : 0),
     store: store.kind === 'sqlite' ? { ...store, file: resolve(dataDir, store.file) } : store,

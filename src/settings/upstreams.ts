@@ -87,7 +87,7 @@ function sendsRequests(file: Partial<SettingsFile>): boolean {
   return hasRole(file, 'resource-server');
 }
 
-function hasRole(
+export function hasRole(
   { roles }: Partial<SettingsFile>,
   role: 'authorization-server' | 'resource-server',
 ) {

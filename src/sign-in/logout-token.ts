@@ -2,6 +2,7 @@
 import { createRemoteJWKSet, customFetch, type errors, type JWTPayload, jwtVerify } from 'jose';
 import { HttpError, unavailable } from '../http/errors.ts';
 import { isObject } from '../json-values.ts';
+import { SIGNATURE_ALGORITHMS } from '../keys/assertion-keys.ts';
 import { isKeySetError } from '../keys/remote-keys.ts';
 import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
 import { isSameIssuer } from '../settings/value-types.ts';
@@ -24,8 +25,6 @@ export type LogoutToken = {
 };
 
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
-/** Public-key signatures only. */
-const ALGORITHMS = 'RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519'.split(' ');
 /** Older tokens have the general type, or none. */
 const TYPES = [undefined, 'jwt', 'logout+jwt', 'application/logout+jwt'];
 const MAX_CLOCK_SKEW_SECONDS = 60;
@@ -55,7 +54,7 @@ export function logoutTokenVerifier(
   return async function verifyLogoutToken(token, now) {
     const verified = await jwtVerify(token, async (...key) => (await keySet())(...key), {
       audience: clientId,
-      algorithms: ALGORITHMS,
+      algorithms: [...SIGNATURE_ALGORITHMS],
       requiredClaims: ['iat', 'exp'],
       maxTokenAge: MAX_AGE_SECONDS,
       clockTolerance: MAX_CLOCK_SKEW_SECONDS,

@@ -1,8 +1,6 @@
-import { createServer } from 'node:http';
 import { expect } from 'chai';
-import { decodeJwt, exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose';
+import { decodeJwt, generateKeyPair, SignJWT } from 'jose';
 import { advanceClock, restoreClock } from '../support/clock.ts';
-import { listenOnLoopback } from '../support/loopback-server.ts';
 import {
   createConnector,
   readAudit,
@@ -13,59 +11,20 @@ import { callTool, isAccepted } from '../support/mcp.ts';
 import { changeSettings } from '../support/settings-file.ts';
 import { startSystem, type System } from '../support/system.ts';
 import { until } from '../support/until.ts';
-
-type Members = Record<string, unknown>;
-type Answer = { status: number; headers: Headers; body: Members };
-
-const GRANT = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
-
-/** A platform that signs JWTs, with discovery and keys. */
-async function startPlatform() {
-  const makeKey = async (kid: string) => {
-    const { privateKey, publicKey } = await generateKeyPair('ES256', { extractable: true });
-    return { privateKey, jwk: { ...(await exportJWK(publicKey)), kid } as JWK };
-  };
-  let keys = [await makeKey('first')];
-  let isDown = false;
-  let fetches = 0;
-  const server = createServer((req, res) => {
-    if (req.url === '/keys') fetches += 1;
-    if (isDown) return res.writeHead(500).end();
-    const body =
-      req.url === '/keys'
-        ? { keys: keys.map(({ jwk }) => ({ ...jwk, use: 'jwt-svid' })) }
-        : {
-            issuer: origin,
-            jwks_uri: `${origin}/keys`,
-            id_token_signing_alg_values_supported: ['ES256', 'RS256'],
-          };
-    return res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
-  });
-  const { origin, stop } = await listenOnLoopback(server);
-  return {
-    issuer: origin,
-    stop,
-    fetches: () => fetches,
-    fail: (down: boolean) => void (isDown = down),
-    async rotate() {
-      keys = [await makeKey('second')];
-    },
-    sign(claims: Members, header: Members = {}) {
-      const [key = { privateKey: undefined, jwk: undefined }] = keys;
-      if (!key.privateKey) throw new Error('there is no key');
-      return new SignJWT(claims)
-        .setProtectedHeader({ alg: 'ES256', kid: String(key.jwk?.kid), ...header })
-        .sign(key.privateKey);
-    },
-  };
-}
+import {
+  type Answer,
+  exchangeJwt,
+  type Members,
+  type Platform,
+  startPlatform,
+} from '../support/workload-platform.ts';
 
 const UID = 'b7f3a1c2-0000-4000-8000-000000000001';
 const SUBJECT = 'system:serviceaccount:billing:reporter';
 
 describe('Workloads', function () {
   this.timeout(30_000);
-  let platform: Awaited<ReturnType<typeof startPlatform>>;
+  let platform: Platform;
   let system: System;
   let link = '';
   let other = '';
@@ -120,18 +79,8 @@ describe('Workloads', function () {
     ...changed,
   });
 
-  async function exchange(assertion: string, more: Record<string, string> = {}): Promise<Answer> {
-    const form = { grant_type: GRANT, assertion, resource: link, ...more };
-    const response = await fetch(`${system.auth}/oauth/token`, {
-      method: 'POST',
-      body: new URLSearchParams(form),
-    });
-    return {
-      status: response.status,
-      headers: response.headers,
-      body: (await response.json()) as Members,
-    };
-  }
+  const exchange = (assertion: string, more: Record<string, string> = {}): Promise<Answer> =>
+    exchangeJwt(system.auth, { assertion, resource: link, ...more });
   const exchangeClaims = async (
     changed?: Members,
     more?: Record<string, string>,

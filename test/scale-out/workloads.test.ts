@@ -4,9 +4,9 @@ import { type IdJagIssuer, startIdJagIssuer } from '../support/id-jag-issuer.ts'
 import { statusesAt } from '../support/scale-out/direct-call.ts';
 import { useProcesses } from '../support/scale-out/processes.ts';
 import { until } from '../support/until.ts';
+import { exchangeJwt } from '../support/workload-platform.ts';
 
 const PROCESSES = 3;
-const GRANT = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
 const SUBJECT = 'system:serviceaccount:billing:reporter';
 /** A rule is read again within this time, also without a notice. */
 const BOUND_MS = 10_000;
@@ -32,11 +32,8 @@ describe(`Workloads at ${PROCESSES} processes on one Redis`, function () {
     const iat = Math.floor(Date.now() / 1000);
     const claims = { iss: issuer.issuer, sub: SUBJECT, aud: processes().auth, iat, exp: iat + 300 };
     const assertion = await issuer.sign(claims, { typ: 'JWT' });
-    const response = await fetch(`${processes().auth}/oauth/token`, {
-      method: 'POST',
-      body: new URLSearchParams({ grant_type: GRANT, assertion, resource: link }),
-    });
-    const { access_token: token = '' } = (await response.json()) as { access_token?: string };
+    const { body } = await exchangeJwt(processes().auth, { assertion, resource: link });
+    const token = String(body['access_token']);
     const statuses = async () => new Set(await statusesAt(processes().running(), link, token));
     expect(await statuses()).to.deep.equal(new Set([200]));
     return { id, statuses };

@@ -1,10 +1,15 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect } from 'chai';
+import { makeCertificate } from '../oauth/metadata-documents/certificate.ts';
 import {
   DEVELOPMENT,
+  issuesIn,
   load,
   loadInProduction,
   PRODUCTION,
   refusal,
+  temporaryDirectory,
   wrongSettings,
 } from './settings-file.ts';
 
@@ -36,6 +41,7 @@ describe('a trusted issuer', () => {
           groups: 'groups',
         },
         emailIsVerified: false,
+        privateNetwork: false,
         workloads: [],
         audiences: [],
         maxLifetime: 3600,
@@ -52,6 +58,31 @@ describe('a trusted issuer', () => {
     expect(issuer?.jwks).to.deep.equal({ keys: [KEY] });
   });
 
+  const WORKLOADS = [
+    { id: 'job', match: { subject: 'job' }, connector: 'Jobs', level: 'analytics' },
+  ];
+
+  it('the files of a trusted issuer must be readable, and caFile must have certificates', () => {
+    const folder = temporaryDirectory();
+    const authority = makeCertificate('Cluster');
+    writeFileSync(join(folder, 'ca.crt'), authority.cert);
+    writeFileSync(join(folder, 'token'), 'token');
+    const [ca, token] = [join(folder, 'ca.crt'), join(folder, 'token')];
+    const [issuer] = load(withIssuers({ ...RIGHT, caFile: ca, tokenFile: token })).authorization
+      .trustedIssuers;
+    expect(issuer).to.include({ caFile: ca, tokenFile: token });
+    const relative = { ...RIGHT, tokenFile: './no-such-token' };
+    expect(issuesIn(withIssuers(relative))).to.deep.include({
+      setting: 'authorization.trustedIssuers[0].tokenFile',
+      given: '"./no-such-token"',
+      expected: 'a readable file (ENOENT)',
+    });
+    const noCertificate = { ...RIGHT, caFile: token };
+    expect(wrongSettings(withIssuers(noCertificate))).to.deep.equal([
+      'authorization.trustedIssuers[0].caFile',
+    ]);
+  });
+
   const place = 'authorization.trustedIssuers[0]';
   const issues: [string, object, string][] = [
     ['no keys at all', { jwksUri: undefined }, `${place}.jwksUri`],
@@ -60,6 +91,26 @@ describe('a trusted issuer', () => {
     ['an unknown client', { clients: ['app', 'other'] }, `${place}.clients[1]`],
     ['a client without a secret', { clients: ['public'] }, `${place}.clients[0]`],
     ['our own address as its issuer', { issuer: DEVELOPMENT.authUrl }, `${place}.issuer`],
+    [
+      'a network of its own and keys that are not fetched',
+      { jwksUri: undefined, jwks: { keys: [KEY] }, privateNetwork: true },
+      `${place}.privateNetwork`,
+    ],
+    [
+      'workloads and an address that is not public',
+      { jwksUri: 'https://10.0.0.1/keys', workloads: WORKLOADS },
+      `${place}.jwksUri`,
+    ],
+    [
+      'workloads and an issuer that is not public',
+      { issuer: 'https://[fd00::1]', jwksUri: undefined, clients: [], workloads: WORKLOADS },
+      `${place}.issuer`,
+    ],
+    [
+      'a token that would be sent without TLS',
+      { jwksUri: 'http://cluster.example/keys', tokenFile: import.meta.filename },
+      `${place}.jwksUri`,
+    ],
     ['an issuer that is not a URL', { issuer: 'login' }, `${place}.issuer`],
   ];
   for (const [what, change, setting] of issues) {

@@ -9,7 +9,7 @@ import { DEVICE_CODE } from '../../clients/clients.ts';
 import { requestContext } from '../../http/request-context.ts';
 import { CLIENT_AUTH_METHODS, DEVICE_PATH, ENDPOINTS, JWT_BEARER } from '../metadata.ts';
 import { isWorkloadSubject } from '../../settings/workloads.ts';
-import { WORKLOAD_CLIENT } from './workload-validation.ts';
+import { WORKLOAD_CLIENT } from './workloads.ts';
 import type { ClientMetadataDocuments } from './client-metadata-documents.ts';
 import { secretDigest } from '../../clients/client-secrets.ts';
 import { CLOCK_TOLERANCE_SECONDS, assertionAudiences, requireShortLived } from './client-keys.ts';

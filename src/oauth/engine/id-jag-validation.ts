@@ -1,17 +1,13 @@
 // Validates the claims of an ID-JAG (draft-ietf-oauth-identity-assertion-authz-grant section 4.4.1, RFC 7523 section 3). Pure: no I/O, no clock.
 import { errors } from 'oidc-provider';
+import { SIGNATURE_ALGORITHMS } from '../../keys/assertion-keys.ts';
+import { ID_JAG_TYPE } from '../../workloads/validation.ts';
 import { type AssertedIdentity, emailIn, personNameIn } from '../../people/account.ts';
 import { claimAt, groupsIn } from '../../people/group-claims.ts';
 import { type Authentication, authenticationIn } from '../../people/step-up.ts';
 import { canonicalResource, connectorIdOf } from '../../links/connect-link.ts';
 import { highestLevelIn, type Level, type Levels } from '../../permission-levels.ts';
 import type { TrustedIssuer } from '../../settings/identity-provider-schema.ts';
-
-export const ID_JAG_TYPE = 'oauth-id-jag+jwt';
-
-/** Public-key signatures only: issuers share no secret with us. */
-export const ALGORITHMS =
-  'RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519'.split(' ');
 
 const MAX_CLOCK_SKEW_SECONDS = 60;
 const MAX_LIFETIME_SECONDS = 3600;
@@ -58,7 +54,7 @@ export function checkHeader({
 }): IdJagErrorCode | undefined {
   const type = typeof typ === 'string' ? typ.toLowerCase().replace(/^application\//, '') : '';
   if (type !== ID_JAG_TYPE) return 'wrong_type';
-  return ALGORITHMS.includes(String(alg)) ? undefined : 'wrong_algorithm';
+  return SIGNATURE_ALGORITHMS.includes(String(alg)) ? undefined : 'wrong_algorithm';
 }
 
 /** Validates the claims of an assertion whose signature is verified. */

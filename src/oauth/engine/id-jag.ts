@@ -2,8 +2,6 @@
 import { createHash } from 'node:crypto';
 import {
   compactVerify,
-  createLocalJWKSet,
-  errors as joseErrors,
   createRemoteJWKSet,
   customFetch,
   decodeJwt,
@@ -35,9 +33,11 @@ import {
 } from '../../connections/grant-lifetime.ts';
 import type { ClientSnapshot, GrantRecord } from '../../connections/grant-record.ts';
 import { endGrant, isGrantActive, updateGrant } from '../../connections/grants.ts';
+import { localKeys, SIGNATURE_ALGORITHMS } from '../../keys/assertion-keys.ts';
 import { isKeySetError } from '../../keys/remote-keys.ts';
 import { highestLevelIn, type Level, levelsUpTo, lowest } from '../../permission-levels.ts';
 import type { TrustedIssuer } from '../../settings/identity-provider-schema.ts';
+import type { ForwardProxy } from '../../settings/forward-proxy.ts';
 import { findUpstream } from '../../settings/upstreams.ts';
 import { KEEP, type Store } from '../../store/store.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -45,13 +45,7 @@ import { ENDPOINTS, JWT_BEARER } from '../metadata.ts';
 import { dpopVerifier, requireLevelOfProof } from './dpop.ts';
 import { engineRequest } from './engine-request.ts';
 import { invalidClientAuth, mapStoreErrors, temporarilyUnavailable } from './errors.ts';
-import {
-  ALGORITHMS,
-  checkHeader,
-  type IdJag,
-  idJagError,
-  validateClaims,
-} from './id-jag-validation.ts';
+import { checkHeader, type IdJag, idJagError, validateClaims } from './id-jag-validation.ts';
 import {
   type AssertionContext,
   type AssertionParameters,
@@ -60,6 +54,7 @@ import {
   type IssuedToken,
 } from './issue-token.ts';
 import { fetchFromProvider } from '../../sign-in/fetch.ts';
+import { fetchFromIssuer } from '../../workloads/issuer-fetch.ts';
 import { isKeptOut } from '../../connections/kept-out.ts';
 import type { App } from '../../clients/rules.ts';
 import { redirectDestination } from './redirect-uris.ts';
@@ -74,10 +69,11 @@ const KEYS_TIMEOUT_MS = 5000;
 
 /** Call once: the result caches the issuers' keys. It registers the grant type with a provider, if there are issuers. */
 export function idJagGrantType(context: AssertionContext, exchangeWorkload?: ExchangeWorkload) {
-  const { trustedIssuers } = context.settings.authorization;
+  const { authorization, forwardProxy } = context.settings;
+  const { trustedIssuers } = authorization;
   const issuers = trustedIssuers
     .filter(({ clients }) => clients.length > 0)
-    .map((issuer) => ({ issuer, isSigned: signatureCheck(issuer) }));
+    .map((issuer) => ({ issuer, isSigned: signatureCheck(issuer, forwardProxy) }));
   const verifyProof = dpopVerifier({
     store: context.services.store,
     now: context.services.now,
@@ -118,35 +114,31 @@ function requireAuthentication({ oidc: { client } }: Context): void {
 /** True if the issuer signed the assertion. Rejects with `temporarily_unavailable` if its keys cannot be fetched. */
 type SignatureCheck = (assertion: string) => Promise<boolean>;
 
-function signatureCheck({ jwksUri, jwks }: TrustedIssuer): SignatureCheck {
+function signatureCheck(issuer: TrustedIssuer, forwardProxy: ForwardProxy): SignatureCheck {
+  const { jwksUri, jwks, caFile, tokenFile } = issuer;
+  const isOwn = caFile !== undefined || tokenFile !== undefined;
+
   const keys: JWTVerifyGetKey = jwksUri
     ? createRemoteJWKSet(new URL(jwksUri), {
         timeoutDuration: KEYS_TIMEOUT_MS,
         cooldownDuration: KEYS_COOLDOWN_MS,
-        [customFetch]: fetchFromProvider,
+        [customFetch]: isOwn ? (url, { signal }) => fetchOwn(url, signal) : fetchFromProvider,
       })
     : localKeys(jwks as JSONWebKeySet);
+  // The address is in the settings, so it may be anywhere.
+  const fetchOwn = async (url: string, signal: AbortSignal) =>
+    Response.json(
+      await fetchFromIssuer(url, { ...issuer, privateNetwork: true }, { forwardProxy, signal }),
+    );
   return async function isSigned(assertion) {
     try {
-      await compactVerify(assertion, keys, { algorithms: ALGORITHMS });
+      await compactVerify(assertion, keys, { algorithms: [...SIGNATURE_ALGORITHMS] });
       return true;
     } catch (error) {
       if (isKeySetError(error)) throw temporarilyUnavailable(error);
       return false;
     }
   };
-}
-
-/** `kid` is a hint (RFC 7515 section 4.1.4): a key without one fits any. */
-export function localKeys({ keys }: JSONWebKeySet): JWTVerifyGetKey {
-  const all = createLocalJWKSet({ keys });
-  const unnamed = createLocalJWKSet({ keys: keys.filter(({ kid }) => kid === undefined) });
-  return (header, assertion) =>
-    all(header, assertion).catch((error: unknown) => {
-      if (!(error instanceof joseErrors.JWKSNoMatchingKey)) throw error;
-      const { kid: _, ...rest } = header ?? {};
-      return unnamed(rest, assertion);
-    });
 }
 
 async function validateAssertion(

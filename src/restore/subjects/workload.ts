@@ -1,5 +1,5 @@
 // Rules of workloads that were paused or ended.
-import { findWorkloadRecord, updateWorkloadRecord } from '../../clients/workloads.ts';
+import { findWorkloadRecord, updateWorkloadRecord } from '../../workloads/records.ts';
 import { type Subject, timeOf } from './subject.ts';
 
 /** Issued tokens end with their grants, whose ends are items of their own. */
