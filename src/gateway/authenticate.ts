@@ -55,6 +55,11 @@ export type Caller = Rights & {
   person?: CallingPerson;
 };
 
+/** What has a session, lists and limits of its own: the connection, or the token of a caller without one. */
+export function connectionOf({ grantId, tokenId }: Pick<Caller, 'grantId' | 'tokenId'>): string {
+  return grantId ?? tokenId;
+}
+
 /** `shown` are the claims of which the person was told that the server learns them. */
 export type CallingPerson = { account: Account; via: Via; shown: readonly CallerClaim[] };
 

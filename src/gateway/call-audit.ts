@@ -16,6 +16,7 @@ import { lruCache } from '../lru-cache.ts';
 import { isRecorded } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import { DEFAULT_UPSTREAM } from '../settings/upstreams.ts';
+import { connectionOf } from './authenticate.ts';
 import { authorizeRequest, type RequiredLevel } from './authorize.ts';
 import type { AuthenticatedCall, Call } from './call.ts';
 import { INVALID_PARAMS, isSameId } from './json-rpc.ts';
@@ -86,7 +87,7 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
   const nameOf = (call: AuthenticatedCall, message: unknown) => {
     const { method, params } = membersOf(message);
     const { clientInfo, _meta: meta } = membersOf(params);
-    const connection = call.caller.grantId ?? call.caller.tokenId;
+    const connection = connectionOf(call.caller);
     const { name } = membersOf(method === 'initialize' ? clientInfo : membersOf(meta)[CLIENT_INFO]);
     const own = text(name, MAX_TEXT_LENGTH);
     if (own !== undefined && method === 'initialize') clientNames.set(connection, own);

@@ -16,6 +16,7 @@ import { isWorkloadSubject } from '../settings/workloads.ts';
 import { writeRate } from '../settings/limits.ts';
 import type { AddedCalls } from '../store/call-windows.ts';
 import type { WindowCount } from '../store/counters.ts';
+import { connectionOf } from './authenticate.ts';
 import { authorizeRequest, type RequiredLevel } from './authorize.ts';
 import type { Access, AuthenticatedCall } from './call.ts';
 import { noteLimited } from './call-audit.ts';
@@ -127,11 +128,11 @@ function countedMessages(
 }
 
 function limitedCaller({ caller, connector, mintedToken }: Access): LimitedCaller {
-  const { accountId, clientId, grantId, tokenId, calls } = caller;
+  const { accountId, clientId, calls } = caller;
   const isMachine = isMachineSubject(accountId);
   return {
     accountId: isMachine || mintedToken ? undefined : accountId,
-    connection: grantId ?? tokenId,
+    connection: connectionOf(caller),
     connector,
     [isWorkloadSubject(accountId) ? 'workload' : 'machine']: isMachine
       ? { id: clientId, calls }

@@ -1,9 +1,8 @@
 // JSON-RPC 2.0 messages over HTTP: validates parsed ones (read-body.ts), creates others, and responds with errors.
 import type Koa from 'koa';
 import { HttpError, respondWithJson } from '../http/errors.ts';
-import { isObject, membersOf } from '../json-values.ts';
+import { type BigInteger, isObject, isRawJSON, membersOf } from '../json-values.ts';
 import { callOf } from './call.ts';
-import { type BigInteger, isRawJSON } from './exact-json.ts';
 import { parseTraceparent, type SpanLink } from '../observability/tracing.ts';
 
 const NULLABLE: ReadonlySet<string> = new Set(['id', 'method', 'params', 'result', 'error']);

@@ -27,7 +27,7 @@ export type Comparison = { severity: Severity; differences: Difference[] };
 const MAX_DIFFERENCES = 100;
 const MAX_TEXT_LENGTH = 2000;
 
-/** `before` is absent for a new tool, `after` for a removed one. Suspicious differences come first. `otherNames` are those of the other tools. */
+/** `before` is absent for a new tool, `after` for a removed one. Suspicious differences come first. `similarTo` knows the names of all tools. */
 export function compareTool(
   before: unknown,
   after: unknown,

@@ -36,7 +36,7 @@ export type LevelRules = {
 };
 
 /** MCP recommends at most 128. */
-const MAX_NAME_LENGTH = 512;
+export const MAX_NAME_LENGTH = 512;
 
 /** `listed` are the tools in the catalog of the upstream, which count only with `toolLevels: annotations`. */
 export function levelRules(

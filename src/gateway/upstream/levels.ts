@@ -61,10 +61,8 @@ export function requiredBy(rules: LevelRules, message: unknown): RequiredLevel |
   if (method.startsWith('tasks/'))
     return { tool: method, level: lowestLevel(rules.levels), items: [] };
   const { name } = membersOf(params);
-  if (method !== 'tools/call' || typeof name !== 'string') {
-    const level = levelOfMethod(rules, method, membersOf(params));
-    return { tool: method, level, items: itemsOf(rules, method, membersOf(params), level) };
-  }
+  if (method !== 'tools/call' || typeof name !== 'string')
+    return { tool: method, ...needOf(rules, method, membersOf(params)) };
   // Refused at every level.
   if (isLookalike(rules, name)) return undefined;
   const level = levelOfTool(rules, name);
@@ -78,84 +76,70 @@ export function requiredBy(rules: LevelRules, message: unknown): RequiredLevel |
   };
 }
 
-/** What the tool lists of a caller must open for a request other than `tools/call`. */
-function itemsOf(
+/** Of a request that is no call of a named tool: its level, and what the tool lists of the caller must open. */
+function needOf(
   rules: LevelRules,
   method: string,
   params: Record<string, unknown>,
-  level: Level,
-): Needed[] {
+): { level: Level; items: Needed[] } {
   switch (method) {
     case 'tools/call':
-      return [{ kind: 'unclear', level }];
+      return needed({ kind: 'unclear', level: rules.defaultLevel });
     case 'resources/read':
     case 'resources/subscribe':
     case 'resources/unsubscribe':
-      return [neededFor(rules, 'resource', params['uri'])];
+      return needed(neededFor(rules, 'resource', params['uri']));
     case 'prompts/get':
-      return [neededFor(rules, 'prompt', params['name'])];
-    case 'completion/complete': {
-      const { type, uri, name, ...others } = membersOf(params['ref']);
-      if (hasSimilarMember(others, ['type', 'uri', 'name'])) return [{ kind: 'unclear', level }];
-      if (type === 'ref/prompt') return [neededFor(rules, 'prompt', name)];
-      if (type === 'ref/resource') return [neededFor(rules, 'resource', uri)];
-      return [{ kind: 'unclear', level }];
-    }
-    case 'subscriptions/listen': {
-      const { notifications } = params;
-      if (!isObject(notifications) || hasSimilarMember(notifications, [RESOURCE_SUBSCRIPTIONS]))
-        return [{ kind: 'unclear', level }];
-      return restrictedSubscriptions(notifications).flatMap(([kind, filter]): Needed[] => {
-        if (kind !== RESOURCE_SUBSCRIPTIONS) return [{ kind: 'method', level: rules.defaultLevel }];
-        if (!Array.isArray(filter)) return [{ kind: 'unclear', level }];
-        return filter.map((uri) => neededFor(rules, 'resource', uri));
-      });
-    }
+      return needed(neededFor(rules, 'prompt', params['name']));
+    case 'completion/complete':
+      return needed(neededForReference(rules, params['ref']));
+    case 'subscriptions/listen':
+      return neededForSubscription(rules, params['notifications']);
     default:
-      return [{ kind: 'method', level }];
+      return needed({ kind: 'method', level: rules.defaultLevel });
   }
 }
 
-/** The level of the resource or prompt that a request is about. */
-function levelOfMethod(rules: LevelRules, method: string, params: Record<string, unknown>): Level {
-  switch (method) {
-    case 'resources/read':
-    case 'resources/subscribe':
-    case 'resources/unsubscribe':
-      return rules.resources.levelOf(params['uri']);
-    case 'prompts/get':
-      return rules.prompts.levelOf(params['name']);
-    case 'completion/complete':
-      return levelOfReference(rules, params['ref']);
-    case 'subscriptions/listen':
-      return levelOfSubscription(rules, params['notifications']);
-    default:
-      return rules.defaultLevel;
-  }
+function needed(item: Needed): { level: Level; items: Needed[] } {
+  return { level: item.level, items: [item] };
 }
 
 /** Of a completion. One that is not of MCP could be read in either way. */
-function levelOfReference(rules: LevelRules, ref: unknown): Level {
+function neededForReference(rules: LevelRules, ref: unknown): Needed {
   const { type, uri, name, ...others } = membersOf(ref);
-  if (hasSimilarMember(others, ['type', 'uri', 'name']))
-    return highest(rules, [...rules.resources.levels, ...rules.prompts.levels]);
-  if (type === 'ref/prompt') return rules.prompts.levelOf(name);
-  if (type === 'ref/resource') return rules.resources.levelOf(uri);
-  return highest(rules, [
+  if (hasSimilarMember(others, ['type', 'uri', 'name'])) {
+    const level = highest(rules, [...rules.resources.levels, ...rules.prompts.levels]);
+    return { kind: 'unclear', level };
+  }
+  if (type === 'ref/prompt') return neededFor(rules, 'prompt', name);
+  if (type === 'ref/resource') return neededFor(rules, 'resource', uri);
+  const level = highest(rules, [
     ...(uri === undefined ? [] : [rules.resources.levelOf(uri)]),
     ...(name === undefined ? [] : [rules.prompts.levelOf(name)]),
   ]);
+  return { kind: 'unclear', level };
 }
 
-function levelOfSubscription(rules: LevelRules, notifications: unknown): Level {
-  const unclear = () => highest(rules, rules.resources.levels);
+function neededForSubscription(
+  rules: LevelRules,
+  notifications: unknown,
+): { level: Level; items: Needed[] } {
+  const unclear: Needed = { kind: 'unclear', level: highest(rules, rules.resources.levels) };
   if (!isObject(notifications) || hasSimilarMember(notifications, [RESOURCE_SUBSCRIPTIONS]))
-    return unclear();
-  const levels = restrictedSubscriptions(notifications).flatMap(([kind, filter]) => {
-    if (kind !== RESOURCE_SUBSCRIPTIONS) return [rules.defaultLevel];
-    return Array.isArray(filter) ? filter.map(rules.resources.levelOf) : [unclear()];
+    return needed(unclear);
+  const items = restrictedSubscriptions(notifications).flatMap(([kind, filter]): Needed[] => {
+    if (kind !== RESOURCE_SUBSCRIPTIONS) return [{ kind: 'method', level: rules.defaultLevel }];
+    if (!Array.isArray(filter)) return [unclear];
+    return filter.map((uri) => neededFor(rules, 'resource', uri));
   });
-  return highest({ ...rules, defaultLevel: lowestLevel(rules.levels) }, levels);
+  const least = { ...rules, defaultLevel: lowestLevel(rules.levels) };
+  return {
+    level: highest(
+      least,
+      items.map(({ level }) => level),
+    ),
+    items,
+  };
 }
 
 /** Some parsers ignore the case of member names. */

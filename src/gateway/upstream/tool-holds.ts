@@ -1,5 +1,5 @@
 // Which tools of an upstream wait for an operator, as the proxy asks it: for lists, for calls and for instructions.
-import type { Caller } from '../authenticate.ts';
+import { type Caller, connectionOf } from '../authenticate.ts';
 import type { HoldReason } from '../../upstreams/tool-pins.ts';
 import type { ToolDiscovery } from './tool-discovery.ts';
 
@@ -17,21 +17,18 @@ export type ToolHolds = {
   areInstructionsShown(text: string, caller: Caller): Promise<boolean>;
 };
 
-/** The connection or the token, which may get a list of its own. */
-const idOf = ({ grantId, tokenId }: Caller) => grantId ?? tokenId;
-
 export function toolHolds({ pinning, catalog }: ToolDiscovery): ToolHolds {
   const named = () => catalog()?.tools ?? [];
   return {
     async shown({ tools, nextCursor }, { caller, startsLists }) {
       const isWhole = startsLists && nextCursor === undefined;
-      const read = await pinning.noteListed(tools, idOf(caller), isWhole);
-      return pinning.shown(tools, read, idOf(caller), named());
+      const read = await pinning.noteListed(tools, connectionOf(caller), isWhole);
+      return pinning.shown(tools, read, connectionOf(caller), named());
     },
     state: () => pinning.holdState(),
-    reason: (name, caller) => pinning.held(name, idOf(caller), named()),
+    reason: (name, caller) => pinning.held(name, connectionOf(caller), named()),
     async areInstructionsShown(text, caller) {
-      await pinning.noteInstructions(text, idOf(caller));
+      await pinning.noteInstructions(text, connectionOf(caller));
       return pinning.areInstructionsApproved(text);
     },
   };
