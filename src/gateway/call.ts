@@ -39,6 +39,8 @@ export type AuthenticatedCall = Call &
     handler: McpHandler;
     /** Authenticates the request again. Rejects with the error that a new request would get. */
     revalidate: () => Promise<Access>;
+    /** Revalidates if a record or the settings changed since the request was authenticated. */
+    revalidateIfChanged: () => Promise<void>;
     /** Returns 403 `insufficient_scope` if the person can grant the highest level in the scope. */
     stepUpTo: (scope: string) => HttpError | undefined;
     /** Of the open requests of the caller, from before the body is read until the response has ended. */

@@ -63,7 +63,7 @@ export async function serve(gateway: Gateway, started: Call): Promise<void> {
   if (connector && caller.keyThumbprint !== undefined)
     await gateway.requireDpopProof(started.ctx, connector, caller);
   const handler = await gateway.handlerOf(connector ?? mintedToken);
-  const call = openCall(gateway, started, access, handler);
+  const call = openCall(gateway, started, access, handler, known);
   call.body = await readMessages(gateway, call);
   // The body may have come slowly.
   if (gateway.changes() !== known) Object.assign(call, await authenticateCall(gateway, started));
@@ -77,7 +77,7 @@ export async function serve(gateway: Gateway, started: Call): Promise<void> {
   const limiting = gateway.limitCalls(gateway.authentication.settings, call, required);
   if (limiting) {
     await limiting;
-    if (gateway.changes() !== known) await call.revalidate();
+    await call.revalidateIfChanged();
   }
   replaceToleratedHeaders(call.ctx.req.headers);
   await handler.handle(call);
@@ -150,7 +150,7 @@ function gone(message: string, about: string): HttpError {
 }
 
 /**
- * Takes a slot of the caller's limits before the body is read, and frees it when the response ends. Throws an InBandError if the caller has too many
+ * `known` is the count of changes before the request was authenticated. Takes a slot of the caller's limits before the body is read, and frees it when the response ends. Throws an InBandError if the caller has too many
  * calls open.
  */
 function openCall(
@@ -158,6 +158,7 @@ function openCall(
   started: Call,
   access: Access,
   handler: McpHandler,
+  known: number,
 ): AuthenticatedCall {
   const { ctx } = started;
   // It may have gone while it was authenticated: then no `close` would free what it gets.
@@ -166,6 +167,9 @@ function openCall(
   const call: AuthenticatedCall = Object.assign(started, access, {
     handler,
     revalidate: () => revalidate(gateway, call),
+    async revalidateIfChanged() {
+      if (gateway.changes() !== known) await call.revalidate();
+    },
     stepUpTo: (scope: string) => stepUpTo(gateway, call, scope),
     slot: handler.acquire(access.caller, ctx.method === 'POST' ? 'working' : 'listening'),
     hold: gateway.heldBytes.hold(limitOwner(access.caller)),

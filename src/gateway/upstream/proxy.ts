@@ -314,6 +314,8 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
   const unrecorded = await recordCalls(recording, call, messages);
   if (unrecorded) return respondLocally(call, body, unrecorded);
   const lifetime = startLifetime(proxy, call, kind);
+  // From here on, the lifetime follows changes. Before it, what was waited for took its time.
+  await call.revalidateIfChanged();
   if (personal && kind === 'listening') endWithCredential(proxy, call, personal, lifetime);
   const filter = filterOf(
     proxy,
