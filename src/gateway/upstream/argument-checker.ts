@@ -1,6 +1,7 @@
 // Checks arguments in a thread of its own, one task after the other, so that no schema and no arguments block the process.
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
+import { lruCache } from '../../lru-cache.ts';
 import { PACKAGE_FOLDER } from '../../package-folder.ts';
 
 /** `json` is the schema, or the arguments. */
@@ -33,7 +34,7 @@ export function openArgumentChecker(): ArgumentChecker {
   let ready = Promise.resolve();
   let compiled = new Set<string>();
   /** They cannot be compiled, or not in time. */
-  const unusable = new Map<string, string>();
+  const unusable = lruCache<string>(MAX_SCHEMAS);
   const queue: Waiting[] = [];
   let current: Waiting | undefined;
   let timer: NodeJS.Timeout | undefined;

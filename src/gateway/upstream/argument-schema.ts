@@ -85,6 +85,27 @@ const SCHEMAS_BY_NAME =
 
 /** Throws UnusableSchema. Leaves out keywords that cannot be enforced, and those that would change what others do. */
 function withoutUnsafe(root: Record<string, unknown>): Record<string, unknown> {
+  let left = leaveOut(root, {});
+  // What a reference leads to may be what is left out.
+  if (left.omitted > 0) left = leaveOut(root, { areReferencesWider: true });
+  if (left.hasOmittedNames)
+    left = leaveOut(root, { areReferencesWider: true, areOthersOpen: true });
+  return left.safe;
+}
+
+const REFERENCES = ['$ref', '$dynamicRef', '$recursiveRef'];
+
+type LeaveOutOptions = {
+  /** A reference counts as one to a schema of which something is left out. */
+  areReferencesWider?: boolean;
+  /** What no other keyword is about is taken: it may be what is left out. */
+  areOthersOpen?: boolean;
+};
+
+function leaveOut(
+  root: Record<string, unknown>,
+  { areReferencesWider = false, areOthersOpen = false }: LeaveOutOptions,
+): { safe: Record<string, unknown>; omitted: number; hasOmittedNames: boolean } {
   let count = 0;
   let omitted = 0;
   let hasOmittedNames = false;
@@ -98,6 +119,11 @@ function withoutUnsafe(root: Record<string, unknown>): Record<string, unknown> {
     const { pattern, patternProperties } = kept;
     // Ajv checks no formats here.
     if (kept['format'] !== undefined) omitted += 1;
+    if (areReferencesWider && REFERENCES.some((name) => kept[name] !== undefined)) omitted += 1;
+    for (const name of areOthersOpen ? ['unevaluatedProperties', 'unevaluatedItems'] : []) {
+      if (kept[name] !== undefined) omitted += 1;
+      delete kept[name];
+    }
     if (pattern !== undefined && !isSafePattern(pattern)) {
       delete kept['pattern'];
       omitted += 1;
@@ -113,7 +139,6 @@ function withoutUnsafe(root: Record<string, unknown>): Record<string, unknown> {
         hasOmittedNames = true;
         // What the pattern names would be refused.
         delete kept['additionalProperties'];
-        delete kept['unevaluatedProperties'];
       }
     }
     for (const [keyword, value] of Object.entries(kept)) {
@@ -127,30 +152,25 @@ function withoutUnsafe(root: Record<string, unknown>): Record<string, unknown> {
       else if (SCHEMA.includes(keyword)) kept[keyword] = visit(value, depth + 1);
       if (omitted > before) widened.push(keyword);
     }
+    // Then other keywords are about other names.
+    if (widened.includes('if')) hasOmittedNames = true;
     loosen(kept, widened);
     return kept;
   };
   const safe = visit(root, 0) as Record<string, unknown>;
-  return hasOmittedNames ? withoutUnevaluated(safe) : safe;
+  return { safe, omitted, hasOmittedNames };
 }
 
 /** These refuse more if what is inside takes more. */
 function loosen(schema: Record<string, unknown>, widened: readonly string[]): void {
   if (widened.includes('not')) delete schema['not'];
   if (widened.includes('if')) for (const each of ['if', 'then', 'else']) delete schema[each];
+  if (widened.includes('contains')) delete schema['maxContains'];
   if (!widened.includes('oneOf')) return;
   const { oneOf, anyOf, allOf } = schema;
   delete schema['oneOf'];
   if (anyOf === undefined) schema['anyOf'] = oneOf;
   else schema['allOf'] = [...(Array.isArray(allOf) ? allOf : []), { anyOf: oneOf }];
-}
-
-/** Names by a pattern that was left out count as evaluated. */
-function withoutUnevaluated<Value>(value: Value): Value {
-  const text = JSON.stringify(value, (name: string, member: unknown) =>
-    name === 'unevaluatedProperties' && member === false ? undefined : member,
-  );
-  return JSON.parse(text);
 }
 
 /** Arguments that decode to others that decode again. */

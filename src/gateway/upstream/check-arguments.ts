@@ -2,7 +2,7 @@
 import { membersOf } from '../../json-values.ts';
 import type { Services } from '../../services.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
-import type { Caller } from '../authenticate.ts';
+import { type Caller, connectionOf } from '../authenticate.ts';
 import { type Message, toolErrorResponse } from '../json-rpc.ts';
 import { type ArgumentChecker, openArgumentChecker, type Outcome } from './argument-checker.ts';
 import { refuseBatch } from './levels.ts';
@@ -34,38 +34,49 @@ export async function openArgumentCheck(
     return opened;
   });
   return async (caller, messages) => {
-    const texts = await Promise.all(
+    const misfits = await Promise.all(
       messages.map((message) => misfit(checker, pinning, caller, message)),
     );
-    for (const [n, text] of texts.entries()) {
-      if (text === undefined) continue;
+    for (const [n, found] of misfits.entries()) {
+      if (!found) continue;
       metrics.argumentViolation(upstream.id);
       if (mode !== 'warn') continue;
       const { name } = membersOf(messages[n]?.params);
-      const details = { what: upstream.id, tool: name, reason: text };
-      logger.warn(details, 'arguments of a tool do not fit its input schema');
+      const reason = found.violation ?? 'they could not be checked in time';
+      logger.warn(
+        { what: upstream.id, tool: name, reason },
+        'arguments of a tool do not fit its input schema',
+      );
     }
     if (mode === 'warn') return undefined;
     return refuseBatch(
       messages,
-      texts.map((text, n) =>
-        text === undefined ? undefined : toolErrorResponse(messages[n]?.id, text),
-      ),
+      misfits.map((found, n) => {
+        const { id, params } = messages[n] ?? {};
+        return found && toolErrorResponse(id, textOf(String(params?.['name']), found));
+      }),
     );
   };
 }
 
-/** What is wrong with the arguments of a call, for the model. */
+/** For the model. */
+function textOf(tool: string, { slow, violation }: Outcome): string {
+  return slow
+    ? `The arguments of ${tool} could not be checked in time, so the call was not made. Use simpler arguments.`
+    : `The arguments of ${tool} do not fit its input schema, so the call was not made: ${violation}. Correct them and call it again.`;
+}
+
+/** What is wrong with the arguments of a call; undefined if they fit one of the approved schemas. */
 async function misfit(
   checker: ArgumentChecker,
   pinning: ToolPinning,
   caller: Caller,
   { method, params }: Message,
-): Promise<string | undefined> {
+): Promise<Outcome | undefined> {
   if (method !== 'tools/call') return undefined;
   const name = String(params?.['name']);
   let first: Outcome | undefined;
-  for (const digest of pinning.schemasFor(name, caller.grantId ?? caller.tokenId)) {
+  for (const digest of pinning.schemasFor(name, connectionOf(caller))) {
     const outcome = await checker.check(
       digest,
       () => pinning.findSchema(digest),
@@ -76,8 +87,5 @@ async function misfit(
     if (outcome.violation === undefined && !outcome.slow) return undefined;
     first ??= outcome;
   }
-  if (!first) return undefined;
-  if (first.slow)
-    return `The arguments of ${name} could not be checked in time, so the call was not made. Use simpler arguments.`;
-  return `The arguments of ${name} do not fit its input schema, so the call was not made: ${first.violation}. Correct them and call it again.`;
+  return first;
 }
