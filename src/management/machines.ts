@@ -36,6 +36,7 @@ import { isAtLeast, type Level, levelsUpTo } from '../permission-levels.ts';
 import { KEEP } from '../store/store.ts';
 import type { ApiRequest } from './api/operations.ts';
 import { type Handlers, type ManagementContext, requireMatch } from './context.ts';
+import { openedBy } from './opened-by.ts';
 import { changedMembers, isoTime, represent, withoutNulls } from './represent.ts';
 import { MAX_LIFETIME_SECONDS } from './resources/schemas.ts';
 import {
@@ -58,7 +59,7 @@ export const machineHandlers: Handlers<keyof typeof machineOperations> = {
 
   /** Replaces the secret or the key. Tokens that were issued before end at once. The use of the connector stays the same. */
   async replaceMachineKey(management, { body: { id, ...key } }) {
-    const current = await requireMachine(management, id);
+    const { connector, ...current } = await requireMachine(management, id);
     const { grantId } = current.machine;
     const unfinished = await otherConnections(management, id, grantId);
     const next = { ...current, machine: { ...current.machine, grantId: newGrantId() } };
@@ -68,16 +69,17 @@ export const machineHandlers: Handlers<keyof typeof machineOperations> = {
     await storeCredentials(management, current, next, credentials);
     await endReplaced(management, next, [grantId, ...unfinished]);
     await record(management, 'machine_key_replaced', next);
-    return resource(management, next, credentials, secret);
+    return resource(management, connector, next, { credentials, secret });
   },
 
-  showMachine: async (management, { query: { id } }) =>
-    changedResource(management, id, await requireMachine(management, id)),
+  async showMachine(management, { query: { id } }) {
+    const { connector, ...found } = await requireMachine(management, id);
+    return changedResource(management, connector, found);
+  },
 
   async updateMachine(management, { body: { id, ...change }, ifMatch }) {
     const { store, now } = management.services;
-    const { machine, createdAt } = await requireMachine(management, id);
-    const connector = await requireConnector(management, machine.connector);
+    const { connector, createdAt } = await requireMachine(management, id);
     // The lists of connections reach back so far.
     const latest = Math.min(createdAt + MAX_LIFETIME_SECONDS, connector.expiresAt ?? Infinity);
     const next = (before: NamedMachine) => changedMachine(before, change, { latest, ifMatch });
@@ -85,7 +87,7 @@ export const machineHandlers: Handlers<keyof typeof machineOperations> = {
     if (!update) throw unknownMachine();
     await changeGrant(management, update.after);
     await recordChange(management, id, update);
-    return changedResource(management, id, update.after);
+    return changedResource(management, connector, { id, ...update.after });
   },
 };
 
@@ -126,7 +128,7 @@ export async function createMachine(
   const holder = redeemerOf(machineSubject(id), id);
   await commitUses(store, connector.id, [{ holder, grantId }]);
   await record(management, 'machine_created', named);
-  return resource(management, named, credentials, secret);
+  return resource(management, connector, named, { credentials, secret });
 }
 
 /** Gives a machine its key in the file of `gatehouse apply`, also while its connector is not configured. Returns the id. */
@@ -211,20 +213,34 @@ async function recordChange(
   });
 }
 
-function changedResource(
-  { settings }: ManagementContext,
-  id: string,
-  { name, machine }: NamedMachine,
-): ChangedMachine {
-  const link = connectLink(settings.resourceUrl, machine.connector);
-  return represent(changedMachineSchema, { ...machine, id, name, link });
+async function changedResource(
+  management: ManagementContext,
+  connector: Connector,
+  named: Named,
+): Promise<ChangedMachine> {
+  return represent(changedMachineSchema, await membersOf(management, connector, named));
+}
+
+async function membersOf(
+  management: ManagementContext,
+  { upstream }: Connector,
+  { id, name, machine }: Named,
+) {
+  const { level, tools } = machine;
+  return {
+    ...machine,
+    id,
+    name,
+    link: connectLink(management.settings.resourceUrl, machine.connector),
+    ...(await openedBy(management, 'machine', { level, upstream, tools })),
+  };
 }
 
 /** Throws HttpError 404, and 409 if the machine or its connector has ended. */
 async function requireMachine(
   management: ManagementContext,
   id: string,
-): Promise<Named & { createdAt: number }> {
+): Promise<Named & { createdAt: number; connector: Connector }> {
   const { settings, services } = management;
   const { store, now } = services;
   const found = await findMachine(store, id);
@@ -233,8 +249,8 @@ async function requireMachine(
   const grant = await findGrant(store, machine.grantId);
   const client = await findClient(store, id, settings.clients);
   if (!grant || client?.state !== 'allowed') throw machineEnded();
-  await requireConnector(management, machine.connector);
-  return { id, name, machine, createdAt: grant.value.createdAt };
+  const connector = await requireConnector(management, machine.connector);
+  return { id, name, machine, createdAt: grant.value.createdAt, connector };
 }
 
 function unknownMachine(): HttpError {
@@ -396,17 +412,14 @@ async function record(
   });
 }
 
-function resource(
-  { settings }: ManagementContext,
-  { id, name, machine }: Named,
-  credentials: Credentials,
-  secret: string | undefined,
-): MachineResource {
+async function resource(
+  management: ManagementContext,
+  connector: Connector,
+  named: Named,
+  { credentials, secret }: ReturnType<typeof newCredentials>,
+): Promise<MachineResource> {
   return represent(machineSchema, {
-    ...machine,
-    id,
-    name,
-    link: connectLink(settings.resourceUrl, machine.connector),
+    ...(await membersOf(management, connector, named)),
     authentication: 'secretDigest' in credentials ? 'client_secret_basic' : 'private_key_jwt',
     secret,
   });

@@ -34,8 +34,25 @@ describe('Explanations of tools', () => {
       { match: { subject: 'ada' }, level: 'full' },
       { match: { group: 'staff' }, level: 'operations', tools: ['search_*'] },
     ];
+    const authorization = {
+      trustedIssuers: [
+        {
+          id: 'cluster',
+          issuer: 'http://localhost:4998',
+          workloads: [
+            {
+              id: 'nightly',
+              match: { subject: 'nightly' },
+              connector: 'Dropping',
+              level: 'full',
+              tools: ['purge_*', 'search_*'],
+            },
+          ],
+        },
+      ],
+    };
     const place = await createDeployment({
-      file: { entitlements, resourceServer: { upstreams: [orders] } },
+      file: { entitlements, authorization, resourceServer: { upstreams: [orders] } },
     });
     upstream.trustIssuer(place.facts.auth);
     system = await startDeployment(place, {}, { log });
@@ -279,10 +296,23 @@ describe('Explanations of tools', () => {
       level: 'full',
       tools: ['drop_*', 'search_*'],
     });
+    const machine = (await requestManagement(system, 'POST', '/clients', {
+      name: 'Cleaner',
+      connector: id,
+      level: 'full',
+      tools: ['clean_*', '!search_*'],
+    })) as { id: string };
+    expect(machine).to.deep.include({
+      opened: { tools: [], unmatched: ['clean_*'], isEverything: false, includesLater: true },
+    });
     await upstream.setTools([{ name: 'search_orders' }, { name: 'delete_order' }]);
     await until('the warning', () => log.some(({ reason }) => String(reason).includes(id)));
     const warning = log.find(({ reason }) => String(reason).includes(id));
     expect(warning).to.include({ msg: 'patterns of tools are without effect' });
-    expect(warning?.['reason']).to.include(`connector ${id}: drop_*`);
+    expect(warning?.['reason'])
+      .to.include(`connector ${id}: drop_*`)
+      .and.include(`machine ${machine.id}: clean_*`)
+      .and.include('workload cluster:nightly: purge_*')
+      .and.not.include('search_*');
   });
 });

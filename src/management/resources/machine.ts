@@ -28,6 +28,7 @@ import {
   nameField,
   TOOLS_FIELD,
 } from './form-fields.ts';
+import { openedField, openedMember, openedText } from './opened.ts';
 import {
   type Argument,
   type Command,
@@ -46,6 +47,7 @@ export const machineSchema = z
     link: z.string().describe('The `resource` of its token requests.'),
     level: schemas.level,
     tools: schemas.tools.optional(),
+    ...openedMember,
     by: z
       .string()
       .optional()
@@ -206,6 +208,7 @@ const fields: Fields<MachineResource> = {
   resource: { code: 'link' },
   level: { level: 'level' },
   tools: toolsField(),
+  opened: openedField,
   calls: callsField(),
   expires: { time: 'expiresAt' },
 };
@@ -280,8 +283,8 @@ ${EXAMPLES}`,
       help: `
 Its secret or key, its tokens and its connection stay. Apps that people connect choose their own names.
 ${EXAMPLES}`,
-      text: ({ name, id, expiresAt }) =>
-        `Changed the machine ${plain(name)} (${id}). It expires ${minute(expiresAt)}.`,
+      text: ({ name, id, opened, expiresAt }) =>
+        `Changed the machine ${plain(name)} (${id}). It expires ${minute(expiresAt)}.${opened ? `\nIt opens ${openedText(opened)}.` : ''}`,
     },
     {
       operation: 'replaceMachineKey',
@@ -328,7 +331,7 @@ function keySetIn(text: string, file: string): { keys: unknown[] } {
 
 function machineText(did: string, machine: MachineResource): string {
   const { id, name, link, secret } = machine;
-  const shown = 'clientId secret authentication resource level tools calls expires';
+  const shown = 'clientId secret authentication resource level tools opened calls expires';
   return `${did} the machine ${plain(name)}.${secret === undefined ? '' : ' Its secret is shown only once.'}
 
 ${detailsText(fields, shown, machine)}
