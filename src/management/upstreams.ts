@@ -130,13 +130,8 @@ type Tool = Upstream['tools'][number];
 
 function toolOf({ pins }: KnownTools): (tool: LeveledTool) => Tool {
   const pinned = new Map(pins?.tools);
-  return ({ name, title, level, isDeclared, held, hints }) => ({
-    name,
-    title,
-    level,
-    isDeclared,
-    held,
-    schemaFault: pinned.get(name)?.approved.at(-1)?.schemaFault,
-    ...hints,
-  });
+  return ({ name, title, level, isDeclared, held, hints }) => {
+    const { isNoObject, schemaFault } = pinned.get(name)?.approved.at(-1) ?? {};
+    return { name, title, level, isDeclared, held, isNoObject, schemaFault, ...hints };
+  };
 }

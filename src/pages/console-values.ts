@@ -459,6 +459,8 @@ export type ConsoleValues = {
         from: 'settings' | 'annotations' | 'default';
         /** The key below `console.review.held`. */
         held?: string;
+        /** Its input schema is not of an object. */
+        isNoObject: boolean;
         schemaFault?: string;
         /** The page that says through what it can be reached. */
         reach: string;

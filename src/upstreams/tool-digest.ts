@@ -1,6 +1,6 @@
 // What a tool is recognized by: a digest over the whole tool as the server sent it (RFC 8785), unknown members and `_meta` included.
 import { createHash } from 'node:crypto';
-import { isObject } from '../json-values.ts';
+import { isObject, isRawJSON } from '../json-values.ts';
 
 /** One text of a tool, or of a server's instructions. Two are the same if their digests are, and if one only lacks annotations of the other. */
 export type Variant = {
@@ -9,6 +9,8 @@ export type Variant = {
   bare: string;
   /** A digest for each member of the annotations. Servers leave some out when an app connects again. */
   annotations: readonly (readonly [member: string, digest: string])[];
+  /** Its input schema is not of an object, for which some apps drop all tools of the server. */
+  isNoObject?: true;
   /** Why its input schema is not enforced. */
   schemaFault?: string;
 };
@@ -68,8 +70,6 @@ function canonicalForm(value: unknown, depth: number): string {
   const names = Object.keys(value).toSorted();
   return `{${names.map((name) => `${JSON.stringify(name)}:${canonicalForm(value[name], depth + 1)}`).join(',')}}`;
 }
-
-const { isRawJSON } = JSON as typeof JSON & { isRawJSON: (value: unknown) => boolean };
 
 /** As models read names: everything but letters and digits is `_`, whatever the case and the form, and nothing is invisible. */
 export function nameForModels(name: string): string {

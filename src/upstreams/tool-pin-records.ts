@@ -49,7 +49,7 @@ export async function updatePins(
   store: Store,
   upstream: string,
   change: (pins: ToolPins) => ToolPins,
-  texts: ReadonlyMap<string, unknown> = new Map(),
+  textOf: (digest: string) => unknown = () => undefined,
 ): Promise<ToolPins> {
   const found = await store.get<ToolPins>(pinsKey(upstream));
   const foreseen = change(found?.value ?? NO_PINS);
@@ -58,8 +58,8 @@ export async function updatePins(
   // Before the pins, which lead to them.
   const added = [...digestsIn(foreseen)].filter((digest) => !known.has(digest));
   await inBatches(added, async (digest) => {
-    if (texts.has(digest))
-      await store.set(textKey(upstream, digest), { text: texts.get(digest) }, Infinity);
+    const text = textOf(digest);
+    if (text !== undefined) await store.set(textKey(upstream, digest), { text }, Infinity);
   });
   let before = NO_PINS;
   const stored = await store.update<ToolPins>(

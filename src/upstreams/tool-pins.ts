@@ -27,6 +27,8 @@ export type Pin = {
   twins?: readonly string[] | undefined;
   /** The name came twice in the last reading. */
   isTwice?: true | undefined;
+  /** The connections and tokens in whose last list the name came twice. */
+  twiceFor?: readonly string[] | undefined;
   /** With `follow`. */
   change?: UnseenChange | undefined;
   /** When the audit log last got a change of it. */
@@ -120,7 +122,7 @@ export function notedReading(
     const { pin, change } = notedVariant(before, seen, reading, isInitial);
     return change ? reported(pin, name, change) : pin;
   };
-  for (const [name, seen] of variantsByName(reading)) {
+  for (const [name, seen] of seenByName(reading)) {
     const before = tools.get(name) ?? NEW_PIN;
     const after = noted(name, before, seen);
     if (after !== before) tools.set(name, after);
@@ -129,8 +131,7 @@ export function notedReading(
   for (const [name, pin] of tools) {
     if (listed.has(name)) continue;
     if (!isOwn) {
-      const pending = reading.isWhole ? withoutSeen(pin.pending, caller) : pin.pending;
-      if (pending !== pin.pending) tools.set(name, { ...pin, pending });
+      if (reading.isWhole) tools.set(name, withoutCaller(pin, caller));
     } else if (pin.latest !== undefined) {
       const { pin: after, change } = removedPin(pin, reading);
       tools.set(name, change ? reported(after, name, change) : after);
@@ -142,7 +143,7 @@ export function notedReading(
   // A server without tools has instructions too.
   const isInitial = isFirst && known.instructions?.latest === undefined;
   const instructions = text
-    ? noted(INSTRUCTIONS, before, { variants: [text], twins: [], isTwice: false }, isInitial)
+    ? noted(INSTRUCTIONS, before, { variant: text, twins: [], isTwice: false }, isInitial)
     : before;
   const isSame =
     known === given &&
@@ -185,36 +186,40 @@ function removedPin(pin: Pin, { mode, at }: ToolReading): Noted {
 }
 
 /** What one list has under a name. */
-type SeenOnce = { variants: readonly Variant[]; twins: readonly string[]; isTwice: boolean };
+type SeenOnce = { variant: Variant; twins: readonly string[]; isTwice: boolean };
 
-function variantsByName({ tools }: ToolReading): Map<string, SeenOnce> {
-  const byName = Map.groupBy(tools, ({ name }) => name);
-  const namesByModelName = Map.groupBy(byName.keys(), nameForModels);
+function seenByName({ tools }: ToolReading): Map<string, SeenOnce> {
+  const namesByModelName = Map.groupBy(
+    tools.map(({ name }) => name),
+    nameForModels,
+  );
   return new Map(
-    Array.from(byName, ([name, same]) => [
-      name,
-      {
-        variants: same.map(({ variant }) => variant),
-        twins: (namesByModelName.get(nameForModels(name)) ?? []).filter((other) => other !== name),
-        isTwice: same.some(({ isTwice }) => isTwice),
-      },
-    ]),
+    tools.map(({ name, variant, isTwice }) => {
+      const similar = namesByModelName.get(nameForModels(name)) ?? [];
+      return [name, { variant, twins: similar.filter((other) => other !== name), isTwice }];
+    }),
   );
 }
 
 /** What a list says about one tool. */
 function notedVariant(
   pin: Pin,
-  { variants, twins, isTwice }: SeenOnce,
+  { variant: seen, twins, isTwice }: SeenOnce,
   { mode, at, caller }: ToolReading,
   isFirst: boolean,
 ): Noted {
-  const [seen] = variants;
-  if (!seen) return { pin };
   const isOwn = caller === undefined;
-  const marks: Pick<Pin, 'twins' | 'isTwice'> = isOwn
-    ? { twins: twins.length > 0 ? twins : undefined, isTwice: isTwice ? true : undefined }
-    : { twins: pin.twins, isTwice: pin.isTwice };
+  const marks: Marks = isOwn
+    ? {
+        twins: twins.length > 0 ? twins : undefined,
+        isTwice: isTwice ? true : undefined,
+        twiceFor: pin.twiceFor,
+      }
+    : {
+        twins: pin.twins,
+        isTwice: pin.isTwice,
+        twiceFor: isTwice ? withTwice(pin.twiceFor, caller) : withoutTwice(pin.twiceFor, caller),
+      };
   const approved = pin.approved.find((one) => isSameVariant(one, seen));
   if (approved) {
     const { digest } = approved;
@@ -275,8 +280,28 @@ function withChange(next: Pin, { change }: Pin, { at, from, to }: UnseenChange):
   return { ...next, change: first === to ? undefined : { at, from: first, to } };
 }
 
-function haveSameMarks(pin: Pin, { twins, isTwice }: Pick<Pin, 'twins' | 'isTwice'>): boolean {
-  return pin.isTwice === isTwice && (pin.twins ?? []).join('\n') === (twins ?? []).join('\n');
+type Marks = Pick<Pin, 'twins' | 'isTwice' | 'twiceFor'>;
+
+function haveSameMarks(pin: Pin, { twins, isTwice, twiceFor }: Marks): boolean {
+  const isSame = pin.isTwice === isTwice && pin.twiceFor === twiceFor;
+  return isSame && (pin.twins ?? []).join('\n') === (twins ?? []).join('\n');
+}
+
+function withTwice(twiceFor: Pin['twiceFor'] = [], caller: string): Pin['twiceFor'] {
+  const isKnown = twiceFor.includes(caller) || twiceFor.length > MAX_CALLERS;
+  return isKnown ? twiceFor : [...twiceFor, caller];
+}
+
+function withoutTwice(twiceFor: Pin['twiceFor'], caller: string): Pin['twiceFor'] {
+  if (!twiceFor?.includes(caller)) return twiceFor;
+  return twiceFor.length === 1 ? undefined : twiceFor.filter((each) => each !== caller);
+}
+
+/** After a whole list without the tool. */
+function withoutCaller(pin: Pin, caller: string): Pin {
+  const pending = withoutSeen(pin.pending, caller);
+  const twiceFor = withoutTwice(pin.twiceFor, caller);
+  return pending === pin.pending && twiceFor === pin.twiceFor ? pin : { ...pin, pending, twiceFor };
 }
 
 /** The list of a caller, or Gatehouse's own, has another text now. What is in no list any more is dropped. */
@@ -325,7 +350,9 @@ export type HoldReason = 'unknown' | 'new' | 'changed' | 'twins' | 'twice';
 export function holdReason(pin: Pin | undefined, caller?: string): HoldReason | undefined {
   if (!pin) return 'unknown';
   if (pin.approved.length === 0) return pin.twins ? 'twins' : 'new';
-  if (pin.isTwice) return 'twice';
+  const { twiceFor = [] } = pin;
+  const isTwiceFor = caller !== undefined && twiceFor.includes(caller);
+  if (pin.isTwice || isTwiceFor || twiceFor.length > MAX_CALLERS) return 'twice';
   const isPending = pin.pending.some(
     ({ isOwn, callers }) =>
       isOwn || callers.length > MAX_CALLERS || (caller !== undefined && callers.includes(caller)),

@@ -1,8 +1,7 @@
 // Notes every list of tools that this process reads or passes on, tells what changed, and says which tools wait for an operator.
 import { createHash } from 'node:crypto';
 import { auditItem, storeAudit } from '../../audit/audit.ts';
-import { isObject, membersOf } from '../../json-values.ts';
-import { isRawJSON } from '../exact-json.ts';
+import { isObject, isRawJSON, membersOf } from '../../json-values.ts';
 import { lruCache } from '../../lru-cache.ts';
 import type { Services } from '../../services.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
@@ -36,20 +35,15 @@ import {
   type ToolPins,
   type ToolReading,
 } from '../../upstreams/tool-pins.ts';
+import { MAX_NAME_LENGTH } from '../../upstreams/tool-levels.ts';
 import { findsParts } from './quoting.ts';
 import { printable } from '../../printable-text.ts';
 
 /** One list, maybe of several pages. */
-export type ToolList = {
-  tools: readonly ReadTool[];
-  /** By digest, without the operator's credentials. */
-  texts: ReadonlyMap<string, unknown>;
-};
+/** `place` is where the first tool of the name stands, counted through all pages. */
+type ToolList = readonly (ReadTool & { place: number })[];
 
 export type ToolPinning = {
-  /** Undefined until a list was noted by this version. */
-  pins(): ToolPins | undefined;
-  pin(name: string): Pin | undefined;
   /** Reads what is stored, maybe by another process. */
   adopt(): Promise<void>;
   /** Notes Gatehouse's own reading. */
@@ -80,7 +74,8 @@ export type ToolPinning = {
   noteFault(name: string, digest: string, fault: string): Promise<void>;
 };
 
-const MAX_LISTS = 200;
+/** Of the lists that were read, all together. */
+const MAX_READ_BYTES = 16 * 1024 * 1024;
 const MAX_LISTED = 10_000;
 /** Beyond it, the audit log gets one item for all other changes of a reading. */
 const MAX_ITEMS = 50;
@@ -92,7 +87,7 @@ export async function openToolPinning(
   const { store, now, metrics, logger } = services;
   const reveals = findsParts(headers);
   /** Lists are repeated, and reading one takes milliseconds. */
-  const lists = lruCache<ToolList>(MAX_LISTS);
+  const lists = lruCache<ToolList>(MAX_READ_BYTES, bytesOf);
   const lastListed = lruCache<string>(MAX_LISTED);
   let pins: ToolPins | undefined;
   let holdState = '';
@@ -112,12 +107,12 @@ export async function openToolPinning(
     const key = createHash('sha256').update(JSON.stringify(pages)).digest('base64url');
     const known = lists.get(key);
     if (known) return known;
-    const read = readList(pages, reveals);
+    const read = readList(pages);
     lists.set(key, read);
     return read;
   }
 
-  async function note(reading: ToolReading, texts: ToolList['texts']): Promise<void> {
+  async function note(reading: ToolReading, textOf: TextOf): Promise<void> {
     if (pins && notedReading(pins, reading).pins === pins) return;
     let changes: readonly PinChange[] = [];
     const stored = await updatePins(
@@ -128,7 +123,7 @@ export async function openToolPinning(
         changes = noted.changes;
         return noted.pins;
       },
-      texts,
+      (digest) => masked(textOf(digest), reveals),
     );
     use(stored);
     await tell(changes).catch((error: unknown) =>
@@ -185,38 +180,33 @@ export async function openToolPinning(
   }
 
   const pinning: ToolPinning = {
-    pins: () => pins,
-    pin: (name) => byName.get(name),
     adopt: async () => use(await findPins(store, id)),
     async noteOwn(pages, instructions) {
-      const { tools, texts } = listOf(pages);
-      await note(
-        { mode, at: now(), tools, instructions: variantOfText(instructions ?? '') },
-        new Map([
-          ...texts,
-          [variantOfText(instructions ?? '').digest, masked(instructions ?? '', reveals)],
-        ]),
+      const tools = listOf(pages);
+      const said = variantOfText(instructions ?? '');
+      const textOf = textsOf(pages, tools);
+      await note({ mode, at: now(), tools, instructions: said }, (digest) =>
+        digest === said.digest ? (instructions ?? '') : textOf(digest),
       );
     },
     async noteListed(tools, caller, isWhole) {
       const list = listOf([tools]);
-      for (const { name, variant } of list.tools) {
+      for (const { name, variant } of list) {
         const { approved = [] } = byName.get(name) ?? {};
         // Of one text, it is clear which.
         const seen = approved.length > 1 ? approvedVariant(byName.get(name), variant) : undefined;
         if (seen) lastListed.set(`${caller} ${name}`, seen.digest);
       }
-      await note({ mode, at: now(), tools: list.tools, caller, isWhole }, list.texts).catch(
-        (error: unknown) => logger.debug({ err: error, what: id }, 'a list was not noted'),
+      const reading = { mode, at: now(), tools: list, caller, isWhole };
+      await note(reading, textsOf([tools], list)).catch((error: unknown) =>
+        logger.debug({ err: error, what: id }, 'a list was not noted'),
       );
       return list;
     },
     async noteInstructions(text, caller) {
       const instructions = variantOfText(text);
-      await note(
-        { mode, at: now(), tools: [], instructions, caller },
-        new Map([[instructions.digest, masked(text, reveals)]]),
-      ).catch((error: unknown) =>
+      const reading = { mode, at: now(), tools: [], instructions, caller };
+      await note(reading, () => text).catch((error: unknown) =>
         logger.debug({ err: error, what: id }, 'instructions were not noted'),
       );
     },
@@ -227,7 +217,7 @@ export async function openToolPinning(
     shown(list, read, caller, named) {
       if (mode !== 'hold')
         return list.filter((tool) => typeof membersOf(tool)['name'] === 'string');
-      const variants = new Map(read.tools.map((tool) => [tool.name, tool]));
+      const variants = new Map(read.map((tool) => [tool.name, tool]));
       return list.filter((tool) => {
         const { name } = membersOf(tool);
         const seen = typeof name === 'string' ? variants.get(name) : undefined;
@@ -273,19 +263,26 @@ function kindOf({ digest, from }: PinChange): string {
   return from === undefined ? 'new' : 'changed';
 }
 
+/** About, in memory. */
+function bytesOf(list: ToolList): number {
+  const bytesOfTool = ({ name, variant }: ToolList[number]) =>
+    2 * name.length + 400 + 150 * variant.annotations.length;
+  return list.reduce((bytes, tool) => bytes + bytesOfTool(tool), 100);
+}
+
 /** A list of one page has a name twice even if both tools are the same; a tool that comes again on a later page is one tool. */
-function readList(
-  pages: readonly (readonly unknown[])[],
-  reveals: (text: string) => boolean,
-): ToolList {
-  const tools = new Map<string, ReadTool>();
-  const texts = new Map<string, unknown>();
+function readList(pages: readonly (readonly unknown[])[]): ToolList {
+  const tools = new Map<string, ToolList[number]>();
+  let count = 0;
   for (const page of pages) {
     const onPage = new Set<string>();
     for (const tool of page) {
+      const place = count++;
       const { name } = membersOf(tool);
       const variant =
-        typeof name === 'string' && name !== INSTRUCTIONS ? variantOf(tool) : undefined;
+        typeof name === 'string' && name !== INSTRUCTIONS && name.length <= MAX_NAME_LENGTH
+          ? variantOf(tool)
+          : undefined;
       if (!variant || typeof name !== 'string') continue;
       const other = tools.get(name);
       const isTwice =
@@ -293,21 +290,28 @@ function readList(
       onPage.add(name);
       tools.set(name, {
         name,
-        variant: other?.variant ?? withSchemaFault(variant, tool),
+        variant: other?.variant ?? withSchemaMark(variant, tool),
+        place: other?.place ?? place,
         isTwice: isTwice || other?.isTwice === true,
       });
-      if (!texts.has(variant.digest)) texts.set(variant.digest, masked(tool, reveals));
     }
   }
-  return { tools: [...tools.values()], texts };
+  return [...tools.values()];
 }
 
-/** Some apps drop all tools of a server for one of these. */
-const NO_OBJECT = 'it is not of an object, for which some apps drop all tools of the server';
+/** Returns the text with a digest. */
+type TextOf = (digest: string) => unknown;
 
-function withSchemaFault(variant: Variant, tool: unknown): Variant {
+function textsOf(pages: readonly (readonly unknown[])[], list: ToolList): TextOf {
+  return (digest) => {
+    const found = list.find(({ variant }) => variant.digest === digest);
+    return found && pages.flat()[found.place];
+  };
+}
+
+function withSchemaMark(variant: Variant, tool: unknown): Variant {
   const isObjectSchema = membersOf(membersOf(tool)['inputSchema'])['type'] === 'object';
-  return isObjectSchema ? variant : { ...variant, schemaFault: NO_OBJECT };
+  return isObjectSchema ? variant : { ...variant, isNoObject: true };
 }
 
 const HIDDEN_TEXT = '[not shown: it contains a credential]';

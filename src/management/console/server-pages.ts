@@ -115,13 +115,14 @@ function serverOf(upstream: Upstream): Server {
     levels,
     missing: missingTools,
     tools: tools.map((tool) => {
-      const { name: called, title, level, held, schemaFault } = tool;
+      const { name: called, title, level, held, isNoObject = false, schemaFault } = tool;
       const from = levelSource(upstream, tool);
       return {
         name: called,
         title,
         level,
         held,
+        isNoObject,
         schemaFault,
         from,
         reach: reachOfTool(id, called),

@@ -47,10 +47,13 @@ export const upstreamSchema = z
           .enum(['new', 'changed', 'twins', 'twice'])
           .optional()
           .describe('Why it is hidden and refused until an operator approves it.'),
-        schemaFault: z
-          .string()
+        schemaFault: z.string().optional().describe('Why its input schema is not enforced.'),
+        isNoObject: z
+          .literal(true)
           .optional()
-          .describe('Why its input schema is not enforced, or not taken by some apps.'),
+          .describe(
+            'Its input schema is not of an object, for which some apps drop all tools of the server.',
+          ),
         readOnlyHint: hint,
         destructiveHint: hint,
         idempotentHint: hint,
@@ -231,11 +234,16 @@ To put Gatehouse in front of your own, set resourceServer.upstream.`,
             ? []
             : [table(['TOOL', 'LEVEL', 'FROM', 'HELD', 'TITLE'], toolRows)]),
           table(['LEVEL', 'TOOLS', 'CONNECTORS', 'TOKENS'], levelRows),
-          ...tools.flatMap(({ name, schemaFault }) =>
-            schemaFault === undefined
+          ...tools.flatMap(({ name, isNoObject, schemaFault }) => [
+            ...(isNoObject
+              ? [
+                  `The input schema of ${plain(name)} is not of an object: some apps drop all tools of the server.`,
+                ]
+              : []),
+            ...(schemaFault === undefined
               ? []
-              : [`The input schema of ${plain(name)} is not enforced: ${plain(schemaFault)}.`],
-          ),
+              : [`The input schema of ${plain(name)} is not enforced: ${plain(schemaFault)}.`]),
+          ]),
         ].join('\n\n');
       },
     },

@@ -8,6 +8,7 @@ import { rawRequest } from '../../support/raw-request.ts';
 import {
   createDeployment,
   type Deployment,
+  type LogLine,
   startDeployment,
   type System,
 } from '../../support/system.ts';
@@ -66,6 +67,7 @@ export function useChangedTools(more: object, first: ListedTools, instructions?:
   let upstream: ListingUpstream | undefined;
   let ports: number[] = [];
   let token = '';
+  const log: LogLine[] = [];
 
   before(async () => {
     const started = await startListingUpstream(first, instructions);
@@ -81,10 +83,14 @@ export function useChangedTools(more: object, first: ListedTools, instructions?:
     ports = await freePorts(PROCESSES);
     for (const port of ports)
       systems.push(
-        await startDeployment(place, {
-          GATEHOUSE_ROLES: 'resource-server',
-          GATEHOUSE_RESOURCE_LISTEN: `127.0.0.1:${port}`,
-        }),
+        await startDeployment(
+          place,
+          {
+            GATEHOUSE_ROLES: 'resource-server',
+            GATEHOUSE_RESOURCE_LISTEN: `127.0.0.1:${port}`,
+          },
+          { log },
+        ),
       );
     ({ token } = await mint(manager(), { level: 'analytics' }));
     for (const process of [0, 1])
@@ -140,6 +146,8 @@ export function useChangedTools(more: object, first: ListedTools, instructions?:
   return {
     server,
     manager,
+    /** Of the processes with the resource server. */
+    log,
     ask,
     send,
     list,

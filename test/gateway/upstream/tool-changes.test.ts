@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { askRaw, mint } from '../../links/minted-tokens/minting.ts';
 import { openBrowser, requirePage } from '../../support/browser.ts';
 import { requestManagement } from '../../support/management-api.ts';
 import { changeSettings } from '../../support/settings-file.ts';
@@ -8,6 +9,7 @@ import type { System } from '../../support/system.ts';
 import { until } from '../../support/until.ts';
 import { tool } from '../../support/upstream/listing-upstream.ts';
 import { useChangedTools } from './changed-tools.ts';
+import { slowToCompile } from './slow-schema.ts';
 
 const ASK = 'ask an administrator of Gatehouse.';
 const TAG = '\u{E0041}\u{E0042}';
@@ -227,6 +229,43 @@ describe('An MCP server with toolChanges: hold', () => {
     expect((await call('once')).result?.content?.[0]?.text).to.include('twice');
   });
 
+  it('PIN-04 a name that comes twice only in the list of a caller is hidden from that caller, and its calls are refused in both processes', async () => {
+    server().list(({ sub }) => (sub === 'gatehouse' ? FIRST : [...FIRST, tool('once')]));
+    expect(await names(0)).to.not.include('once');
+    await everywhere(async (process) => (await call('once', process)).result?.isError);
+    expect((await call('once')).result?.content?.[0]?.text).to.include('twice');
+    const { token: other } = await mint(manager(), { level: 'analytics' });
+    const params = { name: 'once', arguments: {} };
+    expect((await ask('tools/call', params, { bearer: other })).result?.isError).to.equal(
+      undefined,
+    );
+    server().list(FIRST);
+    expect(await names(1)).to.include('once');
+    await isUsable('once');
+  });
+
+  it('PIN-10 a call that waits for the check of its arguments does not arrive if its token is revoked meanwhile', async () => {
+    server().list([...FIRST, tool('slow', { inputSchema: slowToCompile() })]);
+    await readAgain();
+    await until('the review', async () => (await review()).tools.length === 1);
+    const [found] = (await review()).tools;
+    await approve({ tools: [{ name: 'slow', digest: found?.digest }] });
+    await everywhere(async (process) => (await names(process)).includes('slow'));
+    const { id, token: revoked } = await mint(manager(), { level: 'analytics' });
+    const before = server().arrived().length;
+    const params = { name: 'slow', arguments: {} };
+    const calling = ask('tools/call', params, { bearer: revoked });
+    // The call was authenticated before.
+    await ask('tools/list', {}, { bearer: revoked });
+    expect((await askRaw(manager(), 'DELETE', `/tokens/${id}`)).status).to.equal(200);
+    expect((await calling).result).to.equal(undefined);
+    expect(server().arrived()).to.have.length(before);
+    server().list(FIRST);
+    await readAgain();
+    await until('the review', async () => (await review()).tools[0]?.change === 'removed');
+    await approve({ tools: [{ name: 'slow', digest: found?.digest }] });
+  });
+
   it('PIN-05 a text that only a caller is shown is hidden from that caller, and its calls are refused', async () => {
     const other = withTool('described', tool('described', { description: 'Only for callers' }));
     server().list(({ sub }) => (sub === 'gatehouse' ? FIRST : other));
@@ -293,8 +332,8 @@ describe('An MCP server with toolChanges: hold', () => {
 });
 
 describe('An MCP server with toolChanges: follow', () => {
-  const { server, manager, names, call, readAgain, review, approve, audit } = useChangedTools(
-    {},
+  const { server, manager, log, names, call, readAgain, review, approve, audit } = useChangedTools(
+    { validateArguments: 'warn' },
     FIRST,
   );
   const listed = (process: number, name: string) =>
@@ -324,6 +363,16 @@ describe('An MCP server with toolChanges: follow', () => {
     ]);
     await approve({ tools: tools.map(({ name, digest }) => ({ name, digest })) });
     expect((await review()).tools).to.deep.equal([]);
+  });
+
+  it('with validateArguments: warn, a call whose arguments do not fit is forwarded, and the log names the place', async () => {
+    expect((await call('nested', 0, { id: 5 })).result?.content?.[0]?.text).to.equal('nested');
+    const [line] = log.filter(({ tool: name }) => name === 'nested');
+    expect(line).to.include({
+      msg: 'arguments of a tool do not fit its input schema',
+      reason: '/id must be string',
+      what: 'default',
+    });
   });
 
   it('a change that is undone is no longer in the review', async () => {
