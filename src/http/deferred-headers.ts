@@ -2,7 +2,7 @@
 import type Koa from 'koa';
 import { requestContext } from './request-context.ts';
 
-/** `headers` has names and values in turn. The host sets them when the response begins, or `sendText` does. */
+/** `headers` has names and values in turn. The host sets them when the response begins, or `sendPieces` does. */
 export function deferHeaders(ctx: Koa.Context, headers: string[]): void {
   requestContext(ctx).deferredHeaders = headers;
 }
@@ -25,20 +25,26 @@ export function setDeferredHeaders(ctx: Koa.Context): void {
   }
 }
 
-/** Responds with a text and these headers. */
-export function sendText(
+/** Responds with these pieces of a text, in one write, and these headers. */
+export function sendPieces(
   ctx: Koa.Context,
   status: number,
-  text: string,
+  pieces: readonly (string | Buffer)[],
   headers: Record<string, string>,
 ): void {
   const { deferredHeaders = [] } = requestContext(ctx);
   requestContext(ctx).deferredHeaders = undefined;
   ctx.respond = false;
   for (const name in headers) deferredHeaders.push(name, String(headers[name]));
-  const bytes = Buffer.byteLength(text);
+  let bytes = 0;
+  for (const piece of pieces) bytes += Buffer.byteLength(piece);
   requestContext(ctx).sentBytes = bytes;
   deferredHeaders.push('Content-Length', String(bytes));
-  ctx.res.writeHead(status, deferredHeaders);
-  ctx.res.end(text);
+  const { res } = ctx;
+  res.writeHead(status, deferredHeaders);
+  if (pieces.length > 1) {
+    res.cork();
+    for (const piece of pieces) res.write(piece);
+    res.end();
+  } else res.end(pieces[0]);
 }

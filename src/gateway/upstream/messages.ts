@@ -32,21 +32,30 @@ export function requireIdentity(encoding: string | null | undefined): void {
 /** Decodes UTF-8 without a byte order mark, which RFC 8259 section 8.1 lets parsers ignore. Replaces bytes that are not UTF-8. */
 const decoder = new TextDecoder();
 
+export function decodeUtf8(bytes: Uint8Array): string {
+  return decoder.decode(bytes);
+}
+
 /** `isBatch` tells how to write them again. */
 export type ReadMessages = { messages: readonly RpcMessage[]; isBatch: boolean };
 export type RpcMessage = Record<string, unknown>;
 
 /** Parsed values take up to a hundred times the memory of their text. Shorter messages are not measured. */
-const MAX_JSON: JsonSize = { depth: 1000, values: 1_000_000 };
+export const MAX_JSON: JsonSize = { depth: 1000, values: 1_000_000 };
 const MIN_MEASURED_LENGTH = 64 * 1024;
 
 /** Parses the body of a response. Throws InBandError if it has too many values, and another error if it is anything but JSON-RPC. */
 export function readMessages(body: Uint8Array): ReadMessages {
-  return parseMessages(decoder.decode(body));
+  return parseMeasured(decodeUtf8(body));
 }
 
-function parseMessages(text: string): ReadMessages {
-  if (text.length > MIN_MEASURED_LENGTH) requireSimple(text);
+function parseMeasured(text: string): ReadMessages {
+  if (text.length > MIN_MEASURED_LENGTH) requireSimple(measureJson(text, MAX_JSON));
+  return parseMessages(text);
+}
+
+/** Throws if it is anything but JSON-RPC. */
+export function parseMessages(text: string): ReadMessages {
   const parsed = parseExact(text);
   const messages = (Array.isArray(parsed) ? parsed : [parsed]).map(asMessage);
   if (messages.length === 0 || !messages.every((message) => message !== undefined))
@@ -54,8 +63,8 @@ function parseMessages(text: string): ReadMessages {
   return { messages, isBatch: Array.isArray(parsed) };
 }
 
-function requireSimple(text: string): void {
-  const { depth, values } = measureJson(text, MAX_JSON);
+/** Throws InBandError. */
+export function requireSimple({ depth, values }: JsonSize): void {
   if (values > MAX_JSON.values) throw responseTooComplex(`has more than ${MAX_JSON.values} values`);
   if (depth > MAX_JSON.depth)
     throw responseTooComplex(`is nested more than ${MAX_JSON.depth} levels deep`);
@@ -112,6 +121,11 @@ export type EventReader = {
   read(chunk: Uint8Array): (ReceivedEvent | Comment)[];
   /** Returns undefined, after `onSkipped`, for an event that SDKs skip: one that is not UTF-8, JSON or JSON-RPC. Throws if it has too many values. */
   messagesIn(event: ReceivedEvent): ReadMessages | undefined;
+  /** The same, where `read` parses the data. */
+  messagesBy<Read extends ReadMessages>(
+    read: (data: string) => Promise<Read>,
+    event: ReceivedEvent,
+  ): Promise<Read | undefined>;
 };
 
 const REPLACEMENT = '\uFFFD';
@@ -126,6 +140,11 @@ export function openEventReader(
   const received: (ReceivedEvent | Comment)[] = [];
   let retry: number | undefined;
   let hasInvalidBytes = false;
+  const isInvalid = (data: string) => hasInvalidBytes && data.includes(REPLACEMENT);
+  const skip = (error: unknown) => {
+    if (error instanceof InBandError) throw error;
+    return onSkipped(error instanceof SyntaxError ? 'is not JSON' : 'is not JSON-RPC');
+  };
   const parser = createParser({
     maxBufferSize: maxEventLength,
     onEvent(event) {
@@ -145,12 +164,19 @@ export function openEventReader(
       return received.splice(0);
     },
     messagesIn({ data }) {
-      if (hasInvalidBytes && data.includes(REPLACEMENT)) return onSkipped('is not UTF-8');
+      if (isInvalid(data)) return onSkipped('is not UTF-8');
       try {
-        return parseMessages(data);
+        return parseMeasured(data);
       } catch (error) {
-        if (error instanceof InBandError) throw error;
-        return onSkipped(error instanceof SyntaxError ? 'is not JSON' : 'is not JSON-RPC');
+        return skip(error);
+      }
+    },
+    async messagesBy(read, { data }) {
+      if (isInvalid(data)) return onSkipped('is not UTF-8');
+      try {
+        return await read(data);
+      } catch (error) {
+        return skip(error);
       }
     },
   };

@@ -1,7 +1,7 @@
 // Validates and filters the responses of the upstream, and forwards them.
 import type { IncomingHttpHeaders } from 'node:http';
 import type Koa from 'koa';
-import { addHeader, sendText } from '../../http/deferred-headers.ts';
+import { addHeader, sendPieces } from '../../http/deferred-headers.ts';
 import { HttpError } from '../../http/errors.ts';
 import type { AuthenticatedCall } from '../call.ts';
 import { type InBandError, limitReached } from '../in-band-error.ts';
@@ -10,6 +10,7 @@ import { isRefused, type UpstreamResponse } from './exchange.ts';
 import { filterAll, type FilterMessage } from './filter.ts';
 import { badGateway } from './gateway-errors.ts';
 import { nextTurn } from '../event-loop.ts';
+import { LARGE_MESSAGE, NOTHING_UNREAD, readLargeMessages, withUnread } from './large-messages.ts';
 import {
   isResponse,
   matchResponses,
@@ -62,11 +63,11 @@ export async function forwardResponse(
   forwardHeaders(ctx, headers, bindSession);
   const isEmpty = ctx.method === 'DELETE' || (ctx.method === 'POST' && requestIds.length === 0);
   if (isEmpty && localResponses.length > 0)
-    return sendText(ctx, 200, JSON.stringify(localResponses), JSON_HEADERS);
+    return sendPieces(ctx, 200, [JSON.stringify(localResponses)], JSON_HEADERS);
   if (isEmpty) return sendEmpty(ctx, status);
   requireIdentity(headers['content-encoding']);
   if (kind === 'application/json' && ctx.method === 'POST')
-    sendText(ctx, status, await filterBody(response, options), JSON_HEADERS);
+    sendPieces(ctx, status, await filterBody(response, options), JSON_HEADERS);
   else throw badGateway(new Error(`the upstream answered ${status} with ${kind ?? 'nothing'}`));
 }
 
@@ -102,11 +103,12 @@ const NOTHING = Buffer.alloc(0);
 async function filterBody(
   response: UpstreamResponse,
   { requestIds, filter, localResponses, onAnswer }: ResponseOptions,
-): Promise<string> {
+): Promise<(string | Buffer)[]> {
   const { length } = response.body;
-  const turn = nextTurn(length);
-  if (turn) await turn;
-  const { messages, isBatch } = readMessages(response.body);
+  const { messages, isBatch, unread } =
+    length > LARGE_MESSAGE
+      ? await readLargeMessages(response.body)
+      : { ...readMessages(response.body), unread: NOTHING_UNREAD };
   // Only the values are needed from now on.
   response.body = NOTHING;
   const received = matchResponses(messages, requestIds);
@@ -116,10 +118,11 @@ async function filterBody(
     throw badGateway(new Error('the response of the upstream has no message for this caller'));
   const turnToWrite = nextTurn(length);
   if (turnToWrite) await turnToWrite;
-  return writeMessages({
+  const text = writeMessages({
     messages: [...filtered, ...localResponses],
     isBatch: isBatch || localResponses.length > 0,
   });
+  return withUnread(text, unread);
 }
 
 type ErrorObject = RpcError & { data?: unknown };

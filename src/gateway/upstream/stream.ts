@@ -18,6 +18,13 @@ import {
   type RpcMessage,
   writeMessages,
 } from './messages.ts';
+import {
+  LARGE_MESSAGE,
+  type LargeMessages,
+  NOTHING_UNREAD,
+  readLargeMessages,
+  withUnread,
+} from './large-messages.ts';
 import { forwardHeaders } from './response.ts';
 
 export type EventStreamOptions = {
@@ -155,10 +162,10 @@ class EventForwarder implements ChunkReader {
     this.#isForwarding = true;
     try {
       for (let event = this.#waiting.shift(); event; event = this.#waiting.shift()) {
-        const text = await this.#reader.forward(event);
+        const pieces = await this.#reader.forward(event);
         if (this.#isEnded) return;
         this.#heartbeat.refresh();
-        const isRead = this.#write(text);
+        const isRead = this.#writeAll(pieces);
         if (!isRead && this.#hasFailed()) break;
         if (!isRead) await this.#drain();
       }
@@ -172,8 +179,14 @@ class EventForwarder implements ChunkReader {
     this.#resume();
   }
 
+  #writeAll(pieces: readonly (string | Buffer)[]): boolean {
+    let isRead = true;
+    for (const piece of pieces) isRead = this.#write(piece);
+    return isRead;
+  }
+
   /** Returns false if the client has not read all of it. */
-  #write(text: string): boolean {
+  #write(text: string | Buffer): boolean {
     this.#context.sentBytes = (this.#context.sentBytes ?? 0) + Buffer.byteLength(text);
     return this.#res.write(text);
   }
@@ -250,10 +263,12 @@ function openEventFilter({
   const open = new Map((requestIds ?? []).map((id) => [idText(id), id]));
   let isResumable = false;
   /** Returns undefined if no message is left. Events of other types have no meaning in MCP and lose their data. */
-  const filterData = async (event: ReceivedEvent): Promise<string | undefined> => {
+  const filterData = async (event: ReceivedEvent): Promise<FilteredData | undefined> => {
     const { event: type = 'message', data } = event;
-    if (type !== 'message' || data === '') return '';
-    const read = reader.messagesIn(event);
+    if (type !== 'message' || data === '') return NO_DATA;
+    const large =
+      data.length > LARGE_MESSAGE ? await reader.messagesBy(readLargeEvent, event) : undefined;
+    const read = data.length > LARGE_MESSAGE ? large : reader.messagesIn(event);
     if (!read) return undefined;
     const { isBatch } = read;
     const received = requestIds ? matchResponses(read.messages, requestIds) : read.messages;
@@ -262,19 +277,41 @@ function openEventFilter({
       open.delete(idText(message['id'] as MessageId));
       onAnswer(message);
     }
-    return messages.length === 0 ? undefined : writeMessages({ messages, isBatch });
+    if (messages.length === 0) return undefined;
+    return {
+      data: writeMessages({ messages, isBatch }),
+      unread: large?.unread ?? NOTHING_UNREAD,
+    };
   };
   return {
     read: reader.read,
-    async forward(event: ReceivedEvent | Comment): Promise<string> {
-      if (event === 'comment') return EMPTY_COMMENT;
+    async forward(event: ReceivedEvent | Comment): Promise<(string | Buffer)[]> {
+      if (event === 'comment') return [EMPTY_COMMENT];
       if (event.id) isResumable = true;
-      const data = await filterData(event);
-      if (data === undefined && !event.id) return EMPTY_COMMENT;
+      const filtered = await filterData(event);
+      if (filtered === undefined && !event.id) return [EMPTY_COMMENT];
       const bound = event.id ? { ...event, id: bindEvent(event.id) } : event;
-      return encodeEvent({ ...bound, data: data ?? '' });
+      const { data, unread } = filtered ?? NO_DATA;
+      const text = encodeEvent({ ...bound, data });
+      return withUnread(text, unread.map(asData));
     },
     isSuspended: () => isResumable && open.size > 0,
     unanswered: () => (isResumable ? [] : [...open.values()]),
   };
+}
+
+type FilteredData = { data: string; unread: readonly Buffer[] };
+
+const NO_DATA: FilteredData = { data: '', unread: NOTHING_UNREAD };
+
+function readLargeEvent(data: string): Promise<LargeMessages> {
+  return readLargeMessages(Buffer.from(data));
+}
+
+const LINE_FEED = 0x0a;
+
+/** Each line of an event has a prefix. */
+function asData(value: Buffer): Buffer {
+  if (!value.includes(LINE_FEED)) return value;
+  return Buffer.from(value.toString('utf8').replaceAll('\n', '\ndata: '));
 }

@@ -92,7 +92,9 @@ export const MANNERS = [
 export type Manner = (typeof MANNERS)[number];
 
 const RELATED = 'io.modelcontextprotocol/related-task';
-export const MAX_ANSWER_BYTES = 32_768;
+export const MAX_ANSWER_BYTES = 131_072;
+/** Makes a message large: its other values are then read without it. */
+const PADDING = { structuredContent: { padding: 'x'.repeat(17_000) } };
 const DEEP = '['.repeat(12_000) + ']'.repeat(12_000);
 
 const rank = (level: Level) => LEVELS.indexOf(level);
@@ -382,10 +384,11 @@ export function createWorld(catalogs: Record<UpstreamId, Catalog>) {
 
   function answer(upstream: UpstreamId, message: Message, caller: Caller, manner: Manner): object {
     const result = resultOf(upstream, message, caller);
+    const isLarge = (current?.split ?? 0) % 4 === 1;
     const under = (more: object) => ({
       jsonrpc: '2.0',
       id: message.id,
-      result: { ...result, ...more },
+      result: { ...(isLarge ? PADDING : {}), ...result, ...more },
     });
     if (manner === 'create-task' && message.method === 'tools/call')
       return under({ task: { taskId: issue('task', upstream, caller), status: 'working' } });

@@ -1,0 +1,213 @@
+import { isUtf8 } from 'node:buffer';
+import { expect } from 'chai';
+import * as fc from 'fast-check';
+import { JsonScanner } from '../../../src/gateway/upstream/json-scanner.ts';
+import { readLargeMessages, withUnread } from '../../../src/gateway/upstream/large-messages.ts';
+import {
+  readMessages,
+  type ReadMessages,
+  writeMessages,
+} from '../../../src/gateway/upstream/messages.ts';
+
+const MAX = { depth: 50, values: 100_000 };
+
+/** Reads `steps` bytes at a time. Returns undefined if it is not JSON. */
+function scan(bytes: Buffer, steps: readonly number[] = [bytes.length], minLength = 1) {
+  const scanner = new JsonScanner(bytes, { max: MAX, minLength });
+  try {
+    for (let n = 0; scanner.read(steps[n % steps.length] ?? 1); n += 1);
+  } catch (error) {
+    expect(error).to.be.instanceOf(SyntaxError);
+    return undefined;
+  }
+  return scanner;
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const NAMES = ['a', 'result', 'content', 'structuredContent', 'task', 'id', '__proto__', 'é'];
+const space = fc.constantFrom('', '', '', ' ', '\n', '\t\r');
+const scalar = fc.oneof(
+  fc.string({ unit: 'binary' }).map((text) => JSON.stringify(text)),
+  fc.double({ noNaN: true, noDefaultInfinity: true }).map((number) => JSON.stringify(number)),
+  fc.constantFrom('true', 'false', 'null', '-0', '1E+2', '0.10', '12345678901234567890', '""'),
+  fc.constantFrom(String.raw`"\u00e9\ud800"`, String.raw`"\\\"\/\b"`, '"🂡 and text, text, text"'),
+);
+const written = fc.oneof(
+  fc.constantFrom(...NAMES).map((name) => JSON.stringify(name)),
+  fc.constantFrom(...NAMES).map((name) => JSON.stringify(name).replace('t', String.raw`\u0074`)),
+);
+function spaced(parts: fc.Arbitrary<string>[]): fc.Arbitrary<string> {
+  return fc.tuple(...parts.flatMap((part) => [space, part, space])).map((all) => all.join(''));
+}
+function objectOf(members: fc.Arbitrary<string>): fc.Arbitrary<string> {
+  return fc.array(members, { maxLength: 5 }).map((all) => `{${all.join(',')}}`);
+}
+const { json } = fc.letrec<{ json: string }>((tie) => ({
+  json: fc.oneof(
+    { maxDepth: 5, withCrossShrink: true },
+    scalar,
+    fc.array(spaced([tie('json')]), { maxLength: 5 }).map((all) => `[${all.join(',')}]`),
+    objectOf(spaced([written, fc.constant(':'), tie('json')])),
+  ),
+}));
+const text = spaced([json]);
+const mutations = fc.array(
+  fc.record({
+    at: fc.nat(),
+    removed: fc.nat(2),
+    added: fc.oneof(
+      fc.constant(''),
+      fc.constantFrom(...'{}[]",:\\ue0+-. \n\0\u001f'),
+      fc.constantFrom('\ufeff', 'nul', '\\u12', '""', '1'),
+    ),
+  }),
+  { minLength: 1, maxLength: 3 },
+);
+const steps = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 4 });
+
+describe('The scanner of large messages', () => {
+  it('accepts what the parser of the runtime accepts, however the work is divided', () => {
+    fc.assert(
+      fc.property(text, mutations, steps, fc.nat(3), (valid, changes, divided, shift) => {
+        const mutated = changes.reduce((changed, { at, removed, added }) => {
+          const from = at % (changed.length + 1);
+          return changed.slice(0, from) + added + changed.slice(from + removed);
+        }, valid);
+        for (const each of [valid, mutated]) {
+          // At every alignment to words.
+          const bytes = Buffer.concat([Buffer.alloc(shift), Buffer.from(each)]).subarray(shift);
+          const found = scan(bytes, divided);
+          expect(found !== undefined, each).to.equal(isJson(bytes.toString()));
+          expect(scan(bytes)?.unread).to.deep.equal(found?.unread);
+        }
+      }),
+      { numRuns: 1500 },
+    );
+  });
+
+  it('accepts each number, literal and escape that the parser accepts, and no other', () => {
+    const pieces = fc.array(fc.constantFrom(...'-+0123.eEtrufalsn'), { maxLength: 7 });
+    const token = fc.oneof(
+      pieces.map((all) => all.join('')),
+      pieces.map((all) => `"\\${all.join('')}"`),
+      fc.constantFrom('true', 'false', 'null', 'truefalse', '"\t"', '"\x7f\u2028"', "'a'", '1 2'),
+    );
+    fc.assert(
+      fc.property(token, (each) => {
+        for (const whole of [each, `[${each}]`, `{"a":${each}}`])
+          expect(scan(Buffer.from(whole)) !== undefined, whole).to.equal(isJson(whole));
+      }),
+      { numRuns: 3000 },
+    );
+  });
+
+  it('finds special characters at each place of a text', () => {
+    for (const special of ['"', '\\', '\n', '\0', '\u001f'])
+      for (let at = 0; at < 40; at += 1) {
+        const plain = 'ÿ~ !#[]\x7f'.repeat(10);
+        const whole = `"${plain.slice(0, at)}${special}${plain.slice(at)}"`;
+        expect(scan(Buffer.from(whole)), JSON.stringify(whole)).to.equal(undefined);
+      }
+  });
+
+  it('reads no further than the maximum of levels and values', () => {
+    expect(scan(Buffer.from('['.repeat(1000)))?.size).to.include({ depth: 51 });
+    expect(scan(Buffer.from(`[${'1,'.repeat(200_000)}1]`))?.size).to.include({ values: 100_001 });
+  });
+});
+
+describe('Large messages of an MCP server', () => {
+  const member = fc.oneof(
+    spaced([written, fc.constant(':'), json]),
+    spaced([fc.constantFrom('"content"', '"messages"'), fc.constant(':'), json]),
+  );
+  const envelope = fc.oneof(
+    spaced([fc.constant('"result":'), objectOf(member)]),
+    spaced([fc.constant('"error":'), objectOf(member)]),
+    member,
+  );
+  const message = fc
+    .array(envelope, { maxLength: 3 })
+    .map((members) => `{${['"jsonrpc":"2.0"', '"id":1', ...members].join(',')}}`);
+  const body = fc.oneof(
+    message,
+    fc.array(message, { maxLength: 3 }).map((all) => `[${all.join(',')}]`),
+  );
+
+  /** The values, or the kind of the error. */
+  async function outcome(read: () => Promise<string> | string): Promise<unknown> {
+    try {
+      return JSON.stringify(JSON.parse(await read()));
+    } catch (error) {
+      return (error as Error).constructor.name;
+    }
+  }
+
+  it('have the same values as when all of them are parsed', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        body,
+        fc.constantFrom('', '\ufeff'),
+        fc.option(fc.nat()),
+        async (...given) => {
+          const [whole, mark, broken] = given;
+          const bytes = Buffer.from(mark + whole);
+          if (broken !== null) bytes[broken % bytes.length] = 0xff;
+          expect(isUtf8(bytes)).to.equal(broken === null);
+          const scanned = await outcome(async () => {
+            const { unread, ...read } = await readLargeMessages(bytes, 1);
+            return Buffer.concat(
+              withUnread(writeMessages(read), unread).map((piece) => Buffer.from(piece)),
+            ).toString();
+          });
+          expect(scanned).to.deep.equal(await outcome(() => writeMessages(readMessages(bytes))));
+        },
+      ),
+      { numRuns: 1000 },
+    );
+  });
+
+  it('are written with the bytes of what nobody reads, and without a second member of the same name', async () => {
+    const content = '[ {"type": "text", "text": "\\u00e9 1.0", "n": 1.0} ]';
+    const result = `{"content":${content},"task":{"taskId":"one"},"task":{"taskId":"two"}}`;
+    const whole = Buffer.from(`{"jsonrpc":"2.0","id":1,"result":{},"result":${result}}`);
+    const read: ReadMessages & { unread: readonly Buffer[] } = await readLargeMessages(whole, 1);
+    expect(withUnread(writeMessages(read), read.unread).join('')).to.equal(
+      `{"jsonrpc":"2.0","id":1,"result":{"content":${content},"task":{"taskId":"two"}}}`,
+    );
+  });
+
+  it('of 16 MB are read in pieces, between which others are served', async () => {
+    const size = 16 * 1024 * 1024;
+    const text = `{"jsonrpc":"2.0","id":1,"result":{"content":["${'x'.repeat(size)}"]}}`;
+    let turns = 0;
+    const count = () => {
+      turns += 1;
+      turn = setImmediate(count);
+    };
+    let turn = setImmediate(count);
+    try {
+      const { unread } = await readLargeMessages(Buffer.from(text));
+      expect(unread).to.have.length(1);
+    } finally {
+      clearImmediate(turn);
+    }
+    expect(turns).to.be.at.least(32);
+  });
+
+  it('keep what has an unusual name for the parser', async () => {
+    const whole = String.raw`{"jsonrpc":"2.0","id":1,"result":{"\u0063ontent":[1.0],"content":[2]}}`;
+    const read = await readLargeMessages(Buffer.from(whole), 1);
+    expect(withUnread(writeMessages(read), read.unread).join('')).to.equal(
+      '{"jsonrpc":"2.0","id":1,"result":{"content":[2]}}',
+    );
+  });
+});
