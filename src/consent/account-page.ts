@@ -210,7 +210,8 @@ async function credentialValues(
   account: string,
 ): Promise<Values['credentials']> {
   const stored = await listCredentials(services.store, { account });
-  return stored.map(({ upstream, name, scopes, connectedAt }) => {
+  return stored.map(({ upstream, kind, service: client, name, scopes, connectedAt, isUntried }) => {
+    const stays = kind === 'key' || client?.revocationEndpoint === undefined;
     const { name: service = upstream } = findUpstream(settings.upstreams, { upstream }) ?? {};
     return {
       upstream,
@@ -218,6 +219,8 @@ async function credentialValues(
       scopes,
       since: connectedAt,
       ...(name === undefined ? {} : { name }),
+      ...(isUntried ? { isUntried } : {}),
+      ...(kind === 'exchange' ? { isOfSignIn: true } : stays ? { stays: true } : {}),
     };
   });
 }

@@ -61,9 +61,12 @@ export function startAccountSignInAt(
   context: InteractionContext,
   ctx: Koa.Context,
   id: string | undefined,
+  claims?: string,
 ): Promise<void> {
   const prompt = ctx.query.prompt === 'switch' ? 'switch' : undefined;
-  return startSignInAt(context.site, ctx, loginRequest(context, ctx, prompt), id);
+  const request = loginRequest(context, ctx, prompt);
+  const parameters = { ...request.parameters, ...(claims === undefined ? {} : { claims }) };
+  return startSignInAt(context.site, ctx, { ...request, parameters }, id);
 }
 
 function loginRequest(

@@ -7,7 +7,8 @@ import { recordAudit } from '../audit/audit.ts';
 import { constantTimeEqual } from '../constant-time.ts';
 import type { Credential, Tokens } from '../credentials/credential.ts';
 import { findCredential, saveCredential } from '../credentials/credentials.ts';
-import { acceptedKey, isKeyTaken } from '../credentials/key.ts';
+import { forgetWantedClaims, wantedClaims } from '../credentials/exchange.ts';
+import { acceptedKey, tryKey } from '../credentials/key.ts';
 import {
   exchangeServiceCode,
   findPendingAuthorization,
@@ -40,8 +41,9 @@ import { seeOther } from '../http/see-other.ts';
 import { COOKIE } from '../oauth/engine/configuration.ts';
 import type { ViewValues } from '../pages/pages.ts';
 import { highestLevel, type Level } from '../permission-levels.ts';
-import type { CredentialSettings } from '../settings/credentials.ts';
+import { type CredentialSettings, exchangeProvider } from '../settings/credentials.ts';
 import type { Settings } from '../settings/settings.ts';
+import type { Store } from '../store/store.ts';
 import { findUpstream, type LeadsToUpstream, type Upstream } from '../settings/upstreams.ts';
 import {
   ACCOUNT_PATH,
@@ -49,6 +51,7 @@ import {
   findAccountSession,
   rememberReturn,
   startAccountSignIn,
+  startAccountSignInAt,
 } from './account-session.ts';
 import type { InteractionContext } from './interaction.ts';
 
@@ -152,17 +155,14 @@ async function showPage(
   const tag = String(ctx.query.for ?? '');
   const isTheirs = isAddressFor(services.keys.forms, upstream.id, session.account.id, tag);
   if (!isTheirs) throw new HttpError(403, 'forbidden', 'this address was made for another person');
-  const stored = await findCredential(services.store, {
-    account: session.account.id,
-    upstream: upstream.id,
-  });
+  const connected = await connectedValues(services.store, place);
   const fault = trouble ?? troubleIn(ctx.query.trouble);
   const values: CredentialPage = {
     ...pageValues(context, upstream, highestLevel(context.settings.levels)),
     action: `${CREDENTIALS_PATH}/${upstream.id}?for=${encodeURIComponent(tag)}`,
     fields: [{ name: 'token', value: createFormToken(services.keys.forms, formContext(place)) }],
     isOwnPage: true,
-    ...(stored ? { connected: connectedValues(stored) } : {}),
+    ...(connected ? { connected } : {}),
     ...(fault ? { trouble: fault } : {}),
   };
   await services.pages.render(ctx, 'credential', values, fault ? 400 : 200);
@@ -175,8 +175,25 @@ export function troubleIn(given: unknown): CredentialTrouble | undefined {
   return TROUBLES.find((trouble) => trouble === given);
 }
 
-function connectedValues({ connectedAt, scopes, name }: Credential) {
-  return { since: connectedAt, scopes, ...(name === undefined ? {} : { name }) };
+async function connectedValues(
+  store: Store,
+  { session: { account }, upstream }: Place,
+): Promise<CredentialPage['connected']> {
+  const owner = { account: account.id, upstream: upstream.id };
+  if (upstream.credential.kind === 'exchange') {
+    const isReady =
+      account.recheck?.token !== undefined && (await wantedClaims(store, owner)) === undefined;
+    return isReady ? { since: account.signedInAt, scopes: [] } : undefined;
+  }
+  const stored = await findCredential(store, owner);
+  if (!stored) return undefined;
+  const { connectedAt, scopes, name, isUntried } = stored;
+  return {
+    since: connectedAt,
+    scopes,
+    ...(name === undefined ? {} : { name }),
+    ...(isUntried ? { isUntried } : {}),
+  };
 }
 
 /** What every page about the credential says. */
@@ -188,10 +205,9 @@ export function pageValues(
 ): Pick<CredentialPage, 'service' | 'kind' | 'scopes' | 'label' | 'help'> {
   const { credential } = upstream;
   const service = upstream.isNamed ? upstream.name : connectorName;
-  if (credential.kind !== 'key') {
-    const scopes = credential.kind === 'oauth' ? scopesFor(credential, settings.levels, level) : [];
-    return { service, kind: 'oauth', scopes };
-  }
+  if (credential.kind === 'exchange') return { service, kind: 'exchange', scopes: [] };
+  if (credential.kind === 'oauth')
+    return { service, kind: 'oauth', scopes: scopesFor(credential, settings.levels, level) };
   const { label, help } = credential;
   return {
     service,
@@ -223,6 +239,8 @@ async function submitPage(context: InteractionContext, ctx: Koa.Context): Promis
     case 'later':
       return seeOther(ctx, ACCOUNT_PATH);
     case 'now': {
+      if (upstream.credential.kind === 'exchange')
+        return signInForExchange(context, ctx, { session, upstream }, here);
       const level = highestLevel(settings.levels);
       const began = await beginCredential(context, ctx, {
         account: session.account.id,
@@ -238,6 +256,26 @@ async function submitPage(context: InteractionContext, ctx: Koa.Context): Promis
     default:
       throw new HttpError(400, 'invalid_request', 'choose one of the buttons on the page');
   }
+}
+
+/** A new sign-in gives a new token of the person, and what the provider wants before it exchanges it. */
+async function signInForExchange(
+  context: InteractionContext,
+  ctx: Koa.Context,
+  { session, upstream }: Place,
+  here: string,
+): Promise<void> {
+  const { settings, services, site } = context;
+  const { credential } = upstream;
+  const provider =
+    credential.kind === 'exchange' && exchangeProvider(settings.identityProviders, credential);
+  if (!provider) throw notFound();
+  const owner = { account: session.account.id, upstream: upstream.id };
+  const claims = await wantedClaims(services.store, owner);
+  await forgetWantedClaims(services.store, owner);
+  rememberReturn(context, ctx, here);
+  const { id } = site.identityProviders.find(({ settingsId }) => settingsId === provider.id) ?? {};
+  return startAccountSignInAt(context, ctx, id, claims);
 }
 
 export type BeginOptions = {
@@ -262,11 +300,15 @@ export async function beginCredential(
     const accepted = acceptedKey(key, credential.header);
     if (accepted === undefined) return 'key';
     const network = serviceOptions(settings, services, upstream).network;
-    const taken = await isKeyTaken(upstream, accepted, network);
-    if (taken !== true) return taken === false ? 'key' : 'unavailable';
-    await keepCredential(context, { account, upstream }, { token: accepted, scopes: [] });
+    const tried = await tryKey(upstream, accepted, network);
+    if (tried === 'refused') return 'key';
+    if (tried === 'unavailable') return 'unavailable';
+    const isUntried = tried === 'same_without' ? ({ isUntried: true } as const) : {};
+    const obtained = { token: accepted, scopes: [], ...isUntried };
+    await keepCredential(context, { account, upstream }, obtained);
     return { location: returnTo };
   }
+  if (credential.kind !== 'oauth') throw notFound();
   const oauth: OAuthUpstream = { ...upstream, credential };
   try {
     const options = serviceOptions(settings, services, upstream);
@@ -332,6 +374,16 @@ async function completeAuthorization(context: InteractionContext, ctx: Koa.Conte
   seeOther(ctx, `${returnTo}${returnTo.includes('?') ? '&' : '?'}trouble=${trouble}`);
 }
 
+/** By the person, or by the service in the person's place (RFC 6749 section 4.1.2.1, OpenID Connect Core section 3.1.2.6). */
+const DECLINED = [
+  'access_denied',
+  'consent_required',
+  'interaction_required',
+  'login_required',
+  'account_selection_required',
+];
+const TEMPORARY = ['server_error', 'temporarily_unavailable'];
+
 async function finish(
   context: InteractionContext,
   query: URLSearchParams,
@@ -343,12 +395,12 @@ async function finish(
   const refusal = refusalIn(query);
   const code = query.get('code');
   if (refusal !== undefined || code === null) {
-    if (refusal === 'access_denied') return 'refused';
+    if (DECLINED.includes(refusal ?? '')) return 'refused';
     services.logger.warn(
       { what: upstream.id, reason: refusal },
       'a service refused to connect an account',
     );
-    return 'unavailable';
+    return TEMPORARY.includes(refusal ?? '') ? 'unavailable' : 'not_set_up';
   }
   const { service } = pending;
   const options = serviceOptions(settings, services, upstream);
@@ -387,7 +439,7 @@ function refreshTokenOfSame(
 async function keepCredential(
   { services }: InteractionContext,
   { account, upstream }: { account: string; upstream: UpstreamWithCredential },
-  obtained: Tokens & Pick<Credential, 'name' | 'service'>,
+  obtained: Tokens & Pick<Credential, 'name' | 'service' | 'isUntried'>,
 ): Promise<void> {
   const { store, now } = services;
   const owner = { account, upstream: upstream.id };

@@ -157,6 +157,8 @@ async function asksForCredential(
   const { settings, services } = context;
   const upstream = credentialUpstream(settings, connector);
   if (!upstream || form.credential === 'later') return false;
+  // The sign-in gave it.
+  if (upstream.credential.kind === 'exchange') return false;
   const owner = { account: account.id, upstream: upstream.id };
   const known = await findCredential(services.store, owner);
   if (known?.kind === upstream.credential.kind) return false;

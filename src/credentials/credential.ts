@@ -36,8 +36,12 @@ export type Credential = Tokens & {
   epoch: string;
   connectedAt: number;
   service?: ServiceClient;
+  /** Of an exchanged token: for what it was issued. After a change of the settings, it is not used. */
+  purpose?: string;
   /** The account at the service, as it names it. */
   name?: string;
+  /** A key that the upstream takes as it takes none, so that it could not be tried. */
+  isUntried?: true;
   /** The one process that refreshes. Still set if it was killed. */
   refreshing?: { by: string; at: number };
   /** When a refresh last failed. */
@@ -89,10 +93,15 @@ export function isExpired({ expiresAt }: Tokens, now: number): boolean {
   return expiresAt !== undefined && expiresAt <= now;
 }
 
-/** Whether the token should be refreshed before it is used. */
+/** Whether the token can be replaced without the person. */
+export function isRenewable({ kind, refreshToken }: Credential): boolean {
+  return kind === 'exchange' || refreshToken !== undefined;
+}
+
+/** Whether the token should be replaced before it is used. */
 export function isDue(credential: Credential, now: number): boolean {
-  const { expiresAt, refreshToken, failedAt } = credential;
-  if (expiresAt === undefined || refreshToken === undefined) return false;
+  const { expiresAt, failedAt } = credential;
+  if (expiresAt === undefined || !isRenewable(credential)) return false;
   if (isExpired(credential, now)) return true;
   const hasFailed = failedAt !== undefined && now - failedAt < RETRY_SECONDS;
   return expiresAt - EARLY_SECONDS <= now && !hasFailed;

@@ -1,13 +1,12 @@
 // Ends credentials: deleted at once, then revoked at the service.
 import { recordAudit } from '../audit/audit.ts';
 import type { Services } from '../services.ts';
-import type { Settings } from '../settings/settings.ts';
 import type { Credential, CredentialEnd } from './credential.ts';
 import { deleteCredential } from './credentials.ts';
-import { revokeAtService } from './revocation.ts';
+import { type RevocationSettings, revokeAtService } from './revocation.ts';
 
 export type EndContext = {
-  settings: Pick<Settings, 'upstreams' | 'forwardProxy'>;
+  settings: RevocationSettings;
   services: Pick<Services, 'store' | 'now' | 'logger'> & Parameters<typeof recordAudit>[0];
 };
 

@@ -2,7 +2,7 @@
 import type { CredentialHeader } from '../settings/credentials.ts';
 import type { Upstream } from '../settings/upstreams.ts';
 import { isHeaderSafe } from './obtain.ts';
-import { type ServiceNetwork, sendToService } from './service-fetch.ts';
+import { type ServiceNetwork, type ServiceResponse, sendToService } from './service-fetch.ts';
 
 const SCHEME = /^(bearer|basic|token|apikey|api-key)(\s+|$)/i;
 
@@ -22,31 +22,45 @@ export function acceptedKey(
 
 const LIST_TOOLS = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} });
 
-/** Tries `tools/list` with the key. False if the server refuses it, undefined if it does not answer. */
-export async function isKeyTaken(
-  { url, headers: operators, credential }: Upstream,
+/** `same_without`: the server answers the same to a request without a key, so that the answer says nothing about it. */
+export type TriedKey = 'taken' | 'same_without' | 'refused' | 'unavailable';
+
+/** Tries `tools/list` with the key. */
+export async function tryKey(
+  upstream: Upstream,
   key: string,
   network: ServiceNetwork,
-): Promise<boolean | undefined> {
-  const header = credential?.header ?? { name: 'authorization', prefix: 'Bearer ' };
+): Promise<TriedKey> {
+  const { name, prefix } = upstream.credential?.header ?? BEARER;
+  const answer = await listTools(upstream, { [name]: prefix + key }, network);
+  if (answer === undefined || answer.status >= 500) return 'unavailable';
+  if (answer.status === 401 || answer.status === 403) return 'refused';
+  // A server with sessions refuses a list before `initialize`, and not the key.
+  const without = await listTools(upstream, {}, network);
+  const isSame = answer.status === without?.status && answer.text === without.text;
+  return isSame ? 'same_without' : 'taken';
+}
+
+const BEARER = { name: 'authorization', prefix: 'Bearer ' };
+
+/** Undefined if there is no answer. */
+function listTools(
+  { url, headers: operators, credential }: Upstream,
+  credentials: Record<string, string>,
+  network: ServiceNetwork,
+): Promise<ServiceResponse | undefined> {
+  const { name: own } = credential?.header ?? BEARER;
   const others = Object.entries(operators).filter(
-    ([name]) => name !== header.name && name !== 'authorization',
+    ([name]) => name !== own && name !== 'authorization',
   );
-  try {
-    const { status } = await sendToService(url, network, {
-      method: 'POST',
-      headers: {
-        ...Object.fromEntries(others),
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        [header.name]: header.prefix + key,
-      },
-      body: LIST_TOOLS,
-    });
-    if (status === 401 || status === 403) return false;
-    // A server with sessions refuses a list before `initialize`, and not the key.
-    return status < 500 ? true : undefined;
-  } catch {
-    return undefined;
-  }
+  return sendToService(url, network, {
+    method: 'POST',
+    headers: {
+      ...Object.fromEntries(others),
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      ...credentials,
+    },
+    body: LIST_TOOLS,
+  }).catch(() => undefined);
 }

@@ -25,11 +25,15 @@ export type RefreshServices = {
   secret: string | undefined;
 };
 
-/** `ask`: the person must act, and the credential is kept. `failed`: the service cannot be used now; `code` is its error, or undefined. */
+/**
+ * `ask`: the person must act, and the credential is kept. `failed`: the service cannot be used now; `code` is its error, or undefined.
+ * `otherProvider`: the person signs in where no token can be exchanged.
+ */
 export type Refreshed =
   | { credential: Credential }
   | { ended: Credential }
   | { ask: true }
+  | { otherProvider: true }
   | { failed: { code: string | undefined } };
 
 /** The service will never take this refresh token again. */
@@ -152,7 +156,7 @@ async function refused(
 }
 
 /** Microsoft Entra ID asks for another factor or a consent so. */
-function wantsInteraction(error: unknown): boolean {
+export function wantsInteraction(error: unknown): boolean {
   if (!(error instanceof openid.ResponseBodyError)) return false;
   const { claims, suberror } = error.cause as { claims?: unknown; suberror?: unknown };
   return (
@@ -168,7 +172,7 @@ function ifLeased(by: string, next: (current: Credential) => Credential) {
   return (current: Credential) => (current.refreshing?.by === by ? next(current) : undefined);
 }
 
-async function keepTrying<T>(save: () => Promise<T>): Promise<T> {
+export async function keepTrying<T>(save: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1)
     try {
       return await save();

@@ -5,7 +5,7 @@ import type { Services } from '../services.ts';
 import type { Settings } from '../settings/settings.ts';
 import { findUpstream, type Upstream } from '../settings/upstreams.ts';
 import type { Credential, ServiceClient } from './credential.ts';
-import { openidConfiguration, trustedHostsOf } from './service.ts';
+import { clientSecretOf, openidConfiguration, trustedHostsOf } from './service.ts';
 
 type PendingRevocation = {
   upstream: string;
@@ -17,11 +17,16 @@ const DAY_SECONDS = 86_400;
 const PENDING = 'credential-revocations:all';
 const pendingKey = (id: string) => `credential-revocation:${id}`;
 
+export type RevocationSettings = Pick<
+  Settings,
+  'upstreams' | 'forwardProxy' | 'identityProviders' | 'secret'
+>;
+
 type RevocationServices = Pick<Services, 'store' | 'now' | 'logger'>;
 
 /** Resolves when it is stored that the tokens must be revoked. The attempts go on. */
 export async function revokeAtService(
-  settings: Pick<Settings, 'upstreams' | 'forwardProxy'>,
+  settings: RevocationSettings,
   services: RevocationServices,
   { upstream, service, refreshToken, token }: Credential,
 ): Promise<void> {
@@ -36,7 +41,7 @@ export async function revokeAtService(
 
 /** One attempt for each that waits. */
 export async function retryRevocations(
-  settings: Pick<Settings, 'upstreams' | 'forwardProxy'>,
+  settings: RevocationSettings,
   services: RevocationServices,
 ): Promise<void> {
   for (const id of await services.store.members(PENDING))
@@ -44,7 +49,7 @@ export async function retryRevocations(
 }
 
 async function attempt(
-  settings: Pick<Settings, 'upstreams' | 'forwardProxy'>,
+  settings: RevocationSettings,
   { store, logger }: RevocationServices,
   id: string,
 ): Promise<void> {
@@ -52,13 +57,18 @@ async function attempt(
   if (!pending) return store.removeMember(PENDING, id);
   const upstream: Upstream | undefined = findUpstream(settings.upstreams, pending);
   const { service, tokens } = pending;
-  const secret =
-    upstream?.credential?.kind === 'oauth' ? upstream.credential.clientSecret : undefined;
   const network = {
-    trustedHosts: upstream ? trustedHostsOf(upstream) : new Set(service.trustedHosts),
+    trustedHosts:
+      upstream?.credential?.kind === 'oauth'
+        ? trustedHostsOf(upstream)
+        : new Set(service.trustedHosts),
     forwardProxy: settings.forwardProxy,
   };
-  const config = openidConfiguration(service, service.clientSecret ?? secret, network);
+  const config = openidConfiguration(
+    service,
+    service.clientSecret ?? clientSecretOf(settings, upstream),
+    network,
+  );
   try {
     for (const token of tokens) await openid.tokenRevocation(config, token);
   } catch {

@@ -1,8 +1,10 @@
 // The authorization server of an upstream (RFC 9728, RFC 8414, OpenID Connect Discovery) and Gatehouse as its client (RFC 7591).
 import * as openid from 'openid-client';
 import { isObject, membersOf } from '../json-values.ts';
-import type { OAuthCredentialSettings } from '../settings/credentials.ts';
+import { exchangeProvider, type OAuthCredentialSettings } from '../settings/credentials.ts';
+import type { Settings } from '../settings/settings.ts';
 import type { Upstream } from '../settings/upstreams.ts';
+import { identityProviderSettings } from '../sign-in/provider.ts';
 import type { Store } from '../store/store.ts';
 import { type ServiceClient, TOKEN_TIMEOUT_SECONDS } from './credential.ts';
 import { normalizedTokenAnswer, type ServiceNetwork, sendToService } from './service-fetch.ts';
@@ -101,6 +103,18 @@ export function trustedHostsOf(upstream: Upstream): Set<string> {
   return new Set(
     [upstream.url, ...named].flatMap((url) => (url === undefined ? [] : [new URL(url).hostname])),
   );
+}
+
+/** Of the client that the settings name at the service, or at the provider where tokens are exchanged. */
+export function clientSecretOf(
+  settings: Pick<Settings, 'identityProviders' | 'secret'>,
+  upstream: Upstream | undefined,
+): string | undefined {
+  const { credential } = upstream ?? {};
+  if (!credential || credential.kind === 'key') return undefined;
+  if (credential.kind === 'oauth' || credential.clientId !== undefined)
+    return credential.clientSecret;
+  return exchangeProvider(identityProviderSettings(settings), credential)?.clientSecret;
 }
 
 function configuredResource(

@@ -11,9 +11,11 @@ import {
   credentialIdParts,
   isDue,
   isExpired,
+  isRenewable,
 } from './credential.ts';
 import { CREDENTIALS_CHANNEL, findCredential } from './credentials.ts';
 import { recordCredentialEnd } from './end.ts';
+import { openExchange } from './exchange.ts';
 import { refreshCredential, type Refreshed } from './refresh.ts';
 import { trustedHostsOf } from './service.ts';
 
@@ -24,8 +26,12 @@ export type CredentialInUse = {
   epoch: string;
 };
 
-/** `missing`: the person must connect. `unavailable`: the service cannot be used now; `not_set_up`: until an operator changes something. */
-export type CredentialProblem = { missing: true } | { unavailable: 'try_again' | 'not_set_up' };
+/**
+ * `missing`: the person must connect. `unavailable`: the service cannot be used now; `not_set_up`: until an operator changes something;
+ * `other_provider`: not with the account with which the person signs in.
+ */
+export type CredentialProblem =
+  { missing: true } | { unavailable: 'try_again' | 'not_set_up' | 'other_provider' };
 
 export type PersonCredentials = {
   of(account: string): Promise<CredentialInUse | CredentialProblem>;
@@ -35,6 +41,8 @@ export type PersonCredentials = {
   renewed(account: string, token: string): Promise<CredentialInUse | CredentialProblem>;
 };
 
+type Owner = Pick<Credential, 'account' | 'upstream'>;
+
 type UseServices = Pick<Services, 'store' | 'now' | 'logger' | 'keep'> &
   Parameters<typeof recordAudit>[0];
 
@@ -42,7 +50,7 @@ type UseServices = Pick<Services, 'store' | 'now' | 'logger' | 'keep'> &
 const FRESHNESS = { freshFor: 9, staleIfErrorFor: 45 };
 
 export async function openPersonCredentials(
-  settings: Pick<Settings, 'forwardProxy'>,
+  settings: Settings,
   services: UseServices,
   upstream: Upstream & { credential: CredentialSettings },
 ): Promise<PersonCredentials> {
@@ -65,6 +73,10 @@ export async function openPersonCredentials(
   const { credential: kind } = upstream;
   const network = { trustedHosts: trustedHostsOf(upstream), forwardProxy: settings.forwardProxy };
   const secret = kind.kind === 'key' ? undefined : kind.clientSecret;
+  const exchange =
+    kind.kind === 'exchange'
+      ? openExchange(settings, services, { ...upstream, credential: kind })
+      : undefined;
   const renewing = new Map<string, Promise<Refreshed>>();
 
   const use = ({ token, epoch }: Credential): CredentialInUse => ({
@@ -73,55 +85,70 @@ export async function openPersonCredentials(
     epoch,
   });
 
-  const renewAndRecord = async (credential: Credential): Promise<Refreshed> => {
+  const isCurrent = (known: Credential | undefined): known is Credential =>
+    known?.kind === kind.kind && (exchange?.isCurrent(known) ?? true);
+
+  const renewAndRecord = async (
+    owner: Owner,
+    known: Credential | undefined,
+  ): Promise<Refreshed> => {
     const by = { store: services.store, now, network, secret };
-    const refreshed = await refreshCredential(by, credential, credential.token);
+    const refreshed = await (exchange
+      ? exchange.exchange(owner.account, known?.token)
+      : refreshCredential(by, owner, known?.token ?? ''));
     if ('ended' in refreshed)
       await recordCredentialEnd(services, refreshed.ended, 'refused_by_service');
     return refreshed;
   };
 
   /** Calls of this process share one refresh. */
-  const renew = (credential: Credential): Promise<Refreshed> => {
-    const key = `${credentialId(credential)} ${credential.token}`;
+  const renew = (owner: Owner, known: Credential | undefined): Promise<Refreshed> => {
+    const key = `${credentialId(owner)} ${known?.token ?? ''}`;
     const running = renewing.get(key);
     if (running) return running;
-    const refresh = renewAndRecord(credential).finally(() => renewing.delete(key));
+    const refresh = renewAndRecord(owner, known).finally(() => renewing.delete(key));
     renewing.set(key, refresh);
     return refresh;
   };
 
-  const outcome = async (refreshed: Refreshed, known: Credential) => {
+  const outcome = async (
+    refreshed: Refreshed,
+    owner: Owner,
+  ): Promise<CredentialInUse | CredentialProblem> => {
     if ('credential' in refreshed) {
-      records.drop(credentialId(known));
+      records.drop(credentialId(owner));
       return use(refreshed.credential);
     }
-    if ('ended' in refreshed) records.drop(credentialId(known));
+    if ('ended' in refreshed) records.drop(credentialId(owner));
+    if ('otherProvider' in refreshed) return { unavailable: 'other_provider' };
     if ('failed' in refreshed) {
       const { code } = refreshed.failed;
-      await recordFailure(services, known, code ?? 'no_answer');
-      return { unavailable: isOperatorFault(code) ? 'not_set_up' : 'try_again' } as const;
+      await recordFailure(services, owner, code ?? 'no_answer');
+      return { unavailable: isOperatorFault(kind.kind, code) ? 'not_set_up' : 'try_again' };
     }
-    return { missing: true } as const;
+    return { missing: true };
   };
+
+  const ownerOf = (account: string): Owner => ({ upstream: upstream.id, account });
 
   return {
     async of(account) {
-      const owner = { upstream: upstream.id, account };
+      const owner = ownerOf(account);
       const known = await records.read(credentialId(owner));
-      if (known?.kind !== kind.kind) return { missing: true };
+      if (!isCurrent(known))
+        return exchange ? outcome(await renew(owner, undefined), owner) : { missing: true };
       if (!isDue(known, now())) {
-        const isDead = isExpired(known, now()) && known.refreshToken === undefined;
+        const isDead = isExpired(known, now()) && !isRenewable(known);
         return isDead ? { missing: true } : use(known);
       }
-      const refreshed = await renew(known);
+      const refreshed = await renew(owner, known);
       const isEarly = ('failed' in refreshed || 'ask' in refreshed) && !isExpired(known, now());
-      if (!isEarly) return outcome(refreshed, known);
+      if (!isEarly) return outcome(refreshed, owner);
       // A refresh that fails early withholds no token that is still valid, unless the person disconnected meanwhile.
       if ('failed' in refreshed)
-        await recordFailure(services, known, refreshed.failed.code ?? 'no_answer');
+        await recordFailure(services, owner, refreshed.failed.code ?? 'no_answer');
       const current = await records.refresh(credentialId(owner));
-      return current?.token === known.token ? use(current) : outcome(refreshed, known);
+      return current?.token === known.token ? use(current) : outcome(refreshed, owner);
     },
     onChange(account, listener) {
       const id = credentialId({ upstream: upstream.id, account });
@@ -132,18 +159,20 @@ export async function openPersonCredentials(
       return () => void records.listeners.delete(whenOwn);
     },
     async renewed(account, token) {
-      const owner = { upstream: upstream.id, account };
+      const owner = ownerOf(account);
       const known = await records.refresh(credentialId(owner));
-      if (known?.kind !== kind.kind) return { missing: true };
+      if (!isCurrent(known)) return { missing: true };
       if (known.token !== token) return use(known);
-      if (known.refreshToken === undefined) return { missing: true };
-      return outcome(await renew(known), known);
+      return isRenewable(known) ? outcome(await renew(owner, known), owner) : { missing: true };
     },
   };
 }
 
-function isOperatorFault(code: string | undefined): boolean {
-  return code !== undefined && ['invalid_client', 'unauthorized_client'].includes(code);
+/** The service refuses until an operator changes something. A token exchange sends nothing that the person chose. */
+function isOperatorFault(kind: Credential['kind'], code: string | undefined): boolean {
+  if (code === undefined) return false;
+  if (kind === 'exchange') return !['temporarily_unavailable', 'server_error'].includes(code);
+  return ['invalid_client', 'unauthorized_client'].includes(code);
 }
 
 const HOUR_SECONDS = 3600;
@@ -151,7 +180,7 @@ const HOUR_SECONDS = 3600;
 /** Once an hour for the same. */
 async function recordFailure(
   services: Parameters<typeof recordAudit>[0] & Pick<Services, 'store' | 'logger'>,
-  { upstream, account }: Credential,
+  { upstream, account }: Owner,
   reason: string,
 ): Promise<void> {
   const key = `credential-failed:${upstream} ${account} ${reason}`;

@@ -109,7 +109,8 @@ export type ViewValues = ConsoleValues & {
     fields: { name: string; value: string }[];
     /** The name of the server. */
     service: string;
-    kind: 'oauth' | 'key';
+    /** `exchange`: nothing is connected, but the person may have to sign in again. */
+    kind: 'oauth' | 'exchange' | 'key';
     /** What the service is asked for; may be empty. */
     scopes: string[];
     /** What the key is called, and where people find it. */
@@ -118,7 +119,7 @@ export type ViewValues = ConsoleValues & {
     /** The page stands for itself, and not between an approval and the app. */
     isOwnPage?: true;
     /** What is connected now. `name` is the account as the service names it. */
-    connected?: { since: number; scopes: string[]; name?: string };
+    connected?: { since: number; scopes: string[]; name?: string; isUntried?: true };
     /** Why the last attempt failed. */
     trouble?: 'refused' | 'unavailable' | 'not_set_up' | 'key';
   };
@@ -212,6 +213,12 @@ export type ViewValues = ConsoleValues & {
       /** Granted; may be empty. */
       scopes: string[];
       since: number;
+      /** A key that the server takes as it takes none. */
+      isUntried?: true;
+      /** It comes with the sign-in, and cannot be disconnected here. */
+      isOfSignIn?: true;
+      /** The service keeps the access when it is disconnected here. */
+      stays?: true;
     }[];
     /** Connections that ended in the last 30 days, newest first. */
     activity: {

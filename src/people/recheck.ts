@@ -92,6 +92,23 @@ export function withLease(
   return isRetry ? undefined : { ...account, recheck: { ...recheck, asking: { by, at: now } } };
 }
 
+/** Acquires the right to use the token for something else than a recheck. Undefined if there is none, or another call uses it. */
+export function withUseLease(account: Account, by: string, now: number): Account | undefined {
+  const { recheck } = account;
+  if (recheck?.token === undefined) return undefined;
+  const { asking } = recheck;
+  const isTaken = asking !== undefined && now - asking.at < LEASE_SECONDS;
+  return isTaken ? undefined : { ...account, recheck: { ...recheck, asking: { by, at: now } } };
+}
+
+/** Releases the lease `by`. Undefined if another call has it, or nobody. */
+export function withoutLease(account: Account, by: string): Account | undefined {
+  const { recheck } = account;
+  if (recheck?.asking?.by !== by) return undefined;
+  const { asking: _, ...rest } = recheck;
+  return { ...account, recheck: rest };
+}
+
 /** Replaces `used` by its successor. Undefined if a newer token is stored, or the token was erased. */
 export function withRotatedToken(
   account: Account,
@@ -120,10 +137,10 @@ export function withAnswer(
 
 /** Releases the lease `by` without an answer. */
 export function withoutAnswer(account: Account, by: string, now: number): Account | undefined {
-  const { recheck } = account;
-  if (recheck?.asking?.by !== by) return undefined;
-  const { asking: _, ...rest } = recheck;
-  return { ...account, recheck: { ...rest, failedAt: now } };
+  const released = withoutLease(account, by);
+  return released?.recheck
+    ? { ...released, recheck: { ...released.recheck, failedAt: now } }
+    : undefined;
 }
 
 /** Erases the token, so that the person must sign in. Undefined if a newer token is stored. */

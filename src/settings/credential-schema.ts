@@ -118,6 +118,72 @@ const keySchema = z.strictObject({
   header,
 });
 
-export const credentialSchema = z.discriminatedUnion('kind', [oauthSchema, keySchema]);
+/** Parameters of a token exchange that carry what the person and Gatehouse are, or that have members of their own. */
+const OWN_EXCHANGE_PARAMETERS =
+  'assertion audience client_assertion client_assertion_type client_id client_secret resource scope subject_token'.split(
+    ' ',
+  );
+
+const exchangeSchema = z.strictObject({
+  kind: z
+    .literal('exchange')
+    .describe(
+      "A token that the sign-in provider issues in exchange for the person's token there. The person is asked nothing.",
+    ),
+  provider: z.string().min(1).optional().meta({
+    description: 'Id of the identity provider.',
+    defaultText: 'the only one',
+  }),
+  style: z
+    .enum(['exchange', 'on-behalf-of'])
+    .default('exchange')
+    .describe('`exchange` for RFC 8693; `on-behalf-of` for Microsoft Entra ID.'),
+  audience: z
+    .string()
+    .min(1)
+    .max(2048)
+    .optional()
+    .describe('For whom the token is: a client or a server, as the provider knows it.'),
+  scope: z
+    .string()
+    .regex(
+      /^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*$/,
+      'scopes, separated by spaces',
+    )
+    .max(2048)
+    .optional()
+    .describe('Scopes of the token.'),
+  resource: z
+    .string()
+    .min(1)
+    .max(2048)
+    .optional()
+    .describe('The server, as an address (RFC 8707).'),
+  ...clientMembers,
+  clientId: clientMembers.clientId.meta({
+    description: 'Client that exchanges, where it is another one than that of the sign-in.',
+    defaultText: 'that of the sign-in, with its secret',
+  }),
+  params: z
+    .record(z.string().min(1).max(64), z.string().max(1024))
+    .refine(
+      (parameters) =>
+        !Object.keys(parameters).some((name) => OWN_EXCHANGE_PARAMETERS.includes(name)),
+      `parameters other than ${OWN_EXCHANGE_PARAMETERS.join(', ')}`,
+    )
+    .default({})
+    .meta({
+      description:
+        'Further parameters of the request, such as `requested_token_type`. They replace those that the style sets.',
+      valueType: 'names with values',
+    }),
+  header,
+});
+
+export const credentialSchema = z.discriminatedUnion('kind', [
+  oauthSchema,
+  exchangeSchema,
+  keySchema,
+]);
 
 export type CredentialInFile = z.output<typeof credentialSchema>;

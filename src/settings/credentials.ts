@@ -3,6 +3,7 @@ import type { Levels } from '../permission-levels.ts';
 import { levelIds } from '../permission-levels.ts';
 import type { CredentialInFile } from './credential-schema.ts';
 import type { Environment } from './environment.ts';
+import type { IdentityProvider } from './identity-provider.ts';
 import type { SettingsIssue } from './issues.ts';
 import { type Reading, readSecretFile, readVariable } from './secrets.ts';
 import { type Path, pathName, type Source } from './source.ts';
@@ -18,10 +19,12 @@ type Resolved<T> = Omit<T, 'clientSecret' | 'clientSecretFile' | 'header'> & {
 type OfKind<K> = Extract<CredentialInFile, { kind: K }>;
 
 export type OAuthCredentialSettings = Resolved<OfKind<'oauth'>>;
+export type ExchangeCredentialSettings = Resolved<OfKind<'exchange'>>;
 export type KeyCredentialSettings = Resolved<OfKind<'key'>>;
 
 /** Contains secrets: never log it. */
-export type CredentialSettings = OAuthCredentialSettings | KeyCredentialSettings;
+export type CredentialSettings =
+  OAuthCredentialSettings | ExchangeCredentialSettings | KeyCredentialSettings;
 
 type Context = {
   source: Source;
@@ -41,6 +44,7 @@ export function readCredential(
   const issues = [
     ...checkHeader(context, path, given),
     ...(given.kind === 'oauth' ? checkOAuth(context, path, given) : []),
+    ...(given.kind === 'exchange' ? checkExchangeClient(path, given) : []),
   ];
   const header = headerOf(given);
   if (given.kind === 'key') {
@@ -112,10 +116,82 @@ function checkOAuth({ levels }: Context, path: Path, credential: OfKind<'oauth'>
   ];
 }
 
+function checkExchangeClient(path: Path, credential: OfKind<'exchange'>): SettingsIssue[] {
+  const { clientId, clientSecret, clientSecretFile } = credential;
+  const hasSecret = clientSecret !== undefined || clientSecretFile !== undefined;
+  if (clientId !== undefined || !hasSecret) return [];
+  const expected = 'the id of the client that has this secret';
+  return [{ setting: pathName([...path, 'clientId']), given: 'nothing', expected }];
+}
+
+/** The identity provider of a token exchange. Undefined if the settings do not have it. */
+export function exchangeProvider<Provider extends { id: string }>(
+  providers: readonly Provider[],
+  { provider }: Pick<ExchangeCredentialSettings, 'provider'>,
+): Provider | undefined {
+  if (provider === undefined) return providers.length === 1 ? providers[0] : undefined;
+  return providers.find(({ id }) => id === provider);
+}
+
+type ExchangeUpstream = { setting: string; credential?: CredentialSettings };
+
+/** What only all identity providers together can answer. */
+export function checkExchanges(
+  providers: readonly IdentityProvider[],
+  upstreams: readonly ExchangeUpstream[],
+): SettingsIssue[] {
+  return upstreams.flatMap(({ setting, credential }) => {
+    if (credential?.kind !== 'exchange') return [];
+    const issueAt = (member: string, given: string, expected: string) => [
+      { setting: `${setting}.credential.${member}`, given, expected },
+    ];
+    const provider = exchangeProvider(providers, credential);
+    const { provider: named = 'nothing', style } = credential;
+    if (!provider) {
+      const ids = providers.map(({ id }) => id).join(', ');
+      return issueAt('provider', named, `the id of an identity provider: ${ids}`);
+    }
+    if (provider.kind === 'github')
+      return issueAt('provider', named, 'an OpenID provider: GitHub exchanges no tokens');
+    if (style === 'on-behalf-of' && credential.scope === undefined)
+      return issueAt('scope', 'nothing', 'the scopes of the server, such as api://server/.default');
+    if (style === 'on-behalf-of' && !provider.scopes.some((scope) => isOwnScope(provider, scope)))
+      return issueAt(
+        'style',
+        style,
+        `a scope of our own app in the scopes of the identity provider, such as api://${provider.clientId}/access: only a token for it can be exchanged`,
+      );
+    return [];
+  });
+}
+
+/** Of the app that signs people in, and not of OpenID or Microsoft Graph: scopes of other apps would also lead to a token that cannot be exchanged. */
+function isOwnScope({ clientId }: IdentityProvider, scope: string): boolean {
+  if (scope.startsWith(`${clientId}/`)) return true;
+  const host = /^(?:api|https):\/\/([^/]+)\/./i.exec(scope)?.[1]?.toLowerCase();
+  return host !== undefined && !/(^|\.)(microsoft|azure|office|office365|sharepoint)\./.test(host);
+}
+
+/** Marks the providers whose token of the person is exchanged, so that it is stored as for `recheck`. */
+export function withExchanges(
+  providers: readonly IdentityProvider[],
+  upstreams: readonly ExchangeUpstream[],
+): IdentityProvider[] {
+  const exchanging = upstreams.flatMap(({ credential }) =>
+    credential?.kind === 'exchange' ? [exchangeProvider(providers, credential)] : [],
+  );
+  return providers.map((provider) =>
+    exchanging.includes(provider) ? { ...provider, exchangesTokens: true } : provider,
+  );
+}
+
 function readClientSecret(
   { source, environment, needsSecrets }: Context,
   path: Path,
-  { clientSecret, clientSecretFile }: Pick<OfKind<'oauth'>, 'clientSecret' | 'clientSecretFile'>,
+  {
+    clientSecret,
+    clientSecretFile,
+  }: Pick<OfKind<'oauth' | 'exchange'>, 'clientSecret' | 'clientSecretFile'>,
 ): Reading<string | undefined> {
   const setting = pathName([...path, 'clientSecret']);
   if (clientSecret !== undefined && clientSecretFile !== undefined) {

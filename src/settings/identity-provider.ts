@@ -5,8 +5,19 @@ import { identityProviderSchema } from './identity-provider-schema.ts';
 import type { SettingsFile } from './schema.ts';
 import { allOf, readSecretFile, type Reading } from './secrets.ts';
 
-/** `clientSecret` is absent for a public client, and for the embedded provider, whose secret is derived from the root secret. `recheck` is in seconds. */
-export type IdentityProvider = Omit<ProviderInFile, 'clientSecretFile'> & { embedded: boolean };
+/**
+ * `clientSecret` is absent for a public client, and for the embedded provider, whose secret is derived from the root secret. `recheck` is in
+ * seconds. `exchangesTokens`: the token of a person there is exchanged for calls to an MCP server.
+ */
+export type IdentityProvider = Omit<ProviderInFile, 'clientSecretFile'> & {
+  embedded: boolean;
+  exchangesTokens?: true;
+};
+
+/** Whether the token of a person at the provider is stored. */
+export function storesToken({ recheck, exchangesTokens }: IdentityProvider): boolean {
+  return recheck !== undefined || exchangesTokens === true;
+}
 
 type ProviderInFile = NonNullable<SettingsFile['identityProvider']>;
 

@@ -16,6 +16,7 @@ import {
 } from './checks.ts';
 import { readDelivery } from './audit-delivery.ts';
 import { withIssuerFiles } from './trusted-issuers.ts';
+import { checkExchanges, withExchanges } from './credentials.ts';
 import { checkProviderIds, checkRules, resolveRules } from './entitlements.ts';
 import {
   type CommandLineSettings,
@@ -142,6 +143,7 @@ function validSettings(source: Source, others: readonly SettingsIssue[]): Valida
     ...(reason ? checkProduction(source, sound, reason) : []),
     ...identityProviders.issues,
     ...upstreams.issues,
+    ...checkExchanges(identityProviders.value ?? [], upstreams.value ?? []),
     ...delivery.issues,
     ...checkProviderIds(source, sound),
     ...checkRules(source, sound),
@@ -175,7 +177,7 @@ function validSettings(source: Source, others: readonly SettingsIssue[]): Valida
     drain: file.drain ?? (reason ? DRAIN_IN_PRODUCTION : 0),
     store: store.kind === 'sqlite' ? { ...store, file: resolve(dataDir, store.file) } : store,
     listen: resolveListeners(file),
-    identityProviders: identityProviders.value,
+    identityProviders: withExchanges(identityProviders.value, upstreams.value ?? []),
     ...resolveRules(file, identityProviders.value),
     resourceServer,
     upstreams: upstreams.value ?? [],

@@ -1,6 +1,9 @@
 // Choices that a provider's discovery document makes, unless the settings make them (OpenID Connect Discovery 1.0 section 3).
 import { isGoogle } from '../settings/identity-provider-schema.ts';
-import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
+import {
+  type IdentityProvider as IdentityProviderSettings,
+  storesToken,
+} from '../settings/identity-provider.ts';
 
 /** Not validated: the document of doctor is as the provider sent it. */
 type ServerMetadata = {
@@ -29,11 +32,12 @@ export const OFFLINE_ACCESS = 'offline_access';
  * Cognito), so it is left out if the document lists scopes and not this one. Google has a parameter in its place.
  */
 export function requestedScopes(
-  { scopes, recheck, recheckScopes, issuer }: IdentityProviderSettings,
+  settings: IdentityProviderSettings,
   { scopes_supported: supported }: ServerMetadata,
 ): string[] {
+  const { scopes, recheckScopes, issuer } = settings;
   const isOffered = !isGoogle(issuer) && !lacks(supported, OFFLINE_ACCESS);
-  const further = recheckScopes ?? (recheck !== undefined && isOffered ? [OFFLINE_ACCESS] : []);
+  const further = recheckScopes ?? (storesToken(settings) && isOffered ? [OFFLINE_ACCESS] : []);
   return [...new Set([...scopes, ...further])];
 }
 

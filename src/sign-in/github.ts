@@ -9,7 +9,10 @@ import {
   type Organization,
 } from '../people/account.ts';
 import { unavailable } from '../http/errors.ts';
-import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
+import {
+  type IdentityProvider as IdentityProviderSettings,
+  storesToken,
+} from '../settings/identity-provider.ts';
 import { checkClient } from './client-check.ts';
 import { notTrusted, UNAVAILABLE } from './errors.ts';
 import { exchangeCode, providerClient } from './oauth-client.ts';
@@ -69,7 +72,7 @@ export function openGithub(
         pkceCodeVerifier: verifier,
       });
       const identity = await identityOf(settings, apiWith(token));
-      return { ...identity, ...(settings.recheck === undefined ? {} : { recheckToken: token }) };
+      return { ...identity, ...(storesToken(settings) ? { recheckToken: token } : {}) };
     },
     async recheck({ token, person }) {
       let refusal: 'ended' | 'sign-in' | undefined;

@@ -3,16 +3,19 @@ import * as openid from 'openid-client';
 import { authenticationIn } from '../people/step-up.ts';
 import { isGoogle } from '../settings/identity-provider-schema.ts';
 import { unavailable } from '../http/errors.ts';
-import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
+import {
+  type IdentityProvider as IdentityProviderSettings,
+  storesToken,
+} from '../settings/identity-provider.ts';
 import { readIdentity, type UsedClaim, UserInfoFailure } from './claims.ts';
 import { checkClient } from './client-check.ts';
 import { requestedScopes, takesUiLocales } from './discovered-choices.ts';
-import { clientFor, copyKeys, openDiscovery } from './discovery.ts';
+import { openDiscovery } from './discovery.ts';
 import { notTrusted, UNAVAILABLE } from './errors.ts';
 import { exchangeCode, type Tokens } from './oauth-client.ts';
 import { isSessionId, logoutTokenVerifier } from './logout-token.ts';
 import type { ProtocolClient, RecheckRequest } from './provider.ts';
-import { refreshTokens } from './refresh.ts';
+import { refreshTokensOf } from './refresh.ts';
 
 export function openOpenidProvider(
   settings: IdentityProviderSettings,
@@ -28,7 +31,10 @@ export function openOpenidProvider(
     answersUserInfo = true;
   };
   return {
-    async authorizationUrl({ state, nonce, verifier }, { prompt, uiLocales, loginHint } = {}) {
+    async authorizationUrl(
+      { state, nonce, verifier },
+      { prompt, uiLocales, loginHint, claims } = {},
+    ) {
       const asked = prompt === 'switch' ? settings.switchAccountPrompt : prompt;
       const prompted = asked === undefined || asked === 'step-up' ? {} : { prompt: asked };
       const config = await discovered();
@@ -48,9 +54,10 @@ export function openOpenidProvider(
         ...(uiLocales && takesUiLocales(metadata) ? { ui_locales: uiLocales } : {}),
         ...(loginHint ? { login_hint: loginHint } : {}),
         ...(prompt === 'step-up' ? stepUpParameters(settings) : {}),
-        ...(settings.recheck !== undefined && isGoogle(settings.issuer)
+        ...(storesToken(settings) && isGoogle(settings.issuer)
           ? { access_type: 'offline', prompt: 'consent' }
           : {}),
+        ...(claims === undefined ? {} : { claims }),
         ...prompted,
       });
     },
@@ -61,7 +68,7 @@ export function openOpenidProvider(
         ...(settings.pkce ? { pkceCodeVerifier: verifier } : {}),
         idTokenExpected: true,
       });
-      const { refresh_token: recheckToken } = settings.recheck === undefined ? {} : tokens;
+      const { refresh_token: recheckToken } = storesToken(settings) ? tokens : {};
       const config = await discovered();
       const idToken = requireIdToken(config, tokens);
       const { identity, notices } = await readIdentity(settings, {
@@ -82,20 +89,13 @@ export function openOpenidProvider(
         authentication: authenticationIn(tokens.claims() ?? {}),
       };
     },
-    async recheck({ person, ...request }) {
-      const shared = await discovered();
-      const config = clientFor(shared, settings, person);
-      const tokens = await refreshTokens(settings, config, request).catch(async (error) => {
-        await discovery.reread(shared);
-        throw error;
-      });
+    async recheck(request) {
+      const { person } = request;
+      const tokens = await refreshTokensOf(settings, discovery, request);
       if (typeof tokens === 'string') return tokens;
-      copyKeys(config, shared);
       const idToken = tokens.claims();
-      if (idToken && (idToken.iss !== person.issuer || idToken.sub !== person.subject))
-        throw new Error('the ID token is about another person');
       return readIdentity(settings, {
-        config: shared,
+        config: await discovered(),
         reread: discovery.reread,
         accessToken: tokens.access_token,
         idToken,

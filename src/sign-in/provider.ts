@@ -3,7 +3,10 @@ import { normalizeEmail, type Identity } from '../people/account.ts';
 import type { Authentication } from '../people/step-up.ts';
 import { HttpError } from '../http/errors.ts';
 import { domainOf } from '../settings/entitlements.ts';
-import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
+import {
+  type IdentityProvider as IdentityProviderSettings,
+  storesToken,
+} from '../settings/identity-provider.ts';
 import { isSameIssuer } from '../settings/value-types.ts';
 import type { Settings } from '../settings/settings.ts';
 import { deriveKey } from '../store/key-derivation.ts';
@@ -20,7 +23,13 @@ export type LoginState = { state: string; nonce: string; verifier: string };
 /** `login` forces reauthentication; `switch` asks for another account; `step-up` requests what `stepUp` of the provider requires. */
 export type LoginPrompt = 'login' | 'switch' | 'step-up';
 
-export type LoginParameters = { prompt?: LoginPrompt; uiLocales?: string; loginHint?: string };
+export type LoginParameters = {
+  prompt?: LoginPrompt;
+  uiLocales?: string;
+  loginHint?: string;
+  /** What the provider wants before it exchanges a token, as it wrote it (OpenID Connect Core section 5.5). */
+  claims?: string;
+};
 
 /**
  * `sid` is the id of the person's session at the provider (OpenID Connect Front-Channel Logout 1.0 section 3). `recheckToken` is what a recheck
@@ -72,6 +81,8 @@ export type IdentityProvider = ProtocolClient & {
   backchannelLogout: IdentityProviderSettings['backchannelLogout'];
   /** Seconds. Undefined: off. */
   recheckInterval?: number;
+  /** Whether the token of a person there is stored. */
+  storesToken: boolean;
 };
 
 /** Never empty. Each provider of a list has an id; a single one has none. */
@@ -122,6 +133,7 @@ export function openIdentityProvider(
     issuer,
     emailDomains,
     backchannelLogout,
+    storesToken: storesToken(settings),
     ...(recheck === undefined ? {} : { recheckInterval: recheck }),
     ...open(settings, callbackUrl, rulesUse),
   };
@@ -131,7 +143,7 @@ export function openIdentityProvider(
 export function identityProviderSettings({
   identityProviders,
   secret,
-}: Settings): IdentityProviderSettings[] {
+}: Pick<Settings, 'identityProviders' | 'secret'>): IdentityProviderSettings[] {
   return identityProviders.map((provider) =>
     provider.embedded ? { ...provider, clientSecret: embeddedSecret(secret) } : provider,
   );

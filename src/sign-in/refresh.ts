@@ -1,7 +1,8 @@
-// Refreshes Gatehouse's own tokens at an identity provider, for rechecks (RFC 6749 section 6).
+// Refreshes Gatehouse's own tokens at an identity provider, for rechecks and token exchanges (RFC 6749 section 6).
 import { setTimeout as delay } from 'node:timers/promises';
 import * as openid from 'openid-client';
 import type { IdentityProvider as IdentityProviderSettings } from '../settings/identity-provider.ts';
+import { clientFor, copyKeys, type Discovery } from './discovery.ts';
 import { isClientRejected, type ProviderError, readProviderError } from './errors.ts';
 import { fetchFromProvider } from './fetch.ts';
 import type { RecheckRequest } from './provider.ts';
@@ -13,11 +14,31 @@ const KEEP_RETRY_MS = 1000;
 
 export type RefreshedTokens = Awaited<ReturnType<typeof openid.refreshTokenGrant>>;
 
+/** Refreshes the tokens of a person. Rejects if there is no valid response, or one about another person. */
+export async function refreshTokensOf(
+  settings: IdentityProviderSettings,
+  discovery: Discovery,
+  { person, ...request }: RecheckRequest,
+): Promise<RefreshedTokens | 'ended' | 'sign-in'> {
+  const shared = await discovery.config();
+  const config = clientFor(shared, settings, person);
+  const tokens = await refreshTokens(settings, config, request).catch(async (error) => {
+    await discovery.reread(shared);
+    throw error;
+  });
+  if (typeof tokens === 'string') return tokens;
+  copyKeys(config, shared);
+  const idToken = tokens.claims();
+  if (idToken && (idToken.iss !== person.issuer || idToken.sub !== person.subject))
+    throw new Error('the ID token is about another person');
+  return tokens;
+}
+
 /**
  * Uses the refresh token once. `config` is for this call only. Rejects if there is no valid response. The error repeats nothing of the response,
  * which may contain the token.
  */
-export async function refreshTokens(
+async function refreshTokens(
   settings: IdentityProviderSettings,
   config: openid.Configuration,
   { token, keep }: Omit<RecheckRequest, 'person'>,
@@ -63,9 +84,18 @@ function refusalOf(error: ProviderError): 'ended' | 'sign-in' | undefined {
 }
 
 /** Without a cause, which may contain the token. */
-function requestFailed(code: string, status: number | undefined): Error {
+export class TokenRequestFailed extends Error {
+  /** That the provider answered. */
+  readonly code: string | undefined;
+  constructor(code: string | undefined, answer: string) {
+    super(`the token request failed: ${code ?? answer}`);
+    this.code = code;
+  }
+}
+
+function requestFailed(code: string, status: number | undefined): TokenRequestFailed {
   const answer = status === undefined ? 'no valid response' : `HTTP ${status}`;
-  return new Error(`the token request failed: ${/^[a-z_]{1,40}$/.test(code) ? code : answer}`);
+  return new TokenRequestFailed(/^[a-z_]{1,40}$/.test(code) ? code : undefined, answer);
 }
 
 /** Stores the new refresh token before the rest of the response is validated, because the old one may be invalid from now on. */

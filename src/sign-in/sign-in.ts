@@ -172,7 +172,7 @@ export function handleCallback(
     const { sid, recheckToken: token, authentication = {}, notices = [], ...identity } = found;
     const { store } = site;
     const issued = token === undefined ? {} : { token };
-    const recheck = provider.recheckInterval === undefined ? undefined : issued;
+    const recheck = provider.storesToken ? issued : undefined;
     const account = await saveSignIn(site, identity, recheck);
     if (recheck && account.disabledAt === undefined && account.recheck?.token === undefined)
       warnOnce(site.logger, provider.issuer, NO_REFRESH_TOKEN);
@@ -249,7 +249,7 @@ async function saveSignIn(
 }
 
 const NO_REFRESH_TOKEN: ClaimNotice = {
-  what: 'the identity provider issued no refresh token: people must sign in again after recheck',
+  what: 'the identity provider issued no refresh token: people must sign in again after recheck, and tokens cannot be exchanged',
   remedy:
     'allow the grant type refresh_token and the scope offline_access for this client there; if its discovery document does not list the scope, set recheckScopes',
 };

@@ -9,6 +9,7 @@ import {
   openPersonCredentials,
   type PersonCredentials,
 } from '../../credentials/use.ts';
+import type { CredentialSettings } from '../../settings/credentials.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
 import type { Caller } from '../authenticate.ts';
@@ -32,6 +33,7 @@ export type PersonCredentialRules = {
   onChange(caller: Caller, listener: () => void): () => void;
   /** Where this person connects the account. */
   addressFor(caller: Caller): string;
+  kind: CredentialSettings['kind'];
   /** Lower case: the operator's headers that a person's request never has. */
   replaced: ReadonlySet<string>;
 };
@@ -54,6 +56,7 @@ export async function openCredentialRules(
     onChange: ({ accountId }, listener) => credentials.onChange(accountId, listener),
     addressFor: ({ accountId }) =>
       credentialPageUrl(settings.authUrl, services.keys.forms, upstream.id, accountId),
+    kind: credential.kind,
     replaced: new Set(['authorization', credential.header.name]),
   };
 }
@@ -132,6 +135,7 @@ export type Asked = {
   /** Of the upstream, as people know it. */
   service: string;
   address: string;
+  kind: CredentialSettings['kind'];
   problem: CredentialProblem;
   /** The parameters of the app's `initialize`, if it has a session. */
   initialize: unknown;
@@ -161,7 +165,10 @@ function elicitation(asked: Asked, { id, method, params }: Message): object | un
   const request = {
     mode: 'url',
     url: asked.address,
-    message: `${asked.service} needs your own account. Connect it on this page.`,
+    message:
+      asked.kind === 'exchange'
+        ? `${asked.service} needs a new sign-in. Sign in again on this page.`
+        : `${asked.service} needs your own account. Connect it on this page.`,
   };
   const inBody = membersOf(membersOf(params)['_meta'])[CLIENT_CAPABILITIES];
   if (takesUrls(inBody)) {
@@ -242,9 +249,13 @@ function connectTool(asked: Asked): object {
 }
 
 /** An assistant reads it, and tells the person. */
-export function wordsFor({ service, address, problem }: Asked): string {
+export function wordsFor({ service, address, kind, problem }: Asked): string {
+  if ('missing' in problem && kind === 'exchange')
+    return `Nothing was done: ${service} acts with the account with which the person signs in, and needs a new sign-in. Ask the person to open ${address} and to sign in again there; then call again.`;
   if ('missing' in problem)
     return `Nothing was done: ${service} needs the person's own account, which is not connected. Ask the person to open ${address} and to connect it there; then call again.`;
+  if (problem.unavailable === 'other_provider')
+    return `Nothing was done: ${service} acts with an account of another identity provider than the one where this person signed in. Only people who sign in there can use it.`;
   return problem.unavailable === 'not_set_up'
     ? `Nothing was done: the connection to ${service} is not set up right. An administrator has to mend it; the reason is in the log of this server.`
     : `Nothing was done: the sign-in service of ${service} does not answer now. Try again in a minute.`;

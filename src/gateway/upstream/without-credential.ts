@@ -172,6 +172,7 @@ function askedOf(
   return {
     service: upstream.isNamed ? upstream.name : (connector?.name ?? upstream.name),
     address: credentials.addressFor(caller),
+    kind: credentials.kind,
     problem,
     initialize,
     elicitationId: `${upstream.id}-${caller.accountId}`,

@@ -14,7 +14,7 @@ export const credentialSchema = z
     account: z.string().describe('Id of the account.'),
     accountName: z.string().optional().describe('Name of the person.'),
     upstream: z.string().describe('Id of the MCP server.'),
-    kind: z.enum(['oauth', 'key']),
+    kind: z.enum(['oauth', 'exchange', 'key']),
     name: z.string().optional().describe('The account at the service, as the service names it.'),
     scopes: z.array(z.string()).describe('Granted by the service.'),
     connectedAt: schemas.time,

@@ -4,7 +4,6 @@ import type { Logger } from 'pino';
 import { type Account, accountLifetime, isGrantValid } from '../../people/account.ts';
 import { updateAccount } from '../../people/accounts.ts';
 import {
-  endedByProvider,
   isRecheckDue,
   isRecheckOverdue,
   needsSignIn,
@@ -15,8 +14,8 @@ import {
   withRotatedToken,
 } from '../../people/recheck.ts';
 import type { AuditServices } from '../../audit/audit.ts';
-import { endConnectionsEndedByProvider } from '../../connections/connections.ts';
 import type { EnginePayload } from '../../connections/grant-record.ts';
+import { endAfterRefusal, type TokenUse } from '../../connections/provider-refusal.ts';
 import { rootMessage } from '../../error-causes.ts';
 import { warnOnce } from '../../sign-in/claim-notices.ts';
 import type { IdentityProvider, IdentityProviders } from '../../sign-in/provider.ts';
@@ -114,22 +113,9 @@ function recheckOnce(settings: Settings, services: RecheckServices) {
     updateAccount(store, id, ttl, next);
   const warn = warnSometimes(logger, now);
 
-  async function handleEnd(
-    id: string,
-    token: string,
-    { by, wasInterrupted }: { by: string; wasInterrupted: boolean },
-  ): Promise<void> {
-    let hasEnded = false;
-    const changed = await update(id, (account) => {
-      const { recheck } = account;
-      if (recheck?.token !== token) return undefined;
-      // The refusal says nothing about the person if a killed process used the token, or if the person has signed in since.
-      hasEnded = !wasInterrupted && recheck.asking?.by === by;
-      return hasEnded ? endedByProvider(account, now()) : withoutToken(account, token);
-    });
-    if (!changed?.first) return;
-    metrics.recheck(hasEnded ? 'ended' : 'sign_in_again');
-    if (hasEnded) await endConnectionsEndedByProvider(settings, services, id);
+  async function handleEnd(id: string, use: TokenUse): Promise<void> {
+    const hasEnded = await endAfterRefusal(settings, services, id, use, { endsPerson: true });
+    if (hasEnded !== undefined) metrics.recheck(hasEnded ? 'ended' : 'sign_in_again');
   }
 
   async function askWith(
@@ -147,7 +133,7 @@ function recheckOnce(settings: Settings, services: RecheckServices) {
         token = successor;
       },
     });
-    if (answer === 'ended') return handleEnd(id, token, { by, wasInterrupted });
+    if (answer === 'ended') return handleEnd(id, { token, by, wasInterrupted });
     if (answer === 'sign-in') await update(id, (current) => withoutToken(current, token));
     else {
       for (const notice of answer.notices ?? []) warnOnce(logger, provider.issuer, notice);
