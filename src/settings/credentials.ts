@@ -153,7 +153,7 @@ export function checkExchanges(
     }
     if (provider.kind === 'github')
       return issueAt('provider', named, 'an OpenID provider: GitHub exchanges no tokens');
-    if (style === 'on-behalf-of' && credential.scope === undefined)
+    if (style === 'on-behalf-of' && (credential.scope ?? credential.resource) === undefined)
       return issueAt('scope', 'nothing', 'the scopes of the server, such as api://server/.default');
     if (style === 'on-behalf-of' && !provider.scopes.some((scope) => isOwnScope(provider, scope)))
       return issueAt(

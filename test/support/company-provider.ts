@@ -35,7 +35,21 @@ export type CompanyProvider = {
   endSession: (subject: string) => void;
   /** Ends the session of a person, and sends a logout token to `url` (OpenID Connect Back-Channel Logout 1.0). */
   signOut: (subject: string, url: string) => Promise<void>;
+  /** Token exchanges that arrived, with the client that asked. */
+  exchanges: (Record<string, unknown> & { client: string; subject: string })[];
+  /** Answers of the next exchanges, in place of a token. */
+  refusals: { status: number; body: object }[];
   stop: () => Promise<void>;
+};
+
+/** A client that may only exchange tokens. */
+export const EXCHANGE_CLIENT = { clientId: 'exchanger', clientSecret: 'secret-of-the-exchanger' };
+
+export type Exchanging = {
+  /** Returns the token that a person gets. */
+  issue: (subject: string) => string;
+  /** Seconds. */
+  lifetime?: number;
 };
 
 /** Settings of a system with this provider as the only one; `provider` adds to its settings. */
@@ -54,7 +68,8 @@ export function companySettings(
 /** `refreshTokens`: whether it issues any; each use rotates them, and a second use ends all of the person's tokens. */
 export async function startCompanyProvider({
   refreshTokens = true,
-}: { refreshTokens?: boolean } = {}): Promise<CompanyProvider> {
+  exchanging,
+}: { refreshTokens?: boolean; exchanging?: Exchanging } = {}): Promise<CompanyProvider> {
   const people = new Map<string, Employee>();
   const records = new Map<string, AdapterPayload>();
   const held: (() => void)[] = [];
@@ -73,7 +88,18 @@ export async function startCompanyProvider({
     return handle(req, res);
   });
   const { origin: issuer, stop } = await listenOnLoopback(server);
-  const provider = new Provider(issuer, await configuration(people, records, () => issues));
+  const provider = new Provider(
+    issuer,
+    await configuration(
+      people,
+      records,
+      () => issues,
+      exchanging ? [TOKEN_EXCHANGE, ON_BEHALF_OF] : [],
+    ),
+  );
+  const exchanges: CompanyProvider['exchanges'] = [];
+  const refusals: CompanyProvider['refusals'] = [];
+  if (exchanging) registerExchange(provider, exchanging, { exchanges, refusals });
   const callback = provider.callback();
   handle = async (req, res) => {
     if (!req.url?.startsWith('/sign-in')) return callback(req, res);
@@ -109,6 +135,8 @@ export async function startCompanyProvider({
       issues = wanted;
     },
     endSession,
+    exchanges,
+    refusals,
     async signOut(subject, url) {
       endSession(subject);
       const client = await provider.Client.find(OPENID_CLIENT.clientId);
@@ -119,6 +147,45 @@ export async function startCompanyProvider({
   };
 }
 
+const TOKEN_EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange';
+const ON_BEHALF_OF = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
+const EXCHANGE_PARAMETERS =
+  'subject_token subject_token_type requested_token_type audience resource scope assertion requested_token_use'.split(
+    ' ',
+  );
+
+/** RFC 8693, and the on-behalf-of request of Microsoft Entra ID. The subject token must be an access token of this provider that is valid. */
+function registerExchange(
+  provider: Provider,
+  { issue, lifetime = 300 }: Exchanging,
+  { exchanges, refusals }: Pick<CompanyProvider, 'exchanges' | 'refusals'>,
+): void {
+  const handler: Parameters<Provider['registerGrantType']>[1] = async (ctx) => {
+    const { params = {}, client } = ctx.oidc;
+    const token = await provider.AccessToken.find(String(params.subject_token ?? params.assertion));
+    const subject = token?.accountId;
+    const given = Object.entries(params).filter(([, value]) => value !== undefined);
+    exchanges.push({
+      ...Object.fromEntries(given),
+      client: String(client?.clientId),
+      subject: String(subject),
+    });
+    const refusal = refusals.shift();
+    ctx.status = refusal?.status ?? (subject === undefined ? 400 : 200);
+    if (refusal) ctx.body = refusal.body;
+    else if (subject === undefined) ctx.body = { error: 'invalid_request' };
+    else
+      ctx.body = {
+        access_token: issue(subject),
+        issued_token_type: 'urn:ietf:params:oauth:token-type:access_token',
+        token_type: 'Bearer',
+        expires_in: lifetime,
+      };
+  };
+  for (const name of [TOKEN_EXCHANGE, ON_BEHALF_OF])
+    provider.registerGrantType(name, handler, EXCHANGE_PARAMETERS);
+}
+
 /** The part of the engine's client that its types lack. Rejects if the response is not 200. */
 type LogoutClient = { backchannelLogout: (subject: string) => Promise<void> };
 
@@ -126,6 +193,7 @@ async function configuration(
   people: CompanyProvider['people'],
   records: Map<string, AdapterPayload>,
   issuesRefreshTokens: () => boolean,
+  exchangeGrants: string[],
 ): Promise<Configuration> {
   const { privateKey } = await generateKeyPair('ES256', { extractable: true });
   const key = { ...(await exportJWK(privateKey)), alg: 'ES256', use: 'sig', kid: 'company' };
@@ -138,12 +206,26 @@ async function configuration(
         client_secret: OPENID_CLIENT.clientSecret,
         redirect_uris: [
           'http://localhost/interaction/callback',
+          'http://localhost/interaction/callback/company',
+          'http://localhost/interaction/callback/partner',
           'http://127.0.0.1/console/callback',
         ],
         application_type: 'native',
-        grant_types: ['authorization_code', 'refresh_token'],
+        grant_types: ['authorization_code', 'refresh_token', ...exchangeGrants],
         id_token_signed_response_alg: 'ES256',
       },
+      ...(exchangeGrants.length === 0
+        ? []
+        : [
+            {
+              client_id: EXCHANGE_CLIENT.clientId,
+              client_secret: EXCHANGE_CLIENT.clientSecret,
+              redirect_uris: [],
+              response_types: [],
+              grant_types: exchangeGrants,
+              id_token_signed_response_alg: 'ES256',
+            },
+          ]),
     ],
     claims: {
       openid: ['sub'],

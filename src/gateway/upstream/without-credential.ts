@@ -217,6 +217,8 @@ export function renewal(
         throw refused({ missing: true });
       return { [found.header.name]: found.header.value };
     },
-    refused: () => refused({ missing: true }),
+    // A new sign-in would give the same token.
+    refused: () =>
+      refused(credentials.kind === 'exchange' ? { unavailable: 'not_set_up' } : { missing: true }),
   };
 }

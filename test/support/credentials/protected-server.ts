@@ -39,6 +39,8 @@ export type ProtectedServer = {
   /** Of the way back to the client, beside `code` and `state`. */
   callbackMembers: Record<string, string>;
   refusesRegistration: 'hang up' | undefined;
+  /** Answers 401 to every token. */
+  refusesAll: boolean;
   /** Answers 403 with words of its own to a valid token. */
   refusal: ((token: string) => string) | undefined;
   /** Open streams of sessions (GET). */
@@ -74,6 +76,7 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
     resourceMetadata: {},
     callbackMembers: {},
     refusesRegistration: undefined,
+    refusesAll: false,
     refusal: undefined,
     streams: new Set(),
     close: stop,
@@ -139,7 +142,7 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
   const answerCall = (res: ServerResponse, req: IncomingMessage, body: string) => {
     const { id, method = '', params } = JSON.parse(body || '{}');
     const [, token] = /^Bearer (.+)$/.exec(req.headers.authorization ?? '') ?? [];
-    const isValid = token !== undefined && valid.has(token);
+    const isValid = token !== undefined && valid.has(token) && !state.refusesAll;
     state.calls.push({ token, status: isValid ? 200 : 401, method });
     if (!isValid) {
       const place = `${origin}/.well-known/oauth-protected-resource/mcp`;
