@@ -24,7 +24,10 @@ describe('A key that a person enters', () => {
     service().calls.length = 0;
     return requirePage(await ada.browser.submit(page, { credential: 'now', key }));
   };
-  const sent = () => service().calls.map(({ token }) => token);
+  const sent = () =>
+    service()
+      .calls.map(({ token }) => token)
+      .filter((token) => token !== undefined);
 
   for (const [title, key] of Object.entries({
     'a line break': `${KEY}\r\nX-Admin: 1`,
@@ -45,9 +48,21 @@ describe('A key that a person enters', () => {
   });
 
   it('a key is tried first, and sent without what was pasted around it', async () => {
-    expect((await enter(` Authorization: Bearer Bearer ${KEY} \n`)).status).to.equal(200);
+    const saved = await enter(` Authorization: Bearer Bearer ${KEY} \n`);
+    expect(saved.status).to.equal(200);
+    expect(saved.html).to.not.contain('be tried');
     expect(sent()).to.deep.equal([KEY]);
     await ada.call();
     expect(sent()).to.deep.equal([KEY, KEY]);
+  });
+
+  it('the pages say that a key could not be tried where the server answers the same without it', async () => {
+    service().answersAnybody = true;
+    const page = requirePage(await ada.browser.visit(ada.browser.visited.at(-1) ?? ''));
+    const saved = requirePage(await ada.browser.submit(page, { credential: 'now', key: KEY }));
+    service().answersAnybody = false;
+    expect(saved.html).to.contain('be tried');
+    const account = requirePage(await ada.browser.visit(`${saved.url.origin}/account`));
+    expect(account.html).to.contain('be tried').and.contain('Remove it there too');
   });
 });

@@ -39,6 +39,8 @@ export type ProtectedServer = {
   /** Of the way back to the client, beside `code` and `state`. */
   callbackMembers: Record<string, string>;
   refusesRegistration: 'hang up' | undefined;
+  /** Lists tools without a token. */
+  answersAnybody: boolean;
   /** Answers 401 to every token. */
   refusesAll: boolean;
   /** Answers 403 with words of its own to a valid token. */
@@ -76,6 +78,7 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
     resourceMetadata: {},
     callbackMembers: {},
     refusesRegistration: undefined,
+    answersAnybody: false,
     refusesAll: false,
     refusal: undefined,
     streams: new Set(),
@@ -144,20 +147,21 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
     const [, token] = /^Bearer (.+)$/.exec(req.headers.authorization ?? '') ?? [];
     const isValid = token !== undefined && valid.has(token) && !state.refusesAll;
     state.calls.push({ token, status: isValid ? 200 : 401, method });
-    if (!isValid) {
+    const isOpen = state.answersAnybody && method === 'tools/list';
+    if (!isValid && !isOpen) {
       const place = `${origin}/.well-known/oauth-protected-resource/mcp`;
       return json(res, { error: 'invalid_token' }, 401, {
         'www-authenticate': `Bearer resource_metadata="${place}"`,
       });
     }
-    if (state.refusal) return json(res, state.refusal(token), 403);
+    if (state.refusal && token !== undefined) return json(res, state.refusal(token), 403);
     if (req.method === 'GET') {
       state.streams.add(res);
       res.once('close', () => state.streams.delete(res));
       return res.writeHead(200, { 'content-type': 'text/event-stream' }).write(':\n\n');
     }
     if (id === undefined) return res.writeHead(202).end();
-    const user = /^at-(\w+)-/.exec(token)?.[1];
+    const user = /^at-(\w+)-/.exec(token ?? '')?.[1];
     const results: Record<string, object> = {
       initialize: {
         protocolVersion: params?.protocolVersion ?? '2025-06-18',
