@@ -60,10 +60,7 @@ const CLAIMS_SECONDS = 86_400;
 
 type Owner = Pick<Credential, 'account' | 'upstream'>;
 
-export async function wantedClaims(
-  store: Store,
-  owner: Owner,
-): Promise<string | undefined> {
+export async function wantedClaims(store: Store, owner: Owner): Promise<string | undefined> {
   return (await store.get<string>(claimsKey(owner)))?.value;
 }
 

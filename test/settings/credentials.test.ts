@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { load, PRODUCTION, refusal } from './settings-file.ts';
 
 const PROVIDER = { ...PRODUCTION.identityProvider, clientSecret: 'the-secret-of-the-client' };
-const ENTRA = [...['openid', 'profile', 'email'], 'api://gatehouse/access'];
+const ENTRA = ['openid', 'profile', 'email', 'api://gatehouse/access'];
 
 function settings(credential: object, provider: object = {}) {
   return {
