@@ -161,7 +161,8 @@ function registerExchange(
   { exchanges, refusals }: Pick<CompanyProvider, 'exchanges' | 'refusals'>,
 ): void {
   const handler: Parameters<Provider['registerGrantType']>[1] = async (ctx) => {
-    const { params = {}, client } = ctx.oidc;
+    const { client } = ctx.oidc;
+    const params: Record<string, unknown> = ctx.oidc.params ?? {};
     const token = await provider.AccessToken.find(String(params.subject_token ?? params.assertion));
     const subject = token?.accountId;
     const given = Object.entries(params).filter(([, value]) => value !== undefined);
