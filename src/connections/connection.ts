@@ -60,15 +60,15 @@ export type Connection = {
   refresh?: 'bound' | 'unbound';
 };
 
-/** Everything outside the grant record that decides its state. `refusal` is why the person may not use the connector now. */
+/** Everything outside the grant record that decides its state. `refusal` is why the person or the workload may not use the connector now. */
 export type ConnectionContext = {
   connector: Connector | undefined;
   account: Account | undefined;
-  /** What the rules give the person now. */
+  /** What the rules give the person or the workload now. */
   entitled?: Level | undefined;
   /** The place of the rule that does. */
   place?: number | undefined;
-  refusal: Access['refusal'] | 'sign_in_again';
+  refusal: Access['refusal'] | 'sign_in_again' | 'workload_gone';
   lifetimes: Lifetimes;
   settings: ConnectorSettings;
   now: number;

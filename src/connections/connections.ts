@@ -38,6 +38,7 @@ import {
 import type { Reason } from './reasons.ts';
 import type { Level } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
+import { findWorkload, isWorkloadSubject } from '../settings/workloads.ts';
 import type { Store } from '../store/store.ts';
 import { type Connection, type ConnectionState, describeConnection } from './connection.ts';
 
@@ -318,16 +319,26 @@ export function connectionReader(
     const access = account && accessThrough(settings, connector ?? {}, account, via);
     const interval = account && via === 'sign-in' && recheckIntervalOf(settings, account);
     const mustSignIn = account && interval && needsSignIn(account, interval, now());
+    const workload = workloadAccess(settings, accountId, now());
     return describeConnection(id, stored, {
       connector,
       account,
       ...(access && !access.refusal ? { entitled: access.level, place: access.place } : {}),
       refusal: mustSignIn ? 'sign_in_again' : access?.refusal,
+      ...workload,
       lifetimes,
       settings,
       now: now(),
     });
   };
+}
+
+/** What the rule of a workload gives it. Undefined for others. */
+function workloadAccess({ authorization }: ConnectionSettings, accountId: string, now: number) {
+  if (!isWorkloadSubject(accountId)) return undefined;
+  const rule = findWorkload(authorization.trustedIssuers, accountId)?.rule;
+  if (!rule || (rule.expires ?? Infinity) <= now) return { refusal: 'workload_gone' as const };
+  return { entitled: rule.level };
 }
 
 /** Loads each once. */

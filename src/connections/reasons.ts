@@ -34,6 +34,7 @@ export const REASONS = {
   not_entitled: 'This person no longer has access to this connector.',
   not_in_audience:
     'The connector is only for certain people, and the person is no longer one of them.',
+  workload_gone: 'The rule of the workload is no longer in the settings file, or has expired.',
   dpop_required:
     'The settings file requires DPoP for this access level, and the app didn’t use it.',
   idle: 'The connection expired because it was unused for too long.',

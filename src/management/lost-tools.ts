@@ -5,6 +5,7 @@ import { type GrantRecord, isAsserted, isLive } from '../connections/grant-recor
 import { isMachineSubject } from '../connections/machine-subject.ts';
 import type { Connector } from '../links/connector.ts';
 import { findConnector } from '../links/connectors.ts';
+import type { MintedToken } from '../links/minted-tokens.ts';
 import { findAccount } from '../people/accounts.ts';
 import { matchingRules } from '../people/entitlement.ts';
 import { isAtLeast, type Level, type Levels } from '../permission-levels.ts';
@@ -25,7 +26,7 @@ export type Situation = {
   machines?: ReadonlyMap<string, readonly string[] | undefined>;
 };
 
-type Change = { before: Situation; after: Situation };
+export type Change = { before: Situation; after: Situation };
 
 /** What a connection may use. `server` is undefined for the sample. */
 type Opened = {
@@ -35,19 +36,39 @@ type Opened = {
   server: KnownServer | undefined;
 };
 
-/** Compares what calls may use before and after. A lower level alone is no loss here. */
-export function toolLosses({ store, now }: Reading, change: Change): ToolLosses {
-  const connectorOf = memoize((id: string) => findConnector(store, id));
-  const accountOf = memoize((id: string) => findAccount(store, id));
+/** Returns what reads the server of an upstream id once for each side. */
+function serversOf({ store, now }: Reading, { before, after }: Change) {
   const serversIn = ({ settings }: Situation) =>
     memoize(async (id: string | undefined) => {
       const upstream = findUpstream(settings.upstreams, { upstream: id });
       if (!upstream) return undefined;
       // A changed address says nothing about the tools.
-      const read = findUpstream(change.before.settings.upstreams, { upstream: id }) ?? upstream;
+      const read = findUpstream(before.settings.upstreams, { upstream: id }) ?? upstream;
       return knownServer(settings, upstream, await findKnownTools(store, read), now());
     });
-  const servers = { before: serversIn(change.before), after: serversIn(change.after) };
+  return { before: serversIn(before), after: serversIn(after) };
+}
+
+/** As `toolLosses`, for minted tokens. */
+export function toolLossesOfTokens(services: Reading, change: Change) {
+  const servers = serversOf(services, change);
+  return async (token: MintedToken): Promise<ToolLoss> => {
+    const openedIn = async (side: keyof Change): Promise<Opened> => ({
+      levels: change[side].settings.levels,
+      level: token.level,
+      selection: selectionOf({ token }),
+      server: await servers[side](token.upstream),
+    });
+    return lossBetween({ before: await openedIn('before'), after: await openedIn('after') });
+  };
+}
+
+/** Compares what calls may use before and after. A lower level alone is no loss here. */
+export function toolLosses(services: Reading, change: Change): ToolLosses {
+  const { store } = services;
+  const connectorOf = memoize((id: string) => findConnector(store, id));
+  const accountOf = memoize((id: string) => findAccount(store, id));
+  const servers = serversOf(services, change);
   const known = new Map<string, ToolLoss>();
 
   async function openedIn(

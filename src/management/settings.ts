@@ -1,11 +1,16 @@
-import { affectedConnections } from '../connections/affected.ts';
+import { affectedConnections, losesTools } from '../connections/affected.ts';
 import { HttpError } from '../http/errors.ts';
+import { isPaused } from '../links/connector.ts';
+import { listMintedTokens, type MintedToken } from '../links/minted-tokens.ts';
+import { isLevel } from '../permission-levels.ts';
 import { type RefusalKind, ReloadRefused } from '../reload/reloads.ts';
 import { reloadSettings } from '../reload/reload-settings.ts';
+import type { Settings } from '../settings/settings.ts';
+import { isServed } from '../settings/upstreams.ts';
 import type { Handlers, ManagementContext } from './context.ts';
-import { toolLosses } from './lost-tools.ts';
+import { type Change, toolLosses, toolLossesOfTokens } from './lost-tools.ts';
 import { affectedResources } from './resources/affected.ts';
-import type { Reload, settingsOperations } from './resources/settings.ts';
+import type { AffectedToken, Reload, settingsOperations } from './resources/settings.ts';
 
 export const settingsHandlers: Handlers<keyof typeof settingsOperations> = {
   async reloadSettings(management, { body: { dryRun = false } }) {
@@ -31,7 +36,38 @@ async function previewReload({ settings, services }: ManagementContext): Promise
     limit: MAX_AFFECTED_READ,
     toolLosses: toolLosses(services, change),
   });
-  return { ...report, ...affectedResources(found) };
+  return {
+    ...report,
+    ...affectedResources(found),
+    affectedTokens: await affectedTokens(services, change),
+  };
+}
+
+/** The minted tokens that would stop or lose tools. */
+async function affectedTokens(
+  services: ManagementContext['services'],
+  change: Change,
+): Promise<AffectedToken[]> {
+  const losses = toolLossesOfTokens(services, change);
+  const found: AffectedToken[] = [];
+  for (const token of await listMintedTokens(services.store, services.now())) {
+    const { id, name } = token;
+    const [before, reason] = [change.before, change.after].map(({ settings }) =>
+      tokenFault(token, settings),
+    );
+    if (reason !== undefined && reason !== before) found.push({ id, name, reason });
+    if (reason !== undefined) continue;
+    const loss = await losses(token);
+    if (losesTools(loss)) found.push({ id, name, ...loss });
+  }
+  return found;
+}
+
+/** Why calls with the token are refused, as far as the settings say it. */
+function tokenFault(token: MintedToken, settings: Settings): AffectedToken['reason'] {
+  if (!isServed(settings.upstreams, token) || !isLevel(settings.levels, token.level))
+    return 'unconfigured';
+  return isPaused(token, settings) ? 'paused' : undefined;
 }
 
 const REFUSALS: Record<RefusalKind, [status: number, code: string]> = {

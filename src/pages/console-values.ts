@@ -196,6 +196,7 @@ type ConsoleAffected = {
     before?: string;
     after?: string;
     lost?: string;
+    mayLoseUnknown?: true;
     reasonKey?: string;
     endsAt?: number;
   }[];
@@ -330,6 +331,8 @@ export type ConsoleValues = {
     changed: readonly string[];
     notReloadable: readonly string[];
     unanswered: readonly string[];
+    /** The names of minted tokens that would stop or lose tools. */
+    tokens: readonly string[];
     /** Why it would be refused. `kind` is the key below `console.settings.problems`. */
     problem?: { kind: string; lines: readonly string[] };
     /** The path of the form, and of the page that it came from. */

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import { decodeJwt, generateKeyPair, SignJWT } from 'jose';
+import type { Reload } from '../../src/management/resources/settings.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import {
   createConnector,
@@ -22,6 +23,16 @@ import {
 const UID = 'b7f3a1c2-0000-4000-8000-000000000001';
 const SUBJECT = 'system:serviceaccount:billing:reporter';
 
+const reporter = {
+  id: 'reporter',
+  match: {
+    subject: 'system:serviceaccount:billing:*',
+    claims: { '/kubernetes.io/serviceaccount/uid': UID },
+  },
+  connector: 'Reports',
+  level: 'operations',
+};
+
 describe('Workloads', function () {
   this.timeout(30_000);
   let platform: Platform;
@@ -32,15 +43,7 @@ describe('Workloads', function () {
   before(async () => {
     platform = await startPlatform();
     const workloads = [
-      {
-        id: 'reporter',
-        match: {
-          subject: 'system:serviceaccount:billing:*',
-          claims: { '/kubernetes.io/serviceaccount/uid': UID },
-        },
-        connector: 'Reports',
-        level: 'operations',
-      },
+      reporter,
       { id: 'pair-one', match: { subject: 'pair' }, connector: 'Pairs', level: 'analytics' },
       {
         id: 'pair-two',
@@ -283,6 +286,31 @@ describe('Workloads', function () {
     advanceClock(61);
     expect((await exchangeClaims({}, {}, { kid: 'unknown' })).status).to.equal(503);
     platform.fail(false);
+  });
+
+  it('APL-05 a dry run of a reload names the workload whose rule would end, have a lower level or fewer tools', async () => {
+    await exchangeClaims();
+    const { grant } = (await rule('cluster:reporter')) ?? {};
+    const preview = async (changes: Members | undefined) => {
+      const workloads = [{ ...reporter, ...changes }];
+      const trusted = { id: 'cluster', issuer: platform.issuer, workloads };
+      const trustedIssuers = changes ? [trusted] : [];
+      const restore = changeSettings(system, { authorization: { trustedIssuers } });
+      const { affected } = (await requestManagement(system, 'POST', '/settings/reload', {
+        dryRun: true,
+      })) as Reload;
+      restore();
+      return affected?.find(({ grantId }) => grantId === grant);
+    };
+    expect((await preview(undefined))?.after).to.include({
+      state: 'refused',
+      reason: 'workload_gone',
+    });
+    const expires = new Date(Date.now() - 1000).toISOString();
+    expect((await preview({ expires }))?.after).to.include({ reason: 'workload_gone' });
+    expect((await preview({ level: 'analytics' }))?.after).to.include({ level: 'analytics' });
+    expect(await preview({ tools: ['club_*'] })).to.include({ mayLoseUnknown: true });
+    expect(await preview({})).to.equal(undefined);
   });
 
   it('WIF-10 the rule of a revoked connector and a rule that left the settings give nothing, and issued tokens are refused', async () => {

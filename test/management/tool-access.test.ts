@@ -290,6 +290,35 @@ describe('Explanations of tools', () => {
     expect(await preview({})).to.deep.equal([]);
   });
 
+  it('a dry run of a reload names minted tokens that would stop or lose tools, and the command and the page do', async () => {
+    const made = await mint(system, { name: 'Nightly', level: 'analytics', upstream: 'orders' });
+    const orders = { id: 'orders', url: upstream.url, defaultLevel: 'analytics' };
+    const preview = async (changes: object) => {
+      const upstreams = [{ ...orders, ...changes }];
+      const restore = changeSettings(system, { resourceServer: { upstreams } });
+      const { stdout } = await run('reload', '--dry-run');
+      const { affectedTokens } = (await requestManagement(system, 'POST', '/settings/reload', {
+        dryRun: true,
+      })) as Reload;
+      restore();
+      const [, text = ''] = stdout.split('Minted tokens that would stop or lose tools:\n');
+      return { found: affectedTokens?.find(({ name }) => name === 'Nightly'), text };
+    };
+    const tools = [{ name: 'search_orders', level: 'operations' }];
+    const fewer = await preview({ tools });
+    expect(fewer.found)
+      .to.include({ id: made.id })
+      .and.have.deep.property('lostTools', ['search_orders']);
+    expect(fewer.text).to.match(/Nightly +loses search_orders/);
+    expect((await preview({ paused: true })).found).to.include({ reason: 'paused' });
+    const gone = await preview({ id: 'other' });
+    expect(gone.found).to.include({ reason: 'unconfigured' });
+    expect(gone.text).to.match(/Nightly +stops \(unconfigured\)/);
+    expect(
+      (await preview({ tools: [{ name: 'delete_order', level: 'operations' }] })).found,
+    ).to.equal(undefined);
+  });
+
   it('the log names lists with patterns that match no tool once the tools have changed', async () => {
     const { id } = await createConnector(system, {
       name: 'Dropping',

@@ -1053,6 +1053,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       changed: ['entitlements', 'resourceServer.upstreams.orders.headers.authorization'],
       notReloadable: ['GATEHOUSE_MANAGEMENT_KEY'],
       unanswered: ['gatehouse-2:17'],
+      tokens: ['Nightly report'],
       count: 1,
       isAll: true,
       affected: [
@@ -1075,6 +1076,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       changed: [],
       notReloadable: [],
       unanswered: [],
+      tokens: [],
       count: 0,
       isAll: true,
       affected: [],

@@ -109,6 +109,7 @@ const ADVICE: Record<string, string> = {
   sign_in_again: 'signIn',
   not_entitled: 'entitle',
   not_in_audience: 'audience',
+  workload_gone: 'settings',
   dpop_required: 'dpop',
 };
 

@@ -35,7 +35,9 @@ async function show(context: ConsoleContext, dryRun: boolean): Promise<boolean> 
     .catch(refusalOf);
   const isRefused = found instanceof HttpError;
   if (!isRefused && !dryRun) return true;
-  const { changed, notReloadable, unanswered, ...affected } = isRefused ? NOTHING : found;
+  const { changed, notReloadable, unanswered, affectedTokens, ...affected } = isRefused
+    ? NOTHING
+    : found;
   await management.services.pages.render(
     ctx,
     'console/settings',
@@ -44,6 +46,7 @@ async function show(context: ConsoleContext, dryRun: boolean): Promise<boolean> 
       changed,
       notReloadable,
       unanswered,
+      tokens: (affectedTokens ?? []).map(({ name }) => name),
       ...affectedValues(affected),
       ...(isRefused ? { problem: { kind: found.code, lines: found.message.split('\n') } } : {}),
       action: SETTINGS_PATH,

@@ -1,7 +1,7 @@
 // The connections that would stop or have a lower level after a change, as a dry run names them.
 import { z } from 'zod';
 import { CONNECTION_STATES } from '../../connections/connection.ts';
-import type { AffectedConnection } from '../../connections/affected.ts';
+import type { AffectedConnection, ToolLoss } from '../../connections/affected.ts';
 import { minute, plain } from '../commands/terminal.ts';
 import { isoTime } from '../represent.ts';
 import * as schemas from './schemas.ts';
@@ -13,6 +13,19 @@ const connectionSchema = z.strictObject({
   endsAt: schemas.time.optional().describe('When it would end, if not at once.'),
 });
 
+export const toolLossMembers = {
+  lostTools: z
+    .array(z.string())
+    .optional()
+    .describe('Tools that it could use, if it goes on with fewer.'),
+  mayLoseUnknown: z
+    .literal(true)
+    .optional()
+    .describe(
+      'It may also lose what is not known by name: resources, prompts, or the tools of a server that was not read.',
+    ),
+};
+
 const affectedSchema = z
   .strictObject({
     grantId: z.string(),
@@ -20,16 +33,7 @@ const affectedSchema = z
     client: z.strictObject({ id: z.string(), name: z.string() }),
     before: connectionSchema,
     after: connectionSchema,
-    lostTools: z
-      .array(z.string())
-      .optional()
-      .describe('Tools that the connection could use, if it goes on with fewer.'),
-    mayLoseUnknown: z
-      .literal(true)
-      .optional()
-      .describe(
-        'It may also lose what is not known by name: resources, prompts, or the tools of a server that was not read.',
-      ),
+    ...toolLossMembers,
   })
   .meta({ id: 'AffectedConnection' });
 
@@ -113,7 +117,8 @@ function lineOf({ grantId, account, client, before, after, ...loss }: Affected):
   return connection + [effect, lossText(loss)].filter(Boolean).join(', ');
 }
 
-function lossText({ lostTools, mayLoseUnknown }: Pick<Affected, 'lostTools' | 'mayLoseUnknown'>) {
+/** Empty without a loss. */
+export function lossText({ lostTools, mayLoseUnknown }: ToolLoss): string {
   const names = lostTools?.slice(0, SHOWN_TOOLS).map(plain).join(', ');
   const more = (lostTools?.length ?? 0) > SHOWN_TOOLS ? ', …' : '';
   const unknown = 'may lose tools, resources or prompts that are not known';

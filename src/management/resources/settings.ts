@@ -1,10 +1,25 @@
 // The settings of the processes, read again without a restart.
 import { z } from 'zod';
-import { affectedMembers, affectedText } from './affected.ts';
+import { affectedMembers, affectedText, lossText, toolLossMembers } from './affected.ts';
+import { plain } from '../commands/terminal.ts';
 import type { Operation } from './resource.ts';
 import * as schemas from './schemas.ts';
 
 const names = (what: string) => z.array(z.string()).describe(what);
+
+const affectedTokenSchema = z
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    reason: z
+      .enum(['unconfigured', 'paused'])
+      .optional()
+      .describe('Why it would stop: its level or MCP server is not in the settings, or is paused.'),
+    ...toolLossMembers,
+  })
+  .meta({ id: 'AffectedToken' });
+
+export type AffectedToken = z.output<typeof affectedTokenSchema>;
 
 export const reloadSchema = z
   .strictObject({
@@ -16,6 +31,10 @@ export const reloadSchema = z
       'Processes that did not answer within 10 seconds. Each fails `/readyz` until it has followed.',
     ),
     ...affectedMembers,
+    affectedTokens: z
+      .array(affectedTokenSchema)
+      .optional()
+      .describe('Of a dry run: the minted tokens that would stop or lose tools.'),
   })
   .meta({ id: 'Reload' });
 
@@ -48,13 +67,16 @@ export const settingsOperations = {
 
 /** What the command prints. */
 export function reloadText(reload: Reload, isDryRun: boolean): string {
-  const { changed, notReloadable, unanswered, affected } = reload;
+  const { changed, notReloadable, unanswered, affected, affectedTokens = [] } = reload;
   const list = (items: readonly string[]) => items.map((item) => `  ${item}`).join('\n');
   const none = isDryRun ? 'No setting would change.' : 'No setting changed.';
   const some = isDryRun ? 'These settings would change:' : 'These settings changed:';
   return [
     changed.length === 0 ? none : `${some}\n${list(changed)}`,
     ...(affected ? [affectedText(reload)] : []),
+    ...(affectedTokens.length === 0
+      ? []
+      : [`Minted tokens that would stop or lose tools:\n${list(affectedTokens.map(tokenText))}`]),
     ...(notReloadable.length === 0
       ? []
       : [`Secrets in variables, which need a restart:\n${list(notReloadable)}`]),
@@ -64,4 +86,8 @@ export function reloadText(reload: Reload, isDryRun: boolean): string {
           `Processes that did not answer, and fail /readyz until they follow:\n${list(unanswered)}`,
         ]),
   ].join('\n\n');
+}
+
+function tokenText({ id, name, reason, ...loss }: AffectedToken): string {
+  return `${id}  ${plain(name)}  ${reason === undefined ? lossText(loss) : `stops (${reason})`}`;
 }
