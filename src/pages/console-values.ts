@@ -19,7 +19,10 @@ export type ConsoleChart = {
 export type ConsoleLayout = {
   /** The key of the current page below `console.sections`. */
   section: string;
-  sections: { name: string; href: string }[];
+  /** In the order of the navigation. `group` is the key below `console.navigation`. */
+  sections: { name: string; href: string; group: string }[];
+  /** The words that everything was searched for. */
+  search?: string;
   /** The name of the signed-in administrator. */
   administrator: string;
   /** The key below `console.signedInAs`. */
@@ -64,6 +67,8 @@ export type CreateForm = {
 export type ConsoleField = {
   /** The key below `console.fields`. */
   label: string;
+  /** The column of a table that it is in, if not the one named as its label. */
+  column?: string;
   /** The key of another label. */
   labelKey?: string;
   text?: string;
@@ -96,6 +101,7 @@ export type ConsoleAction = {
 
 /** `state` is the key below `console.states`. `isOk` means no attention needed. `textKey` is the key of the meaning of a code in `title`. */
 export type ConsoleItem = {
+  id?: string;
   title: string;
   textKey?: string;
   /** The page of the record. */
@@ -108,6 +114,14 @@ export type ConsoleItem = {
   actions: ConsoleAction[];
   /** The page to change it. */
   edit?: string;
+};
+
+/** A column of a table. `name` is the key below `console.fields`; `sort` the address of the list in the order of the column, which it has in this `direction`. */
+export type ConsoleColumn = {
+  name: string;
+  /** What its values are. */
+  kind: 'title' | 'state' | 'time' | 'level' | 'code' | 'text';
+  sort?: { href: string; direction?: 'ascending' | 'descending' };
 };
 
 /** `name` is the form field and the key below `console.filters`. Each choice is a value and the key of its text below `choiceTexts`. */
@@ -171,7 +185,9 @@ export type ConsoleSearch = {
   q?: string;
   /** Ids in the address that narrow the list. `name` is the form field and the key below `console.fields`. */
   kept?: { name: string; value: string; text: string }[];
-  /** If the list is narrowed: the number of items on this page, and whether these are all. */
+  /** The order in the address, which another search keeps. */
+  sorted?: string;
+  /** If the list is narrowed: the number of items that were found, and whether these are all. */
   found?: { count: number; isAll: boolean };
 };
 
@@ -206,8 +222,14 @@ export type ConsoleValues = {
   /** With the texts of the section. */
   'console/list': {
     console: ConsoleLayout;
+    columns: ConsoleColumn[];
     items: ConsoleItem[];
+    /** All items of the list. Without `isAll` there are more. */
+    total?: { count: number; isAll: boolean };
+    previous?: string;
     next?: string;
+    /** Set if the list is too long to be sorted as the address asks. */
+    isUnsorted?: boolean;
     /** The page to create one. Present without a value if the person may not, absent if nobody creates one there. */
     create?: string;
     /** The form that downloads all that the filters find. */
@@ -217,6 +239,13 @@ export type ConsoleValues = {
     /** The token that was just minted, shown only once. `url` is the only address that accepts it. */
     minted?: { name: string; token: string; url: string; example: string };
   } & ConsoleSearch;
+  /** The first records that each list finds, and tools. */
+  'console/search': {
+    console: ConsoleLayout;
+    q: string;
+    /** `all` is the list, if it has more. */
+    sections: { section: string; columns?: ConsoleColumn[]; items: ConsoleItem[]; all?: string }[];
+  };
   /** What a block would disconnect now, before it is made. */
   'console/block': {
     console: ConsoleLayout;

@@ -51,7 +51,7 @@ describe('the search of the lists in the console and the API', function () {
     for (let n = 0; n < 101; n += 1) await createConnector(system(), { name: `Paged no-${n}` });
     const { browser } = await signIn();
     const { html } = await open(browser, '/connectors?q=paged&state=active');
-    const [, next = ''] = /href="\/console([^"]*after=[^"]*)"/.exec(html) ?? [];
+    const [, next = ''] = /rel="next" href="\/console([^"]*)"/.exec(html) ?? [];
     expect(next).to.include('q=paged').and.include('state=active');
     const second = await open(browser, next.replaceAll('&amp;', '&'));
     const paged = Array.from({ length: 101 }, (_, n) => `Paged no-${n}`);

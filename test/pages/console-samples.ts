@@ -11,6 +11,7 @@ import type {
   ConsoleValues,
 } from '../../src/pages/console-values.ts';
 import { recordPath } from '../../src/management/console/address.ts';
+import { columnsOf } from '../../src/management/console/columns.ts';
 import { formValues } from '../../src/management/console/create-form.ts';
 import type { Form } from '../../src/management/console/forms.ts';
 import type { ManagementContext } from '../../src/management/context.ts';
@@ -51,19 +52,13 @@ const DIFFERENCES: ConsoleDifference[] = [
 
 type ListSample = { view: 'console/list'; values: ConsoleValues['console/list'] };
 
-const NAMES = [
-  'overview',
-  'connectors',
-  'servers',
-  'tokens',
-  'clients',
-  'rules',
-  'grants',
-  'accounts',
-  'audit',
-  'health',
-];
-const SECTIONS = NAMES.map((name) => ({ name, href: `/console/${name}` }));
+const SECTIONS = Object.entries({
+  happened: ['overview', 'audit', 'attempts'],
+  people: ['connectors', 'grants', 'accounts'],
+  programs: ['clients', 'rules', 'tokens'],
+  reach: ['servers'],
+  running: ['health', 'settings'],
+}).flatMap(([group, names]) => names.map((name) => ({ name, href: `/console/${name}`, group })));
 const NOON = 1_893_500_000;
 const LONG = 'Rechtsschutzversicherungsgesellschaften'.repeat(2);
 
@@ -126,8 +121,16 @@ const ENDED: ConsoleItem = {
 
 function list(section: string, items: ConsoleItem[], more: object = {}): ListSample {
   const console = layout(section);
-  const values = { console, items, filters: [], action: `/console/${section}`, ...more };
+  const columns = columnsIn(items);
+  const values = { console, columns, items, filters: [], action: `/console/${section}`, ...more };
   return { view: 'console/list', values };
+}
+
+/** With links that sort. */
+function columnsIn(items: ConsoleItem[]) {
+  const at = ({ sort }: { sort: string }) => `/console/list?sort=${sort}`;
+  const order = { column: 'title', direction: 'ascending' } as const;
+  return columnsOf({ facts: '', fields: {} }, items, { order, at });
 }
 
 const PERSON = 'Ikh5AnYxuNnXX_7k2joIiz_pE1R';
@@ -158,7 +161,7 @@ const LIST_SAMPLES: Record<string, ListSample> = {
         state: 'allowed',
         isOk: true,
         facts: [
-          { label: 'kind', code: 'metadata-document', textKey: 'consent.appAddress' },
+          { label: 'kind', code: 'metadata-document', textKey: 'console.kinds.metadata-document' },
           { label: 'lastConnected', time: NOON },
         ],
         fields: [
@@ -173,7 +176,7 @@ const LIST_SAMPLES: Record<string, ListSample> = {
         state: 'waiting',
         isOk: false,
         facts: [
-          { label: 'kind', code: 'self-registered', textKey: 'consent.appUnverified' },
+          { label: 'kind', code: 'self-registered', textKey: 'console.kinds.self-registered' },
           { label: 'requested', time: NOON },
         ],
         fields: [
@@ -935,38 +938,37 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       allHistory: '/console/audit?grant=abc',
     },
   },
-  'console-tokens': {
-    view: 'console/list',
-    values: {
-      console: layout('tokens'),
-      items: [
-        {
-          title: 'Editor',
-          state: 'active',
-          isOk: true,
-          facts: [
-            { label: 'level', level: 'full' },
-            { label: 'upstream', code: 'orders' },
-            { label: 'lastUsed', textKey: 'console.fields.neverUsed', code: 'neverUsed' },
-            { label: 'expires', time: NOON + 90 * DAY },
-          ],
-          fields: tokenFields('dXJl', '019b5f2c7a3e4d1f8c6b0a9e8d7c6b5a'),
-          actions: [{ name: 'revokeToken', action: '/console/tokens/revoke', id: 'abc' }],
-        },
-        {
-          title: 'Nightly report',
-          state: 'active',
-          isOk: true,
-          facts: [
-            { label: 'level', level: 'analytics' },
-            { label: 'upstream', code: 'orders' },
-            { label: 'lastUsed', time: NOON },
-            { label: 'expires', time: NOON + 5 * DAY },
-          ],
-          fields: tokenFields('x7Kq', '019a1c0d4e2b7f6a9c8d1e0f3b5a7c9d'),
-          actions: [{ name: 'revokeToken', action: '/console/tokens/revoke', id: 'def' }],
-        },
-      ],
+  'console-tokens': list(
+    'tokens',
+    [
+      {
+        title: 'Editor',
+        state: 'active',
+        isOk: true,
+        facts: [
+          { label: 'level', level: 'full' },
+          { label: 'upstream', code: 'orders' },
+          { label: 'lastUsed', textKey: 'console.fields.neverUsed', code: 'neverUsed' },
+          { label: 'expires', time: NOON + 90 * DAY },
+        ],
+        fields: tokenFields('dXJl', '019b5f2c7a3e4d1f8c6b0a9e8d7c6b5a'),
+        actions: [{ name: 'revokeToken', action: '/console/tokens/revoke', id: 'abc' }],
+      },
+      {
+        title: 'Nightly report',
+        state: 'active',
+        isOk: true,
+        facts: [
+          { label: 'level', level: 'analytics' },
+          { label: 'upstream', code: 'orders' },
+          { label: 'lastUsed', time: NOON },
+          { label: 'expires', time: NOON + 5 * DAY },
+        ],
+        fields: tokenFields('x7Kq', '019a1c0d4e2b7f6a9c8d1e0f3b5a7c9d'),
+        actions: [{ name: 'revokeToken', action: '/console/tokens/revoke', id: 'def' }],
+      },
+    ],
+    {
       create: '/console/tokens/new',
       ...SEARCH,
       filters: [
@@ -977,7 +979,6 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           choices: ['active', 'keyReplaced'],
         },
       ],
-      action: '/console/tokens',
       minted: {
         name: 'Editor',
         token: TOKEN,
@@ -985,6 +986,24 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         example: `{\n  "mcpServers": {\n    "gatehouse": {\n      "type": "http",\n      "url": "https://mcp.example.com/mcp",\n      "headers": { "Authorization": "Bearer ${TOKEN}" }\n    }\n  }\n}`,
       },
     },
+  ),
+  'console-search': {
+    view: 'console/search',
+    values: {
+      console: layout('search', { search: 'claude' }),
+      q: 'claude',
+      sections: [
+        { section: 'grants', items: [ITEM, ENDED], all: '/console/grants?q=claude' },
+        {
+          section: 'servers',
+          items: [{ title: LONG, href: '/console/servers', fields: [], actions: [] }],
+        },
+      ],
+    },
+  },
+  'console-search-none': {
+    view: 'console/search',
+    values: { console: layout('search', { search: LONG }), q: LONG, sections: [] },
   },
   'console-new-token': {
     view: 'console/new-token',

@@ -154,7 +154,7 @@ describe('pages', () => {
         expect(
           addresses.some((address) => /^\/assets\/style\.css\?v=[\w-]{22}$/.test(address)),
         ).to.equal(true);
-        const elsewhere = addresses.filter((address) => !/^\/(?!\/)/.test(address));
+        const elsewhere = addresses.filter((address) => !/^(\/(?!\/)|#)/.test(address));
         expect(elsewhere).to.deep.equal(expected[name] ?? []);
       });
     }

@@ -20,6 +20,7 @@ import { listPages } from './lists.ts';
 import { machinePages } from './machine-pages.ts';
 import { overviewPage } from './overview-page.ts';
 import { recordPages } from './record-pages.ts';
+import { searchPage } from './search-page.ts';
 import { closeSession, findSession, NotAdministrator, type Session } from './sessions.ts';
 import { serverPages } from './server-pages.ts';
 import { settingsPage } from './settings-page.ts';
@@ -56,6 +57,7 @@ export function adminConsole(management: ManagementHost): Koa.Middleware {
   blockPages(routes);
   auditPage(routes);
   recordPages(routes);
+  searchPage(routes);
   healthPage(routes);
   settingsPage(routes);
   routes.form('/sign-out', 'viewer', async ({ ctx }) => {

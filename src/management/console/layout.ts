@@ -2,35 +2,40 @@
 import type Koa from 'koa';
 import type { z } from 'zod';
 import type { ViewValues } from '../../pages/pages.ts';
+import { includesRole } from '../../settings/management-roles.ts';
+import { OPERATIONS } from '../api/operations.ts';
 import { parseInput } from '../parse-input.ts';
 import { CONSOLE_PATH } from './address.ts';
 import type { ConsoleContext } from './context.ts';
 
 type Layout = ViewValues['console/list']['console'];
 
-const SECTIONS = [
-  'overview',
-  'connectors',
-  'servers',
-  'tokens',
-  'clients',
-  'rules',
-  'grants',
-  'attempts',
-  'accounts',
-  'audit',
-  'health',
-] as const;
-export type Section = (typeof SECTIONS)[number];
+/** The navigation: the sections of each group, whose title is the text below `console.navigation`. */
+const GROUPS = {
+  happened: ['overview', 'audit', 'attempts'],
+  people: ['connectors', 'grants', 'accounts'],
+  programs: ['clients', 'rules', 'tokens'],
+  reach: ['servers'],
+  running: ['health', 'settings'],
+} as const;
+/** Pages that no navigation leads to. */
+type Other = 'search';
+type Grouped = (typeof GROUPS)[keyof typeof GROUPS][number];
+export type Section = Grouped | Other;
+
+const SECTIONS = Object.entries(GROUPS).flatMap(([group, names]) =>
+  names.map((name) => ({ name, href: `${CONSOLE_PATH}/${name}`, group })),
+);
 
 export function layout(
   { session, management, done = {} }: ConsoleContext,
   section: Section,
   problem?: string,
 ): Layout {
+  const mayReload = includesRole(management.role, OPERATIONS.reloadSettings.role);
   return {
     section,
-    sections: SECTIONS.map((name) => ({ name, href: `${CONSOLE_PATH}/${name}` })),
+    sections: mayReload ? SECTIONS : SECTIONS.filter(({ name }) => name !== 'settings'),
     administrator: session.account.name,
     role: management.role,
     token: session.formToken,
@@ -46,7 +51,13 @@ export type ListQuery = {
 /** Returns the first value of each query parameter, without those that are not part of a search. */
 export function queryIn(ctx: Koa.Context): Record<string, string> {
   const first = Object.entries(ctx.query).map(([name, value]) => [name, [value].flat()[0] ?? '']);
-  const { after: _after, done: _done, about: _about, ...query } = Object.fromEntries(first);
+  const {
+    after: _after,
+    page: _page,
+    done: _done,
+    about: _about,
+    ...query
+  } = Object.fromEntries(first);
   return query;
 }
 
@@ -56,23 +67,26 @@ export function searchIn(ctx: Koa.Context, { shape }: ListQuery): string {
 }
 
 type Search = ViewValues['console/list'];
+type Narrowing = Pick<Search, 'filters' | 'q' | 'kept'>;
+
+/** Returns whether a list is searched or filtered. */
+export function isNarrowed({ filters, q, kept = [] }: Narrowing): boolean {
+  return Boolean(q) || kept.length > 0 || filters.some(({ value }) => value !== '');
+}
 
 /** Returns the values of a list with a search. `filters` and `kept`, the ids in the address, narrow it. */
 export function listValues<Item>(
   ctx: Koa.Context,
   path: string,
   { items, next }: { items: readonly Item[]; next?: string | undefined },
-  { filters, q, kept = [] }: Pick<Search, 'filters' | 'q' | 'kept'>,
+  narrowing: Narrowing,
 ): Pick<Search, 'next' | 'action' | 'filters' | 'kept' | 'q' | 'found'> {
-  const isNarrowed = Boolean(q) || kept.length > 0 || filters.some(({ value }) => value !== '');
   const isAll = next === undefined && !ctx.query.after;
   return {
     next: next && `${path}?${new URLSearchParams({ ...queryIn(ctx), after: next })}`,
     action: path,
-    filters,
-    kept,
-    q,
-    found: isNarrowed ? { count: items.length, isAll } : undefined,
+    ...narrowing,
+    found: isNarrowed(narrowing) ? { count: items.length, isAll } : undefined,
   };
 }
 

@@ -25,13 +25,15 @@ import { tokenList } from '../resources/token.ts';
 import { CONSOLE_PATH, returnPath } from './address.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { doneQuery } from './done.ts';
-import { cursorIn, layout, type ListQuery, listValues, queryIn, searchIn } from './layout.ts';
+import { columnsOf, orderIn, sortRows } from './columns.ts';
+import { cursorIn, isNarrowed, layout, type ListQuery, queryIn, searchIn } from './layout.ts';
 
 type Values = ViewValues['console/list'];
 type Query = Record<string, string>;
-type AnyList = ConsoleList<never>;
+export type AnyList = ConsoleList<never>;
 
-const LISTS: readonly AnyList[] = [
+/** Every list of the console. */
+export const LISTS: readonly AnyList[] = [
   connectorList,
   tokenList,
   clientList,
@@ -68,7 +70,7 @@ function roleOf({ operation }: { operation: OperationName }) {
 }
 
 /** Does what the API does for the operation. */
-function run(management: ManagementContext, operation: OperationName, request: object) {
+export function run(management: ManagementContext, operation: OperationName, request: object) {
   const handlers = HANDLERS as Partial<Record<OperationName, unknown>>;
   const handle = handlers[operation] as (
     management: ManagementContext,
@@ -88,14 +90,14 @@ export async function showList(
   const { management, ctx } = context;
   const { section, create, block } = list;
   const path = `${CONSOLE_PATH}/${section}`;
-  const { found, search } = await readList(context, list);
-  const items = list.sort?.(found.items as never[]) ?? found.items;
   const may = (operation: OperationName) =>
     includesRole(management.role, OPERATIONS[operation].role);
+  const { search, ...found } = await readList(context, list);
   const values = {
     console: layout(context, section, problem),
-    items: items.map((item) => rowOf(management, list, item as never)),
-    ...listValues(ctx, path, found, search),
+    ...found,
+    action: path,
+    ...search,
     ...(create ? { create: may(create) ? `${path}/new` : undefined } : {}),
     ...(list.csv && may(list.csv) ? { csv: csvForm(path, search) } : {}),
     ...(block && may(block) ? { block: { host: '', name: '' } } : {}),
@@ -119,7 +121,7 @@ async function download(
   ctx.body = Readable.from(await HANDLERS[operation](management, { query }));
 }
 
-type Search = Awaited<ReturnType<typeof readList>>['search'];
+type Search = Pick<Values, 'filters' | 'q'> & { kept: NonNullable<Values['kept']> };
 
 /** With the filters that are set. */
 function csvForm(path: string, { filters, kept, q }: Search): NonNullable<Values['csv']> {
@@ -128,9 +130,21 @@ function csvForm(path: string, { filters, kept, q }: Search): NonNullable<Values
   return { action: `${path}/export`, fields };
 }
 
+/** A list of at most so many records is read whole: it is counted, and can be sorted. */
+const MAX_WHOLE = 1000;
+
+type Found = Pick<
+  Values,
+  'columns' | 'items' | 'total' | 'found' | 'previous' | 'next' | 'isUnsorted' | 'sorted'
+>;
+
 /** Reads the page that the address asks for. The query schema of the operation says what a list can be searched for. */
-async function readList({ management, ctx }: ConsoleContext, { operation, limit }: AnyList) {
-  const { query: schema }: Operation = OPERATIONS[operation];
+async function readList(
+  context: ConsoleContext,
+  list: AnyList,
+): Promise<Found & { search: Search }> {
+  const { management, ctx } = context;
+  const { query: schema }: Operation = OPERATIONS[list.operation];
   const query = queryIn(ctx);
   const shape = schema?.shape ?? {};
   const filters = [
@@ -145,15 +159,71 @@ async function readList({ management, ctx }: ConsoleContext, { operation, limit 
   const kept = 'account' in shape ? await keptOwners(management, query) : [];
   const search = { filters, kept, q: schema && searchIn(ctx, schema as unknown as ListQuery) };
   const narrowed = [...filters, ...kept].map(({ name, value }) => [name, value || undefined]);
-  const found = await run(management, operation, {
-    query: {
-      limit,
-      after: schema && cursorIn(ctx, schema as unknown as ListQuery),
-      q: search.q,
-      ...Object.fromEntries(narrowed),
-    },
-  });
-  return { found: found as Page<unknown>, search };
+  const after = schema && cursorIn(ctx, schema as unknown as ListQuery);
+  const read = async (limit: number) =>
+    (await run(management, list.operation, {
+      query: { limit, after, q: search.q, ...Object.fromEntries(narrowed) },
+    })) as Page<never>;
+  const path = `${CONSOLE_PATH}/${list.section}`;
+  const at = (more: Query) => `${path}?${new URLSearchParams({ ...query, ...more })}`;
+  const rowsOf = (items: readonly unknown[]) =>
+    items.map((item) => rowOf(management, list, item as never));
+  const narrow = isNarrowed(search);
+  const whole = after === undefined ? await readWhole(read, list.limit) : undefined;
+  if (whole?.isAll) {
+    const order = orderIn(query);
+    const all = list.sort?.(whole.items) ?? whole.items;
+    const { start, ...pages } = pageIn(ctx.query.page, all.length, list.limit);
+    const end = start + list.limit;
+    const items = order
+      ? sortRows(rowsOf(all), order, levelIds(management.settings.levels)).slice(start, end)
+      : rowsOf(all.slice(start, end));
+    const total = { count: all.length, isAll: true };
+    return {
+      search,
+      columns: columnsOf(list, items, { order, at }),
+      items,
+      sorted: query.sort,
+      ...(narrow ? { found: total } : { total }),
+      previous: pages.previous && at({ page: pages.previous }),
+      next: pages.next && at({ page: pages.next }),
+    };
+  }
+  const page = await read(list.limit);
+  const items = rowsOf(list.sort?.(page.items) ?? page.items);
+  const total = whole && { count: Math.min(whole.items.length, MAX_WHOLE), isAll: false };
+  return {
+    search,
+    columns: columnsOf(list, items),
+    items,
+    ...(narrow ? { found: total ?? { count: items.length, isAll: false } } : { total }),
+    next: page.next && at({ after: page.next }),
+    isUnsorted: orderIn(query) !== undefined,
+  };
+}
+
+/** Reads all records if they are few, and otherwise as many as are counted. */
+async function readWhole(read: (limit: number) => Promise<Page<never>>, limit: number) {
+  const first = await read(limit);
+  if (first.next === undefined) return { items: first.items, isAll: true };
+  const { items, next } = await read(MAX_WHOLE + 1);
+  return { items, isAll: next === undefined && items.length <= MAX_WHOLE };
+}
+
+/** Returns where the page with the number in the address starts, and the numbers of those beside it. What is no page is the first one. */
+function pageIn(
+  asked: unknown,
+  count: number,
+  limit: number,
+): { start: number; previous?: string; next?: string } {
+  const pages = Math.max(1, Math.ceil(count / limit));
+  const number = Number(asked);
+  const page = Number.isInteger(number) && number >= 1 && number <= pages ? number : 1;
+  return {
+    start: page === 1 ? 0 : (page - 1) * limit,
+    ...(page > 1 ? { previous: String(page - 1) } : {}),
+    ...(page < pages ? { next: String(page + 1) } : {}),
+  };
 }
 
 /** The values of an optional enum. */
@@ -179,6 +249,7 @@ export function rowOf<Item>(
   item: Item,
 ): Values['items'][number] {
   return {
+    id: (item as { id?: string }).id,
     title: list.title(item),
     textKey: list.titleKey?.(item),
     href: list.href?.(item),

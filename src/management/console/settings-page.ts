@@ -42,7 +42,7 @@ async function show(context: ConsoleContext, dryRun: boolean): Promise<boolean> 
     ctx,
     'console/settings',
     {
-      console: layout(context, 'health'),
+      console: layout(context, 'settings'),
       changed,
       notReloadable,
       unanswered,

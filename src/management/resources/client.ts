@@ -127,13 +127,7 @@ function hostsText({ redirectUris, usesDevice }: Client): string {
   return destinationsOf({ redirectUris, usesDevice }).join(', ') || '-';
 }
 
-/** The texts of the consent page. */
-const KIND_TEXTS: Record<Client['kind'], string> = {
-  'self-registered': 'consent.appUnverified',
-  'metadata-document': 'consent.appAddress',
-  'pre-registered': 'consent.appKnown',
-  machine: 'consent.machine',
-};
+const ID_START = 8;
 
 export const clientFields: Fields<Client> = {
   id: { code: 'id' },
@@ -141,7 +135,7 @@ export const clientFields: Fields<Client> = {
   name: { text: 'name', row: ({ name = 'unknown' }) => name },
   kind: {
     text: 'kind',
-    console: ({ kind }) => [{ label: 'kind', code: kind, textKey: KIND_TEXTS[kind] }],
+    console: ({ kind }) => [{ label: 'kind', code: kind, textKey: `console.kinds.${kind}` }],
   },
   appKind: {
     console: ({ kind }) => [{ label: 'kind', code: kind, textKey: `console.appKinds.${kind}` }],
@@ -165,6 +159,22 @@ export const clientFields: Fields<Client> = {
       [...redirectUris, ...(usesDevice ? ['device'] : [])].map((uri) => codeField('redirect', uri)),
   },
   redirectHosts: { text: hostsText },
+  // Of a metadata document, the host of its address tells it from others.
+  destinations: {
+    label: 'redirectHost',
+    text: ({ redirectUris, usesDevice, kind }) =>
+      kind === 'metadata-document'
+        ? undefined
+        : destinationsOf({ redirectUris, usesDevice })
+            .map((host) => (host === 'loopback' ? 'localhost' : host))
+            .join(', '),
+  },
+  // Tells apps of one name from each other.
+  idStart: {
+    label: 'id',
+    code: ({ id, kind }) =>
+      kind === 'metadata-document' ? undefined : `${id.slice(0, ID_START)}…`,
+  },
   lastUsed: { time: 'lastUsedAt', none: '-' },
   lastConnected: { time: 'lastUsedAt' },
   requested: { time: 'waitingSince' },
@@ -309,7 +319,7 @@ export const clientList: ConsoleList<Client> = {
   href: ({ id, state }) => (state === 'redirect_refused' ? undefined : recordPath('clients', id)),
   state: ({ state }) => state,
   isOk: ({ state }) => state === 'allowed',
-  facts: 'kind host lastConnected requested lastSeen allowWith revoked',
+  facts: 'kind host destinations lastConnected requested lastSeen allowWith revoked idStart',
   details: 'id redirects',
   actions: [
     {

@@ -24,7 +24,7 @@ export type Field<Item> = {
   lookUp?: (api: ManagementClient) => Promise<Names>;
   /** Whether these items need a column in the command line. Default: always. */
   isColumn?: (items: readonly Item[]) => boolean;
-  /** The key of its label in the console, below `console.fields`. Default: the name of the field. */
+  /** The key of its label and of its column in the console, below `console.fields`. Default: the name of the field, or the label of what `console` returns. */
   label?: string;
   /** The page in the console of the record that it names. */
   href?: (item: Item) => string | undefined;
@@ -105,17 +105,22 @@ export function consoleFields<Item>(
   names: string,
   item: Item,
 ): ConsoleField[] {
-  return names.split(' ').flatMap((name) => {
-    const field = requireField(fields, name);
-    if (field.console) return field.console(item);
-    const value = valueOf(field, item);
-    if (value === undefined) return [];
-    const { label = name } = field;
-    if (field.time !== undefined) return dateFields(label, value);
-    if (field.level !== undefined) return [{ label, level: value }];
-    const href = field.href?.(item);
-    return [{ label, [field.code === undefined ? 'text' : 'code']: value, href }];
-  });
+  return names.split(' ').flatMap((name) => consoleField(fields, name, item));
+}
+
+function consoleField<Item>(fields: Fields<Item>, name: string, item: Item): ConsoleField[] {
+  const field = requireField(fields, name);
+  const { label = name } = field;
+  if (field.console) {
+    const column = field.label;
+    return field.console(item).map((each) => (column === undefined ? each : { column, ...each }));
+  }
+  const value = valueOf(field, item);
+  if (value === undefined) return [];
+  if (field.time !== undefined) return dateFields(label, value);
+  if (field.level !== undefined) return [{ label, level: value }];
+  const href = field.href?.(item);
+  return [{ label, [field.code === undefined ? 'text' : 'code']: value, href }];
 }
 
 function requireField<Item>(fields: Fields<Item>, name: string): Field<Item> {

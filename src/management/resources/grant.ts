@@ -174,6 +174,7 @@ export const grantFields: Fields<Grant> = {
   person: {
     text: personName,
     row: (grant) => `${personName(grant)} (${grant.account})`,
+    label: 'person',
     console: (grant) =>
       isMachineSubject(grant.account)
         ? [{ label: 'machine', text: personName(grant) }]
@@ -195,6 +196,7 @@ export const grantFields: Fields<Grant> = {
   since: { time: 'createdAt' },
   lastUsed: { time: 'lastUsedAt', none: '-' },
   lastActive: {
+    label: 'lastActive',
     console: ({ endedAt, lastUsedAt }) =>
       endedAt === undefined ? dateFields('lastActive', lastUsedAt) : dateFields('ended', endedAt),
   },

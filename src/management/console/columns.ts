@@ -1,0 +1,98 @@
+// The columns of a table, and the order of its rows.
+import type { ConsoleColumn, ConsoleField, ConsoleItem } from '../../pages/console-values.ts';
+import type { ConsoleList } from '../resources/resource.ts';
+
+/** `column` is the name of a column; `title` and `state` are those that every list has. */
+type Order = { column: string; direction: 'ascending' | 'descending' };
+
+const ORDER = /^(-?)(\w{1,40})$/;
+
+/** Reads `?sort=name`, or `?sort=-name` for the descending order. */
+export function orderIn({ sort = '' }: Record<string, string>): Order | undefined {
+  const [, sign, column] = ORDER.exec(sort) ?? [];
+  return column === undefined
+    ? undefined
+    : { column, direction: sign === '' ? 'ascending' : 'descending' };
+}
+
+/** Returns the columns that have a value in a row, in the order of the fields of the list. With `at`, which returns the address of the list with other members of its query, they can be sorted. */
+export function columnsOf<Item>(
+  { facts, fields }: Pick<ConsoleList<Item>, 'facts' | 'fields'>,
+  rows: readonly ConsoleItem[],
+  sorting?: { order: Order | undefined; at: (more: { sort: string }) => string },
+): ConsoleColumn[] {
+  const kinds = new Map<string, ConsoleColumn['kind']>([['title', 'title']]);
+  if (rows.some(({ state }) => state)) kinds.set('state', 'state');
+  const found = new Map(
+    rows.flatMap(({ facts: values = [] }) => values.map((value) => [columnOf(value), value])),
+  );
+  const ranks = new Map(facts.split(' ').map((name, rank) => [fields[name]?.label ?? name, rank]));
+  const rankOf = (name: string) => ranks.get(name) ?? ranks.size;
+  const names = [...found.keys()].toSorted((one, other) => rankOf(one) - rankOf(other));
+  for (const name of names) kinds.set(name, kindOf(found.get(name)));
+  return [...kinds].map(([name, kind]) => ({
+    name,
+    kind,
+    ...(sorting ? { sort: sortLink({ name, kind }, sorting) } : {}),
+  }));
+}
+
+function columnOf({ column, label }: ConsoleField): string {
+  return column ?? label;
+}
+
+function kindOf(field: ConsoleField | undefined): ConsoleColumn['kind'] {
+  if (field?.time !== undefined) return 'time';
+  if (field?.level !== undefined) return 'level';
+  return field?.code !== undefined && field.textKey === undefined ? 'code' : 'text';
+}
+
+/** The last time first, and texts from A. */
+function sortLink(
+  { name, kind }: Pick<ConsoleColumn, 'name' | 'kind'>,
+  { order, at }: { order: Order | undefined; at: (more: { sort: string }) => string },
+): NonNullable<ConsoleColumn['sort']> {
+  const first = kind === 'time' ? '-' : '';
+  if (order?.column !== name) return { href: at({ sort: first + name }) };
+  const isDescending = order.direction === 'descending';
+  return { href: at({ sort: (isDescending ? '' : '-') + name }), direction: order.direction };
+}
+
+const TEXT_ORDER = new Intl.Collator('en', { numeric: true, sensitivity: 'base' });
+
+/** Rows without a value come last. */
+export function sortRows(
+  rows: readonly ConsoleItem[],
+  { column, direction }: Order,
+  levels: readonly string[],
+): ConsoleItem[] {
+  const sign = direction === 'ascending' ? 1 : -1;
+  const keyed = rows.map((row) => ({ row, key: keyOf(row, column, levels) }));
+  return keyed
+    .toSorted(({ key: one }, { key: other }) => {
+      if (one === undefined || other === undefined)
+        return Number(one === undefined) - Number(other === undefined);
+      if (typeof one === 'number' && typeof other === 'number') return sign * (one - other);
+      return sign * TEXT_ORDER.compare(String(one), String(other));
+    })
+    .map(({ row }) => row);
+}
+
+function keyOf(
+  { title, state, facts = [] }: ConsoleItem,
+  column: string,
+  levels: readonly string[],
+): string | number | undefined {
+  if (column === 'title') return title;
+  if (column === 'state') return state;
+  const field = facts.find((each) => columnOf(each) === column);
+  if (!field) return undefined;
+  const { time, level, text, name, code, codes, textValues = {}, textKey } = field;
+  const number = Object.values(textValues).find((value) => value !== undefined);
+  return (
+    time ??
+    (level === undefined
+      ? (number ?? text ?? name ?? code ?? codes?.[0] ?? textKey)
+      : levels.indexOf(level))
+  );
+}

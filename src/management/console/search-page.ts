@@ -1,0 +1,93 @@
+// The search in everything: the first records that each list finds, and the tools of the servers.
+import type { ViewValues } from '../../pages/pages.ts';
+import { includesRole } from '../../settings/management-roles.ts';
+import { OPERATIONS } from '../api/operations.ts';
+import type { ManagementContext } from '../context.ts';
+import type { Operation } from '../resources/resource.ts';
+import { auditQuery } from '../resources/audit.ts';
+import type { Page } from '../resources/schemas.ts';
+import type { Upstream } from '../resources/upstream.ts';
+import { searchFor } from '../search.ts';
+import { upstreamHandlers } from '../upstreams.ts';
+import { CONSOLE_PATH } from './address.ts';
+import { columnsOf } from './columns.ts';
+import type { ConsoleRoutes } from './context.ts';
+import { layout, searchIn } from './layout.ts';
+import { type AnyList, LISTS, rowOf, run } from './lists.ts';
+import { reachOfTool } from './tool-access-pages.ts';
+
+type Section = ViewValues['console/search']['sections'][number];
+
+/** Of each list. */
+const SHOWN = 5;
+
+export function searchPage({ page }: ConsoleRoutes): void {
+  page('/search', async (context) => {
+    const { management, ctx } = context;
+    const q = searchIn(ctx, auditQuery);
+    const sections = q === '' ? [] : await find(management, q);
+    await management.services.pages.render(ctx, 'console/search', {
+      console: { ...layout(context, 'search'), search: q },
+      q,
+      sections,
+    });
+  });
+}
+
+async function find(management: ManagementContext, q: string): Promise<Section[]> {
+  const searched = LISTS.filter(({ operation }) => {
+    const { query, role }: Operation = OPERATIONS[operation];
+    return includesRole(management.role, role) && query !== undefined && 'q' in query.shape;
+  });
+  const found = [...searched.map((list) => findIn(management, list, q)), findTools(management, q)];
+  return (await Promise.all(found)).filter(({ items }) => items.length > 0);
+}
+
+async function findIn(management: ManagementContext, list: AnyList, q: string): Promise<Section> {
+  const { items, next } = (await run(management, list.operation, {
+    query: { limit: SHOWN, q },
+  })) as Page<never>;
+  const rows = items.map((item) => ({ ...rowOf(management, list, item), fields: [], actions: [] }));
+  const path = `${CONSOLE_PATH}/${list.section}?${new URLSearchParams({ q })}`;
+  return {
+    section: list.section,
+    columns: columnsOf(list, rows),
+    items: rows,
+    ...(next === undefined ? {} : { all: path }),
+  };
+}
+
+async function findTools(management: ManagementContext, q: string): Promise<Section> {
+  const matches = searchFor(q);
+  const { items: servers } = await upstreamHandlers.listUpstreams(management, {});
+  const rows = servers.flatMap((server) => [
+    ...(matches([server.name, server.id, server.url]) ? [serverRow(server)] : []),
+    ...server.tools
+      .filter(({ name, title }) => matches([name, title]))
+      .map((tool) => toolRow(server, tool)),
+  ]);
+  return {
+    section: 'servers',
+    items: rows.slice(0, SHOWN),
+    ...(rows.length > SHOWN ? { all: `${CONSOLE_PATH}/servers` } : {}),
+  };
+}
+
+function serverRow({ id, name }: Upstream): Section['items'][number] {
+  const href = `${CONSOLE_PATH}/servers#server-${id}`;
+  return { title: name, href, facts: [{ label: 'id', code: id }], fields: [], actions: [] };
+}
+
+function toolRow(server: Upstream, tool: Upstream['tools'][number]): Section['items'][number] {
+  const { name, level } = tool;
+  return {
+    title: name,
+    href: reachOfTool(server.id, name),
+    facts: [
+      { label: 'upstream', text: server.name },
+      ...(level === undefined ? [] : [{ label: 'level', level }]),
+    ],
+    fields: [],
+    actions: [],
+  };
+}
