@@ -23,6 +23,7 @@ const EXIT_INVALID_SETTINGS = 2;
 export async function runServer(
   environment?: Environment,
   options?: CommandLineSettings,
+  { newStore = false }: { newStore?: boolean | undefined } = {},
 ): Promise<void> {
   const reloadOnSignal = awaitReloadSignal();
   try {
@@ -33,7 +34,7 @@ export async function runServer(
     const read = () => loadSettings(environment, { options: again });
     useForwardProxy(settings.forwardProxy);
     const secretVariables = () => secretVariablesIn(environment, again);
-    const running = await startGatehouse(settings, { source: { read, secretVariables } });
+    const running = await startGatehouse(settings, { source: { read, secretVariables }, newStore });
     stopOnSignal(running);
     reloadOnSignal(running);
     console.log(await startupMessage(settings, running));

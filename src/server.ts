@@ -51,6 +51,8 @@ export type Running = {
 export type StartOptions = {
   /** Reads the settings again. Without it, a reload uses the same ones. */
   source?: SettingsSource;
+  /** Whether a new, empty store may take the place of an earlier one. */
+  newStore?: boolean;
   logger?: Logger;
   now?: () => number;
   documentFetching?: DocumentFetching;
@@ -75,7 +77,7 @@ export async function startGatehouse(
   try {
     const services = await openProcessServices(
       settings,
-      { logger, now, stopping: stopping.signal },
+      { logger, now, stopping: stopping.signal, newStore: options.newStore },
       resources,
     );
     await requireRestored(services.store);

@@ -24,6 +24,7 @@ import type { Resources } from './resources.ts';
 import type { Settings } from './settings/settings.ts';
 import { version } from './version.ts';
 import { instrumentedStore } from './store/instrumented-store.ts';
+import { earlierStore } from './store/earlier-store.ts';
 import { type OpenedStore, openStore } from './store/open.ts';
 import type { KeyRing } from './store/stored-keys.ts';
 import { StoreUnavailable } from './store/store.ts';
@@ -74,6 +75,8 @@ export type Keys = {
 export type ServiceOptions = Pick<Services, 'logger' | 'now'> & {
   /** When it is aborted, the process is no longer ready. */
   stopping: AbortSignal;
+  /** Whether a new, empty store may take the place of an earlier one. */
+  newStore?: boolean | undefined;
 };
 
 /** What outlives the settings. */
@@ -104,18 +107,23 @@ export type ProcessServices = Omit<
 /** Adds to `resources` what must be closed, also if it throws. */
 export async function openProcessServices(
   settings: Settings,
-  { logger, now, stopping }: ServiceOptions,
+  { logger, now, stopping, newStore = false }: ServiceOptions,
   resources: Resources,
 ): Promise<ProcessServices> {
   const processMetrics = createMetrics(Object.keys(REASONS));
-  const { secret, previousSecret, dataDir } = settings;
+  const { secret, previousSecret, dataDir, storeId } = settings;
+  const earlier = newStore ? undefined : earlierStore(settings, now());
+  const keys = { secret, previousSecret };
   const store = instrumentedStore(
-    await openStore(settings.store, { secret, previousSecret, dataDir, logger, now }),
+    await openStore(settings.store, { ...keys, dataDir, storeId, earlier, logger, now }),
     { metrics: processMetrics, system: databaseOf(settings), now },
   );
   resources.defer(() => store.close());
   if (store.createdAt !== undefined)
-    logger.info({ what: 'store' }, `a new, empty store was created at ${store.createdAt}`);
+    logger.info(
+      { what: 'store', storeId: store.id },
+      `a new, empty store was created at ${store.createdAt}`,
+    );
   for (const notice of store.notices) logger.warn({ what: 'store' }, notice);
   const activity = openActivity({
     store,

@@ -22,13 +22,12 @@ export function addStartCommand(
       '--upstream <url>',
       'your MCP server (default: the one in the settings, or the built-in sample)',
     )
+    .option('--new-store', 'begin with a new, empty store in place of one that there was')
     .addHelpText('after', HELP)
-    .action(async ({ upstream }: { upstream?: string }) => {
+    .action(async ({ upstream, newStore }: { upstream?: string; newStore?: boolean }) => {
       // Imported here, because it loads the whole server, which would delay every other command.
       const { runServer } = await import('./main.ts');
-      await runServer(environment, {
-        ...settingsOptions(),
-        ...(upstream === undefined ? {} : { upstream }),
-      });
+      const settings = { ...settingsOptions(), ...(upstream === undefined ? {} : { upstream }) };
+      await runServer(environment, settings, { newStore });
     });
 }

@@ -7,7 +7,8 @@ import type { Settings } from '../settings/settings.ts';
 import { version } from '../version.ts';
 import { tlsFault } from '../tls-errors.ts';
 import { networkNotice } from '../store/network-file-system.ts';
-import { reportKeys } from '../store/stored-keys.ts';
+import { readEntry } from '../store/sqlite-database.ts';
+import { type KeysReport, reportKeys } from '../store/stored-keys.ts';
 import {
   closeRedis,
   connectRedis,
@@ -42,7 +43,12 @@ export async function checkStore({
   maxRedisLatency,
 }: ConfiguredDeployment): Promise<Finding[]> {
   const { store } = settings;
-  if (store.kind === 'sqlite') return [await checkFile(store.file)];
+  if (store.kind === 'sqlite') {
+    const file = await checkFile(store.file);
+    if (file.outcome === 'problem') return [file];
+    const read = async (name: string) => readEntry(store.file, name);
+    return [file, keysFinding(await reportKeys(read, settings, version), settings)];
+  }
   const client = await connectRedis(store, undefined).catch((error: unknown) => error as Error);
   if (client instanceof Error)
     return [
@@ -130,12 +136,16 @@ async function secretFinding(client: RedisClient, settings: Settings): Promise<F
     reportKeys((name) => client.getBuffer(name), settings, version).then((report) => ({ report })),
   );
   if (!readable) return finding.unknown('Redis does not let this user read the store');
-  const { report } = readable;
+  return keysFinding(readable.report, settings);
+}
+
+function keysFinding(report: KeysReport | undefined, { storeId }: Settings): Finding {
+  const finding = findingAbout('secret', 'GATEHOUSE_SECRET');
   if (report === undefined)
     return finding.unknown('the store is empty, because no Gatehouse has started with it yet');
-  const { refusal, isOtherSecret, notice } = report;
+  const { refusal, isOtherSecret, notice, id } = report;
   if (refusal === undefined && notice === undefined)
-    return finding.ok('the store was written with this root secret');
+    return finding.ok(`the store was written with this root secret${idText(id, storeId)}`);
   if (refusal === undefined)
     return finding.warning({
       what: String(notice),
@@ -147,6 +157,13 @@ async function secretFinding(client: RedisClient, settings: Settings): Promise<F
     why: 'no process starts with these settings',
     remedy: isOtherSecret ? refusal : 'do what the message says, or use another store',
   });
+}
+
+function idText(id: string | undefined, storeId: string | undefined): string {
+  if (id === undefined) return '';
+  return storeId === undefined
+    ? `. Its id is ${id}: set storeId to it, so that no start takes another store for it`
+    : `, and has the id of storeId`;
 }
 
 /** Values are encrypted, but anybody with access to Redis can delete them. */

@@ -23,6 +23,7 @@ const READ_AT_START = [
   'listen',
   'roles',
   'store',
+  'storeId',
   'dataDir',
   'production',
   'GATEHOUSE_SECRET',

@@ -626,6 +626,13 @@ export const settingsSchema = z.strictObject({
       'Database: `sqlite:<file>` (relative to `dataDir`; one process with all roles), `redis://host:port`, `rediss://host:port` (TLS), `redis+sentinel://host:port,host:port/<name>` or `redis+cluster://host:port,host:port` ([redis.md](redis.md)). Put an address with a password into the environment variable, `secretFile` or the file of `GATEHOUSE_STORE_FILE`.',
     valueType: 'store address',
   }),
+  storeId: z
+    .string()
+    .regex(/^[\w-]{1,64}$/, 'up to 64 letters, digits, - and _')
+    .optional()
+    .describe(
+      'Id of the store, which the log has when the store is created, and doctor reports. A start with another store, or with a new, empty one, is refused ([how](operating.md#the-store-of-a-deployment)).',
+    ),
   dataDir: z.string().min(1).default('.data').meta({
     description:
       'Directory of the embedded store and of generated secrets. The default is in the current folder.',

@@ -24,6 +24,8 @@ export const KEYS_RECORD = 'naming:key';
 /** What later versions may add is kept. */
 const envelopeSchema = z.looseObject({
   format: z.literal(2),
+  /** Tells this store from others. Stores of earlier versions get it when they are opened. */
+  id: z.string().optional(),
   /** The newest version of Gatehouse that wrote the store, and the oldest one that loses nothing in it. */
   version: z.string(),
   needs: z.string(),
@@ -43,6 +45,11 @@ const FINGERPRINT_LENGTH = 16;
 
 export function newDataSecret(): string {
   return randomBytes(SECRET_BYTES).toString('base64url');
+}
+
+/** For `storeId` in the settings. */
+export function newStoreId(): string {
+  return randomBytes(9).toString('hex');
 }
 
 /** Tells secrets from each other, and nothing about them. */

@@ -8,22 +8,23 @@ import type { RootSecrets } from './key-derivation.ts';
 import { networkNotice } from './network-file-system.ts';
 import { type Rewrap, rewrapStore } from './rewrap.ts';
 import { StoreInUse, type Store, type StoreLogger, StoreNotOpened } from './store.ts';
-import { type KeyRing, openStoredKeys, secretsNotice } from './stored-keys.ts';
+import { type ExpectedStore, type KeyRing, openStoredKeys, secretsNotice } from './stored-keys.ts';
 import { STORE_TIMEOUTS, type StoreTimeouts } from './timeout.ts';
 import { version } from '../version.ts';
 
 /** All processes that share a store have the same secrets. */
-export type StoreOptions = RootSecrets & {
-  /** Directory of the SQLite file, if its path is relative. */
-  dataDir: string;
-  logger?: StoreLogger;
-  /** No other process may have the SQLite file open, before and meanwhile. Throws StoreInUse. */
-  isExclusive?: boolean;
-  /** Seconds since the epoch, for expiry in SQLite and in memory. Redis uses its own clock. */
-  now?: () => number;
-  /** Only tests set these. */
-  timeouts?: Partial<StoreTimeouts>;
-};
+export type StoreOptions = RootSecrets &
+  ExpectedStore & {
+    /** Directory of the SQLite file, if its path is relative. */
+    dataDir: string;
+    logger?: StoreLogger;
+    /** No other process may have the SQLite file open, before and meanwhile. Throws StoreInUse. */
+    isExclusive?: boolean;
+    /** Seconds since the epoch, for expiry in SQLite and in memory. Redis uses its own clock. */
+    now?: () => number;
+    /** Only tests set these. */
+    timeouts?: Partial<StoreTimeouts>;
+  };
 
 export type OpenedStore = Store & {
   openCounter: OpenCounter;
@@ -33,6 +34,8 @@ export type OpenedStore = Store & {
   callWindows: CallWindows;
   /** What an operator should know about the store and its keys, in lines for the log. */
   notices: readonly string[];
+  /** For `storeId` in the settings. */
+  id?: string | undefined;
   /** Where the store is, if it was empty and is new. */
   createdAt?: string;
 };
@@ -44,7 +47,8 @@ export async function openStore(
 ): Promise<OpenedStore> {
   const bytes = await openBytes(address, options);
   try {
-    const { keys, opening } = await openStoredKeys(bytes, options, version);
+    const at = locationOf(address, options.dataDir);
+    const { keys, opening } = await openStoredKeys(bytes, { ...options, at }, version);
     const { encryption } = keys;
     const store = encryptedStore(bytes, encryption, { ...STORE_TIMEOUTS, ...options.timeouts });
     const { now = secondsNow } = options;
@@ -63,7 +67,8 @@ export async function openStore(
         await keys.follow();
       },
       rewrap: rewrapStore(bytes, keys, options),
-      ...(opening === 'created' && { createdAt: locationOf(address, options.dataDir) }),
+      id: keys.state().envelope.id,
+      ...(opening === 'created' && { createdAt: at }),
       notices: [
         ...(opening === 'converted' ? [CONVERTED] : []),
         ...[

@@ -45,6 +45,17 @@ const SCHEMA = `
     id INTEGER PRIMARY KEY AUTOINCREMENT, channel TEXT NOT NULL, body BLOB NOT NULL, expires REAL NOT NULL
   ) STRICT;`;
 
+/** Reads one entry of the file of another process. Null if there is none. */
+export function readEntry(file: string, name: string): Buffer | null {
+  const db = new DatabaseSync(file, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
+  try {
+    const row = db.prepare('SELECT value FROM entry WHERE name = ?').get(name);
+    return row ? bufferOf(row['value']) : null;
+  } finally {
+    db.close();
+  }
+}
+
 /** Creates the file (mode 0600) and its directory (mode 0700) if they do not exist. */
 export function openDatabase(
   file: string,

@@ -11,6 +11,7 @@ import {
   nameKeyOf,
   newestOf,
   newKeys,
+  newStoreId,
   parseEnvelope,
   signingSecrets,
   storedVersions,
@@ -40,6 +41,16 @@ export type StoredKeys = {
 
 export type KeysState = { envelope: Envelope; keys: DataKeys };
 
+/** Which store is expected. */
+export type ExpectedStore = {
+  /** The setting. A new store gets this id. */
+  storeId?: string | undefined;
+  /** What shows that there was a store, so that none is created. */
+  earlier?: string | undefined;
+  /** Where it is. */
+  at?: string;
+};
+
 /** What the start did to the record. */
 export type KeysOpening = 'created' | 'converted' | 'wrapped' | 'updated' | 'opened';
 
@@ -48,7 +59,7 @@ type Opened = { stored: Buffer; state: KeysState; opening: KeysOpening };
 /** Throws StoreNotOpened if no secret opens the store, or if a process of this version would lose something in it. */
 export async function openStoredKeys(
   bytes: ByteStore,
-  secrets: RootSecrets,
+  secrets: RootSecrets & ExpectedStore,
   version: string,
 ): Promise<{ keys: StoredKeys; opening: KeysOpening }> {
   if (secrets.secret === secrets.previousSecret)
@@ -62,12 +73,17 @@ export async function openStoredKeys(
 /** Each step is one write, so that a process that is killed leaves a record that opens. */
 async function openRecord(
   bytes: ByteStore,
-  secrets: RootSecrets,
+  secrets: RootSecrets & ExpectedStore,
   version: string,
 ): Promise<Opened> {
   let stored = await bytes.get(KEYS_RECORD);
   for (;;) {
     const { opening, state } = openingOf(stored, secrets, version);
+    if (opening === 'created' && secrets.earlier !== undefined)
+      throw new StoreNotOpened(
+        `${placed(secrets)} is empty, but ${secrets.earlier}. Check dataDir and GATEHOUSE_STORE, or restore the backup. To begin with a new, empty store, start once with --new-store`,
+      );
+    requireStoreId(state.envelope, secrets);
     const next = opening === 'opened' && stored ? stored : envelopeBytes(state.envelope);
     if (stored?.equals(next)) return { stored, state, opening };
     const found = await bytes.compareAndSwap(KEYS_RECORD, stored, next, Infinity);
@@ -76,16 +92,30 @@ async function openRecord(
   }
 }
 
+function placed({ at }: ExpectedStore): string {
+  return at === undefined ? 'the store' : `the store at ${at}`;
+}
+
+function requireStoreId({ id }: Envelope, expected: ExpectedStore): void {
+  const { storeId } = expected;
+  if (storeId === undefined || id === storeId) return;
+  throw new StoreNotOpened(
+    `${placed(expected)} is another one, with the id ${id}, and storeId in the settings is ${storeId}. Check dataDir and GATEHOUSE_STORE. If it is the right one, set storeId to its id`,
+  );
+}
+
 function openingOf(
   stored: Buffer | undefined,
-  secrets: RootSecrets,
+  secrets: RootSecrets & ExpectedStore,
   version: string,
 ): Omit<Opened, 'stored'> {
   const { secret } = secrets;
+  const newId = () => secrets.storeId ?? newStoreId();
   const first = (keys: DataKeys): KeysState => ({
     keys,
     envelope: {
       format: 2,
+      id: newId(),
       ...versionsOfNewStore(version),
       wrapped: [wrap(keys, secret)],
       newest: newestOf(keys),
@@ -104,8 +134,9 @@ function openingOf(
   const keys = openEnvelope(found, secrets);
   const own = fingerprintOf(secret);
   const versions = versionsAfterOpening(found, version);
-  const isUpdated = versions.version !== found.version || versions.needs !== found.needs;
-  const envelope = { ...found, ...versions };
+  const isUpdated =
+    versions.version !== found.version || versions.needs !== found.needs || found.id === undefined;
+  const envelope = { ...found, ...versions, id: found.id ?? newId() };
   if (envelope.wrapped.some(({ by }) => by === own))
     return { opening: isUpdated ? 'updated' : 'opened', state: { envelope, keys } };
   const wrapped = [wrap(keys, secret), ...envelope.wrapped];
@@ -268,6 +299,8 @@ type ReadRecord = (name: string) => Promise<Buffer | null>;
 
 /** What a start would say about the secrets and the store. */
 export type KeysReport = {
+  /** Of the store. Absent if it has none yet. */
+  id?: string;
   /** Why the start would be refused. */
   refusal?: string;
   /** No secret opens the store. */
@@ -275,10 +308,14 @@ export type KeysReport = {
   notice?: string;
 };
 
+function storedId(stored: Buffer): string | undefined {
+  return parseEnvelope(stored)?.id;
+}
+
 /** Undefined if the store is empty. Does not write. */
 export async function reportKeys(
   read: ReadRecord,
-  secrets: RootSecrets,
+  secrets: RootSecrets & ExpectedStore,
   version: string,
 ): Promise<KeysReport | undefined> {
   const stored = await read(KEYS_RECORD);
@@ -286,7 +323,9 @@ export async function reportKeys(
   try {
     const { state, opening } = openingOf(stored, secrets, version);
     const notice = opening === 'converted' ? undefined : secretsNotice(state, secrets);
-    return notice === undefined ? {} : { notice };
+    const id = storedId(stored);
+    requireStoreId(state.envelope, secrets);
+    return { ...(id === undefined ? {} : { id }), ...(notice === undefined ? {} : { notice }) };
   } catch (error) {
     if (!(error instanceof StoreNotOpened)) throw error;
     const { message: refusal } = error;

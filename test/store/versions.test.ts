@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { assert, expect } from 'chai';
 import type { ByteStore } from '../../src/store/byte-store.ts';
-import { fingerprintOf, KEYS_RECORD } from '../../src/store/data-keys.ts';
+import { fingerprintOf, KEYS_RECORD, parseEnvelope } from '../../src/store/data-keys.ts';
 import type { RootSecrets } from '../../src/store/key-derivation.ts';
 import { networkFileSystem } from '../../src/store/network-file-system.ts';
 import { openStore } from '../../src/store/open.ts';
@@ -128,11 +128,16 @@ describe('The version that wrote the store', () => {
 
   it('a report on the keys says what a start would say, and writes nothing', async () => {
     const read = async (name: string) => (await bytes.get(name)) ?? null;
-    const report = (secrets: RootSecrets) => reportKeys(read, secrets, '0.2.0');
+    const report = (secrets: RootSecrets & { storeId?: string }) =>
+      reportKeys(read, secrets, '0.2.0');
     expect(await report({ secret: SECRET })).to.equal(undefined);
     await start('0.2.0');
     const before = await record();
-    expect(await report({ secret: SECRET })).to.deep.equal({});
+    const id = parseEnvelope((await read(KEYS_RECORD)) ?? Buffer.of())?.id;
+    expect(id).to.match(/^[0-9a-f]{18}$/);
+    expect(await report({ secret: SECRET })).to.deep.equal({ id });
+    const elsewhere = await report({ secret: SECRET, storeId: 'other' });
+    expect(elsewhere?.refusal).to.include(`another one, with the id ${id}`);
     const replacing = await report({ secret: NEW, previousSecret: SECRET });
     expect(replacing?.notice).to.match(/^the previous root secret still opens the store/);
     const exchanged = await report({ secret: SECRET, previousSecret: NEW });
