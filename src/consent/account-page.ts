@@ -1,7 +1,8 @@
 // The account page: lists a person's connected apps; changes a level, disconnects apps and signs out.
 import { Router } from '@koa/router';
 import type Koa from 'koa';
-import type { Account } from '../people/account.ts';
+import { type Account, accountLifetime } from '../people/account.ts';
+import { recordVisit } from '../people/visits.ts';
 import type { Connection } from '../connections/connection.ts';
 import {
   endConnection,
@@ -73,7 +74,15 @@ async function showAccountPage(
   ctx: Koa.Context,
   session: AccountSession,
 ): Promise<void> {
+  const { settings, services } = context;
+  const lifetime = accountLifetime(settings);
+  // A store that is full shows the page, so that people can disconnect.
+  const visit = await recordVisit(services.store, session.account.id, {
+    now: services.now(),
+    lifetime,
+  }).catch(() => undefined);
   const values = await accountPageValues(context, session.account, {
+    since: visit?.since,
     action: ACCOUNT_PATH,
     token: createFormToken(context.services.keys.forms, accountFormContext(session)),
     done: ctx.query.done,
@@ -180,7 +189,14 @@ async function accountPageValues(
     token,
     done,
     changed,
-  }: { action: string; token: string; done: unknown; changed: unknown },
+    since,
+  }: {
+    action: string;
+    token: string;
+    done: unknown;
+    changed: unknown;
+    since: number | undefined;
+  },
 ): Promise<Values> {
   const found = await Array.fromAsync(listConnections(settings, services, { account: account.id }));
   const newestFirst = found.map(({ item: connection }) => connection).toReversed();
@@ -191,7 +207,10 @@ async function accountPageValues(
     token,
     account: accountValues(site.identityProviders, account),
     credentials: await credentialValues({ settings, services }, account.id),
-    apps: newestFirst.filter(isConnected).map((connection) => appValues(settings, connection)),
+    apps: newestFirst.filter(isConnected).map((connection) => ({
+      ...appValues(settings, connection),
+      ...(connection.createdAt > (since ?? Infinity) ? { isNew: true } : {}),
+    })),
     activity: newestFirst
       .filter(({ state }) => state === 'ended')
       .toSorted((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0))

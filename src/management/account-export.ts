@@ -3,9 +3,11 @@ import { exportAudit } from './audit-export.ts';
 import type { accountHandlers } from './accounts.ts';
 import { allItems } from './api/all-items.ts';
 import { attemptHandlers } from './attempts.ts';
+import { findVisit } from '../people/visits.ts';
 import type { ManagementContext } from './context.ts';
 import { credentialHandlers } from './credentials.ts';
 import { grantHandlers } from './grants.ts';
+import { isoTime } from './represent.ts';
 
 /** Begins with the account, which has what is kept out, and ends with the items of the audit log, the oldest first. */
 export async function* exportedAccount(
@@ -15,6 +17,8 @@ export async function* exportedAccount(
   const line = (value: object) => `${JSON.stringify(value)}\n`;
   const about = { account: account.id };
   yield line({ account });
+  const visit = await findVisit(management.services.store, account.id);
+  if (visit) yield line({ accountPage: { lastSeenAt: isoTime(visit.seenAt) } });
   const page = ({ limit, ...after }: { limit: string; after?: string }) => ({
     query: { ...about, limit: Number(limit), ...after },
   });

@@ -8,6 +8,7 @@ import {
   isGone,
   listAccounts,
 } from '../people/accounts.ts';
+import { forgetVisits } from '../people/visits.ts';
 import { recordChange } from '../audit/recorded-change.ts';
 import { beginForgetting, forgetInAudit } from '../audit/chain/forget.ts';
 import { forgetAttempts } from '../connections/attempts.ts';
@@ -70,6 +71,7 @@ export const accountHandlers: Handlers<Exclude<keyof typeof accountOperations, '
     await beginForgetting(services, id);
     const account = await change(management, id, forgetAccount, 'account_forgotten');
     await forgetAttempts(services.store, id);
+    await forgetVisits(services.store, id);
     await forgetInAudit(services.store, id);
     return { id, isDisabled: account.disabledAt !== undefined, endedGrants };
   },

@@ -194,6 +194,8 @@ export type ViewValues = ConsoleValues & {
       level: string;
       /** The levels below `level`, lowest first. */
       lower: string[];
+      /** Whether it was connected since the person was last on the page. */
+      isNew?: boolean;
       /** Whether the person may give it more access. */
       mayRaise?: boolean;
       since: number;

@@ -106,6 +106,22 @@ describe('The connected apps page', () => {
     );
   });
 
+  it('the page marks what was connected since the last visit, for as long as the visit lasts', async () => {
+    const person = 'grace';
+    const browser = openBrowser(system().origins);
+    await connectWithRefreshToken(system(), { person });
+    const marks = async () =>
+      (textOf(await open(browser, person)).match(/New since your last visit/g) ?? []).length;
+    expect(await marks(), 'the first visit').to.equal(0);
+    advanceClock(1801);
+    expect(await marks(), 'nothing new').to.equal(0);
+    advanceClock(1900);
+    await connectWithRefreshToken(system(), { person });
+    expect([await marks(), await marks()]).to.deep.equal([1, 1]);
+    advanceClock(3800);
+    expect(await marks(), 'the next visit').to.equal(0);
+  });
+
   it('CON-14 disconnecting all apps affects only that person’s apps', async () => {
     const own = [await connectWithRefreshToken(system()), await connectWithRefreshToken(system())];
     const other = await connectWithRefreshToken(system(), { person: 'grace' });

@@ -114,6 +114,7 @@ const CONNECTED_APPS: ViewValues['connected-apps'] = {
       level: 'admin',
       lower: ['analytics', 'operations'],
       mayRaise: true,
+      isNew: true,
       since: APRIL,
       lastUsed: APRIL + 86_400,
       until: APRIL + 31 * 86_400,
