@@ -94,7 +94,7 @@ export async function runCommandLine(words: string[], surroundings: Surroundings
         now: () => Math.floor(Date.now() / 1000),
       });
     }
-    await program.parseAsync(escapeIds(words, optionsWithValue(program)), { from: 'user' });
+    await program.parseAsync(escapeIds(words, optionsOf(program)), { from: 'user' });
     return exitCode;
   } catch (error) {
     return reportError(error, report);
@@ -110,23 +110,34 @@ function widthOf({ isTTY, columns = DEFAULT_WIDTH }: Output): number {
   return isTTY ? columns : DEFAULT_WIDTH;
 }
 
-/** The names of the options of all commands that need a value, for example `--account`. */
-function optionsWithValue(command: Command): string[] {
-  const own = command.options.filter(({ required }) => required).map(({ long }) => long ?? '');
-  return [...own, ...command.commands.flatMap(optionsWithValue)];
+type CommandOption = { long: string; needsValue: boolean };
+
+/** The options of all commands, for example `--account`. */
+function optionsOf(command: Command): CommandOption[] {
+  const own = command.options.map(({ long, required }) => ({
+    long: long ?? '',
+    needsValue: required,
+  }));
+  return [...own, ...command.commands.flatMap(optionsOf)];
 }
+
+/** As long as the shortest of them. */
+const DASHED_ID = /^-[\w-]{21,}$/;
 
 /**
  * Ids may start with a dash. Joins such an id with the option before it (`--account=-9V…`) or moves it behind `--`, so that it is not parsed as
- * an option. Options are shorter.
+ * an option.
  */
-function escapeIds(words: string[], withValue: readonly string[]): string[] {
+function escapeIds(words: string[], options: readonly CommandOption[]): string[] {
+  const isOption = (word: string) => options.some(({ long }) => long === word);
+  const needsValue = (word: string) =>
+    options.some(({ long, needsValue: needs }) => needs && long === word);
   const escaped: string[] = [];
   const ids: string[] = [];
   for (const word of words) {
     const last = escaped.at(-1) ?? '';
-    if (!/^-[\w-]{26,}$/.test(word)) escaped.push(word);
-    else if (withValue.includes(last)) escaped.splice(-1, 1, `${last}=${word}`);
+    if (!DASHED_ID.test(word) || isOption(word)) escaped.push(word);
+    else if (needsValue(last)) escaped.splice(-1, 1, `${last}=${word}`);
     else ids.push(word);
   }
   return ids.length === 0 ? escaped : [...escaped, '--', ...ids];

@@ -1,8 +1,9 @@
 import './settings/library-debug.ts';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import type { Logger } from 'pino';
 import { useForwardProxy } from './http/forward-proxy.ts';
-import { type Running, startGatehouse } from './server.ts';
+import type { Running } from './server.ts';
 import { ReloadRefused } from './reload/reloads.ts';
 import { ThemeError } from './pages/theme.ts';
 import { ListenError } from './http/listen.ts';
@@ -10,8 +11,10 @@ import type { CommandLineSettings, Environment } from './settings/environment.ts
 import { loadSettings, secretVariablesIn } from './settings/load.ts';
 import { localSettingsFile } from './settings/read-source.ts';
 import { SettingsError } from './settings/issues.ts';
-import { startupMessage } from './startup-message.ts';
+import { createLogger } from './observability/logger.ts';
+import type { Settings } from './settings/settings.ts';
 import { StoreNotOpened } from './store/store.ts';
+import { openWorker, type Worker, type WorkerDuties } from './workers/worker.ts';
 
 /** For a reader of the log that is slow. */
 const LAST_LINES_MS = 1000;
@@ -19,25 +22,36 @@ const LAST_LINES_MS = 1000;
 const EXIT_FAILED = 1;
 const EXIT_INVALID_SETTINGS = 2;
 
-/** Resolves when the server runs. Ends the process if the server does not start, and when it was stopped. */
+/** Resolves when the server runs, with workers when they have ended. Ends the process if the server does not start, and when it was stopped. */
 export async function runServer(
   environment?: Environment,
   options?: CommandLineSettings,
   { newStore = false }: { newStore?: boolean | undefined } = {},
 ): Promise<void> {
+  const worker = openWorker();
   const reloadOnSignal = awaitReloadSignal();
   try {
     const settings = loadSettings(environment, { options });
+    const { workers } = settings;
+    if (workers !== undefined && !worker) return await supervise({ ...settings, workers });
     // A reload never reads another file in place of one that is gone.
     const local = localSettingsFile(environment, options);
     const again = local === undefined ? options : { ...options, config: local };
     const read = () => loadSettings(environment, { options: again });
     useForwardProxy(settings.forwardProxy);
     const secretVariables = () => secretVariablesIn(environment, again);
-    const running = await startGatehouse(settings, { source: { read, secretVariables }, newStore });
-    stopOnSignal(running);
+    const { startGatehouse } = await import('./server.ts');
+    const running = await startGatehouse(settings, {
+      source: { read, secretVariables },
+      newStore,
+      gatherMetrics: worker?.gatherMetrics,
+    });
+    const { startupMessage } = await import('./startup-message.ts');
+    const announce = async () => console.log(await startupMessage(settings, running));
+    const { stop, leave } = stopOnSignal(running, worker);
     reloadOnSignal(running);
-    console.log(await startupMessage(settings, running));
+    if (!worker) return await announce();
+    worker.ready({ announce: () => void announce(), stop, leave });
   } catch (error) {
     const isInvalidSetting =
       error instanceof SettingsError || error instanceof ListenError || error instanceof ThemeError;
@@ -45,6 +59,15 @@ export async function runServer(
     console.error(isExplained ? error.message : error);
     process.exit(isInvalidSetting ? EXIT_INVALID_SETTINGS : EXIT_FAILED);
   }
+}
+
+/** The supervisor loads nothing of the server. */
+async function supervise(settings: Settings & Required<Pick<Settings, 'workers'>>): Promise<never> {
+  const { superviseWorkers } = await import('./workers/supervisor.ts');
+  const logger = createLogger(settings.logLevel);
+  const code = await superviseWorkers({ ...settings, logger });
+  await lastLines(logger);
+  process.exit(code);
 }
 
 /** Returns what reloads at each signal from then on, and at once if one came before: then the settings may have been read too early. */
@@ -71,18 +94,36 @@ function reloadOnce({ reload, logger }: Running): void {
   );
 }
 
-/** Ctrl-C stops without `drain`. A second signal exits at once. */
-function stopOnSignal(running: Running): void {
+/** Ctrl-C stops without `drain`. A second signal exits at once. Returns the same for the supervisor, which asks again without an effect. */
+function stopOnSignal(
+  running: Running,
+  worker: Worker | undefined,
+): Pick<WorkerDuties, 'stop' | 'leave'> {
   let isStopping = false;
-  const stop = async (seconds: number) => {
-    if (isStopping) process.exit(EXIT_FAILED);
-    isStopping = true;
-    await running.stop(seconds);
-    const { logger } = running;
-    const written = promisify(logger.flush).call(logger);
-    await Promise.race([written.catch(() => undefined), delay(LAST_LINES_MS)]);
+  const end = async (ending: Promise<void>) => {
+    await ending;
+    await worker?.reportTotals();
+    await lastLines(running.logger);
     process.exit(0);
   };
-  process.on('SIGINT', () => stop(0));
-  process.on('SIGTERM', () => stop(running.settings().drain));
+  const stop = (seconds: number) => {
+    if (isStopping) return;
+    isStopping = true;
+    void end(running.stop(seconds));
+  };
+  const stopOrExit = (seconds: number) => {
+    if (isStopping) process.exit(EXIT_FAILED);
+    stop(seconds);
+  };
+  if (!worker) process.on('SIGINT', () => stopOrExit(0));
+  process.on('SIGTERM', () => stopOrExit(running.settings().drain));
+  return {
+    stop: (drain) => stop(drain ? running.settings().drain : 0),
+    leave: () => void end(running.leave()),
+  };
+}
+
+async function lastLines(logger: Logger): Promise<void> {
+  const written = promisify(logger.flush).call(logger);
+  await Promise.race([written.catch(() => undefined), delay(LAST_LINES_MS)]);
 }

@@ -7,6 +7,7 @@ import type { RequestKind } from './gateway/active-requests.ts';
 import { type Generation, loadHosts, openGeneration } from './generation.ts';
 import {
   closeAll,
+  leaveAll,
   HTTP_TIMEOUTS,
   type HttpTimeouts,
   listenAll,
@@ -18,6 +19,7 @@ import { persistentKey } from './keys/persistent-key.ts';
 import { consoleUrl } from './management/console/address.ts';
 import type { DocumentFetching } from './oauth/engine/client-metadata-documents.ts';
 import { createLogger } from './observability/logger.ts';
+import type { GatherMetrics } from './observability/metrics.ts';
 import { openReloads, type ReloadOptions, type ReloadReport } from './reload/reloads.ts';
 import { reloadSettings } from './reload/reload-settings.ts';
 import { createResources } from './resources.ts';
@@ -45,6 +47,8 @@ export type Running = {
   reload: (by: string) => Promise<ReloadReport>;
   /** Fails readiness, accepts requests for `drain` more seconds, completes the active ones, and closes everything. */
   stop: (drain?: number) => Promise<void>;
+  /** Leaves new connections to other processes, and closes everything when none of its own is left. */
+  leave: () => Promise<void>;
 };
 
 /** Only tests set `now`, `documentFetching` and `timeouts`. */
@@ -57,6 +61,8 @@ export type StartOptions = {
   now?: () => number;
   documentFetching?: DocumentFetching;
   timeouts?: Partial<HttpTimeouts>;
+  /** Of a worker. */
+  gatherMetrics?: GatherMetrics | undefined;
 };
 
 export type SettingsSource = Pick<ReloadOptions, 'read' | 'secretVariables'>;
@@ -77,7 +83,13 @@ export async function startGatehouse(
   try {
     const services = await openProcessServices(
       settings,
-      { logger, now, stopping: stopping.signal, newStore: options.newStore },
+      {
+        logger,
+        now,
+        stopping: stopping.signal,
+        newStore: options.newStore,
+        gatherMetrics: options.gatherMetrics,
+      },
       resources,
     );
     await requireRestored(services.store);
@@ -139,6 +151,10 @@ export async function startGatehouse(
       async stop(drain) {
         stopping.abort();
         await closeAll(servers, { drain, endCalls: generations.endRequests, timeouts });
+        await resources.close();
+      },
+      async leave() {
+        await leaveAll(servers, { endCalls: generations.endRequests });
         await resources.close();
       },
     };

@@ -16,7 +16,7 @@ import { openPages, type Pages } from './pages/pages.ts';
 import { openRateLimits, type RateLimits } from './http/rate-limits.ts';
 import { persistentKey } from './keys/persistent-key.ts';
 import { openSigningKeyRing, type SigningKeyRing } from './keys/signing-keys.ts';
-import { createMetrics, type Metrics } from './observability/metrics.ts';
+import { createMetrics, type GatherMetrics, type Metrics } from './observability/metrics.ts';
 import { type Keep, openKeeper, withSubscriptions } from './keep.ts';
 import type { Traces } from './observability/tracing.ts';
 import type { Reloads } from './reload/reloads.ts';
@@ -77,6 +77,7 @@ export type ServiceOptions = Pick<Services, 'logger' | 'now'> & {
   stopping: AbortSignal;
   /** Whether a new, empty store may take the place of an earlier one. */
   newStore?: boolean | undefined;
+  gatherMetrics?: GatherMetrics | undefined;
 };
 
 /** What outlives the settings. */
@@ -107,10 +108,10 @@ export type ProcessServices = Omit<
 /** Adds to `resources` what must be closed, also if it throws. */
 export async function openProcessServices(
   settings: Settings,
-  { logger, now, stopping, newStore = false }: ServiceOptions,
+  { logger, now, stopping, newStore = false, gatherMetrics }: ServiceOptions,
   resources: Resources,
 ): Promise<ProcessServices> {
-  const processMetrics = createMetrics(Object.keys(REASONS));
+  const processMetrics = createMetrics(Object.keys(REASONS), gatherMetrics);
   const { secret, previousSecret, dataDir, storeId } = settings;
   const earlier = newStore ? undefined : earlierStore(settings, now());
   const keys = { secret, previousSecret };

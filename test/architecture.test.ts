@@ -107,8 +107,9 @@ const MAY_IMPORT: Record<string, string[]> = {
   'generation.ts': [...BELOW_HOSTS, ...APPS],
   'server.ts': [...BELOW_HOSTS, ...APPS, 'generation.ts', 'restore/unfinished.ts'],
   'startup-message.ts': [...BELOW_HOSTS, 'server.ts'],
-  'main.ts': [...BELOW_HOSTS, 'server.ts', 'startup-message.ts'],
-  'start-command.ts': ['management/', 'main.ts'],
+  'workers/': ['observability/'],
+  'main.ts': [...BELOW_HOSTS, 'server.ts', 'startup-message.ts', 'workers/'],
+  'start-command.ts': ['settings/', 'management/', 'main.ts'],
   'settings-command.ts': [...BELOW_HOSTS, 'management/'],
   'commands.ts': [
     ...LEAVES,
@@ -234,12 +235,17 @@ describe('the source', () => {
 
     it('the command start loads no other command', () => {
       const commands = ['commands.ts', 'doctor/command.ts', 'management/api/client.ts'];
-      for (const start of ['cli.ts', 'main.ts']) {
+      for (const start of ['cli.ts', 'main.ts', 'server.ts']) {
         const loaded = [...loadedWith(start)];
-        expect(loaded).to.include(start === 'cli.ts' ? 'start-command.ts' : 'server.ts');
+        if (start === 'cli.ts') expect(loaded).to.include('start-command.ts');
         expect(loaded.filter((path) => commands.includes(path))).to.deep.equal([]);
       }
       expect([...reachableFrom('cli.ts')]).to.include.members(commands);
+    });
+
+    it('the supervisor of workers loads no server', () => {
+      for (const start of ['main.ts', 'workers/supervisor.ts'])
+        expect([...loadedWith(start)]).to.not.include('server.ts');
     });
 
     it('the server loads a store or a host only if it opens it', () => {
@@ -250,8 +256,8 @@ describe('the source', () => {
         'management/app.ts',
         'gateway/app.ts',
       ];
-      const loaded = [...loadedWith('main.ts')];
-      expect(loaded).to.include('server.ts');
+      const loaded = [...loadedWith('server.ts')];
+      expect(loaded).to.include('generation.ts');
       expect(loaded.filter((path) => optional.includes(path))).to.deep.equal([]);
       expect([...reachableFrom('main.ts')]).to.include.members(optional);
       const either = ['development/sample/mcp-server.ts', 'gateway/upstream/proxy.ts'];

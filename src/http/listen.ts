@@ -1,6 +1,6 @@
 import { authorityCheck } from './canonical-host.ts';
 import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
+import { Server as NetServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type Koa from 'koa';
 
@@ -47,6 +47,8 @@ export type HttpTimeouts = {
   check: number;
   /** That a stopping process gives to requests in progress. */
   stop: number;
+  /** Without a request on a connection. */
+  idle: number;
 };
 
 export const HTTP_TIMEOUTS: Readonly<HttpTimeouts> = {
@@ -54,14 +56,17 @@ export const HTTP_TIMEOUTS: Readonly<HttpTimeouts> = {
   headers: 10_000,
   check: 2000,
   stop: 5000,
+  // Longer than load balancers keep idle connections (usually 60 s): otherwise we could close one as the next request arrives.
+  idle: 75_000,
 };
-/** Longer than load balancers keep idle connections (usually 60 s): otherwise we could close one as the next request arrives. */
-const KEEP_ALIVE_TIMEOUT_MS = 75_000;
 /** Node answers larger ones itself, without a page or a log line. Hosts refuse a quarter of it. */
 const MAX_HEADER_BYTES = 65_536;
 /** From ending the last requests to closing their connections. */
 const LAST_RESPONSES_MS = 1000;
 const IDLE_CHECK_MS = 50;
+const STREAMS_CHECK_MS = 1000;
+/** Longer than any upstream may take. */
+const LEAVE_MS = 3_700_000;
 /** The first request of a new connection may still be on its way. */
 const FIRST_REQUEST_MS = 1000;
 
@@ -107,7 +112,7 @@ async function listenOne(
   const served: Served = { place, handle: dispatch(group) };
   const server = createServer(
     {
-      keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+      keepAliveTimeout: timeouts.idle,
       requestTimeout: timeouts.request,
       headersTimeout: timeouts.headers,
       connectionsCheckingInterval: timeouts.check,
@@ -186,8 +191,7 @@ export async function closeAll(
   servers: readonly Server[],
   { drain = 0, endCalls = () => undefined, timeouts = HTTP_TIMEOUTS }: CloseOptions = {},
 ): Promise<void> {
-  for (const server of servers)
-    server.prependListener('request', (_req, res) => res.setHeader('Connection', 'close'));
+  for (const server of servers) closeAfterResponse(server);
   if (drain > 0) await delay(drain * 1000);
   const closed = servers.map(
     (server) =>
@@ -206,4 +210,36 @@ export async function closeAll(
   await Promise.all(closed);
   clearInterval(closingIdle);
   for (const timer of [endingCalls, closingAll]) clearTimeout(timer);
+}
+
+/** That of an HTTP server also closes idle connections. */
+const { close: stopListening } = new NetServer();
+
+/**
+ * Refuses connections, which another process accepts at the same addresses, and answers the requests of those that are open, each for the last time:
+ * nothing closes an idle one before a proxy would. Ends streams on which clients only listen. Resolves when no connection is left.
+ */
+export async function leaveAll(
+  servers: readonly Server[],
+  { endCalls = () => undefined }: Pick<CloseOptions, 'endCalls'>,
+): Promise<void> {
+  for (const server of servers) closeAfterResponse(server);
+  const closed = servers.map(
+    (server) =>
+      new Promise<void>((resolve) => {
+        stopListening.call(server, () => resolve());
+      }),
+  );
+  const endingStreams = setInterval(() => endCalls('listening'), STREAMS_CHECK_MS);
+  const closingAll = setTimeout(
+    () => servers.forEach((server) => server.closeAllConnections()),
+    LEAVE_MS,
+  );
+  await Promise.all(closed);
+  clearInterval(endingStreams);
+  clearTimeout(closingAll);
+}
+
+function closeAfterResponse(server: Server): void {
+  server.prependListener('request', (_req, res) => res.setHeader('Connection', 'close'));
 }

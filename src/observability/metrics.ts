@@ -21,6 +21,7 @@ import {
   upstreamFaults,
   dropReasons,
 } from './labels.ts';
+import type { MetricReport } from './metric-reports.ts';
 
 const REQUEST_SECONDS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 10];
 const STORE_SECONDS = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 1.5];
@@ -78,9 +79,12 @@ export type Metrics = {
   watchDelivery(targets: readonly string[], read: () => Promise<readonly DeliveryBacklog[]>): void;
   /** `count` is called when the metrics are read, and says what ends within 14 days. Replaces an earlier one. */
   watchEnding(count: () => Promise<Partial<Record<EndKind, number>>>): void;
-  /** Returns all metrics, including those of the process, in the Prometheus text format. */
+  /** Returns all metrics, including those of the process, in the Prometheus text format. With workers, those of all of them. */
   read(): Promise<{ type: string; text: string }>;
 };
+
+/** Resolves with the metrics of all workers, in the Prometheus text format. `report` returns those of this one. */
+export type GatherMetrics = (report: () => Promise<MetricReport>) => () => Promise<string>;
 
 /** `oldest`: the age of the oldest item that is not delivered, in seconds. `refused`: why the receiver refuses everything. */
 export type DeliveryBacklog = {
@@ -91,10 +95,22 @@ export type DeliveryBacklog = {
 };
 
 /** `reasons` are the codes with which a grant can end. */
-export function createMetrics(reasons: readonly string[]): Metrics {
+export function createMetrics(reasons: readonly string[], gather?: GatherMetrics): Metrics {
   const registry = new Registry();
   const { collectDelivery, ...delivery } = deliveryMetrics(registry);
   const { collectEnding, watchEnding } = endingMetrics(registry);
+  const collect = () => Promise.all([collectDelivery(), collectEnding()]);
+  const registries = () => [registry, processMetrics()];
+  const gathered = gather?.(async () => {
+    await collect();
+    const parts = await Promise.all(registries().map((part) => part.getMetricsAsJSON()));
+    return parts.flat();
+  });
+  const own = async () => {
+    await collect();
+    const parts = await Promise.all(registries().map((part) => part.metrics()));
+    return parts.join('\n');
+  };
   return {
     ...hostMetrics(registry),
     ...flowMetrics(registry, reasons),
@@ -102,11 +118,7 @@ export function createMetrics(reasons: readonly string[]): Metrics {
     ...settingsMetrics(registry),
     ...delivery,
     watchEnding,
-    async read() {
-      await Promise.all([collectDelivery(), collectEnding()]);
-      const parts = await Promise.all([registry.metrics(), processMetrics().metrics()]);
-      return { type: registry.contentType, text: parts.join('\n') };
-    },
+    read: async () => ({ type: registry.contentType, text: await (gathered ?? own)() }),
   };
 }
 
@@ -166,6 +178,7 @@ function hostMetrics(registry: Registry): HostMetrics {
   const held = new Gauge({
     name: 'gatehouse_upstream_tools_held',
     help: 'Tools that are hidden and refused until an operator approves them. All processes count the same tools.',
+    aggregator: 'max',
     labelNames: ['upstream'],
     registers: [registry],
   });
@@ -214,7 +227,13 @@ function hostMetrics(registry: Registry): HostMetrics {
 
 function settingsMetrics(registry: Registry): Pick<Metrics, 'settings'> {
   const gauge = (name: string, help: string, labelNames: readonly string[] = []) =>
-    new Gauge({ name: `gatehouse_settings_${name}`, help, labelNames, registers: [registry] });
+    new Gauge({
+      name: `gatehouse_settings_${name}`,
+      help,
+      aggregator: 'max',
+      labelNames,
+      registers: [registry],
+    });
   const info = gauge('info', 'A digest of the settings in force. Processes must have the same.', [
     'digest',
   ]);
@@ -269,11 +288,13 @@ function flowMetrics(
   const reach = new Gauge({
     name: 'gatehouse_audit_calls_reach_seconds',
     help: 'How far back the audit log has all calls of levels that are not recorded.',
+    aggregator: 'max',
     registers: [registry],
   });
   const verified = new Gauge({
     name: 'gatehouse_audit_verified',
     help: 'Whether the last day of the audit log is as it was written: 1, or 0 after a finding.',
+    aggregator: 'min',
     registers: [registry],
   });
   verified.set(1);
@@ -348,6 +369,7 @@ function deliveryMetrics(
     new Gauge({
       name: `gatehouse_audit_delivery_${name}`,
       help,
+      aggregator: 'max',
       labelNames: ['target', ...labelNames],
       registers: [registry],
     });
@@ -384,6 +406,7 @@ function endingMetrics(
   const ending = new Gauge({
     name: 'gatehouse_ending',
     help: 'What ends within 14 days, by kind.',
+    aggregator: 'max',
     labelNames: ['kind'],
     registers: [registry],
   });

@@ -22,6 +22,7 @@ const READ_AT_START = [
   'developmentIdp.url',
   'listen',
   'roles',
+  'workers',
   'store',
   'storeId',
   'dataDir',
@@ -34,6 +35,7 @@ const READ_AT_START = [
 const OF_ONE_PROCESS = new Set([
   'listen',
   'roles',
+  'workers',
   'dataDir',
   'store',
   'secret',

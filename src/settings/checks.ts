@@ -37,7 +37,14 @@ export function checkConsistency(source: Source, file: Partial<SettingsFile>): S
   ].flatMap((check) => check(source, file));
 }
 
-function checkStore(source: Source, { store, roles }: Partial<SettingsFile>): SettingsIssue[] {
+function checkStore(
+  source: Source,
+  { store, roles, workers }: Partial<SettingsFile>,
+): SettingsIssue[] {
+  if (store?.kind === 'sqlite' && workers !== undefined) {
+    const expected = 'a Redis store (setting store): SQLite supports only one process';
+    return [issueAt(source, ['workers'], expected, String(workers))];
+  }
   if (store?.kind !== 'sqlite' || !roles || roles.length === ROLES.length) return [];
   const expected = 'all roles, or a Redis store: SQLite supports only one process with all roles';
   return [issueAt(source, ['roles'], expected, roles.join(', '))];

@@ -9,7 +9,13 @@ import { ROLES } from './schema.ts';
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Settings on the command line, which take precedence over variables. Relative paths are resolved from the working directory. */
-export type CommandLineSettings = { config?: string; dataDir?: string; upstream?: string };
+export type CommandLineSettings = {
+  config?: string;
+  dataDir?: string;
+  upstream?: string;
+  /** A number, or `auto`. */
+  workers?: string;
+};
 
 /** A variable, or an option of the command line, that is set. `value` is `text` as it would be at `path` in the file. */
 export type Variable = { name: string; path: Path; text: string; value: unknown };
@@ -62,7 +68,7 @@ const UPSTREAM_URL: Path = ['resourceServer', 'upstream', 'url'];
 /** Without variables that an option replaces. */
 export function variablesIn(
   environment: Environment,
-  { dataDir, upstream }: CommandLineSettings = {},
+  { dataDir, upstream, workers }: CommandLineSettings = {},
 ): Variable[] {
   const options: Variable[] = [
     ...(dataDir === undefined
@@ -71,6 +77,9 @@ export function variablesIn(
     ...(upstream === undefined
       ? []
       : [{ name: '--upstream', path: UPSTREAM_URL, text: upstream, value: upstream }]),
+    ...(workers === undefined
+      ? []
+      : [{ name: '--workers', path: ['workers'], text: workers, value: workersValue(workers) }]),
   ];
   const variables = Object.entries(VARIABLE_PATHS).flatMap(([name, path]) => {
     const text = environment[name];
@@ -78,6 +87,10 @@ export function variablesIn(
     return text && !isReplaced ? [{ name, path, text, value: fileValue(name, text) }] : [];
   });
   return [...options, ...variables];
+}
+
+function workersValue(text: string): unknown {
+  return /^\d+$/.test(text) ? Number(text) : text;
 }
 
 /** Relative paths in variables are resolved from the working directory. */

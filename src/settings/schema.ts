@@ -343,6 +343,7 @@ const lifetimes = z
   });
 
 const MEGABYTE = 1024 * 1024;
+const MAX_WORKERS = 128;
 const MAX_UPSTREAM_TIMEOUT_SECONDS = 3600;
 const MAX_HEARTBEAT_SECONDS = 600;
 
@@ -709,6 +710,17 @@ export const settingsSchema = z.strictObject({
     .describe(
       'Number of proxies in front of Gatehouse that add to `X-Forwarded-For`. If it is too low, all clients share one address and its rate limit; if it is too high, clients can forge their address.',
     ),
+  workers: z
+    .union(
+      [wholeNumber(1, MAX_WORKERS), z.literal('auto')],
+      `a whole number from 1 to ${MAX_WORKERS}, or auto`,
+    )
+    .optional()
+    .meta({
+      description:
+        'Number of processes that share the listeners and use one core each, under one supervisor; `auto` is one for each core. Only with Redis. Without it, one process without a supervisor.',
+      valueType: '`auto` or number from 1 to 128',
+    }),
   drain: duration.optional().meta({
     description:
       'How long a process accepts requests after `SIGTERM` while `/readyz` fails. Allow the time that your load balancer needs to notice.',

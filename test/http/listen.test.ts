@@ -4,7 +4,14 @@ import { type AddressInfo, connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'chai';
 import Koa from 'koa';
-import { closeAll, listenAll, ListenError, type ListeningHost } from '../../src/http/listen.ts';
+import {
+  closeAll,
+  HTTP_TIMEOUTS,
+  leaveAll,
+  listenAll,
+  ListenError,
+  type ListeningHost,
+} from '../../src/http/listen.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { rawRequest } from '../support/raw-request.ts';
 
@@ -81,6 +88,31 @@ describe('a listener', () => {
     const forced = delay(5500, 'the time limit', { ref: false });
     await closeAll(servers);
     expect(await Promise.race([ended, forced])).to.equal('the connection');
+  });
+
+  it('leaving refuses connections, and keeps idle ones open for a last request, until they were idle for long', async () => {
+    const timeouts = { ...HTTP_TIMEOUTS, idle: 2000 };
+    servers = await listenAll([host('one', { url: `http://localhost:${port}`, port })], timeouts);
+    const ask = 'GET / HTTP/1.1\r\nhost: localhost\r\n\r\n';
+    const open = async () => {
+      const socket = connect(port, '127.0.0.1');
+      let received = '';
+      socket.on('data', (bytes) => (received += bytes.toString()));
+      socket.write(ask);
+      await once(socket, 'data');
+      return { socket, received: () => received };
+    };
+    const [used, unused] = await Promise.all([open(), open()]);
+    const left = leaveAll(servers, {});
+    const refused = once(connect(port, '127.0.0.1'), 'connect');
+    expect(await refused.catch(({ code }: { code: string }) => code)).to.equal('ECONNREFUSED');
+    expect(unused.socket.readyState).to.equal('open');
+    used.socket.write(ask);
+    await once(used.socket, 'close');
+    expect(used.received().split('HTTP/1.1 200')).to.have.length(3);
+    expect(used.received().toLowerCase()).to.include('connection: close');
+    await left;
+    expect(unused.received()).to.not.include('connection: close');
   });
 
   it('if one listener cannot be opened, the others are closed, and the error names its setting', async () => {

@@ -20,6 +20,12 @@ describe('ids that start with a dash', () => {
       expect(stderr).to.match(/not_found|there is no grant/);
     }
   });
+
+  it('the shorter id of an app is an argument too', async () => {
+    const { code, stderr } = await run('client', 'show', '-bdA3JlXoAZUIsjNAyCE_Q');
+    expect(code).to.equal(1);
+    expect(stderr).to.include('there is no client');
+  });
 });
 
 describe('the usage of the command line', () => {
