@@ -2,6 +2,7 @@ import type { RequestKind } from './active-requests.ts';
 import type { Caller } from './authenticate.ts';
 import type { RequiredLevel } from './authorize.ts';
 import type { AuthenticatedCall } from './call.ts';
+import type { ReadForCaller } from './upstream/caller-readings.ts';
 import type { Settings } from '../settings/settings.ts';
 
 /** An open request of a caller, which counts from before its body is read. */
@@ -15,6 +16,8 @@ export type Slot = {
 export type McpHandler = {
   /** The level that a message needs, which may be invalid; undefined if it needs none. */
   requiredBy(message: unknown): RequiredLevel | undefined;
+  /** Call before `requiredBy` with the messages: reads the tools as their caller sees them, if one of them calls a tool that no list had. */
+  readToolsFor?: ReadForCaller;
   /** Throws an InBandError if the caller has too many open requests. */
   acquire(caller: Caller, kind: RequestKind): Slot;
   /** Whether a member that an object of a request has twice is refused. */

@@ -65,7 +65,8 @@ export async function serve(gateway: Gateway, started: Call): Promise<void> {
   const handler = await gateway.handlerOf(connector ?? mintedToken);
   const call = openCall(gateway, started, access, handler, known);
   call.body = await readMessages(gateway, call);
-  // The body may have come slowly.
+  if (!pauseOf(call, gateway.authentication.settings)) await handler.readToolsFor?.(call);
+  // Both may have taken long.
   if (gateway.changes() !== known) Object.assign(call, await authenticateCall(gateway, started));
   call.toolCalls = toolCallsIn(call.body);
   const required = requiredLevels(call);

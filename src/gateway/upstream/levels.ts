@@ -260,8 +260,8 @@ function refuseMessage(
     const held = refuseHeld(options, caller, message);
     if (held) return held;
   }
+  if (required?.isUnknown) return errorResponse(id, UNKNOWN_TOOL);
   if (!required || verdict.decision === 'allowed') return undefined;
-  if (required.isUnknown) return errorResponse(id, UNKNOWN_TOOL);
   const text = denialText(productName, caller, required, verdict);
   return method === 'tools/call'
     ? toolErrorResponse(id, text)

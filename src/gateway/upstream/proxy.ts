@@ -38,6 +38,7 @@ import {
   withUnboundState,
 } from './bound-ids.ts';
 import { type CheckArguments, openArgumentCheck, validation } from './check-arguments.ts';
+import { callerReadings } from './caller-readings.ts';
 import { CALLER_HEADER, callerHeaders } from './caller-header.ts';
 import { concurrencyLimiter, type ConcurrencyLimiter } from './concurrency-limit.ts';
 import { parameterHeaders } from './headers.ts';
@@ -151,6 +152,7 @@ export async function openUpstreamProxy(
     refusesRepeated: () => validation(upstream) !== false,
     acquire: (caller, kind) => proxy.concurrency.acquire(caller, kind),
     knownTools: proxy.knownTools,
+    readToolsFor: callerReadings(proxy, discovery, services),
     handle: (call) => {
       watchFailure(proxy, call, discovery);
       return proxyCall(proxy, call);

@@ -1,7 +1,8 @@
 // Keeps the catalog of an upstream's tools current: reads it at the start, when the upstream says that its list changed, and every five minutes.
 import { lruCache } from '../../lru-cache.ts';
 import { membersOf } from '../../json-values.ts';
-import { watchTools } from './discovery.ts';
+import { discoverTools, watchTools } from './discovery.ts';
+import type { DiscoveryOptions } from './discovery-connection.ts';
 import { DiscoveryError, remedyFor } from './discovery-faults.ts';
 import { type DiscoveryEvent, type DiscoveryState, isDue, reduce } from './discovery-state.ts';
 import { listOf } from './tool-comparison.ts';
@@ -34,6 +35,11 @@ export type ToolDiscovery = {
    * next reading, which is soon, because an upstream may list other tools, and say other things, to each caller. Never rejects.
    */
   observe(tools: readonly unknown[]): Promise<void>;
+  /** Lists the tools as a caller sees them, page by page. Rejects with DiscoveryError. */
+  listFor(
+    headers: Required<Pick<DiscoveryOptions, 'credentials' | 'ofCaller'>>,
+    signal: AbortSignal,
+  ): Promise<readonly (readonly unknown[])[]>;
   /** Which texts of the tools were seen and approved. */
   pinning: ToolPinning;
   /** Whether a list with this tool passed through to a caller of this process. */
@@ -75,6 +81,20 @@ export async function openToolDiscovery(
   const reportLists = listReporter(settings, services, upstream);
   const pinning = await openToolPinning(services, upstream);
 
+  const options: DiscoveryOptions = {
+    url: upstream.url,
+    host: upstream.host,
+    credentials: upstream.headers,
+    plainHeaders: upstream.caller.headers,
+    maxAnswerBytes: upstream.maxAnswerBytes,
+    issuer: settings.authUrl,
+    levels: settings.levels,
+    ...(services.keys.signing ? { signingKey: services.keys.signing.current } : {}),
+    version: services.version,
+    timeout: TIMEOUT_MS,
+    now,
+  };
+
   async function on(event: DiscoveryEvent): Promise<void> {
     const [next, effect] = reduce(settings.levels, state, event);
     state = next;
@@ -112,24 +132,10 @@ export async function openToolDiscovery(
     signal: AbortSignal,
     previous: ToolCatalog | undefined,
   ): Promise<ToolCatalog> {
-    const { url, host, headers: credentials, caller, maxAnswerBytes } = upstream;
-    const { keys, version } = services;
+    const { url } = upstream;
     try {
       const { revision, tools, pages, instructions, close } = await watchTools(
-        {
-          url,
-          host,
-          credentials,
-          plainHeaders: caller.headers,
-          maxAnswerBytes,
-          issuer: settings.authUrl,
-          levels: settings.levels,
-          ...(keys.signing ? { signingKey: keys.signing.current } : {}),
-          version,
-          timeout: TIMEOUT_MS,
-          signal,
-          now,
-        },
+        { ...options, signal },
         reportChange,
       );
       watch = { close };
@@ -189,6 +195,9 @@ export async function openToolDiscovery(
       for (const { name } of tools.map(membersOf))
         if (typeof name === 'string') passedOn.set(name, true);
       await on({ type: 'listed', tools, at: now() }).catch(() => undefined);
+    },
+    async listFor(headers, signal) {
+      return (await discoverTools({ ...options, ...headers, signal })).pages;
     },
     wasListed: (name) => passedOn.has(name),
     async close() {

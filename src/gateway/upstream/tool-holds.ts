@@ -6,9 +6,9 @@ import type { ToolDiscovery } from './tool-discovery.ts';
 export type ToolHolds = {
   /** Notes a list for a caller, and returns its tools without those that wait, or cannot be read. */
   shown(
-    list: { tools: unknown[]; nextCursor?: unknown },
+    list: { tools: readonly unknown[]; nextCursor?: unknown },
     request: { caller: Caller; startsLists: boolean },
-  ): Promise<unknown[]>;
+  ): Promise<readonly unknown[]>;
   /** Why a call of the tool is refused. Undefined if it is not. */
   reason(name: string, caller: Caller): HoldReason | undefined;
   /** Changes when tools are held or approved. */

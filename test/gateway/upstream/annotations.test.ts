@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { membersOf } from '../../../src/json-values.ts';
 import { addressOf, mint } from '../../links/minted-tokens/minting.ts';
 import { advanceClock, restoreClock } from '../../support/clock.ts';
 import { call } from '../../support/mcp.ts';
@@ -85,10 +86,12 @@ describe('Levels from annotations', () => {
   }
 
   async function isCalled(level: string, name: string): Promise<boolean> {
-    const before = upstream.received.length;
+    const arrived = () =>
+      upstream.received.filter(({ body }) => membersOf(body)['method'] === 'tools/call').length;
+    const before = arrived();
     const { status } = await call(addressOf(system), tokens.get(level), toolCall(name));
     expect(status).to.equal(200);
-    return upstream.received.length > before;
+    return arrived() > before;
   }
 
   it('UPS-11 each tool is listed and called exactly with the levels that its annotations or the settings allow', async () => {
@@ -101,14 +104,14 @@ describe('Levels from annotations', () => {
     }
   });
 
-  it('UPS-11 a tool that was not read needs the highest level', async () => {
+  it('UPS-11 a tool that Gatehouse has not read needs the highest level, and one that no list has is refused', async () => {
+    const late = { name: 'late', annotations: { readOnlyHint: true } };
+    await upstream.setTools([...TOOLS, late], { isSilent: true });
+    for (const level of LEVELS)
+      expect(await isCalled(level, 'late'), level).to.equal(level === 'full');
+    await upstream.setTools(TOOLS, { isSilent: true });
     for (const name of ['unknown', 'READ', 'constructor'])
-      expect(await Promise.all(LEVELS.map((level) => isCalled(level, name))), name).to.deep.equal([
-        false,
-        false,
-        false,
-        true,
-      ]);
+      for (const level of LEVELS) expect(await isCalled(level, name), name).to.equal(false);
   });
 
   it('UPS-11 a tool that becomes destructive is refused as soon as a caller was told', async () => {
@@ -174,7 +177,6 @@ describe('Levels from annotations', () => {
     expect((await call(link, token, toolCall('bare'))).status).to.equal(403);
 
     await upstream.setTools([...TOOLS, { name: 'new' }], { isSilent: true });
-    expect((await call(link, token, toolCall('new'))).status).to.equal(200);
     await call(link, token, LIST);
     expect((await call(link, token, toolCall('new'))).status).to.equal(403);
     await upstream.setTools(TOOLS, { isSilent: true });

@@ -1,8 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { membersOf } from '../../../src/json-values.ts';
 import { askRaw, mint } from '../../links/minted-tokens/minting.ts';
 import { openBrowser, requirePage } from '../../support/browser.ts';
+import { advanceClock } from '../../support/clock.ts';
 import { requestManagement } from '../../support/management-api.ts';
 import { changeSettings } from '../../support/settings-file.ts';
 import type { System } from '../../support/system.ts';
@@ -286,6 +288,16 @@ describe('An MCP server with toolChanges: hold', () => {
     expect((await call('described')).result?.isError).to.equal(true);
   });
 
+  it('a call of a tool that only its caller is listed is refused, as the review has it then', async () => {
+    advanceClock(11);
+    server().list(({ sub }) => (sub === 'gatehouse' ? FIRST : [...FIRST, tool('private')]));
+    expect((await call('private')).result?.content?.[0]?.text).to.include('is new on this server');
+    expect((await review()).tools.map(({ name }) => name)).to.deep.equal(['private']);
+    server().list(FIRST);
+    expect(await names(0)).to.have.length(FIRST.length);
+    expect((await review()).tools).to.deep.equal([]);
+  });
+
   it('PIN-06 changed instructions reach nobody until they are approved', async () => {
     const said = async (process: number) =>
       (
@@ -408,6 +420,35 @@ describe('An MCP server with toolChanges: follow', () => {
       await requestManagement(manager(), 'POST', '/settings/reload', {});
     }
     for (const process of [0, 1]) await listed(process, 'later');
+  });
+
+  const listings = () =>
+    server().received.filter(({ body }) => membersOf(body)['method'] === 'tools/list').length;
+
+  it('a call of a tool that only its caller is listed reads the list for this caller, in each process, and arrives', async () => {
+    const before = await names(0);
+    const more = [...before.map((name) => tool(name)), tool('private')];
+    server().list(({ sub }) => (sub === 'gatehouse' ? more.slice(0, -1) : more));
+    for (const process of [0, 1]) {
+      expect((await call('private', process)).result?.content?.[0]?.text).to.equal('private');
+      const read = listings();
+      expect((await call('private', process)).result?.content?.[0]?.text).to.equal('private');
+      expect(listings()).to.equal(read);
+    }
+    expect(before).to.not.include('private');
+  });
+
+  it('PIN-11 calls of tools that no list has cause one reading at a time, and one in ten seconds for a caller', async () => {
+    advanceClock(11);
+    const before = listings();
+    const unknown = (n: number) => call(`unknown_${n}`, 0);
+    for (const { error } of await Promise.all([1, 2, 3, 4, 5].map(unknown)))
+      expect(error?.message).to.equal('Unknown tool: the server has no tool with this name');
+    expect((await unknown(6)).error?.message).to.include('Unknown tool');
+    expect(listings()).to.equal(before + 1);
+    advanceClock(11);
+    await unknown(7);
+    expect(listings()).to.equal(before + 2);
   });
 });
 
