@@ -11,6 +11,7 @@ import {
   type TaskOwnership,
   withBoundState,
 } from './bound-ids.ts';
+import type { ReadMembers } from './json-scanner.ts';
 import { badGateway } from './gateway-errors.ts';
 import type { ParameterHeaders } from './headers.ts';
 import { isResponse, type RpcMessage } from './messages.ts';
@@ -87,7 +88,7 @@ const LIST_NOTIFICATIONS: Readonly<Record<string, 'prompts' | 'resources'>> = {
 };
 const RESOURCE_UPDATED = 'notifications/resources/updated';
 
-/** The members of results that the filter reads. */
+/** The members of results that the filter may change, or keeps from the caller. */
 const FILTERED_MEMBERS = [
   '_meta',
   'instructions',
@@ -101,6 +102,23 @@ const FILTERED_MEMBERS = [
   'tasks',
   'tools',
 ];
+
+/** All that this folder reads of what an upstream sends. Other members of these objects pass unread in large messages, and may be missing there. */
+export const READ_MEMBERS: ReadMembers = {
+  error: new Set(),
+  params: new Set(['_meta', 'taskId', 'uri']),
+  result: new Set([
+    ...FILTERED_MEMBERS,
+    'cacheScope',
+    'capabilities',
+    'isError',
+    'nextCursor',
+    'resultType',
+    'status',
+    'ttl',
+    'ttlMs',
+  ]),
+};
 
 /** False for most results of tools, which the filter would not change. */
 function needsFilter({ method, result }: RpcMessage): boolean {

@@ -1,17 +1,8 @@
-// Validates large JSON messages without building their values, and finds the values that nobody here reads.
+// Validates large JSON messages without building their values, and finds the members that nobody here reads.
 import { type JsonSize } from '../exact-json.ts';
 
-/** Of a value that nobody reads: where it begins, and where its comma or closing bracket is. */
+/** Of members that nobody reads, one after the other: where the first name begins, and where the comma or closing bracket after the last value is. */
 export type Range = { start: number; end: number };
-
-/** What tools, resources and prompts answer: members of `result` that the filter neither reads nor changes. */
-const UNREAD_MEMBERS: ReadonlySet<string> = new Set([
-  'content',
-  'contents',
-  'messages',
-  'structuredContent',
-]);
-const LONGEST_NAME = Math.max(...Array.from(UNREAD_MEMBERS, ({ length }) => length));
 
 const [TAB, LINE_FEED, CARRIAGE_RETURN, SPACE] = [0x09, 0x0a, 0x0d, 0x20];
 const [QUOTE, PLUS, COMMA, MINUS, DOT] = [0x22, 0x2b, 0x2c, 0x2d, 0x2e];
@@ -28,18 +19,24 @@ const AFTER_VALUE = 5;
 const IN_TEXT = 6;
 const IN_NAME = 7;
 
-/** What the member, whose value comes next, is to the caller. */
-const [ANY, RESULT, UNREAD] = [0, 1, 2];
+/** By member of a message: the names in its object that are read. Names in the objects of other members all are. */
+export type ReadMembers = Readonly<Record<string, ReadonlySet<string>>>;
 
 export type ScanOptions = {
   max: JsonSize;
-  /** Of the values that are found, in bytes. */
+  read: ReadMembers;
+  /** Of the ranges that are found, in bytes. */
   minLength: number;
 };
 
+/** A name in ASCII that is written with escapes has at most so many times its length. */
+const BYTES_PER_ESCAPE = 6;
+/** Longer names are of no member that is read. */
+const LONGEST_NAME = 64;
+
 /** Reads each byte once. The bytes must be UTF-8. */
 export class JsonScanner {
-  /** Unread values, in their order. Names that are written with escapes are not recognized. */
+  /** In their order. Members whose names are written with escapes are read. */
   readonly unread: Range[] = [];
   readonly #bytes: Buffer;
   /** The same bytes, aligned: the first word begins `#shift` bytes before the first byte. */
@@ -55,9 +52,13 @@ export class JsonScanner {
   /** The depth of the members of a message, which may be in a batch. */
   #messageDepth = 1;
   #nameStart = 0;
-  #member = ANY;
-  #isInResult = false;
+  /** Of the object that comes next, if one does, and of the object of a message's member that is open. */
+  #nextNames: ReadonlySet<string> | undefined;
+  #names: ReadonlySet<string> | undefined;
+  /** Of the members so far that nobody reads; -1 if the last one is read. */
   #unreadStart = -1;
+  /** Of the last member. */
+  #end = 0;
 
   constructor(bytes: Buffer, options: ScanOptions) {
     this.#bytes = bytes;
@@ -100,7 +101,7 @@ export class JsonScanner {
       } else if (next === AFTER_VALUE) {
         if (this.#depth === 0) throw notJson(at);
         if (byte === COMMA) {
-          this.#endMember(at);
+          if (this.#depth === this.#messageDepth + 1) this.#end = at;
           this.#values += 1;
           if (this.#values > max.values) return false;
           next = this.#isObject[this.#depth] === 1 ? NAME : VALUE;
@@ -124,7 +125,10 @@ export class JsonScanner {
         next = AFTER_VALUE;
         at += 1;
       } else {
-        if (this.#member !== ANY) this.#beginMember(byte, at);
+        if (this.#nextNames !== undefined) {
+          if (byte === OPENING_BRACE) this.#names = this.#nextNames;
+          this.#nextNames = undefined;
+        }
         if (byte === QUOTE) {
           next = IN_TEXT;
           at += 1;
@@ -159,30 +163,40 @@ export class JsonScanner {
   #close(byte: number, at: number): void {
     const isObject = this.#isObject[this.#depth] === 1;
     if (byte !== (isObject ? CLOSING_BRACE : CLOSING_BRACKET)) throw notJson(at);
-    this.#endMember(at);
+    if (this.#names !== undefined && this.#depth === this.#messageDepth + 1) {
+      this.#end = at;
+      this.#endUnread();
+      this.#names = undefined;
+    }
     this.#depth -= 1;
-    if (this.#depth === this.#messageDepth) this.#isInResult = false;
   }
 
   #endName(end: number): void {
     const depth = this.#depth - this.#messageDepth;
-    if (depth > 1 || depth < 0 || end - this.#nameStart > LONGEST_NAME) return;
-    if (depth === 1 && !this.#isInResult) return;
+    if (depth === 0) this.#nextNames = this.#namesIn(end);
+    else if (depth === 1 && this.#names !== undefined) {
+      if (this.#isRead(this.#names, end)) this.#endUnread();
+      else if (this.#unreadStart < 0) this.#unreadStart = this.#nameStart - 1;
+    }
+  }
+
+  #namesIn(end: number): ReadonlySet<string> | undefined {
+    const { read } = this.#options;
+    if (end - this.#nameStart > LONGEST_NAME) return undefined;
     const name = this.#bytes.toString('latin1', this.#nameStart, end);
-    if (depth === 0) this.#member = name === 'result' ? RESULT : ANY;
-    else this.#member = UNREAD_MEMBERS.has(name) ? UNREAD : ANY;
+    return Object.hasOwn(read, name) ? read[name] : undefined;
   }
 
-  #beginMember(byte: number, at: number): void {
-    if (this.#member === UNREAD) this.#unreadStart = at;
-    else this.#isInResult = byte === OPENING_BRACE;
-    this.#member = ANY;
+  #isRead(names: ReadonlySet<string>, end: number): boolean {
+    if (end - this.#nameStart > LONGEST_NAME * BYTES_PER_ESCAPE) return false;
+    const name = this.#bytes.toString('latin1', this.#nameStart, end);
+    return names.has(name) || name.includes('\\');
   }
 
-  #endMember(at: number): void {
-    if (this.#unreadStart < 0 || this.#depth !== this.#messageDepth + 1) return;
-    if (at - this.#unreadStart >= this.#options.minLength)
-      this.unread.push({ start: this.#unreadStart, end: at });
+  #endUnread(): void {
+    const start = this.#unreadStart;
+    if (start >= 0 && this.#end - start >= this.#options.minLength)
+      this.unread.push({ start, end: this.#end });
     this.#unreadStart = -1;
   }
 }

@@ -1,20 +1,8 @@
 import { expect } from 'chai';
-import type { Caller } from '../../../src/gateway/authenticate.ts';
-import { levelRules } from '../../../src/upstreams/tool-levels.ts';
-import { parameterHeaders } from '../../../src/gateway/upstream/headers.ts';
 import { filterMessage } from '../../../src/gateway/upstream/filter.ts';
-import { DEFAULT_LEVELS } from '../../support/levels.ts';
+import { filterOptions } from '../../support/upstream/filter-options.ts';
 
 const RELATED = 'io.modelcontextprotocol/related-task';
-const caller: Caller = {
-  accountId: 'account',
-  clientId: 'client',
-  tokenId: 'token',
-  level: 'full',
-  ceiling: 'full',
-  minted: false,
-};
-
 const about = (taskId: string) => ({ _meta: { [RELATED]: { taskId } } });
 const notice = (method: string, params: object) => ({ jsonrpc: '2.0', method, params });
 const answer = (result: object) => ({ jsonrpc: '2.0', id: 1, result });
@@ -31,38 +19,11 @@ describe('A message about a task', () => {
   let reads = 0;
   beforeEach(() => void (reads = 0));
 
-  const filter = (message: Record<string, unknown>) =>
-    filterMessage(
-      {
-        extensions: {},
-        rules: levelRules(DEFAULT_LEVELS, {
-          tools: [],
-          defaultLevel: 'full',
-        } as unknown as Parameters<typeof levelRules>[1]),
-        caller,
-        tasks: {
-          add: () => Promise.resolve(),
-          async idsOf() {
-            reads += 1;
-            return new Set(['new']);
-          },
-        },
-        ownTasks: new Set(['known']),
-        ids: { bind: (_kind, _caller, handle) => handle, unbind: () => undefined },
-        parameterHeaders: parameterHeaders(),
-        onToolsChanged: () => undefined,
-        onToolsListed: () => Promise.resolve(),
-        holds: {
-          state: () => '',
-          shown: async ({ tools }) => tools,
-          reason: () => undefined,
-          areInstructionsShown: async () => true,
-        },
-        isListening: true,
-        startsLists: false,
-      },
-      message,
-    );
+  const options = filterOptions(new Set(['known']), async () => {
+    reads += 1;
+    return new Set(['new']);
+  });
+  const filter = (message: Record<string, unknown>) => filterMessage(options, message);
 
   for (const [what, messageOf] of Object.entries(MESSAGES))
     it(`UPS-03 a message about a task that the call already knows is forwarded without a store read: ${what}`, async () => {

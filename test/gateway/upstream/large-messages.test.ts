@@ -1,19 +1,19 @@
 import { isUtf8 } from 'node:buffer';
 import { expect } from 'chai';
 import * as fc from 'fast-check';
+import { noteAnswer } from '../../../src/gateway/call-audit.ts';
+import { filterMessage, READ_MEMBERS } from '../../../src/gateway/upstream/filter.ts';
 import { JsonScanner } from '../../../src/gateway/upstream/json-scanner.ts';
 import { readLargeMessages, withUnread } from '../../../src/gateway/upstream/large-messages.ts';
-import {
-  readMessages,
-  type ReadMessages,
-  writeMessages,
-} from '../../../src/gateway/upstream/messages.ts';
+import { readMessages, writeMessages } from '../../../src/gateway/upstream/messages.ts';
+import { filterOptions } from '../../support/upstream/filter-options.ts';
 
 const MAX = { depth: 50, values: 100_000 };
+const READ = { result: new Set(['task', 'id']), params: new Set(['a']) };
 
 /** Reads `steps` bytes at a time. Returns undefined if it is not JSON. */
 function scan(bytes: Buffer, steps: readonly number[] = [bytes.length], minLength = 1) {
-  const scanner = new JsonScanner(bytes, { max: MAX, minLength });
+  const scanner = new JsonScanner(bytes, { max: MAX, read: READ, minLength });
   try {
     for (let n = 0; scanner.read(steps[n % steps.length] ?? 1); n += 1);
   } catch (error) {
@@ -32,7 +32,7 @@ function isJson(text: string): boolean {
   }
 }
 
-const NAMES = ['a', 'result', 'content', 'structuredContent', 'task', 'id', '__proto__', 'é'];
+const NAMES = ['a', 'result', 'params', 'content', 'task', '_meta', 'id', '__proto__', 'é', '7'];
 const space = fc.constantFrom('', '', '', ' ', '\n', '\t\r');
 const scalar = fc.oneof(
   fc.string({ unit: 'binary' }).map((text) => JSON.stringify(text)),
@@ -175,13 +175,13 @@ describe('Large messages of an MCP server', () => {
     );
   });
 
-  it('are written with the bytes of what nobody reads, and without a second member of the same name', async () => {
-    const content = '[ {"type": "text", "text": "\\u00e9 1.0", "n": 1.0} ]';
-    const result = `{"content":${content},"task":{"taskId":"one"},"task":{"taskId":"two"}}`;
+  it('are written with the bytes of what nobody reads, and without a second member of a name that is read', async () => {
+    const content = '"content":[ {"type": "text", "n": 1.0} ] , "other":"\\u00e9","content":[]';
+    const result = `{${content},"task":{"taskId":"one"},"task":{"taskId":"two"}, "x":1}`;
     const whole = Buffer.from(`{"jsonrpc":"2.0","id":1,"result":{},"result":${result}}`);
-    const read: ReadMessages & { unread: readonly Buffer[] } = await readLargeMessages(whole, 1);
-    expect(withUnread(writeMessages(read), read.unread).join('')).to.equal(
-      `{"jsonrpc":"2.0","id":1,"result":{"content":${content},"task":{"taskId":"two"}}}`,
+    const { unread, ...read } = await readLargeMessages(whole, 1);
+    expect(withUnread(writeMessages(read), unread).join('')).to.equal(
+      `{"jsonrpc":"2.0","id":1,"result":{${content},"task":{"taskId":"two"},"x":1}}`,
     );
   });
 
@@ -203,11 +203,54 @@ describe('Large messages of an MCP server', () => {
     expect(turns).to.be.at.least(32);
   });
 
-  it('keep what has an unusual name for the parser', async () => {
-    const whole = String.raw`{"jsonrpc":"2.0","id":1,"result":{"\u0063ontent":[1.0],"content":[2]}}`;
-    const read = await readLargeMessages(Buffer.from(whole), 1);
-    expect(withUnread(writeMessages(read), read.unread).join('')).to.equal(
-      '{"jsonrpc":"2.0","id":1,"result":{"content":[2]}}',
+  it('are read where a name is written with escapes', async () => {
+    const whole = String.raw`{"jsonrpc":"2.0","id":1,"result":{"t\u0061sk":[1.0],"x":[1.0],"task":[2]}}`;
+    const { unread, ...read } = await readLargeMessages(Buffer.from(whole), 1);
+    expect(withUnread(writeMessages(read), unread).join('')).to.equal(
+      '{"jsonrpc":"2.0","id":1,"result":{"task":[2],"x":[1.0]}}',
+    );
+  });
+
+  it('of any kind have no members that are read and not known to be', async () => {
+    const asked = new Set<string | symbol>();
+    const watched = (members: object) =>
+      new Proxy(members, {
+        get(target, name, receiver) {
+          // Promises ask for it.
+          if (name !== 'then') asked.add(name);
+          return Reflect.get(target, name, receiver);
+        },
+      }) as Record<string, unknown>;
+    const own = new Set(['own']);
+    const options = filterOptions(own, async () => own);
+    const list = { nextCursor: 'next', cacheScope: 'public', ttlMs: 1 };
+    for (const result of [
+      {},
+      { resultType: 'task', taskId: 'own', status: 'working' },
+      { task: { taskId: 'own' }, requestState: 'state', instructions: 'text' },
+      { tools: [], tasks: [], resources: [], resourceTemplates: [], prompts: [], ...list },
+      { supportedVersions: [], capabilities: {}, ...list },
+    ]) {
+      await filterMessage(options, { jsonrpc: '2.0', id: 1, result: watched(result) });
+      noteAnswer(
+        { recorded: { records: [{ messageId: 1 } as never], at: 0, began: 0 } },
+        { jsonrpc: '2.0', id: 1, result: watched(result) },
+      );
+    }
+    expect([...asked].filter((name) => !READ_MEMBERS['result']?.has(String(name)))).to.deep.equal(
+      [],
+    );
+    asked.clear();
+    for (const method of [
+      'notifications/tasks/status',
+      'notifications/resources/updated',
+      'notifications/progress',
+      'notifications/other',
+      'sampling/createMessage',
+    ])
+      await filterMessage(options, { jsonrpc: '2.0', method, params: watched({ taskId: 'own' }) });
+    expect([...asked].filter((name) => !READ_MEMBERS['params']?.has(String(name)))).to.deep.equal(
+      [],
     );
   });
 });
