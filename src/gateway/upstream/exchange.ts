@@ -39,6 +39,7 @@ export type Exchange = {
 };
 
 const NO_BYTES = Buffer.alloc(0);
+const MIN_CAPACITY = 1024 * 1024;
 
 /** Never follows a redirect or repeats a request. */
 export function startExchange(
@@ -70,7 +71,8 @@ class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
   #reader: ChunkReader | undefined;
   #status = 0;
   #headers: IncomingHttpHeaders = {};
-  #chunks: Buffer[] = [];
+  /** Its first `#size` bytes. */
+  #body: Buffer = NO_BYTES;
   #size = 0;
   #isAborted = false;
 
@@ -112,10 +114,9 @@ class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#reader) return this.#reader.read(chunk);
-    this.#size += chunk.length;
     const { maxBytes, hold } = this.#options;
-    if (this.#size > maxBytes) throw responseTooLarge(maxBytes);
-    this.#chunks.push(chunk);
+    if (this.#size + chunk.length > maxBytes) throw responseTooLarge(maxBytes);
+    this.#append(chunk);
     const wait = hold(this.#size);
     if (!wait) return;
     controller.pause();
@@ -135,10 +136,31 @@ class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
   }
 
   #finish(isStream: boolean): void {
-    const [first = NO_BYTES, ...more] = this.#chunks;
-    const body = more.length === 0 ? first : Buffer.concat(this.#chunks, this.#size);
-    this.#chunks = [];
+    const body = this.#body.subarray(0, this.#size);
+    this.#body = NO_BYTES;
     this.#resolve({ status: this.#status, headers: this.#headers, body, isStream });
+  }
+
+  /** Copies each chunk as it comes, because all of a large body at once would take long. */
+  #append(chunk: Buffer): void {
+    const size = this.#size + chunk.length;
+    if (this.#size === 0) this.#body = chunk;
+    else {
+      if (size > this.#body.length) {
+        const larger = Buffer.allocUnsafeSlow(this.#capacityFor(size));
+        this.#body.copy(larger, 0, 0, this.#size);
+        this.#body = larger;
+      }
+      chunk.copy(this.#body, this.#size);
+    }
+    this.#size = size;
+  }
+
+  /** What the upstream announces is believed only as far as the body has come. */
+  #capacityFor(size: number): number {
+    const announced = Number(this.#headers['content-length'] ?? 0);
+    const capacity = Math.max(2 * size, MIN_CAPACITY);
+    return announced >= size && announced <= capacity ? announced : capacity;
   }
 
   #fail(error: unknown): void {

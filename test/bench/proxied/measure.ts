@@ -18,7 +18,10 @@ import { type Place, startGatehouse } from '../subjects.ts';
 import { callAtRate, callWhile } from './raw-calls.ts';
 import {
   describeProxied,
+  EVENT,
+  LARGE,
   type Measured,
+  type Pauses,
   quantile,
   SMALL,
   type Streams,
@@ -26,7 +29,7 @@ import {
   type Way,
   WAYS,
 } from './report.ts';
-import { COLLECTING, measureStreams, type Targets } from './streams.ts';
+import { COLLECTING, measurePauses, measureStreams, type Targets } from './streams.ts';
 
 const FULL = {
   rounds: 5,
@@ -67,13 +70,13 @@ const FIXED: readonly Kind[] = [
   { name: SMALL, message: smallCall, connections: [1, 16, 64], warmUpSeconds: 4 },
   { name: SMALL, message: smallCall, connections: [16, 64], warmUpSeconds: 0, isPaced: true },
   {
-    name: '1 MB JSON',
+    name: LARGE,
     message: callOf('fixed', { body: 'large' }),
     connections: [16],
     warmUpSeconds: 1,
   },
   {
-    name: 'event stream',
+    name: EVENT,
     message: callOf('fixed', { body: 'event' }),
     connections: [16],
     warmUpSeconds: 1,
@@ -90,6 +93,9 @@ const SDK_SERVER = 'test/bench/unprotected-server.ts';
 
 const STREAMS = 'proxied: events and idle streams';
 const SECONDS_OF_STREAMS = 12;
+const PAUSES = 'proxied: pauses of 16 MB JSON';
+const SECONDS_OF_PAUSES = 3;
+const hugeCall = callOf('fixed', { body: 'huge' });
 const WARM_UP_CONNECTIONS = 16;
 
 function phaseOf({ name, isPaced }: Kind, { perSecond }: Effort): string {
@@ -115,6 +121,7 @@ export const proxiedCalls: Part = {
     return [
       ...FIXED.map((kind) => expected(kind, effort)),
       [STREAMS, quick ? 3 : SECONDS_OF_STREAMS],
+      [PAUSES, quick ? 1 : SECONDS_OF_PAUSES],
       expected(SDK, effort),
     ];
   },
@@ -127,10 +134,13 @@ export const proxiedCalls: Part = {
     };
     const fixed = await openTargets(place, FIXED_SERVER);
     let streams: Streams;
+    let pauses: Pauses;
     try {
       for (const kind of FIXED) await measure(fixed.targets, kind);
       begin(STREAMS);
       streams = await measureStreams(fixed.targets, fixed.upstream, effort);
+      begin(PAUSES);
+      pauses = await measurePauses(fixed.targets, hugeCall, effort.rounds);
     } finally {
       await fixed.stop();
     }
@@ -140,7 +150,7 @@ export const proxiedCalls: Part = {
     } finally {
       await sdk.stop();
     }
-    return describeProxied(measured, streams);
+    return describeProxied(measured, streams, pauses);
   },
 };
 

@@ -7,6 +7,10 @@ const MIN_RATE_RATIO = 0.6;
 const MAX_ADDED_MS = 0.5;
 const MAX_EVENT_MS = 1;
 const MAX_STREAM_KB = 20;
+const MAX_PAUSE_MS = 20;
+/** The other responses whose rate has a target. */
+export const LARGE = '1 MB JSON';
+export const EVENT = 'event stream';
 
 export const WAYS = ['direct', 'bare proxy', 'Gatehouse'] as const;
 export type Way = (typeof WAYS)[number];
@@ -33,7 +37,14 @@ export type Streams = {
   streams: number;
 };
 
-export function describeProxied(measured: readonly Measured[], streams: Streams): Report {
+/** Milliseconds that nothing else runs, for each call. */
+export type Pauses = Record<ProxyWay, number[]>;
+
+export function describeProxied(
+  measured: readonly Measured[],
+  streams: Streams,
+  pauses: Pauses,
+): Report {
   const saturated = measured.filter(({ perSecond }) => perSecond === undefined);
   const paced = measured.filter(({ perSecond }) => perSecond !== undefined);
   const rounds = measured[0]?.turns.direct.length ?? 0;
@@ -49,12 +60,19 @@ export function describeProxied(measured: readonly Measured[], streams: Streams)
       '',
       `Milliseconds until an event reaches the client, and resident kB of each of ${streams.streams} idle streams without garbage`,
       streamTable(streams),
+      '',
+      'Milliseconds that nothing else runs in the process during a call with a response of 16 MB (median of the longest)',
+      textTable(
+        ['way', 'ms'],
+        PROXY_WAYS.map((way) => [way, median(pauses[way]).toFixed(1)]),
+      ),
     ].join('\n'),
     targets: [
-      ...saturated.filter(isSmall).filter(isConcurrent).map(rateTarget),
+      ...saturated.filter(hasRateTarget).map(rateTarget),
       ...saturated.filter(isSmall).map(addedTarget),
       ...paced.map(addedTarget),
       ...streamTargets(streams),
+      atMost('longest pause of a response of 16 MB', MAX_PAUSE_MS, 'ms', median(pauses.Gatehouse)),
     ],
   };
 }
@@ -114,8 +132,9 @@ function streamTable({ events, bytes }: Streams): string {
   return textTable(['way', 'event ms', 'p99', 'kB a stream', 'over bare'], rows);
 }
 
-function rateTarget({ connections, turns }: Measured): Target {
-  const what = `proxied calls ÷ bare proxy, ${describeConnections(connections)}`;
+function rateTarget({ kind, connections, turns }: Measured): Target {
+  const response = kind === SMALL ? '' : `${kind}, `;
+  const what = `proxied calls ÷ bare proxy, ${response}${describeConnections(connections)}`;
   return atLeast(what, MIN_RATE_RATIO, ratioTo(turns, 'Gatehouse', 'bare proxy'));
 }
 
@@ -142,8 +161,8 @@ function isSmall({ kind }: Measured): boolean {
   return kind === SMALL;
 }
 
-function isConcurrent({ connections }: Measured): boolean {
-  return connections > 1;
+function hasRateTarget({ kind, connections }: Measured): boolean {
+  return [SMALL, LARGE, EVENT].includes(kind) && connections > 1;
 }
 
 function describeConnections(connections: number): string {

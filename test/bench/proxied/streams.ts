@@ -2,8 +2,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { until } from '../../support/until.ts';
 import { residentMemory, type ServerProcess, untilPrinted } from '../server-process.ts';
-import { openStream, type Target } from './raw-calls.ts';
-import { type ProxyWay, PROXY_WAYS, type Streams, type Way, WAYS } from './report.ts';
+import { callWhile, openStream, type Target } from './raw-calls.ts';
+import { type Pauses, type ProxyWay, PROXY_WAYS, type Streams, type Way, WAYS } from './report.ts';
 
 export type Targets = Record<Way, Target & { server: ServerProcess }>;
 
@@ -73,8 +73,27 @@ async function settledMemory(server: ServerProcess): Promise<number> {
   return last;
 }
 
-async function collectGarbage(server: ServerProcess): Promise<void> {
+/** Returns the milliseconds of the longest pause of its event loop since the last time. */
+async function collectGarbage(server: ServerProcess): Promise<number> {
   const collected = server.output().match(/garbage collected/g)?.length ?? 0;
   process.kill(server.pid, 'SIGUSR2');
   await untilPrinted(server, new RegExp(`(garbage collected ${collected + 1} times)`));
+  return Number(await untilPrinted(server, new RegExp(`longest pause ${collected + 1}: (.*) ms`)));
+}
+
+/** Milliseconds that nothing else runs in a proxy during a call, for each of `rounds` calls. */
+export async function measurePauses(
+  targets: Targets,
+  message: object,
+  rounds: number,
+): Promise<Pauses> {
+  const pauses: Pauses = { 'bare proxy': [], Gatehouse: [] };
+  for (let round = 0; round < rounds; round += 1)
+    for (const way of PROXY_WAYS) {
+      await collectGarbage(targets[way].server);
+      let calls = 0;
+      await callWhile(targets[way], message, () => (calls += 1) === 1);
+      pauses[way].push(await collectGarbage(targets[way].server));
+    }
+  return pauses;
 }

@@ -2,6 +2,7 @@
 import { createServer, type ServerResponse } from 'node:http';
 
 const ROWS = 4000;
+const HUGE_ROWS = 60_000;
 const ROW =
   'a text of a result, as long as a short sentence usually is in answers of a tool '.repeat(3);
 
@@ -11,12 +12,14 @@ function answer(texts: string[]): string {
 }
 
 const small = answer(['three visits']);
-/** About a megabyte. */
-const large = answer(Array.from({ length: ROWS }, (_, n) => `${n} ${ROW}`));
+const rows = (length: number) => answer(Array.from({ length }, (_, n) => `${n} ${ROW}`));
+/** About a megabyte, and sixteen. */
+const [large, huge] = [rows(ROWS), rows(HUGE_ROWS)];
 const asEvent = (message: string) => Buffer.from(`event: message\ndata: ${message}\n\n`);
 const BODIES: Record<string, [type: string, body: Buffer]> = {
   small: ['application/json', Buffer.from(small)],
   large: ['application/json', Buffer.from(large)],
+  huge: ['application/json', Buffer.from(huge)],
   event: ['text/event-stream', asEvent(small)],
 };
 const tools = [{ name: 'fixed', inputSchema: { type: 'object' } }];
