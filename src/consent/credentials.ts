@@ -4,9 +4,11 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { recordAudit } from '../audit/audit.ts';
+import { isGrantValid } from '../people/account.ts';
+import { findAccount } from '../people/accounts.ts';
 import { constantTimeEqual } from '../constant-time.ts';
-import type { Credential, Tokens } from '../credentials/credential.ts';
-import { findCredential, saveCredential } from '../credentials/credentials.ts';
+import { type Credential, type Tokens, withoutWanted } from '../credentials/credential.ts';
+import { findCredential, saveCredential, updateCredential } from '../credentials/credentials.ts';
 import { forgetWantedClaims, wantedClaims } from '../credentials/exchange.ts';
 import { acceptedKey, tryKey } from '../credentials/key.ts';
 import {
@@ -29,6 +31,7 @@ import {
   trustedHostsOf,
 } from '../credentials/service.ts';
 import { notTrusted } from '../sign-in/errors.ts';
+import { listConnections } from '../connections/connections.ts';
 import { endCredential } from '../credentials/end.ts';
 import { readForm } from '../http/body.ts';
 import { hostCookieName } from '../http/cookies.ts';
@@ -40,7 +43,7 @@ import { requireSameOrigin } from '../http/same-origin.ts';
 import { seeOther } from '../http/see-other.ts';
 import { COOKIE } from '../oauth/engine/configuration.ts';
 import type { ViewValues } from '../pages/pages.ts';
-import { highestLevel, type Level } from '../permission-levels.ts';
+import { type Level, levelIds, lowestLevel } from '../permission-levels.ts';
 import { type CredentialSettings, exchangeProvider } from '../settings/credentials.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
@@ -139,6 +142,34 @@ function requireUpstream({ settings }: InteractionContext, ctx: Koa.Context) {
 
 type Place = { session: AccountSession; upstream: UpstreamWithCredential };
 
+function ownerAt({
+  session,
+  upstream,
+}: {
+  session: Pick<AccountSession, 'account'>;
+  upstream: Upstream;
+}) {
+  return { account: session.account.id, upstream: upstream.id };
+}
+
+/** The highest level of the person's connections to the upstream. */
+async function ownLevel(
+  { settings, services }: InteractionContext,
+  { session, upstream }: Place,
+): Promise<Level> {
+  const { levels, upstreams } = settings;
+  const all = await Array.fromAsync(
+    listConnections(settings, services, { account: session.account.id }),
+  );
+  const held = all
+    .map(({ item }) => item)
+    .filter(({ state }) => state !== 'ended')
+    .filter(({ connector }) => findUpstream(upstreams, connector)?.id === upstream.id)
+    .map(({ level }) => level);
+  const highestFirst = levelIds(levels).toReversed();
+  return highestFirst.find((level) => held.includes(level)) ?? lowestLevel(levels);
+}
+
 /** Of the person's form on this page. */
 function formContext({ session, upstream }: Place): string {
   return `credential\n${upstream.id}\n${session.sessionUid}\n${session.account.id}`;
@@ -156,9 +187,11 @@ async function showPage(
   const isTheirs = isAddressFor(services.keys.forms, upstream.id, session.account.id, tag);
   if (!isTheirs) throw new HttpError(403, 'forbidden', 'this address was made for another person');
   const connected = await connectedValues(services.store, place);
+  const { wanted } = (await findCredential(services.store, ownerAt(place))) ?? {};
   const fault = trouble ?? troubleIn(ctx.query.trouble);
   const values: CredentialPage = {
-    ...pageValues(context, upstream, highestLevel(context.settings.levels)),
+    ...pageValues(context, upstream, await ownLevel(context, place)),
+    ...(wanted ? { scopes: wanted } : {}),
     action: `${CREDENTIALS_PATH}/${upstream.id}?for=${encodeURIComponent(tag)}`,
     fields: [{ name: 'token', value: createFormToken(services.keys.forms, formContext(place)) }],
     isOwnPage: true,
@@ -179,7 +212,7 @@ async function connectedValues(
   store: Store,
   { session: { account }, upstream }: Place,
 ): Promise<CredentialPage['connected']> {
-  const owner = { account: account.id, upstream: upstream.id };
+  const owner = ownerAt({ session: { account }, upstream });
   if (upstream.credential.kind === 'exchange') {
     const isReady =
       account.recheck?.token !== undefined && (await wantedClaims(store, owner)) === undefined;
@@ -241,7 +274,7 @@ async function submitPage(context: InteractionContext, ctx: Koa.Context): Promis
     case 'now': {
       if (upstream.credential.kind === 'exchange')
         return signInForExchange(context, ctx, { session, upstream }, here);
-      const level = highestLevel(settings.levels);
+      const level = await ownLevel(context, place);
       const began = await beginCredential(context, ctx, {
         account: session.account.id,
         upstream,
@@ -310,13 +343,15 @@ export async function beginCredential(
   }
   if (credential.kind !== 'oauth') throw notFound();
   const oauth: OAuthUpstream = { ...upstream, credential };
+  const known = await findCredential(services.store, { account, upstream: upstream.id });
   try {
     const options = serviceOptions(settings, services, upstream);
     const service = await findService(oauth, options);
     const location = await startAuthorization(services.store, oauth, service, {
       account,
+      startedAt: Math.floor(services.now()),
       browser: browserOf(context, ctx),
-      scopes: scopesFor(credential, settings.levels, level),
+      scopes: known?.wanted ?? scopesFor(credential, settings.levels, level),
       returnTo,
       redirectUri: options.redirectUri,
     });
@@ -364,6 +399,8 @@ async function completeAuthorization(context: InteractionContext, ctx: Koa.Conte
     throw expired();
   const session = await findAccountSession(context, ctx);
   if (session && session.account.id !== found.account) throw expired();
+  const account = await findAccount(services.store, found.account);
+  if (!account || !isGrantValid(account, found.startedAt)) throw expired();
   if (!isFromService(query, found))
     throw notTrusted('the response came from another service than the one that was asked');
   const pending = await takePendingAuthorization(services.store, state);
@@ -395,7 +432,10 @@ async function finish(
   const refusal = refusalIn(query);
   const code = query.get('code');
   if (refusal !== undefined || code === null) {
-    if (DECLINED.includes(refusal ?? '')) return 'refused';
+    if (DECLINED.includes(refusal ?? '')) {
+      await updateCredential(services.store, pending, withoutWanted);
+      return 'refused';
+    }
     services.logger.warn(
       { what: upstream.id, reason: refusal },
       'a service refused to connect an account',
@@ -452,7 +492,12 @@ async function keepCredential(
   };
   await saveCredential(store, owner, (before) => {
     const { refreshToken = refreshTokenOfSame(before, obtained) } = obtained;
-    return { ...credential, ...(refreshToken === undefined ? {} : { refreshToken }) };
+    const { askedAgain } = (before && withoutWanted(before)) ?? {};
+    return {
+      ...credential,
+      ...(refreshToken === undefined ? {} : { refreshToken }),
+      ...(askedAgain ? { askedAgain } : {}),
+    };
   });
   await recordAudit(services, {
     event: 'credential_connected',

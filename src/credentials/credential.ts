@@ -48,6 +48,10 @@ export type Credential = Tokens & {
   failedAt?: number;
   /** The refresh token that the service answered with `invalid_request` once. */
   doubted?: string;
+  /** Scopes to ask for when the person connects the account again, because the upstream needs them. */
+  wanted?: string[];
+  /** Scopes that the person was asked for because the upstream needed them. They are not asked for in this way again. */
+  askedAgain?: string[];
   /** Since when no connection of the person leads to the upstream, or the settings lack it. */
   unusedSince?: number;
 };
@@ -105,6 +109,27 @@ export function isDue(credential: Credential, now: number): boolean {
   if (isExpired(credential, now)) return true;
   const hasFailed = failedAt !== undefined && now - failedAt < RETRY_SECONDS;
   return expiresAt - EARLY_SECONDS <= now && !hasFailed;
+}
+
+/**
+ * The record after the upstream refused it because it lacks `missing`; only those of `allowed` are asked for. Undefined if the person cannot give
+ * more, or was asked for it before.
+ */
+export function withWanted(
+  credential: Credential,
+  { missing, allowed }: { missing: readonly string[] | undefined; allowed: readonly string[] },
+): Credential | undefined {
+  const { scopes, askedAgain = [] } = credential;
+  const needed = (missing ?? allowed).filter((scope) => allowed.includes(scope));
+  if (needed.every((scope) => scopes.includes(scope) || askedAgain.includes(scope)))
+    return undefined;
+  const together = new Set([...scopes, ...needed]);
+  return { ...credential, wanted: allowed.filter((scope) => together.has(scope)) };
+}
+
+/** The record after the person was asked for the wanted scopes. */
+export function withoutWanted({ wanted = [], askedAgain = [], ...credential }: Credential) {
+  return { ...credential, askedAgain: [...new Set([...askedAgain, ...wanted])] };
 }
 
 /** The record while `by` refreshes. Undefined if another process does. */

@@ -20,6 +20,8 @@ import { membersOf } from '../json-values.ts';
 export type PendingAuthorization = {
   account: string;
   upstream: string;
+  /** Seconds since the epoch. */
+  startedAt: number;
   /** Of the cookie in the browser that began it. */
   browser: string;
   verifier: string;

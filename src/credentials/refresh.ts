@@ -23,6 +23,8 @@ export type RefreshServices = {
   network: ServiceNetwork;
   /** Of a client that the settings name. */
   secret: string | undefined;
+  /** Of tokens that came after their credential had ended. */
+  revoke: (tokens: Credential) => Promise<void>;
 };
 
 /**
@@ -96,6 +98,8 @@ async function renew(
         current.refreshToken === refreshToken ? withRefreshed(current, tokens) : undefined,
       ),
     );
+    // Not if the person has connected again: at some services, it would end the new one.
+    if (!saved) await services.revoke(withRefreshed(credential, tokens));
     await announce(store, credential);
   };
   const config = openidConfiguration(

@@ -67,12 +67,28 @@ export async function findService(
   if (!isUsable(issuer, network)) throw unusable('issuer');
   const server = await findServerMetadata(issuer, network);
   const stated = protectedResource?.['resource'];
+  if (credential.resource === undefined && !isOwnResource(stated, upstream.url))
+    throw new ServiceFault(
+      'the MCP server says that it is another resource than its address: set resource to the one that its tokens are for',
+      { isPermanent: true },
+    );
   const resource = configuredResource(
     credential,
     upstream.url,
     isEntra(issuer) ? undefined : typeof stated === 'string' ? stated : upstream.url,
   );
   return withClient(upstream, options, { server, resource });
+}
+
+/**
+ * RFC 9728 section 3.3: a server could name another one, and would receive tokens for it (section 7.3). The path may be that of a part of the
+ * server, because some name themselves so.
+ */
+function isOwnResource(stated: unknown, address: string): boolean {
+  if (typeof stated !== 'string') return true;
+  const [named, own] = [URL.parse(stated), new URL(address)];
+  const pathOf = ({ pathname }: URL) => `${pathname.replace(/\/$/, '')}/`;
+  return named?.origin === own.origin && pathOf(own).startsWith(pathOf(named));
 }
 
 /** What a document names is https, or at a host that the settings name. The browser goes there too. */
@@ -279,6 +295,7 @@ async function findClient(
   const methods = server['token_endpoint_auth_methods_supported'];
   if (clientId !== undefined && (registration ?? 'named') === 'named') {
     const auth = tokenAuth ?? (clientSecret === undefined ? 'none' : authIn(methods));
+    if (clientSecret !== undefined) await requireKnownIssuer(upstream, options, server);
     return { clientId, auth };
   }
   const takesDocuments = server['client_id_metadata_document_supported'] === true;
@@ -298,6 +315,27 @@ async function findClient(
     'the authorization server registers no clients: register one there, and set clientId',
     { isPermanent: true },
   );
+}
+
+const issuerKey = (upstream: string) => `upstream-issuer:${upstream}`;
+
+/** The secret of a client goes to the issuer that the MCP server named first, and to no other that it names later. */
+async function requireKnownIssuer(
+  { id, credential }: OAuthUpstream,
+  { store }: ServiceOptions,
+  server: ServerMetadata,
+): Promise<void> {
+  if (credential.issuer !== undefined || credential.tokenEndpoint !== undefined) return;
+  const { clientId } = credential;
+  const found = { clientId, issuer: String(server['issuer']) };
+  const known = (await store.get<typeof found>(issuerKey(id)))?.value;
+  if (known === undefined || known.clientId !== clientId)
+    await store.update<typeof found>(issuerKey(id), () => ({ value: found, ttl: Infinity }));
+  else if (!isSameService(known.issuer, found.issuer))
+    throw new ServiceFault(
+      'the MCP server names another authorization server than before: set issuer to the one that has this client',
+      { isPermanent: true },
+    );
 }
 
 function authIn(methods: unknown): 'basic' | 'post' {

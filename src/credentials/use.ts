@@ -12,11 +12,13 @@ import {
   isDue,
   isExpired,
   isRenewable,
+  withWanted,
 } from './credential.ts';
-import { CREDENTIALS_CHANNEL, findCredential } from './credentials.ts';
+import { CREDENTIALS_CHANNEL, findCredential, updateCredential } from './credentials.ts';
 import { recordCredentialEnd } from './end.ts';
 import { openExchange } from './exchange.ts';
 import { refreshCredential, type Refreshed } from './refresh.ts';
+import { revokeAtService } from './revocation.ts';
 import { trustedHostsOf } from './service.ts';
 
 /** What a request to the upstream carries. `epoch` changes when the person connects another account. */
@@ -27,16 +29,25 @@ export type CredentialInUse = {
 };
 
 /**
- * `missing`: the person must connect. `unavailable`: the service cannot be used now; `not_set_up`: until an operator changes something;
+ * `missing`: the person must connect; `isScope`: and allow more. `unavailable`: the service cannot be used now; `not_set_up`: until an operator changes something;
  * `other_provider`: not with the account with which the person signs in.
  */
 export type CredentialProblem =
-  { missing: true } | { unavailable: 'try_again' | 'not_set_up' | 'other_provider' };
+  | { missing: true; isScope?: true }
+  | { unavailable: 'try_again' | 'not_set_up' | 'other_provider' };
 
 export type PersonCredentials = {
   of(account: string): Promise<CredentialInUse | CredentialProblem>;
   /** Calls the listener when the person's credential changes, until the returned function is called. */
   onChange(account: string, listener: () => void): () => void;
+  /**
+   * After the upstream answered that the scopes are insufficient. `missing` is what it named, and `allowed` what the caller's level may have.
+   * Returns whether the person can give more, and is asked for it.
+   */
+  lacks(
+    account: string,
+    scopes: { missing: readonly string[] | undefined; allowed: readonly string[] },
+  ): Promise<boolean>;
   /** After the upstream answered 401 to `token`. */
   renewed(account: string, token: string): Promise<CredentialInUse | CredentialProblem>;
 };
@@ -92,7 +103,8 @@ export async function openPersonCredentials(
     owner: Owner,
     known: Credential | undefined,
   ): Promise<Refreshed> => {
-    const by = { store: services.store, now, network, secret };
+    const revoke = (tokens: Credential) => revokeAtService(settings, services, tokens);
+    const by = { store: services.store, now, network, secret, revoke };
     const refreshed = await (exchange
       ? exchange.exchange(owner.account, known?.token)
       : refreshCredential(by, owner, known?.token ?? ''));
@@ -157,6 +169,15 @@ export async function openPersonCredentials(
       };
       records.listeners.add(whenOwn);
       return () => void records.listeners.delete(whenOwn);
+    },
+    async lacks(account, scopes) {
+      let isAsked = false;
+      await updateCredential(services.store, ownerOf(account), (current) => {
+        const next = isCurrent(current) ? withWanted(current, scopes) : undefined;
+        isAsked = next !== undefined;
+        return next;
+      });
+      return isAsked;
     },
     async renewed(account, token) {
       const owner = ownerOf(account);

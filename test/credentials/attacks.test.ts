@@ -1,5 +1,6 @@
 import { createServer, type ServerResponse } from 'node:http';
 import { expect } from 'chai';
+import { decodeJwt } from 'jose';
 import {
   type Browser,
   openBrowser,
@@ -10,11 +11,18 @@ import {
 import { restoreClock } from '../support/clock.ts';
 import {
   type Connected,
+  connectPerson,
   later,
   openAddress,
   textOf,
   usePersonalUpstream,
 } from '../support/credentials/system.ts';
+import {
+  startProtectedServer,
+  type ProtectedServer,
+} from '../support/credentials/protected-server.ts';
+import { startSystem, type System } from '../support/system.ts';
+import { changeAccount, createConnector } from '../support/management-api.ts';
 import { listenOnLoopback } from '../support/loopback-server.ts';
 import { until } from '../support/until.ts';
 
@@ -154,6 +162,55 @@ describe('A hostile or changed service of own accounts', () => {
     await until('the server to lose the stream', () => service().streams.size === 0);
   });
 
+  for (const resource of ['https://other.example/mcp', 'mcp', 'http://127.0.0.1:1/mcp'])
+    it(`CRD-14 no token is asked for if the server says that it is ${resource}`, async () => {
+      service().resourceMetadata = { resource };
+      const page = requirePage(await connectAgain());
+      expect(page.status).to.equal(400);
+      expect(page.html).to.contain('set up right');
+    });
+
+  it('a server that names a part of its address as the resource gets tokens for that', async () => {
+    service().resourceMetadata = { resource: service().origin };
+    expect(requirePage(await connectAgain()).status).to.equal(200);
+    expect(service().tokenRequests.at(-1)?.get('resource')).to.equal(service().origin);
+  });
+
+  it('CRD-15 tokens that arrive after the person disconnected are revoked', async () => {
+    await connectAgain();
+    service().expire();
+    service().revoked.length = 0;
+    const disconnected = Promise.withResolvers<void>();
+    let late = '';
+    service().beforeAnswer = async (token) => {
+      late = token;
+      const account = requirePage(await ada.browser.visit(`${system().auth}/account`));
+      await ada.browser.submit(account, { upstream: 'tools', decision: 'end-credential' });
+      disconnected.resolve();
+    };
+    await asksAgain();
+    await disconnected.promise;
+    service().beforeAnswer = undefined;
+    await until('the late token to be revoked', () => service().revoked.includes(late));
+  });
+
+  it('CRD-16 nothing is connected for a person who was disabled on the way', async () => {
+    const grace = await connectAs('grace', later);
+    const page = await openAddress(await grace.call(), grace.browser);
+    const only = openBrowser(system().origins);
+    only.jar.push(...grace.browser.jar);
+    const away = await only.submit(page, { credential: 'now' });
+    if (away.kind !== 'redirect') throw new Error('it did not leave for the service');
+    const response = await fetch(away.url, { redirect: 'manual' });
+    const account = String(decodeJwt(grace.token).sub);
+    await changeAccount(system(), account, 'disable');
+    service().tokenRequests.length = 0;
+    const back = requirePage(await only.visit(String(response.headers.get('location'))));
+    expect(back.status).to.equal(400);
+    expect(service().tokenRequests).to.deep.equal([]);
+    await changeAccount(system(), account, 'enable');
+  });
+
   it('of two tabs that connect at once both succeed, and the account is connected', async () => {
     const page = await ownPage();
     const steps = await Promise.all(
@@ -175,4 +232,80 @@ describe('A hostile or changed service of own accounts', () => {
     const address = browser.visited.findLast(({ pathname }) => pathname === '/credentials/tools');
     return String(address);
   }
+});
+
+describe('Two services of own accounts behind one redirect URI', () => {
+  let honest: ProtectedServer;
+  let hostile: ProtectedServer;
+  let system: System;
+
+  before(async function start() {
+    this.timeout(20_000);
+    [honest, hostile] = await Promise.all([startProtectedServer(), startProtectedServer()]);
+    const upstream = (id: string, { url }: ProtectedServer) => ({
+      id,
+      url,
+      name: id,
+      defaultLevel: 'analytics',
+      credential: { kind: 'oauth' },
+    });
+    const upstreams = [upstream('honest', honest), upstream('hostile', hostile)];
+    system = await startSystem({ file: { resourceServer: { upstreams } } });
+  });
+  after(async () => {
+    await system?.stop();
+    await honest?.close();
+    await hostile?.close();
+  });
+
+  it('CRD-04 a code of the one with the state of the other leaves for neither, if it comes with iss', async () => {
+    honest.callbackMembers = { iss: honest.origin };
+    const { link } = await createConnector(system, { name: 'Both', upstream: 'hostile' });
+    let status = 0;
+    const person = await connectPerson({
+      system,
+      service: hostile,
+      link,
+      person: 'ada',
+      // The hostile service sends the browser to the honest one.
+      complete: async (asked, browser) => {
+        const only = openBrowser(system.origins);
+        only.jar.push(...browser.jar);
+        const away = await only.submit(asked, { credential: 'now' });
+        if (away.kind !== 'redirect') throw new Error('it did not leave for the service');
+        const there = `${honest.origin}/authorize${away.url.search}`;
+        const response = await fetch(there, { redirect: 'manual' });
+        ({ status } = requirePage(await only.visit(String(response.headers.get('location')))));
+        return browser.submit(asked, { credential: 'later' });
+      },
+    });
+    expect(status).to.be.within(400, 403);
+    expect([...hostile.tokenRequests, ...honest.tokenRequests]).to.deep.equal([]);
+    expect(textOf(await person.call())).to.contain('/credentials/hostile?for=');
+  });
+});
+
+describe('A server whose service has a client with a secret', () => {
+  const { service, connectAs } = usePersonalUpstream({
+    kind: 'oauth',
+    clientId: 'named',
+    clientSecret: 'the secret of the client',
+  });
+
+  it('CRD-17 the secret goes to no other authorization server that the server names later', async () => {
+    const ada = await connectAs('ada');
+    expect(textOf(await ada.call())).to.equal('ada');
+    const other = await startProtectedServer();
+    service().resourceMetadata = { authorization_servers: [other.origin] };
+    const grace = await connectAs('grace', later);
+    const page = await openAddress(await grace.call(), grace.browser);
+    expect(requirePage(await grace.browser.submit(page, { credential: 'now' })).status).to.equal(
+      400,
+    );
+    expect(other.authorizations).to.deep.equal([]);
+    service().expire();
+    expect(textOf(await ada.call())).to.equal('ada');
+    expect(other.tokenRequests).to.deep.equal([]);
+    await other.close();
+  });
 });

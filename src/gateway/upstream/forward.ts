@@ -31,6 +31,8 @@ type Renewable = OutboundRequest & {
   renew?: () => Promise<Record<string, string>>;
   /** The error after a second 401. */
   refused?: () => InBandError;
+  /** After 403 with this challenge. Rejects with an InBandError if the person can give more. */
+  forbidden?: (challenge: string) => Promise<void>;
 };
 
 type Forwarded = Renewable & {
@@ -66,6 +68,7 @@ export async function forward(
     const response = await sendWithCredential(proxy, request, options, lifetime);
     if (response.isStream) return;
     if (response.status === 401 && request.refused) throw request.refused();
+    if (response.status === 403) await request.forbidden?.(challengeOf(response));
     await forwardResponse(call, response, request);
     lifetime.requireActive();
     lifetime.endWhenRead(proxy.upstream.silence);
@@ -76,6 +79,10 @@ export async function forward(
     lifetime.abort(cause);
     throw cause;
   }
+}
+
+function challengeOf({ headers }: UpstreamResponse): string {
+  return [headers['www-authenticate'] ?? []].flat().join(', ');
 }
 
 /** A request that was answered 401 had no effect, so it is repeated, once. */

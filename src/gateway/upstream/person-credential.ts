@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Services } from '../../services.ts';
 import { ACCOUNT_ID } from '../../people/account.ts';
+import { scopesFor } from '../../credentials/obtain.ts';
 import { credentialPageUrl } from '../../credentials/page-address.ts';
 import {
   type CredentialInUse,
@@ -28,6 +29,8 @@ import type { Proxy } from './proxy.ts';
 /** How calls to one upstream get credentials of persons. Undefined members: the settings have none for it. */
 export type PersonCredentialRules = {
   of(caller: Caller): Promise<CredentialInUse | CredentialProblem>;
+  /** After the upstream answered 403 with this challenge. Returns whether the person can give more, and is asked for it. */
+  lacks(caller: Caller, challenge: string): Promise<boolean>;
   renewed(caller: Caller, token: string): Promise<CredentialInUse | CredentialProblem>;
   /** Calls the listener when the person's credential changes, until the returned function is called. */
   onChange(caller: Caller, listener: () => void): () => void;
@@ -53,12 +56,25 @@ export async function openCredentialRules(
   return {
     of: ({ accountId }) => credentials.of(accountId),
     renewed: ({ accountId }, token) => credentials.renewed(accountId, token),
+    async lacks({ accountId, level }, challenge) {
+      const missing = insufficientScopes(challenge);
+      if (!missing || credential.kind !== 'oauth') return false;
+      const allowed = scopesFor(credential, settings.levels, level);
+      return credentials.lacks(accountId, { missing: missing.scopes, allowed });
+    },
     onChange: ({ accountId }, listener) => credentials.onChange(accountId, listener),
     addressFor: ({ accountId }) =>
       credentialPageUrl(settings.authUrl, services.keys.forms, upstream.id, accountId),
     kind: credential.kind,
     replaced: new Set(['authorization', credential.header.name]),
   };
+}
+
+/** RFC 6750 section 3.1. Undefined if the challenge is about something else; without `scopes`, it names none. */
+function insufficientScopes(challenge: string): { scopes: string[] | undefined } | undefined {
+  if (!/\berror="?insufficient_scope\b/i.test(challenge)) return undefined;
+  const [, scope] = /\bscope="([^"]*)"/i.exec(challenge) ?? [];
+  return { scopes: scope?.split(' ').filter(Boolean) };
 }
 
 /** Machines, workloads and minted tokens have no person. */
@@ -252,6 +268,8 @@ function connectTool(asked: Asked): object {
 export function wordsFor({ service, address, kind, problem }: Asked): string {
   if ('missing' in problem && kind === 'exchange')
     return `Nothing was done: ${service} acts with the account with which the person signs in, and needs a new sign-in. Ask the person to open ${address} and to sign in again there; then call again.`;
+  if ('missing' in problem && problem.isScope)
+    return `Nothing was done: ${service} needs more access than the person's account there has given. Ask the person to open ${address} and to allow it there; then call again.`;
   if ('missing' in problem)
     return `Nothing was done: ${service} needs the person's own account, which is not connected. Ask the person to open ${address} and to connect it there; then call again.`;
   if (problem.unavailable === 'other_provider')

@@ -217,6 +217,10 @@ export function renewal(
         throw refused({ missing: true });
       return { [found.header.name]: found.header.value };
     },
+    async forbidden(challenge: string) {
+      const isAsked = await credentials.lacks(call.caller, challenge);
+      if (isAsked) throw refused({ missing: true, isScope: true });
+    },
     // A new sign-in would give the same token.
     refused: () =>
       refused(credentials.kind === 'exchange' ? { unavailable: 'not_set_up' } : { missing: true }),

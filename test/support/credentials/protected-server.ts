@@ -4,7 +4,14 @@ import { createHash, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { listenOnLoopback } from '../loopback-server.ts';
 
-type Family = { id: string; user: string; current: string; access: string; isEnded: boolean };
+type Family = {
+  id: string;
+  user: string;
+  scopes: string[];
+  current: string;
+  access: string;
+  isEnded: boolean;
+};
 
 export type TokenAnswer = { status?: number; type?: string; body: string };
 
@@ -18,6 +25,12 @@ export type ProtectedServer = {
   tokenAnswers: (TokenAnswer | 'hang up' | undefined)[];
   /** Called with each rotation, before its answer is sent. */
   onRotation: () => void;
+  /** Runs after a refresh, before its answer is sent, with the new refresh token. */
+  beforeAnswer: ((refreshToken: string) => Promise<void>) | undefined;
+  /** The scopes that it grants of those that are asked for; undefined grants `tools`. */
+  grants: ((asked: string[]) => string[]) | undefined;
+  /** Scopes that calls need; without them, the answer is 403. */
+  needs: string[];
   /** Who signs in at the service next. */
   user: string;
   /** What was posted to the token endpoint. */
@@ -52,7 +65,7 @@ export type ProtectedServer = {
 
 export async function startProtectedServer(): Promise<ProtectedServer> {
   const families = new Map<string, Family>();
-  const codes = new Map<string, { user: string; challenge: string }>();
+  const codes = new Map<string, { user: string; challenge: string; asked: string[] }>();
   const valid = new Set<string>();
   const { origin, stop } = await listenOnLoopback(
     createServer((req, res) => void respond(req, res)),
@@ -63,6 +76,9 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
     expiresIn: 3600,
     tokenAnswers: [],
     onRotation: () => undefined,
+    beforeAnswer: undefined,
+    grants: undefined,
+    needs: [],
     user: 'ada',
     tokenRequests: [],
     authorizations: [],
@@ -95,7 +111,7 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
       access_token: family.access,
       refresh_token: family.current,
       token_type: 'bearer',
-      scope: 'tools',
+      scope: family.scopes.join(' '),
       ...(state.expiresIn === undefined ? {} : { expires_in: state.expiresIn }),
     };
   };
@@ -116,6 +132,8 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
     }
     const rotated = issue(family);
     state.onRotation();
+    const before = state.beforeAnswer?.(rotated.refresh_token);
+    if (before) return void before.then(() => json(res, rotated));
     return json(res, rotated);
   };
 
@@ -125,7 +143,14 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
     const verifier = form.get('code_verifier') ?? '';
     const challenge = createHash('sha256').update(verifier).digest('base64url');
     if (!code || code.challenge !== challenge) return json(res, { error: 'invalid_grant' }, 400);
-    const family = { id: randomUUID(), user: code.user, current: '', access: '', isEnded: false };
+    const family = {
+      id: randomUUID(),
+      user: code.user,
+      scopes: state.grants?.(code.asked) ?? ['tools'],
+      current: '',
+      access: '',
+      isEnded: false,
+    };
     return json(res, issue(family));
   };
 
@@ -154,6 +179,11 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
         'www-authenticate': `Bearer resource_metadata="${place}"`,
       });
     }
+    const granted = [...families.values()].find(({ access }) => access === token)?.scopes ?? [];
+    if (method === 'tools/call' && state.needs.some((scope) => !granted.includes(scope)))
+      return json(res, { error: 'insufficient_scope' }, 403, {
+        'www-authenticate': `Bearer error="insufficient_scope", scope="${state.needs.join(' ')}"`,
+      });
     if (state.refusal && token !== undefined) return json(res, state.refusal(token), 403);
     if (req.method === 'GET') {
       state.streams.add(res);
@@ -208,6 +238,7 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
         codes.set(code, {
           user: state.user,
           challenge: searchParams.get('code_challenge') ?? '',
+          asked: (searchParams.get('scope') ?? '').split(' ').filter(Boolean),
         });
         const back = new URL(searchParams.get('redirect_uri') ?? '');
         back.searchParams.set('code', code);
