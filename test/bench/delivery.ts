@@ -1,4 +1,5 @@
-// The delivery of the audit log at 1,000 items a second: the receiver is down half of the time, and the process that delivers is killed again and again.
+// The delivery of the audit log while items are stored at a rate: the receiver is down half of the time, and the process that delivers is killed again
+// and again.
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
@@ -13,12 +14,11 @@ import { type AuditReceiver, itemsIn, startAuditReceiver } from '../support/audi
 import { startRedis } from '../support/redis-server.ts';
 import { waitForStore } from '../support/scale-out/patient-timeouts.ts';
 import { until } from '../support/until.ts';
+import type { DeliveryOptions } from './options.ts';
 import type { Part } from './part.ts';
 import { type Place, startGatehouseOn, type StartedGatehouse } from './subjects.ts';
 import { atMost, type Report } from './targets.ts';
 
-const PER_SECOND = 1000;
-const UP_AND_DOWN_MS = 5000;
 const CATCH_UP_SECONDS = 400;
 /** Five minutes after many failures in a row. */
 const MAX_PAUSE_SECONDS = 400;
@@ -26,13 +26,14 @@ const MAX_TAKEOVER_SECONDS = 30;
 const PHASE = 'delivery of the audit log';
 const DEVELOPMENT = join(import.meta.dirname, '../../config/development.yaml');
 
-const killsOf = (quick: boolean | undefined) => (quick ? 2 : 20);
+/** Starting the processes, and what arrives after the last item was stored. */
+const OTHER_SECONDS = 30;
 
 export const delivery: Part = {
-  phases: ({ quick }) => [[PHASE, quick ? 40 : 280]],
-  measure(place, begin) {
+  phases: ({ delivery: { seconds } }) => [[PHASE, seconds + OTHER_SECONDS]],
+  measure(place, begin, options) {
     begin(PHASE);
-    return measureDelivery(place);
+    return measureDelivery(place, options.delivery);
   },
 };
 
@@ -52,16 +53,17 @@ type Arrivals = {
   at: number;
 };
 
-async function measureDelivery(place: Place): Promise<Report> {
-  const kills = killsOf(place.quick);
+async function measureDelivery(
+  place: Place,
+  { seconds: planned, rate, kills, downSeconds }: DeliveryOptions,
+): Promise<Report> {
   const redis = await startRedis();
   const receiver = await startAuditReceiver();
-  const arrivals = follow(receiver);
+  const arrivals = follow(receiver, downSeconds);
   const secret = randomBytes(32).toString('hex');
   const start = async (name: string) =>
     startGatehouseOn(redis.url, place, { config: await settings(place, receiver, secret, name) });
   const processes = new Map<string, StartedGatehouse>();
-  const started = performance.now();
   const writing = new AbortController();
   const restoreTimeouts = waitForStore();
   let written: Promise<void> | undefined;
@@ -69,9 +71,13 @@ async function measureDelivery(place: Place): Promise<Report> {
     for (const name of ['first', 'second']) processes.set(name, await start(name));
     const address = { kind: 'redis', url: redis.url } as const;
     const store = await openStore(address, { secret, dataDir: place.root });
-    written = write(store, writing.signal);
+    written = write(store, rate, writing.signal);
+    const begun = performance.now();
+    const untilSecond = (second: number) =>
+      delay(Math.max(0, begun + second * 1000 - performance.now()));
     const takeovers: number[] = [];
     for (let kill = 0; kill < kills; kill += 1) {
+      await untilSecond((planned * kill) / kills);
       const before = arrivals.attempts;
       await until('an attempt', () => arrivals.attempts > before, CATCH_UP_SECONDS);
       // Also in the middle of an attempt.
@@ -92,9 +98,10 @@ async function measureDelivery(place: Place): Promise<Report> {
       takeovers.push((arrivals.at - Math.max(killedAt, Math.min(dueAt, arrivals.at))) / 1000);
       processes.set(name, await restarted);
     }
-    const seconds = (performance.now() - started) / 1000;
+    await untilSecond(planned);
     writing.abort();
     await written;
+    const seconds = (performance.now() - begun) / 1000;
     const last = await lastAuditNumber(store);
     const stopped = performance.now();
     await until('the rest', () => arrivals.numbers.size >= last, CATCH_UP_SECONDS).catch(
@@ -141,7 +148,7 @@ async function settings(
   return file;
 }
 
-function follow(receiver: AuditReceiver): Arrivals {
+function follow(receiver: AuditReceiver, downSeconds: number): Arrivals {
   const started = performance.now();
   const digests = new Map<unknown, number>();
   const arrivals: Arrivals = {
@@ -165,7 +172,7 @@ function follow(receiver: AuditReceiver): Arrivals {
     digests.set(id, size);
     // Otherwise all bodies would be kept.
     receiver.deliveries.length = 0;
-    if (Math.floor((performance.now() - started) / UP_AND_DOWN_MS) % 2 === 1) {
+    if (Math.floor((performance.now() - started) / (downSeconds * 1000)) % 2 === 1) {
       response.destroy();
       return undefined;
     }
@@ -183,12 +190,13 @@ function follow(receiver: AuditReceiver): Arrivals {
 
 async function write(
   store: Awaited<ReturnType<typeof openStore>>,
+  rate: number,
   signal: AbortSignal,
 ): Promise<void> {
   const started = performance.now();
   const now = () => Date.now() / 1000;
   for (let written = 0; !signal.aborted;) {
-    const due = Math.floor(((performance.now() - started) / 1000) * PER_SECOND) - written;
+    const due = Math.floor(((performance.now() - started) / 1000) * rate) - written;
     const count = Math.min(due, 200);
     const items = Array.from({ length: count }, () => ({
       part: 'bulk' as const,
@@ -214,11 +222,13 @@ type Totals = { last: number; kills: number; seconds: number; rest: number; take
 function report(arrivals: Arrivals, { last, kills, seconds, rest, takeovers }: Totals): Report {
   const { numbers, repeated, early, changed, attempts, accepted } = arrivals;
   const slowest = Math.max(...takeovers);
-  const missing = last - numbers.size;
+  // A checkpoint may have come after the last one.
+  const arrived = [...numbers].filter((number) => number <= last).length;
+  const missing = last - arrived;
   return {
     text: [
       `The audit log, delivered for ${seconds.toFixed(0)} s while the receiver was down half of the time and ${kills} processes were killed`,
-      `  ${last} items stored (${(last / seconds).toFixed(0)} a second), ${numbers.size} arrived, ${repeated} of them again`,
+      `  ${last} items stored (${(last / seconds).toFixed(0)} a second), ${arrived} arrived, ${repeated} of them again`,
       `  ${attempts} attempts, ${accepted} accepted; the rest arrived ${rest.toFixed(1)} s after the last item was stored`,
       `  a process delivered again ${(takeovers.reduce((sum, each) => sum + each, 0) / takeovers.length).toFixed(1)} s after a kill (mean), ${slowest.toFixed(1)} s at most`,
     ].join('\n'),
