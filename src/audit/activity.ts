@@ -12,7 +12,7 @@ export type Activity = {
   /** Counts calls of tools with a permission level. */
   calls: (level: string, outcome: CallOutcome, count: number) => void;
   refused: (reason: string) => void;
-  event: (name: string) => void;
+  event: (name: string, count?: number) => void;
   /** Resolves after the last write. Never rejects. */
   close: () => Promise<void>;
 };
@@ -86,7 +86,7 @@ export function openActivity({ store, levels, now, onError }: ActivityOptions): 
     refused: (reason) => {
       if (!NOT_COUNTED.has(reason)) count(`refused ${known.reason.has(reason) ? reason : 'other'}`);
     },
-    event: (name) => count(`event ${known.event.has(name) ? name : 'other'}`),
+    event: (name, by) => count(`event ${known.event.has(name) ? name : 'other'}`, by),
     async close() {
       await flush();
       clearTimeout(timer);
@@ -154,9 +154,9 @@ export function countActivity(metrics: Metrics, activity: Activity): Metrics {
       metrics.refusal(host, reason);
       activity.refused(reason);
     },
-    auditEvent(name, reason) {
-      metrics.auditEvent(name, reason);
-      activity.event(name);
+    auditEvent(name, reason, by) {
+      metrics.auditEvent(name, reason, by);
+      activity.event(name, by);
     },
   };
 }

@@ -27,7 +27,8 @@ export type AuditBuffer = {
 
 const FLUSH_MS = 500;
 const RETRY_MS = 1000;
-const BATCH_ITEMS = 200;
+/** Each batch waits for the disk, and keeps the process from other work for some milliseconds. */
+const BATCH_ITEMS = 500;
 const MAX_WAITING = 10_000;
 const MINUTE_MS = 60_000;
 /** Of connections and reasons within a minute. */

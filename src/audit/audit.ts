@@ -119,10 +119,12 @@ export async function storeAudit(
   again: Pick<AppendOptions, 'token' | 'isAgain'> = {},
 ): Promise<AuditItem[]> {
   const stored = await appendAudit(store, added, { ...again, digests });
-  for (const item of stored) {
-    metrics.auditEvent(item.event, item.reason);
-    auditLog(item);
-  }
+  for (const items of Map.groupBy(
+    stored,
+    ({ event, reason = '' }) => `${event} ${reason}`,
+  ).values())
+    metrics.auditEvent(items[0]?.event ?? '', items[0]?.reason, items.length);
+  for (const item of stored) auditLog(item);
   return stored;
 }
 

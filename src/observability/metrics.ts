@@ -50,7 +50,8 @@ export type Metrics = {
   toolChange(upstream: string, severity: (typeof toolChangeSeverities)[number]): void;
   flow(step: FlowStep, outcome: FlowOutcome): void;
   token(grantType: string): void;
-  auditEvent(name: string, reason?: string): void;
+  /** `count` items, one by default. */
+  auditEvent(name: string, reason?: string, count?: number): void;
   /** A person got no access. */
   accessRefused(reason: AccessRefusal): void;
   /** No request with the token of a new connection has arrived. */
@@ -317,11 +318,10 @@ function flowMetrics(
     auditReach: (seconds) => reach.set(seconds),
     auditDropped: (reason, by) => dropped.inc({ reason }, by),
     recheck: (outcome) => rechecks.inc({ outcome }),
-    auditEvent: (name, reason) =>
-      events.inc({
-        event: eventOf?.(name) ?? 'other',
-        reason: reason === undefined ? '' : (reasonOf?.(reason) ?? 'other'),
-      }),
+    auditEvent: (name, reason, by = 1) => {
+      const known = reason === undefined ? '' : (reasonOf?.(reason) ?? 'other');
+      events.inc({ event: eventOf?.(name) ?? 'other', reason: known }, by);
+    },
   };
 }
 

@@ -3,42 +3,55 @@
 
 /** Members that are undefined are left out, as in JSON. Throws a TypeError for what has no canonical form. */
 export function canonicalJson(value: unknown): string {
-  const ordered = inOrder(value);
-  return ordered === undefined ? assembled(value) : JSON.stringify(ordered);
+  if (typeof value === 'string') return quoted(value);
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
+  if (typeof value !== 'object' || value === null) return String(checked(value));
+  return canonicalObject(value as Record<string, unknown>);
 }
 
-/** The value with its members in order, which JSON keeps. Undefined for names with a place of their own in objects, as digits have. */
-function inOrder(value: unknown): unknown {
-  if (typeof value !== 'object' || value === null) return checked(value);
-  if (Array.isArray(value)) {
-    const items: unknown[] = value.map(inOrder);
-    return items.includes(undefined) ? undefined : items;
-  }
-  const members = value as Record<string, unknown>;
-  const ordered: Record<string, unknown> = {};
-  for (const name of namesOf(members)) {
-    const member = inOrder(members[name]);
-    if (member === undefined || /^[\d_]/.test(name)) return undefined;
-    ordered[name] = member;
-  }
-  return ordered;
+/** The names of members as they stand in the canonical form. The default order is that of UTF-16 code units, as the RFC wants it. */
+type Order = readonly { name: string; text: string }[];
+
+const MAX_ORDERS = 100;
+
+/** Returns the canonical form of objects without some members. The names of objects that have the same ones are put in order once. */
+export function canonicalObjects(
+  without: ReadonlySet<string> = new Set(),
+): (members: Record<string, unknown>) => string {
+  const known = new Map<string, { names: readonly string[]; order: Order }>();
+  const orderOf = (names: readonly string[]): Order => {
+    const key = names.join();
+    const found = known.get(key);
+    // Names may contain what joins them.
+    if (found?.names.length === names.length && names.every((name, i) => name === found.names[i]))
+      return found.order;
+    const order = names
+      .filter((name) => !without.has(name))
+      .toSorted()
+      .map((name) => ({ name, text: `${quoted(name)}:` }));
+    if (known.size >= MAX_ORDERS) known.clear();
+    known.set(key, { names, order });
+    return order;
+  };
+  return (members) => {
+    let inside = '';
+    for (const { name, text } of orderOf(Object.keys(members))) {
+      const value = members[name];
+      if (value === undefined) continue;
+      inside += inside === '' ? text : `,${text}`;
+      inside += canonicalJson(value);
+    }
+    return `{${inside}}`;
+  };
 }
 
-function assembled(value: unknown): string {
-  if (typeof value !== 'object' || value === null) return JSON.stringify(checked(value));
-  if (Array.isArray(value)) return `[${value.map(assembled).join(',')}]`;
-  const members = value as Record<string, unknown>;
-  const texts = namesOf(members).map(
-    (name) => `${JSON.stringify(name)}:${assembled(members[name])}`,
-  );
-  return `{${texts.join(',')}}`;
-}
+const canonicalObject = canonicalObjects();
 
-/** The default order is that of UTF-16 code units, as the RFC wants it. */
-function namesOf(members: Record<string, unknown>): string[] {
-  const names = Object.keys(members).filter((name) => members[name] !== undefined);
-  for (const name of names) checked(name);
-  return names.sort();
+/** Printable ASCII without a quotation mark or a backslash, which stands in JSON as it is. */
+const PLAIN = /^[ !#-[\]-~]*$/;
+
+function quoted(text: string): string {
+  return PLAIN.test(text) ? `"${text}"` : JSON.stringify(checked(text));
 }
 
 function checked(value: unknown): unknown {

@@ -27,7 +27,7 @@ const DAY_SECONDS = 86_400;
 /** `services` returns those in force. Reads only, until a checkpoint is due; then one process makes it. */
 export function keepChain(services: () => VerifyingServices, memory: AuditMemory): BackgroundLoop {
   const lease = openLease(services().store, 'audit-checkpoint-lease:all');
-  const isDue = checkpointTimes();
+  const times = checkpointTimes();
   const verifyIfDue = dailyVerification();
   const report = (error: unknown, what: string) => {
     // The store reports its own failures.
@@ -35,11 +35,12 @@ export function keepChain(services: () => VerifyingServices, memory: AuditMemory
   };
   const run = async () => {
     await memory.check(services());
-    if (!(await isDue(services()))) return POLL_MS;
+    if (!(await times.isDue(services()))) return POLL_MS;
     await lease.keep();
     memory.digests.isUsed = lease.isHeld();
     if (!lease.isHeld()) return POLL_MS;
     const made = await makeCheckpoint(services());
+    if (made) times.note(made);
     if (made && made.checkpoint % SWEEP_EVERY === 0) await deleteTrimmedLists(services(), made);
     return made ? 0 : POLL_MS;
   };
@@ -62,10 +63,13 @@ export function keepChain(services: () => VerifyingServices, memory: AuditMemory
   };
 }
 
-/** Returns a function that tells whether a checkpoint is to be made now. */
-function checkpointTimes(): (services: ChainServices) => Promise<boolean> {
+/** When a checkpoint is to be made. `note` tells of one that was made, so that its list need not be read. */
+function checkpointTimes() {
   let newest: { mark: string; last: number; time: number } | undefined;
-  return async function isDue(services) {
+  const note = (made: Checkpoint) => {
+    newest = { mark: markOf(made), last: made.last.number, time: Date.parse(made.time) / 1000 };
+  };
+  const isDue = async (services: ChainServices): Promise<boolean> => {
     const { store, now } = services;
     const mark = await readCheckpointMark(store);
     const text = mark ? markOf(mark) : '';
@@ -85,6 +89,7 @@ function checkpointTimes(): (services: ChainServices) => Promise<boolean> {
     if (count >= CHECKPOINT_ITEMS) return true;
     return passed >= (count > 0 ? NEW_ITEMS_SECONDS : DAY_SECONDS);
   };
+  return { note, isDue };
 }
 
 const LISTS_AT_A_TIME = 100;

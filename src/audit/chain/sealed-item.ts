@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import { pooledRandom } from '../../pooled-random.ts';
 import type { AuditItem } from '../audit.ts';
-import { canonicalJson, withCanonicalForm } from './canonical.ts';
+import { canonicalJson, canonicalObjects, withCanonicalForm } from './canonical.ts';
 
 /** An item as it is stored and exported. */
 export type SealedItem = AuditItem & {
@@ -56,22 +56,20 @@ export function unsealed({ salt: _salt, digests: _digests, ...item }: SealedItem
 
 /** `item` has its number and its epoch. `known` has digests of the same values. Throws a TypeError if it is not an item of the log. */
 export function itemDigest(item: SealedItem, known?: Map<string, string>): string {
-  const open: Record<string, unknown> = { ...item };
-  for (const member of OUTSIDE) open[member] = undefined;
-  const personal = { ...item.digests, ...personalDigests(item, known) };
-  if (Object.keys(personal).length > 0) open['personal'] = personal;
-  return hash('sha256', canonicalJson(open), 'base64url');
+  const personal = personalDigests(item, known);
+  const open = Object.keys(personal).length > 0 ? { ...item, personal } : item;
+  return hash('sha256', canonicalForm(open), 'base64url');
 }
 
 const OUTSIDE = ['salt', 'digests', JOINED_NAMES, ...PERSONAL_MEMBERS] as const;
+const canonicalForm = canonicalObjects(new Set(OUTSIDE));
 
 /** The item without what it says about a person, with the same digest. */
 export function forgotten(item: SealedItem): SealedItem {
+  if (!hasPersonal(item)) return item;
   const { salt: _salt, ...left } = item;
-  const found = personalOf(item);
-  if (found.length === 0) return item;
-  const kept = Object.entries(left).filter(([member]) => !found.some(([name]) => name === member));
-  const digests = { ...item.digests, ...personalDigests(item) };
+  const digests = personalDigests(item);
+  const kept = Object.entries(left).filter(([member]) => !Object.hasOwn(digests, member));
   return { ...(Object.fromEntries(kept) as AuditItem), digests };
 }
 
@@ -80,20 +78,19 @@ export function hasPersonal(item: SealedItem): boolean {
   return PERSONAL_MEMBERS.some((name) => members[name] !== undefined);
 }
 
-function personalOf(item: SealedItem): [name: string, value: unknown][] {
-  const members: Record<string, unknown> = item;
-  return PERSONAL_MEMBERS.flatMap((name) => {
-    const value = members[name];
-    return value === undefined ? [] : [[name, value] as [string, unknown]];
-  });
-}
-
+/** Also those of values that were deleted. */
 function personalDigests(item: SealedItem, known?: Map<string, string>): Record<string, string> {
-  const digests: Record<string, string> = {};
-  for (const [name, value] of personalOf(item)) {
-    const json = canonicalJson([item.salt ?? '', name, value]);
-    const digest = known?.get(json) ?? hash('sha256', json, 'base64url');
-    known?.set(json, digest);
+  const members: Record<string, unknown> = item;
+  const { salt = '' } = item;
+  const digests = { ...item.digests };
+  for (const name of PERSONAL_MEMBERS) {
+    const value = members[name];
+    if (value === undefined) continue;
+    const key = typeof value === 'string' ? `${name} ${salt} ${value}` : undefined;
+    const digest =
+      (key === undefined ? undefined : known?.get(key)) ??
+      hash('sha256', canonicalJson([salt, name, value]), 'base64url');
+    if (key !== undefined) known?.set(key, digest);
     digests[name] = digest;
   }
   return digests;
