@@ -3,7 +3,7 @@ import { canonicalJson, canonicalObjects } from '../../../src/audit/chain/canoni
 import { itemDigest } from '../../../src/audit/chain/sealed-item.ts';
 
 describe('The canonical form of an item (RFC 8785)', () => {
-  it('has the members in the order of UTF-16 code units, and escapes what JSON must', () => {
+  it('has the members in the order of their code units, and escapes what JSON must', () => {
     const value = {
       '\ufb33': 'Hebrew',
       '\ud83d\ude00': 'emoji',
