@@ -232,6 +232,8 @@ export type ConsoleValues = {
     isUnsorted?: boolean;
     /** The page to create one. Present without a value if the person may not, absent if nobody creates one there. */
     create?: string;
+    /** The form that acts on several records: those with the action `of`, or `all` that the filters find. */
+    several?: { action: string; of: string; fields: ConsoleHidden[]; all?: number };
     /** The form that downloads all that the filters find. */
     csv?: { action: string; fields: ConsoleHidden[] };
     /** Shows a form that blocks apps, with what it had when it was wrong. */
@@ -245,6 +247,22 @@ export type ConsoleValues = {
     q: string;
     /** `all` is the list, if it has more. */
     sections: { section: string; columns?: ConsoleColumn[]; items: ConsoleItem[]; all?: string }[];
+  };
+  /** What an action on several records would end, before it is made. With the texts of the section. */
+  'console/several': {
+    console: ConsoleLayout;
+    /** The form posts `ids` and `confirm=yes`. */
+    action: string;
+    ids: string;
+    count: number;
+    /** The connections that end, and the number of people who have them. Without `isAll` there may be more. */
+    connections: number;
+    people: number;
+    isAll: boolean;
+    /** The first of them. */
+    names: { name: string; person?: string; href?: string }[];
+    more: number;
+    back: string;
   };
   /** What a block would disconnect now, before it is made. */
   'console/block': {

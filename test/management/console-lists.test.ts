@@ -170,7 +170,7 @@ describe('the lists of the console', function () {
     const disabled = await press(await open('/accounts'), '/accounts/disable', id);
     const forgotten = await press(disabled, '/accounts/forget', id);
     const [, item = ''] = forgotten.html.split(`Deleted person</a> <span class="code scope">${id}`);
-    expect(item.split('</li>')[0])
+    expect(item.split('</tr>')[0])
       .to.include('Deleted, disabled')
       .and.include('as a new person. Erased data')
       .and.include('<dt>Deleted</dt>')

@@ -138,6 +138,12 @@ const PERSON_PATH = `/console/accounts/${PERSON}`;
 
 const LIST_SAMPLES: Record<string, ListSample> = {
   'console-grants': list('grants', [ITEM, ENDED], {
+    several: {
+      action: '/console/grants/several',
+      of: '/console/grants/end',
+      fields: [{ name: 'q', value: 'Claude' }],
+      all: 2,
+    },
     next: '/console/grants?after=place',
     q: 'Claude',
     filters: [
@@ -1004,6 +1010,21 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   'console-search-none': {
     view: 'console/search',
     values: { console: layout('search', { search: LONG }), q: LONG, sections: [] },
+  },
+  'console-several': {
+    view: 'console/several',
+    values: {
+      console: layout('grants'),
+      action: '/console/grants/several',
+      ids: 'abc def',
+      count: 22,
+      connections: 22,
+      people: 9,
+      isAll: true,
+      names: [{ name: LONG, person: 'ada@example.com', href: '/console/grants/abc' }],
+      more: 21,
+      back: '/console/grants',
+    },
   },
   'console-new-token': {
     view: 'console/new-token',

@@ -48,7 +48,7 @@ export function auditPage({ page }: ConsoleRoutes): void {
 async function showAudit(context: ConsoleContext): Promise<void> {
   const { management, ctx } = context;
   const query = queryIn(ctx);
-  const q = searchIn(ctx, auditQuery);
+  const q = searchIn(queryIn(ctx), auditQuery);
   const { filter, problem } = filterIn(query, management.services.now());
   const page = { limit: PAGE_ITEMS, newestFirst: true, after: cursorIn(ctx, auditQuery), q };
   const [found, kept, deliveries] = await Promise.all([

@@ -22,6 +22,7 @@ import { overviewPage } from './overview-page.ts';
 import { recordPages } from './record-pages.ts';
 import { searchPage } from './search-page.ts';
 import { closeSession, findSession, NotAdministrator, type Session } from './sessions.ts';
+import { severalPages } from './several-page.ts';
 import { serverPages } from './server-pages.ts';
 import { settingsPage } from './settings-page.ts';
 import { tokenPages } from './token-pages.ts';
@@ -54,6 +55,7 @@ export function adminConsole(management: ManagementHost): Koa.Middleware {
   toolAccessPages(routes);
   tokenPages(routes);
   listPages(routes);
+  severalPages(routes);
   blockPages(routes);
   auditPage(routes);
   recordPages(routes);

@@ -62,8 +62,8 @@ export function queryIn(ctx: Koa.Context): Record<string, string> {
 }
 
 /** Returns the words that a list is searched for. Throws HttpError 400 if there are too many. */
-export function searchIn(ctx: Koa.Context, { shape }: ListQuery): string {
-  return parseInput(shape.q ?? shape.after, queryIn(ctx).q?.trim() || undefined) ?? '';
+export function searchIn({ q }: Record<string, string>, { shape }: ListQuery): string {
+  return parseInput(shape.q ?? shape.after, q?.trim() || undefined) ?? '';
 }
 
 type Search = ViewValues['console/list'];

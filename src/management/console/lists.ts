@@ -26,6 +26,7 @@ import { CONSOLE_PATH, returnPath } from './address.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { doneQuery } from './done.ts';
 import { columnsOf, orderIn, sortRows } from './columns.ts';
+import { withNames } from './record-names.ts';
 import { cursorIn, isNarrowed, layout, type ListQuery, queryIn, searchIn } from './layout.ts';
 
 type Values = ViewValues['console/list'];
@@ -65,7 +66,7 @@ export function listPages({ page, form }: ConsoleRoutes): void {
   }
 }
 
-function roleOf({ operation }: { operation: OperationName }) {
+export function roleOf({ operation }: { operation: OperationName }) {
   return OPERATIONS[operation].role;
 }
 
@@ -101,9 +102,42 @@ export async function showList(
     ...(create ? { create: may(create) ? `${path}/new` : undefined } : {}),
     ...(list.csv && may(list.csv) ? { csv: csvForm(path, search) } : {}),
     ...(block && may(block) ? { block: { host: '', name: '' } } : {}),
+    ...severalForm(management, list, { ...found, ...search }),
     ...more,
   };
   await management.services.pages.render(ctx, 'console/list', values, problem ? 400 : 200);
+}
+
+export type Several = ConsoleAction<never> & { several: true };
+
+/** Each is an operation with items of its own in the audit log. */
+export const MAX_SEVERAL = 500;
+
+/** Returns the action of the list that several records can have at once. */
+export function severalOf({ actions = [] }: AnyList): Several | undefined {
+  return actions.find((action): action is Several => action.several === true);
+}
+
+/** The form that acts on several records, if the page has some with the action. */
+function severalForm(
+  { role }: ManagementContext,
+  list: AnyList,
+  { items, total, found, ...search }: Pick<Found, 'items' | 'total' | 'found'> & Search,
+): Pick<Values, 'several'> {
+  const action = severalOf(list);
+  const path = `${CONSOLE_PATH}/${list.section}`;
+  const of = `${path}/${action?.path}`;
+  const isOffered = items.some(({ actions }) => actions.some((each) => each.action === of));
+  if (!action || !includesRole(role, roleOf(action)) || !isOffered) return {};
+  const all = found ?? total;
+  return {
+    several: {
+      action: `${path}/several`,
+      of,
+      fields: hiddenFields(search),
+      ...(all?.isAll && all.count <= MAX_SEVERAL ? { all: all.count } : {}),
+    },
+  };
 }
 
 /** What the API sends. Parameters that it does not have are refused. */
@@ -123,11 +157,14 @@ async function download(
 
 type Search = Pick<Values, 'filters' | 'q'> & { kept: NonNullable<Values['kept']> };
 
-/** With the filters that are set. */
-function csvForm(path: string, { filters, kept, q }: Search): NonNullable<Values['csv']> {
-  const all = [...filters, ...kept, { name: 'q', value: q ?? '' }];
-  const fields = all.filter(({ value }) => value).map(({ name, value }) => ({ name, value }));
-  return { action: `${path}/export`, fields };
+function csvForm(path: string, search: Search): NonNullable<Values['csv']> {
+  return { action: `${path}/export`, fields: hiddenFields(search) };
+}
+
+/** The search words and the filters that are set. */
+function hiddenFields({ filters, kept, q = '' }: Search): { name: string; value: string }[] {
+  const all = [...filters, ...kept, { name: 'q', value: q }];
+  return all.filter(({ value }) => value).map(({ name, value }) => ({ name, value }));
 }
 
 /** A list of at most so many records is read whole: it is counted, and can be sorted. */
@@ -138,32 +175,17 @@ type Found = Pick<
   'columns' | 'items' | 'total' | 'found' | 'previous' | 'next' | 'isUnsorted' | 'sorted'
 >;
 
-/** Reads the page that the address asks for. The query schema of the operation says what a list can be searched for. */
+/** Reads the page that the address asks for. */
 async function readList(
   context: ConsoleContext,
   list: AnyList,
 ): Promise<Found & { search: Search }> {
   const { management, ctx } = context;
-  const { query: schema }: Operation = OPERATIONS[list.operation];
   const query = queryIn(ctx);
-  const shape = schema?.shape ?? {};
-  const filters = [
-    ...('state' in shape ? [choiceFilter(query, 'state', optionsOf(shape.state))] : []),
-    ...('end' in shape
-      ? [choiceFilter(query, 'end', optionsOf(shape.end), 'console.attempts.ends')]
-      : []),
-    ...('level' in shape
-      ? [choiceFilter(query, 'level', levelIds(management.settings.levels))]
-      : []),
-  ];
-  const kept = 'account' in shape ? await keptOwners(management, query) : [];
-  const search = { filters, kept, q: schema && searchIn(ctx, schema as unknown as ListQuery) };
-  const narrowed = [...filters, ...kept].map(({ name, value }) => [name, value || undefined]);
+  const search = await searchOf(management, list, query);
+  const { query: schema }: Operation = OPERATIONS[list.operation];
   const after = schema && cursorIn(ctx, schema as unknown as ListQuery);
-  const read = async (limit: number) =>
-    (await run(management, list.operation, {
-      query: { limit, after, q: search.q, ...Object.fromEntries(narrowed) },
-    })) as Page<never>;
+  const read = (limit: number) => readPage(management, list, search, { limit, after });
   const path = `${CONSOLE_PATH}/${list.section}`;
   const at = (more: Query) => `${path}?${new URLSearchParams({ ...query, ...more })}`;
   const rowsOf = (items: readonly unknown[]) =>
@@ -182,7 +204,7 @@ async function readList(
     return {
       search,
       columns: columnsOf(list, items, { order, at }),
-      items,
+      items: await withNames(management, items),
       sorted: query.sort,
       ...(narrow ? { found: total } : { total }),
       previous: pages.previous && at({ page: pages.previous }),
@@ -195,11 +217,54 @@ async function readList(
   return {
     search,
     columns: columnsOf(list, items),
-    items,
+    items: await withNames(management, items),
     ...(narrow ? { found: total ?? { count: items.length, isAll: false } } : { total }),
     next: page.next && at({ after: page.next }),
     isUnsorted: orderIn(query) !== undefined,
   };
+}
+
+/** Reads what a query narrows the list to. The query schema of the operation says what it can be searched for. */
+async function searchOf(
+  management: ManagementContext,
+  { operation }: AnyList,
+  query: Query,
+): Promise<Search> {
+  const { query: schema }: Operation = OPERATIONS[operation];
+  const shape = schema?.shape ?? {};
+  const filters = [
+    ...('state' in shape ? [choiceFilter(query, 'state', optionsOf(shape.state))] : []),
+    ...('end' in shape
+      ? [choiceFilter(query, 'end', optionsOf(shape.end), 'console.attempts.ends')]
+      : []),
+    ...('level' in shape
+      ? [choiceFilter(query, 'level', levelIds(management.settings.levels))]
+      : []),
+  ];
+  const kept = 'account' in shape ? await keptOwners(management, query) : [];
+  return { filters, kept, q: schema && searchIn(query, schema as unknown as ListQuery) };
+}
+
+async function readPage(
+  management: ManagementContext,
+  { operation }: AnyList,
+  { filters, kept, q }: Search,
+  page: { limit: number; after?: string | undefined },
+): Promise<Page<never>> {
+  const narrowed = [...filters, ...kept].map(({ name, value }) => [name, value || undefined]);
+  const query = { ...page, q, ...Object.fromEntries(narrowed) };
+  return (await run(management, operation, { query })) as Page<never>;
+}
+
+/** Returns what a query narrows the list to, at most `limit` records. */
+export async function findAll(
+  management: ManagementContext,
+  list: AnyList,
+  query: Query,
+  limit: number,
+): Promise<never[]> {
+  const search = await searchOf(management, list, query);
+  return (await readPage(management, list, search, { limit })).items;
 }
 
 /** Reads all records if they are few, and otherwise as many as are counted. */

@@ -35,6 +35,7 @@ import { describeAudit } from './audit-events.ts';
 import { connectionOf, connectionValues, reasonOf } from './connections.ts';
 import { accountManager, type ConsoleContext, type ConsoleRoutes } from './context.ts';
 import { layout } from './layout.ts';
+import { withNames } from './record-names.ts';
 import { toolsOfPerson } from './tool-access-pages.ts';
 import { offeredActions, rowOf } from './lists.ts';
 
@@ -58,9 +59,15 @@ async function attemptValues(
 ): Promise<Pick<Values, 'attempts'>> {
   const query = { ...about, limit: SHOWN_ATTEMPTS };
   const { items } = await attemptHandlers.listAttempts(management, { query });
+  // The page is about the person.
+  const rows = items.map((each) => {
+    const row = rowOf(management, attemptList, each);
+    const facts = row.facts?.filter(({ label }) => !('account' in about) || label !== 'person');
+    return { ...row, facts };
+  });
   return {
     attempts: {
-      items: items.map((each) => rowOf(management, attemptList, each)),
+      items: await withNames(management, rows),
       all: `${CONSOLE_PATH}/attempts?${new URLSearchParams(about)}`,
     },
   };

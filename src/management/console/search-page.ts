@@ -12,8 +12,9 @@ import { upstreamHandlers } from '../upstreams.ts';
 import { CONSOLE_PATH } from './address.ts';
 import { columnsOf } from './columns.ts';
 import type { ConsoleRoutes } from './context.ts';
-import { layout, searchIn } from './layout.ts';
+import { layout, queryIn, searchIn } from './layout.ts';
 import { type AnyList, LISTS, rowOf, run } from './lists.ts';
+import { withNames } from './record-names.ts';
 import { reachOfTool } from './tool-access-pages.ts';
 
 type Section = ViewValues['console/search']['sections'][number];
@@ -24,7 +25,7 @@ const SHOWN = 5;
 export function searchPage({ page }: ConsoleRoutes): void {
   page('/search', async (context) => {
     const { management, ctx } = context;
-    const q = searchIn(ctx, auditQuery);
+    const q = searchIn(queryIn(ctx), auditQuery);
     const sections = q === '' ? [] : await find(management, q);
     await management.services.pages.render(ctx, 'console/search', {
       console: { ...layout(context, 'search'), search: q },
@@ -52,7 +53,7 @@ async function findIn(management: ManagementContext, list: AnyList, q: string): 
   return {
     section: list.section,
     columns: columnsOf(list, rows),
-    items: rows,
+    items: await withNames(management, rows),
     ...(next === undefined ? {} : { all: path }),
   };
 }

@@ -351,6 +351,7 @@ export const clientList: ConsoleList<Client> = {
           blocked: undefined,
           redirect_refused: undefined,
         })[state],
+      several: true,
       keepsPage: isRegistered,
     },
   ],

@@ -397,6 +397,7 @@ function resetButton({ limits = [] }: Grant & Partial<ShownGrant>): string | und
 export const grantList: ConsoleList<Grant> = {
   section: 'grants',
   operation: 'listGrants',
+  show: 'showGrant',
   limit: 50,
   fields: grantFields,
   title: ({ clientName }) => clientName,
@@ -407,7 +408,7 @@ export const grantList: ConsoleList<Grant> = {
   details: 'since callerClaims redirectHost id',
   csv: 'exportGrants',
   actions: [
-    { path: 'end', operation: 'revokeGrant', done: 'ended', button: endButton },
+    { path: 'end', operation: 'revokeGrant', done: 'ended', button: endButton, several: true },
     {
       path: 'keep-out',
       operation: 'revokeGrant',

@@ -130,6 +130,8 @@ export type Command = { [Name in OperationName]: CommandOf<Name> }[OperationName
 export type ConsoleList<Item> = {
   section: Section;
   operation: OperationName;
+  /** The operation that reads one of its records. Default: `operation` with its id. */
+  show?: OperationName;
   /** Items on a page. */
   limit: number;
   title: (item: Item) => string;
@@ -165,6 +167,8 @@ export type ConsoleAction<Item> = {
   button: (item: Item) => string | undefined;
   /** What the action adds to the rules. */
   rule?: (item: Item) => { name: string; destinations: string[] };
+  /** Also for several records of the list at once. At most one action of a list. */
+  several?: true;
   /** Whether the page of the record still exists afterwards. Default: yes. */
   keepsPage?: (item: Item) => boolean;
   /** The key, below `console.done`, of the message shown afterwards. */

@@ -306,6 +306,7 @@ function audienceOf(token: string): string {
 export const tokenList: ConsoleList<Token> = {
   section: 'tokens',
   operation: 'listTokens',
+  show: 'showToken',
   limit: 50,
   create: 'mintToken',
   fields,
@@ -321,6 +322,7 @@ export const tokenList: ConsoleList<Token> = {
       operation: 'revokeToken',
       done: 'token-revoked',
       button: () => 'revokeToken',
+      several: true,
     },
   ],
 };

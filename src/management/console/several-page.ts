@@ -1,0 +1,139 @@
+// Actions on several records of a list: those that are ticked, or all that the search and the filters find. The first page shows what would end, and asks.
+import { listConnections } from '../../connections/connections.ts';
+import { isMachineSubject } from '../../connections/machine-subject.ts';
+import { HttpError } from '../../http/errors.ts';
+import { seeOther } from '../../http/see-other.ts';
+import type { ViewValues } from '../../pages/pages.ts';
+import type { ManagementContext } from '../context.ts';
+import { type Grant, personName } from '../resources/grant.ts';
+import type { Page } from '../resources/schemas.ts';
+import { CONSOLE_PATH } from './address.ts';
+import type { ConsoleContext, ConsoleRoutes } from './context.ts';
+import { doneQuery } from './done.ts';
+import type { Form } from './forms.ts';
+import { layout } from './layout.ts';
+import {
+  type AnyList,
+  findAll,
+  LISTS,
+  MAX_SEVERAL,
+  offeredActions,
+  roleOf,
+  run,
+  type Several,
+  severalOf,
+  showList,
+} from './lists.ts';
+
+type Values = ViewValues['console/several'];
+/** Connections that are counted before. */
+const MAX_COUNTED = 5000;
+const MAX_NAMES = 20;
+/** The ticked boxes. */
+const TICKED = /^id\.\d{1,4}$/;
+
+/** Adds the form of each list with such an action. */
+export function severalPages({ form }: ConsoleRoutes): void {
+  for (const list of LISTS) {
+    const action = severalOf(list);
+    if (!action) continue;
+    form(`/${list.section}/several`, roleOf(action), async (context, fields) => {
+      if (fields.confirm === 'yes') return act(context, list, action, fields);
+      await ask(context, list, fields);
+    });
+  }
+}
+
+/** Changes nothing. */
+async function ask(context: ConsoleContext, list: AnyList, fields: Form): Promise<void> {
+  const { management, ctx } = context;
+  const { section } = list;
+  const ids = Object.entries(fields).flatMap(([name, id]) => (TICKED.test(name) ? [id] : []));
+  const records: Listed[] =
+    fields.which === 'all'
+      ? await findAll(management, list, fields, MAX_SEVERAL + 1)
+      : await findTicked(management, list, ids.slice(0, MAX_SEVERAL + 1));
+  const wanted = records.filter((record) =>
+    offeredActions(management, list, record as never).some(({ action }) => action.several === true),
+  );
+  if (wanted.length === 0) return showList(context, list, { problem: 'nothingTicked' });
+  if (wanted.length > MAX_SEVERAL) return showList(context, list, { problem: 'tooMany' });
+  await management.services.pages.render(ctx, 'console/several', {
+    console: layout(context, section),
+    action: `${CONSOLE_PATH}/${section}/several`,
+    ids: wanted.map(({ id }) => id).join(' '),
+    count: wanted.length,
+    ...(await endedWith(management, section, wanted)),
+    names: wanted.slice(0, MAX_NAMES).map((record) => nameOf(list, record)),
+    more: Math.max(0, wanted.length - MAX_NAMES),
+    back: `${CONSOLE_PATH}/${section}`,
+  });
+}
+
+type Listed = { id: string };
+
+async function findTicked(
+  management: ManagementContext,
+  list: AnyList,
+  ids: readonly string[],
+): Promise<Listed[]> {
+  const { show, operation } = list;
+  const found = ids.map(async (id) => {
+    if (show)
+      return [(await run(management, show, { id }).catch(ignoreGone)) as Listed | undefined];
+    return ((await run(management, operation, { query: { id, limit: 1 } })) as Page<Listed>).items;
+  });
+  return (await Promise.all(found)).flat().filter((record) => record !== undefined);
+}
+
+function nameOf(list: AnyList, record: Listed): Values['names'][number] {
+  const name = list.title(record as never);
+  const href = list.href?.(record as never);
+  const isGrant = list.section === 'grants';
+  return { name, href, person: isGrant ? personName(record as Grant) : undefined };
+}
+
+/** The connections that end, and the people who have them. */
+async function endedWith(
+  { settings, services }: ManagementContext,
+  section: string,
+  records: readonly Listed[],
+): Promise<Pick<Values, 'connections' | 'people' | 'isAll'>> {
+  const people = new Set<string>();
+  const count = (account: string) => {
+    if (!isMachineSubject(account)) people.add(account);
+  };
+  if (section === 'grants') {
+    for (const grant of records as Grant[]) count(grant.account);
+    return { connections: records.length, people: people.size, isAll: true };
+  }
+  let connections = 0;
+  let left = MAX_COUNTED;
+  for (const { id: client } of section === 'clients' ? records : [])
+    for await (const { item } of listConnections(settings, services, { client })) {
+      if (left === 0) break;
+      left -= 1;
+      if (item.state === 'ended') continue;
+      connections += 1;
+      count(item.account.id);
+    }
+  return { connections, people: people.size, isAll: left > 0 };
+}
+
+/** What the page before has shown, and nothing else. */
+async function act(
+  { management, ctx }: ConsoleContext,
+  { section }: AnyList,
+  action: Several,
+  { ids = '' }: Form,
+): Promise<void> {
+  const { operation, query = {}, body } = action;
+  for (const id of ids.split(' ').filter(Boolean).slice(0, MAX_SEVERAL))
+    await run(management, operation, { id, query, body: { id, ...body } }).catch(ignoreGone);
+  seeOther(ctx, `${CONSOLE_PATH}/${section}${doneQuery(`several-${section}`)}`);
+}
+
+/** Somebody else may have ended it meanwhile. */
+function ignoreGone(error: unknown): void {
+  if (!(error instanceof HttpError) || ![404, 409].includes(error.status)) throw error;
+}

@@ -1,0 +1,118 @@
+import { expect } from 'chai';
+import type { Page } from '../support/browser.ts';
+import { connect } from '../support/connection.ts';
+import { useConsole } from '../support/console.ts';
+import { createConnector, listGrants, requestManagement } from '../support/management-api.ts';
+import { isAccepted } from '../support/mcp.ts';
+import { requirePage } from '../support/browser.ts';
+
+describe('Actions on several records of a list in the console', function () {
+  this.timeout(30_000);
+  const { system, signIn, open, send, audited } = useConsole({
+    file: {
+      management: { administrators: [{ subject: 'ada' }, { subject: 'alan', role: 'viewer' }] },
+    },
+  });
+  const fieldsOf = (page: Page, path: string) => {
+    const form = page.forms.find(({ action }) => action.pathname === `/console${path}`);
+    if (!form) throw new Error(`no form for ${path}`);
+    const hidden = form.controls.filter(({ name }) => name !== '' && name !== 'which');
+    return Object.fromEntries(hidden.map(({ name, value }) => [name, value]));
+  };
+
+  async function connections(name: string) {
+    const connector = await createConnector(system(), { name });
+    const made = [
+      await connect(system(), connector, { person: 'grace' }),
+      await connect(system(), connector, { person: 'grace' }),
+      await connect(system(), connector, { person: 'ada' }),
+    ];
+    const { items } = await listGrants(system(), { connector: connector.id });
+    return { connector, items, made };
+  }
+
+  it('ticked connections end after a page that names them, and no others', async () => {
+    const { connector, items, made } = await connections('Ticked');
+    const { browser } = await signIn();
+    const list = await open(browser, `/grants?connector=${connector.id}`);
+    const [first, second] = items;
+    const ticked = { which: 'ticked', 'id.0': String(first?.id), 'id.1': String(second?.id) };
+    const fields = { ...fieldsOf(list, '/grants/several'), ...ticked };
+    const asked = await send(browser, list, '/grants/several', fields);
+    expect(asked.html)
+      .to.include('Ends 2 connections of')
+      .and.include('>Disconnect 2 connections<');
+    const isConnected = () =>
+      Promise.all(made.map(({ link, accessToken }) => isAccepted(link, accessToken)));
+    expect(await isConnected()).to.deep.equal([true, true, true]);
+    const done = requirePage(await browser.submit(asked, { confirm: 'yes' }));
+    expect(done.html).to.include('Connections disconnected.');
+    const { items: after } = await listGrants(system(), { connector: connector.id });
+    const ended = after.filter(({ state }) => state === 'ended').map(({ id }) => id);
+    expect(ended).to.have.members([first?.id, second?.id]);
+  });
+
+  it('all connections that the filters find end, also those of the administrator, whose session goes on', async () => {
+    const { connector } = await connections('Filtered');
+    const other = await connections('Not filtered');
+    const { browser } = await signIn();
+    const list = await open(browser, `/grants?connector=${connector.id}&state=active`);
+    expect(list.html).to.include('Disconnect all 3 found…');
+    const fields = { ...fieldsOf(list, '/grants/several'), which: 'all' };
+    const asked = await send(browser, list, '/grants/several', fields);
+    expect(asked.html).to.include('Ends 3 connections of 2 people.');
+    const done = requirePage(await browser.submit(asked, { confirm: 'yes' }));
+    expect(done.status).to.equal(200);
+    const state = async (id: string) =>
+      (await listGrants(system(), { connector: id })).items.map((grant) => grant.state);
+    expect(await state(connector.id)).to.deep.equal(['ended', 'ended', 'ended']);
+    expect(await state(other.connector.id)).to.deep.equal(['active', 'active', 'active']);
+    expect((await open(browser, '/overview')).status).to.equal(200);
+    const last = (await audited('grant_ended')).at(-1);
+    expect(last?.['by']).to.match(/^account:[\w-]{27}$/);
+  });
+
+  it('apps and tokens are revoked together, and the page before counts the connections and people', async () => {
+    const { connector } = await connections('Apps');
+    const { browser } = await signIn();
+    const apps = await open(browser, '/clients?state=allowed');
+    const asked = await send(browser, apps, '/clients/several', {
+      ...fieldsOf(apps, '/clients/several'),
+      which: 'all',
+    });
+    expect(asked.html).to.match(/Ends \d+ connections of 2 people\./);
+    expect(asked.html).to.match(/>Revoke \d+ apps</);
+    await browser.submit(asked, { confirm: 'yes' });
+    const { items } = await listGrants(system(), { connector: connector.id });
+    expect(items.map(({ reason }) => reason)).to.deep.equal(Array(3).fill('client_revoked'));
+
+    for (const name of ['One', 'Two'])
+      await requestManagement(system(), 'POST', '/tokens', { name, level: 'analytics' });
+    const tokens = await open(browser, '/tokens');
+    const revoked = requirePage(
+      await browser.submit(
+        await send(browser, tokens, '/tokens/several', {
+          ...fieldsOf(tokens, '/tokens/several'),
+          which: 'all',
+        }),
+        { confirm: 'yes' },
+      ),
+    );
+    expect(revoked.html).to.include('Tokens revoked.').and.include('No tokens yet');
+  });
+
+  it('without a ticked record nothing changes, and a viewer has no such form', async () => {
+    await connections('Nothing ticked');
+    const { browser } = await signIn();
+    const list = await open(browser, '/grants');
+    const fields = { ...fieldsOf(list, '/grants/several'), which: 'ticked' };
+    const refused = await send(browser, list, '/grants/several', fields);
+    expect(refused.status).to.equal(400);
+    expect(refused.html).to.include('Nothing was changed. Tick at least one entry first.');
+    const viewer = await signIn('/grants', 'alan');
+    expect(viewer.page.html).to.not.include('/grants/several').and.not.include('checkbox');
+    const token = String(new Map(Object.entries(fields)).get('token'));
+    const sent = await send(browser, list, '/grants/several', { token: `${token}x`, which: 'all' });
+    expect(sent.status).to.equal(403);
+  });
+});
