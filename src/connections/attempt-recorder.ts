@@ -10,6 +10,7 @@ import {
   findAttempt,
   findAttemptId,
   type NotedAttempt,
+  registrationName,
   saveNotes,
   trimAttempts,
   UNUSED_SECONDS,
@@ -40,6 +41,11 @@ export type AttemptRecorderOptions = {
 };
 
 const FLUSH_MS = 500;
+/** An attempt is written when nothing more was noted for this long, or at once if it ended: its steps mostly follow each other quickly. */
+const REST_MS = 2000;
+/** An attempt that goes on is written after this time. */
+const MAX_HELD_MS = 10_000;
+/** Notes. */
 const MAX_WAITING = 10_000;
 /** Connections whose first call this process waits for, to count those without one. */
 const MAX_WATCHED = 10_000;
@@ -47,11 +53,22 @@ const MAX_WATCHED = 10_000;
 const MAX_CALLED = 50_000;
 const TRIM_SECONDS = 60;
 
-type Waiting = { subject: AttemptSubject; note: AttemptNote };
+/** Notes that are not written yet, of an attempt or of the grant that it led to. */
+type Waiting = {
+  subject: AttemptSubject;
+  notes: AttemptNote[];
+  names: Set<string>;
+  /** Monotonic times in milliseconds. */
+  firstAt: number;
+  lastAt: number;
+};
 
 export function openAttemptRecorder(options: AttemptRecorderOptions): AttemptRecorder {
   const { store, logger, metrics, now, mayAdd, keptAddress } = options;
-  let waiting: Waiting[] = [];
+  const waiting = new Map<string, Waiting>();
+  /** Keys in `waiting`, by name. */
+  const named = new Map<string, string>();
+  let count = 0;
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> | undefined;
   let trimmedAt = now();
@@ -95,12 +112,25 @@ export function openAttemptRecorder(options: AttemptRecorderOptions): AttemptRec
       );
     }
   };
+  const take = (key: string, taken: Waiting) => {
+    waiting.delete(key);
+    for (const name of taken.names) named.delete(name);
+    count -= taken.notes.length;
+    return taken;
+  };
   const writeAll = async () => {
-    const taken = waiting;
-    waiting = [];
-    for (const noted of await grouped(store, taken)) await write(noted);
+    const isDue = (held: Waiting) => isClosed || isRested(held, performance.now());
+    const due = [...waiting].filter(([, held]) => isDue(held));
+    // The notes of a grant follow those that led to it.
+    for (const held of due.map(([key, each]) => take(key, each))) {
+      const id =
+        'id' in held.subject ? held.subject.id : await findAttemptId(store, held.subject.grant);
+      if (id === undefined) continue;
+      const { notes, names, subject } = held;
+      await write({ id, notes, names: [...names], creates: 'id' in subject });
+    }
     await countUnused();
-    if (taken.length > 0 && now() - trimmedAt > TRIM_SECONDS) {
+    if (due.length > 0 && now() - trimmedAt > TRIM_SECONDS) {
       trimmedAt = now();
       await trimAttempts(store, now());
     }
@@ -112,11 +142,38 @@ export function openAttemptRecorder(options: AttemptRecorderOptions): AttemptRec
       logger.warn({ err: error }, 'attempts to connect could not be recorded');
     });
     await writing;
-    if (waiting.length > 0 || watched.size > 0) schedule();
+    if (waiting.size > 0 || watched.size > 0) schedule();
+  };
+  const keyOf = (subject: AttemptSubject) =>
+    'id' in subject ? subject.id : (named.get(subject.grant) ?? `grant ${subject.grant}`);
+  /** The registration that an authorization continues is part of the same attempt. */
+  const continued = (subject: AttemptSubject, { client, step }: Omit<AttemptNote, 'at'>) => {
+    if (client === undefined || step === 'registered' || !('id' in subject)) return [];
+    const name = registrationName(client);
+    const key = named.get(name);
+    const held = key === undefined ? undefined : waiting.get(key);
+    if (key === undefined || !held) return [];
+    return take(key, held).notes;
+  };
+  const begin = (key: string, subject: AttemptSubject, notes: AttemptNote[]): Waiting => {
+    const at = performance.now();
+    const held = { subject, notes, names: new Set<string>(), firstAt: at, lastAt: at };
+    waiting.set(key, held);
+    count += notes.length;
+    return held;
   };
   const note: AttemptRecorder['note'] = (subject, added) => {
-    if (waiting.length >= MAX_WAITING) return;
-    waiting.push({ subject, note: { ...added, at: now() } });
+    if (count >= MAX_WAITING) return;
+    const key = keyOf(subject);
+    const at = performance.now();
+    const held = waiting.get(key) ?? begin(key, subject, continued(subject, added));
+    held.notes.push({ ...added, at: now() });
+    held.lastAt = at;
+    count += 1;
+    for (const name of 'id' in subject ? (subject.names ?? []) : []) {
+      held.names.add(name);
+      named.set(name, key);
+    }
     schedule();
   };
   return {
@@ -134,30 +191,8 @@ export function openAttemptRecorder(options: AttemptRecorderOptions): AttemptRec
   };
 }
 
-/** The notes of each attempt together. Those of a grant follow those that led to it. */
-async function grouped(store: Store, waiting: readonly Waiting[]): Promise<NotedAttempt[]> {
-  const byId = new Map<string, { notes: AttemptNote[]; names: Set<string>; creates: boolean }>();
-  const idsOfNames = new Map<string, string>();
-  for (const { subject, note } of waiting) {
-    const id =
-      'id' in subject
-        ? subject.id
-        : (idsOfNames.get(subject.grant) ?? (await findAttemptId(store, subject.grant)));
-    if (id === undefined) continue;
-    const group = byId.get(id) ?? { notes: [], names: new Set(), creates: false };
-    byId.set(id, group);
-    group.notes.push(note);
-    if (!('id' in subject)) continue;
-    group.creates = true;
-    for (const name of subject.names ?? []) {
-      group.names.add(name);
-      idsOfNames.set(name, id);
-    }
-  }
-  return [...byId].map(([id, { notes, names, creates }]) => ({
-    id,
-    notes,
-    names: [...names],
-    creates,
-  }));
+/** One that ended is wanted at once: somebody may look up the reference of its page. */
+function isRested({ notes, firstAt, lastAt }: Waiting, at: number): boolean {
+  const hasEnded = notes.at(-1)?.end !== undefined;
+  return hasEnded || at - lastAt >= REST_MS || at - firstAt >= MAX_HELD_MS;
 }

@@ -197,16 +197,21 @@ export async function saveNotes(
     ...notes.reduce<Attempt>(withNote, current),
     named: named + added.length,
   });
-  const stored = await store.update<Attempt>(
-    attemptKey(id),
-    (current) =>
-      current || isNew ? { value: noted(current ?? begun), ttl: RECORD_SECONDS } : KEEP,
-    found,
-  );
+  const first = noted(begun);
+  const isAdded = isNew && (await store.add(attemptKey(id), first, RECORD_SECONDS));
+  const stored = isAdded
+    ? first
+    : (
+        await store.update<Attempt>(
+          attemptKey(id),
+          (current) => (current ? { value: noted(current), ttl: RECORD_SECONDS } : KEEP),
+          found,
+        )
+      )?.value;
   if (!stored) return undefined;
-  await list(store, stored.value, before);
+  await list(store, stored, before);
   await Promise.all(added.map((name) => store.set(nameKey(name), id, ATTEMPT_SECONDS)));
-  return stored.value;
+  return stored;
 }
 
 /** The first authorization of a client continues the attempt that began with its registration. */
@@ -219,7 +224,8 @@ async function begin(
   if (!first) return undefined;
   const begun: Attempt = { id, time: first.at, step: 'registered', heardAt: first.at };
   const client = notes.find((note) => note.client !== undefined)?.client;
-  if (client === undefined || notes.every(({ step }) => step === 'registered')) return begun;
+  // With the registration among its notes, there is no other record.
+  if (client === undefined || notes.some(({ step }) => step === 'registered')) return begun;
   const registered = await store.take<string>(nameKey(registrationName(client)));
   const earlier = registered === undefined ? undefined : await findAttempt(store, registered);
   if (!earlier || earlier.step !== 'registered') return begun;
