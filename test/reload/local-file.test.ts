@@ -7,6 +7,9 @@ import { nodeArguments } from '../support/node-arguments.ts';
 import { createDeployment, type Deployment } from '../support/system.ts';
 import { until } from '../support/until.ts';
 
+/** On a busy machine. */
+const START_TIMEOUT_SECONDS = 90;
+
 describe('A settings file of the working directory', () => {
   let place: Deployment;
   before(async () => {
@@ -28,7 +31,7 @@ describe('A settings file of the working directory', () => {
     for (const stream of [child.stdout, child.stderr])
       stream.on('data', (text) => (output += text));
     try {
-      await until('the server to run', () => output.includes('is running'));
+      await until('the server to run', () => output.includes('is running'), START_TIMEOUT_SECONDS);
       rmSync(local);
       child.kill('SIGHUP');
       await until('the refusal', () => output.includes('the settings were not changed'));
