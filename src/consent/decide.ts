@@ -438,7 +438,10 @@ async function clientEnd(
   app: App & { id: string },
   account: string,
 ): Promise<Reason | undefined> {
-  const state = await findEndedState(store, app.id, app);
+  const [state, keptOut] = await Promise.all([
+    findEndedState(store, app.id, app),
+    isKeptOut(store, account, app),
+  ]);
   if (state) return state === 'blocked' ? 'client_blocked' : 'client_revoked';
-  return (await isKeptOut(store, account, app)) ? 'revoked_by_administrator' : undefined;
+  return keptOut ? 'revoked_by_administrator' : undefined;
 }

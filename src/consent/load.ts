@@ -303,9 +303,12 @@ async function requireAllowedClient(
   account: string | undefined,
 ): Promise<void> {
   const { store, now } = services;
-  const refusal = await findClientRefusal(store, app.id, settings.clients, app);
+  const [refusal, keptOut] = await Promise.all([
+    findClientRefusal(store, app.id, settings.clients, app),
+    account === undefined ? false : isKeptOut(store, account, app),
+  ]);
   if (refusal) throwIfEnded(refusal);
-  if (account !== undefined && (await isKeptOut(store, account, app)))
+  if (keptOut)
     throw new AccessRefused(
       'kept_out',
       403,
