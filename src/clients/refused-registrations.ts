@@ -5,11 +5,12 @@ import { isListedRedirect } from '../settings/redirect-uri.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
 
-/** `seenAt` is the last time, in seconds since the epoch. */
+/** The first and the last time, in seconds since the epoch. Records of earlier versions have only the last. */
 export type RefusedRegistration = {
   id: string;
   name: string;
   redirectUris: string[];
+  since?: number;
   seenAt: number;
 };
 
@@ -38,23 +39,31 @@ export async function saveRefusedRegistration(
   const id = createHash('sha256')
     .update(JSON.stringify([known, hosts]))
     .digest('base64url');
-  const added = { id, name: known, redirectUris: uris.slice(0, MAX_URIS), seenAt: Math.floor(now) };
-  await store.update<RefusedRegistration[]>(KEY, (current = []) => ({
-    value: [added, ...current.filter((each) => each.id !== id)].slice(0, MAX_REFUSED),
-    ttl: KEPT_SECONDS,
-  }));
+  const seenAt = Math.floor(now);
+  const added = { id, name: known, redirectUris: uris.slice(0, MAX_URIS), seenAt };
+  await store.update<RefusedRegistration[]>(KEY, (current = []) => {
+    const earlier = current.find((each) => each.id === id);
+    const since = earlier ? firstSeen(earlier) : seenAt;
+    const others = current.filter((each) => each !== earlier);
+    return { value: [{ ...added, since }, ...others].slice(0, MAX_REFUSED), ttl: KEPT_SECONDS };
+  });
 }
 
-/** The last one first, without those that the settings allow by now. */
+function firstSeen({ since, seenAt }: RefusedRegistration): number {
+  return since ?? seenAt;
+}
+
+/** Those that the settings do not allow by now, in an order that stays when one is seen again: the newest first. */
 export async function listRefusedRegistrations(
   store: Store,
   clients: Settings['clients'],
-): Promise<RefusedRegistration[]> {
+): Promise<(RefusedRegistration & { place: string })[]> {
   const found = (await store.get<RefusedRegistration[]>(KEY))?.value ?? [];
   const listed = listedRedirects(clients);
-  return found.filter(
-    ({ redirectUris }) => !redirectUris.some((uri) => isListedRedirect(listed, uri)),
-  );
+  return found
+    .filter(({ redirectUris }) => !redirectUris.some((uri) => isListedRedirect(listed, uri)))
+    .map((each) => ({ ...each, place: `${firstSeen(each)} ${each.id}` }))
+    .toSorted((one, other) => (one.place < other.place ? 1 : -1));
 }
 
 /** The line of the settings file that would allow the app. */

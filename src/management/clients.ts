@@ -127,10 +127,10 @@ async function* listedWithRefused(
   const isAfterRefused = after?.startsWith(`${REFUSED} `) ?? false;
   if (after === undefined || isAfterRefused) {
     const refused = await listRefusedRegistrations(services.store, settings.clients);
-    const ids = refused.map(({ id }) => id);
-    const start = isAfterRefused ? ids.indexOf(after?.slice(REFUSED.length + 1) ?? '') + 1 : 0;
-    for (const each of refused.slice(start))
-      yield { item: refusedResource(management, each), cursor: `${REFUSED} ${each.id}` };
+    const last = isAfterRefused ? after?.slice(REFUSED.length + 1) : undefined;
+    for (const each of refused)
+      if (last === undefined || each.place < last)
+        yield { item: refusedResource(management, each), cursor: `${REFUSED} ${each.place}` };
   }
   if (state === 'redirect_refused') return;
   for await (const { item, cursor } of listed(

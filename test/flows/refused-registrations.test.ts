@@ -2,6 +2,7 @@
 import { expect } from 'chai';
 import { z } from 'zod';
 import { accessTo, gatehouse } from '../management/command-line.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { createConnector, requestManagement } from '../support/management-api.ts';
 import { NO_LIMITS } from '../support/no-limits.ts';
 import { discover, register, type Server } from '../support/oauth.ts';
@@ -23,6 +24,7 @@ const page = z.object({
 describe('An app whose redirect hosts are all refused', () => {
   const system = useSystem({ file: { limits: NO_LIMITS } });
   let server: Server;
+  afterEach(restoreClock);
   before(async () => {
     ({ server } = await discover((await createConnector(system())).link));
   });
@@ -72,6 +74,28 @@ describe('An app whose redirect hosts are all refused', () => {
       }).catch(String);
       expect(answer).to.include('404');
     }
+  });
+
+  it('TRY-01 pages have each of them once, although one is tried again between two pages', async () => {
+    const names = ['One', 'Two', 'Three', 'Four'].map((name) => `Paged ${name}`);
+    for (const name of names) {
+      await tryToRegister(name, `https://${name.slice(6).toLowerCase()}.example/paged`);
+      await named(name);
+    }
+    const query = '/clients?state=redirect_refused&q=Paged&limit=2';
+    const first = page.parse(await requestManagement(system(), 'GET', query));
+    const last = first.items.at(-1)?.name ?? '';
+    const again = names.filter((name) => !first.items.some((each) => each.name === name));
+    for (const name of [last, again[0] ?? '']) {
+      const seen = await named(name);
+      advanceClock(60);
+      await tryToRegister(name, `https://${name.slice(6).toLowerCase()}.example/paged`);
+      await until('the time', async () => (await named(name)).lastSeenAt !== seen.lastSeenAt);
+    }
+    const after = encodeURIComponent(first.next ?? '');
+    const rest = page.parse(await requestManagement(system(), 'GET', `${query}&after=${after}`));
+    const listed = [...first.items, ...rest.items].map(({ name }) => name);
+    expect(listed).to.have.members(names);
   });
 
   it('TRY-01 at most 100 are listed, the last ones', async () => {

@@ -289,7 +289,12 @@ Examples:
         if (waiting.tools.length === 0 && !waiting.instructions) return waiting;
         return api.approveUpstream({ id, body: approvalOfAll(waiting) });
       },
-      text: (left) => `Approved. Still waiting: ${left.tools.length + (left.more ?? 0)}.`,
+      text({ tools, more = 0, instructions }) {
+        const left = tools.length + more + (instructions ? 1 : 0);
+        return left === 0
+          ? 'Nothing waits for approval now.'
+          : `Approved. Still waiting: ${left}. See gatehouse upstream review.`;
+      },
     },
   ],
 };
