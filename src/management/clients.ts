@@ -6,6 +6,7 @@ import {
   findClient,
   revokeClient,
 } from '../clients/clients.ts';
+import { machineIds } from '../clients/machines.ts';
 import { destinationsOf, listRules, UNNAMED } from '../clients/rules.ts';
 import {
   allowingLine,
@@ -13,7 +14,7 @@ import {
   type RefusedRegistration,
 } from '../clients/refused-registrations.ts';
 import { endConnections } from '../connections/connections.ts';
-import { connectedClientSets } from '../connections/grant-lists.ts';
+import { connectedClients, connectedClientSets } from '../connections/grant-lists.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import { addClientRule } from './client-rules.ts';
 import type { Handlers, ManagementContext } from './context.ts';
@@ -27,12 +28,16 @@ import {
 import { type Listed, scanPage, searchFor } from './search.ts';
 
 export const clientHandlers: Handlers<keyof typeof clientOperations> = {
-  async listClients(management, { query: { limit, after, id, state, q } }) {
+  async listClients(management, { query: { limit, after, id, state, kind, q } }) {
     const found = searchFor(q);
+    const listed = kind === 'machine' ? machines(management, after) : undefined;
     const { items, next } = await scanPage(
-      id === undefined ? listedWithRefused(management, state, after) : only(management, id),
+      id === undefined
+        ? (listed ?? listedWithRefused(management, state, after))
+        : only(management, id),
       (client) =>
         (state === undefined || client.state === state) &&
+        (kind === undefined || client.kind === kind) &&
         found([client.name, client.id, ...client.redirectUris]),
       limit,
     );
@@ -113,6 +118,25 @@ async function* only(
 ): AsyncGenerator<Listed<Client>> {
   const client = await findClient(services.store, id, settings.clients);
   if (client) yield { item: resource(client), cursor: id };
+}
+
+/** A cursor is the id. */
+async function* machines(
+  { settings, services }: ManagementContext,
+  after = '',
+): AsyncGenerator<Listed<Client>> {
+  const { store, now } = services;
+  const lifetime = settings.lifetimes.refreshTokenAbsolute;
+  const all = await machineIds(store, () => connectedClients(store, { lifetime, now: now() }));
+  const ids = all.filter((id) => id > after).sort();
+  const rules = await listRules(store);
+  for (let from = 0; from < ids.length; from += BATCH_CLIENTS) {
+    const found = ids
+      .slice(from, from + BATCH_CLIENTS)
+      .map((id) => findClient(store, id, settings.clients, undefined, rules));
+    for (const client of await Promise.all(found))
+      if (client) yield { item: resource(client), cursor: client.id };
+  }
 }
 
 const REFUSED = 'refused:all';

@@ -17,8 +17,6 @@ export type ComingEnd = { kind: EndKind; name: string; endsAt: string };
 
 export const ENDING_DAYS = 14;
 const DAY_SECONDS = 86_400;
-/** Machines are in the list of all apps. */
-const MAX_CLIENTS_READ = 5000;
 
 type List<Item> = (page: { limit: string; after?: string }) => Promise<Page<Item>>;
 
@@ -26,7 +24,7 @@ type List<Item> = (page: { limit: string; after?: string }) => Promise<Page<Item
 export type RecordLists = {
   connectors: List<Connector>;
   tokens: List<Token>;
-  clients: List<Client>;
+  machines: List<Client>;
   keys: () => Promise<Page<Key>>;
 };
 
@@ -34,7 +32,7 @@ export function listsOfApi(client: ManagementClient): RecordLists {
   return {
     connectors: (query) => client.listConnectors({ query }),
     tokens: (query) => client.listTokens({ query }),
-    clients: (query) => client.listClients({ query }),
+    machines: (query) => client.listClients({ query: { ...query, kind: 'machine' } }),
     keys: () => client.listKeys(),
   };
 }
@@ -46,7 +44,8 @@ export function listsOfProcess(management: ManagementContext): RecordLists {
   return {
     connectors: (page) => HANDLERS.listConnectors(management, parsed(page)),
     tokens: (page) => HANDLERS.listTokens(management, parsed(page)),
-    clients: (page) => HANDLERS.listClients(management, parsed(page)),
+    machines: (page) =>
+      HANDLERS.listClients(management, { query: { ...parsed(page).query, kind: 'machine' } }),
     keys: () => HANDLERS.listKeys(management, {}),
   };
 }
@@ -67,11 +66,8 @@ export async function findComingEnds(
     if (state !== 'revoked' && state !== 'expired') add('connector', name, expiresAt);
   for await (const { name, keyReplaced, expiresAt } of allItems(lists.tokens))
     if (!keyReplaced) add('token', name, expiresAt);
-  let read = 0;
-  for await (const { id, name = id, state, machine } of allItems(lists.clients)) {
+  for await (const { id, name = id, state, machine } of allItems(lists.machines))
     if (state !== 'revoked') add('machine', name, machine?.expiresAt);
-    if (++read >= MAX_CLIENTS_READ) break;
-  }
   for (const { id, publishedUntil } of (await lists.keys()).items)
     add('signing_key', id, publishedUntil);
   for (const { id, clientSecretExpires } of identityProviders)

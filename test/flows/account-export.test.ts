@@ -1,9 +1,14 @@
 // What is stored about a person.
+import { createServer } from 'node:http';
+import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
+import { runCommandLine } from '../../src/command-line.ts';
 import { accessTo, gatehouse } from '../management/command-line.ts';
+import { KEY } from '../management/management-host.ts';
 import { claimOf, grantIdOf } from '../support/account-page.ts';
 import { openBrowser } from '../support/browser.ts';
 import { connect } from '../support/connection.ts';
+import { listenOnLoopback } from '../support/loopback-server.ts';
 import { createConnector, requestManagement } from '../support/management-api.ts';
 import { until } from '../support/until.ts';
 import { useSystem } from '../support/system.ts';
@@ -52,5 +57,27 @@ describe('An export of an account', () => {
     const reading = await requestManagement(system(), 'GET', path);
     expect(JSON.stringify(reading)).to.include('"read":"export"');
     expect((await exported('A'.repeat(27))).code).to.not.equal(0);
+  });
+
+  it('the command writes lines as they arrive', async () => {
+    const account = 'A'.repeat(27);
+    const output = new PassThrough();
+    const server = createServer((req, res) => {
+      res.setHeader('content-type', 'application/x-ndjson; charset=utf-8');
+      if (!req.url?.endsWith('/export')) return res.end(JSON.stringify({ id: account }));
+      res.write('{"account":{"name":"Ada \u202E"}}\n');
+      return output.once('data', () => res.end('{"grant":{}}\n'));
+    });
+    const { origin, stop } = await listenOnLoopback(server);
+    let written = '';
+    output.on('data', (chunk: Buffer) => (written += chunk.toString()));
+    const code = await runCommandLine(['account', 'export', account], {
+      environment: accessTo({ url: origin }, KEY),
+      stdout: output,
+      stderr: new PassThrough(),
+    });
+    await stop();
+    expect(code).to.equal(0);
+    expect(written).to.equal('{"account":{"name":"Ada \\u202e"}}\n{"grant":{}}\n');
   });
 });

@@ -196,6 +196,40 @@ onEachStore(
       expect((await list()).items.map((client) => client.id)).to.include(id);
     });
 
+    it('the list of machines has all of them, page by page, and nothing else', async () => {
+      const { id: connector } = await createConnector(system());
+      const created = await Promise.all(
+        ['One', 'Two', 'Three'].map(
+          async (name) =>
+            (await requestManagement(system(), 'POST', '/clients', {
+              name,
+              connector,
+              level: 'analytics',
+            })) as { id: string },
+        ),
+      );
+      await connectWithRefreshToken(system());
+      const all = await list('&kind=machine');
+      expect(all.items.map(({ id }) => id)).to.include.members(created.map(({ id }) => id));
+      expect(new Set(all.items.map(({ kind }) => kind))).to.deep.equal(new Set(['machine']));
+      const found: string[] = [];
+      for (let after = ''; ;) {
+        const page = (await requestManagement(
+          system(),
+          'GET',
+          `/clients?kind=machine&limit=2${after}`,
+        )) as Awaited<ReturnType<typeof list>>;
+        found.push(...page.items.map(({ id }) => id));
+        if (page.next === undefined) break;
+        after = `&after=${encodeURIComponent(page.next)}`;
+      }
+      expect(found).to.deep.equal(all.items.map(({ id }) => id));
+      const apps = await list('&kind=self-registered');
+      expect(new Set(apps.items.map(({ kind }) => kind))).to.deep.equal(
+        new Set(['self-registered']),
+      );
+    });
+
     it('the pages of the list contain every client once', async () => {
       await times(3, () => connectWithRefreshToken(system()));
       const all = (await list()).items.map(({ id }) => id);

@@ -2,8 +2,8 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { EXPORTS } from '../resources/audit.ts';
 import { addAuditFilters, type AuditOptions, auditQueryOf } from './audit-options.ts';
-import { escapedJson, type Terminal } from './terminal.ts';
-import { writeTexts } from './write-texts.ts';
+import type { Terminal } from './terminal.ts';
+import { escapedTexts, writeTexts } from './write-texts.ts';
 
 const HELP = `
 Writes everything that matches, oldest first. Without other options than --since and --until, an export as jsonl can be verified without the
@@ -30,13 +30,9 @@ export function addExportCommand(audit: Command, terminal: Terminal): void {
       const client = openClient();
       const query = { ...(await auditQueryOf(client, filters, now())), format };
       const sent = await client.exportAudit({ query });
-      const texts = format === 'jsonl' ? escaped(sent) : sent;
+      const texts = format === 'jsonl' ? escapedTexts(sent) : sent;
       await writeTexts(withProgress(texts, terminal), output);
     });
-}
-
-async function* escaped(texts: AsyncIterable<string>): AsyncGenerator<string> {
-  for await (const text of texts) yield escapedJson(text);
 }
 
 async function* withProgress(

@@ -5,15 +5,15 @@ import type { ManagementClient } from '../api/client.ts';
 import { OPERATIONS } from '../api/operations.ts';
 import { type Fields, findNames, listText } from '../resources/fields.ts';
 import type {
-  Command,
   CommandOption,
   Operation,
   Options,
   ResourceCommands,
+  ResultCommand,
 } from '../resources/resource.ts';
 import type { Page } from '../resources/schemas.ts';
 import type { Terminal } from './terminal.ts';
-import { writeTexts } from './write-texts.ts';
+import { escapedTexts, writeTexts } from './write-texts.ts';
 
 /** Adds `gatehouse <noun>` with its commands. */
 export function addResourceCommands(
@@ -37,6 +37,8 @@ export function addResourceCommands(
         const query = await membersOf(api, command.options ?? [], options);
         return writeTexts(await api[command.csv]({ query }), output);
       }
+      if (command.lines)
+        return writeTexts(escapedTexts(await command.lines(api, { id, options })), output);
       const response = await responseTo(api, command, id, options);
       const shown = await textOf(api, command, response, options);
       print(response, () => shown);
@@ -60,7 +62,7 @@ function optionOf({ flags, help, isRequired, choices, parse, removal }: CommandO
 
 async function responseTo(
   api: ManagementClient,
-  command: Command,
+  command: ResultCommand,
   id: string,
   options: Options,
 ): Promise<unknown> {
@@ -108,7 +110,7 @@ async function membersOf(
 
 async function textOf(
   api: ManagementClient,
-  command: Command,
+  command: ResultCommand,
   response: unknown,
   options: Options,
 ): Promise<string> {

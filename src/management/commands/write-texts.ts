@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { isObject } from '../../json-values.ts';
-import type { Terminal } from './terminal.ts';
+import { escapedJson, type Terminal } from './terminal.ts';
 
 export async function writeTexts(
   texts: AsyncIterable<string>,
@@ -12,4 +12,9 @@ export async function writeTexts(
     // The reader has seen enough.
     if (!isObject(error) || error['code'] !== 'EPIPE') throw error;
   });
+}
+
+/** Texts of JSON without characters that could move the cursor. */
+export async function* escapedTexts(texts: AsyncIterable<string>): AsyncGenerator<string> {
+  for await (const text of texts) yield escapedJson(text);
 }

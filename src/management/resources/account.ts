@@ -4,7 +4,7 @@ import { ACCOUNT_ID, ACCOUNT_ID_LENGTH, normalizeEmail } from '../../people/acco
 import { allItems } from '../api/all-items.ts';
 import { searchOption } from '../commands/options.ts';
 import { foundOnly, resolveId } from '../commands/resolve.ts';
-import { details, escapedJson, minute, plain } from '../commands/terminal.ts';
+import { details, minute, plain } from '../commands/terminal.ts';
 import { recordPath } from '../console/address.ts';
 import { detailsText, type Fields } from './fields.ts';
 import { callLimits, limitLines } from './call-limit.ts';
@@ -227,8 +227,7 @@ export const accountCommands: ResourceCommands = {
       help: `
 The account with the apps that are kept out, its connections, its credentials without secrets, its attempts, and what the audit
 log has about it. The export is recorded in the audit log.`,
-      run: async (api, { id }) => Array.fromAsync(await api.exportAccount({ id })),
-      text: (texts: string[]) => escapedJson(texts.join('').trimEnd()),
+      lines: async (api, { id }) => api.exportAccount({ id }),
     },
     {
       operation: 'disableAccount',

@@ -81,6 +81,7 @@ export const clientOperations = {
       ...schemas.pageQuery(/^([a-z-]{1,30}:\w{1,20} )?.{1,500}$/),
       id: schemas.idSchema('the id of a client').optional(),
       state: schemas.oneOf(LISTED_STATES),
+      kind: schemas.oneOf(CLIENT_KINDS),
       q: schemas.search(SEARCHED),
     }),
     response: schemas.pageSchema('ClientPage', clientSchema),
@@ -224,13 +225,16 @@ export const clientCommands: ResourceCommands = {
       description: 'list connected, waiting, allowed and revoked apps',
       options: [
         { flags: '--state <state>', help: 'only apps in this state', choices: LISTED_STATES },
+        { flags: '--kind <kind>', help: 'only apps of this kind', choices: CLIENT_KINDS },
         searchOption(SEARCHED),
       ],
       sortShown: lastWaitingFirst,
       fields: clientFields,
       columns: 'id name kind lastUsed state redirectHosts',
-      empty: ({ state }) =>
-        state ? `There are no ${String(state)} apps.` : 'Nobody has connected an app yet.',
+      empty: ({ state, kind }) =>
+        state || kind
+          ? `There are no ${[state, kind].filter(Boolean).map(String).join(' ')} apps.`
+          : 'Nobody has connected an app yet.',
     },
     {
       name: 'show',

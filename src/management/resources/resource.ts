@@ -87,6 +87,7 @@ type CommandBase = {
   options?: readonly CommandOption[];
   /** The operation that `--format csv` writes to standard output. */
   csv?: CsvOperation;
+  lines?: undefined;
 };
 
 /** Operations that send CSV. */
@@ -109,6 +110,14 @@ type OtherCommand = CommandBase & {
   text: (result: never, options: Options) => string;
 };
 
+/** A command that writes lines of JSON to standard output as they arrive. */
+type StreamCommand = Omit<CommandBase, 'csv' | 'lines'> & {
+  operation?: undefined;
+  run?: undefined;
+  csv?: undefined;
+  lines: (api: ManagementClient, given: Given) => Promise<AsyncIterable<string>>;
+};
+
 /** What a command prints without --json. */
 type Shown<Response> =
   | { text: (response: Response, options: Options) => string }
@@ -124,7 +133,10 @@ type ListShown<Item> = {
   sortShown?: (items: readonly Item[]) => Item[];
 };
 
-export type Command = { [Name in OperationName]: CommandOf<Name> }[OperationName] | OtherCommand;
+export type ResultCommand =
+  { [Name in OperationName]: CommandOf<Name> }[OperationName] | OtherCommand;
+
+export type Command = ResultCommand | StreamCommand;
 
 /** A list in the console, with the texts of its section. */
 export type ConsoleList<Item> = {
