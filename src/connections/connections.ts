@@ -23,9 +23,9 @@ import {
   grantedLevel,
   type GrantLimit,
   type GrantRecord,
-  isAsserted,
   type Raise,
   type StoredGrant,
+  viaOf,
 } from './grant-record.ts';
 import {
   announceGrant,
@@ -315,7 +315,7 @@ export function connectionReader(
       connectorOf(stored.connector),
       isMachineSubject(accountId) ? undefined : accountOf(accountId),
     ]);
-    const via = isAsserted(stored) ? 'id-jag' : 'sign-in';
+    const via = viaOf(stored);
     const access = account && accessThrough(settings, connector ?? {}, account, via);
     const interval = account && via === 'sign-in' && recheckIntervalOf(settings, account);
     const mustSignIn = account && interval && needsSignIn(account, interval, now());

@@ -7,6 +7,7 @@ import {
   type Level,
   OFFLINE_ACCESS,
 } from '../permission-levels.ts';
+import type { Via } from '../settings/entitlements.ts';
 import type { CallerClaim } from '../settings/schema.ts';
 import type { Reason } from './reasons.ts';
 
@@ -96,6 +97,11 @@ export function isLive(stored: StoredGrant | undefined): stored is GrantRecord {
 /** Whether a trusted issuer asserted the person (ID-JAG) instead of a sign-in. */
 export function isAsserted(stored: StoredGrant): boolean {
   return isLive(stored) && stored.vouchedAt !== undefined;
+}
+
+/** How the person was identified for it. */
+export function viaOf(stored: StoredGrant): Via {
+  return isAsserted(stored) ? 'id-jag' : 'sign-in';
 }
 
 /** When the client last got tokens, in seconds. Undefined before the code is exchanged. */

@@ -3,6 +3,7 @@ import { type Level, levelIds, type Levels } from '../permission-levels.ts';
 import type { Administrator, Entitlement } from '../settings/entitlements.ts';
 import { proxyFor, shownProxy } from '../settings/forward-proxy.ts';
 import type { Settings } from '../settings/settings.ts';
+import { writeDuration } from '../settings/value-types.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
 import { findingAbout, type Findings, okIfNone } from './report.ts';
 
@@ -208,7 +209,7 @@ function lifetimeFindings({ lifetimes, raisedUsedClient }: Settings): Findings {
     (name) =>
       lifetimes[name] > LONG_LIFETIMES[name] &&
       findingAbout('settings', `lifetimes.${name}`).note({
-        what: `the lifetime is ${durationText(lifetimes[name])}`,
+        what: `the lifetime is ${writeDuration(lifetimes[name])}`,
         why: 'leaked and forgotten tokens work for this long',
         remedy: 'use the default (1h, 30d, 90d), unless you need it',
       }),
@@ -216,18 +217,12 @@ function lifetimeFindings({ lifetimes, raisedUsedClient }: Settings): Findings {
   const raised =
     raisedUsedClient !== undefined &&
     findingAbout('settings', 'lifetimes.usedClient').warning({
-      what: `it is ${durationText(raisedUsedClient)}, shorter than refreshTokenIdle, which applies to it`,
+      what: `it is ${writeDuration(raisedUsedClient)}, shorter than refreshTokenIdle, which applies to it`,
       why: 'an app would go on with a registration that is no longer known, and people would have to remove it and add it again',
-      remedy: `set it to ${durationText(lifetimes.refreshTokenIdle)} or more`,
+      remedy: `set it to ${writeDuration(lifetimes.refreshTokenIdle)} or more`,
     });
-  const all = names.map((name) => `${name} ${durationText(lifetimes[name])}`).join(', ');
+  const all = names.map((name) => `${name} ${writeDuration(lifetimes[name])}`).join(', ');
   return okIfNone([...found, raised], findingAbout('settings', 'lifetimes').ok(all));
-}
-
-function durationText(seconds: number): string {
-  return seconds % DAY_SECONDS === 0
-    ? `${seconds / DAY_SECONDS}d`
-    : `${Math.round((10 * seconds) / HOUR_SECONDS) / 10}h`;
 }
 
 function logLevelFinding({ production, logLevel }: Settings): Findings {

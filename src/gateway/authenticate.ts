@@ -15,12 +15,7 @@ import type { Connector } from '../links/connector.ts';
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
 import { type DpopSettings, levelWithoutDpop, requiresDpop } from '../dpop/required-levels.ts';
 import { isMachineSubject } from '../connections/machine-subject.ts';
-import {
-  allowsLevel,
-  grantedLevel,
-  type GrantRecord,
-  isAsserted,
-} from '../connections/grant-record.ts';
+import { allowsLevel, grantedLevel, type GrantRecord, viaOf } from '../connections/grant-record.ts';
 import { HttpError, tooManyRequests, unavailable } from '../http/errors.ts';
 import type { RateLimit } from '../http/rate-limits.ts';
 import { requestContext } from '../http/request-context.ts';
@@ -300,10 +295,6 @@ export function decide(
     ...(calls === undefined ? {} : { calls }),
     ...(account && shown.length > 0 ? { person: { account, via: viaOf(grant), shown } } : {}),
   };
-}
-
-function viaOf(grant: GrantRecord): Via {
-  return isAsserted(grant) ? 'id-jag' : 'sign-in';
 }
 
 /** The level that the person may have. Undefined if the person was disabled or lost it after the token was issued. The client refreshes it. */

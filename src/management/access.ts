@@ -1,5 +1,5 @@
 import { findAccount, isGone } from '../people/accounts.ts';
-import { type Account, type Claims, claimsVia } from '../people/account.ts';
+import { type Account, type Claims, claimsVia, viaOfAccount } from '../people/account.ts';
 import { findMissingGroups } from '../people/arrived-groups.ts';
 import { judgeRules } from '../people/entitlement.ts';
 import { personAccess } from '../connections/person-access.ts';
@@ -30,7 +30,7 @@ export const accessHandlers: Handlers<keyof typeof accessOperations> = {
     const account = await requireAccount(management, query.account);
     const [connector] = await explainedConnectors(management, query.connector);
     if (!connector) throw notFound('there is no connector with this id');
-    const via = account.neverSignedIn ? 'id-jag' : 'sign-in';
+    const via = viaOfAccount(account);
     return toolAccess(management, { account, via, connector }, query.tool);
   },
 
@@ -78,7 +78,7 @@ export async function accessOfPerson(
   management: ManagementContext,
   account: Account,
 ): Promise<PersonAccess[]> {
-  const via = account.neverSignedIn ? 'id-jag' : 'sign-in';
+  const via = viaOfAccount(account);
   const connectors = await listConnectors(management.services.store);
   return connectors.map((connector) => accessResource(management, connector, account, via));
 }
@@ -86,9 +86,10 @@ export async function accessOfPerson(
 /** The sign-in provider or trusted issuer that described the person. Undefined if the settings no longer have it. */
 export function sourceOf(
   { settings }: ManagementContext,
-  { providerIssuer, issuer, neverSignedIn }: Account,
+  account: Account,
 ): IdentitySource | undefined {
-  const via = neverSignedIn ? 'id-jag' : 'sign-in';
+  const { providerIssuer, issuer } = account;
+  const via = viaOfAccount(account);
   return identitySourcesOf(settings).find(
     (source) => source.via === via && isSameIssuer(source.issuer, providerIssuer ?? issuer),
   );

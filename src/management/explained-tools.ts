@@ -10,6 +10,7 @@ import type { Via } from '../settings/entitlements.ts';
 import type { Settings } from '../settings/settings.ts';
 import { findUpstream, type Upstream } from '../settings/upstreams.ts';
 import {
+  isOpen,
   type LeveledTool,
   rightsAt,
   toolsWithLevels,
@@ -91,14 +92,12 @@ export function openersOf(
   const { levels, entitlements, upstreams } = settings;
   const known = tools.find(({ name }) => name === tool);
   const opens = (held: Level, owners: Parameters<typeof selectionOf>[0]) =>
-    known !== undefined &&
-    verdictOn(levels, rightsAt(held, selectionOf(owners)), known).decision === 'allowed';
+    known !== undefined && isOpen(levels, rightsAt(held, selectionOf(owners)), known);
   const leadsHere = (record: { upstream?: string }) =>
     findUpstream(upstreams, record)?.id === upstream.id;
   const rules = entitlements.flatMap((rule, place) => {
     const rights = rightsAt(rule.level, selectionOf({}, [rule]));
-    const isOpen = known && verdictOn(levels, rights, known).decision === 'allowed';
-    return isOpen ? [{ ...rule, place }] : [];
+    return known && isOpen(levels, rights, known) ? [{ ...rule, place }] : [];
   });
   const usable = new Map(
     connectors
@@ -112,10 +111,11 @@ export function openersOf(
         ? []
         : [...usable.values()].filter((connector) => opens(connector.level, { connector })),
     tokens: tokens.filter((token) => leadsHere(token) && opens(token.level, { token })),
-    machines: machines.filter(({ machine }) => {
+    machines: machines.flatMap(({ id, name, machine }) => {
       const connector = usable.get(machine.connector);
-      if (!connector || machine.expiresAt <= now) return false;
-      return opens(lowest(levels, connector.level, machine.level), { connector, machine });
+      if (!connector || machine.expiresAt <= now) return [];
+      const level = lowest(levels, connector.level, machine.level);
+      return opens(level, { connector, machine }) ? [{ id, name, level, machine }] : [];
     }),
   };
 }

@@ -1,7 +1,7 @@
 // The tools that connections lose by a change of the settings, of their connector or of their machine.
 import { memoize, type Reading } from '../connections/connections.ts';
 import type { ToolLoss, ToolLosses } from '../connections/affected.ts';
-import { type GrantRecord, isAsserted, isLive } from '../connections/grant-record.ts';
+import { type GrantRecord, isLive, viaOf } from '../connections/grant-record.ts';
 import { isMachineSubject } from '../connections/machine-subject.ts';
 import type { Connector } from '../links/connector.ts';
 import { findConnector } from '../links/connectors.ts';
@@ -12,7 +12,7 @@ import { isAtLeast, type Level, type Levels } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import { findUpstream } from '../settings/upstreams.ts';
 import { findWorkload } from '../settings/workloads.ts';
-import { rightsAt, verdictOn } from '../upstreams/opened-tools.ts';
+import { isOpen, rightsAt } from '../upstreams/opened-tools.ts';
 import { opensAllWith, type Selection, selectionOf } from '../upstreams/tool-access.ts';
 import { type NamedKind, NAMED_KINDS } from '../upstreams/tool-list.ts';
 import { findKnownTools } from '../upstreams/tool-pin-records.ts';
@@ -85,8 +85,7 @@ export function toolLosses(services: Reading, change: Change): ToolLosses {
     ]);
     const machine = machines?.has(id) ? { tools: machines.get(id) } : stored.machine;
     const rule = findWorkload(settings.authorization.trustedIssuers, accountId)?.rule;
-    const via = isAsserted(stored) ? 'id-jag' : 'sign-in';
-    const matching = account && matchingRules(settings, account, via);
+    const matching = account && matchingRules(settings, account, viaOf(stored));
     return {
       levels: settings.levels,
       level,
@@ -129,7 +128,7 @@ function lossBetween({ before, after }: Record<keyof Change, Opened>): ToolLoss 
 function namesOf({ levels, level, selection, server }: Opened): string[] {
   const rights = rightsAt(level, selection);
   return (server?.tools ?? [])
-    .filter((tool) => verdictOn(levels, rights, tool).decision === 'allowed')
+    .filter((tool) => isOpen(levels, rights, tool))
     .map(({ name }) => name);
 }
 

@@ -1,7 +1,7 @@
 // What the list of a connector, machine or minted token opens of the tools that are known.
 import type { Level } from '../permission-levels.ts';
 import { findUpstream } from '../settings/upstreams.ts';
-import { rightsAt, verdictOn } from '../upstreams/opened-tools.ts';
+import { isOpen, rightsAt } from '../upstreams/opened-tools.ts';
 import { type ListOwner, selectionOf } from '../upstreams/tool-access.ts';
 import { findKnownTools } from '../upstreams/tool-pin-records.ts';
 import { opensLaterTools, unmatchedPatterns } from '../upstreams/tool-list.ts';
@@ -28,10 +28,7 @@ export async function openedBy(
   if (!server.isRead) return {};
   const openWith = (selection: ReturnType<typeof selectionOf>) =>
     server.tools
-      .filter(
-        (tool) =>
-          verdictOn(settings.levels, rightsAt(level, selection), tool).decision === 'allowed',
-      )
+      .filter((tool) => isOpen(settings.levels, rightsAt(level, selection), tool))
       .map(({ name }) => name);
   const open = openWith(selectionOf({ [of]: { tools } }));
   const names = server.tools.map(({ name }) => name);

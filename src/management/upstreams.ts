@@ -10,12 +10,7 @@ import {
   type LeadsToUpstream,
   type Upstream as Configured,
 } from '../settings/upstreams.ts';
-import {
-  type LeveledTool,
-  rightsAt,
-  toolsWithLevels,
-  verdictOn,
-} from '../upstreams/opened-tools.ts';
+import { type LeveledTool, rightsAt, toolsWithLevels, isOpen } from '../upstreams/opened-tools.ts';
 import { missingTools } from '../upstreams/tool-catalog.ts';
 import { findKnownTools, type KnownTools } from '../upstreams/tool-pin-records.ts';
 import type { Handlers, ManagementContext } from './context.ts';
@@ -102,8 +97,6 @@ async function resource(
   const { catalog } = known;
   const { origin, pathname } = new URL(upstream.url);
   const tools = toolsWithLevels(settings.levels, upstream, known, now());
-  const isOpen = (tool: LeveledTool, level: Level) =>
-    verdictOn(settings.levels, rightsAt(level, {}), tool).decision === 'allowed';
   const count = (all: readonly User[], level: Level) =>
     all.filter(
       (user) => findUpstream(settings.upstreams, user)?.id === upstream.id && user.level === level,
@@ -119,7 +112,7 @@ async function resource(
     missingTools: catalog?.seenAt === undefined ? [] : missingTools(upstream, catalog.tools),
     levels: levelIds(settings.levels).map((level) => ({
       level,
-      tools: tools.filter((tool) => isOpen(tool, level)).length,
+      tools: tools.filter((tool) => isOpen(settings.levels, rightsAt(level, {}), tool)).length,
       connectors: count(users.connectors, level),
       tokens: count(users.tokens, level),
     })),

@@ -15,6 +15,7 @@ import type { WhoReaches } from './resources/access.ts';
 /** People wait for the answer. */
 const MAX_COUNTED = 2000;
 const MAX_CONNECTORS_COUNTED = 150;
+const BATCH = 10;
 
 export async function whoReaches(
   management: ManagementContext,
@@ -65,7 +66,7 @@ export async function whoReaches(
       open.map(({ id, name, level }) => ({ id, name, level, upstream })),
     ),
     machines: reached.flatMap(({ machines: open }) =>
-      open.map(({ id, name, machine: { level, connector } }) => ({ id, name, level, connector })),
+      open.map(({ id, name, level, machine: { connector } }) => ({ id, name, level, connector })),
     ),
     ...(people.isPartial ? { arePeoplePartial: true as const } : {}),
   };
@@ -81,7 +82,6 @@ async function countPeople(
   const count = async (connector: string) => {
     const found = new Set<string>();
     people.set(connector, found);
-    if (read >= MAX_COUNTED) return;
     for await (const { item } of listConnections(settings, services, { connector })) {
       const { state, account } = item;
       if (state === 'active' && !isMachineSubject(account.id)) found.add(account.id);
@@ -93,8 +93,12 @@ async function countPeople(
   const used = connectors
     .filter((connector) => connector.used > 0)
     .toSorted((one, other) => other.used - one.used);
-  await Promise.all(used.slice(0, MAX_CONNECTORS_COUNTED).map(({ id }) => count(id)));
-  const uncounted = new Set(used.slice(MAX_CONNECTORS_COUNTED).map(({ id }) => id));
+  const most = Math.min(used.length, MAX_CONNECTORS_COUNTED);
+  for (let from = 0; from < most; from += BATCH) {
+    if (read >= MAX_COUNTED) break;
+    await Promise.all(used.slice(from, Math.min(from + BATCH, most)).map(({ id }) => count(id)));
+  }
+  const uncounted = new Set(used.map(({ id }) => id).filter((id) => !people.has(id)));
   return {
     of: (connector) => (uncounted.has(connector) ? undefined : (people.get(connector)?.size ?? 0)),
     isPartial: read >= MAX_COUNTED || uncounted.size > 0,

@@ -193,6 +193,11 @@ function mergedClaims(
   };
 }
 
+/** How the person is known: by a sign-in, unless only a trusted issuer ever described them. */
+export function viaOfAccount({ neverSignedIn }: Pick<Account, 'neverSignedIn'>): Via {
+  return neverSignedIn ? 'id-jag' : 'sign-in';
+}
+
 /** Returns the claims that count for this way to authenticate. Undefined if there are none. */
 export function claimsVia(account: Account, via: Via): Claims | undefined {
   if (via === 'id-jag') return account.vouched;

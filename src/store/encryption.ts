@@ -7,7 +7,8 @@ const VERSION = 1;
 const HEADER_BYTES = 2;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-const MAX_CACHED_NAMES = 1000;
+/** More than a list of a thousand records has. */
+const MAX_CACHED_NAMES = 4000;
 
 /** `id` is one byte, stored in every encrypted value, and need not be unique. A KeyObject, because Node converts a Buffer on every call. */
 export type RingKey = { id: number; key: KeyObject };

@@ -56,6 +56,11 @@ export function verdictOn(
   return isHeld ? { decision: 'forbidden', by: 'held' } : verdict;
 }
 
+/** Whether the caller can use the tool as it is, without another approval. */
+export function isOpen(levels: Levels, rights: Rights, tool: LeveledTool): boolean {
+  return verdictOn(levels, rights, tool).decision === 'allowed';
+}
+
 /** The rights of a caller with this level that nothing can raise. */
 export function rightsAt(level: Level, selection: Selection): Rights {
   return { level, ceiling: level, minted: false, ...selection };
@@ -74,7 +79,7 @@ export function openedTools(
   const tools = toolsWithLevels(levels, upstream, known, now);
   return (level) => {
     const rights = rightsAt(level, selection);
-    const open = tools.filter((tool) => verdictOn(levels, rights, tool).decision === 'allowed');
+    const open = tools.filter((tool) => isOpen(levels, rights, tool));
     const byLevel = Map.groupBy(open, (tool) => tool.level);
     return levelIds(levels)
       .toReversed()

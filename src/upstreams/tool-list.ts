@@ -85,11 +85,12 @@ function isUnsafe(item: Extract<Item, { name: string }>): boolean {
 
 type Matchers = Record<NamedKind, (text: string) => boolean>;
 
+/** Each kind is compiled when it is first asked for: most lists are about tools alone. */
 function matcherByKind(
   patterns: readonly Pattern[],
   spell: (text: string, kind: NamedKind) => string,
 ): Matchers {
-  const matcher = (kind: NamedKind) => {
+  const compileKind = (kind: NamedKind) => {
     const texts = patterns.filter((pattern) => pattern.kind === kind).map(({ text }) => text);
     const exact = new Set(
       texts.filter((text) => !text.includes('*')).map((text) => spell(text, kind)),
@@ -98,6 +99,10 @@ function matcherByKind(
       .filter((text) => text.includes('*'))
       .map((text) => globMatcher(text, (part) => spell(part, kind)));
     return (text: string) => exact.has(text) || globs.some((matches) => matches(text));
+  };
+  const matcher = (kind: NamedKind) => {
+    let compiledKind: ((text: string) => boolean) | undefined;
+    return (text: string) => (compiledKind ??= compileKind(kind))(text);
   };
   return { tool: matcher('tool'), resource: matcher('resource'), prompt: matcher('prompt') };
 }

@@ -80,6 +80,14 @@ describe('A person who gets no access', () => {
       accessTo({ url: management }, managementKey),
     );
     expect(stdout).to.include('No entitlement in the settings file matches this person.');
+    const unknown = await gatehouse(
+      ['why', `${reference.slice(0, -1)}\u202E`],
+      accessTo({ url: management }, managementKey),
+    );
+    expect(unknown.code).to.equal(1);
+    expect(unknown.stderr)
+      .to.include(`nothing has the reference ${reference.slice(0, -1)}\uFFFD: compare it`)
+      .and.include('gatehouse attempts --account');
     expect(stdout).to.include('subject, group').and.include(`account show ${item.account}`);
     await refused.decide({ decision: 'deny' });
     const events = (await readAudit(system())).filter((other) => other.connector === connector.id);

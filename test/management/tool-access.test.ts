@@ -196,6 +196,26 @@ describe('Explanations of tools', () => {
     expect(stderr).to.include('no MCP server is known to have a tool with this name');
   });
 
+  it('a machine is listed with the level that it has now, which is at most that of its connector', async () => {
+    const { id: connector } = await createConnector(system, { name: 'Lowered', level: 'full' });
+    const machine = { name: 'Capped', connector, level: 'full' };
+    await requestManagement(system, 'POST', '/clients', machine);
+    const levelOf = async (tool: string) => {
+      const { machines } = (await ask(`/access/who?tool=${tool}`)) as {
+        machines: { name: string; level: string }[];
+      };
+      return machines.find(({ name }) => name === 'Capped')?.level;
+    };
+    expect(await levelOf('delete_order')).to.equal('full');
+    const lower = async (level: string) =>
+      requestManagement(system, 'PATCH', `/connectors/${connector}`, { level });
+    await lower('operations');
+    expect(await levelOf('delete_order')).to.equal('operations');
+    await lower('analytics');
+    expect(await levelOf('delete_order')).to.equal(undefined);
+    expect(await levelOf('search_orders')).to.equal('analytics');
+  });
+
   it('a change of the tools of a connector names who loses which tools, and says what it opens', async () => {
     await connect(system, reports, { person: 'grace', level: 'analytics' });
     const change = { tools: ['*_order', '!drop*'] };

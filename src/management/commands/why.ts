@@ -1,15 +1,19 @@
 import type { Command } from 'commander';
+import { ManagementError } from '../api/management-error.ts';
 import { attemptText } from '../resources/attempt.ts';
 import { whyText } from '../resources/grant.ts';
 import { refusalDetails } from '../resources/refusal.ts';
 import { foundOnly } from './resolve.ts';
-import type { Terminal } from './terminal.ts';
+import { plain, type Terminal } from './terminal.ts';
 
 const HELP = `
 The reference is on the page that a person without access saw. Refusals are kept for 30 days.
 
 Examples:
   $ gatehouse why Zr8kT2mQp1Vx`;
+
+const TRY =
+  'compare it with the page, which may be older than 30 days, or look for what the person tried: gatehouse attempts --account <account>';
 
 export function addWhyCommand(program: Command, { openClient, print }: Terminal): void {
   program
@@ -22,6 +26,8 @@ export function addWhyCommand(program: Command, { openClient, print }: Terminal)
       if (refusal) return print(refusal, refusalDetails);
       const attempt = await foundOnly(client.showAttempt({ id }));
       if (attempt && attempt.grant !== id) return print(attempt, attemptText);
-      return print(await client.showGrant({ id }), whyText);
+      const grant = await foundOnly(client.showGrant({ id }));
+      if (grant) return print(grant, whyText);
+      throw new ManagementError('not_found', `nothing has the reference ${plain(id)}: ${TRY}`);
     });
 }
