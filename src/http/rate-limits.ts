@@ -23,8 +23,8 @@ type Name = Exclude<keyof Limits, 'calls' | 'sharedNetworks'>;
  * `pageRegistrations` counts registrations from web pages, so that a page's visitors cannot use up `registrations`. `recordedRegistrations`
  * limits those in the audit log, which keeps them for more than a year, and `registrationGaps` its items about registrations that it lacks. So do
  * `recordedSignIns` and `signInGaps`, by address and person, for sign-ins of people without any access, `recordedAccessRefusals` and
- * `accessRefusalGaps` for people who get no access, `recordedRefusals` for calls with wrong tokens, and
- * `recordedAttempts` for attempts without a person.
+ * `accessRefusalGaps` for people who get no access, `recordedRefusals` for calls with wrong tokens,
+ * `recordedWorkloads` for workloads that get no token, and `recordedAttempts` for attempts without a person.
  */
 export type RateLimits = Record<
   | Name
@@ -37,6 +37,7 @@ export type RateLimits = Record<
   | 'recordedAccessRefusals'
   | 'accessRefusalGaps'
   | 'recordedRefusals'
+  | 'recordedWorkloads'
   | 'recordedAttempts',
   RateLimit
 >;
@@ -77,6 +78,7 @@ export function openRateLimits(
     accessRefusalGaps: open('accessRefusalGaps', REGISTRATION_GAPS),
     recordedAttempts: open('recordedAttempts', RECORDED_ATTEMPTS),
     recordedRefusals: open('recordedRefusals', RECORDED_REGISTRATIONS),
+    recordedWorkloads: open('recordedWorkloads', RECORDED_REGISTRATIONS),
     authorizations: open('authorizations', limits.authorizations),
     // Web pages can send them, and must not use up the limit of the sign-ins of their visitors.
     deviceAuthorizations: open('deviceAuthorizations', limits.authorizations),

@@ -10,7 +10,14 @@ import { writeRate } from '../settings/limits.ts';
 import { findWorkload, type WorkloadRule, workloadSubject } from '../settings/workloads.ts';
 import type { Handlers, ManagementContext } from './context.ts';
 import { isoTime, represent } from './represent.ts';
-import { type Workload, type workloadOperations, workloadSchema } from './resources/workload.ts';
+import { type Examination, examineWorkload } from '../workloads/examine.ts';
+import { WorkloadRefused } from '../workloads/validation.ts';
+import {
+  type Workload,
+  type workloadOperations,
+  workloadSchema,
+  type WorkloadTest,
+} from './resources/workload.ts';
 
 export const workloadHandlers: Handlers<keyof typeof workloadOperations> = {
   async listWorkloads(management) {
@@ -33,7 +40,41 @@ export const workloadHandlers: Handlers<keyof typeof workloadOperations> = {
     change(management, id, 'workload_ended', (record, at) =>
       record.endedAt === undefined ? { ...record, endedAt: at } : record,
     ),
+
+  async testWorkload({ settings, services: { store, now } }, { body: { assertion, resource } }) {
+    const examined = await examineWorkload(assertion, {
+      settings,
+      store,
+      now,
+      resource,
+    }).catch((error: unknown) => {
+      if (!(error instanceof WorkloadRefused)) throw error;
+      return { isAccepted: false, checks: [{ name: 'JWT', error: error.message }], rules: [] };
+    });
+    return testResult(examined);
+  },
 };
+
+const MAX_SHOWN_LENGTH = 300;
+
+function testResult({ isAccepted, issuer, checks, rules }: Examination): WorkloadTest {
+  return {
+    accepted: isAccepted,
+    issuer: issuer?.id,
+    checks: checks.map((check) => ({ ...check, value: shownValue(check.value) })),
+    rules: rules.map(({ rule: { id, level }, unmatched, link, error }) => ({
+      id: `${issuer?.id}:${id}`,
+      link,
+      level,
+      unmatched: unmatched.map((claim) => ({ ...claim, value: shownValue(claim.value) })),
+      error,
+    })),
+  };
+}
+
+function shownValue(value: unknown): string | undefined {
+  return (JSON.stringify(value) as string | undefined)?.slice(0, MAX_SHOWN_LENGTH);
+}
 
 const subjectOf = (id: string) =>
   workloadSubject(id.slice(0, id.lastIndexOf(':')), id.slice(id.lastIndexOf(':') + 1));

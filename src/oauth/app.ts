@@ -136,6 +136,7 @@ export async function authorizationServer(
     levels: settings.levels,
     rateLimits,
     audit: services,
+    resourceUrl: settings.resourceUrl,
   });
   app.use(router.routes());
   app.use(router.allowedMethods());

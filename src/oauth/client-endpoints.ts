@@ -10,6 +10,9 @@ import { HttpError, RETRY_AFTER_SECONDS, tooManyRequests } from '../http/errors.
 import { limitRate, type RateLimit, type RateLimits } from '../http/rate-limits.ts';
 import { isLoopback } from '../settings/addresses.ts';
 import { highestLevelIn, type Levels, OFFLINE_ACCESS } from '../permission-levels.ts';
+import { engineRequest } from './engine/engine-request.ts';
+import { connectorIdOf } from '../links/connect-link.ts';
+import { workloadSubject } from '../settings/workloads.ts';
 import { POLL_INTERVAL_SECONDS } from './engine/device-codes.ts';
 import { registrationResponse } from './engine/registration.ts';
 import { redirectDestination } from './engine/redirect-uris.ts';
@@ -26,6 +29,7 @@ export type ClientEndpointOptions = {
   levels: Levels;
   rateLimits: RateLimits;
   audit: AuditServices;
+  resourceUrl: string;
 };
 
 const MAX_TOKEN_REQUEST_BYTES = 16 * 1024;
@@ -36,12 +40,27 @@ const MAX_ENGINE_BODY_BYTES = 56 * 1024;
 /** Responds with JSON regardless of `Accept`, never cached, with CORS for clients in a browser. */
 export function clientEndpoints(
   router: Router,
-  { engine, introspects, registers, deviceUrl, levels, rateLimits, audit }: ClientEndpointOptions,
+  {
+    engine,
+    introspects,
+    registers,
+    deviceUrl,
+    levels,
+    rateLimits,
+    audit,
+    resourceUrl,
+  }: ClientEndpointOptions,
 ): void {
   const limitTokens = limitInvalidTokens(rateLimits.wrongTokens);
   const readForm = [requireContentType(FORM), limitBody(MAX_TOKEN_REQUEST_BYTES)] as const;
   const endpoints: (readonly [path: string, ...steps: Koa.Middleware[]])[] = [
-    [ENDPOINTS.token, ...readForm, limitTokens, formatTokenResponse(levels)],
+    [
+      ENDPOINTS.token,
+      ...readForm,
+      limitTokens,
+      recordWorkloadRefusal(audit, { rateLimits, resourceUrl }),
+      formatTokenResponse(levels),
+    ],
     [
       ENDPOINTS.registration,
       ...(registers ? [] : [refuseRegistration]),
@@ -258,6 +277,33 @@ function recordRegistration(
     const redirectHosts = [...new Set(uris.map(redirectDestination))];
     const item = { event: 'client_registered', clientId, arguments: { client, redirectHosts } };
     await recordAudit(services, { ...item, outcome: isOver ? 'done_unrecorded' : 'done' });
+  };
+}
+
+/** Above the limit, which bounds the audit log, refusals are only in the log. */
+function recordWorkloadRefusal(
+  services: AuditServices,
+  { rateLimits, resourceUrl }: Pick<ClientEndpointOptions, 'rateLimits' | 'resourceUrl'>,
+): Koa.Middleware {
+  return async function workloadRefusalRecorded(ctx, next) {
+    await next();
+    const { refusal } = engineRequest(ctx).workload ?? {};
+    if (!refusal) return;
+    const { address } = requestContext(ctx);
+    if ((await rateLimits.recordedWorkloads.consume(address)) !== undefined) return;
+    const { reason, issuerId, subject, details, resource = '' } = refusal;
+    const { rules = [], unmatched = [] } = details;
+    const connector = connectorIdOf(resourceUrl, resource);
+    const [rule, ...others] = rules;
+    const isOne = rule !== undefined && others.length === 0;
+    await recordAudit(services, {
+      event: 'workload_refused',
+      ...(isOne ? { account: workloadSubject(issuerId, rule) } : {}),
+      ...(connector === undefined ? {} : { connector }),
+      arguments: { name: isOne ? `${issuerId}:${rule}` : issuerId, subject, rules, unmatched },
+      outcome: 'refused',
+      reason,
+    });
   };
 }
 

@@ -1,13 +1,14 @@
 // Authorization server metadata (RFC 8414 section 2), built from the settings.
 import { DEVICE_CODE } from '../clients/clients.ts';
 import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
+import { TOKEN_PATH } from '../settings/addresses.ts';
 import { ASSERTION_ALGORITHMS } from '../settings/key-set.ts';
 import { levelIds, type Levels, OFFLINE_ACCESS } from '../permission-levels.ts';
 
 /** Paths of the endpoints, also in the engine's configuration. */
 export const ENDPOINTS = {
   authorization: '/oauth/authorize',
-  token: '/oauth/token',
+  token: TOKEN_PATH,
   registration: '/oauth/register',
   revocation: '/oauth/revoke',
   introspection: '/oauth/introspect',

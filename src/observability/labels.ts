@@ -237,6 +237,8 @@ export const auditEvents = [
   'tools_changed',
   'workload_ended',
   'workload_paused',
+  'workload_refused',
+  'workload_token',
   'workload_resumed',
 ] as const;
 export type AuditEvent = (typeof auditEvents)[number];

@@ -102,7 +102,9 @@ export const DECISIONS = {
   tools_changed: { none: 'the tools are read and compared again' },
   workload_ended: { of: ['workload'] },
   workload_paused: { of: ['workload'] },
+  workload_refused: { none: READS },
   workload_resumed: { of: ['workload'] },
+  workload_token: { none: GIVES },
 } as const satisfies Record<AuditEvent, Decision>;
 
 /** What the item is about, as far as a replay needs it: one entry for each subject. */

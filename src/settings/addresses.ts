@@ -4,6 +4,9 @@ import type { Role, SettingsFile } from './schema.ts';
 import type { Path } from './source.ts';
 import type { Address } from './value-types.ts';
 
+/** The token endpoint, below `authUrl`. Its address is also an audience of assertions. */
+export const TOKEN_PATH = '/oauth/token';
+
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|::1|\[::1\])$/;
 
 /** Accepts hosts of URLs and of listen addresses (RFC 8252 section 7.3, RFC 6761 section 6.3). */

@@ -105,6 +105,11 @@ export function workloadSubject(issuerId: string, ruleId: string): string {
   return `${PREFIX}${issuerId}:${ruleId}`;
 }
 
+/** `<issuer id>:<rule id>`. */
+export function idOfSubject(subject: string): string {
+  return subject.slice(PREFIX.length);
+}
+
 export function isWorkloadSubject(accountId: string): boolean {
   return accountId.startsWith(PREFIX);
 }

@@ -2,6 +2,7 @@
 // no clock.
 import { isObject } from '../json-values.ts';
 import { SIGNATURE_ALGORITHMS } from '../keys/assertion-keys.ts';
+import { TOKEN_PATH } from '../settings/addresses.ts';
 import type { TrustedIssuer } from '../settings/identity-provider-schema.ts';
 import { issuerSpellings } from '../settings/value-types.ts';
 import type { WorkloadRule } from '../settings/workloads.ts';
@@ -55,18 +56,13 @@ export const HEADER_CHECKS: readonly Check<Header>[] = [
 export type ExpectedWorkload = {
   issuer: TrustedIssuer;
   authUrl: string;
-  tokenEndpoint: string;
   /** Seconds since the epoch. */
   now: number;
 };
 
 /** In their order, all that do not depend on a rule. Those after the times count on numbers. */
-export function claimChecks({
-  issuer,
-  authUrl,
-  tokenEndpoint,
-  now,
-}: ExpectedWorkload): readonly Check<Claims>[] {
+export function claimChecks({ issuer, authUrl, now }: ExpectedWorkload): readonly Check<Claims>[] {
+  const tokenEndpoint = authUrl + TOKEN_PATH;
   const own = [...issuerSpellings(authUrl), `${authUrl}/`, tokenEndpoint, ...issuer.audiences];
   return [
     {

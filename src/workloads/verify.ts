@@ -1,4 +1,5 @@
 // Verifies the JWT of a workload, up to its signature.
+import { createHash } from 'node:crypto';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import type { TrustedIssuer } from '../settings/identity-provider-schema.ts';
 import type { Settings } from '../settings/settings.ts';
@@ -53,4 +54,15 @@ export function decodeWorkload(assertion: string): { header: Header; claims: Cla
 function require<Of>(checks: readonly Check<Of>[], jwt: Of): void {
   const failed = checks.find(({ isPassed }) => !isPassed(jwt));
   if (failed) throw new WorkloadRefused(failed.reason);
+}
+
+/** The key of the store for a JWT that may be used once: platforms without `jti` issue the same text once. */
+export function usedAssertionKey(
+  { issuer }: TrustedIssuer,
+  { jti }: Claims,
+  assertion: string,
+): string {
+  const isNamed = typeof jti === 'string' && jti !== '';
+  const id = isNamed ? jti : createHash('sha256').update(assertion).digest('base64url');
+  return `assertion:${issuer}\n${id}`;
 }

@@ -29,6 +29,7 @@ const OPERATIONS: Record<string, ManagementRole> = {
   'POST /workloads/pause': 'operator',
   'POST /workloads/resume': 'operator',
   'POST /workloads/end': 'operator',
+  'POST /workloads/test': 'operator',
   'GET /clients': 'viewer',
   'PATCH /clients': 'operator',
   'POST /clients/revoke': 'operator',

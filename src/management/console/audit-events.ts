@@ -13,6 +13,7 @@ import {
 } from '../audit-names.ts';
 import type { ManagementContext } from '../context.ts';
 import { CONSOLE_PATH, recordPath } from './address.ts';
+import { isWorkloadSubject } from '../../settings/workloads.ts';
 import { codeField, epochSeconds, translatedField } from '../resources/fields.ts';
 
 export type ConsoleEvent = ViewValues['console/record']['history'][number];
@@ -57,7 +58,9 @@ export async function describeAudit(
         outcome: item.outcome,
       },
       ...(level === undefined ? {} : { level }),
-      ...(item.reason === undefined ? {} : { causeKey: `console.causes.${item.reason}` }),
+      ...(item.reason === undefined
+        ? {}
+        : { causeKey: `${textsOfReason(item).causes}.${item.reason}` }),
       ...(said ? {} : { outcome: translatedField('outcome', item.outcome, OUTCOMES) }),
       fields: fieldsOf(item, names, pagesSince),
     };
@@ -78,15 +81,29 @@ const SAID = [
   'granted',
   'grant_ended',
 ];
-const SAID_REFUSALS = ['access_refused', 'console_sign_in', 'signed_in', 'step_up_failed'];
+const SAID_REFUSALS = [
+  'workload_refused',
+  'access_refused',
+  'console_sign_in',
+  'signed_in',
+  'step_up_failed',
+];
 
 function saidOutcome({ event, outcome }: AuditItem): boolean {
   return SAID.includes(outcome) || (outcome === 'refused' && SAID_REFUSALS.includes(event));
 }
 
 /** Sentences about the connection of a machine name no person. */
-function sentenceOf({ event, account }: AuditItem): string {
-  return event === 'grant_ended' && isMachineSubject(account ?? '') ? 'machine_ended' : event;
+function sentenceOf({ event, account = '' }: AuditItem): string {
+  if (event === 'grant_ended' && isMachineSubject(account)) return 'machine_ended';
+  return event === 'grant_vouched' && isWorkloadSubject(account) ? 'workload_connected' : event;
+}
+
+/** The reasons of workloads are about JWTs, and the same words have other meanings for people. */
+function textsOfReason({ event }: AuditItem): { causes: string; reasons: string } {
+  return event === 'workload_refused'
+    ? { causes: 'console.workloads.causes', reasons: 'console.workloads.causes' }
+    : { causes: 'console.causes', reasons: REASONS };
 }
 
 function withPages({ people, apps, connectors, tokens }: AuditNames): AllNames {
@@ -174,7 +191,9 @@ function fieldsOf(item: AuditItem, names: AllNames, pagesSince: number): Field[]
     codeField('event', event),
     codeField('time', time),
     ...(outcome === event ? [] : [translatedField('outcome', outcome, OUTCOMES)]),
-    ...(reason === undefined ? [] : [translatedField('reason', reason, REASONS)]),
+    ...(reason === undefined
+      ? []
+      : [translatedField('reason', reason, textsOfReason(item).reasons)]),
     ...namedField('by', by, people.get(accountIdIn(by ?? ''))),
     ...(isAccount(account) ? namedField('person', account, people.get(account)) : []),
     ...namedField('client', clientId, apps.get(clientId ?? '') ?? tokens.get(clientId ?? '')),

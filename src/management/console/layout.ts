@@ -14,7 +14,7 @@ type Layout = ViewValues['console/list']['console'];
 const GROUPS = {
   happened: ['overview', 'audit', 'attempts'],
   people: ['connectors', 'grants', 'accounts'],
-  programs: ['clients', 'rules', 'tokens'],
+  programs: ['clients', 'rules', 'tokens', 'workloads'],
   reach: ['servers'],
   running: ['health', 'settings'],
 } as const;
@@ -32,10 +32,16 @@ export function layout(
   section: Section,
   problem?: string,
 ): Layout {
-  const mayReload = includesRole(management.role, OPERATIONS.reloadSettings.role);
+  const { settings, role } = management;
+  const hidden = new Set<Grouped>();
+  if (!includesRole(role, OPERATIONS.reloadSettings.role)) hidden.add('settings');
+  const hasWorkloads = settings.authorization.trustedIssuers.some(
+    ({ workloads }) => workloads.length > 0,
+  );
+  if (!hasWorkloads) hidden.add('workloads');
   return {
     section,
-    sections: mayReload ? SECTIONS : SECTIONS.filter(({ name }) => name !== 'settings'),
+    sections: SECTIONS.filter(({ name }) => !hidden.has(name)),
     administrator: session.account.name,
     role: management.role,
     token: session.formToken,

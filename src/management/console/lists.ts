@@ -21,6 +21,7 @@ import { consoleFields } from '../resources/fields.ts';
 import { grantList } from '../resources/grant.ts';
 import type { ConsoleAction, ConsoleList, CsvOperation, Operation } from '../resources/resource.ts';
 import type { Page } from '../resources/schemas.ts';
+import { workloadList } from '../resources/workload.ts';
 import { tokenList } from '../resources/token.ts';
 import { CONSOLE_PATH, returnPath } from './address.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
@@ -39,6 +40,7 @@ export const LISTS: readonly AnyList[] = [
   tokenList,
   clientList,
   ruleList,
+  workloadList,
   grantList,
   accountList,
   attemptList,

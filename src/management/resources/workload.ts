@@ -1,8 +1,16 @@
 // Workloads: programs that get access with the JWT of their platform, by rules in the settings.
+import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
-import { plain } from '../commands/terminal.ts';
-import { detailsText, type Fields } from './fields.ts';
-import { type Argument, NOT_FOUND, type Operation, type ResourceCommands } from './resource.ts';
+import { ManagementError } from '../api/management-error.ts';
+import { minute, plain } from '../commands/terminal.ts';
+import { callsField, detailsText, type Fields, toolsField } from './fields.ts';
+import {
+  type Argument,
+  type ConsoleList,
+  NOT_FOUND,
+  type Operation,
+  type ResourceCommands,
+} from './resource.ts';
 import * as schemas from './schemas.ts';
 
 /** `gone`: the settings no longer have the rule. */
@@ -39,6 +47,57 @@ const idBody = z.strictObject(
   },
   schemas.OBJECT,
 );
+
+/** What the JWT says is bounded, because it can be anything. */
+const shownValue = z
+  .string()
+  .describe('JSON text, shortened. Absent if the JWT does not have it.')
+  .optional();
+
+export const workloadTestSchema = z
+  .strictObject({
+    accepted: z.boolean().describe('A token request with it, now, would get a token.'),
+    issuer: z.string().optional().describe('The id of the trusted issuer.'),
+    checks: z.array(
+      z.strictObject({
+        name: z.string().describe('What was checked, such as `aud`.'),
+        value: shownValue,
+        error: z.string().optional().describe('Why the JWT is refused for it.'),
+      }),
+    ),
+    rules: z.array(
+      z.strictObject({
+        id: z.string().describe('`<issuer id>:<rule id>`.'),
+        link: z.string().optional().describe('The `resource` of its token requests.'),
+        level: schemas.level,
+        unmatched: z.array(
+          z.strictObject({ claim: z.string(), pattern: z.string(), value: shownValue }),
+        ),
+        error: z.string().optional().describe('Why the rule gives no token for the JWT.'),
+      }),
+    ),
+  })
+  .meta({ id: 'WorkloadTest' });
+
+export type WorkloadTest = z.output<typeof workloadTestSchema>;
+
+const JWT_TEXT = 'a signed JWT';
+const MAX_JWT_LENGTH = 16_384;
+const testBody = z.strictObject(
+  {
+    assertion: z
+      .string(JWT_TEXT)
+      .max(MAX_JWT_LENGTH, JWT_TEXT)
+      .regex(/^[\w-]+\.[\w-]+\.[\w-]*$/, JWT_TEXT)
+      .describe('The JWT of the platform. It is neither stored nor logged, and stays usable.'),
+    resource: z
+      .string('a connect link')
+      .optional()
+      .describe('A connect link: only rules about it. Without it, all rules of the issuer.'),
+  },
+  schemas.OBJECT,
+);
+
 const NOT_ACTIVE = { ...NOT_FOUND, 409: 'The rule was ended.' };
 
 export const workloadOperations = {
@@ -76,6 +135,16 @@ export const workloadOperations = {
     response: workloadSchema,
     errors: NOT_FOUND,
   },
+  testWorkload: {
+    method: 'post',
+    path: '/workloads/test',
+    role: 'operator',
+    body: () => testBody,
+    summary:
+      'Says what a JWT of a platform would get, with every check and rule. Fetches the keys of its issuer.',
+    response: workloadTestSchema,
+    timeoutSeconds: 20,
+  },
 } as const satisfies Record<string, Operation>;
 
 const fields: Fields<Workload> = {
@@ -84,13 +153,57 @@ const fields: Fields<Workload> = {
   state: { text: 'state' },
   connector: { text: 'connector', none: '-' },
   level: { level: 'level', none: '-' },
-  limit: { text: 'calls', heading: 'limit on calls' },
+  limit: callsField(),
   expires: { time: 'expiresAt', none: 'never' },
-  subjects: {
+  lastSubject: {
     heading: 'last subject',
     text: ({ subjects }) => subjects[0] && plain(subjects[0].subject),
     none: 'never used',
   },
+  subjects: {
+    heading: 'last subjects',
+    text: ({ subjects }) =>
+      subjects.map(({ subject, time }) => `${plain(subject)} (${minute(time)})`).join(', '),
+    none: 'none',
+    console: ({ subjects }) =>
+      subjects.length === 0
+        ? []
+        : [{ label: 'subjects', codes: subjects.map(({ subject }) => plain(subject)) }],
+  },
+  lastUsed: { time: ({ subjects }) => subjects[0]?.time },
+  tools: toolsField(),
+};
+
+export const workloadList: ConsoleList<Workload> = {
+  section: 'workloads',
+  operation: 'listWorkloads',
+  limit: Infinity,
+  fields,
+  title: ({ id }) => id,
+  state: ({ state }) => `workload-${state}`,
+  isOk: ({ state }) => state === 'active',
+  facts: 'connector level lastUsed',
+  details: 'issuer subjects tools limit expires',
+  actions: [
+    {
+      path: 'pause',
+      operation: 'pauseWorkload',
+      done: 'workload-paused',
+      button: ({ state }) => (state === 'active' ? 'pauseWorkload' : undefined),
+    },
+    {
+      path: 'resume',
+      operation: 'resumeWorkload',
+      done: 'workload-resumed',
+      button: ({ state }) => (state === 'paused' ? 'resumeWorkload' : undefined),
+    },
+    {
+      path: 'end',
+      operation: 'endWorkload',
+      done: 'workload-ended',
+      button: ({ state }) => (state === 'ended' ? undefined : 'endWorkload'),
+    },
+  ],
 };
 
 const ID: Argument = { name: 'id', help: '<issuer id>:<rule id>, see gatehouse workload list' };
@@ -98,6 +211,7 @@ const ID: Argument = { name: 'id', help: '<issuer id>:<rule id>, see gatehouse w
 const EXAMPLES = `
 Examples:
   $ gatehouse workload list
+  $ gatehouse workload test --token-file /var/run/secrets/gatehouse/token
   $ gatehouse workload pause token.actions.githubusercontent.com:deploy`;
 
 const shown = (workload: Workload) =>
@@ -105,7 +219,8 @@ const shown = (workload: Workload) =>
 
 export const workloadCommands: ResourceCommands = {
   noun: 'workload',
-  description: 'list, pause, resume and end the rules about workloads in the settings',
+  description:
+    'list, pause, resume and end the rules about workloads in the settings, and test a JWT',
   examples: EXAMPLES,
   commands: [
     {
@@ -114,7 +229,7 @@ export const workloadCommands: ResourceCommands = {
       description: 'list the rules about workloads, with their last subjects',
       help: EXAMPLES,
       fields,
-      columns: 'id state connector level expires subjects',
+      columns: 'id state connector level expires lastSubject',
       empty: 'The settings have no rules about workloads (authorization.trustedIssuers).',
     },
     {
@@ -138,5 +253,57 @@ export const workloadCommands: ResourceCommands = {
       argument: ID,
       text: (workload) => `Ended.\n\n${shown(workload)}`,
     },
+    {
+      operation: 'testWorkload',
+      name: 'test',
+      description: 'explain what a JWT of a platform would get: every check, every rule',
+      options: [
+        {
+          flags: '--token-file <file>',
+          help: 'file with the JWT; it is sent to Gatehouse alone, and never printed',
+          isRequired: true,
+          members: async (file: string) => ({ assertion: await readJwt(file) }),
+        },
+        {
+          flags: '--resource <link>',
+          help: 'connect link: only rules about it',
+        },
+      ],
+      help: `
+The JWT is not used up. The exit code is 0 if it would get a token, and 1 if not.
+${EXAMPLES}`,
+      text: testText,
+      exitCode: ({ accepted }) => (accepted ? 0 : 1),
+    },
   ],
 };
+
+async function readJwt(file: string): Promise<string> {
+  try {
+    return (await readFile(file, 'utf8')).trim();
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new ManagementError('invalid_request', `${file} cannot be read (${code})`);
+  }
+}
+
+function testText({ accepted, issuer, checks, rules }: WorkloadTest): string {
+  const shown = (value: string | undefined) => (value === undefined ? '' : ` ${plain(value)}`);
+  const line = (name: string, value: string | undefined, error: string | undefined) =>
+    `${error === undefined ? 'ok    ' : 'fails '} ${name}${shown(value)}${error === undefined ? '' : `: ${plain(error)}`}`;
+  return [
+    ...checks.map(({ name, value, error }) => line(name, value, error)),
+    ...rules.flatMap(({ id, link, error, unmatched }) => [
+      line(`rule ${id}`, link, error),
+      ...unmatched.map(
+        ({ claim, pattern, value }) =>
+          `         ${plain(claim)} is${value === undefined ? ' absent' : shown(value)}, and must be ${plain(pattern)}`,
+      ),
+    ]),
+    ...(issuer !== undefined && rules.length === 0
+      ? ['fails  no rule is about the connect link']
+      : []),
+    '',
+    accepted ? 'It would get a token.' : 'It would get no token.',
+  ].join('\n');
+}

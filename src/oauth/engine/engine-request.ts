@@ -8,9 +8,20 @@ import type { AttemptNote } from '../../connections/attempts.ts';
 import { type RequestContext, requestContext } from '../../http/request-context.ts';
 import type { RefusedPerson } from '../../connections/refusals.ts';
 import type { Level } from '../../permission-levels.ts';
+import type { RefusalDetails, WorkloadErrorCode } from '../../workloads/validation.ts';
 
 /** A person's decision, or the code of the error that prevented it. */
 export type DeviceOutcome = 'approved' | 'denied' | { error: string };
+
+/** Of a JWT that its issuer signed. */
+export type WorkloadRefusal = {
+  reason: WorkloadErrorCode;
+  issuerId: string;
+  subject: string;
+  /** Of the rules that did not match, or matched but give nothing. */
+  details: RefusalDetails;
+  resource?: string | undefined;
+};
 
 export type EngineRequest = {
   /** Reads that the engine will need, by store key. Started together, they share a round trip. */
@@ -28,7 +39,7 @@ export type EngineRequest = {
   /** The assertion that authenticates the client is marked as used. */
   assertionUsed?: true;
   /** Set for a token request with the JWT of a workload: the client that it named. */
-  workload?: { clientId: string | undefined };
+  workload?: { clientId: string | undefined; refusal?: WorkloadRefusal };
   /** `grant_type` of a token request. */
   grantType?: unknown;
   /** What is noted of the attempt of this request. `id` is that of the whole authorization. */

@@ -1,5 +1,4 @@
 // Access tokens for workloads, by the JWT of their platform (RFC 7523 section 2.1; MCP extension workload-identity-federation).
-import { createHash } from 'node:crypto';
 import { decodeProtectedHeader } from 'jose';
 import type Koa from 'koa';
 import { errors, type TokenEndpointGrantContext } from 'oidc-provider';
@@ -15,6 +14,7 @@ import { acquireUse } from '../../links/connectors.ts';
 import { highestLevelIn, levelsUpTo, lowest } from '../../permission-levels.ts';
 import type { TrustedIssuer } from '../../settings/identity-provider-schema.ts';
 import { writeRate } from '../../settings/limits.ts';
+import { idOfSubject } from '../../settings/workloads.ts';
 import {
   type FoundRule,
   matchingRule,
@@ -31,8 +31,8 @@ import {
   WORKLOAD_ERRORS,
   WorkloadRefused,
 } from '../../workloads/validation.ts';
-import { issuersOfWorkloads, verifyWorkload } from '../../workloads/verify.ts';
-import { ENDPOINTS, JWT_BEARER } from '../metadata.ts';
+import { issuersOfWorkloads, usedAssertionKey, verifyWorkload } from '../../workloads/verify.ts';
+import { JWT_BEARER } from '../metadata.ts';
 import { requireLevelOfProof, type VerifiedProof } from './dpop.ts';
 import { engineRequest } from './engine-request.ts';
 import { invalidClientAuth, temporarilyUnavailable } from './errors.ts';
@@ -88,28 +88,66 @@ export function workloadExchange(context: AssertionContext): ExchangeWorkload | 
   const { settings, services } = context;
   const issuers = issuersOfWorkloads(settings, services.now);
   if (issuers.length === 0) return undefined;
-  const { authUrl } = settings;
-  const tokenEndpoint = authUrl + ENDPOINTS.token;
   return async function exchange(ctx, proof, describeResource) {
     await refuseOwnClient(ctx);
     const { assertion } = ctx.oidc.params;
     if (!assertion) throw new errors.InvalidRequest('missing required parameter: assertion');
+    let signed: Pick<Presented, 'issuer' | 'claims'> | undefined;
     try {
-      const expected = { authUrl, tokenEndpoint, now: services.now() };
-      const { issuer, claims } = await verifyWorkload(issuers, assertion, expected);
+      const expected = { authUrl: settings.authUrl, now: services.now() };
+      signed = await verifyWorkload(issuers, assertion, expected);
+      const { issuer, claims } = signed;
       const found = await findRule(context, ctx, issuer, claims);
-      const authorized = await authorize(context, ctx, found, {
+      const { isNoted, ...authorized } = await authorize(context, ctx, found, {
         issuer,
         claims,
         assertion,
         proof,
       });
       const isIssued = await issueAccessToken(ctx, { ...authorized, describeResource, proof });
-      if (!isIssued) throw new WorkloadRefused('grant_ended');
+      if (!isIssued) throw new WorkloadRefused('grant_ended', { rules: [found.rule.id] });
+      if (isNoted) await recordToken(services, { found, claims, grantId: authorized.grantId });
     } catch (error) {
+      if (signed && error instanceof WorkloadRefused) noteRefusal(ctx, signed, error);
       throw engineError(ctx, error);
     }
   };
+}
+
+const MAX_RECORDED_LENGTH = 300;
+
+/** Once a minute for the same subject, as the list of the rule's last subjects. */
+function recordToken(
+  services: AssertionContext['services'],
+  { found, claims, grantId }: { found: FoundRule; claims: Claims; grantId: string },
+): Promise<unknown> {
+  const { rule, connector, subject } = found;
+  return recordAudit(services, {
+    event: 'workload_token',
+    account: subject,
+    clientId: subject,
+    connector: connector.id,
+    grantId,
+    arguments: {
+      name: idOfSubject(subject),
+      level: rule.level,
+      subject: String(claims['sub']).slice(0, MAX_RECORDED_LENGTH),
+    },
+    outcome: 'granted',
+  });
+}
+
+/** For the audit log. Before the signature is checked, nothing in a JWT is worth recording. */
+function noteRefusal(
+  ctx: Context,
+  { issuer, claims }: Pick<Presented, 'issuer' | 'claims'>,
+  { reason, details }: WorkloadRefused,
+): void {
+  const { workload } = engineRequest(ctx);
+  if (!workload) return;
+  const [resource] = [ctx.oidc.params.resource ?? []].flat();
+  const subject = String(claims['sub']).slice(0, MAX_RECORDED_LENGTH);
+  workload.refusal = { reason, issuerId: issuer.id, subject, details, resource };
 }
 
 const ERRORS = { invalid_grant: errors.InvalidGrant, invalid_target: errors.InvalidTarget };
@@ -169,19 +207,20 @@ async function authorize(
   const { levels, resourceUrl } = settings;
   const { rule, connector, subject, record } = found;
   const refusal = refusalOfRule(found, now(), settings);
-  if (refusal) throw new WorkloadRefused(refusal, { rules: [rule.id] });
+  const ofRule = { rules: [rule.id] };
+  if (refusal) throw new WorkloadRefused(refusal, ofRule);
   // The engine takes a lifetime of zero for none. The keys may have been fetched slowly.
   const left = Math.floor(Number(claims['exp']) + MAX_CLOCK_SKEW_SECONDS - now());
-  if (left < 1) throw new WorkloadRefused('expired');
-  const usedKey = `assertion:${issuer.issuer}\n${idOfAssertion(claims, assertion)}`;
-  if (issuer.singleUse && (await store.get(usedKey))) throw new WorkloadRefused('replayed');
+  if (left < 1) throw new WorkloadRefused('expired', ofRule);
+  const usedKey = usedAssertionKey(issuer, claims, assertion);
+  if (issuer.singleUse && (await store.get(usedKey))) throw new WorkloadRefused('replayed', ofRule);
   const level = requireLevelOfProof(settings, ctx, lowest(levels, rule.level, connector.level));
   await proof?.consume();
   const own = await currentGrant(context, found);
-  const { after } = await updateWorkloadRecord(store, subject, (before) => {
+  const { before, after } = await updateWorkloadRecord(store, subject, (stored) => {
     // Another first token at the same time may have made a grant: only that of the record is paused and ended.
-    const isOurs = before.grantId === record.grantId && before.grantId !== own;
-    const next = isOurs ? { ...before, grantId: own } : before;
+    const isOurs = stored.grantId === record.grantId && stored.grantId !== own;
+    const next = isOurs ? { ...stored, grantId: own } : stored;
     return withSubject(next, String(claims['sub']), now());
   });
   const { grantId = own } = after;
@@ -189,10 +228,11 @@ async function authorize(
   // An administrator may have paused or ended it before the grant existed.
   if (after.pausedAt !== undefined || after.endedAt !== undefined) {
     await endConnection(services, { id: grantId, state: 'active' }, 'revoked_by_administrator');
-    throw new WorkloadRefused(after.endedAt === undefined ? 'rule_paused' : 'no_rule');
+    const reason = after.endedAt === undefined ? 'rule_paused' : 'no_rule';
+    throw new WorkloadRefused(reason, ofRule);
   }
   if (issuer.singleUse && !(await store.add(usedKey, { at: Math.floor(now()) }, left)))
-    throw new WorkloadRefused('replayed');
+    throw new WorkloadRefused('replayed', ofRule);
   const asked = highestLevelIn(levels, ctx.oidc.params.scope);
   return {
     grantId,
@@ -200,12 +240,8 @@ async function authorize(
     scopes: levelsUpTo(levels, asked ? lowest(levels, level, asked) : level),
     gty: JWT_BEARER,
     maxSeconds: Math.min(MAX_TOKEN_SECONDS, left),
+    isNoted: after !== before,
   };
-}
-
-function idOfAssertion({ jti }: Claims, assertion: string): string {
-  if (typeof jti === 'string' && jti !== '') return jti;
-  return createHash('sha256').update(assertion).digest('base64url');
 }
 
 /** Returns the id of the grant of the rule, which is made at its first token and counts as one use of the connector. */
@@ -220,13 +256,14 @@ async function currentGrant(
   const isOfRule =
     known?.value.connector === connector.id && grantedLevel(known.value) === rule.level;
   if (record.grantId !== undefined && isActiveStill && isOfRule) return record.grantId;
-  if (isPaused(connector, settings)) throw new WorkloadRefused('connector_paused');
+  if (isPaused(connector, settings))
+    throw new WorkloadRefused('connector_paused', { rules: [rule.id] });
   const grantId = newGrantId();
   const holder = redeemerOf(subject, subject);
   const reservation = { grantId, holder, reservedUntil: now() + redemptionDeadline(lifetimes) };
   const isGranted = (id: string) => isGrantActive(store, id, lifetimes, now());
   if (!(await acquireUse(store, connector.id, reservation, { now: now(), isActive: isGranted })))
-    throw new WorkloadRefused('used_up');
+    throw new WorkloadRefused('used_up', { rules: [rule.id] });
   const { tools, calls } = rule;
   await createGrant({ store, now, lifetimes, grantLifetime: GRANT_SECONDS }, grantId, {
     account: { id: subject },
