@@ -78,7 +78,7 @@ export async function resourceServer(
     url: resourceUrl,
     proxies: settings.proxies,
     probeKeys: keyRing(settings, PROBE_PURPOSE),
-    respondToError: respondToError(pages, maxBodyBytes),
+    respondToError: respondToError(services, maxBodyBytes),
     assets: pages.middleware,
     defersHeaders: true,
   });

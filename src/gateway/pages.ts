@@ -2,12 +2,14 @@
 import type Koa from 'koa';
 import { installLinks, instructionsFor } from '../links/app-instructions.ts';
 import { connectLink, LINK_MISTAKES, linkMistake } from '../links/connect-link.ts';
+import type { AttemptNote } from '../connections/attempts.ts';
 import type { Connector } from '../links/connector.ts';
 import { HttpError, type RespondToError } from '../http/errors.ts';
 import { prefersPage } from '../http/prefers-page.ts';
 import { requestContext } from '../http/request-context.ts';
 import { sendErrorPage } from '../pages/error-page.ts';
 import type { Pages } from '../pages/pages.ts';
+import type { Services } from '../services.ts';
 import type { Settings } from '../settings/settings.ts';
 import { InBandError, respondInBand } from './in-band-error.ts';
 import { respondWithJsonRpcError } from './json-rpc.ts';
@@ -46,17 +48,34 @@ type ConnectLinkVisit = Pick<Settings, 'resourceUrl' | 'clients'> & {
   refusal: HttpError;
 };
 
-/** Renders errors as pages for people, and as JSON for clients. */
-export function respondToError(pages: Pages, maxBodyBytes: number): RespondToError {
+/** Renders errors as pages for people, whose reference opens an attempt, and as JSON for clients. */
+export function respondToError(
+  { pages, attempts }: Pick<Services, 'pages' | 'attempts'>,
+  maxBodyBytes: number,
+): RespondToError {
   return async function resourceServerError(ctx, refusal) {
     if (refusal instanceof InBandError) return respondInBand(ctx, refusal, maxBodyBytes);
     const error = refusal.about === 'not_found' ? nothingAt(ctx.path, refusal) : refusal;
     if (!isVisit(ctx)) return respondWithJsonRpcError(ctx, error);
     const { about, message: description, status } = error;
+    const { requestId, address } = requestContext(ctx);
+    const [, connector] = LINK_PATH.exec(ctx.path) ?? [];
+    attempts.note(
+      { id: requestId, names: [requestId] },
+      { step: 'authorize', reference: requestId, address, connector, ...endOfVisit(about) },
+    );
     ctx.set(error.headers);
     await sendErrorPage(pages, ctx, { about, description, status });
   };
 }
+
+function endOfVisit(about: string): Pick<AttemptNote, 'end' | 'reason'> {
+  if (about === 'link_revoked') return { end: 'refused', reason: 'connector_revoked' };
+  if (about === 'link_expired') return { end: 'refused', reason: 'connector_expired' };
+  return { end: 'failed', reason: about };
+}
+
+const LINK_PATH = /^\/connect\/([A-Za-z0-9]{22})\/mcp$/;
 
 /** Says what to change in an address that is almost a connect link. */
 function nothingAt(path: string, refusal: HttpError): HttpError {

@@ -11,9 +11,10 @@ import {
 import { asHttpError, failureOf } from '../http/errors.ts';
 import { requestContext, type RequestContext } from '../http/request-context.ts';
 import { appWithCallback } from '../settings/apps.ts';
+import type { AccessRefusal } from '../observability/labels.ts';
 import type { Services } from '../services.ts';
 import { engineRequest } from './engine/engine-request.ts';
-import { DEVICE_PATH, ENDPOINTS } from './metadata.ts';
+import { DEVICE_PATH, ENDPOINTS, JWT_BEARER } from './metadata.ts';
 
 type NotingServices = Pick<Services, 'attempts' | 'store' | 'now' | 'logger'>;
 
@@ -72,14 +73,56 @@ function noteRefused({ store, now, logger }: NotingServices, ctx: Koa.Context): 
   );
 }
 
+/**
+ * An assertion of a trusted issuer, with which an app connects a person without a page. Programs repeat what is refused: the tries of a day are one
+ * attempt.
+ */
+function noteAssertion(
+  { attempts, now }: NotingServices,
+  ctx: Koa.Context,
+  { id: _id, ...known }: NonNullable<ReturnType<typeof engineRequest>['attempt']>,
+  failure: Failure | undefined,
+): void {
+  const { client, account, connector, grantId } = known;
+  if (!failure && grantId === undefined) return;
+  const { requestId, address } = requestContext(ctx);
+  const day = new Date(now() * 1000).toISOString().slice(0, 10);
+  const parties = ['assertion', day, client, account, connector].join('\n');
+  const id = createHash('sha256').update(parties).digest('base64url');
+  if (!failure)
+    return attempts.note({ id, names: [String(grantId)] }, { step: 'token', address, ...known });
+  const refusal = failure.detail === undefined ? undefined : ASSERTION_REFUSALS[failure.detail];
+  const end = refusal
+    ? ({ end: 'refused', reason: refusal } as const)
+    : ({ end: 'failed', reason: failure.detail ?? failure.code } as const);
+  const { grantId: _grantId, ...others } = known;
+  attempts.note(
+    { id, names: [requestId] },
+    { step: 'authorize', address, reference: requestId, ...others, ...end },
+  );
+}
+
+/** Errors about assertions that are refusals of the person or the app. */
+const ASSERTION_REFUSALS: Readonly<Record<string, AccessRefusal>> = {
+  account_disabled: 'account_disabled',
+  client_blocked: 'client_blocked',
+  client_revoked: 'client_blocked',
+  connector_ended: 'connector_revoked',
+  connector_paused: 'connector_paused',
+  kept_out: 'kept_out',
+  not_entitled: 'no_rule',
+  used_up: 'used_up',
+};
+
 /** Of a code only: a refused refresh is in the record of its connection. */
 function noteTokenRequest(
   services: NotingServices,
   ctx: Koa.Context,
   failure: Failure | undefined,
 ): void {
+  const { grant, grantType, unknownClient, attempt } = engineRequest(ctx);
+  if (grantType === JWT_BEARER && attempt) noteAssertion(services, ctx, attempt, failure);
   if (!failure) return;
-  const { grant, grantType, unknownClient } = engineRequest(ctx);
   if (unknownClient !== undefined) noteUnknownClient(services, ctx, unknownClient);
   if (grant && grantType === 'authorization_code')
     services.attempts.note(

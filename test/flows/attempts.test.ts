@@ -5,7 +5,7 @@ import { accessTo, gatehouse } from '../management/command-line.ts';
 import { openBrowser } from '../support/browser.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, obtainCode, openConsent, requestAuthorization } from '../support/connection.ts';
-import { createConnector, requestManagement } from '../support/management-api.ts';
+import { createConnector, requestManagement, revokeConnector } from '../support/management-api.ts';
 import { callTool } from '../support/mcp.ts';
 import { readMetrics, sumOf } from '../support/metrics.ts';
 import { type LogLine, useSystem } from '../support/system.ts';
@@ -87,6 +87,25 @@ describe('An attempt to connect', () => {
     expect(found.groups).to.be.an('array');
     expect(found.reference).to.equal(referenceIn(page.html));
     expect(await why(found.id)).to.include('No entitlement in the settings file matches');
+  });
+
+  it('ends at a page about a link that does not work, whose reference opens it', async () => {
+    const { id, link } = await createConnector(system());
+    await revokeConnector(system(), id);
+    const pages: [address: string, end: string, reason: string, text: string][] = [
+      [link, 'refused', 'connector_revoked', 'revoked'],
+      [link.replace(id, 'x'), 'failed', 'link_unknown', 'The error code is link_unknown'],
+    ];
+    for (const [address, end, reason, text] of pages) {
+      const response = await fetch(address, { headers: { accept: 'text/html' } });
+      const reference = referenceIn(await response.text());
+      expect(reference).to.equal(response.headers.get('x-request-id'));
+      const found = await until('the attempt of the page', async () =>
+        (await list({ q: reference })).at(0),
+      );
+      expect(found).to.include({ reference, end, reason });
+      expect(await why(reference)).to.include(text);
+    }
   });
 
   it('whose code nobody redeems says so after the code has expired', async () => {

@@ -1,11 +1,13 @@
 import { expect } from 'chai';
 import { DEVICE_CODE } from '../../src/clients/clients.ts';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
+import { z } from 'zod';
 import { ID_JAG_ERRORS } from '../../src/oauth/engine/id-jag-validation.ts';
-import { type Connector, createConnector } from '../support/management-api.ts';
+import { type Connector, createConnector, requestManagement } from '../support/management-api.ts';
 import { advanceClock } from '../support/clock.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { discover, type Parameters, requestToken } from '../support/oauth.ts';
+import { until } from '../support/until.ts';
 import { startSystem, type System } from '../support/system.ts';
 import { startIdJagIssuer, type IdJagIssuer } from '../support/id-jag-issuer.ts';
 import { APP, type Claims, GRANT_TYPE, preRegistered, useIdJag } from '../support/id-jag-system.ts';
@@ -91,6 +93,31 @@ describe('Access tokens for ID-JAGs', () => {
   it('EMA-04 the level does not exceed that of the connect link', async () => {
     const { link } = await createConnector(system, { level: 'analytics' });
     expect((await obtainToken('low', { resource: link })).body.scope).to.equal('analytics');
+  });
+
+  it('an assertion that is refused is an attempt, which a later one continues to its first call', async () => {
+    const { link, id } = await createConnector(system, { level: 'operations' });
+    const attempt = async (expected: object) =>
+      until('the attempt of the assertion', async () => {
+        const { items } = z
+          .object({ items: z.array(z.looseObject({ connector: z.string().optional() })) })
+          .parse(await requestManagement(system, 'GET', `/attempts?client=${APP.id}`));
+        const found = items.filter(({ connector: of }) => of === id);
+        expect(found).to.have.length.at.most(1);
+        return found.find((each) =>
+          Object.entries(expected).every(([key, value]) => each[key] === value),
+        );
+      });
+    expect((await signAndPresent('newcomer', { resource: link, groups: [] })).body.error).to.equal(
+      'invalid_grant',
+    );
+    const refused = await attempt({ step: 'authorize', end: 'refused', reason: 'no_rule' });
+    expect(refused).to.deep.include({ client: APP.id, clientName: 'The app' });
+    const { token } = await obtainToken('newcomer', { resource: link });
+    const issued = await attempt({ step: 'token' });
+    expect(issued).to.deep.include({ grant: decodeJwt(token).grant_id, groups: ['staff'] });
+    expect(await isAccepted(link, token)).to.equal(true);
+    await attempt({ step: 'first_call', end: 'connected' });
   });
 
   it('an assertion without groups or email keeps the values of the last one that had them', async () => {

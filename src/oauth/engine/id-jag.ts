@@ -43,7 +43,7 @@ import { KEEP, type Store } from '../../store/store.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { ENDPOINTS, JWT_BEARER } from '../metadata.ts';
 import { dpopVerifier, requireLevelOfProof } from './dpop.ts';
-import { engineRequest } from './engine-request.ts';
+import { engineRequest, noteAttempt } from './engine-request.ts';
 import { invalidClientAuth, mapStoreErrors, temporarilyUnavailable } from './errors.ts';
 import { checkHeader, type IdJag, idJagError, validateClaims } from './id-jag-validation.ts';
 import {
@@ -89,6 +89,10 @@ export function idJagGrantType(context: AssertionContext, exchangeWorkload?: Exc
       if (!isWorkload) requireAuthentication(ctx);
       const proof = await verifyProof(ctx);
       if (isWorkload && exchangeWorkload) return exchangeWorkload(ctx, proof, describeResource);
+      noteAttempt(ctx, {
+        client: ctx.oidc.client.clientId,
+        clientName: ctx.oidc.client.clientName,
+      });
       const jag = await validateAssertion(context, issuers, ctx, assertion);
       await proof?.consume();
       const authorized = await authorize(context, ctx, jag);
@@ -199,6 +203,8 @@ async function authorize(context: AssertionContext, ctx: Context, jag: IdJag): P
     ...jag.person,
     id: accountIdOf(keys.accountIds, jag.person.issuer, jag.person.subject),
   };
+  const { groups } = jag.person;
+  noteAttempt(ctx, { account: identity.id, connector: connector.id, groups });
   if (await isKeptOut(store, identity.id, appOf(client))) throw idJagError('kept_out');
   const account = await entitledAccount(context, jag, identity, connector);
   const entitled = lowest(
@@ -211,7 +217,7 @@ async function authorize(context: AssertionContext, ctx: Context, jag: IdJag): P
   const confirmed = assertedLevel(settings, asserted, entitled, now());
   if (confirmed === undefined) throw idJagError('step_up_required');
   const level = requireLevelOfProof(settings, ctx, confirmed);
-  const grantId = await findOrCreateGrant(context, {
+  const { grantId, isNew } = await findOrCreateGrant(context, {
     account,
     connector,
     level,
@@ -221,6 +227,8 @@ async function authorize(context: AssertionContext, ctx: Context, jag: IdJag): P
     assertion: [jag.person.issuer, jag.id, jag.issuedAt],
   });
   await saveAccount(context, identity);
+  // A renewal is no attempt to connect.
+  if (isNew) noteAttempt(ctx, { grantId });
   if (!(await store.add(usedKey, { at: Math.floor(now()) }, jag.expiresAt - now())))
     throw idJagError('replayed');
   const requested = highestLevelIn(levels, params.scope);
@@ -307,7 +315,7 @@ type GrantRequest = {
 async function findOrCreateGrant(
   context: AssertionContext,
   request: GrantRequest,
-): Promise<string> {
+): Promise<{ grantId: string; isNew: boolean }> {
   const { store, now } = context.services;
   const lifetimes = grantLifetimes(context.settings.lifetimes);
   const { account, client, connector, level } = request;
@@ -321,7 +329,9 @@ async function findOrCreateGrant(
     ({ createdAt, grant }) => isGrantValid(account, createdAt) && grant.exp > lastMoment,
     { lifetimes, now: moment },
   );
-  return renewed ?? createIdJagGrant(context, key, request);
+  return renewed === undefined
+    ? { grantId: await createIdJagGrant(context, key, request), isNew: true }
+    : { grantId: renewed, isNew: false };
 }
 
 async function createIdJagGrant(
