@@ -46,7 +46,7 @@ export function callLimits(services: LimitServices): LimitCalls {
   const { callWindows } = services.store;
   const noteReached = firstRefusals(services);
 
-  /** The windows are counted side by side. */
+  /** The windows are counted side by side, with one wait. */
   const take = async (counted: readonly Counted[]): Promise<Budgets> => {
     const budgets: Budgets = new Map();
     for (const { limits } of counted)
@@ -55,14 +55,16 @@ export function callLimits(services: LimitServices): LimitCalls {
         if (known) known.times += 1;
         else budgets.set(limit.window.name, { limit, times: 1, left: 0, count: NOTHING_COUNTED });
       }
-    await Promise.all(
-      Array.from(budgets.values(), async (budget) => {
-        const { limit, times } = budget;
-        budget.count = await callWindows.add(limit.window, times);
-        const before = budget.count.count - times;
-        budget.left = Math.min(Math.max(limit.window.count - before, 0), times);
-      }),
+    const all = [...budgets.values()];
+    const counts = await callWindows.add(
+      all.map(({ limit: { window }, times }) => ({ window, times })),
     );
+    for (const [n, budget] of all.entries()) {
+      const { limit, times } = budget;
+      budget.count = counts[n] ?? NOTHING_COUNTED;
+      const before = budget.count.count - times;
+      budget.left = Math.min(Math.max(limit.window.count - before, 0), times);
+    }
     return budgets;
   };
   const giveBack = (budgets: Budgets, made: readonly Counted[]) => {

@@ -51,6 +51,11 @@ export interface ByteStore extends ByteLogs {
   /** Present if several machines share the database. The limiter rejects at once while there is no connection. */
   openLimiter?(options: IRateLimiterOptions): RateLimiterAbstract;
 
+  /** Present with `openLimiter`, and adds to the same counters, with one wait. Resolves to the counts, and the milliseconds that are left. */
+  addToCounts?(
+    additions: readonly { name: string; times: number; seconds: number }[],
+  ): Promise<{ count: number; left: number }[]>;
+
   publish(channel: string, message: Buffer): Promise<void>;
   /** Resolves to the function that ends the subscription. */
   subscribe(channel: string, listener: (message: Buffer) => void): Promise<() => void>;

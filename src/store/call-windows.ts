@@ -12,10 +12,12 @@ export type CallWindow = { name: string; count: number; seconds: number };
 /** `isOwn`: of this process alone, because the store could not be reached. */
 export type AddedCalls = WindowCount & { isOwn?: true };
 
+export type Addition = { window: CallWindow; times: number };
+
 /** While the store cannot be reached, a process counts for itself, from zero. Nothing rejects. */
 export type CallWindows = {
-  /** Resolves to the count with these calls, which may be above the limit. */
-  add(window: CallWindow, times: number): Promise<AddedCalls>;
+  /** Side by side, with one wait. Resolves to the counts with these calls, which may be above the limit. */
+  add(additions: readonly Addition[]): Promise<AddedCalls[]>;
   /** Removes calls that were added and not made, if their window goes on. `added` is what `add` returned. */
   giveBack(window: CallWindow, times: number, added: AddedCalls): Promise<void>;
   /** Resolves to undefined if no window has begun. */
@@ -31,24 +33,46 @@ type Options = { bytes: ByteStore; encryption: Encryption; now: () => number };
 const windowOf = ({ name, seconds }: CallWindow) => `${seconds} ${name}`;
 
 export function callWindows(options: Options): CallWindows {
-  const limiter = options.bytes.openLimiter?.({ keyPrefix: '', points: 1, duration: 1 });
-  return limiter ? sharedWindows(limiter, options) : storedWindows(options);
+  const { openLimiter, addToCounts } = options.bytes;
+  if (!openLimiter || !addToCounts) return storedWindows(options);
+  const limiter = openLimiter({ keyPrefix: '', points: 1, duration: 1 });
+  return sharedWindows({ limiter, addToCounts }, options);
 }
 
 /** Of several processes, in Redis. */
 function sharedWindows(
-  limiter: RateLimiterAbstract,
+  {
+    limiter,
+    addToCounts,
+  }: { limiter: RateLimiterAbstract } & Required<Pick<ByteStore, 'addToCounts'>>,
   { encryption, now }: Omit<Options, 'bytes'>,
 ): CallWindows {
   const withTimeout = createTimeout();
   const own = windowsInMemory(now);
-  const nameOf = (window: CallWindow) => encryption.name(`limit:calls ${windowOf(window)}`);
+  const names = lruCache<string>(MAX_IN_MEMORY);
+  const nameOf = (window: CallWindow) => {
+    const key = windowOf(window);
+    const name = names.get(key) ?? encryption.name(`limit:calls ${key}`);
+    names.set(key, name);
+    return name;
+  };
   const durationOf = ({ seconds }: CallWindow) => ({ customDuration: seconds });
   return {
-    async add(window, times) {
-      const adding = limiter.penalty(nameOf(window), times, durationOf(window));
+    async add(additions) {
+      const adding = addToCounts(
+        additions.map(({ window, times }) => ({
+          name: nameOf(window),
+          times,
+          seconds: window.seconds,
+        })),
+      );
       const added = await withTimeout(adding).catch(() => undefined);
-      return added ? countIn(added) : { ...own.add(window, times), isOwn: true };
+      return additions.map(({ window, times }, n) => {
+        const { count, left } = added?.[n] ?? {};
+        return count === undefined || left === undefined
+          ? { ...own.add(window, times), isOwn: true }
+          : { count, secondsLeft: left / 1000 };
+      });
     },
     async giveBack(window, times, { isOwn }) {
       if (isOwn) return own.giveBack(window, times);
@@ -149,18 +173,19 @@ function storedWindows({ bytes, encryption, now }: Options): CallWindows {
     if (own.windows.has(windowOf(window)) || !saved) return;
     own.begin(window, { ...saved, saved: saved.count });
   };
+  const addOne = async ({ window, times }: Addition) => {
+    const key = windowOf(window);
+    if (!own.windows.has(key)) await load(window);
+    const added = own.add(window, times);
+    const counted = own.find(window);
+    if (counted && counted.saved < Math.min(added.count, window.count)) {
+      const ahead = counted.count + Math.floor(window.count / SAVED_AHEAD);
+      await save(key, counted, Math.max(counted.count, Math.min(ahead, window.count)));
+    }
+    return added;
+  };
   return {
-    async add(window, times) {
-      const key = windowOf(window);
-      if (!own.windows.has(key)) await load(window);
-      const added = own.add(window, times);
-      const counted = own.find(window);
-      if (counted && counted.saved < Math.min(added.count, window.count)) {
-        const ahead = counted.count + Math.floor(window.count / SAVED_AHEAD);
-        await save(key, counted, Math.max(counted.count, Math.min(ahead, window.count)));
-      }
-      return added;
-    },
+    add: (additions) => Promise.all(additions.map(addOne)),
     giveBack: async (window, times) => own.giveBack(window, times),
     async read(window) {
       if (!own.windows.has(windowOf(window))) await load(window);

@@ -67,7 +67,7 @@ export function instrumentedStore(
     },
     callWindows: {
       ...callWindows,
-      add: (window, times) => run('count', 'limit', () => callWindows.add(window, times)),
+      add: (additions) => run('count', 'limit', () => callWindows.add(additions)),
     },
   };
 }

@@ -10,7 +10,14 @@ import { tokenVerifier } from '../../src/gateway/authenticate.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { openClient } from './client.ts';
 import { cpuTime, startProcess, untilAnswered } from './server-process.ts';
-import { type Place, startGatehouse, type StartedGatehouse } from './subjects.ts';
+import {
+  NAMES,
+  type Place,
+  startGatehouse,
+  type StartedGatehouse,
+  type StoreKind,
+  STORES,
+} from './subjects.ts';
 import { type Rates, ratioLine, ratioOf, alternate } from './alternate.ts';
 import type { Part } from './part.ts';
 import { atLeast } from './targets.ts';
@@ -20,6 +27,7 @@ const MIN_CALLS_RATIO = 0.9;
 const MIN_NEW_TOKENS_RATIO = 0.8;
 const MIN_ANNOTATIONS_RATIO = 0.95;
 const MIN_AUDITED_RATIO = 0.95;
+const MIN_LIMITED_RATIO = 0.9;
 const FULL = { rounds: 12, turnMs: 250, newTokens: 100, auditedRounds: 6, auditedMs: 2000 };
 const QUICK = { rounds: 1, turnMs: 50, newTokens: 5, auditedRounds: 1, auditedMs: 50 };
 type Effort = typeof FULL;
@@ -42,6 +50,7 @@ const UNPROTECTED_SERVER = 'test/bench/unprotected-server.ts';
 const PHASES = {
   sample: 'tool calls of the included server',
   proxied: 'tool calls through the proxy',
+  limited: 'tool calls with limits and lists of tools',
   tokens: 'new tokens',
 };
 
@@ -49,6 +58,7 @@ export const calls: Part = {
   phases: ({ quick }) => [
     [PHASES.sample, quick ? 1 : 8],
     [PHASES.proxied, quick ? 4 : 56],
+    [PHASES.limited, quick ? 6 : 30],
     [PHASES.tokens, quick ? 1 : 2],
   ],
   async measure(place, begin) {
@@ -57,6 +67,9 @@ export const calls: Part = {
     const included = await ratesOfCalls(place, effort);
     begin(PHASES.proxied);
     const { proxied, annotated, audited, perCpu } = await ratesOfProxiedCalls(place, effort);
+    begin(PHASES.limited);
+    const limited = { redis: [] as Rates, sqlite: [] as Rates };
+    for (const store of STORES) limited[store] = await ratesOfLimitedCalls(store, place, effort);
     begin(PHASES.tokens);
     const fresh = await ratesOfNewTokens(effort);
     return {
@@ -76,6 +89,12 @@ export const calls: Part = {
           audited,
         ),
         ratioLine('the same calls per second of processor time, with what is stored later', perCpu),
+        ...STORES.map((store) =>
+          ratioLine(
+            `proxied calls per second with four limits and three lists of tools compared with none, ${NAMES[store]}`,
+            limited[store],
+          ),
+        ),
         ratioLine('new tokens verified per second compared with jose alone', fresh),
       ].join('\n'),
       targets: [
@@ -93,6 +112,13 @@ export const calls: Part = {
           'calls with every call in the audit log ÷ without',
           MIN_AUDITED_RATIO,
           ratioOf(audited),
+        ),
+        ...STORES.map((store) =>
+          atLeast(
+            `calls with four limits and three lists of tools ÷ without, ${NAMES[store]}`,
+            MIN_LIMITED_RATIO,
+            ratioOf(limited[store]),
+          ),
         ),
         atLeast('new tokens verified ÷ jose alone', MIN_NEW_TOKENS_RATIO, ratioOf(fresh)),
       ],
@@ -146,6 +172,53 @@ async function ratesOfProxiedCalls(
   }
 }
 
+/** A call counts in four windows, and its tool has to be open in the connector and in two entitlements. */
+const RATE = '1000000/1d';
+const LIMITED = {
+  limits: { calls: { perPerson: RATE, perConnection: RATE } },
+  entitlements: [
+    { match: { subject: 'ada' }, level: 'full', tools: ['member_*', 'search_*', '!delete_*'] },
+    { match: { subject: 'ada' }, level: 'operations', tools: ['export_*'] },
+  ],
+};
+
+async function ratesOfLimitedCalls(store: StoreKind, place: Place, effort: Effort): Promise<Rates> {
+  const server = await startUnprotectedServer(place);
+  const shared = { calls: 'recorded', toolLevels: 'declared', store } as const;
+  const started = [
+    await startProxy(place, server.url, { ...shared, isLimited: true }),
+    await startProxy(place, server.url, shared),
+  ] as const;
+  try {
+    await limitConnectors(started[0]);
+    const [limited, unlimited] = await Promise.all([
+      targetWithToken(started[0]),
+      targetWithToken(started[1]),
+    ]);
+    const rate = (target: Target) => () => callsPerSecond(target, effort);
+    return await alternate(effort.rounds, rate(limited), rate(unlimited));
+  } finally {
+    await Promise.all(started.map((proxy) => proxy.stop()));
+    await server.stop();
+  }
+}
+
+async function limitConnectors({ management, managementKey }: StartedGatehouse): Promise<void> {
+  const headers = {
+    authorization: `Bearer ${managementKey}`,
+    'content-type': 'application/json',
+  };
+  const address = `${management}/api/v1/connectors`;
+  const { items } = (await (await fetch(address, { headers })).json()) as {
+    items: { id: string }[];
+  };
+  for (const { id } of items) {
+    const body = JSON.stringify({ calls: RATE, tools: ['member_*', '!drop_*'] });
+    const { ok, status } = await fetch(`${address}/${id}`, { method: 'PATCH', headers, body });
+    if (!ok) throw new Error(`a connector was not changed: ${status}`);
+  }
+}
+
 /** Calls are stored up to half a second later. */
 const STORED_MS = 700;
 
@@ -173,28 +246,40 @@ type ProxySettings = {
   /** `audit.calls` */
   calls: 'all' | 'recorded';
   toolLevels: 'declared' | 'annotations';
+  store?: StoreKind;
+  isLimited?: boolean;
 };
 
 async function startProxy(
   place: Place,
   url: string,
-  { calls: recording, toolLevels }: ProxySettings,
+  { calls: recording, toolLevels, store = 'sqlite', isLimited = false }: ProxySettings,
 ) {
   const upstream = {
     url,
     toolLevels,
     defaultLevel: 'analytics',
     // Of the two rules, only the one that is measured gives the tool its level.
-    tools: toolLevels === 'declared' ? [{ name: TOOL_CALL.params.name, level: 'analytics' }] : [],
+    tools:
+      toolLevels === 'declared'
+        ? [
+            {
+              name: TOOL_CALL.params.name,
+              level: 'analytics',
+              ...(isLimited ? { calls: RATE } : {}),
+            },
+          ]
+        : [],
   };
   const settings = {
     ...parse(await readFile(DEVELOPMENT_FILE, 'utf8')),
+    ...(isLimited ? LIMITED : {}),
     resourceServer: { upstream },
     audit: { calls: recording },
   };
   const config = join(await mkdtemp(join(place.root, 'proxy-')), 'gatehouse.yaml');
   await writeFile(config, stringify(settings));
-  return startGatehouse('sqlite', place, { config });
+  return startGatehouse(store, place, { config });
 }
 
 type ProcessTarget = Target & { pid: number };

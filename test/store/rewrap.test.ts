@@ -62,7 +62,7 @@ describe('RTS-01 RTS-02 RTS-03 The root secret of a store in SQLite', () => {
   it('with new data keys, counts of limits on calls go on', async () => {
     const store = await database().open({ secret: OLD });
     const window = { name: 'connection', count: 5, seconds: 600 };
-    for (let calls = 0; calls < 5; calls += 1) await store.callWindows.add(window, 1);
+    for (let calls = 0; calls < 5; calls += 1) await store.callWindows.add([{ window, times: 1 }]);
     const watched = watchRewrapping(store, { follow: 0.01, settle: 0.1 });
     await store.rewrap.run({ newDataKeys: true, waitMs: 60_000 });
     await watched.stop();

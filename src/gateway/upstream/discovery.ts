@@ -21,6 +21,8 @@ export type Discovered = {
   tools: CatalogTool[];
   /** The tools of each page as they came. */
   pages: readonly (readonly unknown[])[];
+  /** The server named a page again that was read, so the list ended there. */
+  repeatsPages: boolean;
   instructions: string | undefined;
 };
 
@@ -104,12 +106,13 @@ async function connect(
   return {
     read: () =>
       attempt(async () => {
-        const pages = await listTools(client, limits);
+        const { pages, repeatsPages } = await listTools(client, limits);
         const listed = pages.flat().map(membersOf);
         const reveals = findsParts(options.credentials);
         const revision = client.getNegotiatedProtocolVersion() ?? '';
         const tools = listed.flatMap((tool) => toolOf(tool, reveals));
-        return { revision, tools, pages, instructions: client.getInstructions(), close };
+        const instructions = client.getInstructions();
+        return { revision, tools, pages, repeatsPages, instructions, close };
       }),
   };
 }
@@ -121,7 +124,10 @@ const TOOLS_PAGE = z.looseObject({
 });
 
 /** Returns the tools of each page. A repeated cursor ends the list. */
-async function listTools(client: Client, limits: RequestOptions): Promise<unknown[][]> {
+async function listTools(
+  client: Client,
+  limits: RequestOptions,
+): Promise<Pick<Discovered, 'repeatsPages'> & { pages: unknown[][] }> {
   const pages: unknown[][] = [];
   let count = 0;
   const cursors = new Set<string | undefined>();
@@ -144,7 +150,7 @@ async function listTools(client: Client, limits: RequestOptions): Promise<unknow
     if (cursors.size > MAX_PAGES)
       throw new DiscoveryError('too-large', `lists its tools on more than ${MAX_PAGES} pages`);
   } while (cursor !== undefined && !cursors.has(cursor));
-  return pages;
+  return { pages, repeatsPages: cursor !== undefined };
 }
 
 function rejectedBy(signal: AbortSignal): Promise<never> {

@@ -76,6 +76,16 @@ export async function openToolDiscovery(
   let isReading = false;
   let adoptedAt = performance.now();
   let closing = new AbortController();
+  let repeatedPages = false;
+  const warnOfPages = () =>
+    logger.warn(
+      {
+        what: shownUrl(upstream.url),
+        reason: 'a page of its list of tools leads to a page that was read already',
+        remedy: 'look whether tools are missing, and mend the pages of the MCP server',
+      },
+      'the list of tools ended at a repeated page',
+    );
   const passedOn = lruCache<true>(MAX_PASSED_ON);
   const report = reporter(services, upstream);
   const reportLists = listReporter(settings, services, upstream);
@@ -134,11 +144,13 @@ export async function openToolDiscovery(
   ): Promise<ToolCatalog> {
     const { url } = upstream;
     try {
-      const { revision, tools, pages, instructions, close } = await watchTools(
+      const { revision, tools, pages, repeatsPages, instructions, close } = await watchTools(
         { ...options, signal },
         reportChange,
       );
       watch = { close };
+      if (repeatsPages && !repeatedPages) warnOfPages();
+      repeatedPages = repeatsPages;
       await pinning.noteOwn(pages, instructions);
       const time = now();
       return { url, revision, tools, seenAt: time, triedAt: time };

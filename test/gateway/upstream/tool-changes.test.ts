@@ -7,7 +7,7 @@ import { openBrowser, requirePage } from '../../support/browser.ts';
 import { advanceClock } from '../../support/clock.ts';
 import { requestManagement } from '../../support/management-api.ts';
 import { changeSettings } from '../../support/settings-file.ts';
-import type { System } from '../../support/system.ts';
+import type { LogLine, System } from '../../support/system.ts';
 import { until } from '../../support/until.ts';
 import { tool } from '../../support/upstream/listing-upstream.ts';
 import { useChangedTools } from './changed-tools.ts';
@@ -449,6 +449,18 @@ describe('An MCP server with toolChanges: follow', () => {
     advanceClock(11);
     await unknown(7);
     expect(listings()).to.equal(before + 2);
+  });
+
+  it('a list whose last page leads to the first one ends there, with one warning of a process', async () => {
+    const [first, ...others] = (await names()).map((name) => tool(name));
+    server().list(() => ({ pages: [first ? [first] : [], others], repeats: true }));
+    for (let n = 0; n < 2; n += 1) await readAgain();
+    const isWarning = ({ msg }: LogLine) => msg === 'the list of tools ended at a repeated page';
+    await until('the warning', () => log.some(isWarning));
+    await readAgain();
+    // One of each process that reads.
+    expect(log.filter(isWarning).length).to.be.at.most(2);
+    expect((await names()).length).to.equal(1);
   });
 });
 

@@ -6,8 +6,8 @@ import { startUpstream, type Upstream } from './upstream-server.ts';
 
 export type ListedTools = readonly object[];
 
-/** A cursor is the number of a page. */
-export type Pages = { pages: readonly ListedTools[] };
+/** A cursor is the number of a page. With `repeats`, the last one leads to the first. */
+export type Pages = { pages: readonly ListedTools[]; repeats?: true };
 
 export type ListingUpstream = Upstream & {
   /** From now on, lists these to everybody, or what a function returns for a caller. */
@@ -69,6 +69,7 @@ function pageOf(listed: ListedTools | Pages, place: number): object {
   return {
     tools: listed.pages[place] ?? [],
     ...(hasNext ? { nextCursor: String(place + 1) } : {}),
+    ...(!hasNext && listed.repeats ? { nextCursor: '0' } : {}),
   };
 }
 
