@@ -301,15 +301,14 @@ async function readListed(
   { runs, next, isEnd }: FoundBlocks,
   newestFirst: boolean,
 ): Promise<LogBlock[]> {
-  const read = await Promise.all(
-    runs.map(({ newest, count }) =>
-      auditIndex.blocks(store, { part: part.part, before: newest + 1, limit: count }),
-    ),
-  );
+  const read = await auditIndex.blocks(store, {
+    part: part.part,
+    runs: runs.map(({ newest, count }) => ({ before: newest + 1, limit: count })),
+  });
   part.next = next;
   part.isDone = isEnd;
   part.blocks = Math.min(2 * part.blocks, MAX_BLOCKS);
-  const blocks = new Map(read.flat().map((block) => [block.first, block]));
+  const blocks = new Map(read.map((block) => [block.first, block]));
   return [...blocks.values()].toSorted((one, other) =>
     newestFirst ? other.first - one.first : one.first - other.first,
   );

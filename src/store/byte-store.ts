@@ -1,5 +1,5 @@
 import type { IRateLimiterOptions, RateLimiterAbstract } from 'rate-limiter-flexible';
-import type { LogBlock, LogMark, LogPart, LogTrimming, Range } from './store.ts';
+import type { LogBlock, LogBlockRange, LogMark, LogPart, LogTrimming, Range } from './store.ts';
 
 /** One database: stores encrypted bytes under names it cannot interpret. Times are in seconds. The encrypted store turns any error into StoreUnavailable. */
 export interface ByteStore extends ByteLogs {
@@ -81,7 +81,7 @@ export interface ByteLogs {
   readLogEntries(name: string, numbers: readonly number[]): Promise<NumberedBytes[]>;
   lastInLog(name: string): Promise<number>;
   beginLogEpoch(name: string, epoch: string): Promise<void>;
-  readLogBlocks(name: string, range: BlockRange): Promise<LogBlock[]>;
+  readLogBlocks(name: string, range: LogBlockRange): Promise<LogBlock[]>;
   trimLog(name: string, trimming: LogTrimming): Promise<boolean>;
 }
 
@@ -90,9 +90,6 @@ export type LogBytes = { bytes: Buffer; part: LogPart; row: Buffer; completes: n
 /** The bytes begin with the epoch. */
 export type NumberedBytes = [number: number, bytes: Buffer];
 export const EPOCH_LENGTH = 12;
-export type BlockRange = { part: LogPart; limit: number } & (
-  { before: number } | { after: number }
-);
 
 /**
  * `next` is the cursor of the next page; the last page has none. The first of several pages has `total` if the cursor is valid on one server

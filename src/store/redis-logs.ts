@@ -10,7 +10,7 @@ import {
 } from './byte-store.ts';
 import { BLOCK_ROWS, COMPLETION_BYTES, COMPLETED_AT, NUMBER_BYTES, ROW_BYTES } from './log-rows.ts';
 import type { RedisClient } from './redis-client.ts';
-import { LOG_PARTS, type LogPart } from './store.ts';
+import { LOG_PARTS, type LogPart, runsIn } from './store.ts';
 
 /** A command is sent again within this time, if at all. */
 const SENT_MS = 60_000;
@@ -119,14 +119,16 @@ for _, number in ipairs(ARGV) do
 end
 return found`;
 
-// KEYS: order, blocks. ARGV: the command, where to begin and where to end, and how many.
+// KEYS: order, blocks. ARGV: the command, and for each run of blocks where to begin and where to end, and how many.
 const READ_BLOCKS = `
 local found = {}
-for _, id in ipairs(redis.call(ARGV[1], KEYS[1], ARGV[2], ARGV[3], 'LIMIT', 0, ARGV[4])) do
-  local rows = redis.call('HGET', KEYS[2], id)
-  if rows then
-    found[#found + 1] = id
-    found[#found + 1] = rows
+for at = 2, #ARGV, 3 do
+  for _, id in ipairs(redis.call(ARGV[1], KEYS[1], ARGV[at], ARGV[at + 1], 'LIMIT', 0, ARGV[at + 2])) do
+    local rows = redis.call('HGET', KEYS[2], id)
+    if rows then
+      found[#found + 1] = id
+      found[#found + 1] = rows
+    end
   end
 end
 return found`;
@@ -168,9 +170,7 @@ declare module 'ioredis' {
       order: string,
       blocks: string,
       command: 'ZRANGEBYSCORE' | 'ZREVRANGEBYSCORE',
-      from: string,
-      to: string,
-      limit: number,
+      ...runs: (string | number)[]
     ): Result<Buffer[], Context>;
     trimLog(...keysAndArguments: (string | number | Buffer)[]): Result<0 | 1, Context>;
   }
@@ -224,12 +224,15 @@ export function redisLogs(client: RedisClient): ByteLogs {
     },
     async readLogBlocks(name, range) {
       const [order, blocks] = indexOf(name, range.part);
-      const [command, from, to] =
-        'before' in range
-          ? (['ZREVRANGEBYSCORE', `(${range.before}`, '-inf'] as const)
-          : (['ZRANGEBYSCORE', String(range.after), '+inf'] as const);
-      const { limit } = range;
-      const flat = await client.readLogBlocksBuffer(order, blocks, command, from, to, limit);
+      const [command, ...runs] =
+        'after' in range
+          ? (['ZRANGEBYSCORE', range.after, '+inf', range.limit] as const)
+          : ([
+              'ZREVRANGEBYSCORE',
+              ...runsIn(range).flatMap(({ before, limit }) => [`(${before}`, '-inf', limit]),
+            ] as const);
+      if (runs.length === 0) return [];
+      const flat = await client.readLogBlocksBuffer(order, blocks, command, ...runs);
       return pairs(flat).map(([first, rows]) => ({ first: Number(first.toString()), rows }));
     },
     async trimLog(name, { part, ranges, blocks }) {

@@ -5,7 +5,7 @@ import { lruCache } from '../lru-cache.ts';
 import { type ByteLogs, EPOCH_LENGTH, type LogBytes, type NumberedBytes } from './byte-store.ts';
 import { BLOCK_ROWS, completionOf, numberBytes, rowCount, withCompleted } from './log-rows.ts';
 import { bufferOf, type Commit } from './sqlite-database.ts';
-import type { LogBlock, LogPart } from './store.ts';
+import { type LogBlock, type LogPart, runsIn } from './store.ts';
 
 const MAX_SENT = 1000;
 
@@ -129,9 +129,9 @@ export function sqliteLogs(db: DatabaseSync, commit: Commit): ByteLogs {
       await nextTurn();
       const log = logOf(name);
       const rows =
-        'before' in range
-          ? older.all(log, range.part, range.before, range.limit)
-          : newer.all(log, range.part, range.after, range.limit);
+        'after' in range
+          ? newer.all(log, range.part, range.after, range.limit)
+          : runsIn(range).flatMap(({ before, limit }) => older.all(log, range.part, before, limit));
       return rows.map(blockOf);
     },
     trimLog: (name, { part, ranges, blocks: changes }) =>

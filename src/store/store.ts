@@ -38,6 +38,20 @@ export type LogEntry<T> = { number: number; epoch: string; value: T | undefined 
 /** A part of the index of a log: `rows` are read with log-rows.ts, and begin with the entry `first`. */
 export type LogBlock = { first: number; rows: Buffer };
 
+/** So many blocks that begin below the number `before`, the newest of them first. */
+export type LogBlockRun = { before: number; limit: number };
+
+/** Blocks of a part: those of runs, or so many from the number `after` on, the oldest first. */
+export type LogBlockRange = { part: LogPart } & (
+  LogBlockRun | { after: number; limit: number } | { runs: readonly LogBlockRun[] }
+);
+
+export function runsIn(
+  range: LogBlockRun | { runs: readonly LogBlockRun[] },
+): readonly LogBlockRun[] {
+  return 'runs' in range ? range.runs : [range];
+}
+
 /** The marks of a log before and after entries are appended. */
 export type LogMark = { before: string; after: string };
 
@@ -130,11 +144,7 @@ export interface Store {
   lastInLog(key: string): Promise<number>;
   /** From now on, entries have a new epoch, which is returned. */
   beginLogEpoch(key: string): Promise<string>;
-  /** Blocks of the index that begin below the number `before`, newest first, or from `after` on, oldest first. */
-  readLogBlocks(
-    key: string,
-    range: { part: LogPart; limit: number } & ({ before: number } | { after: number }),
-  ): Promise<LogBlock[]>;
+  readLogBlocks(key: string, range: LogBlockRange): Promise<LogBlock[]>;
   /** The hash of a term in rows. */
   logTerm(key: string, term: string): number;
   /** Keeps rows that were added meanwhile. Returns false, and deletes nothing, if a row was changed meanwhile. */

@@ -103,6 +103,14 @@ export function testLogs(fixture: ContractFixture): void {
       expect(middle && rowCount(middle.rows)).to.equal(BLOCK_ROWS);
       const range = { part: 'bulk', before: middle?.first ?? 0, limit: 2 } as const;
       expect((await store.readLogBlocks(key, range)).map(({ first }) => first)).to.deep.equal([1]);
+      const runs = [
+        { before: 1000, limit: 1 },
+        { before: 2, limit: 3 },
+        { before: 1, limit: 1 },
+      ];
+      const blocks = await store.readLogBlocks(key, { part: range.part, runs });
+      expect(blocks.map(({ first }) => first)).to.deep.equal([newest?.first, 1]);
+      expect(await store.readLogBlocks(key, { part: range.part, runs: [] })).to.deep.equal([]);
     });
 
     it('an entry that completes another one has no row, and gives the other one its first term', async () => {
