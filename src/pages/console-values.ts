@@ -474,6 +474,8 @@ export type ConsoleValues = {
       most: number;
       resetsAt?: number;
     }[];
+    /** Accounts at MCP servers. Only on the page of a person. */
+    credentials?: ConsoleItem[];
     /** Apps that are kept out. Only on the page of a person. */
     keptOut?: ConsoleItem[];
     /** The last attempts to connect, and the list of all. Only on the pages of a person and an app. */

@@ -5,7 +5,9 @@ import { type Connector, createConnector, requestManagement } from './management
 import { callTool } from './mcp.ts';
 import { NO_LIMITS } from './no-limits.ts';
 import { discover, register } from './oauth.ts';
-import { type System, type SystemOptions } from './system.ts';
+import { createDeployment, startDeployment, type System, type SystemOptions } from './system.ts';
+import { until } from './until.ts';
+import { startChangingV2 } from './upstream/changing-upstream.ts';
 
 const NAMES = [
   'Ada Lovelace',
@@ -45,20 +47,34 @@ const PEOPLE = NAMES.map((name, n) => {
   };
 });
 
-export const COMPANY: SystemOptions = {
-  file: {
-    developmentIdp: { url: 'http://localhost:4003', people: PEOPLE },
-    management: {
-      administrators: [{ subject: 'ada' }, { subject: 'grace', role: 'operator' }],
-    },
-    entitlements: [
-      { match: { subject: 'ada' }, level: 'full' },
-      { match: { group: 'finance' }, level: 'admin' },
-      { match: { group: 'staff' }, level: 'operations' },
+const TOOLS = [
+  { name: 'search_orders' },
+  { name: 'order_totals' },
+  { name: 'cancel_order' },
+  { name: 'season_report' },
+];
+
+const settings = (upstream: string): SystemOptions['file'] => ({
+  developmentIdp: { url: 'http://localhost:4003', people: PEOPLE },
+  management: { administrators: [{ subject: 'ada' }, { subject: 'grace', role: 'operator' }] },
+  entitlements: [
+    { match: { subject: 'ada' }, level: 'full' },
+    { match: { group: 'finance' }, level: 'admin' },
+    { match: { group: 'staff' }, level: 'operations' },
+  ],
+  limits: NO_LIMITS,
+  resourceServer: {
+    upstreams: [
+      {
+        id: 'orders',
+        name: 'Orders',
+        url: upstream,
+        tools: [{ name: 'cancel_order', level: 'operations' }],
+        defaultLevel: 'analytics',
+      },
     ],
-    limits: NO_LIMITS,
   },
-};
+});
 
 const APPS = [
   { name: 'Claude Code', uri: 'http://127.0.0.1:7070/callback' },
@@ -68,12 +84,35 @@ const APPS = [
 ];
 
 export type Company = {
+  system: System;
   connectors: Connector[];
   connections: Connection[];
+  stop(): Promise<void>;
 };
 
-/** `people` have a connection each, `Ada` of the console not counted. */
-export async function fillConsole(system: System, people = NAMES.length): Promise<Company> {
+/** The first `people` have a connection each, except Alan, who has no entitlement. */
+export async function startCompany(people = NAMES.length): Promise<Company> {
+  const upstream = await startChangingV2(TOOLS);
+  const place = await createDeployment({ file: settings(upstream.url) });
+  upstream.trustIssuer(place.facts.auth);
+  const system = await startDeployment(place);
+  await until('the tools to be read', async () => {
+    const read = await requestManagement(system, 'GET', '/upstreams/orders');
+    return (read as { tools: object[] }).tools.length === TOOLS.length;
+  });
+  const filled = await fill(system, people);
+  const stop = async () => {
+    await system.stop();
+    await place.release();
+    await upstream.close();
+  };
+  return { system, ...filled, stop };
+}
+
+async function fill(
+  system: System,
+  people: number,
+): Promise<Pick<Company, 'connectors' | 'connections'>> {
   const connectors = [
     await createConnector(system, { name: 'Finance reports', level: 'admin' }),
     await createConnector(system, { name: 'Operations', level: 'operations' }),
@@ -102,7 +141,7 @@ export async function fillConsole(system: System, people = NAMES.length): Promis
     });
     const client = { id: body.client_id ?? '', method: 'none' as const, redirectUri: app.uri };
     const connection = await connect(system, connector, { person: id as Person, as: { client } });
-    await callTool(connector.link, connection.accessToken, 'club_overview');
+    await callTool(connector.link, connection.accessToken, 'search_orders');
     connections.push(connection);
   }
   // He has no entitlement.

@@ -11,6 +11,7 @@ import { OPERATIONS } from '../api/operations.ts';
 import { type AuditFilter, readAudit } from '../audit-log.ts';
 import { showClient } from '../clients.ts';
 import type { ManagementContext } from '../context.ts';
+import { credentialHandlers } from '../credentials.ts';
 import { grantHandlers } from '../grants.ts';
 import { type CreatedMachine, listMachinesCreatedBy } from '../machines.ts';
 import { listTokensMintedBy } from '../minted-tokens.ts';
@@ -25,6 +26,7 @@ import {
   textField,
   translatedField,
 } from '../resources/fields.ts';
+import { credentialFields } from '../resources/credential.ts';
 import { grantFields } from '../resources/grant.ts';
 import type { CallLimits } from '../resources/call-limit.ts';
 import { type KeptOut, keptOutList } from '../resources/kept-out.ts';
@@ -116,6 +118,7 @@ const PERSON_MEANINGS = {
 } as const;
 
 const MAX_CREATED = 50;
+const MAX_CREDENTIALS = 50;
 
 /** The tokens and machines that a person created, which work without the person. */
 async function createdValues(
@@ -183,10 +186,25 @@ async function personValues(context: ConsoleContext, id: string): Promise<Record
     ...(await attemptValues(context, { account: id })),
     keptOut: account.keptOut.map((each) => keptOutItem(management, each, id)),
     ...(isForgotten ? {} : { access: account.access.map((each) => accessItem(id, each)) }),
+    credentials: await credentialItems(management, id),
     ...(await createdValues(context, id)),
     limits: limitValues(account.limits),
     actions: actionsOf(context, accountList, account, 'accounts'),
   };
+}
+
+async function credentialItems(
+  management: ManagementContext,
+  account: string,
+): Promise<NonNullable<Values['credentials']>> {
+  const query = { account, limit: MAX_CREDENTIALS };
+  const { items } = await credentialHandlers.listCredentials(management, { query });
+  return items.map((credential) => ({
+    title: credential.name ?? credential.upstream,
+    facts: consoleFields(credentialFields, 'upstream scopes connected lastFailed', credential),
+    fields: [],
+    actions: [],
+  }));
 }
 
 function keptOutItem(management: ManagementContext, keptOut: KeptOut, account: string) {
