@@ -10,6 +10,7 @@ import { constantTimeEqual } from '../constant-time.ts';
 import { type Credential, type Tokens, withoutWanted } from '../credentials/credential.ts';
 import { findCredential, saveCredential, updateCredential } from '../credentials/credentials.ts';
 import { forgetWantedClaims, wantedClaims } from '../credentials/exchange.ts';
+import { findOperatorTicket, OPERATOR } from '../credentials/operator.ts';
 import { acceptedKey, tryKey } from '../credentials/key.ts';
 import {
   exchangeServiceCode,
@@ -21,14 +22,19 @@ import {
   startAuthorization,
   takePendingAuthorization,
 } from '../credentials/obtain.ts';
-import { CREDENTIALS_PATH, isAddressFor } from '../credentials/page-address.ts';
+import {
+  CALLBACK_PATH,
+  CREDENTIALS_PATH,
+  DOCUMENT_PATH,
+  isAddressFor,
+  redirectUri,
+} from '../credentials/page-address.ts';
 import {
   findService,
   forgetRegisteredClient,
   type OAuthUpstream,
   ServiceFault,
-  type ServiceOptions,
-  trustedHostsOf,
+  serviceOptions,
 } from '../credentials/service.ts';
 import { notTrusted } from '../sign-in/errors.ts';
 import { listConnections } from '../connections/connections.ts';
@@ -43,7 +49,7 @@ import { requireSameOrigin } from '../http/same-origin.ts';
 import { seeOther } from '../http/see-other.ts';
 import { COOKIE } from '../oauth/engine/configuration.ts';
 import type { ViewValues } from '../pages/pages.ts';
-import { type Level, levelIds, lowestLevel } from '../permission-levels.ts';
+import { highestLevel, type Level, levelIds, lowestLevel } from '../permission-levels.ts';
 import { type CredentialSettings, exchangeProvider } from '../settings/credentials.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Store } from '../store/store.ts';
@@ -58,8 +64,6 @@ import {
 } from './account-session.ts';
 import type { InteractionContext } from './interaction.ts';
 
-const CALLBACK = `${CREDENTIALS_PATH}/callback`;
-const DOCUMENT = `${CREDENTIALS_PATH}/client.json`;
 const COOKIE_SECONDS = 600;
 
 export type UpstreamWithCredential = Upstream & { credential: CredentialSettings };
@@ -79,13 +83,13 @@ export function credentialUpstream(
 export function credentialPages(context: InteractionContext): Koa.Middleware {
   const router = new Router({ sensitive: true, strict: true });
   const { rateLimits } = context.services;
-  router.get(DOCUMENT, (ctx) => {
+  router.get(DOCUMENT_PATH, (ctx) => {
     ctx.set('Cache-Control', 'public, max-age=300');
     ctx.body = ownDocument(context);
   });
   router.use(requireNavigation('GET, POST'));
   router.use(limitRate(rateLimits.signIns));
-  router.get(CALLBACK, (ctx) => completeAuthorization(context, ctx));
+  router.get(CALLBACK_PATH, (ctx) => completeAuthorization(context, ctx));
   router.get(`${CREDENTIALS_PATH}/:upstream`, async (ctx) => {
     const upstream = requireUpstream(context, ctx);
     const session = await findAccountSession(context, ctx);
@@ -96,6 +100,9 @@ export function credentialPages(context: InteractionContext): Koa.Middleware {
     return showPage(context, ctx, { session, upstream });
   });
   router.post(`${CREDENTIALS_PATH}/:upstream`, (ctx) => submitPage(context, ctx));
+  const operator = `${CREDENTIALS_PATH}/:upstream/operator`;
+  router.get(operator, (ctx) => showOperatorPage(context, ctx));
+  router.post(operator, (ctx) => submitOperatorPage(context, ctx));
   const routes = router.routes() as Koa.Middleware;
   return (ctx, next) => (ctx.path.startsWith(`${CREDENTIALS_PATH}/`) ? routes(ctx, next) : next());
 }
@@ -103,34 +110,13 @@ export function credentialPages(context: InteractionContext): Koa.Middleware {
 /** Our own client metadata document (draft-ietf-oauth-client-id-metadata-document). */
 function ownDocument({ settings }: InteractionContext): Record<string, unknown> {
   return {
-    client_id: `${settings.authUrl}${DOCUMENT}`,
+    client_id: `${settings.authUrl}${DOCUMENT_PATH}`,
     client_name: settings.productName,
     client_uri: settings.authUrl,
     redirect_uris: [redirectUri(settings)],
     grant_types: ['authorization_code', 'refresh_token'],
     response_types: ['code'],
     token_endpoint_auth_method: 'none',
-  };
-}
-
-/** One for all upstreams. Operators register it where a service needs it. */
-export function redirectUri({ authUrl }: Pick<Settings, 'authUrl'>): string {
-  return `${authUrl}${CALLBACK}`;
-}
-
-function serviceOptions(
-  settings: Pick<Settings, 'authUrl' | 'forwardProxy' | 'productName'>,
-  { store, now }: Pick<ServiceOptions, 'store' | 'now'>,
-  upstream: Upstream,
-): ServiceOptions {
-  const isPublic = settings.authUrl.startsWith('https:');
-  return {
-    store,
-    now,
-    network: { trustedHosts: trustedHostsOf(upstream), forwardProxy: settings.forwardProxy },
-    redirectUri: redirectUri(settings),
-    documentUrl: isPublic ? `${settings.authUrl}${DOCUMENT}` : undefined,
-    productName: settings.productName,
   };
 }
 
@@ -218,6 +204,13 @@ async function connectedValues(
       account.recheck?.token !== undefined && (await wantedClaims(store, owner)) === undefined;
     return isReady ? { since: account.signedInAt, scopes: [] } : undefined;
   }
+  return storedValues(store, owner);
+}
+
+async function storedValues(
+  store: Store,
+  owner: { account: string; upstream: string },
+): Promise<CredentialPage['connected']> {
   const stored = await findCredential(store, owner);
   if (!stored) return undefined;
   const { connectedAt, scopes, name, isUntried } = stored;
@@ -311,6 +304,62 @@ async function signInForExchange(
   return startAccountSignInAt(context, ctx, id, claims);
 }
 
+/** Of an administrator, who made the address. */
+async function requireTicket(context: InteractionContext, ctx: Koa.Context) {
+  const upstream = requireUpstream(context, ctx);
+  const id = String(ctx.query.ticket ?? '');
+  const ticket = await findOperatorTicket(context.services.store, upstream.id, id);
+  if (!ticket) throw new HttpError(400, 'expired', 'this address has expired: ask for another one');
+  return { ...ticket, id, upstream, formContext: `credential of the operator\n${id}` };
+}
+
+async function showOperatorPage(
+  context: InteractionContext,
+  ctx: Koa.Context,
+  trouble = troubleIn(ctx.query.trouble),
+): Promise<void> {
+  const { services, settings } = context;
+  const { id, upstream, formContext: purpose } = await requireTicket(context, ctx);
+  const owner = { account: OPERATOR, upstream: upstream.id };
+  const connected = await storedValues(services.store, owner);
+  const values: CredentialPage = {
+    ...pageValues(context, upstream, highestLevel(settings.levels)),
+    action: `${ctx.path}?ticket=${encodeURIComponent(id)}`,
+    fields: [{ name: 'token', value: createFormToken(services.keys.forms, purpose) }],
+    isOfOperator: true,
+    ...(connected ? { connected } : {}),
+    ...(trouble ? { trouble } : {}),
+  };
+  await services.pages.render(ctx, 'credential', values, trouble ? 400 : 200);
+}
+
+async function submitOperatorPage(context: InteractionContext, ctx: Koa.Context): Promise<void> {
+  const { settings, services } = context;
+  requireSameOrigin(ctx, settings.authUrl);
+  const { id, by, upstream, formContext: purpose } = await requireTicket(context, ctx);
+  const form = await readForm(ctx);
+  requireFormToken(services.keys.forms, purpose, form.token);
+  const here = `${ctx.path}?ticket=${encodeURIComponent(id)}`;
+  if (form.credential === 'end')
+    await endCredential(
+      context,
+      { account: OPERATOR, upstream: upstream.id },
+      { cause: 'ended_by_administrator', by },
+    );
+  if (form.credential !== 'now') return seeOther(ctx, here);
+  const began = await beginCredential(context, ctx, {
+    account: OPERATOR,
+    by,
+    upstream,
+    level: highestLevel(settings.levels),
+    returnTo: here,
+    key: form.key,
+  });
+  return typeof began === 'string'
+    ? showOperatorPage(context, ctx, began)
+    : seeOther(ctx, began.location);
+}
+
 export type BeginOptions = {
   account: string;
   upstream: UpstreamWithCredential;
@@ -319,13 +368,15 @@ export type BeginOptions = {
   returnTo: string;
   /** What the person typed. */
   key?: string | undefined;
+  /** The administrator, for the credential of the operator. */
+  by?: string | undefined;
 };
 
 /** Stores a key, or sends the browser to the service. Returns what is wrong, or where the browser goes. */
 export async function beginCredential(
   context: InteractionContext,
   ctx: Koa.Context,
-  { account, upstream, level, returnTo, key }: BeginOptions,
+  { account, by, upstream, level, returnTo, key }: BeginOptions,
 ): Promise<CredentialTrouble | { location: string }> {
   const { settings, services } = context;
   const { credential } = upstream;
@@ -338,7 +389,7 @@ export async function beginCredential(
     if (tried === 'unavailable') return 'unavailable';
     const isUntried = tried === 'same_without' ? ({ isUntried: true } as const) : {};
     const obtained = { token: accepted, scopes: [], ...isUntried };
-    await keepCredential(context, { account, upstream }, obtained);
+    await keepCredential(context, { account, by, upstream }, obtained);
     return { location: returnTo };
   }
   if (credential.kind !== 'oauth') throw notFound();
@@ -349,6 +400,7 @@ export async function beginCredential(
     const service = await findService(oauth, options);
     const location = await startAuthorization(services.store, oauth, service, {
       account,
+      by,
       startedAt: Math.floor(services.now()),
       browser: browserOf(context, ctx),
       scopes: known?.wanted ?? scopesFor(credential, settings.levels, level),
@@ -398,9 +450,12 @@ async function completeAuthorization(context: InteractionContext, ctx: Koa.Conte
   if (!found || browser === undefined || !constantTimeEqual(found.browser, browser))
     throw expired();
   const session = await findAccountSession(context, ctx);
-  if (session && session.account.id !== found.account) throw expired();
-  const account = await findAccount(services.store, found.account);
-  if (!account || !isGrantValid(account, found.startedAt)) throw expired();
+  if (session && found.account !== OPERATOR && session.account.id !== found.account)
+    throw expired();
+  if (found.account !== OPERATOR) {
+    const account = await findAccount(services.store, found.account);
+    if (!account || !isGrantValid(account, found.startedAt)) throw expired();
+  }
   if (!isFromService(query, found))
     throw notTrusted('the response came from another service than the one that was asked');
   const pending = await takePendingAuthorization(services.store, state);
@@ -450,7 +505,8 @@ async function finish(
       network: options.network,
       now: services.now(),
     });
-    await keepCredential(context, { account: pending.account, upstream }, { ...tokens, service });
+    const { account, by } = pending;
+    await keepCredential(context, { account, by, upstream }, { ...tokens, service });
     return undefined;
   } catch (error) {
     const fault = faultOf(context, upstream, error);
@@ -478,7 +534,11 @@ function refreshTokenOfSame(
  */
 async function keepCredential(
   { services }: InteractionContext,
-  { account, upstream }: { account: string; upstream: UpstreamWithCredential },
+  {
+    account,
+    by,
+    upstream,
+  }: { account: string; by?: string | undefined; upstream: UpstreamWithCredential },
   obtained: Tokens & Pick<Credential, 'name' | 'service' | 'isUntried'>,
 ): Promise<void> {
   const { store, now } = services;
@@ -501,7 +561,7 @@ async function keepCredential(
   });
   await recordAudit(services, {
     event: 'credential_connected',
-    account,
+    ...(account === OPERATOR ? { by } : { account }),
     upstream: upstream.id,
     arguments: {
       scopes: credential.scopes,

@@ -3,6 +3,7 @@ import { recordAudit } from '../audit/audit.ts';
 import type { Services } from '../services.ts';
 import type { Credential, CredentialEnd } from './credential.ts';
 import { deleteCredential } from './credentials.ts';
+import { OPERATOR } from './operator.ts';
 import { type RevocationSettings, revokeAtService } from './revocation.ts';
 
 export type EndContext = {
@@ -37,7 +38,7 @@ export async function recordCredentialEnd(
 ): Promise<void> {
   await recordAudit(services, {
     event: 'credential_ended',
-    account,
+    ...(account === OPERATOR ? {} : { account }),
     upstream,
     by,
     arguments: { cause, ...(name === undefined ? {} : { name }) },

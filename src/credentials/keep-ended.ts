@@ -12,6 +12,7 @@ import { StoreUnavailable } from '../store/store.ts';
 import type { Credential, CredentialEnd } from './credential.ts';
 import { listCredentials, updateCredential } from './credentials.ts';
 import { endCredential } from './end.ts';
+import { OPERATOR } from './operator.ts';
 import { retryRevocations } from './revocation.ts';
 
 const POLL_MS = 1000;
@@ -100,7 +101,9 @@ async function causeOf(
   if (ended) return ended.reason;
   const isServed =
     findUpstream(settings.upstreams, credential)?.credential?.kind === credential.kind;
-  const isUsed = isServed && (await hasConnection({ settings, services }, credential));
+  const isUsed =
+    isServed &&
+    (credential.account === OPERATOR || (await hasConnection({ settings, services }, credential)));
   const { unusedSince } = credential;
   if (isUsed && unusedSince === undefined) return undefined;
   if (!isUsed && unusedSince !== undefined && now() - unusedSince >= UNUSED_SECONDS)

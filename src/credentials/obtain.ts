@@ -19,6 +19,8 @@ import { membersOf } from '../json-values.ts';
 /** One authorization at a service, between leaving and coming back. */
 export type PendingAuthorization = {
   account: string;
+  /** The administrator, for the credential of the operator. */
+  by?: string | undefined;
   upstream: string;
   /** Seconds since the epoch. */
   startedAt: number;

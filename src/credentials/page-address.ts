@@ -1,9 +1,18 @@
 // The address where a person connects the own account at an upstream. It is for that person only.
 import { createHmac } from 'node:crypto';
 import { constantTimeEqual } from '../constant-time.ts';
+import type { Settings } from '../settings/settings.ts';
 import type { KeyRing } from '../store/stored-keys.ts';
 
 export const CREDENTIALS_PATH = '/credentials';
+export const CALLBACK_PATH = `${CREDENTIALS_PATH}/callback`;
+/** Of our own client metadata document. */
+export const DOCUMENT_PATH = `${CREDENTIALS_PATH}/client.json`;
+
+/** One for all upstreams. Operators register it where a service needs it. */
+export function redirectUri({ authUrl }: Pick<Settings, 'authUrl'>): string {
+  return `${authUrl}${CALLBACK_PATH}`;
+}
 
 /** Characters: short, because people type it. It is a tag, and no secret. */
 const TAG_LENGTH = 12;

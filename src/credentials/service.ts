@@ -6,6 +6,7 @@ import type { Settings } from '../settings/settings.ts';
 import type { Upstream } from '../settings/upstreams.ts';
 import { identityProviderSettings } from '../sign-in/provider.ts';
 import type { Store } from '../store/store.ts';
+import { DOCUMENT_PATH, redirectUri } from './page-address.ts';
 import { type ServiceClient, TOKEN_TIMEOUT_SECONDS } from './credential.ts';
 import { normalizedTokenAnswer, type ServiceNetwork, sendToService } from './service-fetch.ts';
 
@@ -34,6 +35,22 @@ export type ServiceOptions = {
   now: () => number;
 };
 
+export function serviceOptions(
+  settings: Pick<Settings, 'authUrl' | 'forwardProxy' | 'productName'>,
+  { store, now }: Pick<ServiceOptions, 'store' | 'now'>,
+  upstream: Upstream,
+): ServiceOptions {
+  const isPublic = settings.authUrl.startsWith('https:');
+  return {
+    store,
+    now,
+    network: { trustedHosts: trustedHostsOf(upstream), forwardProxy: settings.forwardProxy },
+    redirectUri: redirectUri(settings),
+    documentUrl: isPublic ? `${settings.authUrl}${DOCUMENT_PATH}` : undefined,
+    productName: settings.productName,
+  };
+}
+
 /** The service of an upstream as found, and our client there. */
 export type Service = ServiceClient & {
   scopesSupported: readonly string[] | undefined;
@@ -48,18 +65,25 @@ export async function findService(
   upstream: OAuthUpstream,
   options: ServiceOptions,
 ): Promise<Service> {
+  return withClient(upstream, options, await findServer(upstream, options.network));
+}
+
+/** The authorization server, as it describes itself or as the settings do. Rejects with a ServiceFault. */
+export async function findServer(
+  upstream: OAuthUpstream,
+  network: ServiceNetwork,
+): Promise<FoundServer> {
   const { credential } = upstream;
   const { authorizationEndpoint, tokenEndpoint, revocationEndpoint } = credential;
-  const { network } = options;
   if (authorizationEndpoint !== undefined && tokenEndpoint !== undefined)
-    return withClient(upstream, options, {
+    return {
       server: {
         authorization_endpoint: authorizationEndpoint,
         token_endpoint: tokenEndpoint,
         ...(revocationEndpoint === undefined ? {} : { revocation_endpoint: revocationEndpoint }),
       },
       resource: configuredResource(credential, upstream.url, undefined),
-    });
+    };
   const protectedResource = await findProtectedResource(upstream, network);
   const [named] = [protectedResource?.['authorization_servers']].flat();
   const issuer =
@@ -77,7 +101,8 @@ export async function findService(
     upstream.url,
     isEntra(issuer) ? undefined : typeof stated === 'string' ? stated : upstream.url,
   );
-  return withClient(upstream, options, { server, resource });
+  requireUsable(server, network);
+  return { server, resource };
 }
 
 /**
@@ -246,20 +271,24 @@ async function readJson(url: string, network: ServiceNetwork): Promise<ServerMet
   return isObject(parsed) ? parsed : undefined;
 }
 
-type Found = { server: ServerMetadata; resource: string | undefined };
+export type FoundServer = { server: ServerMetadata; resource: string | undefined };
+
+function requireUsable(server: ServerMetadata, network: ServiceNetwork): void {
+  for (const name of ['authorization_endpoint', 'token_endpoint', 'registration_endpoint']) {
+    const address = server[name];
+    if (typeof address === 'string' && !isUsable(address, network)) throw unusable(name);
+  }
+}
 
 async function withClient(
   upstream: OAuthUpstream,
   options: ServiceOptions,
-  { server, resource }: Found,
+  { server, resource }: FoundServer,
 ): Promise<Service> {
   const text = (name: string) => {
     const value = server[name];
     return typeof value === 'string' ? value : undefined;
   };
-  for (const name of ['authorization_endpoint', 'token_endpoint', 'registration_endpoint'])
-    if (text(name) !== undefined && !isUsable(text(name) ?? '', options.network))
-      throw unusable(name);
   const authorizationEndpoint = text('authorization_endpoint');
   const tokenEndpoint = text('token_endpoint');
   if (authorizationEndpoint === undefined || tokenEndpoint === undefined)

@@ -17,6 +17,7 @@ import {
 import { CREDENTIALS_CHANNEL, findCredential, updateCredential } from './credentials.ts';
 import { recordCredentialEnd } from './end.ts';
 import { openExchange } from './exchange.ts';
+import { OPERATOR } from './operator.ts';
 import { refreshCredential, type Refreshed } from './refresh.ts';
 import { revokeAtService } from './revocation.ts';
 import { trustedHostsOf } from './service.ts';
@@ -210,7 +211,7 @@ async function recordFailure(
   services.logger.warn({ what: upstream, reason }, "a person's credential could not be refreshed");
   await recordAudit(services, {
     event: 'credential_failed',
-    account,
+    ...(account === OPERATOR ? {} : { account }),
     upstream,
     arguments: { cause: reason },
     outcome: 'failed',

@@ -32,6 +32,7 @@ import {
 import { checkRules } from './rules.ts';
 import { checkSettings } from './settings.ts';
 import { checkStore } from './store.ts';
+import { checkCredentials } from './credentials.ts';
 import { checkUpstreams } from './upstream.ts';
 
 type Check<Subject = Deployment> = {
@@ -67,6 +68,7 @@ const INSIDE_CHECKS: readonly Check<ConfiguredDeployment>[] = [
   { name: 'client-keys', title: 'keys of apps', run: checkClientKeys },
   { name: 'issuer-keys', title: 'keys of trusted issuers', run: checkIssuerKeys },
   { name: 'upstream', title: 'the MCP server', run: checkUpstreams },
+  { name: 'credential', title: 'own accounts at the MCP server', run: checkCredentials },
   { name: 'upstream', title: 'MCP servers of connectors', run: checkUpstreamsOfRecords },
   { name: 'traces', title: 'the trace collector', run: checkTraceCollector },
   { name: 'audit-delivery', title: 'receivers of the audit log', run: checkAuditDelivery },

@@ -14,6 +14,7 @@ export const QUESTIONS = {
   commands: 'May Gatehouse use every command of Redis that it needs?',
   cookies: 'Do browsers keep the cookies?',
   cors: 'May apps that run on web pages call Gatehouse?',
+  credential: 'Can people connect their own accounts at the MCP server?',
   discovery: 'Do apps find the metadata documents?',
   'document-guard': 'Are internal servers safe from requests for metadata documents?',
   ends: 'What ends within 14 days?',

@@ -63,6 +63,12 @@ async function checkUpstream(
   } catch (error) {
     if (!(error instanceof DiscoveryError)) throw error;
     const isRejected = error.fault === 'rejected';
+    if (isRejected && upstream.credential)
+      return finding.note({
+        what: 'the MCP server answers nobody without a credential',
+        why: 'doctor has none, so its tools were not checked',
+        remedy: `connect an account of the operator: gatehouse upstream connect ${upstream.id}`,
+      });
     if (isRejected && !keys)
       return finding.warning({
         what: 'the MCP server requires the caller header, which doctor cannot sign, because it cannot read the signing keys',

@@ -1,4 +1,7 @@
 // The operator's MCP servers, as the settings and the catalogs of their tools describe them.
+import { findCredential } from '../credentials/credentials.ts';
+import { createOperatorAddress, isReadByOperator, OPERATOR } from '../credentials/operator.ts';
+import { redirectUri } from '../credentials/page-address.ts';
 import { isUsable } from '../links/connector.ts';
 import { listConnectors } from '../links/connectors.ts';
 import { HttpError, notFound } from '../http/errors.ts';
@@ -14,7 +17,7 @@ import { type LeveledTool, rightsAt, toolsWithLevels, isOpen } from '../upstream
 import { missingTools } from '../upstreams/tool-catalog.ts';
 import { findKnownTools, type KnownTools } from '../upstreams/tool-pin-records.ts';
 import type { Handlers, ManagementContext } from './context.ts';
-import { represent } from './represent.ts';
+import { isoTime, represent } from './represent.ts';
 import { approveTools, reviewTools } from './tool-review.ts';
 import { type Upstream, type upstreamOperations, upstreamSchema } from './resources/upstream.ts';
 
@@ -52,6 +55,20 @@ export const upstreamHandlers: Handlers<keyof typeof upstreamOperations> = {
 
   async showUpstream(management, { id }) {
     return resource(management, configured(management, id), await readUsers(management));
+  },
+
+  async connectUpstream(management, { id }) {
+    const upstream = configured(management, id);
+    if (!isReadByOperator(upstream))
+      throw new HttpError(
+        409,
+        'not_connectable',
+        upstream.credential && upstream.credential.kind !== 'exchange'
+          ? 'the tools of this MCP server are read with its headers'
+          : 'this MCP server has no credential that could be connected',
+      );
+    const { settings, services, by } = management;
+    return createOperatorAddress(settings, services.store, { upstream: id, by });
   },
 
   async reviewUpstream(management, { id }) {
@@ -96,6 +113,7 @@ async function resource(
   const known = await findKnownTools(store, upstream);
   const { catalog } = known;
   const { origin, pathname } = new URL(upstream.url);
+  const own = await findCredential(store, { account: OPERATOR, upstream: upstream.id });
   const tools = toolsWithLevels(settings.levels, upstream, known, now());
   const count = (all: readonly User[], level: Level) =>
     all.filter(
@@ -104,6 +122,12 @@ async function resource(
   return represent(upstreamSchema, {
     ...catalog,
     ...upstream,
+    credential: upstream.credential && {
+      kind: upstream.credential.kind,
+      redirectUri: upstream.credential.kind === 'oauth' ? redirectUri(settings) : undefined,
+      readSince: own && isoTime(own.connectedAt),
+      isNeeded: catalog?.needsCredential,
+    },
     paused: upstream.paused || undefined,
     // A query may contain a secret.
     url: origin + pathname,

@@ -118,6 +118,8 @@ export type ViewValues = ConsoleValues & {
     help?: string;
     /** The page stands for itself, and not between an approval and the app. */
     isOwnPage?: true;
+    /** The account with which the tools of the server are read, and not that of a person. */
+    isOfOperator?: true;
     /** What is connected now. `name` is the account as the service names it. */
     connected?: { since: number; scopes: string[]; name?: string; isUntried?: true };
     /** Why the last attempt failed. */

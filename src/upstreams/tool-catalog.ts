@@ -47,6 +47,8 @@ export type ToolCatalog = {
   triedAt: number;
   /** Present if the last attempt failed. `tools` are then those of `seenAt`. */
   error?: CatalogFault;
+  /** The upstream answers nobody without a credential, and there is none to read its tools with. What it lists to callers is read then. */
+  needsCredential?: true;
 };
 
 /** Returns the names in the settings that the MCP server lacks. */

@@ -4,7 +4,7 @@ import { membersOf } from '../../json-values.ts';
 import { isAtLeast, type Levels } from '../../permission-levels.ts';
 import type { CatalogTool, ToolCatalog } from '../../upstreams/tool-catalog.ts';
 import { annotatedLevel } from '../../upstreams/tool-levels.ts';
-import { hintsIn } from './discovery.ts';
+import { hintsIn, MAX_TOOLS, toolOf } from './discovery.ts';
 
 export type DiscoveryState = {
   catalog: ToolCatalog | undefined;
@@ -56,6 +56,10 @@ export function reduce(
     }
     case 'listed': {
       const { catalog } = state;
+      if (catalog?.needsCredential) {
+        const read = withListed(catalog, event);
+        return read === catalog ? [state, undefined] : [{ ...state, catalog: read }, 'save'];
+      }
       if (!catalog?.seenAt) return [state, undefined];
       const observed = withObservedHints(levels, catalog.tools, event.tools.map(membersOf));
       const next = observed.isChanged ? { ...state, isChangeReported: true } : state;
@@ -64,6 +68,19 @@ export function reduce(
       return [{ ...next, catalog: raised }, 'save'];
     }
   }
+}
+
+/** What a caller was listed is a reading where Gatehouse can read nothing. Another caller may be listed other tools. */
+function withListed(
+  catalog: ToolCatalog,
+  { tools, at }: { tools: readonly unknown[]; at: number },
+): ToolCatalog {
+  const listed = tools.map(membersOf).flatMap((tool) => toolOf(tool, () => false));
+  const names = new Set(listed.map(({ name }) => name));
+  const all = [...catalog.tools.filter(({ name }) => !names.has(name)), ...listed];
+  const isFresh = catalog.seenAt !== undefined && at - catalog.seenAt < INTERVAL_SECONDS;
+  if (listed.length === 0 || (isFresh && isDeepStrictEqual(all, catalog.tools))) return catalog;
+  return { ...catalog, tools: all.slice(0, MAX_TOOLS), seenAt: at };
 }
 
 function withCatalog(state: DiscoveryState, catalog: ToolCatalog): DiscoveryState {

@@ -27,7 +27,7 @@ export type Discovered = {
 };
 
 const MAX_PAGES = 50;
-const MAX_TOOLS = 2000;
+export const MAX_TOOLS = 2000;
 const MAX_TITLE_LENGTH = 120;
 const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const;
 
@@ -166,7 +166,7 @@ const MAX_TOOL_NAME_LENGTH = 512;
 type ListedTool = Record<string, unknown>;
 
 /** A title that `reveals` finds a credential in is left out, because people see titles. */
-function toolOf(
+export function toolOf(
   { name, title, annotations }: ListedTool,
   reveals: (text: string) => boolean,
 ): CatalogTool[] {

@@ -4,6 +4,7 @@ import { membersOf } from '../../json-values.ts';
 import { discoverTools, watchTools } from './discovery.ts';
 import type { DiscoveryOptions } from './discovery-connection.ts';
 import { DiscoveryError, remedyFor } from './discovery-faults.ts';
+import { openOperatorCredential } from './operator-credential.ts';
 import { type DiscoveryEvent, type DiscoveryState, isDue, reduce } from './discovery-state.ts';
 import { listOf } from './tool-comparison.ts';
 import { listsWithoutMatch } from './unmatched-patterns.ts';
@@ -76,6 +77,7 @@ export async function openToolDiscovery(
   let isReading = false;
   let adoptedAt = performance.now();
   let closing = new AbortController();
+  let stopOperator: (() => void) | undefined;
   let repeatedPages = false;
   const warnOfPages = () =>
     logger.warn(
@@ -90,6 +92,7 @@ export async function openToolDiscovery(
   const report = reporter(services, upstream);
   const reportLists = listReporter(settings, services, upstream);
   const pinning = await openToolPinning(services, upstream);
+  const operator = await openOperatorCredential(settings, services, upstream);
 
   const options: DiscoveryOptions = {
     url: upstream.url,
@@ -144,9 +147,11 @@ export async function openToolDiscovery(
   ): Promise<ToolCatalog> {
     const { url } = upstream;
     try {
-      const { revision, tools, pages, repeatsPages, instructions, close } = await watchTools(
-        { ...options, signal },
-        reportChange,
+      const { revision, tools, pages, repeatsPages, instructions, close } = await operator.use(
+        (own) => {
+          const credentials = { ...options.credentials, ...own };
+          return watchTools({ ...options, credentials, signal }, reportChange);
+        },
       );
       watch = { close };
       if (repeatsPages && !repeatedPages) warnOfPages();
@@ -156,6 +161,11 @@ export async function openToolDiscovery(
       return { url, revision, tools, seenAt: time, triedAt: time };
     } catch (error) {
       if (error instanceof StoreUnavailable) throw error;
+      // It responds, and people who have connected their account can use it.
+      if (error instanceof DiscoveryError && error.fault === 'rejected' && upstream.credential) {
+        const { error: _, ...known } = previous ?? { url, tools: [] };
+        return { ...known, triedAt: now(), needsCredential: true };
+      }
       const fault =
         error instanceof DiscoveryError
           ? faultOf(error)
@@ -198,6 +208,7 @@ export async function openToolDiscovery(
       isReading = true;
       closing = new AbortController();
       await on({ type: 'started', at: now() });
+      stopOperator ??= operator.onChange(reportChange);
       await attempt(signal);
       if (!isReading) return;
       timer ??= setInterval(() => void check().catch(() => undefined), CHECK_INTERVAL_MS).unref();
@@ -217,6 +228,8 @@ export async function openToolDiscovery(
       closing.abort();
       clearInterval(timer);
       timer = undefined;
+      stopOperator?.();
+      stopOperator = undefined;
       await stopWatching();
     },
   };

@@ -1,5 +1,6 @@
 // Credentials of people at the operator's MCP servers. What authenticates at the server is never shown.
 import { z } from 'zod';
+import { OPERATOR } from '../../credentials/operator.ts';
 import { plain } from '../commands/terminal.ts';
 import { recordPath } from '../console/address.ts';
 import { ACCOUNT } from './account.ts';
@@ -11,7 +12,9 @@ import { UPSTREAM_OPTION } from './upstream.ts';
 export const credentialSchema = z
   .strictObject({
     id: z.string(),
-    account: z.string().describe('Id of the account.'),
+    account: z
+      .string()
+      .describe('Id of the account; `operator` for the credential with which tools are read.'),
     accountName: z.string().optional().describe('Name of the person.'),
     upstream: z.string().describe('Id of the MCP server.'),
     kind: z.enum(['oauth', 'exchange', 'key']),
@@ -28,7 +31,7 @@ export const credentialSchema = z
 
 export type CredentialResource = z.output<typeof credentialSchema>;
 
-const ID = /^[a-z][a-z0-9-]{0,31}\.[\w-]{27}$/;
+const ID = /^[a-z][a-z0-9-]{0,31}\.([\w-]{27}|operator)$/;
 
 export const credentialOperations = {
   listCredentials: {
@@ -58,7 +61,7 @@ export const credentialFields: Fields<CredentialResource> = {
   id: { code: 'id' },
   person: {
     text: ({ accountName, account }) => accountName ?? account,
-    href: ({ account }) => recordPath('accounts', account),
+    href: ({ account }) => (account === OPERATOR ? undefined : recordPath('accounts', account)),
   },
   upstream: { text: 'upstream' },
   kind: { text: 'kind' },

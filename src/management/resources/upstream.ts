@@ -35,6 +35,25 @@ export const upstreamSchema = z
       .strictObject({ fault: z.enum(DISCOVERY_FAULTS), message: z.string() })
       .optional()
       .describe('Present if the last attempt failed. The message continues "the MCP server".'),
+    credential: z
+      .strictObject({
+        kind: z.enum(['oauth', 'exchange', 'key']),
+        redirectUri: z
+          .string()
+          .optional()
+          .describe('For a client that an operator registers at the service.'),
+        readSince: schemas.time
+          .optional()
+          .describe("Since when the tools are read with the operator's own credential."),
+        isNeeded: z
+          .literal(true)
+          .optional()
+          .describe(
+            'The server answers nobody without a credential: tools are known when somebody has connected an account.',
+          ),
+      })
+      .optional()
+      .describe('Calls of people have a credential of each person.'),
     tools: z.array(
       z.strictObject({
         name: z.string(),
@@ -76,6 +95,13 @@ export const upstreamSchema = z
 
 export type Upstream = z.output<typeof upstreamSchema>;
 
+const operatorAddressSchema = z
+  .strictObject({
+    url: z.string().describe('Where the account is connected, in a browser.'),
+    expiresIn: z.int().describe('Seconds.'),
+  })
+  .meta({ id: 'OperatorAddress' });
+
 const levelSchema = z
   .strictObject({
     id: z.string(),
@@ -112,6 +138,17 @@ export const upstreamOperations = {
     summary:
       'Shows which tools of an MCP server, and whether its instructions, wait for approval. With `toolChanges: follow`, what changed since somebody last looked at it.',
     response: toolReviewSchema,
+  },
+  connectUpstream: {
+    method: 'post',
+    path: '/upstreams/:id/connect',
+    role: 'administrator',
+    summary:
+      "Returns an address where an account of the operator is connected at an MCP server, for 15 minutes. The server's tools are read with it, and no call has it.",
+    response: operatorAddressSchema,
+    errors: {
+      409: 'The server has no credential that could be connected, or its tools are read with its headers.',
+    },
   },
   approveUpstream: {
     method: 'post',
@@ -166,9 +203,10 @@ export function upstreamField<Item extends Leading>(): Field<Item> {
   };
 }
 
-function stateText({ paused, error, triedAt }: Upstream): string {
+function stateText({ paused, error, triedAt, credential }: Upstream): string {
   if (paused) return 'paused';
   if (error) return plain(error.message);
+  if (credential?.isNeeded) return 'answers people who have connected their account';
   return triedAt ? 'answers' : 'not tried yet';
 }
 
@@ -190,6 +228,12 @@ const fields: Fields<Upstream> = {
   revision: { text: 'revision' },
   toolLevels: { text: 'toolLevels' },
   missingTools: { text: ({ missingTools }) => missingTools.join(', ') },
+  credential: { text: ({ credential }) => credential?.kind },
+  redirectUri: { code: ({ credential }) => credential?.redirectUri },
+  toolsReadWith: {
+    text: ({ credential }) =>
+      credential?.readSince === undefined ? undefined : "the operator's own credential",
+  },
 };
 
 export const upstreamCommands: ResourceCommands = {
@@ -216,7 +260,8 @@ To put Gatehouse in front of your own, set resourceServer.upstream.`,
       description: 'show the tools of one MCP server and the level each needs',
       text: (upstream) => {
         const { tools, levels } = upstream;
-        const names = 'name id address state lastSeen revision toolLevels missingTools';
+        const names =
+          'name id address state lastSeen revision toolLevels missingTools credential redirectUri toolsReadWith';
         const toolRows = tools.map((tool) => [
           tool.name,
           tool.level ?? 'refused: its name is too similar to another',
@@ -246,6 +291,14 @@ To put Gatehouse in front of your own, set resourceServer.upstream.`,
           ]),
         ].join('\n\n');
       },
+    },
+    {
+      operation: 'connectUpstream',
+      name: 'connect',
+      argument: UPSTREAM_ARGUMENT,
+      description: 'connect an account of the operator, with which the tools are read',
+      text: ({ url, expiresIn }) =>
+        `Open this address in a browser within ${expiresIn / 60} minutes, and connect an account of your organization:\n\n${url}`,
     },
     {
       operation: 'reviewUpstream',

@@ -52,6 +52,7 @@ export type ProtectedServer = {
   /** Of the way back to the client, beside `code` and `state`. */
   callbackMembers: Record<string, string>;
   refusesRegistration: 'hang up' | undefined;
+  registrationStatus: number;
   /** Lists tools without a token. */
   answersAnybody: boolean;
   /** Answers 401 to every token. */
@@ -94,6 +95,7 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
     resourceMetadata: {},
     callbackMembers: {},
     refusesRegistration: undefined,
+    registrationStatus: 201,
     answersAnybody: false,
     refusesAll: false,
     refusal: undefined,
@@ -231,7 +233,11 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
         });
       case '/register':
         if (state.refusesRegistration) return res.destroy();
-        return json(res, { ...JSON.parse(body), client_id: 'registered' }, 201);
+        return json(
+          res,
+          { ...JSON.parse(body), client_id: 'registered' },
+          state.registrationStatus,
+        );
       case '/authorize': {
         state.authorizations.push(searchParams);
         const code = randomUUID();

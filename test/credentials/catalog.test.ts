@@ -1,0 +1,106 @@
+import { expect } from 'chai';
+import { z } from 'zod';
+import { openBrowser, requirePage } from '../support/browser.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
+import { requestManagement } from '../support/management-api.ts';
+import { call } from '../support/mcp.ts';
+import { later, textOf, UPSTREAM, usePersonalUpstream } from '../support/credentials/system.ts';
+import { until } from '../support/until.ts';
+
+const shown = z.looseObject({
+  error: z.unknown().optional(),
+  tools: z.array(z.looseObject({ name: z.string() })),
+  credential: z.looseObject({
+    kind: z.string(),
+    redirectUri: z.string().optional(),
+    readSince: z.string().optional(),
+    isNeeded: z.boolean().optional(),
+  }),
+});
+
+const address = z.object({ url: z.url(), expiresIn: z.number() });
+const LIST = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
+
+describe('The tools of an MCP server that answers nobody without a credential', () => {
+  const { system, service, link, connectAs } = usePersonalUpstream();
+
+  const show = async () =>
+    shown.parse(await requestManagement(system(), 'GET', `/upstreams/${UPSTREAM}`));
+  const connect = async () =>
+    address.parse(await requestManagement(system(), 'POST', `/upstreams/${UPSTREAM}/connect`));
+  const openHere = () => openBrowser([...system().origins, service().origin]);
+  const credentials = async () =>
+    JSON.stringify(await requestManagement(system(), 'GET', '/credentials'));
+
+  it('are unknown at first, which is no fault of the server, and the redirect URI is shown', async () => {
+    await until('the server to be asked', async () => (await show()).credential.isNeeded === true);
+    const { error, tools, credential } = await show();
+    expect(error).to.equal(undefined);
+    expect(tools).to.deep.equal([]);
+    expect(credential.redirectUri).to.equal(`${system().auth}/credentials/callback`);
+  });
+
+  it('are known when they were listed to a person who has connected the account', async () => {
+    const ada = await connectAs('ada');
+    await call(link(), ada.token, LIST);
+    await until('the tools', async () => (await show()).tools.length === 1);
+    const grace = await connectAs('grace', later);
+    const { rpc } = await call(link(), grace.token, LIST);
+    expect(rpc?.result?.tools?.map(({ name }) => name)).to.deep.equal(['whoami']);
+  });
+
+  it('are read with an account of the operator, which no call has', async () => {
+    service().user = 'robot';
+    const browser = openHere();
+    const page = requirePage(await browser.visit((await connect()).url));
+    expect(page.html).to.contain('reading the tools');
+    service().calls.length = 0;
+    const back = requirePage(await browser.submit(page, { credential: 'now' }));
+    expect(back.html).to.contain('Connected now');
+    service().user = 'ada';
+    await until('the tools to be read', () =>
+      service().calls.some(
+        ({ method, token }) => method === 'tools/list' && token?.startsWith('at-robot-'),
+      ),
+    );
+    await until('the reading to be stored', async () => {
+      const { credential } = await show();
+      return credential.isNeeded === undefined && credential.readSince !== undefined;
+    });
+    const grace = await connectAs('grace', later);
+    expect(textOf(await grace.call())).to.contain('/credentials/tools?for=');
+    expect(await credentials()).to.contain('"tools.operator"');
+  });
+
+  it('are read on after the server refused the token, with a renewed one', async () => {
+    service().expire();
+    service().calls.length = 0;
+    advanceClock(301);
+    await until('a list', () =>
+      service().calls.some(({ method, status }) => method === 'tools/list' && status === 200),
+    );
+    restoreClock();
+  });
+
+  it('CRD-18 the address is of no use at another server, after it has expired, or from another site', async () => {
+    const { url } = await connect();
+    const other = url.replace(/ticket=.*/, 'ticket=unknown');
+    expect(requirePage(await openHere().visit(other)).status).to.equal(400);
+    const page = requirePage(await openHere().visit(url));
+    const [form] = page.forms;
+    const posted = await fetch(form?.action ?? '', {
+      method: 'POST',
+      body: new URLSearchParams({ credential: 'now' }),
+      headers: { origin: 'https://evil.example' },
+      redirect: 'manual',
+    });
+    expect(posted.status).to.equal(403);
+  });
+
+  it('the account is disconnected with its id', async () => {
+    service().revoked.length = 0;
+    await requestManagement(system(), 'DELETE', `/credentials/${UPSTREAM}.operator`);
+    expect(await credentials()).to.not.contain('operator');
+    await until('the revocation', () => service().revoked.length > 0);
+  });
+});

@@ -1,0 +1,82 @@
+import { expect } from 'chai';
+import type { CredentialSettings } from '../../src/settings/credentials.ts';
+import {
+  type ProtectedServer,
+  startProtectedServer,
+} from '../support/credentials/protected-server.ts';
+import { upstreamAt } from './fault.ts';
+import { type GoodDeployment, startGoodDeployment } from './good-deployment.ts';
+
+type OAuth = Extract<CredentialSettings, { kind: 'oauth' }>;
+
+describe("doctor's check of own accounts at the MCP server", () => {
+  let good: GoodDeployment;
+  let service: ProtectedServer;
+  before(async function start() {
+    this.timeout(40_000);
+    good = await startGoodDeployment();
+    service = await startProtectedServer();
+  });
+  afterEach(() => {
+    service.metadata = {};
+    service.resourceMetadata = {};
+    service.registrationStatus = 201;
+    service.tokenAnswers.length = 0;
+  });
+  after(async () => {
+    await service?.close();
+    await good?.stop();
+  });
+
+  async function check(more: Partial<OAuth> = {}) {
+    const credential: OAuth = {
+      kind: 'oauth',
+      scopes: [],
+      authorizeParams: {},
+      header: { name: 'authorization', prefix: 'Bearer ' },
+      ...more,
+    };
+    const upstream = { ...upstreamAt(service.url), credential };
+    const settings = { ...good.settings, upstreams: [upstream] };
+    return good.examine({ settings }, ['credential']);
+  }
+
+  it('a service that can be used passes, and the redirect URI is named', async () => {
+    const findings = await check();
+    expect(findings.map(({ outcome }) => outcome)).to.deep.equal(['ok']);
+    expect(findings[0]?.what).to.contain(`${good.settings.authUrl}/credentials/callback`);
+  });
+
+  it('a service without metadata, that moved its issuer, or is another resource, is a problem', async () => {
+    service.metadata = { token_endpoint: undefined };
+    expect((await check())[0]?.outcome).to.equal('problem');
+    service.metadata = { issuer: 'https://other.example' };
+    expect((await check())[0]?.what).to.contain('name another issuer');
+    service.metadata = {};
+    service.resourceMetadata = { resource: 'https://other.example/mcp' };
+    expect((await check())[0]?.what).to.contain('another resource');
+  });
+
+  it('a service that registers no clients, or refuses to, is a problem with the redirect URI in its remedy', async () => {
+    service.registrationStatus = 403;
+    const [refused] = await check();
+    expect(refused?.what).to.contain('refuses registrations (HTTP 403)');
+    expect(refused?.remedy).to.contain('/credentials/callback');
+    service.metadata = { registration_endpoint: undefined };
+    expect((await check())[0]?.what).to.contain('registers no clients');
+  });
+
+  it('a client that the service refuses is a problem', async () => {
+    const named = { clientId: 'named', clientSecret: 'the secret' };
+    expect((await check(named))[0]?.outcome).to.equal('ok');
+    service.tokenAnswers = [{ status: 401, body: '{"error":"invalid_client"}' }];
+    expect((await check(named))[0]?.what).to.contain('refuses our client');
+  });
+
+  it('scopes that the service does not list are a warning', async () => {
+    service.metadata = { scopes_supported: ['read'] };
+    const findings = await check({ scopes: { analytics: ['read'], full: ['admin'] } });
+    expect(findings.map(({ outcome }) => outcome)).to.have.members(['ok', 'warning']);
+    expect(findings.find(({ outcome }) => outcome === 'warning')?.what).to.contain('admin');
+  });
+});
