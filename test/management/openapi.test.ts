@@ -58,6 +58,7 @@ const OPERATIONS: Record<string, ManagementRole> = {
   'GET /upstreams/{id}': 'viewer',
   'GET /upstreams/{id}/review': 'viewer',
   'POST /upstreams/{id}/approve': 'operator',
+  'POST /upstreams/{id}/connect': 'administrator',
   'GET /audit': 'viewer',
   'GET /audit/keys': 'viewer',
   'GET /audit/export': 'auditor',
