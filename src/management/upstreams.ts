@@ -62,7 +62,7 @@ export const upstreamHandlers: Handlers<keyof typeof upstreamOperations> = {
     if (!isReadByOperator(upstream))
       throw new HttpError(
         409,
-        'not_connectable',
+        'invalid_request',
         upstream.credential && upstream.credential.kind !== 'exchange'
           ? 'the tools of this MCP server are read with its headers'
           : 'this MCP server has no credential that could be connected',
