@@ -4,6 +4,7 @@ import { type Host, hosts, isLoopback, isLoopbackUrl } from './addresses.ts';
 import type { Environment } from './environment.ts';
 import { type IdentityProvider, providersIn } from './identity-provider.ts';
 import { DEFAULT_LEVELS, levelIds, isLevel } from '../permission-levels.ts';
+import type { TrustedIssuer } from './identity-provider-schema.ts';
 import type { SettingsIssue } from './issues.ts';
 import { isRedirectUri } from './redirect-uri.ts';
 import { ROLES, type Role, type SettingsFile, type UpstreamInFile } from './schema.ts';
@@ -19,7 +20,7 @@ import {
 import { checkIssuerFiles, checkPublishedKeys } from './trusted-issuers.ts';
 import { hasRole, upstreamsIn } from './upstreams.ts';
 import { missingOwner } from './workloads.ts';
-import type { Address } from './value-types.ts';
+import { type Address, isSameIssuer } from './value-types.ts';
 
 /** Checks that settings fit each other. `file` has the settings that are valid each for itself. */
 export function checkConsistency(source: Source, file: Partial<SettingsFile>): SettingsIssue[] {
@@ -184,10 +185,34 @@ function checkTrustedIssuers(source: Source, file: Partial<SettingsFile>): Setti
       ...(issuer === file.authUrl ? [own] : []),
       ...unknown,
       ...invalid,
+      ...checkAudiences(source, path, trusted, file),
       ...checkPublishedKeys(source, path, trusted),
       ...(hasRole(file, 'authorization-server') ? checkIssuerFiles(source, path, trusted) : []),
     ];
   });
+}
+
+/** Every ID token of a person has this audience, so each person would be a workload. */
+function checkAudiences(
+  source: Source,
+  path: Path,
+  { issuer, audiences }: TrustedIssuer,
+  file: Partial<SettingsFile>,
+): SettingsIssue[] {
+  const own = providersIn(file)
+    .filter(([, provider]) => isSameIssuer(provider.issuer, issuer))
+    .map(([, { clientId }]) => clientId);
+  return audiences.flatMap((audience, n) =>
+    own.includes(audience)
+      ? [
+          issueAt(
+            source,
+            [...path, 'audiences', n],
+            'another audience than the client id of the sign-ins there, which every person’s ID token has',
+          ),
+        ]
+      : [],
+  );
 }
 
 const KNOWN_CLIENT =

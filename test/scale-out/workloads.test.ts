@@ -1,8 +1,9 @@
 import { expect } from 'chai';
 import { createConnector, requestManagement, revokeConnector } from '../support/management-api.ts';
 import { type IdJagIssuer, startIdJagIssuer } from '../support/id-jag-issuer.ts';
-import { statusesAt } from '../support/scale-out/direct-call.ts';
+import { answerAt, statusesAt } from '../support/scale-out/direct-call.ts';
 import { useProcesses } from '../support/scale-out/processes.ts';
+import { changeSettings } from '../support/settings-file.ts';
 import { until } from '../support/until.ts';
 import { exchangeJwt } from '../support/workload-platform.ts';
 
@@ -19,7 +20,12 @@ describe(`Workloads at ${PROCESSES} processes on one Redis`, function () {
     const rule = (id: string, connector: string) => {
       return { id, match: { subject: SUBJECT }, connector, level: 'analytics' };
     };
-    const workloads = [rule('paused', 'Paused'), rule('revoked', 'Revoked')];
+    const workloads = [
+      rule('paused', 'Paused'),
+      rule('revoked', 'Revoked'),
+      rule('held', 'Held'),
+      rule('gone', 'Gone'),
+    ];
     const trusted = { id: 'cluster', issuer: issuer.issuer, jwksUri: issuer.jwksUri, workloads };
     const file = { authorization: { trustedIssuers: [trusted] } };
     return { store: 'redis', count: PROCESSES, file, inThisProcess: true };
@@ -36,7 +42,13 @@ describe(`Workloads at ${PROCESSES} processes on one Redis`, function () {
     const token = String(body['access_token']);
     const statuses = async () => new Set(await statusesAt(processes().running(), link, token));
     expect(await statuses()).to.deep.equal(new Set([200]));
-    return { id, statuses };
+    const answers = () =>
+      Promise.all(
+        processes()
+          .running()
+          .map((each) => answerAt(each, link, token)),
+      );
+    return { id, statuses, answers };
   }
 
   async function expectRefused(
@@ -58,5 +70,24 @@ describe(`Workloads at ${PROCESSES} processes on one Redis`, function () {
     await revokeConnector(processes(), revoked.id);
     await expectRefused(paused, 401, from);
     await expectRefused(revoked, 410, from);
+  });
+
+  it('WIF-07 every process refuses calls within ten seconds after the connector of a rule was paused, and its issuer left the settings', async () => {
+    const held = await connectWorkload('Held');
+    const gone = await connectWorkload('Gone');
+    const from = performance.now();
+    await requestManagement(processes(), 'PATCH', `/connectors/${held.id}`, { paused: true });
+    await until('every process to refuse the calls', async () =>
+      (await held.answers()).every(({ body }) => /"isError":\s*true/.test(body)),
+    );
+    expect(performance.now() - from).to.be.below(BOUND_MS);
+    const later = performance.now();
+    const restore = changeSettings(processes(), { authorization: { trustedIssuers: [] } });
+    try {
+      await requestManagement(processes(), 'POST', '/settings/reload', {});
+      await expectRefused(gone, 401, later);
+    } finally {
+      restore();
+    }
   });
 });

@@ -135,6 +135,96 @@ describe('a trusted issuer', () => {
     });
   }
 
+  const rule = (match: object) => ({ ...WORKLOADS[0], match });
+  const sharedIssuer = (issuer: string, match: object) =>
+    withIssuers({ issuer, workloads: [rule(match)] });
+  const SHARED: [what: string, issuer: string, ids: string[]][] = [
+    [
+      'GitHub Actions',
+      'https://token.actions.githubusercontent.com',
+      ['repository_owner_id', 'repository_id'],
+    ],
+    [
+      'an enterprise at GitHub Actions',
+      'https://token.actions.githubusercontent.com/acme',
+      ['repository_owner_id', 'repository_id'],
+    ],
+    ['gitlab.com', 'https://gitlab.com', ['namespace_id', 'project_id']],
+    ['Buildkite', 'https://agent.buildkite.com', ['organization_id', 'pipeline_id']],
+    [
+      'HCP Terraform',
+      'https://app.terraform.io',
+      ['terraform_organization_id', 'terraform_project_id'],
+    ],
+    ['Google', 'https://accounts.google.com', ['sub']],
+    ['Vercel', 'https://oidc.vercel.com', ['owner_id', 'project_id']],
+    ['a team at Vercel', 'https://oidc.vercel.com/acme', ['owner_id', 'project_id']],
+  ];
+  for (const [what, issuer, ids] of SHARED)
+    it(`WIF-20 rules about ${what}, which others use too, must name an id exactly, and the error says which line to add`, () => {
+      for (const match of [
+        { claims: { ref: 'main' } },
+        { claims: Object.fromEntries(ids.map((id) => [id, 'x:*'])) },
+        ...(ids.includes('sub') ? [] : [{ subject: 'repo:acme/app' }]),
+      ]) {
+        const [issue, ...others] = issuesIn(sharedIssuer(issuer, match));
+        expect(others).to.deep.equal([]);
+        expect(issue?.setting).to.equal(`${place}.workloads[0].match`);
+        expect(issue?.expected).to.include(`add claims: {${ids[0]}: '<id>'}`);
+      }
+      for (const id of ids) {
+        const claims = { [id]: '12345', ref: 'refs/heads/*' };
+        expect(load(sharedIssuer(issuer, { claims })).authorization.trustedIssuers).to.have.length(
+          1,
+        );
+      }
+    });
+
+  it('WIF-20 hosts with a similar name and own instances are not shared', () => {
+    for (const issuer of [
+      'https://gitlab.example.com',
+      'https://evilgitlab.com',
+      'https://github.example.com/_services/token',
+      'https://vercel.com.example',
+    ])
+      expect(
+        load(sharedIssuer(issuer, { claims: { ref: 'main' } })).authorization.trustedIssuers,
+      ).to.have.length(1);
+  });
+
+  const PATTERNS: [pattern: string, isRight: boolean][] = [
+    ['repo:acme/app', true],
+    ['repo:acme/*', true],
+    ['repo:acme@101/*', true],
+    ['system:serviceaccount:billing:*', true],
+    ['user@*', true],
+    ['a:*:b*', true],
+    ['acme*', false],
+    ['*', false],
+    ['*:main', false],
+    ['repo:acme-*', false],
+    ['repo:acme.*', false],
+    ['a*:*', false],
+    ['', false],
+  ];
+  for (const [pattern, isRight] of PATTERNS)
+    it(`WIF-20 the pattern “${pattern}” is ${isRight ? 'accepted' : 'an issue, because a longer name could begin with it'}`, () => {
+      for (const match of [{ subject: pattern }, { claims: { team: pattern } }]) {
+        const file = sharedIssuer('https://ci.example.com', match);
+        if (isRight) load(file);
+        else expect(wrongSettings(file)).to.have.length(1);
+      }
+    });
+
+  it('WIF-19 the audience of the ID tokens of people is none of workloads', () => {
+    const { identityProvider } = PRODUCTION;
+    const { issuer, clientId } = identityProvider;
+    const trusted = { id: 'bots', issuer, workloads: WORKLOADS, audiences: ['api://x', clientId] };
+    const file = { ...PRODUCTION, authorization: { trustedIssuers: [trusted] } };
+    const { issues: found } = refusal(() => loadInProduction(file));
+    expect(found.map(({ setting }) => setting)).to.deep.equal([`${place}.audiences[1]`]);
+  });
+
   it('production requires https for a trusted issuer', () => {
     const plain = { ...RIGHT, issuer: 'http://login.example.com', jwksUri: 'http://a.example/k' };
     const { clients, authorization } = withIssuers(plain);

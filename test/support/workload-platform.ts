@@ -1,7 +1,7 @@
 // A platform that gives its programs JWTs: it signs any claims, and publishes its keys as a cluster or a CI service does.
 import { createServer as createHttpServer, type RequestListener } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
-import { exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose';
+import { CompactSign, exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose';
 import type { Certificate } from '../oauth/metadata-documents/certificate.ts';
 import { listenOnLoopback } from './loopback-server.ts';
 
@@ -67,6 +67,11 @@ export async function startPlatform({
     async rotate() {
       key = await makeKey('second');
     },
+    /** Signs a payload that no serializer would write. */
+    signText: (payload: string) =>
+      new CompactSign(Buffer.from(payload))
+        .setProtectedHeader({ alg, kid: String(key.jwk.kid) })
+        .sign(key.privateKey),
     /** Signs the claims unchanged; undefined removes a member. */
     sign: (claims: Members, header: Members = {}) =>
       new SignJWT(claims)

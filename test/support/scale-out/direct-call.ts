@@ -9,14 +9,14 @@ const CALL = {
   params: { name: 'club_overview', arguments: {} },
 };
 
-/** Returns the status of a call of `link` with this token at the process `called`. */
-export async function statusAt(
+/** Calls `link` with this token at the process `called`. */
+export async function answerAt(
   called: GatehouseProcess,
   link: string,
   token: string,
-): Promise<number> {
+): Promise<{ status: number; body: string }> {
   const { host, pathname } = new URL(link);
-  const { status } = await rawRequest(`http://127.0.0.1:${called.ports.RESOURCE}`, {
+  return rawRequest(`http://127.0.0.1:${called.ports.RESOURCE}`, {
     method: 'POST',
     path: pathname,
     headers: {
@@ -28,7 +28,14 @@ export async function statusAt(
     },
     chunks: [JSON.stringify(CALL)],
   });
-  return status;
+}
+
+export async function statusAt(
+  called: GatehouseProcess,
+  link: string,
+  token: string,
+): Promise<number> {
+  return (await answerAt(called, link, token)).status;
 }
 
 export function statusesAt(
