@@ -12,8 +12,9 @@ const NAMES: Readonly<Record<string, string>> = {
   previousSecret: 'GATEHOUSE_PREVIOUS_SECRET',
 };
 
-/** Follow from other settings. */
-const DERIVED = new Set(['environmentName', 'forwardProxy', 'resourceServer.upstreams.setting']);
+/** Follow from other settings, and are in no settings file. */
+const DERIVED =
+  /^(environmentName|forwardProxy|resourceServer\.upstreams\.[^.]+\.(setting|isNamed)|identityProviders\.[^.]+\.(embedded|listed))$/;
 
 const READ_AT_START = [
   'authUrl',
@@ -63,13 +64,13 @@ export function readAtStart(names: readonly string[]): string[] {
 }
 
 /**
- * Every value as JSON by its name, such as `limits.signIns.inAll.count`. Items of a list count one by one if they have ids, and the list itself
+ * Every value as JSON by its name, such as `limits.signIns.inAll`. Items of a list count one by one if they have ids, and the list itself
  * has their order: the lowest level is the first.
  */
 function valuesIn(settings: Settings): Map<string, string> {
   const values = new Map<string, string>();
   const add = (name: string, value: unknown) => {
-    if (value === undefined || DERIVED.has(name.replace(/(?<=upstreams)\.[^.]+/, ''))) return;
+    if (value === undefined || DERIVED.test(name)) return;
     const entries = entriesOf(value);
     if (Array.isArray(value))
       values.set(name, JSON.stringify(entries ? entries.map(([id]) => id) : value));
@@ -81,11 +82,16 @@ function valuesIn(settings: Settings): Map<string, string> {
 }
 
 function entriesOf(value: unknown): [string, unknown][] | undefined {
-  if (isObject(value)) return Object.entries(value);
+  if (isObject(value)) return isRate(value) ? undefined : Object.entries(value);
   if (!Array.isArray(value) || value.length === 0) return undefined;
   const ids = value.map((item: unknown) => (isObject(item) ? item['id'] : undefined));
   if (!ids.every((id) => typeof id === 'string')) return undefined;
   return value.map((item: unknown, n) => [String(ids[n]), item]);
+}
+
+/** The file has it as one text, such as `60/1m`. */
+function isRate(value: object): boolean {
+  return Object.keys(value).sort().join() === 'count,seconds';
 }
 
 /** Keyed digests, which tell nothing about values. */

@@ -1,6 +1,6 @@
 import { createSecretKey } from 'node:crypto';
 import { expect } from 'chai';
-import { digestOf, differingSecrets } from '../../src/reload/changes.ts';
+import { changedSettings, digestOf, differingSecrets } from '../../src/reload/changes.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { createDeployment } from '../support/system.ts';
 
@@ -27,5 +27,28 @@ describe('The secrets of which processes must see the same', () => {
     expect(differ({ clientSecret: 'one' }, { clientSecret: 'other' })).to.deep.equal([
       'identityProviders.keycloak.clientSecret',
     ]);
+  });
+});
+
+describe('The names of settings that change', () => {
+  it('are those of the settings file, for a new item of a list and for a rate', async () => {
+    const upstream = { id: 'orders', url: 'https://orders.example/mcp' };
+    const load = async (file: object) => {
+      const place = await createDeployment({ file });
+      const settings = loadSettings(place.environment);
+      await place.release();
+      return settings;
+    };
+    const before = await load({ resourceServer: { upstreams: [upstream] } });
+    const upstreams = [upstream, { ...upstream, id: 'stock', name: 'Stock' }];
+    const limits = { signIns: { inAll: '7/1m' } };
+    const after = { ...(await load({ resourceServer: { upstreams }, limits })), authUrl: '' };
+    const names = changedSettings({ ...before, authUrl: '' }, after);
+    expect(names).to.include.members([
+      'limits.signIns.inAll',
+      'resourceServer.upstreams',
+      'resourceServer.upstreams.stock.name',
+    ]);
+    expect(names.join()).to.not.match(/isNamed|setting\b|count|seconds|embedded|listed/);
   });
 });
