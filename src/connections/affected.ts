@@ -33,8 +33,15 @@ export type ToolLosses = (
   after: Connection,
 ) => Promise<ToolLoss>;
 
-/** `connector` is one that changes, as it is or would be; without it, all connectors count as they are. */
-type Situation = { settings: ConnectionSettings; connector?: Connector };
+/**
+ * `connector` is one that changes, as it is or would be; without it, all connectors count as they are. `lostClients` are those that are no longer
+ * known.
+ */
+type Situation = {
+  settings: ConnectionSettings;
+  connector?: Connector;
+  lostClients?: ReadonlySet<string>;
+};
 
 /** Reads `limit` connections: `isAll` is false if there are more. */
 export async function affectedConnections(
@@ -47,22 +54,27 @@ export async function affectedConnections(
   }: { before: Situation; after: Situation; limit: number; toolLosses: ToolLosses },
 ): Promise<{ items: AffectedConnection[]; isAll: boolean; read: number }> {
   const items: AffectedConnection[] = [];
-  let read = 0;
+  let count = 0;
   const [readBefore, readAfter] = [readerIn(services, before), readerIn(services, after)];
   const filter = { connector: after.connector?.id };
   const endsAt = earlierEnd(before.connector, after.connector);
   for await (const { id, stored } of storedGrants(before.settings, services, filter)) {
-    if (read === limit) return { items, isAll: false, read };
-    read += 1;
-    const [was, becomes] = await Promise.all([readBefore(id, stored), readAfter(id, stored)]);
+    if (count === limit) return { items, isAll: false, read: count };
+    count += 1;
+    const [was, read] = await Promise.all([readBefore(id, stored), readAfter(id, stored)]);
+    const isLost = works(read) && after.lostClients?.has(read.client.id);
+    const becomes = isLost ? ({ ...read, ...CLIENT_GONE } as const) : read;
     const loss = works(becomes) ? await toolLosses(stored, was, becomes) : {};
     if (endsAt !== undefined && works(becomes) && lastsLonger(stored, endsAt))
       items.push({ before: was, after: endedBy(becomes, 'connector_expired'), endsAt, ...loss });
     else if (losesTools(loss) || isLess(before.settings.levels, was, becomes))
       items.push({ before: was, after: becomes, ...loss });
   }
-  return { items, isAll: true, read };
+  return { items, isAll: true, read: count };
 }
+
+/** It works again when the client is registered again. */
+const CLIENT_GONE = { state: 'refused', reason: 'client_gone' } as const;
 
 /** When the connector would expire, if that is earlier than before. */
 function earlierEnd(before?: Connector, after?: Connector): number | undefined {

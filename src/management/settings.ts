@@ -30,7 +30,9 @@ const MAX_AFFECTED_READ = 20_000;
 async function previewReload({ settings, services }: ManagementContext): Promise<Reload> {
   const reloads = services.reloads();
   const report = await reloads.run({ dryRun: true });
-  const change = { before: { settings }, after: { settings: await reloads.read() } };
+  const next = await reloads.read();
+  const lostClients = lostBetween(settings.clients, next.clients);
+  const change = { before: { settings }, after: { settings: next, lostClients } };
   const found = await affectedConnections(services, {
     ...change,
     limit: MAX_AFFECTED_READ,
@@ -41,6 +43,11 @@ async function previewReload({ settings, services }: ManagementContext): Promise
     ...affectedResources(found),
     affectedTokens: await affectedTokens(services, change),
   };
+}
+
+function lostBetween(before: Settings['clients'], after: Settings['clients']): Set<string> {
+  const left = new Set(after.preRegistered.map(({ id }) => id));
+  return new Set(before.preRegistered.map(({ id }) => id).filter((id) => !left.has(id)));
 }
 
 /** The minted tokens that would stop or lose tools. */

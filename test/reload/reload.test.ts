@@ -10,7 +10,12 @@ import { discover, refresh, register } from '../support/oauth.ts';
 import { changeSettings } from '../support/settings-file.ts';
 import { onEachStore, type System } from '../support/system.ts';
 
-type Affected = { grantId: string; account: { id: string; name?: string }; before: object };
+type Affected = {
+  grantId: string;
+  account: { id: string; name?: string };
+  before: object;
+  after: object;
+};
 type Report = {
   changed: string[];
   notReloadable: string[];
@@ -122,6 +127,28 @@ onEachStore('A reload of the settings', (system) => {
     expect((await callTool(link, accessToken, 'list_regions')).status).to.equal(401);
     const { id } = own[0]?.account ?? {};
     expect(id).to.equal(decodeJwt(accessToken).sub);
+  });
+
+  it('names the connections of an app that would leave the settings in a dry run, as it then happens', async () => {
+    const redirectUri = 'http://127.0.0.1:7070/callback';
+    const desk = { id: 'desk-app-of-the-settings', name: 'Desk', redirectUris: [redirectUri] };
+    change({ clients: { preRegistered: [desk] } });
+    await reload(system());
+    const client = { id: desk.id, secret: undefined, method: 'none' as const, redirectUri };
+    const connector = await createConnector(system());
+    const connection = await connect(system(), connector, { as: { client } });
+    const { server } = await discover(connection.link);
+    const refreshed = await refresh(server, client, connection.refreshToken);
+    expect(refreshed.status).to.equal(200);
+    change({ clients: { preRegistered: [] } });
+    const { affected = [] } = await reload(system(), { dryRun: true });
+    const own = affected.find(
+      ({ grantId }) => grantId === decodeJwt(connection.accessToken)['grant_id'],
+    );
+    expect(own?.after).to.include({ state: 'refused', reason: 'client_gone' });
+    await reload(system());
+    const next = await refresh(server, client, refreshed.body.refresh_token);
+    expect([next.status, next.body.error]).to.deep.equal([401, 'invalid_client']);
   });
 
   it('waits until files no longer change while they are read, and refuses if they go on', async () => {

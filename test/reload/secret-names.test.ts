@@ -33,7 +33,7 @@ describe('The secrets of which processes must see the same', () => {
 describe('The names of settings that change', () => {
   it('are those of the settings file, for a new item of a list and for a rate', async () => {
     const upstream = { id: 'orders', url: 'https://orders.example/mcp' };
-    const load = async (file: object) => {
+    const load = async (file: Record<string, unknown>) => {
       const place = await createDeployment({ file });
       const settings = loadSettings(place.environment);
       await place.release();
