@@ -1,7 +1,7 @@
 // Clients in the store: registered clients, copies of client ID metadata documents, and revoked client ids.
 import { createHash } from 'node:crypto';
 import { KEEP, type Store } from '../store/store.ts';
-import { isListedDocument } from './document-hosts.ts';
+import { isListedDocument } from '../settings/document-hosts.ts';
 import { type App, type ClientRule, isAllowedApp, isBlocked, listRules } from './rules.ts';
 
 /**

@@ -2,6 +2,7 @@ import { statSync } from 'node:fs';
 import { type Level, levelIds, type Levels } from '../permission-levels.ts';
 import type { Administrator, Entitlement } from '../settings/entitlements.ts';
 import { proxyFor, shownProxy } from '../settings/forward-proxy.ts';
+import { refusedPrograms } from '../links/app-instructions.ts';
 import type { Settings } from '../settings/settings.ts';
 import { writeDuration } from '../settings/value-types.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
@@ -123,7 +124,10 @@ function registrationFinding({ clients, management }: Settings): Findings {
       remedy:
         'add management.administrators, or look at gatehouse client list --state waiting regularly',
     });
-  return finding.ok(`registration is ${registration}`);
+  const refused = refusedPrograms(clients);
+  const omitted =
+    refused.length > 0 ? `; connect pages leave out ${refused.join(', ')}, which it refuses` : '';
+  return finding.ok(`registration is ${registration}${omitted}`);
 }
 
 const OTHER_USERS = 0o007;

@@ -1,10 +1,11 @@
 // Pages of the resource server for people, and its error responses: pages for people, JSON-RPC for clients.
 import type Koa from 'koa';
-import { installLinks, instructionsFor } from '../links/app-instructions.ts';
+import { installLinks, instructionsFor, removalsOfLink } from '../links/app-instructions.ts';
 import { connectLink, LINK_MISTAKES, linkMistake } from '../links/connect-link.ts';
 import type { AttemptNote } from '../connections/attempts.ts';
 import type { Connector } from '../links/connector.ts';
 import { HttpError, type RespondToError } from '../http/errors.ts';
+import { securityHeaders } from '../http/host.ts';
 import { prefersPage } from '../http/prefers-page.ts';
 import { requestContext } from '../http/request-context.ts';
 import { sendErrorPage } from '../pages/error-page.ts';
@@ -13,6 +14,8 @@ import type { Services } from '../services.ts';
 import type { Settings } from '../settings/settings.ts';
 import { InBandError, respondInBand } from './in-band-error.ts';
 import { respondWithJsonRpcError } from './json-rpc.ts';
+
+const POLICY = 'Content-Security-Policy';
 
 /** Whether the request shows a page to a person. MCP clients use other methods, prefer JSON or event streams, or send a token. */
 export function isVisit(ctx: Koa.Context): boolean {
@@ -33,10 +36,14 @@ export async function showConnectLink(
   const link = connectLink(resourceUrl, id);
   requestContext(ctx).failure = { code: refusal.code, detail: refusal.message };
   ctx.set(refusal.headers);
+  // The script of our own origin adds buttons that copy.
+  const { [POLICY]: policy } = securityHeaders(resourceUrl);
+  ctx.set(POLICY, `${policy};script-src 'self'`);
   const values = {
     connector: { name, link },
-    installs: installLinks(link, name),
+    installs: installLinks(link, name, clients),
     instructions: instructionsFor(link, name, clients),
+    removals: removalsOfLink(link, clients),
     isPaused,
   };
   await pages.render(ctx, 'connect-link', values, refusal.status);

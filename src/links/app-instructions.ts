@@ -1,6 +1,8 @@
 // How to add a connect link to common apps. test/interoperability/README.md describes the same apps.
 
+import { isListedDocument } from '../settings/document-hosts.ts';
 import { allowedApps, appCatalog, appWithCallback } from '../settings/apps.ts';
+import type { Settings } from '../settings/settings.ts';
 
 /** An address that adds the link to the client with this name. It has the scheme of the client. */
 export type InstallLink = { client: string; href: string };
@@ -26,27 +28,55 @@ export type Instruction = {
 };
 
 /** `name` is the name of the connector. Addresses, files and commands use a short form of it. */
-export function installLinks(link: string, name: string): InstallLink[] {
+export function installLinks(link: string, name: string, clients: AppSettings): InstallLink[] {
   const server = serverName(name);
   const config = encodeURIComponent(Buffer.from(JSON.stringify({ url: link })).toString('base64'));
   const vsCode = encodeURIComponent(JSON.stringify({ name: server, type: 'http', url: link }));
-  return [
+  const links: (InstallLink & { app: string })[] = [
     {
+      app: 'cursor',
       client: 'Cursor',
       href: `cursor://anysphere.cursor-deeplink/mcp/install?name=${server}&config=${config}`,
     },
-    { client: 'VS Code', href: `vscode:mcp/install?${vsCode}` },
-    { client: 'VS Code Insiders', href: `vscode-insiders:mcp/install?${vsCode}` },
-    { client: 'LM Studio', href: `lmstudio://add_mcp?name=${server}&config=${config}` },
+    { app: 'vs-code', client: 'VS Code', href: `vscode:mcp/install?${vsCode}` },
+    { app: 'vs-code', client: 'VS Code Insiders', href: `vscode-insiders:mcp/install?${vsCode}` },
+    {
+      app: 'lm-studio',
+      client: 'LM Studio',
+      href: `lmstudio://add_mcp?name=${server}&config=${config}`,
+    },
   ];
+  return links.flatMap(({ app, ...install }) => (mayIdentify(app, clients) ? [install] : []));
 }
 
+type AppSettings = Parameters<typeof allowedApps>[0] &
+  Pick<Settings['clients'], 'registration' | 'metadataDocuments' | 'metadataDocumentHosts'>;
+
+/** Metadata documents of programs on a person's own computer. The others register themselves. */
+const DOCUMENTS: Record<string, string> = {
+  'claude-code': 'https://claude.ai/oauth/claude-code-client-metadata',
+  'vs-code': 'https://vscode.dev/oauth/client-metadata.json',
+};
+
+/** Whether the settings let a program on a person's own computer say what it is: nothing registers itself if `registration` is `closed`. */
+function mayIdentify(app: string, clients: AppSettings): boolean {
+  const { registration, metadataDocuments, metadataDocumentHosts = [] } = clients;
+  if (registration !== 'closed') return true;
+  const document = DOCUMENTS[app];
+  if (document === undefined) return false;
+  const isListed = metadataDocuments.some(({ url }) => url === document);
+  return isListed || isListedDocument(metadataDocumentHosts, document);
+}
+
+/** The programs on a person's own computer for which the connect page leaves out the instructions, because the settings refuse them. */
+export function refusedPrograms(clients: AppSettings): string[] {
+  return REGISTERING.filter((app) => !mayIdentify(app, clients));
+}
+
+const REGISTERING = ['claude-code', 'vs-code', 'cursor', 'codex', 'gemini-cli', 'mcp-remote'];
+
 /** Hosted apps are those that the settings allow. Omits them for a link of this computer, because they connect from the internet. */
-export function instructionsFor(
-  link: string,
-  name: string,
-  clients: Parameters<typeof allowedApps>[0],
-): Instruction[] {
+export function instructionsFor(link: string, name: string, clients: AppSettings): Instruction[] {
   const server = serverName(name);
   const word = shellWord(link);
   const allowed = LOOPBACK.test(link) ? [] : allowedApps(clients);
@@ -67,7 +97,10 @@ export function instructionsFor(
     { client: 'terminal', text: terminalCommand(link) },
     { client: 'other', text: link },
   ];
-  return instructions.map((instruction) => ({ ...instruction, name: server }));
+  const refused = refusedPrograms(clients);
+  return instructions
+    .filter(({ client }) => !refused.includes(client === 'terminal' ? 'mcp-remote' : client))
+    .map((instruction) => ({ ...instruction, name: server }));
 }
 
 /** Those of the catalogue with texts, in the order of the page. */
@@ -96,6 +129,16 @@ export function removalsFor(
     : appCatalog().filter((app) => editors.includes(app.id) || allowedApps(clients).includes(app));
   const removals = apps.flatMap(({ name: app, remove: steps }) => (steps ? [{ app, steps }] : []));
   return known ? removals : [...removals, ...LOCAL_REMOVALS];
+}
+
+/** Of the apps that the page of the link explains. */
+export function removalsOfLink(
+  link: string,
+  clients: Parameters<typeof allowedApps>[0],
+): Removal[] {
+  const hosted = appCatalog().flatMap(({ name, connectPage }) => (connectPage ? [name] : []));
+  const removals = removalsFor(undefined, clients);
+  return LOOPBACK.test(link) ? removals.filter(({ app }) => !hosted.includes(app)) : removals;
 }
 
 const LOOPBACK = /^https?:\/\/(localhost|127\.[\d.]+|\[::1\])[:/]/;

@@ -21,7 +21,9 @@ export function openAssets(directories: readonly string[]): Assets {
   const colours = findFile(directories, 'colours.css');
   if (colours && /@import|url\(/i.test(colours.toString()))
     throw new Error('colours.css loads another file: pages load only their stylesheet and logo');
-  const sheets = [requireFile(directories, 'assets/style.css'), ...(colours ? [colours] : [])];
+  const sheet = requireFile(directories, 'assets/style.css');
+  const own = requireFile(directories.slice(0, 1), 'assets/style.css');
+  const sheets = [sheet.equals(own) ? compact(own) : sheet, ...(colours ? [colours] : [])];
   const style = asset('style.css', Buffer.concat(sheets));
   // A theme cannot replace it: it runs in the browsers of administrators.
   const script = asset('copy.js', requireFile(directories.slice(0, 1), 'assets/copy.js'));
@@ -43,6 +45,12 @@ export function openAssets(directories: readonly string[]): Assets {
       ...[logo, darkLogo].filter((one) => one !== undefined),
     ]),
   };
+}
+
+/** Without comments and most blanks, of which our stylesheet has no strings. Pages of people load it on a phone. */
+function compact(sheet: Buffer): Buffer {
+  const text = sheet.toString().replaceAll(/\/\*[^]*?\*\//g, '');
+  return Buffer.from(text.replaceAll(/\s+/g, ' ').replaceAll(/ ?([{};]) ?/g, '$1'));
 }
 
 function findFile(directories: readonly string[], name: string): Buffer | undefined {

@@ -248,6 +248,8 @@ export type ViewValues = ConsoleValues & {
     /** Addresses that add the link to the app with this name. They have the scheme of the app. */
     installs: { client: string; href: string }[];
     instructions: Instruction[];
+    /** How to remove the link in an app, in the words of its English interface. */
+    removals: { app: string; steps: string }[];
     /** Nobody can connect until an administrator resumes it. */
     isPaused: boolean;
   };

@@ -182,6 +182,7 @@ const CONNECT_LINK: ViewValues['connect-link'] = {
     { client: 'LM Studio', href: 'lmstudio://add_mcp?name=club-numbers' },
   ],
   instructions: INSTRUCTIONS,
+  removals: [{ app: 'Claude Code', steps: 'claude mcp remove <name>' }],
 };
 
 const { redirect: _redirect, stay: _stay, ...RAISED } = CONSENT;

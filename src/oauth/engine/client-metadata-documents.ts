@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
 import { isObject } from '../../json-values.ts';
 import { documentKey, documentVersion, type StoredDocument } from '../../clients/clients.ts';
-import { isListedDocument } from '../../clients/document-hosts.ts';
+import { isListedDocument } from '../../settings/document-hosts.ts';
 import type { RateLimit } from '../../http/rate-limits.ts';
 import { requestContext } from '../../http/request-context.ts';
 import { isClientIdUrl } from '../../settings/client-id-url.ts';
