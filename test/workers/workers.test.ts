@@ -1,5 +1,5 @@
 // `gatehouse start --workers`: one supervisor, whose workers share the listeners.
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { Agent, createServer, request } from 'node:http';
@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { childrenOf } from '../support/child-processes.ts';
 import { connect, type Connection } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { nodeArguments } from '../support/node-arguments.ts';
@@ -26,16 +27,6 @@ import { DECLARED } from '../support/upstream/upstream-tools.ts';
 const WORKERS = 2;
 /** Of a call that reached the MCP server. */
 const RESULT = JSON.stringify({ jsonrpc: '2.0', id: 1, result: {} });
-
-/** The child processes of a process. */
-function childrenOf(pid: number): number[] {
-  const listed = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' });
-  const rows = listed
-    .trim()
-    .split('\n')
-    .map((line) => line.trim().split(/\s+/).map(Number));
-  return rows.flatMap(([child, parent]) => (child !== undefined && parent === pid ? [child] : []));
-}
 
 describe('Workers', function () {
   this.timeout(60_000);

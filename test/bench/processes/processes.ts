@@ -1,4 +1,5 @@
-// Measures what one, two and four processes do behind one load balancer, and what each request costs every part (npm run bench:processes).
+// Measures what one, two and four processes do behind one load balancer, what two workers of one process do, and what each request costs every part
+// (npm run bench:processes).
 import { Agent } from 'node:http';
 import { join } from 'node:path';
 import { openClient } from '../client.ts';
@@ -8,18 +9,20 @@ import { logProgress } from '../progress.ts';
 import { median } from '../timing.ts';
 import { call } from '../tool-calls.ts';
 import { describe, type Measured, type Operation, type Turn } from './report.ts';
-import { openSystem, type Spent, type System } from './system.ts';
+import { openSystem, type Shape, type Spent, type System } from './system.ts';
 
 const HELP = `npm run bench:processes -- [flags]
 
-  --quick  one short turn of one and two processes: shows that all of it runs; the numbers mean little
+  --quick  one short turn of one and two processes and of workers: shows that all of it runs; the numbers mean little
   --write  puts the result into config/scale.md as well
 
 Takes about two minutes on two idle cores. Needs redis-server and 2 GB of memory. How it measures: test/bench/README.md.
 `;
 
-const FULL = { counts: [1, 2, 4], rounds: 5, turnSeconds: 2 };
-const QUICK = { counts: [1, 2], rounds: 1, turnSeconds: 0.3 };
+const WORKERS: Shape = { count: 2, kind: 'workers' };
+const behindBalancer = (count: number): Shape => ({ count, kind: 'processes' });
+const FULL = { shapes: [...[1, 2, 4].map(behindBalancer), WORKERS], rounds: 5, turnSeconds: 2 };
+const QUICK = { shapes: [...[1, 2].map(behindBalancer), WORKERS], rounds: 1, turnSeconds: 0.3 };
 type Effort = typeof FULL;
 
 const CONNECTIONS = 16;
@@ -58,19 +61,19 @@ const OPERATIONS: Record<Operation, (system: System, mayStart: () => boolean) =>
       }),
   };
 
-async function main({ counts, rounds, turnSeconds }: Effort, write: boolean): Promise<void> {
+async function main({ shapes, rounds, turnSeconds }: Effort, write: boolean): Promise<void> {
   const root = await temporaryFolder();
   const systems: System[] = [];
   try {
-    for (const count of counts) {
-      logProgress(`starting ${count} of Gatehouse behind a balancer`);
-      systems.push(await openSystem(root, count));
+    for (const shape of shapes) {
+      logProgress(`starting ${shape.count} ${shape.kind} of Gatehouse`);
+      systems.push(await openSystem(root, shape));
     }
     const turns: Turn[] = [];
     for (const operation of Object.keys(OPERATIONS) as Operation[]) {
       logProgress(`${operation}: warm-up`);
       // Every process must compile its code, and each gets its share of the requests only.
-      for (const system of systems) await take(system, operation, turnSeconds * system.count);
+      for (const system of systems) await take(system, operation, turnSeconds * system.shape.count);
       for (let round = 1; round <= rounds; round += 1) {
         logProgress(`${operation}: round ${round} of ${rounds}`);
         // They take turns, so that other load slows them alike.
@@ -94,7 +97,7 @@ async function take(system: System, operation: Operation, seconds: number): Prom
   const each = (part: keyof Spent) => (after[part] - before[part]) / done;
   return {
     operation,
-    count: system.count,
+    shape: system.shape,
     perSecond: done / elapsed,
     gatehouse: each('gatehouse'),
     redis: each('redis'),
@@ -105,14 +108,17 @@ async function take(system: System, operation: Operation, seconds: number): Prom
 
 /** Medians over the turns. */
 function summarize(turns: readonly Turn[]): Measured[] {
-  const groups = Map.groupBy(turns, ({ operation, count }) => `${operation} ${count}`);
+  const groups = Map.groupBy(
+    turns,
+    ({ operation, shape }) => `${operation} ${shape.count} ${shape.kind}`,
+  );
   return [...groups.values()].map((group) => {
-    const of = (part: Exclude<keyof Turn, 'operation' | 'count'>) =>
+    const of = (part: Exclude<keyof Turn, 'operation' | 'shape'>) =>
       median(group.map((turn) => turn[part]));
-    const [{ operation, count }] = group as [Turn];
+    const [{ operation, shape }] = group as [Turn];
     return {
       operation,
-      count,
+      shape,
       perSecond: of('perSecond'),
       gatehouse: of('gatehouse'),
       redis: of('redis'),

@@ -1,5 +1,6 @@
 // The result of the measurement of several processes as text.
 import { cpus } from 'node:os';
+import type { Shape } from './system.ts';
 import { redisVersion, textTable } from '../text.ts';
 
 export type Operation = 'refresh' | 'call' | 'connection';
@@ -7,8 +8,7 @@ export type Operation = 'refresh' | 'call' | 'connection';
 /** One turn of one system: operations a second, and milliseconds of a processor for one operation in every part. */
 export type Turn = {
   operation: Operation;
-  /** The number of Gatehouse processes. */
-  count: number;
+  shape: Shape;
   perSecond: number;
   gatehouse: number;
   redis: number;
@@ -22,7 +22,7 @@ export type Measured = Turn;
 export function describe(measured: readonly Measured[]): string {
   const here = measured.map((each) => [
     each.operation,
-    String(each.count),
+    labelOf(each.shape),
     each.perSecond.toFixed(0),
     each.gatehouse.toFixed(2),
     each.redis.toFixed(3),
@@ -31,7 +31,7 @@ export function describe(measured: readonly Measured[]): string {
   ]);
   const computed = measured.map((each) => [
     each.operation,
-    String(each.count),
+    labelOf(each.shape),
     ratePerSecond(each).toFixed(0),
     `${(100 * ratePerSecond(each) * (each.redis / 1000)).toFixed(0)}%`,
   ]);
@@ -46,7 +46,11 @@ export function describe(measured: readonly Measured[]): string {
   ].join('\n');
 }
 
+function labelOf({ count, kind }: Shape): string {
+  return kind === 'workers' ? `${count} workers` : String(count);
+}
+
 /** What the processes do if each has a core, unless one core of Redis limits them. */
-function ratePerSecond({ count, gatehouse, redis }: Measured): number {
+function ratePerSecond({ shape: { count }, gatehouse, redis }: Measured): number {
   return Math.min((1000 * count) / gatehouse, 1000 / redis);
 }

@@ -2,6 +2,7 @@
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
+import { childrenOf } from '../../support/child-processes.ts';
 import { freePorts } from '../../support/free-ports.ts';
 import { startRedis } from '../../support/redis-server.ts';
 import { openClient, type BenchClient, type Family } from '../client.ts';
@@ -18,8 +19,11 @@ import {
 } from '../server-process.ts';
 import type { Subject } from '../subjects.ts';
 
+/** Processes behind a load balancer, or workers of one, which need none. */
+export type Shape = { count: number; kind: 'processes' | 'workers' };
+
 export type System = {
-  count: number;
+  shape: Shape;
   subject: Pick<Subject, 'issuer' | 'origins' | 'resource'>;
   client: BenchClient;
   families: Family[];
@@ -36,7 +40,7 @@ const BALANCER = 'test/bench/processes/balancer.ts';
 const FAMILIES = 64;
 
 /** Resolves when people are connected. */
-export async function openSystem(root: string, count: number): Promise<System> {
+export async function openSystem(root: string, shape: Shape): Promise<System> {
   const redis = await startRedis();
   const raw = new Redis(redis.url);
   const servers: ServerProcess[] = [];
@@ -48,23 +52,30 @@ export async function openSystem(root: string, count: number): Promise<System> {
   try {
     const shared = await freePorts(HOSTS.length);
     const environment = environmentOf(shared, redis.url);
-    const listeners = await listenersOf(count);
-    const balancer = await startBalancer(root, shared, listeners);
-    servers.push(balancer);
+    const hasBalancer = shape.kind === 'processes';
+    const listeners = hasBalancer ? await listenersOf(shape.count) : [shared];
+    const balancer = hasBalancer ? await startBalancer(root, shared, listeners) : undefined;
+    const gatehouse: ServerProcess[] = [];
     // The first process creates the connect link.
-    for (const own of listeners) servers.push(await startOne(root, environment, own));
+    const args = hasBalancer ? [] : ['--workers', String(shape.count)];
+    for (const own of listeners) {
+      gatehouse.push(await startOne(root, { environment, ports: own, args }));
+      servers.push(...gatehouse.slice(-1));
+    }
+    if (balancer) servers.push(balancer);
     const [auth, resource, , idp] = addressesOf(shared);
-    const link = await untilPrinted(servers[1] as ServerProcess, /(http\S+\/connect\/\w+\/mcp)/);
+    const link = await untilPrinted(gatehouse[0] as ServerProcess, /(http\S+\/connect\/\w+\/mcp)/);
     const subject = { issuer: auth, origins: [auth, resource, idp], resource: link };
     const client = await openClient(subject);
     const families: Family[] = [];
     while (families.length < FAMILIES) families.push(await client.openFamily());
+    const pids = gatehouse.flatMap(({ pid }) => [pid, ...childrenOf(pid)]);
     const spent = async () => ({
-      gatehouse: sum(servers.slice(1).map(({ pid }) => cpuTime(pid))),
+      gatehouse: sum(pids.map(cpuTime)),
       redis: cpuTime(redis.pid),
-      balancer: cpuTime(balancer.pid),
+      balancer: balancer ? cpuTime(balancer.pid) : 0,
     });
-    return { count, subject, client, families, spent, stop };
+    return { shape, subject, client, families, spent, stop };
   } catch (error) {
     await stop();
     throw error;
@@ -111,11 +122,9 @@ async function startBalancer(
   return startProcess(BALANCER, { args: [JSON.stringify(routes)], directory, flags: [] });
 }
 
-async function startOne(
-  root: string,
-  environment: Record<string, string>,
-  ports: readonly number[],
-): Promise<ServerProcess> {
+type One = { environment: Record<string, string>; ports: readonly number[]; args: string[] };
+
+async function startOne(root: string, { environment, ports, args }: One): Promise<ServerProcess> {
   const directory = await mkdtemp(join(root, 'gatehouse-'));
   const listen = HOSTS.map((host, i) => [`GATEHOUSE_${host}_LISTEN`, `127.0.0.1:${ports[i]}`]);
   buildOnce();
@@ -125,7 +134,7 @@ async function startOne(
     ...Object.fromEntries(listen),
   };
   const server = startProcess(MAIN, {
-    args: COMMAND,
+    args: [...COMMAND, ...args],
     directory,
     environment: { ...environment, ...own },
   });
