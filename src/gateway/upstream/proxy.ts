@@ -295,19 +295,16 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
   const session = waiting && (await openWaiting(proxy, call, { waiting, caller, personal }));
   const headers = await attachCredentials(proxy, call, { messages, caller, personal, session });
   const ownTasks = messages.some(namesTask) ? await proxy.tasks.idsOf(caller) : NO_TASKS;
-  const refused = refuseMessages(
-    { rules, productName, supportContact, ids, ownTasks, holds },
-    caller,
-    messages,
-  );
+  const refusal = { rules, productName, supportContact, ids, ownTasks, holds };
+  const held = holds.state();
+  const refused =
+    refuseMessages(refusal, caller, messages) ??
+    (await proxy.checkArguments(caller, messages)) ??
+    // Other checks may have come first.
+    (holds.state() === held ? undefined : refuseMessages(refusal, caller, messages));
   if (refused) {
     noteRefusals(call, refused);
     return respondLocally(call, body, refused);
-  }
-  const misfits = await proxy.checkArguments(caller, messages);
-  if (misfits) {
-    noteRefusals(call, misfits);
-    return respondLocally(call, body, misfits);
   }
   const kind = kindOf(method, messages);
   if (kind === 'listening') call.slot.listen();
