@@ -2,7 +2,7 @@
 import { realpathSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { z } from 'zod';
 import { openBrowser } from './browser.ts';
@@ -30,6 +30,8 @@ export type Suite = {
   ) => Promise<{ code: number; output: string }>;
   /** Resolves to all checks of the MCP server at `url`, which requires no token. Rejects if there are none. */
   runServer: (url: string, more: readonly string[]) => Promise<Check[]>;
+  /** Resolves to all checks of the client that `command` starts. */
+  runClient: (command: string, scenario: string) => Promise<Check[]>;
 };
 
 type Run = {
@@ -69,6 +71,16 @@ export function useConformanceSuite(): Suite {
     return promise;
   };
 
+  const runForChecks = (args: string[]): Promise<Check[]> =>
+    inFolder(async (folder) => {
+      await run([...args, '-o', folder], () => {});
+      const files = await readdir(folder, { recursive: true });
+      const names = files.filter((name) => basename(name) === 'checks.json').map(dirname);
+      const found = (await Promise.all(names.map((name) => readChecks(folder, name)))).flat();
+      if (found.length === 0) throw new Error('the suite wrote no checks');
+      return found;
+    });
+
   return {
     async runAuthorization(system, link, more) {
       const [port = 0] = await freePorts(1);
@@ -90,15 +102,9 @@ export function useConformanceSuite(): Suite {
         return { code, output };
       });
     },
-    runServer(url, more) {
-      return inFolder(async (folder) => {
-        await run(['server', '--url', url, '-o', folder, ...more], () => {});
-        const names = await readdir(folder);
-        const found = (await Promise.all(names.map((name) => readChecks(folder, name)))).flat();
-        if (found.length === 0) throw new Error('the suite wrote no checks');
-        return found;
-      });
-    },
+    runServer: (url, more) => runForChecks(['server', '--url', url, ...more]),
+    runClient: (command, scenario) =>
+      runForChecks(['client', '--command', command, '--scenario', scenario]),
   };
 }
 
