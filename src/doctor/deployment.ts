@@ -10,7 +10,7 @@ import type { Token } from '../management/resources/token.ts';
 import type { Upstream } from '../management/resources/upstream.ts';
 import type { MissingGroups } from '../people/arrived-groups.ts';
 import type { Settings } from '../settings/settings.ts';
-import { openHttpClient, type SendRequest } from './http-client.ts';
+import { openHttpClient, type SendRequest, type TimedResponse } from './http-client.ts';
 
 /** The deployment that is examined. */
 export type Deployment = {
@@ -25,6 +25,8 @@ export type Deployment = {
   /** Accepts any certificate, so that the other checks run behind an invalid one. Never send a secret with it. */
   send: SendRequest;
   sendVerified: SendRequest;
+  /** As `send`, and measures when the body arrives. */
+  time: (url: string, headers: Record<string, string>) => Promise<TimedResponse>;
   /** As sign-ins do: through the proxy of the network. */
   sendToProvider: SendRequest;
   /** Fetches client metadata documents. */

@@ -9,6 +9,7 @@ import { checkDiscovery } from './discovery.ts';
 import { checkEdge } from './edge.ts';
 import { checkIdentityProviders } from './identity-providers.ts';
 import {
+  checkAppDocuments,
   checkClientKeys,
   checkDocumentGuard,
   checkIssuerKeys,
@@ -17,6 +18,7 @@ import {
 import {
   checkManagementExposure,
   checkReachability,
+  checkStreams,
   type Reachability,
   type Side,
 } from './public-addresses.ts';
@@ -58,6 +60,7 @@ const OUTSIDE_CHECKS: readonly Check[] = [
     run: checkManagementExposure,
   },
   { name: 'edge', title: 'user agents of hosted apps', requires: SIDES, run: checkEdge },
+  { name: 'streams', title: 'streams', requires: ['resource'], run: checkStreams },
   { name: 'document-guard', title: 'client metadata documents', run: checkDocumentGuard },
 ];
 
@@ -65,6 +68,7 @@ const OUTSIDE_CHECKS: readonly Check[] = [
 const INSIDE_CHECKS: readonly Check<ConfiguredDeployment>[] = [
   { name: 'store', title: 'the store', run: checkStore },
   { name: 'identity-provider', title: 'the identity provider', run: checkIdentityProviders },
+  { name: 'app-documents', title: 'metadata documents of apps', run: checkAppDocuments },
   { name: 'client-keys', title: 'keys of apps', run: checkClientKeys },
   { name: 'issuer-keys', title: 'keys of trusted issuers', run: checkIssuerKeys },
   { name: 'upstream', title: 'the MCP server', run: checkUpstreams },

@@ -3,6 +3,9 @@ import { fetchFromProvider } from '../sign-in/fetch.ts';
 import { isObject } from '../json-values.ts';
 import { tlsFault } from '../tls-errors.ts';
 
+/** Milliseconds from the request to the first and the last byte of the body. */
+export type TimedResponse = { status: number; type: string; first: number; last: number };
+
 export type RequestOptions = {
   method?: 'GET' | 'POST' | 'OPTIONS';
   headers?: Record<string, string>;
@@ -69,7 +72,27 @@ export function openHttpClient({ signal, timeout = TIMEOUT_MS }: ClientOptions) 
   const agents = { insecure: open(false), verified: open(true) };
   const sendThrough = (dispatcher: Agent) =>
     received((url, options) => fetch(url, { ...options, dispatcher, redirect: 'manual' }));
+  /** Rejects with `NoResponseError`. */
+  const time = async (url: string, headers: Record<string, string>): Promise<TimedResponse> => {
+    const sentAt = performance.now();
+    let first: number | undefined;
+    try {
+      const response = await fetch(url, {
+        headers: { 'user-agent': 'gatehouse-doctor', ...headers },
+        dispatcher: agents.insecure,
+        redirect: 'manual',
+        signal: AbortSignal.any([signal, AbortSignal.timeout(timeout)]),
+      });
+      for await (const _chunk of response.body ?? []) first ??= performance.now() - sentAt;
+      const last = performance.now() - sentAt;
+      const type = response.headers.get('content-type') ?? '';
+      return { status: response.status, type, first: first ?? last, last };
+    } catch (cause) {
+      throw new NoResponseError(reasonOf(cause, new URL(url)), cause);
+    }
+  };
   return {
+    time,
     send: sendThrough(agents.insecure),
     sendVerified: sendThrough(agents.verified),
     sendToProvider: received(fetchFromProvider),

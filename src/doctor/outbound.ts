@@ -1,14 +1,16 @@
+import { isListedDocument } from '../clients/document-hosts.ts';
 import { AddressNotPublic, type Network } from '../http/guarded-request.ts';
 import { fetchDocument, KEY_SET, requireAddressGuard } from '../oauth/engine/guarded-fetch.ts';
 import { isObject } from '../json-values.ts';
 import { rootMessage } from '../error-causes.ts';
 import type { TrustedIssuer } from '../settings/identity-provider-schema.ts';
+import { allowedApps } from '../settings/apps.ts';
 import { publicKeys } from '../settings/key-set.ts';
 import { fetchIssuerKeys } from '../workloads/issuer-keys.ts';
 import type { ConfiguredDeployment, Deployment } from './deployment.ts';
 import { describeResponse, jsonObject, NoResponseError } from './http-client.ts';
 import { tlsFault } from '../tls-errors.ts';
-import { counted, findingAbout, type Findings } from './report.ts';
+import { counted, findingAbout, type Findings, okIfNone } from './report.ts';
 
 /** Checks that client metadata documents cannot be fetched from a name that resolves to this machine. */
 export async function checkDocumentGuard({ network }: Deployment): Promise<Findings> {
@@ -22,6 +24,43 @@ export async function checkDocumentGuard({ network }: Deployment): Promise<Findi
       why: 'anybody could make Gatehouse send requests to internal servers (SSRF)',
       remedy:
         'run an unmodified release; until then, accept no documents (clients.metadataDocumentHosts: [])',
+    });
+  }
+}
+
+/** Fetches the metadata document of each app that the settings allow, as the authorization server does when a person connects it. */
+export async function checkAppDocuments({
+  settings: { clients, production },
+  network,
+}: ConfiguredDeployment): Promise<Findings> {
+  // Hosted apps do not reach a trial system.
+  if (!production) return undefined;
+  const { registration, metadataDocuments, metadataDocumentHosts } = clients;
+  const hosts = metadataDocumentHosts ?? (registration === 'closed' ? [] : undefined);
+  const isFetched = (url: string) =>
+    !metadataDocuments.some((own) => own.url === url) &&
+    (hosts === undefined || isListedDocument(hosts, url));
+  const found = await Promise.all(
+    allowedApps(clients).map(
+      async ({ name, document }) =>
+        document !== undefined && isFetched(document) && checkAppDocument(name, document, network),
+    ),
+  );
+  const none = 'no app of the settings has a document that must be fetched';
+  return okIfNone(found, findingAbout('app-documents', 'clients.apps').ok(none));
+}
+
+async function checkAppDocument(name: string, url: string, network: Network): Promise<Findings> {
+  const finding = findingAbout('app-documents', name);
+  try {
+    await fetchDocument(url, network);
+    return finding.ok('the metadata document of the app can be fetched');
+  } catch (error) {
+    const { host } = new URL(url);
+    return finding.warning({
+      what: `the metadata document at ${url} cannot be fetched: ${rootMessage(error)}`,
+      why: 'people who use this app see a page that it cannot be verified, and cannot connect',
+      remedy: `let Gatehouse connect to ${host}, port 443, or through the proxy of the network (HTTPS_PROXY). Without a way out to the internet, put a copy of the document into clients.metadataDocuments (url and document), or take the app out of clients.apps`,
     });
   }
 }

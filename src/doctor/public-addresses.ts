@@ -7,6 +7,8 @@ import {
   PROBE_HEADER,
   PROBE_PURPOSE,
   type ObservedRequest,
+  PROBE_STREAM_MS,
+  STREAM_TYPE,
 } from '../http/proxy-probe.ts';
 import { keyRing } from '../keys/key-ring.ts';
 import { METADATA_PREFIX } from '../gateway/metadata.ts';
@@ -69,6 +71,27 @@ export async function checkReachability(deployment: Deployment, side: Side): Pro
     const findings = finding.problem({ what, why: UNREACHABLE, remedy });
     return { findings, isReachable: false };
   }
+}
+
+/** A proxy that keeps a stream back until it ends makes apps time out in long calls. */
+export async function checkStreams(deployment: Deployment): Promise<Findings> {
+  const { resourceUrl, settings } = deployment;
+  const finding = findingAbout('streams', resourceUrl);
+  if (!settings) return undefined;
+  const headers = { ...probeHeaders(deployment), accept: STREAM_TYPE };
+  const { status, type, first, last } = await deployment.time(`${resourceUrl}/livez`, headers);
+  if (status !== 200 || !type.startsWith(STREAM_TYPE))
+    return finding.unknown(
+      'streams cannot be checked: the proxy does not forward /livez, or the process has another root secret or version',
+    );
+  const shown = `the first byte of a stream arrives after ${Math.round(first)} ms`;
+  if (last - first > PROBE_STREAM_MS / 2) return finding.ok(shown);
+  return finding.warning({
+    what: `${shown}, and not before its end: something in front keeps streams back`,
+    why: 'apps see no progress, and end long calls because nothing arrives',
+    remedy:
+      'turn buffering and compression of responses off for this name (nginx: proxy_buffering off; the header X-Accel-Buffering: no is sent)',
+  });
 }
 
 function probeHeaders({ settings, now }: Deployment): Record<string, string> {

@@ -1,4 +1,3 @@
-import { DatabaseSync } from 'node:sqlite';
 import { type SigningKey, signingKey, SIGNING_KEYS } from '../keys/signing-keys.ts';
 import { discoverTools } from '../gateway/upstream/discovery.ts';
 import { DiscoveryError, remedyFor } from '../gateway/upstream/discovery-faults.ts';
@@ -8,6 +7,7 @@ import type { Levels } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Upstream } from '../settings/upstreams.ts';
 import type { CatalogTool } from '../upstreams/tool-catalog.ts';
+import { readEntry } from '../store/sqlite-database.ts';
 import { readStored } from '../store/stored-keys.ts';
 import { closeRedis, connectRedis } from '../store/redis-client.ts';
 import { version } from '../version.ts';
@@ -40,25 +40,29 @@ async function checkUpstream(
   const { settings } = deployment;
   const finding = findingAbout('upstream', shownUrl(upstream.url));
   const now = deployment.now() / 1000;
+  const options = {
+    url: upstream.url,
+    host: upstream.host,
+    credentials: upstream.headers,
+    plainHeaders: upstream.caller.headers,
+    maxAnswerBytes: upstream.maxAnswerBytes,
+    issuer: settings.authUrl,
+    levels: settings.levels,
+    version,
+    timeout: TIMEOUT_MS,
+    signal: deployment.signal,
+    now: () => now,
+  };
   try {
     const { revision, tools } = await discoverTools({
-      url: upstream.url,
-      host: upstream.host,
-      credentials: upstream.headers,
-      plainHeaders: upstream.caller.headers,
-      maxAnswerBytes: upstream.maxAnswerBytes,
-      issuer: settings.authUrl,
-      levels: settings.levels,
+      ...options,
       ...(keys ? { signingKey: () => signingKey(keys, now) } : {}),
-      version,
-      timeout: TIMEOUT_MS,
-      signal: deployment.signal,
-      now: () => now,
     });
     return [
       finding.ok(`the MCP server responds (MCP ${revision}) and has ${tools.length} tools`),
       toolFindings(settings.levels, upstream, tools),
       plainHeaderFinding(upstream),
+      keys && (await unsignedFinding(upstream, () => discoverTools(options))),
     ];
   } catch (error) {
     if (!(error instanceof DiscoveryError)) throw error;
@@ -122,6 +126,27 @@ function toolFindings(levels: Levels, upstream: Upstream, tools: readonly Catalo
   ];
 }
 
+/** Whether the MCP server answers a request without the caller header. One that verifies the header does not. */
+async function unsignedFinding(
+  upstream: Upstream,
+  discover: () => Promise<unknown>,
+): Promise<Findings> {
+  const isAnswered = await discover().then(
+    () => true,
+    (error: unknown) => {
+      if (error instanceof DiscoveryError) return false;
+      throw error;
+    },
+  );
+  if (!isAnswered) return undefined;
+  return findingAbout('caller-headers', shownUrl(upstream.url)).warning({
+    what: 'the MCP server answers a request without the caller header',
+    why: 'everybody who can reach it can call its tools without Gatehouse, and without a level or a record',
+    remedy:
+      'let it verify the header Gatehouse-Caller (see "Who calls" in src/gateway/upstream/README.md), or let nobody but Gatehouse reach it',
+  });
+}
+
 /** Anybody can send plain headers. */
 function plainHeaderFinding({ setting, caller, headers }: Upstream): Findings {
   if (Object.keys(caller.headers).length === 0 || Object.keys(headers).length > 0) return undefined;
@@ -136,17 +161,8 @@ function plainHeaderFinding({ setting, caller, headers }: Upstream): Findings {
 async function readSigningKeys(settings: Settings): Promise<readonly SigningKey[] | undefined> {
   const { store } = settings;
   if (store.kind === 'sqlite') {
-    const db = new DatabaseSync(store.file, { readOnly: true, timeout: 1000 });
-    try {
-      const select = db.prepare('SELECT value FROM entry WHERE name = ?');
-      const read = async (name: string) => {
-        const value = select.get(name)?.['value'];
-        return value instanceof Uint8Array ? Buffer.from(value) : null;
-      };
-      return await readStored<SigningKey[]>(read, SIGNING_KEYS, settings);
-    } finally {
-      db.close();
-    }
+    const read = async (name: string) => readEntry(store.file, name);
+    return readStored<SigningKey[]>(read, SIGNING_KEYS, settings);
   }
   const client = await connectRedis(store, undefined);
   try {

@@ -19,7 +19,13 @@ import {
   respondWithJson,
 } from './errors.ts';
 import { requestCounter } from './request-metrics.ts';
-import { isValidProbe, PROBE_HEADER, observedRequest } from './proxy-probe.ts';
+import {
+  isValidProbe,
+  PROBE_HEADER,
+  observedRequest,
+  respondWithProbeStream,
+  STREAM_TYPE,
+} from './proxy-probe.ts';
 import { spanIds, traceRequests } from './request-spans.ts';
 import { outcomeOf, requestContext } from './request-context.ts';
 import { isWellKnown, refuseNestedWellKnown } from './well-known.ts';
@@ -143,6 +149,7 @@ export function healthResponder({
     ctx.status = ready ? 200 : 503;
     ctx.set('Cache-Control', 'no-store');
     const hasProbe = isValidProbe(probeKeys, ctx.get(PROBE_HEADER), Date.now() / 1000);
+    if (hasProbe && ctx.get('Accept') === STREAM_TYPE) return respondWithProbeStream(ctx);
     const seen = hasProbe ? { seen: observedRequest(ctx, proxies) } : {};
     respondWithText(ctx, { status: ready ? 'ok' : 'unavailable', ...ready, ...seen });
   };

@@ -1,5 +1,7 @@
 // `gatehouse doctor` sends a probe to see how the proxies in front change a request. Probes are signed with the root secret.
 import { createHmac, type KeyObject } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import type Koa from 'koa';
 import { constantTimeEqual } from '../constant-time.ts';
 import { clientAddress } from './canonical-host.ts';
@@ -44,6 +46,23 @@ export function observedRequest(ctx: Koa.Context, proxies: number): ObservedRequ
     address: clientAddress(ctx, proxies),
     proxies,
   };
+}
+
+export const STREAM_TYPE = 'text/event-stream';
+/** From the first event of a probed stream to its last one. */
+export const PROBE_STREAM_MS = 1000;
+
+/** A stream of two events, with the headers of streams of MCP servers. Shows whether proxies pass the first one on before the last. */
+export function respondWithProbeStream(ctx: Koa.Context): void {
+  ctx.type = STREAM_TYPE;
+  ctx.set('X-Accel-Buffering', 'no');
+  ctx.body = Readable.from(probeEvents());
+}
+
+async function* probeEvents() {
+  yield 'data: first\n\n';
+  await delay(PROBE_STREAM_MS);
+  yield 'data: last\n\n';
 }
 
 function mac(key: KeyObject, time: string): string {

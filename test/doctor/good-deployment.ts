@@ -55,6 +55,8 @@ export async function startGoodDeployment() {
     managementUrl: `http://127.0.0.1:${management}`,
     listen: { auth: `127.0.0.1:${auth}`, resource: `127.0.0.1:${resource}` },
     proxies: 1,
+    // An app without a metadata document: no test asks a host of others.
+    clients: { apps: ['cursor'] },
     identityProvider: { issuer: provider.issuer, clientId: 'gatehouse' },
     entitlements: [{ match: { group: 'analysts' }, level: 'operations' }],
   };

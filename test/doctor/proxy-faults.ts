@@ -20,6 +20,7 @@ const OUTSIDE_CHECKS = [
   'management',
   'reach',
   'ready',
+  'streams',
 ];
 
 const outward = (change: (response: ProxiedResponse) => void) => (good: GoodDeployment) =>
@@ -47,6 +48,12 @@ export const PROXY_FAULTS: Fault[] = [
       }),
     found: ['forwarded'],
     says: /proxies is 1, but 0 added/,
+  },
+  {
+    fault: 'a proxy that keeps streams back until they end',
+    inject: ({ proxies }) => proxies.resource.misbehave({ buffers: true }),
+    found: ['streams'],
+    says: /the first byte of a stream arrives after \d+ ms, and not before its end/,
   },
   {
     fault: 'one proxy more than in the settings',

@@ -181,6 +181,18 @@ export const SERVER_FAULTS: Fault[] = [
     says: /keys\.example\.com\/keys cannot be used: the name has a special-use address/,
   },
   {
+    fault: 'no way out to the metadata document of an app',
+    inject: noChange,
+    changed: ({ settings, ...rest }) => ({
+      ...rest,
+      network: { ...INTERNET, resolve: async () => ['10.0.0.7'] },
+      settings: { ...settings, clients: { ...settings.clients, apps: ['claude'] } },
+    }),
+    found: ['app-documents'],
+    hides: ['document-guard', 'settings'],
+    says: /claude\.ai\/oauth\/mcp-oauth-client-metadata cannot be fetched/,
+  },
+  {
     fault: 'closed registration without apps in the settings',
     inject: noChange,
     changed: ({ settings, ...rest }) => ({

@@ -1,6 +1,6 @@
 // A reverse proxy that terminates TLS, and can be misconfigured.
 import { once } from 'node:events';
-import { type IncomingHttpHeaders, request } from 'node:http';
+import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
 import { createServer } from 'node:https';
 import { buffer } from 'node:stream/consumers';
 import type { Certificate } from '../oauth/metadata-documents/certificate.ts';
@@ -13,11 +13,12 @@ export type ProxiedResponse = {
   body: string;
 };
 
-/** `inward` changes request headers, and `outward` responses. `target` is the port to forward a path to. */
+/** `inward` changes request headers, and `outward` responses. `target` is the port to forward a path to. `buffers`: streams are kept back until they end. */
 export type Misbehaviour = {
   inward?: (headers: IncomingHttpHeaders, path: string) => void;
   outward?: (response: ProxiedResponse) => void;
   target?: (path: string) => number | undefined;
+  buffers?: true;
 };
 
 export type TlsProxy = {
@@ -53,11 +54,17 @@ export async function startTlsProxy(
     const forwarded = request({ ...to, method: req.method, headers });
     forwarded.end(await buffer(req));
     try {
-      const [answer] = await once(forwarded, 'response');
+      const [answer] = (await once(forwarded, 'response')) as [IncomingMessage];
+      const isStream = answer.headers['content-type']?.startsWith('text/event-stream');
+      if (isStream && !faults.some(({ buffers }) => buffers)) {
+        res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders();
+        answer.pipe(res);
+        return;
+      }
       const response: ProxiedResponse = {
         path,
         method: req.method ?? '',
-        status: answer.statusCode,
+        status: answer.statusCode ?? 502,
         headers: { ...answer.headers },
         body: (await buffer(answer)).toString(),
       };

@@ -9,6 +9,7 @@ import { runServerWhile } from '../support/main-process.ts';
 import { listenOnLoopback } from '../support/loopback-server.ts';
 import { createDeployment, startDeployment } from '../support/system.ts';
 import type { Upstream } from '../support/upstream/upstream-server.ts';
+import { startEverythingServer } from '../support/upstream/everything-server.ts';
 import { startUpstreamV1 } from '../support/upstream/sdk-v1.ts';
 import { startUpstreamV2 } from '../support/upstream/sdk-v2.ts';
 import { DECLARED } from '../support/upstream/upstream-tools.ts';
@@ -100,6 +101,18 @@ describe("doctor's check of the MCP server", () => {
       what: 'the MCP server refuses Gatehouse (HTTP 401)',
     });
     expect(finding?.remedy).to.include('/oauth/jwks').and.include('gatehouse-caller');
+  });
+
+  it('SUP-08 an MCP server that answers without the caller header is a warning', async () => {
+    const open = await startEverythingServer();
+    const findings = await check(open.url);
+    await open.close();
+    const finding = findings.find((each) => each.check === 'caller-headers');
+    expect(finding).to.include({
+      check: 'caller-headers',
+      outcome: 'warning',
+      what: 'the MCP server answers a request without the caller header',
+    });
   });
 
   it('SUP-08 an unreachable MCP server is a problem that says why', async () => {
