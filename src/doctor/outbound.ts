@@ -1,4 +1,4 @@
-import { isListedDocument } from '../clients/document-hosts.ts';
+import { isListedDocument } from '../settings/document-hosts.ts';
 import { AddressNotPublic, type Network } from '../http/guarded-request.ts';
 import { fetchDocument, KEY_SET, requireAddressGuard } from '../oauth/engine/guarded-fetch.ts';
 import { isObject } from '../json-values.ts';
