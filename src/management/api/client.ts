@@ -88,23 +88,29 @@ async function send(access: Access, sent: Sent) {
 async function* stream(access: Access, sent: Sent): AsyncGenerator<string> {
   const silence = new AbortController();
   const timer = setTimeout(() => silence.abort(), sent.timeoutSeconds * 1000);
+  let isAnswering = false;
   try {
     const response = await request(access, sent, silence.signal);
     const { statusCode: status = 0 } = response;
     if (status >= 300) throw responseError(access, status, parseJson(await text(response)));
+    isAnswering = true;
     for await (const part of response.setEncoding('utf8')) {
       timer.refresh();
       yield part;
     }
   } catch (cause) {
-    throw cause instanceof ManagementError
-      ? cause
+    if (cause instanceof ManagementError) throw cause;
+    throw isAnswering && !silence.signal.aborted
+      ? new ManagementError('incomplete', `${access.url} ${ENDED_EARLY}`, { cause })
       : connectionError(access.url, sent, silence.signal, cause);
   } finally {
     clearTimeout(timer);
     silence.abort();
   }
 }
+
+const ENDED_EARLY =
+  'ended its answer early, so that what was written is not complete: the log of the server says why';
 
 /** Resolves when the headers of the response have arrived. */
 async function request(access: Access, sent: Sent, signal: AbortSignal): Promise<IncomingMessage> {
