@@ -298,6 +298,9 @@ export type ConsoleValues = {
       rejected: number;
       lost: number;
     }[];
+    /** When the entries of a day were verified, in seconds since the epoch, and what was found. */
+    checkedAt?: number;
+    problems: number;
     /** The form that downloads what the filters find. Absent for people who may not. */
     export?: { action: string; fields: ConsoleHidden[] };
   } & ConsoleSearch;

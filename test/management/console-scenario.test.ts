@@ -1,10 +1,14 @@
 import { expect } from 'chai';
+import { decodeJwt } from 'jose';
 import type { Locator, Page } from 'playwright-core';
+import { recordAudit } from '../../src/audit/audit.ts';
+import { auditServices } from '../support/audit-services.ts';
 import { addCookies, usePage } from '../support/chromium.ts';
 import { connect } from '../support/connection.ts';
 import { useConsole } from '../support/console.ts';
 import { createConnector, requestManagement } from '../support/management-api.ts';
 import { isAccepted } from '../support/mcp.ts';
+import { openSystemStore } from '../support/system-store.ts';
 
 /** An administrator in Chromium who knows only what the pages show. Each click and each field counts as one step. */
 class Visitor {
@@ -29,6 +33,11 @@ class Visitor {
 
   async fill(label: string, value: string): Promise<void> {
     await this.#page.getByLabel(label, { exact: true }).fill(value);
+    this.steps += 1;
+  }
+
+  async choose(label: string, option: string): Promise<void> {
+    await this.#page.getByLabel(label, { exact: true }).selectOption({ label: option });
     this.steps += 1;
   }
 
@@ -93,5 +102,92 @@ describe('an administrator who follows only the visible texts of the console', f
     expect(administrator.steps).to.equal(4);
     expect(await isAccepted(cut.link, accessToken)).to.equal(false);
     expect(await isAccepted(kept.link, other.accessToken)).to.equal(true);
+  });
+});
+
+describe('an auditor who is new to the console, and follows only its visible texts', function () {
+  this.timeout(30_000);
+  const { system, signIn, consoleUrl } = useConsole({
+    file: { management: { administrators: [{ subject: 'ada', role: 'auditor' }] } },
+  });
+  const tab = usePage();
+  const DAY = 86_400;
+
+  before(async () => {
+    const connector = await createConnector(system(), { name: 'Accounts office' });
+    await requestManagement(system(), 'PATCH', `/connectors/${connector.id}`, { level: 'full' });
+    const { accessToken, client } = await connect(system(), connector, { person: 'grace' });
+    const account = String(decodeJwt(accessToken).sub);
+    const about = { account, clientId: client.id, connector: connector.id };
+    const yesterday = (Math.floor(Date.now() / 1000 / DAY) - 0.5) * DAY;
+    const { store } = await openSystemStore(system());
+    const call = { event: 'call', outcome: 'answered', ...about };
+    const record = (item: object, at: number) =>
+      recordAudit(auditServices(store, at), { ...call, ...item });
+    await record({ tool: 'export_cards' }, yesterday - 2 * DAY);
+    await record({ tool: 'member_visits' }, yesterday);
+    const refused = { outcome: 'refused', reason: 'forbidden' };
+    await record({ tool: 'payment_details', ...refused }, yesterday);
+    await store.close();
+  });
+
+  async function visitor(): Promise<Visitor> {
+    await addCookies(tab(), (await signIn()).browser.jar);
+    await tab().goto(consoleUrl(''));
+    return new Visitor(tab());
+  }
+
+  it('finds out in four steps who called a tool last week', async () => {
+    const auditor = await visitor();
+    await auditor.click('link', 'Audit log');
+    await auditor.fill('Tool', 'export_cards');
+    await auditor.choose('Period', 'The last 7 days');
+    await auditor.click('button', 'Search');
+    expect(await auditor.text())
+      .to.include('called export_cards for Grace Hopper')
+      .and.not.include('member_visits');
+    expect(auditor.steps).to.equal(4);
+  });
+
+  it("finds out in three steps what one person's app read yesterday", async () => {
+    const auditor = await visitor();
+    await auditor.click('link', 'People');
+    await auditor.click('link', 'Grace Hopper');
+    await auditor.click('link', 'Yesterday', 'Accounts office');
+    expect(await auditor.text())
+      .to.include('Test client called member_visits')
+      .and.not.include('export_cards');
+    expect(auditor.steps).to.equal(3);
+  });
+
+  it("finds out in four steps who raised a connector's level", async () => {
+    const auditor = await visitor();
+    await auditor.click('link', 'Connectors');
+    await auditor.click('link', 'Accounts office');
+    await auditor.click('link', 'See all in the audit log');
+    await auditor.open('Details', 'changed the connector');
+    expect(await auditor.text())
+      .to.include('Management API key “default” changed the connector Accounts office')
+      .and.include('"before":{"level":"operations"},"after":{"level":"full"}');
+    expect(auditor.steps).to.equal(4);
+  });
+
+  it('finds out in one step whether anything was removed', async () => {
+    const auditor = await visitor();
+    await auditor.click('link', 'Audit log');
+    expect(await auditor.text()).to.include('None was changed, inserted or removed. Last check');
+    expect(auditor.steps).to.equal(1);
+  });
+
+  it('finds out in four steps who was refused and why', async () => {
+    const auditor = await visitor();
+    await auditor.click('link', 'Audit log');
+    await auditor.choose('Outcome', 'Refused');
+    await auditor.click('button', 'Search');
+    await auditor.open('Details', 'tried to call payment_details');
+    expect(await auditor.text())
+      .to.include('Test client tried to call payment_details for Grace Hopper')
+      .and.match(/Reason\s+forbidden/);
+    expect(auditor.steps).to.equal(4);
   });
 });

@@ -749,6 +749,8 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         action: '/console/audit/export',
         fields: [{ name: 'since', value: 'day' }],
       },
+      checkedAt: 1_900_000_000,
+      problems: 2,
       deliveries: [
         { id: 'siem', state: 'refused', isOk: false, backlog: 12, rejected: 1, lost: 0 },
         { id: 'archive', state: 'delivering', isOk: true, backlog: 0, rejected: 0, lost: 0 },

@@ -1,5 +1,6 @@
 // The audit log: filters that are in the address, what they find, and the buttons that export all of it.
 import { Readable } from 'node:stream';
+import { lastVerification } from '../../audit/chain/daily-verification.ts';
 import { seeOther } from '../../http/see-other.ts';
 import { auditEvents } from '../../observability/labels.ts';
 import type { ViewValues } from '../../pages/pages.ts';
@@ -51,10 +52,11 @@ async function showAudit(context: ConsoleContext): Promise<void> {
   const q = searchIn(queryIn(ctx), auditQuery);
   const { filter, problem } = filterIn(query, management.services.now());
   const page = { limit: PAGE_ITEMS, newestFirst: true, after: cursorIn(ctx, auditQuery), q };
-  const [found, kept, deliveries] = await Promise.all([
+  const [found, kept, deliveries, checked] = await Promise.all([
     problem ? NOTHING : readAudit(management, { ...filter, ...page }),
     keptIn(context, query),
     deliveryHandlers.listAuditDelivery(management, {}),
+    lastVerification(management.services.store),
   ]);
   const values = {
     console: layout(context, 'audit', problem),
@@ -62,6 +64,8 @@ async function showAudit(context: ConsoleContext): Promise<void> {
     ...listValues(ctx, PATH, found, { filters: shownFilters(query), kept, q }),
     searched: found.searched,
     unreadable: found.unreadable,
+    checkedAt: checked?.at,
+    problems: checked?.problems.length ?? 0,
     export: includesRole(management.role, exportAudit.role)
       ? { action: `${PATH}/export`, fields: exportFields(query) }
       : undefined,
