@@ -18,9 +18,10 @@ export function withoutNulls(value: unknown): unknown {
   const isSuccess = (method ?? error ?? undefined) === undefined;
   const isKept = (name: string) =>
     (name === 'result' && isSuccess) || (name === 'id' && isRequest) || !NULLABLE.has(name);
-  const members = Object.entries(value);
-  if (members.every(([name, member]) => member !== null || isKept(name))) return value;
-  return Object.fromEntries(members.filter(([name, member]) => member !== null || isKept(name)));
+  if (!Object.values(value).includes(null)) return value;
+  return Object.fromEntries(
+    Object.entries(value).filter(([name, member]) => member !== null || isKept(name)),
+  );
 }
 
 // Messages of the client, validated and rebuilt from what was understood, so that the upstream reads them as we did
@@ -137,7 +138,8 @@ export function isLookalikeMethod(method: string): boolean {
 function refuseAmbiguous(method: string, params: Record<string, unknown>): void {
   const { checked, maxLength } = CHECKED.get(method) ?? CHECKED_OF_OTHERS;
   for (const name of Object.keys(params)) {
-    const member = name.length > maxLength ? undefined : checked.get(foldCase(name));
+    if (name.length > maxLength || checked.get(name) === name) continue;
+    const member = checked.get(foldCase(name));
     if (member !== undefined && name !== member)
       throw invalid(`params has a member with a name similar to ${member}`);
   }

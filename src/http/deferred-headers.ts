@@ -2,7 +2,7 @@
 import type Koa from 'koa';
 import { requestContext } from './request-context.ts';
 
-/** `headers` has names and values in turn. The host sets them when the response begins, or `sendPieces` does. */
+/** `headers` has names and values in turn. The host sets them when the response begins, or `beginResponse` does. */
 export function deferHeaders(ctx: Koa.Context, headers: string[]): void {
   requestContext(ctx).deferredHeaders = headers;
 }
@@ -25,6 +25,19 @@ export function setDeferredHeaders(ctx: Koa.Context): void {
   }
 }
 
+/** Begins a response with these headers, which are sent with its first bytes. Koa sends nothing of it. */
+export function beginResponse(
+  ctx: Koa.Context,
+  status: number,
+  headers: Record<string, string>,
+): void {
+  const { deferredHeaders = [] } = requestContext(ctx);
+  requestContext(ctx).deferredHeaders = undefined;
+  ctx.respond = false;
+  for (const name in headers) deferredHeaders.push(name, String(headers[name]));
+  ctx.res.writeHead(status, deferredHeaders);
+}
+
 /** Responds with these pieces of a text, in one write, and these headers. */
 export function sendPieces(
   ctx: Koa.Context,
@@ -32,16 +45,11 @@ export function sendPieces(
   pieces: readonly (string | Buffer)[],
   headers: Record<string, string>,
 ): void {
-  const { deferredHeaders = [] } = requestContext(ctx);
-  requestContext(ctx).deferredHeaders = undefined;
-  ctx.respond = false;
-  for (const name in headers) deferredHeaders.push(name, String(headers[name]));
   let bytes = 0;
   for (const piece of pieces) bytes += Buffer.byteLength(piece);
   requestContext(ctx).sentBytes = bytes;
-  deferredHeaders.push('Content-Length', String(bytes));
+  beginResponse(ctx, status, { ...headers, 'Content-Length': String(bytes) });
   const { res } = ctx;
-  res.writeHead(status, deferredHeaders);
   if (pieces.length > 1) {
     res.cork();
     for (const piece of pieces) res.write(piece);

@@ -41,6 +41,8 @@ export type RequestContext = {
   receivedBytes?: number;
   /** Bytes of the body of a response that Koa does not send. */
   sentBytes?: number;
+  /** The response is a stream of events whose headers were written with its status. */
+  isEventStream?: boolean;
 };
 
 /** The only access to `ctx.state`, which Koa leaves untyped. Host middleware sets `requestId` and `address`. */

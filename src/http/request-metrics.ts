@@ -1,19 +1,18 @@
-import type { ServerResponse } from 'node:http';
 import type Koa from 'koa';
 import type { Metrics } from '../observability/metrics.ts';
 import { transientItems } from '../transient-items.ts';
-import { outcomeOf } from './request-context.ts';
+import { outcomeOf, requestContext } from './request-context.ts';
 
 /** Counts the requests of a host when their responses end, and its open event streams. Use it once for each host. */
 export function requestCounter(host: string, metrics: Metrics): (ctx: Koa.Context) => void {
-  const open = transientItems<ServerResponse>();
+  const open = transientItems<Koa.Context>();
   metrics.watchStreams(host, () => [...open].filter(isStream).length);
   return (ctx) => {
     const started = performance.now();
-    const remove = open.add(ctx.res);
+    const remove = open.add(ctx);
     ctx.res.once('close', () => {
       remove();
-      const seconds = isStream(ctx.res) ? undefined : (performance.now() - started) / 1000;
+      const seconds = isStream(ctx) ? undefined : (performance.now() - started) / 1000;
       const { status, reason } = outcomeOf(ctx);
       metrics.request(host, status, seconds);
       if (reason !== undefined) metrics.refusal(host, reason);
@@ -21,6 +20,8 @@ export function requestCounter(host: string, metrics: Metrics): (ctx: Koa.Contex
   };
 }
 
-function isStream(res: ServerResponse): boolean {
+function isStream(ctx: Koa.Context): boolean {
+  const { res } = ctx;
+  if (requestContext(ctx).isEventStream) return true;
   return res.headersSent && String(res.getHeader('content-type')).startsWith('text/event-stream');
 }

@@ -26,7 +26,7 @@ import type { OutboundRequest } from './send.ts';
 import { type EventStreamOptions, openStream } from './stream.ts';
 
 type Renewable = OutboundRequest & {
-  secrets: Readonly<Record<string, string>>;
+  secrets: () => Readonly<Record<string, string>>;
   /** With a credential of the person: after 401, returns the header of a newer token, with which the request is repeated once. Rejects with an InBandError if there is none. */
   renew?: () => Promise<Record<string, string>>;
   /** The error after a second 401. */
@@ -98,7 +98,8 @@ export async function sendWithCredential(
   if (response.status !== 401) return response;
   const newer = await renew();
   lifetime.requireActive();
-  request.secrets = { ...request.secrets, ...newer };
+  const earlier = request.secrets;
+  request.secrets = () => ({ ...earlier(), ...newer });
   return send({ ...request, headers: { ...request.headers, ...newer }, body }, options, lifetime);
 }
 

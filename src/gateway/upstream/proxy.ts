@@ -342,7 +342,7 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
     localResponses: call.limited ?? [],
     onAnswer: (message) => noteAnswer(call, message),
     onSuspended: () => noteSuspension(call),
-    secrets: secretsIn(headers, proxy.upstream),
+    secrets: () => secretsIn(headers, proxy.upstream),
     ...(proxy.credentials && personal ? renewal(proxy, proxy.credentials, call, personal) : {}),
     bindSession: (id) => ids.bind('session', caller, id),
     bindEvent: (id) => ids.bind('event', caller, id),

@@ -33,7 +33,7 @@ export type ResponseOptions = {
   onAnswer: (message: RpcMessage) => void;
   bindSession: (id: string) => string;
   /** Headers that were sent. What repeats a part of one is not logged. */
-  secrets: Readonly<Record<string, string>>;
+  secrets: () => Readonly<Record<string, string>>;
 };
 
 const ALLOWED_METHODS = ['GET', 'POST', 'DELETE'];
@@ -185,7 +185,7 @@ function refusedGatehouse(
     if (stepUp) return stepUp;
   }
   const words = body.toString('utf8', 0, MAX_WORDS_BYTES);
-  const quote = findsParts(secrets)(words) ? '' : `: ${printable(words)}`;
+  const quote = findsParts(secrets())(words) ? '' : `: ${printable(words)}`;
   return badGateway(
     new Error(
       `the upstream answered ${status}${quote}${refusesHost(status, words) ? ' (see the setting host)' : ''}`,

@@ -1,7 +1,7 @@
 // Filters the event streams of the upstream, and forwards them.
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type Koa from 'koa';
-import { setDeferredHeaders } from '../../http/deferred-headers.ts';
+import { beginResponse } from '../../http/deferred-headers.ts';
 import { type RequestContext, requestContext } from '../../http/request-context.ts';
 import { idText, type MessageId } from '../json-rpc.ts';
 import type { ChunkReader, StreamControl } from './exchange.ts';
@@ -79,16 +79,21 @@ export function openStream(
   return new EventForwarder(ctx, control, options);
 }
 
-/** Sends the headers at once: the first event may come late, and the client waits for the status. */
+/** Sends the headers with the first event if it comes at once. It may come late, and the client waits for the status. */
 export function beginEventStream(ctx: Koa.Context): void {
-  setDeferredHeaders(ctx);
-  ctx.respond = false;
-  ctx.status = 200;
-  ctx.type = 'text/event-stream';
-  ctx.set('Cache-Control', 'no-cache, no-transform');
-  ctx.set('X-Accel-Buffering', 'no');
-  ctx.flushHeaders();
+  const { res } = ctx;
+  beginResponse(ctx, 200, STREAM_HEADERS);
+  requestContext(ctx).isEventStream = true;
+  setImmediate(() => {
+    if (requestContext(ctx).sentBytes === undefined && !res.writableEnded) res.flushHeaders();
+  });
 }
+
+const STREAM_HEADERS = {
+  'Content-Type': 'text/event-stream; charset=utf-8',
+  'Cache-Control': 'no-cache, no-transform',
+  'X-Accel-Buffering': 'no',
+};
 
 /** Chunks that arrive while so many events wait stop the upstream. */
 const MAX_WAITING = 16;

@@ -125,7 +125,12 @@ export async function openWaiting(
     });
     const body = () => JSON.stringify(message);
     const request: OutboundRequest = { method: 'POST', headers, body, links: [], hold: NO_HOLD };
-    return sendWithCredential(proxy, { ...request, ...renewed, secrets: {} }, UNREAD, lifetime);
+    return sendWithCredential(
+      proxy,
+      { ...request, ...renewed, secrets: () => ({}) },
+      UNREAD,
+      lifetime,
+    );
   };
   try {
     const params = isObject(waiting.params) ? waiting.params : {};
