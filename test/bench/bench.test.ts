@@ -13,6 +13,7 @@ const TIMEOUT_MS = 300_000;
 const COMMANDS: readonly [command: string, script: string][] = [
   ['bench', 'bench.ts'],
   ['bench:peers', 'peers/compare.ts'],
+  ['bench:proxies', 'proxies/proxies.ts'],
   ['bench:scale', 'scale/scale.ts'],
   ['bench:processes', 'processes/processes.ts'],
   ['bench:steps', 'steps.ts'],

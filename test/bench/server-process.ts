@@ -44,9 +44,17 @@ export function startProcess(
   script: string,
   { args = [], environment = {}, flags = FLAGS, directory }: ProcessOptions,
 ): ServerProcess {
+  return startProgram(process.execPath, [...flags, script, ...args], { environment, directory });
+}
+
+export function startProgram(
+  program: string,
+  args: readonly string[],
+  { environment, directory }: { environment: Record<string, string>; directory: string },
+): ServerProcess {
   const log = join(directory, 'output');
   const file = openSync(log, 'w');
-  const child = spawn(process.execPath, [...flags, script, ...args], {
+  const child = spawn(program, args, {
     cwd: REPOSITORY,
     env: { ...inherited(), ...environment },
     stdio: ['ignore', file, file],

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, isAbsolute, join } from 'node:path';
 
-type Program = {
+export type Program = {
   name: string;
   /** An environment variable with the path of the program. */
   variable: string;
@@ -54,6 +54,23 @@ export const PYTHON: Program = {
   locations: ['/usr/bin/python3', '/usr/local/bin/python3', '/opt/homebrew/bin/python3'],
   packages: ['python3', 'python3-jwt', 'python3-cryptography'],
   trial: ['-c', 'import jwt, cryptography'],
+};
+
+/** Only the benchmarks that compare proxies start the next two. */
+export const NGINX: Program = {
+  name: 'nginx',
+  variable: 'NGINX_BIN',
+  commands: ['nginx'],
+  locations: ['/usr/sbin/nginx', '/usr/local/sbin/nginx', '/opt/homebrew/bin/nginx'],
+  packages: ['nginx'],
+};
+
+export const CADDY: Program = {
+  name: 'Caddy',
+  variable: 'CADDY_BIN',
+  commands: ['caddy'],
+  locations: ['/usr/bin/caddy', '/opt/homebrew/bin/caddy'],
+  packages: ['caddy'],
 };
 
 export const PROGRAMS = [REDIS, CHROMIUM, PYTHON];

@@ -61,7 +61,7 @@ type Kind = {
   isPaced?: true;
 };
 
-function callOf(name: string, argumentsOf: object): object {
+export function callOf(name: string, argumentsOf: object): object {
   return { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: argumentsOf } };
 }
 
@@ -88,7 +88,7 @@ const SDK: Kind = {
   connections: [16],
   warmUpSeconds: 4,
 };
-const FIXED_SERVER = 'test/bench/proxied/upstream.ts';
+export const FIXED_SERVER = 'test/bench/proxied/upstream.ts';
 const SDK_SERVER = 'test/bench/unprotected-server.ts';
 
 const STREAMS = 'proxied: events and idle streams';
@@ -154,7 +154,7 @@ export const proxiedCalls: Part = {
   },
 };
 
-async function openTargets(place: Place, script: string) {
+export async function openTargets(place: Place, script: string) {
   const [serverPort, barePort] = await freePorts(2);
   const directory = await mkdtemp(join(place.root, 'proxied-'));
   const isFixed = script === FIXED_SERVER;
@@ -231,30 +231,38 @@ function takeTurn(
 ): Promise<Turn> {
   if (!isPaced) return takeSaturated(target, message, connections, turnSeconds);
   const pace = { perSecond, connections, seconds: pacedSeconds };
-  return summarize(target.server, () => callAtRate(target, message, pace));
+  return summarize([target.server], () => callAtRate(target, message, pace));
 }
 
-function takeSaturated(
-  target: Targets[Way],
+/** The processor time is that of the target's server, and of those that it asks. */
+export function takeSaturated(
+  target: Targets[Way] & { asks?: ServerProcess },
   message: object,
   connections: number,
   seconds: number,
 ): Promise<Turn> {
-  return summarize(target.server, async () => {
+  const servers = [target.server, ...(target.asks ? [target.asks] : [])];
+  return summarize(servers, async () => {
     const mayStart = forSeconds(seconds);
     const calling = Array.from({ length: connections }, () => callWhile(target, message, mayStart));
+    // The others must not disturb the next turn.
+    await Promise.allSettled(calling);
     return (await Promise.all(calling)).flat();
   });
 }
 
-async function summarize(server: ServerProcess, act: () => Promise<number[]>): Promise<Turn> {
-  const [begun, spent] = [performance.now(), cpuTime(server.pid)];
+async function summarize(
+  servers: readonly ServerProcess[],
+  act: () => Promise<number[]>,
+): Promise<Turn> {
+  const cpu = () => servers.reduce((sum, { pid }) => sum + cpuTime(pid), 0);
+  const [begun, spent] = [performance.now(), cpu()];
   const times = (await act()).sort((a, b) => a - b);
   const elapsed = (performance.now() - begun) / 1000;
   return {
     perSecond: times.length / elapsed,
     p50: quantile(times, 0.5),
     p99: quantile(times, 0.99),
-    cpu: (1000 * (cpuTime(server.pid) - spent)) / times.length,
+    cpu: (1000 * (cpu() - spent)) / times.length,
   };
 }

@@ -104,7 +104,8 @@ function readResponse(socket: Socket): Promise<void> {
       if (error) reject(error);
       else resolve();
     };
-    const closed = () => finish(new Error(`the connection was closed after: ${head}`));
+    const closed = () =>
+      finish(new Error(`the connection was closed after: ${head.slice(0, 500)}`));
     const read = (chunk: Buffer) => {
       let rest = chunk;
       if (left === -1 && end === '') {
