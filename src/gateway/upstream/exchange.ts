@@ -9,6 +9,8 @@ export type UpstreamResponse = {
   headers: IncomingHttpHeaders;
   /** Empty if the response is refused by its status, or read by a `ChunkReader`. */
   body: Buffer;
+  /** Whether nothing else is in the memory of the body. */
+  ownsBody: boolean;
   isStream: boolean;
 };
 
@@ -74,6 +76,7 @@ class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
   /** Its first `#size` bytes. */
   #body: Buffer = NO_BYTES;
   #size = 0;
+  #ownsBody = false;
   #isAborted = false;
 
   constructor(options: ExchangeOptions) {
@@ -137,8 +140,9 @@ class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
 
   #finish(isStream: boolean): void {
     const body = this.#body.subarray(0, this.#size);
+    const ownsBody = this.#ownsBody;
     this.#body = NO_BYTES;
-    this.#resolve({ status: this.#status, headers: this.#headers, body, isStream });
+    this.#resolve({ status: this.#status, headers: this.#headers, body, ownsBody, isStream });
   }
 
   /** Copies each chunk as it comes, because all of a large body at once would take long. */
@@ -150,6 +154,7 @@ class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
         const larger = Buffer.allocUnsafeSlow(this.#capacityFor(size));
         this.#body.copy(larger, 0, 0, this.#size);
         this.#body = larger;
+        this.#ownsBody = true;
       }
       chunk.copy(this.#body, this.#size);
     }

@@ -67,7 +67,7 @@ export async function forwardResponse(
   if (isEmpty) return sendEmpty(ctx, status);
   requireIdentity(headers['content-encoding']);
   if (kind === 'application/json' && ctx.method === 'POST')
-    sendPieces(ctx, status, await filterBody(response, options), JSON_HEADERS);
+    await forwardBody(ctx, response, options);
   else throw badGateway(new Error(`the upstream answered ${status} with ${kind ?? 'nothing'}`));
 }
 
@@ -98,6 +98,18 @@ function sendEmpty(ctx: Koa.Context, status: number): void {
 }
 
 const NOTHING = Buffer.alloc(0);
+
+async function forwardBody(
+  ctx: Koa.Context,
+  response: UpstreamResponse,
+  options: ResponseOptions,
+): Promise<void> {
+  const { status, body, ownsBody } = response;
+  const pieces = await filterBody(response, options);
+  // Garbage collection of such memory takes longer than the rest of a call. Only when all is written: before, the system may still read it.
+  if (ownsBody) ctx.res.once('finish', () => void (body.buffer as ArrayBuffer).transfer(0));
+  sendPieces(ctx, status, pieces, JSON_HEADERS);
+}
 
 /** Serializes what was filtered, so that a member that occurs twice cannot hide another value from the filter. */
 async function filterBody(
