@@ -1,6 +1,7 @@
 // What people put before an MCP server, compared with Gatehouse (npm run bench:proxies).
 import { execFileSync } from 'node:child_process';
 import { mkdtemp } from 'node:fs/promises';
+import { loadavg } from 'node:os';
 import { join } from 'node:path';
 import { freePorts } from '../../support/free-ports.ts';
 import { CADDY, NGINX, requireProgram } from '../../support/programs.ts';
@@ -68,7 +69,9 @@ async function main({ quick, write }: { quick: boolean; write: boolean }): Promi
       const rows = await measure(subjects, message, quick ? QUICK : FULL);
       tables.push(`${kind}\n${textTable(HEAD, rows)}`);
     }
-    const text = [`${versions.join(', ')}; ${CONNECTIONS} connections`, ...tables].join('\n\n');
+    const [load = 0] = loadavg();
+    const about = `${versions.join(', ')}; ${CONNECTIONS} connections; load average ${load.toFixed(1)}`;
+    const text = [about, ...tables].join('\n\n');
     console.log(text);
     if (write) await writeBetween(DOCUMENT, blockOf('bench:proxies'), text);
   } finally {
