@@ -9,6 +9,7 @@ import { type Connector, createConnector, requestManagement } from '../support/m
 import { changeSettings } from '../support/settings-file.ts';
 import { createDeployment, type LogLine, startDeployment, type System } from '../support/system.ts';
 import { until } from '../support/until.ts';
+import { connectV2 } from '../support/upstream/sdk-clients.ts';
 import { type ChangingUpstream, startChangingV2 } from '../support/upstream/changing-upstream.ts';
 import { gatehouse } from './command-line.ts';
 
@@ -260,21 +261,30 @@ describe('Explanations of tools', () => {
       (await requestManagement(system, 'POST', `/apply${query}`, file)) as Applied;
     const [made] = (await apply({ connectors: [connector], machines: [machine] })).connectors;
     const { link } = (await ask(`/connectors/${made?.id}`)) as Connector;
-    await connect(system, { link }, { person: 'ada', level: 'operations' });
+    const { accessToken } = await connect(system, { link }, { person: 'ada', level: 'operations' });
+    const listTools = async () => {
+      const app = await connectV2('auto')(link, accessToken);
+      const names = await app.listTools();
+      await app.close();
+      return names;
+    };
     const losses = async (file: object) => {
       const dry = await apply(file, '?dryRun=true');
+      const listed = await listTools();
       const done = await apply(file);
       expect(done.affected).to.have.deep.members(dry.affected);
+      const left = await listTools();
+      const ofAda = dry.affected.find(({ account }) => account.name === 'Ada Lovelace');
+      expect(listed.filter((name) => !left.includes(name))).to.deep.equal(ofAda?.lostTools ?? []);
       return Object.fromEntries(
         dry.affected.map(({ account, lostTools }) => [account.name, lostTools]),
       );
     };
     const narrowed = { ...connector, tools: ['search_*'] };
-    const both = ['delete_order'];
     const tools = ['delete_*'];
     const file = { connectors: [narrowed], machines: [{ ...machine, tools }] };
     expect(await losses(file)).to.deep.equal({
-      'Ada Lovelace': both,
+      'Ada Lovelace': ['delete_order'],
       Sync: ['search_orders', 'delete_order'],
     });
     await apply({ connectors: [connector], machines: [machine] });
