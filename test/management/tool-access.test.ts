@@ -139,8 +139,9 @@ describe('Explanations of tools', () => {
     const signIn = requirePage(await browser.visit(at(`accounts/${grace}`)));
     const person = requirePage(await browser.submit(signIn, { person: 'ada' }));
     const rows = (html: string) =>
-      Array.from(html.matchAll(/<li>([^]*?)<\/li>/g), ([, row = '']) =>
+      Array.from(html.matchAll(/<tr class="row"[^>]*>([^]*?)<\/tr>/g), ([, row = '']) =>
         row
+          .replaceAll(/<span class="cell-head">[^<]*<\/span>/g, '')
           .replaceAll(/<[^>]*>/g, ' ')
           .replaceAll(/\s+/g, ' ')
           .trim(),
