@@ -165,4 +165,30 @@ describe('The ten questions of a help desk', function () {
       for (const part of answer) expect(text).to.match(part);
       expect(asked.clicks).to.be.at.most(MOST);
     });
+
+  it('every list has a text for each heading, and is sorted by each in the address', async () => {
+    await desk();
+    const { management } = company.system;
+    for (const list of [
+      'connectors',
+      'grants',
+      'accounts',
+      'clients',
+      'rules',
+      'tokens',
+      'attempts',
+    ]) {
+      await tab().goto(`${management}/console/${list}`);
+      expect(await tab().content(), list).to.not.match(/console\.\w+\.\w+/);
+      const links = await tab().locator('.items thead a').all();
+      const addresses = await Promise.all(links.map((link) => link.getAttribute('href')));
+      expect(addresses.length, list).to.be.at.least(3);
+      for (const address of addresses)
+        expect(address, list).to.match(new RegExp(`^/console/${list}\\?sort=-?\\w+$`));
+    }
+    await tab().goto(`${management}/console/accounts?sort=-title`);
+    const names = await tab().locator('.items h3').allInnerTexts();
+    expect(names).to.deep.equal(names.toSorted().toReversed());
+    expect(names[0]).to.equal('Katherine Johnson');
+  });
 });

@@ -130,7 +130,7 @@ function list(section: string, items: ConsoleItem[], more: object = {}): ListSam
 function columnsIn(items: ConsoleItem[]) {
   const at = ({ sort }: { sort: string }) => `/console/list?sort=${sort}`;
   const order = { column: 'title', direction: 'ascending' } as const;
-  return columnsOf({ facts: '', fields: {} }, items, { order, at });
+  return columnsOf(items, { order, at });
 }
 
 const PERSON = 'Ikh5AnYxuNnXX_7k2joIiz_pE1R';

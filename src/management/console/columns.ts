@@ -1,6 +1,5 @@
 // The columns of a table, and the order of its rows.
 import type { ConsoleColumn, ConsoleField, ConsoleItem } from '../../pages/console-values.ts';
-import type { ConsoleList } from '../resources/resource.ts';
 
 /** `column` is the name of a column; `title` and `state` are those that every list has. */
 type Order = { column: string; direction: 'ascending' | 'descending' };
@@ -15,21 +14,25 @@ export function orderIn({ sort = '' }: Record<string, string>): Order | undefine
     : { column, direction: sign === '' ? 'ascending' : 'descending' };
 }
 
-/** Returns the columns that have a value in a row, in the order of the fields of the list. With `at`, which returns the address of the list with other members of its query, they can be sorted. */
-export function columnsOf<Item>(
-  { facts, fields }: Pick<ConsoleList<Item>, 'facts' | 'fields'>,
+/** Returns the columns that have a value in a row, in the order that the rows have them in. With `at`, which returns the address of the list with other members of its query, they can be sorted. */
+export function columnsOf(
   rows: readonly ConsoleItem[],
   sorting?: { order: Order | undefined; at: (more: { sort: string }) => string },
 ): ConsoleColumn[] {
+  const names: string[] = [];
   const kinds = new Map<string, ConsoleColumn['kind']>([['title', 'title']]);
   if (rows.some(({ state }) => state)) kinds.set('state', 'state');
-  const found = new Map(
-    rows.flatMap(({ facts: values = [] }) => values.map((value) => [columnOf(value), value])),
-  );
-  const ranks = new Map(facts.split(' ').map((name, rank) => [fields[name]?.label ?? name, rank]));
-  const rankOf = (name: string) => ranks.get(name) ?? ranks.size;
-  const names = [...found.keys()].toSorted((one, other) => rankOf(one) - rankOf(other));
-  for (const name of names) kinds.set(name, kindOf(found.get(name)));
+  const found = new Map<string, ConsoleColumn['kind']>();
+  for (const { facts = [] } of rows) {
+    let place = -1;
+    for (const field of facts) {
+      const name = columnOf(field);
+      if (!found.has(name)) names.splice(place + 1, 0, name);
+      found.set(name, found.get(name) ?? kindOf(field));
+      place = names.indexOf(name);
+    }
+  }
+  for (const name of names) kinds.set(name, found.get(name) ?? 'text');
   return [...kinds].map(([name, kind]) => ({
     name,
     kind,
@@ -41,10 +44,10 @@ function columnOf({ column, label }: ConsoleField): string {
   return column ?? label;
 }
 
-function kindOf(field: ConsoleField | undefined): ConsoleColumn['kind'] {
-  if (field?.time !== undefined) return 'time';
-  if (field?.level !== undefined) return 'level';
-  return field?.code !== undefined && field.textKey === undefined ? 'code' : 'text';
+function kindOf(field: ConsoleField): ConsoleColumn['kind'] {
+  if (field.time !== undefined) return 'time';
+  if (field.level !== undefined) return 'level';
+  return field.code !== undefined && field.textKey === undefined ? 'code' : 'text';
 }
 
 /** The last time first, and texts from A. */

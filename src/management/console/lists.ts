@@ -190,8 +190,10 @@ async function readList(
   const read = (limit: number) => readPage(management, list, search, { limit, after });
   const path = `${CONSOLE_PATH}/${list.section}`;
   const at = (more: Query) => `${path}?${new URLSearchParams({ ...query, ...more })}`;
-  const rowsOf = (items: readonly unknown[]) =>
-    items.map((item) => rowOf(management, list, item as never));
+  const rowsOf = (items: readonly unknown[]) => {
+    const shown = withoutNeedlessColumns(list, items as readonly never[]);
+    return items.map((item) => rowOf(management, shown, item as never));
+  };
   const narrow = isNarrowed(search);
   const whole = after === undefined ? await readWhole(read, list.limit) : undefined;
   if (whole?.isAll) {
@@ -205,7 +207,7 @@ async function readList(
     const total = { count: all.length, isAll: true };
     return {
       search,
-      columns: columnsOf(list, items, { order, at }),
+      columns: columnsOf(items, { order, at }),
       items: await withNames(management, items),
       sorted: query.sort,
       ...(narrow ? { found: total } : { total }),
@@ -218,7 +220,7 @@ async function readList(
   const total = whole && { count: Math.min(whole.items.length, MAX_WHOLE), isAll: false };
   return {
     search,
-    columns: columnsOf(list, items),
+    columns: columnsOf(items),
     items: await withNames(management, items),
     ...(narrow ? { found: total ?? { count: items.length, isAll: false } } : { total }),
     next: page.next && at({ after: page.next }),
@@ -267,6 +269,13 @@ export async function findAll(
 ): Promise<never[]> {
   const search = await searchOf(management, list, query);
   return (await readPage(management, list, search, { limit })).items;
+}
+
+/** Leaves out the columns that tell none of these records apart. */
+function withoutNeedlessColumns(list: AnyList, items: readonly never[]): AnyList {
+  const names = list.facts.split(' ');
+  const needed = names.filter((name) => list.fields[name]?.isColumn?.(items) ?? true);
+  return { ...list, facts: needed.join(' ') };
 }
 
 /** Reads all records if they are few, and otherwise as many as are counted. */

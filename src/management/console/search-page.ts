@@ -52,7 +52,7 @@ async function findIn(management: ManagementContext, list: AnyList, q: string): 
   const path = `${CONSOLE_PATH}/${list.section}?${new URLSearchParams({ q })}`;
   return {
     section: list.section,
-    columns: columnsOf(list, rows),
+    columns: columnsOf(rows),
     items: await withNames(management, rows),
     ...(next === undefined ? {} : { all: path }),
   };

@@ -378,12 +378,6 @@ export const connectorFields: Fields<Connector> = {
         ? [{ label: 'expires', textKey: 'console.fields.never' }]
         : dateFields('expires', expiresAt),
   },
-  expiry: {
-    console: ({ expiresAt }) =>
-      expiresAt === undefined
-        ? [{ label: 'expires', textKey: `${TEXTS}.noExpiry` }]
-        : dateFields('expires', expiresAt),
-  },
 };
 
 const shownText = (connector: ShownConnector) =>
@@ -595,7 +589,7 @@ export const connectorList: ConsoleList<Connector> = {
   href: ({ id }) => recordPath('connectors', id),
   state: ({ state }) => state,
   isOk: ({ state }) => state === 'active',
-  facts: 'level upstream uses firstAudience expiry created',
+  facts: 'level upstream uses firstAudience expires created',
 };
 
 /** The fields beside the state on its page. */

@@ -22,7 +22,7 @@ export type Field<Item> = {
   row?: (item: Item) => string | undefined;
   /** Finds names by id, which a column of the command line shows before the ids. */
   lookUp?: (api: ManagementClient) => Promise<Names>;
-  /** Whether these items need a column in the command line. Default: always. */
+  /** Whether these items need a column in a list. Default: always. */
   isColumn?: (items: readonly Item[]) => boolean;
   /** The key of its label and of its column in the console, below `console.fields`. Default: the name of the field, or the label of what `console` returns. */
   label?: string;
