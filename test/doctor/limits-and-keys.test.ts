@@ -1,10 +1,15 @@
+import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { join } from 'node:path';
 import { expect } from 'chai';
 import type { TrustedIssuer } from '../../src/settings/identity-provider-schema.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import type { Settings } from '../../src/settings/settings.ts';
 import type { Upstream } from '../../src/settings/upstreams.ts';
 import { listenOnLoopback, type LoopbackServer } from '../support/loopback-server.ts';
+import { makeCertificate } from '../oauth/metadata-documents/certificate.ts';
+import { temporaryDirectory } from '../settings/settings-file.ts';
+import { type Platform, startPlatform } from '../support/workload-platform.ts';
 import { examineSettings } from './fault.ts';
 
 const SETTINGS = loadSettings({ GATEHOUSE_SECRET: 'a root secret of more than 32 characters' });
@@ -42,6 +47,39 @@ describe("doctor's check of the keys of trusted issuers", () => {
     const gone = await checkKeys('http://no-such-host.invalid/keys');
     expect(gone?.outcome).to.equal('problem');
     expect(gone?.what).to.include('does not resolve');
+  });
+});
+
+describe("doctor's check of the keys of workloads", () => {
+  const authority = { name: 'Cluster', ...makeCertificate('Cluster') };
+  let cluster: Platform;
+  before(async () => {
+    const certificate = makeCertificate('localhost', undefined, authority);
+    cluster = await startPlatform({ certificate, requiredToken: () => 'doctor' });
+  });
+  after(() => cluster.stop());
+
+  async function checkCluster(more: Partial<TrustedIssuer>) {
+    const trusted = { issuer: cluster.issuer, workloads: [{}], ...more } as TrustedIssuer;
+    const authorization = { ...SETTINGS.authorization, trustedIssuers: [trusted] };
+    return (await check('issuer-keys', { authorization }))[0];
+  }
+
+  it('WIF-11 doctor fetches the keys of a cluster with its files, and names the one that is missing', async () => {
+    const folder = temporaryDirectory();
+    const [caFile, tokenFile] = [join(folder, 'ca.crt'), join(folder, 'token')];
+    writeFileSync(caFile, authority.cert);
+    writeFileSync(tokenFile, 'doctor');
+    expect(await checkCluster({ caFile, tokenFile })).to.include({ outcome: 'ok' });
+    const untrusted = await checkCluster({ tokenFile });
+    expect(untrusted).to.include({ outcome: 'problem' });
+    expect(untrusted?.remedy).to.include('caFile');
+    const unauthorized = await checkCluster({ caFile });
+    expect(unauthorized?.what).to.include('answered 401');
+    const gone = await checkCluster({ caFile, tokenFile: join(folder, 'none') });
+    expect(gone?.what).to.include('ENOENT');
+    const internal = await checkCluster({ jwksUri: 'https://10.0.0.1/keys' });
+    expect(internal?.remedy).to.include('privateNetwork: true');
   });
 });
 

@@ -216,6 +216,7 @@ describe('The options of workloads', function () {
     try {
       await requestManagement(system, 'POST', '/settings/reload', {});
       expect((await exchange({})).body['scope']).to.equal('analytics');
+      expect((await exchange({}, 'Other')).body['error']).to.equal('invalid_target');
       expect(await showGrant(system, id)).to.include({ state: 'ended', reason: 'rule_changed' });
       expect((await callTool(linkOf('Jobs'), token, 'club_overview')).status).to.equal(401);
       const items = (await readAudit(system)).filter(({ event }) => event === 'grant_ended');
