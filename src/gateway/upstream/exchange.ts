@@ -41,7 +41,9 @@ export type Exchange = {
 };
 
 const NO_BYTES = Buffer.alloc(0);
-const MIN_CAPACITY = 1024 * 1024;
+const MIN_CAPACITY = 64 * 1024;
+/** A length that is announced counts up to here before the bytes have come. */
+const BELIEVED_LENGTH = 1024 * 1024;
 
 /** Never follows a redirect or repeats a request. */
 export function startExchange(
@@ -161,11 +163,10 @@ class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
     this.#size = size;
   }
 
-  /** What the upstream announces is believed only as far as the body has come. */
   #capacityFor(size: number): number {
     const announced = Number(this.#headers['content-length'] ?? 0);
-    const capacity = Math.max(2 * size, MIN_CAPACITY);
-    return announced >= size && announced <= capacity ? announced : capacity;
+    const isBelieved = announced >= size && announced <= Math.max(2 * size, BELIEVED_LENGTH);
+    return isBelieved ? announced : Math.max(2 * size, MIN_CAPACITY);
   }
 
   #fail(error: unknown): void {
