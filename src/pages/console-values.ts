@@ -188,7 +188,7 @@ export type ConsoleSearch = {
   /** The order in the address, which another search keeps. */
   sorted?: string;
   /** If the list is narrowed: the number of items that were found, and whether these are all. */
-  found?: { count: number; isAll: boolean };
+  found?: { count: number; isAll: boolean; isMany?: boolean };
 };
 
 /** What to copy into an app. `client` is the key of its texts below `apps`, `name` what the command or file calls the connector. */
@@ -224,15 +224,15 @@ export type ConsoleValues = {
     console: ConsoleLayout;
     columns: ConsoleColumn[];
     items: ConsoleItem[];
-    /** All items of the list. Without `isAll` there are more. */
-    total?: { count: number; isAll: boolean };
+    /** All items of the list. Without `isAll` there may be more, with `isMany` there are. */
+    total?: { count: number; isAll: boolean; isMany?: boolean };
     previous?: string;
     next?: string;
-    /** Set if the list is too long to be sorted as the address asks. */
-    isUnsorted?: boolean;
+    /** Set if the list is too long to be sorted as the address asks: how long it may be. */
+    unsortedAbove?: number;
     /** The page to create one. Present without a value if the person may not, absent if nobody creates one there. */
     create?: string;
-    /** The form that acts on several records: those with the action `of`, or `all` that the filters find. */
+    /** The form that acts on several records: those with the action `of`, or all that the filters find: `all` is their number, 0 if it is not known yet. */
     several?: { action: string; of: string; fields: ConsoleHidden[]; all?: number };
     /** The form that downloads all that the filters find. */
     csv?: { action: string; fields: ConsoleHidden[] };

@@ -137,7 +137,7 @@ function severalForm(
       action: `${path}/several`,
       of,
       fields: hiddenFields(search),
-      ...(all?.isAll && all.count <= MAX_SEVERAL ? { all: all.count } : {}),
+      ...(all && all.count <= MAX_SEVERAL ? { all: all.isAll ? all.count : 0 } : {}),
     },
   };
 }
@@ -170,11 +170,11 @@ function hiddenFields({ filters, kept, q = '' }: Search): { name: string; value:
 }
 
 /** A list of at most so many records is read whole: it is counted, and can be sorted. */
-const MAX_WHOLE = 1000;
+const DEFAULT_WHOLE = 1000;
 
 type Found = Pick<
   Values,
-  'columns' | 'items' | 'total' | 'found' | 'previous' | 'next' | 'isUnsorted' | 'sorted'
+  'columns' | 'items' | 'total' | 'found' | 'previous' | 'next' | 'unsortedAbove' | 'sorted'
 >;
 
 /** Reads the page that the address asks for. */
@@ -195,7 +195,8 @@ async function readList(
     return items.map((item) => rowOf(management, shown, item as never));
   };
   const narrow = isNarrowed(search);
-  const whole = after === undefined ? await readWhole(read, list.limit) : undefined;
+  const { whole: most = DEFAULT_WHOLE } = list;
+  const whole = after === undefined ? await readWhole(read, Math.max(most, list.limit)) : undefined;
   if (whole?.isAll) {
     const order = orderIn(query);
     const all = list.sort?.(whole.items) ?? whole.items;
@@ -217,14 +218,15 @@ async function readList(
   }
   const page = await read(list.limit);
   const items = rowsOf(list.sort?.(page.items) ?? page.items);
-  const total = whole && { count: Math.min(whole.items.length, MAX_WHOLE), isAll: false };
+  const isMany = whole && whole.items.length > most;
+  const total = whole && { count: isMany ? most : whole.items.length, isAll: false, isMany };
   return {
     search,
     columns: columnsOf(items),
     items: await withNames(management, items),
     ...(narrow ? { found: total ?? { count: items.length, isAll: false } } : { total }),
     next: page.next && at({ after: page.next }),
-    isUnsorted: orderIn(query) !== undefined,
+    ...(orderIn(query) === undefined ? {} : { unsortedAbove: most }),
   };
 }
 
@@ -279,11 +281,9 @@ function withoutNeedlessColumns(list: AnyList, items: readonly never[]): AnyList
 }
 
 /** Reads all records if they are few, and otherwise as many as are counted. */
-async function readWhole(read: (limit: number) => Promise<Page<never>>, limit: number) {
-  const first = await read(limit);
-  if (first.next === undefined) return { items: first.items, isAll: true };
-  const { items, next } = await read(MAX_WHOLE + 1);
-  return { items, isAll: next === undefined && items.length <= MAX_WHOLE };
+async function readWhole(read: (limit: number) => Promise<Page<never>>, most: number) {
+  const { items, next } = await read(most + 1);
+  return { items, isAll: next === undefined && items.length <= most };
 }
 
 /** Returns where the page with the number in the address starts, and the numbers of those beside it. What is no page is the first one. */
