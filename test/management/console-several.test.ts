@@ -31,7 +31,7 @@ describe('Actions on several records of a list in the console', function () {
     return { connector, items, made };
   }
 
-  it('ticked connections end after a page that names them, and no others', async () => {
+  it('CSL-15 ticked connections end after a page that names them, and no others', async () => {
     const { connector, items, made } = await connections('Ticked');
     const { browser } = await signIn();
     const list = await open(browser, `/grants?connector=${connector.id}`);
@@ -52,7 +52,7 @@ describe('Actions on several records of a list in the console', function () {
     expect(ended).to.have.members([first?.id, second?.id]);
   });
 
-  it('all connections that the filters find end, also those of the administrator, whose session goes on', async () => {
+  it('CSL-15 all connections that the filters find end, also those of the administrator, whose session goes on', async () => {
     const { connector } = await connections('Filtered');
     const other = await connections('Not filtered');
     const { browser } = await signIn();
@@ -101,7 +101,7 @@ describe('Actions on several records of a list in the console', function () {
     expect(revoked.html).to.include('Tokens revoked.').and.include('No tokens yet');
   });
 
-  it('without a ticked record nothing changes, and a viewer has no such form', async () => {
+  it('CSL-15 without a ticked record nothing changes, and a viewer has no such form', async () => {
     await connections('Nothing ticked');
     const { browser } = await signIn();
     const list = await open(browser, '/grants');

@@ -212,7 +212,7 @@ const LIST_SAMPLES: Record<string, ListSample> = {
         state: 'blocked',
         isOk: false,
         facts: [
-          { label: 'kind', code: 'host', textKey: 'console.rules.host' },
+          { label: 'comparedBy', code: 'host', textKey: 'console.rules.host' },
           { label: 'since', time: NOON },
         ],
         fields: [{ label: 'id', code: 'abc' }],
@@ -223,7 +223,7 @@ const LIST_SAMPLES: Record<string, ListSample> = {
         state: 'allowed',
         isOk: true,
         facts: [
-          { label: 'kind', code: 'name', textKey: 'console.rules.name' },
+          { label: 'comparedBy', code: 'name', textKey: 'console.rules.name' },
           { label: 'redirectHost', code: 'localhost' },
           { label: 'since', time: NOON },
         ],

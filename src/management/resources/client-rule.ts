@@ -99,7 +99,7 @@ const fields: Fields<ClientRule> = {
   kind: {
     console: ({ host }) => {
       const code = host === undefined ? 'name' : 'host';
-      return [{ label: 'kind', code, textKey: `console.rules.${code}` }];
+      return [{ label: 'comparedBy', code, textKey: `console.rules.${code}` }];
     },
   },
   destinations: {
