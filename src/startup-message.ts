@@ -98,6 +98,10 @@ function toolLines(
   catalog: ToolCatalog | undefined,
 ): string[] {
   const name = `MCP server ${upstream.name}`;
+  if (catalog?.seenAt === undefined && catalog?.needsCredential)
+    return [
+      `${name}: it shows its tools to people who have connected their account. To see them before: npx gatehouse upstream connect ${upstream.id}`,
+    ];
   if (catalog?.seenAt === undefined || catalog.error)
     return [
       `${name}: its tools cannot be read now (${catalog?.error?.message ?? 'no response yet'}). Gatehouse tries again, and the log says what to check.`,

@@ -522,6 +522,20 @@ export type ConsoleValues = {
       }[];
       /** The page of what changed. */
       review: string;
+      /** Calls of people have a credential of each person. */
+      credential?: {
+        /** The key below `console.servers.credentials`. */
+        kind: 'oauth' | 'exchange' | 'key';
+        redirectUri?: string;
+        /** Since when the tools are read with an account of the operator. */
+        readSince?: number;
+        /** Tools are known when somebody has connected an account. */
+        isNeeded: boolean;
+        /** The action that makes an address where an account of the operator is connected. */
+        connect?: string;
+        /** That address, when it was made. */
+        address?: string;
+      };
     }[];
   };
   /** What a person may use through a connector, or through what a tool can be reached. `question` is the key below `console.toolAccess`. */

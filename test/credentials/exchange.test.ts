@@ -301,6 +301,11 @@ describe("An exchange where the provider's refusals end connections (recheck)", 
     await until('the connection to end', async () => (await person.call()).status === 401);
     const ended = (await readAudit(system())).filter(({ event }) => event === 'grant_ended');
     expect(JSON.stringify(ended)).to.contain('identity_provider_ended');
+    const path = `/credentials?account=${accountOf(person)}`;
+    await until('the credential to end', async () => {
+      const page = await requestManagement(system(), 'GET', path);
+      return !JSON.stringify(page).includes('exchange');
+    });
   });
 });
 

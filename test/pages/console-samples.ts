@@ -1211,6 +1211,13 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
             { level: 'full', tools: 2, connectors: 1, tokens: 1 },
           ],
           missing: ['export_cards'],
+          credential: {
+            kind: 'oauth',
+            redirectUri: 'https://auth.example.com/credentials/callback',
+            readSince: NOON,
+            isNeeded: true,
+            connect: '/console/servers/orders/connect',
+          },
           tools: [
             {
               name: 'search_orders',

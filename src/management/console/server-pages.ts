@@ -12,7 +12,7 @@ import {
   upstreamOperations,
 } from '../resources/upstream.ts';
 import { upstreamHandlers } from '../upstreams.ts';
-import type { ConsoleRoutes } from './context.ts';
+import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { CONSOLE_PATH } from './address.ts';
 import { doneQuery } from './done.ts';
 import { layout } from './layout.ts';
@@ -21,13 +21,14 @@ import { reachOfTool } from './tool-access-pages.ts';
 type Server = ViewValues['console/servers']['servers'][number];
 
 export function serverPages({ page, form }: ConsoleRoutes): void {
-  page('/servers', async (context) => {
-    const { management, ctx } = context;
-    const { items } = await upstreamHandlers.listUpstreams(management, {});
-    await management.services.pages.render(ctx, 'console/servers', {
-      console: layout(context, 'servers'),
-      servers: items.map(serverOf),
-    });
+  page('/servers', (context) => showServers(context));
+
+  const { role } = upstreamOperations.connectUpstream;
+  form('/servers/:id/connect', role, async (context) => {
+    const { id } = context.ctx.params;
+    const { url } = await upstreamHandlers.connectUpstream(context.management, { id });
+    // A link, because the browser follows no redirect of a form to another origin.
+    await showServers(context, { id, url });
   });
 
   page('/servers/:id/review', async (context) => {
@@ -50,6 +51,25 @@ export function serverPages({ page, form }: ConsoleRoutes): void {
     const body = parseInput(approveBody, parsed(entries.approval));
     await upstreamHandlers.approveUpstream(management, { id: ctx.params.id, body });
     seeOther(ctx, reviewPath(ctx.params.id) + doneQuery('tools-approved'));
+  });
+}
+
+/** `connecting`: where an account of the operator can be connected now. */
+async function showServers(
+  context: ConsoleContext,
+  connecting?: { id: string; url: string },
+): Promise<void> {
+  const { management, ctx } = context;
+  const { items } = await upstreamHandlers.listUpstreams(management, {});
+  await management.services.pages.render(ctx, 'console/servers', {
+    console: layout(context, 'servers'),
+    servers: items.map((upstream) => {
+      const server = serverOf(management, upstream);
+      const { credential } = server;
+      return credential && connecting?.id === upstream.id
+        ? { ...server, credential: { ...credential, address: connecting.url } }
+        : server;
+    }),
   });
 }
 
@@ -103,7 +123,30 @@ function reviewValues(
   };
 }
 
-function serverOf(upstream: Upstream): Server {
+function credentialOf(
+  { role }: ManagementContext,
+  { id, credential }: Upstream,
+): Pick<Server, 'credential'> {
+  if (!credential) return {};
+  const { kind, redirectUri, readSince, isNeeded = false } = credential;
+  const mayConnect =
+    kind !== 'exchange' &&
+    (isNeeded || readSince !== undefined) &&
+    includesRole(role, upstreamOperations.connectUpstream.role);
+  return {
+    credential: {
+      kind,
+      isNeeded,
+      ...(redirectUri === undefined ? {} : { redirectUri }),
+      ...(readSince === undefined ? {} : { readSince: epochSeconds(readSince) }),
+      ...(mayConnect
+        ? { connect: `${CONSOLE_PATH}/servers/${encodeURIComponent(id)}/connect` }
+        : {}),
+    },
+  };
+}
+
+function serverOf(management: ManagementContext, upstream: Upstream): Server {
   const { id, name, url, paused, seenAt, triedAt, error, levels, missingTools, tools } = upstream;
   return {
     id,
@@ -129,5 +172,6 @@ function serverOf(upstream: Upstream): Server {
       };
     }),
     review: reviewPath(id),
+    ...credentialOf(management, upstream),
   };
 }
