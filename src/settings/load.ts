@@ -143,7 +143,9 @@ function validSettings(source: Source, others: readonly SettingsIssue[]): Valida
     ...(reason ? checkProduction(source, sound, reason) : []),
     ...identityProviders.issues,
     ...upstreams.issues,
-    ...checkExchanges(identityProviders.value ?? [], upstreams.value ?? []),
+    ...(identityProviders.value
+      ? checkExchanges(identityProviders.value, upstreams.value ?? [])
+      : []),
     ...delivery.issues,
     ...checkProviderIds(source, sound),
     ...checkRules(source, sound),
