@@ -201,7 +201,11 @@ async function credentialItems(
   const { items } = await credentialHandlers.listCredentials(management, { query });
   return items.map((credential) => ({
     title: credential.name ?? credential.upstream,
-    facts: consoleFields(credentialFields, 'upstream scopes connected expires lastFailed', credential),
+    facts: consoleFields(
+      credentialFields,
+      'upstream scopes connected expires lastFailed',
+      credential,
+    ),
     fields: [],
     actions: [],
   }));
