@@ -2,6 +2,7 @@
 import {
   compactVerify,
   createLocalJWKSet,
+  decodeProtectedHeader,
   errors,
   type JSONWebKeySet,
   type JWTVerifyGetKey,
@@ -34,7 +35,12 @@ const FAILURE_SECONDS = 5;
 const MAX_AGE_SECONDS = 600;
 const TIMEOUT_MS = 5000;
 
-type FetchedKeys = { keys: JWTVerifyGetKey; algorithms?: string[]; at: number };
+type FetchedKeys = {
+  keys: JWTVerifyGetKey;
+  ids: ReadonlySet<string | undefined>;
+  algorithms?: string[];
+  at: number;
+};
 
 /** `now` is in seconds. Call once for an issuer: the result caches its keys. */
 export function signatureOfWorkload(
@@ -49,10 +55,13 @@ export function signatureOfWorkload(
   const { current, renewed } = publishedKeys(issuer, options);
   return async function checkSignature(assertion) {
     const isUnknownKey = (error: unknown) => error instanceof errors.JWKSNoMatchingKey;
+    const known = await current();
     try {
-      return await verify(assertion, await current());
+      return await verify(assertion, known);
     } catch (error) {
-      if (!isUnknownKey(error)) return refused(error);
+      // A key of this id that does not fit the algorithm is known.
+      const isKnown = known.ids.has(decodeProtectedHeader(assertion).kid);
+      if (isKnown || !isUnknownKey(error)) return refused(error);
     }
     return verify(assertion, await renewed()).catch(refused);
   };
@@ -106,7 +115,8 @@ function publishedKeys(
       ({ keySet, algorithms }) => {
         failure = undefined;
         const keys = createLocalJWKSet(withSigningUse(keySet));
-        known = { keys, ...(algorithms ? { algorithms } : {}), at: now() };
+        const ids = new Set(keySet.keys.map(({ kid }) => kid));
+        known = { keys, ids, ...(algorithms ? { algorithms } : {}), at: now() };
         return known;
       },
       (error: unknown) => {
