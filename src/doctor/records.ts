@@ -6,6 +6,8 @@ import { type EndKind, endKinds } from '../observability/labels.ts';
 import { ENDING_DAYS, findComingEnds } from '../management/coming-ends.ts';
 import { isLevel, levelIds, lowestLevel } from '../permission-levels.ts';
 import { identitySourcesOf, resolveAudienceRule } from '../settings/entitlements.ts';
+import type { Upstream } from '../management/resources/upstream.ts';
+import { printable } from '../printable-text.ts';
 import type { Settings } from '../settings/settings.ts';
 import { DEFAULT_UPSTREAM, isServed } from '../settings/upstreams.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
@@ -85,14 +87,35 @@ export async function checkUpstreamsOfRecords({
   );
   const ids = upstreams.map(({ id }) => id).join(', ') || 'none: the sample serves calls';
   const names = lost.map(({ name, upstream = DEFAULT_UPSTREAM }) => `"${name}" (${upstream})`);
-  return (
+  return [
     lost.length > 0 &&
-    findingAbout('upstream', 'resourceServer.upstreams').warning({
-      what: `${lost.length} connectors or minted tokens lead to an MCP server that is not in the settings: ${someOf(names)}`,
-      why: NO_ACCESS,
-      remedy: `revoke them, or add their server to the settings again (it has ${ids})`,
-    })
-  );
+      findingAbout('upstream', 'resourceServer.upstreams').warning({
+        what: `${lost.length} connectors or minted tokens lead to an MCP server that is not in the settings: ${someOf(names)}`,
+        why: NO_ACCESS,
+        remedy: `revoke them, or add their server to the settings again (it has ${ids})`,
+      }),
+    records.upstreams.map(toolsOfUpstream),
+  ];
+}
+
+/** Connectors that show no tool, and tools that wait for an operator. */
+function toolsOfUpstream({ id, emptyConnectors, tools }: Upstream): Findings {
+  const finding = findingAbout('upstream', id);
+  const held = tools.filter((tool) => tool.held !== undefined).map(({ name }) => printable(name));
+  return [
+    emptyConnectors.length > 0 &&
+      finding.warning({
+        what: `${counted(emptyConnectors.length, 'connector')} ${emptyConnectors.length === 1 ? 'opens' : 'open'} no tool of the MCP server: ${someOf(emptyConnectors.map(({ name }) => `"${name}"`))}`,
+        why: 'apps that connect through them have nothing to call',
+        remedy: `compare their level and tools with gatehouse upstream show ${id}`,
+      }),
+    held.length > 0 &&
+      finding.warning({
+        what: `${counted(held.length, 'tool')} of the MCP server ${held.length === 1 ? 'waits' : 'wait'} for an operator: ${someOf(held)}`,
+        why: 'callers do not see them, and calls of them are refused',
+        remedy: `read gatehouse upstream review ${id}, then gatehouse upstream approve`,
+      }),
+  ];
 }
 
 /** Checks that stored connectors and minted tokens have a level of the settings, and that the texts about the levels fit. */

@@ -1,7 +1,16 @@
 // What a server changed in its tools, for an operator to approve, or with `toolChanges: follow` to look at.
 import { auditItem, storeAudit } from '../audit/audit.ts';
 import { HttpError, notFound } from '../http/errors.ts';
-import type { Upstream as Configured } from '../settings/upstreams.ts';
+import { membersOf } from '../json-values.ts';
+import { isUsable } from '../links/connector.ts';
+import { listConnectors } from '../links/connectors.ts';
+import { listMintedTokens } from '../links/minted-tokens.ts';
+import { highestLevel, isAtLeast, type Level } from '../permission-levels.ts';
+import { findUpstream, type Upstream as Configured } from '../settings/upstreams.ts';
+import { rightsAt } from '../upstreams/opened-tools.ts';
+import { decide, type Needed, selectionOf } from '../upstreams/tool-access.ts';
+import { hintsIn } from '../upstreams/tool-catalog.ts';
+import { annotatedLevel } from '../upstreams/tool-levels.ts';
 import { compareTool, similarNames, visible } from '../upstreams/tool-differences.ts';
 import { findPins, findText, updatePins } from '../upstreams/tool-pin-records.ts';
 import {
@@ -31,9 +40,11 @@ type Waiting = {
 const MAX_SHOWN = 200;
 
 export async function reviewTools(
-  { services: { store } }: ManagementContext,
-  { id, toolChanges }: Configured,
+  management: ManagementContext,
+  upstream: Configured,
 ): Promise<ToolReview> {
+  const { store } = management.services;
+  const { id, toolChanges } = upstream;
   const pins = pinsInMode((await findPins(store, id)) ?? NO_PINS, toolChanges);
   const present = pins.tools.filter(([, pin]) => pin.latest !== undefined);
   const similarTo = similarNames(present.map(([name]) => name));
@@ -42,6 +53,7 @@ export async function reviewTools(
     waiting.slice(0, MAX_SHOWN).map(async ({ name, change, digest, from, to, pin }) => {
       const [before, after] = await Promise.all([textOf(store, id, from), textOf(store, id, to)]);
       const { severity, differences } = compareTool(before, after, similarTo);
+      const gains = await gainsOf(management, upstream, { name, before, after });
       const isAmbiguous = pin.isTwice === true || (pin.twins ?? []).length > 0;
       return {
         name,
@@ -49,6 +61,7 @@ export async function reviewTools(
         digest,
         severity: isAmbiguous ? ('alert' as const) : severity,
         differences,
+        ...(gains ? { gains } : {}),
         ...(pin.twins && pin.twins.length > 0 ? { similarTo: [...pin.twins] } : {}),
         ...(pin.isTwice ? { isTwice: true as const } : {}),
       };
@@ -64,6 +77,49 @@ export async function reviewTools(
     ...(text ? { instructions: await instructionsIn(store, id, text) } : {}),
   };
 }
+
+/** Who can use the tool if the text after the change is in force, and could not before. Undefined unless a lower level opens it. */
+async function gainsOf(
+  { settings, services: { store, now } }: ManagementContext,
+  { id, tools, toolLevels }: Configured,
+  { name, before, after }: { name: string; before: unknown; after: unknown },
+): Promise<ToolReview['tools'][number]['gains']> {
+  const isDeclared = tools.some((each) => each.name === name);
+  if (toolLevels !== 'annotations' || isDeclared || after === undefined) return undefined;
+  const { levels } = settings;
+  const levelOf = (tool: unknown) =>
+    annotatedLevel(levels, hintsIn(membersOf(tool)['annotations']));
+  const level = levelOf(after);
+  const earlier = before === undefined ? highestLevel(levels) : levelOf(before);
+  if (isAtLeast(levels, level, earlier)) return undefined;
+  const isOpen = (opener: Opener) => {
+    const rights = rightsAt(opener.level, selectionOf({ connector: opener }));
+    const of = (needed: Level): Needed => ({ kind: 'tool', name, isListed: true, level: needed });
+    const decisionAt = (needed: Level) =>
+      decide(levels, rights, { level: needed, items: [of(needed)] }).decision;
+    return decisionAt(level) === 'allowed' && decisionAt(earlier) !== 'allowed';
+  };
+  const leadsHere = (opener: Opener) => findUpstream(settings.upstreams, opener)?.id === id;
+  const [connectors, tokens] = await Promise.all([
+    listConnectors(store),
+    listMintedTokens(store, now()),
+  ]);
+  const gaining = [
+    ...connectors.filter((connector) => isUsable(connector, now(), settings)),
+    ...tokens,
+  ].filter((opener) => leadsHere(opener) && isOpen(opener));
+  const names = gaining.slice(0, MAX_GAINING).map((opener) => opener.name);
+  return {
+    before: earlier,
+    after: level,
+    through: names,
+    ...(gaining.length > names.length ? { more: gaining.length - names.length } : {}),
+  };
+}
+
+type Opener = { level: Level; upstream?: string; tools?: readonly string[] };
+
+const MAX_GAINING = 50;
 
 type Texts = ManagementContext['services']['store'];
 

@@ -2,7 +2,7 @@
 import { findCredential } from '../credentials/credentials.ts';
 import { createOperatorAddress, isReadByOperator, OPERATOR } from '../credentials/operator.ts';
 import { redirectUri } from '../credentials/page-address.ts';
-import { isUsable } from '../links/connector.ts';
+import { type Connector, isUsable } from '../links/connector.ts';
 import { listConnectors } from '../links/connectors.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import { listMintedTokens } from '../links/minted-tokens.ts';
@@ -14,6 +14,7 @@ import {
   type Upstream as Configured,
 } from '../settings/upstreams.ts';
 import { type LeveledTool, rightsAt, toolsWithLevels, isOpen } from '../upstreams/opened-tools.ts';
+import { selectionOf } from '../upstreams/tool-access.ts';
 import { missingTools } from '../upstreams/tool-catalog.ts';
 import { findKnownTools, type KnownTools } from '../upstreams/tool-pin-records.ts';
 import type { Handlers, ManagementContext } from './context.ts';
@@ -90,7 +91,7 @@ function configured({ settings: { upstreams } }: ManagementContext, id: string):
 }
 
 type User = LeadsToUpstream & { level: Level };
-type Users = { connectors: readonly User[]; tokens: readonly User[] };
+type Users = { connectors: readonly Connector[]; tokens: readonly User[] };
 
 /** The connectors and minted tokens that give access now. */
 async function readUsers({ settings, services }: ManagementContext): Promise<Users> {
@@ -116,9 +117,16 @@ async function resource(
   const own = await findCredential(store, { account: OPERATOR, upstream: upstream.id });
   const tools = toolsWithLevels(settings.levels, upstream, known, now());
   const count = (all: readonly User[], level: Level) =>
-    all.filter(
-      (user) => findUpstream(settings.upstreams, user)?.id === upstream.id && user.level === level,
-    ).length;
+    all.filter((user) => leadsHere(user) && user.level === level).length;
+  const opensNothing = (connector: Connector) => {
+    const rights = rightsAt(connector.level, selectionOf({ connector }));
+    return !tools.some((tool) => isOpen(settings.levels, rights, tool));
+  };
+  const leadsHere = (user: User) => findUpstream(settings.upstreams, user)?.id === upstream.id;
+  const areKnown = catalog?.seenAt !== undefined && tools.length > 0;
+  const empty = areKnown
+    ? users.connectors.filter((user) => leadsHere(user) && opensNothing(user))
+    : [];
   return represent(upstreamSchema, {
     ...catalog,
     ...upstream,
@@ -134,6 +142,7 @@ async function resource(
     error: catalog?.error && { fault: catalog.error.fault, message: catalog.error.message },
     tools: tools.map(toolOf(known)),
     missingTools: catalog?.seenAt === undefined ? [] : missingTools(upstream, catalog.tools),
+    emptyConnectors: empty.map(({ id, name }) => ({ id, name })),
     levels: levelIds(settings.levels).map((level) => ({
       level,
       tools: tools.filter((tool) => isOpen(settings.levels, rightsAt(level, {}), tool)).length,

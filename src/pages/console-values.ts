@@ -309,7 +309,7 @@ export type ConsoleValues = {
     console: ConsoleLayout;
     /** What to look at: `name` is the key below `console.overview.attentions`. */
     attention: {
-      name: 'waiting' | 'servers' | 'held' | 'health' | 'delivery' | `ending.${EndKind}`;
+      name: 'waiting' | 'servers' | 'held' | 'empty' | 'health' | 'delivery' | `ending.${EndKind}`;
       count: number;
       href: string;
     }[];
@@ -506,6 +506,8 @@ export type ConsoleValues = {
       levels: { level: string; tools: number; connectors: number; tokens: number }[];
       /** Tools in the settings that the server lacks. */
       missing: string[];
+      /** Names of connectors that open no tool. */
+      empty: string[];
       /** Without a level, the tool is refused. `from` is the key below `console.servers.from`. */
       tools: {
         name: string;
@@ -564,6 +566,8 @@ export type ConsoleValues = {
       isAlert: boolean;
       similarTo: readonly string[];
       isTwice: boolean;
+      /** A lower level opens it: the names of what gains it. */
+      gains?: { before: string; after: string; through: readonly string[]; more?: number };
       differences: readonly {
         path: string;
         before?: string;

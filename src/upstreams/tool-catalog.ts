@@ -1,4 +1,5 @@
 // What the tools of an upstream are, as the resource server last read them. The console, the consent page and doctor read it too.
+import { membersOf } from '../json-values.ts';
 import type { Upstream } from '../settings/upstreams.ts';
 import type { Store } from '../store/store.ts';
 
@@ -13,6 +14,16 @@ export type ToolHints = {
   idempotentHint?: boolean;
   openWorldHint?: boolean;
 };
+
+const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const;
+
+/** The hints that are stated as true or false. */
+export function hintsIn(annotations: unknown): ToolHints {
+  const stated = membersOf(annotations);
+  return Object.fromEntries(
+    HINTS.filter((hint) => typeof stated[hint] === 'boolean').map((hint) => [hint, stated[hint]]),
+  );
+}
 
 /** Stated by the upstream: untrusted text, shortened. */
 export type CatalogTool = { name: string; title?: string; hints?: ToolHints };

@@ -350,6 +350,25 @@ describe('Explanations of tools', () => {
     ).to.equal(undefined);
   });
 
+  it('a connector that opens no tool is named by the API, the command, the page of servers and the overview', async () => {
+    const { id } = await createConnector(system, {
+      name: 'Empty',
+      level: 'full',
+      tools: ['nothing_*'],
+    });
+    expect(await ask('/upstreams/orders')).to.deep.include({
+      emptyConnectors: [{ id, name: 'Empty' }],
+    });
+    expect((await run('upstream', 'show', 'orders')).stdout).to.match(/empty connectors +Empty/i);
+    const browser = openBrowser([...system.origins, system.management]);
+    const signIn = requirePage(await browser.visit(`${system.management}/console/overview`));
+    const overview = requirePage(await browser.submit(signIn, { person: 'ada' }));
+    expect(overview.html).to.include('1 connector opens no tool');
+    const servers = requirePage(await browser.visit(`${system.management}/console/servers`));
+    expect(servers.html).to.include('Connectors that open no tool');
+    await requestManagement(system, 'DELETE', `/connectors/${id}`);
+  });
+
   it('the log names lists with patterns that match no tool once the tools have changed', async () => {
     const { id } = await createConnector(system, {
       name: 'Dropping',

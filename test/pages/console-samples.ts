@@ -1210,6 +1210,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
             { level: 'admin', tools: 1, connectors: 0, tokens: 0 },
             { level: 'full', tools: 2, connectors: 1, tokens: 1 },
           ],
+          empty: [],
           missing: ['export_cards'],
           credential: {
             kind: 'oauth',
@@ -1258,6 +1259,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
             { level: 'admin', tools: 1, connectors: 0, tokens: 0 },
             { level: 'full', tools: 1, connectors: 0, tokens: 0 },
           ],
+          empty: [],
           missing: [],
           tools: [
             {
@@ -1276,6 +1278,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           url: 'https://mail.example.com/mcp',
           state: 'untried',
           levels: NO_TOOLS,
+          empty: [],
           missing: [],
           tools: [],
         },

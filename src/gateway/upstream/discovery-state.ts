@@ -2,9 +2,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import { membersOf } from '../../json-values.ts';
 import { isAtLeast, type Levels } from '../../permission-levels.ts';
-import type { CatalogTool, ToolCatalog } from '../../upstreams/tool-catalog.ts';
+import { type CatalogTool, hintsIn, type ToolCatalog } from '../../upstreams/tool-catalog.ts';
 import { annotatedLevel } from '../../upstreams/tool-levels.ts';
-import { hintsIn, MAX_TOOLS, toolOf } from './discovery.ts';
+import { MAX_TOOLS, toolOf } from './discovery.ts';
 
 export type DiscoveryState = {
   catalog: ToolCatalog | undefined;

@@ -7,7 +7,7 @@ import {
   type VersionNegotiationOptions,
 } from '@modelcontextprotocol/client';
 import { z } from 'zod';
-import type { CatalogTool, ToolHints } from '../../upstreams/tool-catalog.ts';
+import { type CatalogTool, hintsIn } from '../../upstreams/tool-catalog.ts';
 import { membersOf } from '../../json-values.ts';
 import { STATELESS_SINCE } from './headers.ts';
 import { DiscoveryError, otherFault } from './discovery-faults.ts';
@@ -29,7 +29,6 @@ export type Discovered = {
 const MAX_PAGES = 50;
 export const MAX_TOOLS = 2000;
 const MAX_TITLE_LENGTH = 120;
-const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const;
 
 /** Lists the tools, over any revision of MCP. Rejects with DiscoveryError within the timeout and END_SESSION_MS. */
 export async function discoverTools(options: DiscoveryOptions): Promise<Discovered> {
@@ -181,12 +180,4 @@ export function toolOf(
       ...(Object.keys(hints).length === 0 ? {} : { hints }),
     },
   ];
-}
-
-/** The hints that are stated as true or false. */
-export function hintsIn(annotations: unknown): ToolHints {
-  const stated = membersOf(annotations);
-  return Object.fromEntries(
-    HINTS.filter((hint) => typeof stated[hint] === 'boolean').map((hint) => [hint, stated[hint]]),
-  );
 }

@@ -87,6 +87,11 @@ async function findAttention(management: ManagementContext): Promise<Values['att
       count: servers.items.flatMap(({ tools }) => tools).filter(({ held }) => held).length,
       page: 'servers',
     },
+    {
+      name: 'empty',
+      count: servers.items.flatMap(({ emptyConnectors }) => emptyConnectors).length,
+      page: 'servers',
+    },
     ...endKinds.map((kind) => ({
       name: `ending.${kind}` as const,
       count: ends.filter((end) => end.kind === kind).length,

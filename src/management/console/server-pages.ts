@@ -98,6 +98,7 @@ function reviewValues(
     isAlert: severity === 'alert',
     similarTo: marks.similarTo ?? [],
     isTwice: marks.isTwice ?? false,
+    gains: marks.gains,
     differences,
     approval: JSON.stringify({ tools: [{ name, digest }] }),
   }));
@@ -157,6 +158,7 @@ function serverOf(management: ManagementContext, upstream: Upstream): Server {
     error,
     levels,
     missing: missingTools,
+    empty: upstream.emptyConnectors.map(({ name: called }) => called),
     tools: tools.map((tool) => {
       const { name: called, title, level, held, isNoObject = false, schemaFault } = tool;
       const from = levelSource(upstream, tool);

@@ -26,6 +26,17 @@ export const toolReviewSchema = z
         digest,
         severity,
         differences: z.array(difference),
+        gains: z
+          .strictObject({
+            before: schemas.level,
+            after: schemas.level,
+            through: z.array(z.string()).describe('Names of connectors and minted tokens.'),
+            more: z.int().optional().describe('How many others there are.'),
+          })
+          .optional()
+          .describe(
+            'Present if a lower level opens the tool by the change: through what it can be used that could not be used for it before.',
+          ),
         similarTo: z
           .array(z.string())
           .optional()
@@ -92,12 +103,31 @@ const SUSPECTED: Readonly<Record<(typeof SUSPICIONS)[number], string>> = {
   new_required: 'requires more',
 };
 
+function gainingText({ through, more }: { through: string[]; more?: number | undefined }): string {
+  const others = more === undefined ? '' : ` and ${more} more`;
+  return through.length === 0 ? 'nothing yet' : `${through.map(plain).join(', ')}${others}`;
+}
+
 function toolText(tool: ToolReview['tools'][number]): string {
-  const { name, change, digest: current, severity: grade, differences, similarTo, isTwice } = tool;
+  const {
+    name,
+    change,
+    digest: current,
+    severity: grade,
+    differences,
+    similarTo,
+    isTwice,
+    gains,
+  } = tool;
   return [
     `${grade === 'alert' ? 'ALERT ' : ''}${change} tool ${plain(name)} (${current})`,
     ...(similarTo ? [`  to a model, its name is that of ${plain(similarTo.join(', '))}`] : []),
     ...(isTwice ? ['  the server lists this name twice'] : []),
+    ...(gains
+      ? [
+          `  the level ${gains.after} opens it, where ${gains.before} was needed; it is gained through ${gainingText(gains)}`,
+        ]
+      : []),
     ...differences.flatMap(({ path, before, after, suspicion }) => [
       `  ${plain(path || '/')}${suspicion ? `: ${SUSPECTED[suspicion]}` : ''}`,
       ...(before === undefined ? [] : [`    before: ${quoted(before)}`]),

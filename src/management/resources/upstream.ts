@@ -80,6 +80,9 @@ export const upstreamSchema = z
       }),
     ),
     missingTools: z.array(z.string()).describe('Tools in the settings that the server lacks.'),
+    emptyConnectors: z
+      .array(z.strictObject({ id: z.string(), name: z.string() }))
+      .describe('Usable connectors that open none of the tools.'),
     levels: z
       .array(
         z.strictObject({
@@ -228,6 +231,9 @@ const fields: Fields<Upstream> = {
   revision: { text: 'revision' },
   toolLevels: { text: 'toolLevels' },
   missingTools: { text: ({ missingTools }) => missingTools.join(', ') },
+  emptyConnectors: {
+    text: ({ emptyConnectors }) => emptyConnectors.map(({ name }) => name).join(', '),
+  },
   credential: { text: ({ credential }) => credential?.kind },
   redirectUri: { code: ({ credential }) => credential?.redirectUri },
   toolsReadWith: {
@@ -261,7 +267,7 @@ To put Gatehouse in front of your own, set resourceServer.upstream.`,
       text: (upstream) => {
         const { tools, levels } = upstream;
         const names =
-          'name id address state lastSeen revision toolLevels missingTools credential redirectUri toolsReadWith';
+          'name id address state lastSeen revision toolLevels missingTools emptyConnectors credential redirectUri toolsReadWith';
         const toolRows = tools.map((tool) => [
           tool.name,
           tool.level ?? 'refused: its name is too similar to another',

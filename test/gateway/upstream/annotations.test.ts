@@ -166,6 +166,29 @@ describe('Levels from annotations', () => {
     await untilListed('analytics', 'read');
   });
 
+  it('PIN-13 the review says who gains a tool that a lower level opens by a change of its hints', async () => {
+    const path = '/upstreams/default/review';
+    const changed = TOOLS.map((tool) =>
+      tool.name === 'bare' ? { ...tool, annotations: { readOnlyHint: true } } : tool,
+    );
+    // Later than the readings of earlier tests.
+    advanceClock(60);
+    await upstream.setTools(changed);
+    await untilListed('analytics', 'bare');
+    const { tools } = (await requestManagement(system, 'GET', path)) as {
+      tools: { name: string; gains?: { before: string; after: string; through: string[] } }[];
+    };
+    const { gains } = tools.find(({ name }) => name === 'bare') ?? {};
+    expect(gains).to.deep.include({ before: 'full', after: 'analytics' });
+    // Of the minted tokens, all but the one with the highest level.
+    expect(gains?.through.filter((name) => name === 'Nightly report')).to.have.length(
+      LEVELS.length - 1,
+    );
+    advanceClock(10);
+    await upstream.setTools(TOOLS);
+    await until('the tool to be hidden', async () => !(await listed('analytics')).includes('bare'));
+  });
+
   it('UPS-19 a tool that the server does not have is no reason to ask for a level, unless the server listed it to the caller', async () => {
     const { link, token } = await connectPerson(system, 'analytics', 'full');
     const refused = await call(link, token, toolCall('unknown'));
