@@ -171,8 +171,7 @@ describe('Levels from annotations', () => {
     const changed = TOOLS.map((tool) =>
       tool.name === 'bare' ? { ...tool, annotations: { readOnlyHint: true } } : tool,
     );
-    // Later than the readings of earlier tests.
-    advanceClock(60);
+    advanceClock(600);
     await upstream.setTools(changed);
     await untilListed('analytics', 'bare');
     const { tools } = (await requestManagement(system, 'GET', path)) as {
@@ -184,7 +183,7 @@ describe('Levels from annotations', () => {
     expect(gains?.through.filter((name) => name === 'Nightly report')).to.have.length(
       LEVELS.length - 1,
     );
-    advanceClock(10);
+    advanceClock(600);
     await upstream.setTools(TOOLS);
     await until('the tool to be hidden', async () => !(await listed('analytics')).includes('bare'));
   });

@@ -22,6 +22,13 @@ import { z } from 'zod';
 
 const PROCESSES = 2;
 
+/** The parameters of `initialize`. */
+export const HANDSHAKE = {
+  protocolVersion: '2025-11-25',
+  capabilities: {},
+  clientInfo: { name: 'test', version: '1' },
+};
+
 const answer = z.looseObject({
   result: z
     .looseObject({

@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { membersOf } from '../../../src/json-values.ts';
 import { tool } from '../../support/upstream/listing-upstream.ts';
-import { useChangedTools } from './changed-tools.ts';
+import { HANDSHAKE, useChangedTools } from './changed-tools.ts';
 
 const SECONDS = Number(process.env.HOSTILE_SECONDS ?? 2);
 const MAX_LATE_MS = 5000;
@@ -160,12 +160,6 @@ describe('A hostile MCP server with toolChanges: hold', function () {
     for (const process of [0, 1]) expect(await names(process)).to.deep.equal([...honest.keys()]);
   });
 });
-
-const HANDSHAKE = {
-  protocolVersion: '2025-11-25',
-  capabilities: {},
-  clientInfo: { name: 'test', version: '1' },
-};
 
 /** The approved text, maybe without annotations. */
 function isApproved(listed: unknown, approved: object | undefined): boolean {
