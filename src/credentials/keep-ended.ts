@@ -30,7 +30,10 @@ export function keepCredentialsEnded(current: () => Current): BackgroundLoop {
   let scannedAt = -Infinity;
   /** Accounts that were disabled or forgotten lose their credentials at once. */
   const changed = new Set<string>();
-  const subscribed = store.subscribe(ACCOUNTS_CHANNEL, (account) => changed.add(account));
+  const subscribed = store
+    .subscribe(ACCOUNTS_CHANNEL, (account) => changed.add(account))
+    // Without notices, the next scan finds them.
+    .catch(() => undefined);
   /** Services may answer slowly, which delays no end. */
   let retrying: Promise<void> | undefined;
   const run = async () => {
@@ -62,7 +65,7 @@ export function keepCredentialsEnded(current: () => Current): BackgroundLoop {
   return {
     async stop() {
       await loop.stop();
-      (await subscribed.catch(() => undefined))?.();
+      (await subscribed)?.();
       await lease.release();
     },
   };
