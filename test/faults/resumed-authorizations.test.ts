@@ -14,7 +14,7 @@ import { openSystemStore } from '../support/system-store.ts';
 const MAX_COMMANDS = 55;
 /** Of the checkpoints and the indexes of the audit log. */
 const READS_OF_THE_LOG = ['xrange', 'hget'];
-/** For the record of an attempt, which is written once, and which no response waits for. */
+/** For one write of the record of an attempt, for which no response waits. */
 const MAX_ATTEMPT_COMMANDS = 9;
 
 /** An attempt is found by its grant once it was written. */
@@ -80,7 +80,6 @@ describe('The writes of an authorization', () => {
       const page = await openConsent();
       requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
     };
-    await connectApp();
     const sent: string[] = [];
     proxy.setRule(({ name, kind }) => {
       // Counts of the overview and the index of the audit log are written now and then, and the keys of the store followed.
@@ -90,13 +89,19 @@ describe('The writes of an authorization', () => {
       if (isOfRequest) sent.push(`${name} ${kind}`);
       return 'pass';
     });
-    await connectApp();
-    // Also that of the app before.
-    await until('the attempts to be written', () => sent.filter(isOfName).length === 2);
+    const connectUntilWritten = async () => {
+      await connectApp();
+      await until('the attempt to be written', () => sent.some(isOfName));
+    };
+    await connectUntilWritten();
+    sent.length = 0;
+    await connectUntilWritten();
     proxy.setRule();
     const attempts = sent.filter((command) => command.includes(' attempt'));
     expect(sent.length - attempts.length, sent.join(', ')).to.be.within(20, MAX_COMMANDS);
-    expect(attempts.length, attempts.join(', ')).to.be.within(2, 2 * MAX_ATTEMPT_COMMANDS);
+    // One each, unless the requests came so slowly that the attempt rested between them.
+    const writes = attempts.filter((command) => command === 'evalsha attempt').length;
+    expect(attempts.length, attempts.join(', ')).to.be.within(2, writes * MAX_ATTEMPT_COMMANDS);
   });
 
   it('a result is not stored for an interaction that has ended', async () => {

@@ -119,7 +119,11 @@ describe('Gatehouse with the files of gatehouse init', function () {
     const registered = { callback: `${authUrl}/interaction/callback`, secret: CLIENT_SECRET };
     const provider = await startStrictProvider(idp, certificate, registered);
     cleanups.push(provider.stop);
-    const upstream = await startOpenUpstream(TOOLS);
+    let isVerifying = false;
+    const upstream = await startOpenUpstream(
+      TOOLS,
+      ({ headers }) => !isVerifying || 'gatehouse-caller' in headers,
+    );
     cleanups.push(upstream.stop);
     const [secretFile, trustFile] = ['client.secret', 'ca.pem'].map((name) => join(folder, name));
     writeFileSync(String(secretFile), CLIENT_SECRET);
@@ -130,9 +134,12 @@ describe('Gatehouse with the files of gatehouse init', function () {
       ...words(`--yes --auth-url ${authUrl} --resource-url ${resourceUrl} --store ${redis.url}`),
       ...words(`--idp oidc --issuer ${provider.issuer} --client-id gatehouse`),
       ...words(`--client-secret-file ${secretFile} --upstream ${upstream.url}`),
+      // An app without a metadata document, which would be fetched.
+      ...words('--apps cursor'),
     );
     expect({ code, stderr }).to.deep.equal({ code: 0, stderr: '' });
     expect(stdout).to.include(registered.callback);
+    isVerifying = true;
 
     const environment = {
       NODE_ENV: 'production',

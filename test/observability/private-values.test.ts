@@ -15,7 +15,7 @@ import {
 import { expectNothingOf } from './span-contents.ts';
 
 /** Allowed in every line; those of a request line are added to them. */
-const FIELDS = ['level', 'time', 'msg', 'err', 'event', 'reason', 'remedy', 'what', 'reencrypted'];
+const FIELDS = 'level time msg err event reason remedy what reencrypted storeId'.split(' ');
 const REQUEST_FIELDS =
   'host requestId method path status milliseconds address detail trace_id span_id'.split(' ');
 /** What rules can match about a person, whom the line does not name. */
