@@ -4,13 +4,14 @@ import { copyFileSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { createLocalJWKSet, type JSONWebKeySet, type JWTPayload } from 'jose';
+import { z } from 'zod';
 import { callerVerifier } from '../config/recipes/caller.ts';
 import { plainHeaders } from '../src/gateway/upstream/plain-headers.ts';
 import { HEADERS, message } from './interoperability/messages.ts';
 import { temporaryDirectory } from './settings/settings-file.ts';
 import { connect } from './support/connection.ts';
 import { freePorts } from './support/free-ports.ts';
-import { createConnector } from './support/management-api.ts';
+import { createConnector, requestManagement } from './support/management-api.ts';
 import { PYTHON, requireProgram } from './support/programs.ts';
 import { commandIn, recipe, ROOT, runLine, settingsIn, stopAll } from './support/recipes.ts';
 import {
@@ -20,6 +21,7 @@ import {
   type System,
 } from './support/system.ts';
 import { callTool } from './support/mcp.ts';
+import { until } from './support/until.ts';
 import { VECTORS } from './support/write-caller-vectors.ts';
 
 type Vectors = {
@@ -32,6 +34,7 @@ type Vectors = {
 };
 
 const vectors: Vectors = JSON.parse(readFileSync(VECTORS, 'utf8'));
+const TOOLS = z.looseObject({ tools: z.array(z.unknown()) });
 const FOUND_BY = { python: 'tools.py', typescript: 'whoami.ts' } as const;
 type Language = keyof typeof FOUND_BY;
 
@@ -112,6 +115,12 @@ describe('The servers of the recipes that know who calls', () => {
       ),
     ]);
     system = await startDeployment(place);
+    // Their levels follow from the annotations.
+    for (const id of Object.keys(urls))
+      await until(`the tools of ${id}`, async () => {
+        const { tools } = TOOLS.parse(await requestManagement(system, 'GET', `/upstreams/${id}`));
+        return tools.length > 0;
+      });
   });
   after(async () => {
     await system?.stop();
