@@ -36,7 +36,7 @@ const LONGEST_NAME = 64;
 
 /** Reads each byte once. The bytes must be UTF-8. */
 export class JsonScanner {
-  /** In their order. Members whose names are written with escapes are read. */
+  /** In their order. */
   readonly unread: Range[] = [];
   readonly #bytes: Buffer;
   /** The same bytes, aligned: the first word begins `#shift` bytes before the first byte. */
@@ -189,8 +189,9 @@ export class JsonScanner {
 
   #isRead(names: ReadonlySet<string>, end: number): boolean {
     if (end - this.#nameStart > LONGEST_NAME * BYTES_PER_ESCAPE) return false;
-    const name = this.#bytes.toString('latin1', this.#nameStart, end);
-    return names.has(name) || name.includes('\\');
+    const name = this.#bytes.toString('utf8', this.#nameStart, end);
+    // Equal names must be read or not, however they are written: only then do members of one name stay in their order.
+    return names.has(name.includes('\\') ? (JSON.parse(`"${name}"`) as string) : name);
   }
 
   #endUnread(): void {

@@ -185,6 +185,14 @@ describe('Large messages of an MCP server', () => {
     );
   });
 
+  it('keep the order of members of one name, also if it is written with escapes', async () => {
+    const members = String.raw`"con\u0074ent":1,"content":2,"con\u0074ent":3`;
+    const whole = Buffer.from(`{"jsonrpc":"2.0","id":1,"result":{${members}}}`);
+    const { unread, ...read } = await readLargeMessages(whole, 1);
+    const written = withUnread(writeMessages(read), unread).join('');
+    expect(JSON.parse(written)).to.deep.equal(JSON.parse(whole.toString()));
+  });
+
   it('of 16 MB are read in pieces, between which others are served', async () => {
     const size = 16 * 1024 * 1024;
     const text = `{"jsonrpc":"2.0","id":1,"result":{"content":["${'x'.repeat(size)}"]}}`;
