@@ -104,3 +104,14 @@ describe('The tools of an MCP server that answers nobody without a credential', 
     await until('the revocation', () => service().revoked.length > 0);
   });
 });
+
+describe('The tools of such a server with toolChanges: hold', () => {
+  const { connectAs } = usePersonalUpstream(undefined, { upstream: { toolChanges: 'hold' } });
+
+  it('PIN-11 are read at the first call, when nobody has asked for the list', async () => {
+    const ada = await connectAs('ada');
+    const { rpc } = await ada.call();
+    expect(rpc?.error).to.equal(undefined);
+    expect(rpc?.result?.isError).to.not.equal(true);
+  });
+});

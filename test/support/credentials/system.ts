@@ -42,18 +42,19 @@ export function textOf({ rpc }: RpcResponse): string | undefined {
   return rpc?.result?.content?.[0]?.text;
 }
 
-export function settingsFor(url: string, credential: object = { kind: 'oauth' }) {
-  return {
-    resourceServer: {
-      upstreams: [{ id: UPSTREAM, url, name: 'Notes', defaultLevel: 'analytics', credential }],
-    },
-  };
+export function settingsFor(
+  url: string,
+  credential: object = { kind: 'oauth' },
+  more: object = {},
+) {
+  const upstream = { id: UPSTREAM, url, name: 'Notes', defaultLevel: 'analytics', credential };
+  return { resourceServer: { upstreams: [{ ...upstream, ...more }] } };
 }
 
 /** One system and service for the surrounding `describe`. */
 export function usePersonalUpstream(
   credential?: object,
-  options: Omit<SystemOptions, 'file'> = {},
+  { upstream, ...options }: Omit<SystemOptions, 'file'> & { upstream?: object } = {},
 ): PersonalUpstream {
   let service: ProtectedServer | undefined;
   let system: System | undefined;
@@ -62,7 +63,10 @@ export function usePersonalUpstream(
   before(async function start() {
     this.timeout(20_000);
     service = await startProtectedServer();
-    system = await startSystem({ ...options, file: settingsFor(service.url, credential) });
+    system = await startSystem({
+      ...options,
+      file: settingsFor(service.url, credential, upstream),
+    });
     ({ link, id } = await createConnector(system, { name: 'Own notes' }));
   });
   after(async () => {
