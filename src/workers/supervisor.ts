@@ -114,19 +114,26 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
   };
 
   const restart = async () => {
-    const before = [...members].filter(({ isNeeded }) => isNeeded);
-    logger.info({ what: 'workers', count: before.length }, 'the workers are restarted');
-    for (const member of before) {
+    const running = [...members].filter(({ isNeeded }) => isNeeded);
+    logger.info({ what: 'workers', count: running.length }, 'the workers are restarted');
+    for (const member of running) {
+      if (isStopping) return;
       // One that died meanwhile was replaced.
       if (!members.has(member)) continue;
+      // From now on, the new one takes its place, also if it dies first.
+      member.isNeeded = false;
       const next = start({ isNeeded: false });
-      if (isStopping || !(await next.ready)) {
-        if (!isStopping)
-          logger.error({ what: 'workers' }, 'a new worker did not start, so the others go on');
+      if (!(await next.ready)) {
+        member.isNeeded = true;
+        if (isStopping) return;
+        if (!members.has(member)) start({ isNeeded: true });
+        logger.error(
+          { what: 'workers' },
+          'a new worker did not start, so the others go on: the lines before say why; mend it, then send SIGUSR2 again',
+        );
         return;
       }
       next.isNeeded = true;
-      member.isNeeded = false;
       tell(member.worker, { type: 'leave' });
     }
     logger.info({ what: 'workers' }, 'the workers were restarted');
