@@ -286,7 +286,7 @@ async function readWhole(read: (limit: number) => Promise<Page<never>>, most: nu
   return { items, isAll: next === undefined && items.length <= most };
 }
 
-/** Returns where the page with the number in the address starts, and the numbers of those beside it. What is no page is the first one. */
+/** Returns where the page with the number in the address starts, and the numbers of those beside it. An address without a valid number means the first page. */
 function pageIn(
   asked: unknown,
   count: number,
