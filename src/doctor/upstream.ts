@@ -1,5 +1,6 @@
 import { type SigningKey, signingKey, SIGNING_KEYS } from '../keys/signing-keys.ts';
 import { discoverTools } from '../gateway/upstream/discovery.ts';
+import { discoveryTarget } from '../gateway/upstream/discovery-connection.ts';
 import { DiscoveryError, remedyFor } from '../gateway/upstream/discovery-faults.ts';
 import { compareTools, listOf } from '../gateway/upstream/tool-comparison.ts';
 import { shownUrl } from '../gateway/upstream/quoting.ts';
@@ -41,13 +42,7 @@ async function checkUpstream(
   const finding = findingAbout('upstream', shownUrl(upstream.url));
   const now = deployment.now() / 1000;
   const options = {
-    url: upstream.url,
-    host: upstream.host,
-    credentials: upstream.headers,
-    plainHeaders: upstream.caller.headers,
-    maxAnswerBytes: upstream.maxAnswerBytes,
-    issuer: settings.authUrl,
-    levels: settings.levels,
+    ...discoveryTarget(settings, upstream),
     version,
     timeout: TIMEOUT_MS,
     signal: deployment.signal,

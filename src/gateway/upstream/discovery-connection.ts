@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fetch as fetchOfUndici, getGlobalDispatcher } from 'undici';
 import type { SigningKey } from '../../keys/signing-keys.ts';
 import { highestLevel, type Levels } from '../../permission-levels.ts';
+import type { Settings } from '../../settings/settings.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
 import type { Caller } from '../authenticate.ts';
 import { membersOf } from '../../json-values.ts';
@@ -44,6 +45,22 @@ export type DiscoveryOptions = {
   /** Seconds since the epoch. */
   now: () => number;
 };
+
+/** What follows from the settings. */
+export function discoveryTarget(
+  { authUrl, levels }: Pick<Settings, 'authUrl' | 'levels'>,
+  { url, host, headers, caller, maxAnswerBytes }: Upstream,
+) {
+  return {
+    url,
+    host,
+    credentials: headers,
+    plainHeaders: caller.headers,
+    maxAnswerBytes,
+    issuer: authUrl,
+    levels,
+  } satisfies Partial<DiscoveryOptions>;
+}
 
 /** The caller in Gatehouse's own requests, who may see every tool. */
 function gatehouseCaller(levels: Levels): Caller {

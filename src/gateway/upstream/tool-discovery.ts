@@ -2,7 +2,7 @@
 import { lruCache } from '../../lru-cache.ts';
 import { membersOf } from '../../json-values.ts';
 import { discoverTools, watchTools } from './discovery.ts';
-import type { DiscoveryOptions } from './discovery-connection.ts';
+import { discoveryTarget, type DiscoveryOptions } from './discovery-connection.ts';
 import { DiscoveryError, remedyFor } from './discovery-faults.ts';
 import { openOperatorCredential } from './operator-credential.ts';
 import { type DiscoveryEvent, type DiscoveryState, isDue, reduce } from './discovery-state.ts';
@@ -95,13 +95,7 @@ export async function openToolDiscovery(
   const operator = await openOperatorCredential(settings, services, upstream);
 
   const options: DiscoveryOptions = {
-    url: upstream.url,
-    host: upstream.host,
-    credentials: upstream.headers,
-    plainHeaders: upstream.caller.headers,
-    maxAnswerBytes: upstream.maxAnswerBytes,
-    issuer: settings.authUrl,
-    levels: settings.levels,
+    ...discoveryTarget(settings, upstream),
     ...(services.keys.signing ? { signingKey: services.keys.signing.current } : {}),
     version: services.version,
     timeout: TIMEOUT_MS,
