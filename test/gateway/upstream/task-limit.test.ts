@@ -1,19 +1,11 @@
 import { expect } from 'chai';
-import type { Caller } from '../../../src/gateway/authenticate.ts';
 import { MAX_TASKS, taskOwnership } from '../../../src/gateway/upstream/bound-ids.ts';
 import { openSystemStore } from '../../support/system-store.ts';
 import { useSystem } from '../../support/system.ts';
 import { DEFAULT_LEVELS } from '../../support/levels.ts';
+import { caller } from '../../support/upstream/filter-options.ts';
 
 const HOUR = 3600;
-const caller: Caller = {
-  accountId: 'account',
-  clientId: 'client',
-  tokenId: 'token',
-  level: 'full',
-  ceiling: 'full',
-  minted: false,
-};
 
 describe('The limit on remembered tasks', () => {
   const system = useSystem();

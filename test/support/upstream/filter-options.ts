@@ -6,7 +6,7 @@ import { parameterHeaders } from '../../../src/gateway/upstream/headers.ts';
 import { levelRules } from '../../../src/upstreams/tool-levels.ts';
 import { DEFAULT_LEVELS } from '../levels.ts';
 
-const caller: Caller = {
+export const caller: Caller = {
   accountId: 'account',
   clientId: 'client',
   tokenId: 'token',
