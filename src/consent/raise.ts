@@ -1,6 +1,5 @@
 // More access for a connected app, from the account page. An interaction of our own leads through the ordinary consent page with its sign-in; the app
 // takes no part, and gets the level with its next refresh.
-import { randomBytes } from 'node:crypto';
 import type Koa from 'koa';
 import type { Connection } from '../connections/connection.ts';
 import { findConnection, raiseConnection } from '../connections/connections.ts';
@@ -8,8 +7,8 @@ import { levelWithoutDpop, requiresDpop } from '../dpop/required-levels.ts';
 import { HttpError } from '../http/errors.ts';
 import { seeOther } from '../http/see-other.ts';
 import { connectLink } from '../links/connect-link.ts';
-import { type Level, levelsUpTo, lowest } from '../permission-levels.ts';
-import { COOKIE } from '../oauth/engine/configuration.ts';
+import { type Level, levelsUpTo } from '../permission-levels.ts';
+import { startOwnInteraction } from '../oauth/engine/own-interaction.ts';
 import { ACCOUNT_PATH, type AccountSession } from './account-session.ts';
 import {
   finishInteraction,
@@ -40,7 +39,7 @@ export function raisableLevels(
   const reachable = usesDpop ? ceiling : levelWithoutDpop(settings, ceiling);
   if (reachable === undefined) return [];
   const { length } = levelsUpTo(settings.levels, level);
-  return levelsUpTo(settings.levels, lowest(settings.levels, reachable, ceiling)).slice(length);
+  return levelsUpTo(settings.levels, reachable).slice(length);
 }
 
 /** Starts an interaction that is already signed in, and redirects to its consent page. `connection` is one of the session's person. */
@@ -52,31 +51,21 @@ export async function startRaise(
 ): Promise<void> {
   const { settings, engine } = context;
   if (raisableLevels(settings, connection).length === 0) throw new NothingToRaise();
-  const provider = engine.provider();
-  const uid = randomBytes(16).toString('base64url');
-  const path = `/interaction/${uid}`;
-  const NewInteraction = provider.Interaction as unknown as new (
-    id: string,
-    payload: object,
-  ) => InstanceType<typeof provider.Interaction>;
-  const interaction = new NewInteraction(uid, {
-    returnTo: `${settings.authUrl}${path}/raise`,
-    prompt: { name: 'consent', reasons: [], details: {} },
-    session: { accountId: account.id, uid: sessionUid },
-    params: {
-      client_id: connection.client.id,
-      resource: connectLink(settings.resourceUrl, connection.connector.id),
-      raise: connection.id,
+  await startOwnInteraction(engine.provider(), ctx, {
+    folder: '/interaction',
+    cookie: 'interaction',
+    seconds: INTERACTION_SECONDS,
+    returnPath: '/raise',
+    payload: {
+      prompt: { name: 'consent', reasons: [], details: {} },
+      session: { accountId: account.id, uid: sessionUid },
+      params: {
+        client_id: connection.client.id,
+        resource: connectLink(settings.resourceUrl, connection.connector.id),
+        raise: connection.id,
+      },
     },
-    cid: uid,
   });
-  await interaction.save(INTERACTION_SECONDS);
-  ctx.cookies.set(provider.cookieName('interaction'), uid, {
-    ...COOKIE,
-    path,
-    maxAge: INTERACTION_SECONDS * 1000,
-  });
-  seeOther(ctx, path);
 }
 
 /** Throws NothingToRaise if it has ended or belongs to another person. */
