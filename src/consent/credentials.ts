@@ -296,7 +296,7 @@ async function signInForExchange(
   const provider =
     credential.kind === 'exchange' && exchangeProvider(settings.identityProviders, credential);
   if (!provider) throw notFound();
-  const owner = { account: session.account.id, upstream: upstream.id };
+  const owner = ownerAt({ session, upstream });
   const claims = await wantedClaims(services.store, owner);
   await forgetWantedClaims(services.store, owner);
   rememberReturn(context, ctx, here);
