@@ -232,8 +232,8 @@ export type ConsoleValues = {
     unsortedAbove?: number;
     /** The page to create one. Present without a value if the person may not, absent if nobody creates one there. */
     create?: string;
-    /** The form that acts on several records: those with the action `of`, or all that the filters find: `all` is their number, 0 if it is not known yet. */
-    several?: { action: string; of: string; fields: ConsoleHidden[]; all?: number };
+    /** The form that acts on several records: those with the action `of`, or all that the filters find: `all` is their number, 0 if it is not known yet. `place` is the query of the list. */
+    several?: { action: string; of: string; place: string; all?: number };
     /** The form that downloads all that the filters find. */
     csv?: { action: string; fields: ConsoleHidden[] };
     /** Shows a form that blocks apps, with what it had when it was wrong. */
@@ -251,9 +251,10 @@ export type ConsoleValues = {
   /** What an action on several records would end, before it is made. With the texts of the section. */
   'console/several': {
     console: ConsoleLayout;
-    /** The form posts `ids` and `confirm=yes`. */
+    /** The form posts `ids`, `place`, the query of the list, and `confirm=yes`. */
     action: string;
     ids: string;
+    place: string;
     count: number;
     /** The connections that end, and the number of people who have them. Without `isAll` there may be more. */
     connections: number;
@@ -304,6 +305,15 @@ export type ConsoleValues = {
     /** The form that downloads what the filters find. Absent for people who may not. */
     export?: { action: string; fields: ConsoleHidden[] };
   } & ConsoleSearch;
+  /** The choice of the connector of a new machine. `most`: there are more than so many. */
+  'console/pick-connector': {
+    console: ConsoleLayout;
+    action: string;
+    q: string;
+    columns: ConsoleColumn[];
+    items: ConsoleItem[];
+    most?: number;
+  };
   'console/new-token': { console: ConsoleLayout; form: CreateForm };
   'console/overview': {
     console: ConsoleLayout;

@@ -1,11 +1,12 @@
 import { expect } from 'chai';
 import { unescapeHtml } from '../support/html-forms.ts';
+import { requirePage } from '../support/browser.ts';
 import { formTokenIn, useConsole } from '../support/console.ts';
-import { createConnector, listGrants } from '../support/management-api.ts';
+import { createConnector, listGrants, requestManagement } from '../support/management-api.ts';
 import { discover, requestToken } from '../support/oauth.ts';
 
 describe('machines in the console', () => {
-  const { system, signIn, send, audited } = useConsole();
+  const { system, signIn, open, send, audited } = useConsole();
 
   async function token(link: string, id: string, secret: string): Promise<number> {
     const { server } = await discover(link);
@@ -58,6 +59,7 @@ describe('machines in the console', () => {
     const app = await browser.visit(`${system().management}/console/clients/${id}`);
     if (!('html' in app)) throw new Error('no page');
     expect(app.html).to.include('An administrator created this machine').and.not.include(secret);
+    expect(app.html).to.match(/<a href="\/console\/machines" aria-current="page">Machines</);
     expect(app.html)
       .to.include('To replace it, create a new machine.')
       .and.not.include('The person can connect it again.')
@@ -78,5 +80,48 @@ describe('machines in the console', () => {
     expect('html' in ended && ended.html).not.to.include('/console/clients/allow');
     const [created] = await audited('machine_created');
     expect(created).to.include({ clientId: id, connector: connector.id });
+  });
+
+  it('machines have a list of their own, with the connector, the access and the expiry of each', async () => {
+    const connector = await createConnector(system(), { level: 'operations', name: 'Warehouse' });
+    const body = { connector: connector.id, name: 'Stock count', level: 'analytics' };
+    await requestManagement(system(), 'POST', '/clients', body);
+    const { browser } = await signIn();
+    const list = await open(browser, '/machines?q=stock');
+    const row = /<tr class="row"[\s\S]*?<\/tr>/.exec(list.html)?.[0] ?? '';
+    expect(row)
+      .to.include('Stock count')
+      .and.include(`<a href="/console/connectors/${connector.id}"><bdi>Warehouse</bdi></a>`)
+      .and.include('Totals only')
+      .and.match(/of-time[^>]*><span class="cell-head">Expires</);
+    expect(list.html).to.include('href="/console/machines/new"');
+    const token = formTokenIn(list);
+    const [, id = ''] = /name="id\.0" value="([^"]+)"/.exec(list.html) ?? [];
+    const asked = await send(browser, list, '/machines/several', {
+      token,
+      which: 'ticked',
+      'id.0': id,
+    });
+    expect(asked.html).to.include('Ends 1 connection.').and.include('>Revoke 1 machine<');
+    const done = requirePage(await browser.submit(asked, { confirm: 'yes' }));
+    expect(done.html).to.include('Machines revoked.');
+    const revoked = await open(browser, '/machines?state=revoked');
+    expect(revoked.html).to.include('Stock count');
+  });
+
+  it('the connector of a new machine is found by its name on the server, among all active ones', async () => {
+    for (let number = 1; number <= 21; number += 1)
+      await createConnector(system(), { name: `Line ${number}` });
+    const last = await createConnector(system(), { name: 'Last of all' });
+    const ended = await createConnector(system(), { name: 'Last of last year' });
+    await requestManagement(system(), 'DELETE', `/connectors/${ended.id}`);
+    const { browser } = await signIn();
+    const all = await open(browser, '/machines/new');
+    expect(all.html).to.include('Only the first 20 are shown.');
+    const found = await open(browser, '/machines/new?q=last');
+    expect(found.html)
+      .to.include(`href="/console/connectors/${last.id}/machine"`)
+      .and.not.include('last year')
+      .and.not.include('Only the first');
   });
 });

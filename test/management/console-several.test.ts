@@ -101,6 +101,40 @@ describe('Actions on several records of a list in the console', function () {
     expect(revoked.html).to.include('Tokens revoked.').and.include('No tokens yet');
   });
 
+  it('CSL-15 the page before, its way back and the page after keep the search and the order of the list', async () => {
+    const { connector } = await connections('Found again');
+    await connections('Elsewhere');
+    const { browser } = await signIn();
+    const search = `connector=${connector.id}&q=found&sort=person`;
+    const list = await open(browser, `/grants?${search}`);
+    const nothing = await send(browser, list, '/grants/several', {
+      ...fieldsOf(list, '/grants/several'),
+      which: 'ticked',
+    });
+    expect(nothing.html).to.match(/3 results/).and.not.include('Elsewhere');
+    const asked = await send(browser, nothing, '/grants/several', {
+      ...fieldsOf(nothing, '/grants/several'),
+      which: 'all',
+    });
+    expect(asked.html).to.include(`href="/console/grants?${search.replaceAll('&', '&amp;')}"`);
+    const done = requirePage(await browser.submit(asked, { confirm: 'yes' }));
+    expect(`${done.url.pathname}${done.url.search}`).to.equal(
+      `/console/grants?${search}&done=several-grants`,
+    );
+    expect(done.html).to.match(/3 results/).and.not.include('Elsewhere');
+  });
+
+  it('an action on one record of a searched list returns to the search', async () => {
+    const { connector } = await connections('One of several');
+    const { browser } = await signIn();
+    const list = await open(browser, `/grants?connector=${connector.id}&state=active`);
+    const done = await send(browser, list, '/grants/end', fieldsOf(list, '/grants/end'));
+    expect(done.url.search).to.match(
+      new RegExp(`^\\?connector=${connector.id}&state=active&done=ended&about=`),
+    );
+    expect(done.html).to.include('2 results');
+  });
+
   it('CSL-15 without a ticked record nothing changes, and a viewer has no such form', async () => {
     await connections('Nothing ticked');
     const { browser } = await signIn();

@@ -55,7 +55,7 @@ type ListSample = { view: 'console/list'; values: ConsoleValues['console/list'] 
 const SECTIONS = Object.entries({
   happened: ['overview', 'audit', 'attempts'],
   people: ['connectors', 'grants', 'accounts'],
-  programs: ['clients', 'rules', 'tokens'],
+  programs: ['clients', 'rules', 'machines', 'tokens', 'workloads'],
   reach: ['servers'],
   running: ['health', 'settings'],
 }).flatMap(([group, names]) => names.map((name) => ({ name, href: `/console/${name}`, group })));
@@ -106,6 +106,18 @@ const ITEM: ConsoleItem = {
   ],
   actions: [{ name: 'endGrant', action: '/console/grants/end', id: 'Wm1xQ0p7Zr8kT2mQp1VxWm1x' }],
 };
+const PICKED: ConsoleItem = {
+  title: 'Club numbers',
+  href: '/console/connectors/abc/machine',
+  state: 'active',
+  isOk: true,
+  facts: [
+    { label: 'level', level: 'operations' },
+    { label: 'created', time: NOON },
+  ],
+  fields: [],
+  actions: [],
+};
 const ENDED: ConsoleItem = {
   title: `Claude ${LONG}`,
   href: '/console/grants/Zt6Vb3Ns8Lw5Kd0HjUe7R0m4',
@@ -141,7 +153,7 @@ const LIST_SAMPLES: Record<string, ListSample> = {
     several: {
       action: '/console/grants/several',
       of: '/console/grants/end',
-      fields: [{ name: 'q', value: 'Claude' }],
+      place: 'q=Claude',
       all: 2,
     },
     next: '/console/grants?after=place',
@@ -946,6 +958,27 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       allHistory: '/console/audit?grant=abc',
     },
   },
+  'console-machines': list(
+    'machines',
+    [
+      {
+        title: 'Nightly job',
+        href: '/console/clients/abc',
+        state: 'allowed',
+        isOk: true,
+        facts: [
+          { label: 'connector', text: LONG, href: '/console/connectors/abc' },
+          { label: 'granted', level: 'operations' },
+          { label: 'lastConnected', time: NOON },
+          { label: 'expires', time: NOON + 90 * DAY },
+        ],
+        fields: [{ label: 'id', code: 'QmZ8cT2mQp1VxWm1xQ0p7Z' }],
+        actions: [{ name: 'revokeClient', action: '/console/machines/revoke', id: 'abc' }],
+      },
+    ],
+    { create: '/console/machines/new', q: '', filters: [stateFilter(['allowed', 'revoked'])] },
+  ),
+  'console-machines-none': list('machines', [], { create: '/console/machines/new', q: '' }),
   'console-tokens': list(
     'tokens',
     [
@@ -1019,23 +1052,45 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       console: layout('grants'),
       action: '/console/grants/several',
       ids: 'abc def',
+      place: 'q=claude',
       count: 22,
       connections: 22,
       people: 9,
       isAll: true,
       names: [{ name: LONG, person: 'ada@example.com', href: '/console/grants/abc' }],
       more: 21,
-      back: '/console/grants',
+      back: '/console/grants?q=claude',
     },
   },
   'console-new-token': {
     view: 'console/new-token',
     values: { console: layout('tokens'), form: form(tokenForm) },
   },
+  'console-pick-connector': {
+    view: 'console/pick-connector',
+    values: {
+      console: layout('machines'),
+      action: '/console/machines/new',
+      q: '',
+      columns: columnsIn([PICKED]),
+      items: [PICKED, { ...PICKED, title: LONG }],
+      most: 20,
+    },
+  },
+  'console-pick-connector-none': {
+    view: 'console/pick-connector',
+    values: {
+      console: layout('machines'),
+      action: '/console/machines/new',
+      q: LONG,
+      columns: [],
+      items: [],
+    },
+  },
   'console-new-machine': {
     view: 'console/new-machine',
     values: {
-      console: layout('connectors', { problem: 'keys' }),
+      console: layout('machines', { problem: 'keys' }),
       connector: { name: 'Club numbers', href: '/console/connectors/x' },
       form: form(machineForm, { name: 'Nightly job', keys: 'http://x' }),
     },
@@ -1043,7 +1098,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   'console-machine': {
     view: 'console/machine',
     values: {
-      console: layout('clients'),
+      console: layout('machines'),
       done: 'created',
       machine: {
         id: 'QmZ8cT2mQp1VxWm1xQ0p7Z',

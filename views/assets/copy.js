@@ -3,8 +3,12 @@ const texts = document.querySelector('[data-copy]')?.dataset;
 const marked = document.querySelectorAll('[data-copied-text]');
 const SHOWN_MS = 2000;
 
+// The texts for people who copy without a button, marked with `data-without-copy`, are hidden.
 // Browsers offer the clipboard only over HTTPS and on this computer.
-for (const source of navigator.clipboard && texts ? marked : []) {
+const hasButtons = navigator.clipboard && texts;
+for (const hint of hasButtons ? document.querySelectorAll('[data-without-copy]') : [])
+  hint.hidden = true;
+for (const source of hasButtons ? marked : []) {
   const button = document.createElement('button');
   button.type = 'button';
   button.className = 'copy';

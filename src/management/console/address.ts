@@ -26,9 +26,9 @@ export function recordId(segment: string): string {
   return Buffer.from(segment.slice(ENCODED.length), 'base64url').toString();
 }
 
-const RECORD_PATH = /^\/console\/(connectors|clients|grants|accounts)\/[\w~-]{1,4000}$/;
+const RETURN_PATH = /^\/console\/[a-z]{1,20}(\/[\w~-]{1,4000})?(\?[\w.%=&+*~-]{1,4000})?$/;
 
-/** Returns the page of a record that a form was sent from, or undefined if it names no such page. */
+/** Returns the list, with its search, or the page of a record that a form was sent from, or undefined if it names no such page. */
 export function returnPath({ returnTo = '' }: Record<string, string>): string | undefined {
-  return RECORD_PATH.test(returnTo) ? returnTo : undefined;
+  return RETURN_PATH.test(returnTo) ? returnTo : undefined;
 }

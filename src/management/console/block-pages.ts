@@ -6,7 +6,7 @@ import { clientRuleHandlers, previewBlock } from '../client-rules.ts';
 import { type BlockBody, blockBody, ruleList } from '../resources/client-rule.ts';
 import { CONSOLE_PATH, returnPath } from './address.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
-import { doneQuery } from './done.ts';
+import { afterAction } from './done.ts';
 import { type Form, optionalValue } from './forms.ts';
 import { layout } from './layout.ts';
 import { showList } from './lists.ts';
@@ -29,7 +29,7 @@ async function block(context: ConsoleContext, form: Form): Promise<void> {
   const body = parseInput(blockBody, subject);
   if (form.confirm !== 'yes') return confirm(context, body, from);
   await clientRuleHandlers.blockClients(management, { body });
-  seeOther(ctx, from ? from + doneQuery('blocked') : RULES + doneQuery('rule-created'));
+  seeOther(ctx, from ? afterAction(from, 'blocked') : afterAction(RULES, 'rule-created'));
 }
 
 /** Changes nothing. `from` is the page of the app that is blocked, and is shown again afterwards. */

@@ -14,7 +14,7 @@ import { CONSOLE_PATH } from './address.ts';
 import { connectionValues } from './connections.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { formValues, parseForm } from './create-form.ts';
-import { doneQuery } from './done.ts';
+import { afterAction } from './done.ts';
 import { claimIdempotencyKey, type Form } from './forms.ts';
 import { layout, queryIn } from './layout.ts';
 
@@ -29,11 +29,11 @@ export function connectorPages({ page, form }: ConsoleRoutes): void {
   page('/connectors/:id', showOne);
   form('/connectors/:id/revoke', revokeConnector.role, async ({ management, ctx }) => {
     const { id } = await connectorHandlers.revokeConnector(management, { id: ctx.params.id });
-    seeOther(ctx, `${PATH}/${id}${doneQuery('revoked')}`);
+    seeOther(ctx, afterAction(`${PATH}/${id}`, 'revoked'));
   });
   form('/connectors/:id/delete', deleteConnector.role, async ({ management, ctx }) => {
     const { id } = await connectorHandlers.deleteConnector(management, { id: ctx.params.id });
-    seeOther(ctx, PATH + doneQuery('deleted', id));
+    seeOther(ctx, afterAction(PATH, 'deleted', id));
   });
 }
 
@@ -101,7 +101,7 @@ async function create(context: ConsoleContext, form: Form): Promise<void> {
     return showForm(context, form, { problem: 'audience' });
   if (!(await claimIdempotencyKey(management.services.store, form))) return seeOther(ctx, PATH);
   const { id } = await connectorHandlers.createConnector(management, parsed);
-  seeOther(ctx, `${PATH}/${id}${doneQuery('created')}`);
+  seeOther(ctx, afterAction(`${PATH}/${id}`, 'created'));
 }
 
 async function showOne(context: ConsoleContext): Promise<void> {

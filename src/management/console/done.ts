@@ -12,9 +12,10 @@ export type DoneValues = { done?: string; doneValues?: Record<string, string> };
 
 const KEY = /^[a-z-]+$/;
 
-/** Returns the query of the page that is shown after an action. `about` is the id of the record that changed. */
-export function doneQuery(done: string, about?: string): string {
-  return `?${new URLSearchParams({ done, ...(about === undefined ? {} : { about }) })}`;
+/** Returns the address of the page that is shown after an action. `about` is the id of the record that changed. */
+export function afterAction(page: string, done: string, about?: string): string {
+  const query = new URLSearchParams({ done, ...(about === undefined ? {} : { about }) });
+  return `${page}${page.includes('?') ? '&' : '?'}${query}`;
 }
 
 export async function readDone(

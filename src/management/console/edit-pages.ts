@@ -19,7 +19,7 @@ import { CONSOLE_PATH, recordId, recordPath } from './address.ts';
 import { affectedValues } from './affected.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { formValues } from './create-form.ts';
-import { doneQuery } from './done.ts';
+import { afterAction } from './done.ts';
 import type { Form } from './forms.ts';
 import { layout, type Section } from './layout.ts';
 
@@ -107,7 +107,7 @@ async function loadMachine({ management, ctx }: ConsoleContext): Promise<Editabl
   const { id, name, expiresAt, tools = [], calls = '' } = machine;
   const back = recordPath('clients', id);
   return {
-    section: 'clients',
+    section: 'machines',
     name,
     path: `${back}/edit`,
     back,
@@ -156,7 +156,7 @@ async function change(context: ConsoleContext, load: Load, form: Form): Promise<
     const problem = problemIn(fields, error.message);
     return showForm(context, record, { ...entries, ...wanted }, { problem });
   }
-  seeOther(ctx, back + doneQuery('changed'));
+  seeOther(ctx, afterAction(back, 'changed'));
 }
 
 function valueIn(form: Form, { name, kind }: FormField): string {

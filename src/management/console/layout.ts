@@ -14,7 +14,7 @@ type Layout = ViewValues['console/list']['console'];
 const GROUPS = {
   happened: ['overview', 'audit', 'attempts'],
   people: ['connectors', 'grants', 'accounts'],
-  programs: ['clients', 'rules', 'tokens', 'workloads'],
+  programs: ['clients', 'rules', 'machines', 'tokens', 'workloads'],
   reach: ['servers'],
   running: ['health', 'settings'],
 } as const;
@@ -54,16 +54,20 @@ export type ListQuery = {
   shape: { after: z.ZodType<string | undefined>; q?: z.ZodType<string | undefined> };
 };
 
-/** Returns the first value of each query parameter, without those that are not part of a search. */
-export function queryIn(ctx: Koa.Context): Record<string, string> {
+/** Returns the first value of each query parameter, without what the last action did. */
+export function placeIn(ctx: Koa.Context): Record<string, string> {
   const first = Object.entries(ctx.query).map(([name, value]) => [name, [value].flat()[0] ?? '']);
-  const {
-    after: _after,
-    page: _page,
-    done: _done,
-    about: _about,
-    ...query
-  } = Object.fromEntries(first);
+  const { done: _done, about: _about, ...place } = Object.fromEntries(first);
+  return place;
+}
+
+/** Returns those of `placeIn` that are part of a search: not the page of what it found. */
+export function queryIn(ctx: Koa.Context): Record<string, string> {
+  return searchOfPlace(placeIn(ctx));
+}
+
+export function searchOfPlace(place: Record<string, string>): Record<string, string> {
+  const { after: _after, page: _page, ...query } = place;
   return query;
 }
 

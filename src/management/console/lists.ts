@@ -15,7 +15,7 @@ import { parseInput } from '../parse-input.ts';
 import { accountList } from '../resources/account.ts';
 import { attemptList } from '../resources/attempt.ts';
 import { ruleList } from '../resources/client-rule.ts';
-import { clientList } from '../resources/client.ts';
+import { clientList, machineList } from '../resources/client.ts';
 import { connectorList } from '../resources/connector.ts';
 import { consoleFields } from '../resources/fields.ts';
 import { grantList } from '../resources/grant.ts';
@@ -25,10 +25,18 @@ import { workloadList } from '../resources/workload.ts';
 import { tokenList } from '../resources/token.ts';
 import { CONSOLE_PATH, returnPath } from './address.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
-import { doneQuery } from './done.ts';
+import { afterAction } from './done.ts';
 import { columnsOf, orderIn, sortRows } from './columns.ts';
 import { withNames } from './record-names.ts';
-import { cursorIn, isNarrowed, layout, type ListQuery, queryIn, searchIn } from './layout.ts';
+import {
+  isNarrowed,
+  layout,
+  type ListQuery,
+  placeIn,
+  queryIn,
+  searchIn,
+  searchOfPlace,
+} from './layout.ts';
 
 type Values = ViewValues['console/list'];
 type Query = Record<string, string>;
@@ -40,6 +48,7 @@ export const LISTS: readonly AnyList[] = [
   tokenList,
   clientList,
   ruleList,
+  machineList,
   workloadList,
   grantList,
   accountList,
@@ -63,7 +72,7 @@ export function listPages({ page, form }: ConsoleRoutes): void {
         });
         const about = action.done === 'ended' ? id : undefined;
         const target = returnPath(fields) ?? `${CONSOLE_PATH}/${section}`;
-        seeOther(ctx, target + doneQuery(action.done, about));
+        seeOther(ctx, afterAction(target, action.done, about));
       });
   }
 }
@@ -82,20 +91,20 @@ export function run(management: ManagementContext, operation: OperationName, req
   return handle(management, request);
 }
 
-type More = Pick<Values, 'block' | 'minted'> & { problem?: string };
+type More = Pick<Values, 'block' | 'minted'> & { problem?: string; place?: Query };
 
-/** `more` is what the page also shows. With a `problem`, the response has the status 400. */
+/** `place` is the query of the list, if not that of the request. `more` is what the page also shows. With a `problem`, the response has the status 400. */
 export async function showList(
   context: ConsoleContext,
   list: AnyList,
-  { problem, ...more }: More = {},
+  { problem, place = placeIn(context.ctx), ...more }: More = {},
 ): Promise<void> {
   const { management, ctx } = context;
   const { section, create, block } = list;
   const path = `${CONSOLE_PATH}/${section}`;
   const may = (operation: OperationName) =>
     includesRole(management.role, OPERATIONS[operation].role);
-  const { search, ...found } = await readList(context, list);
+  const { search, ...found } = await readList(context, list, place);
   const values = {
     console: layout(context, section, problem),
     ...found,
@@ -104,7 +113,7 @@ export async function showList(
     ...(create ? { create: may(create) ? `${path}/new` : undefined } : {}),
     ...(list.csv && may(list.csv) ? { csv: csvForm(path, search) } : {}),
     ...(block && may(block) ? { block: { host: '', name: '' } } : {}),
-    ...severalForm(management, list, { ...found, ...search }),
+    ...severalForm(management, list, { ...found, place }),
     ...more,
   };
   await management.services.pages.render(ctx, 'console/list', values, problem ? 400 : 200);
@@ -124,7 +133,7 @@ export function severalOf({ actions = [] }: AnyList): Several | undefined {
 function severalForm(
   { role }: ManagementContext,
   list: AnyList,
-  { items, total, found, ...search }: Pick<Found, 'items' | 'total' | 'found'> & Search,
+  { items, total, found, place }: Pick<Found, 'items' | 'total' | 'found'> & { place: Query },
 ): Pick<Values, 'several'> {
   const action = severalOf(list);
   const path = `${CONSOLE_PATH}/${list.section}`;
@@ -136,7 +145,7 @@ function severalForm(
     several: {
       action: `${path}/several`,
       of,
-      fields: hiddenFields(search),
+      place: new URLSearchParams(place).toString(),
       ...(all && all.count <= MAX_SEVERAL ? { all: all.isAll ? all.count : 0 } : {}),
     },
   };
@@ -177,22 +186,25 @@ type Found = Pick<
   'columns' | 'items' | 'total' | 'found' | 'previous' | 'next' | 'unsortedAbove' | 'sorted'
 >;
 
-/** Reads the page that the address asks for. */
+/** Reads the page that `place`, the query of its address, asks for. */
 async function readList(
-  context: ConsoleContext,
+  { management }: ConsoleContext,
   list: AnyList,
+  place: Query,
 ): Promise<Found & { search: Search }> {
-  const { management, ctx } = context;
-  const query = queryIn(ctx);
+  const query = searchOfPlace(place);
   const search = await searchOf(management, list, query);
   const { query: schema }: Operation = OPERATIONS[list.operation];
-  const after = schema && cursorIn(ctx, schema as unknown as ListQuery);
+  const after =
+    schema && parseInput((schema as unknown as ListQuery).shape.after, place.after || undefined);
   const read = (limit: number) => readPage(management, list, search, { limit, after });
   const path = `${CONSOLE_PATH}/${list.section}`;
   const at = (more: Query) => `${path}?${new URLSearchParams({ ...query, ...more })}`;
+  const here =
+    Object.keys(place).length === 0 ? undefined : `${path}?${new URLSearchParams(place)}`;
   const rowsOf = (items: readonly unknown[]) => {
     const shown = withoutNeedlessColumns(list, items as readonly never[]);
-    return items.map((item) => rowOf(management, shown, item as never));
+    return items.map((item) => returning(rowOf(management, shown, item as never), here));
   };
   const narrow = isNarrowed(search);
   const { whole: most = DEFAULT_WHOLE } = list;
@@ -200,7 +212,7 @@ async function readList(
   if (whole?.isAll) {
     const order = orderIn(query);
     const all = list.sort?.(whole.items) ?? whole.items;
-    const { start, ...pages } = pageIn(ctx.query.page, all.length, list.limit);
+    const { start, ...pages } = pageIn(place.page, all.length, list.limit);
     const end = start + list.limit;
     const items = order
       ? sortRows(rowsOf(all), order, levelIds(management.settings.levels)).slice(start, end)
@@ -233,13 +245,13 @@ async function readList(
 /** Reads what a query narrows the list to. The query schema of the operation says what it can be searched for. */
 async function searchOf(
   management: ManagementContext,
-  { operation }: AnyList,
+  { operation, states }: AnyList,
   query: Query,
 ): Promise<Search> {
   const { query: schema }: Operation = OPERATIONS[operation];
   const shape = schema?.shape ?? {};
   const filters = [
-    ...('state' in shape ? [choiceFilter(query, 'state', optionsOf(shape.state))] : []),
+    ...('state' in shape ? [choiceFilter(query, 'state', states ?? optionsOf(shape.state))] : []),
     ...('end' in shape
       ? [choiceFilter(query, 'end', optionsOf(shape.end), 'console.attempts.ends')]
       : []),
@@ -253,12 +265,12 @@ async function searchOf(
 
 async function readPage(
   management: ManagementContext,
-  { operation }: AnyList,
+  { operation, only }: AnyList,
   { filters, kept, q }: Search,
   page: { limit: number; after?: string | undefined },
 ): Promise<Page<never>> {
   const narrowed = [...filters, ...kept].map(({ name, value }) => [name, value || undefined]);
-  const query = { ...page, q, ...Object.fromEntries(narrowed) };
+  const query = { ...page, q, ...Object.fromEntries(narrowed), ...only };
   return (await run(management, operation, { query })) as Page<never>;
 }
 
@@ -271,6 +283,12 @@ export async function findAll(
 ): Promise<never[]> {
   const search = await searchOf(management, list, query);
   return (await readPage(management, list, search, { limit })).items;
+}
+
+/** The actions return to the list as it is searched. */
+function returning(row: Values['items'][number], here: string | undefined) {
+  if (here === undefined) return row;
+  return { ...row, actions: row.actions.map((action) => ({ ...action, returnTo: here })) };
 }
 
 /** Leaves out the columns that tell none of these records apart. */

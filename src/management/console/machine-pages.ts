@@ -7,17 +7,21 @@ import { OPERATIONS } from '../api/operations.ts';
 import { connectorHandlers } from '../connectors.ts';
 import { requireRole } from '../context.ts';
 import { machineHandlers } from '../machines.ts';
+import { connectorList } from '../resources/connector.ts';
 import { epochSeconds } from '../resources/fields.ts';
 import { machineForm, type MachineResource } from '../resources/machine.ts';
 import { CONSOLE_PATH, recordPath } from './address.ts';
+import { columnsOf } from './columns.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { formValues, parseForm } from './create-form.ts';
 import { claimIdempotencyKey, type Form } from './forms.ts';
-import { layout } from './layout.ts';
+import { layout, queryIn, searchIn } from './layout.ts';
+import { rowOf } from './lists.ts';
 
 const { role: ROLE } = OPERATIONS.createMachine;
 
 export function machinePages({ page, form }: ConsoleRoutes): void {
+  page('/machines/new', pickConnector);
   page('/connectors/:id/machine', (context) => showForm(context));
   form('/connectors/:id/machine', ROLE, create);
   form('/clients/machine-key', OPERATIONS.replaceMachineKey.role, async (context, { id = '' }) => {
@@ -25,6 +29,33 @@ export function machinePages({ page, form }: ConsoleRoutes): void {
     const body = { id };
     const machine = await machineHandlers.replaceMachineKey(context.management, { body });
     await showMachine(context, machine, 'replaced');
+  });
+}
+
+const MAX_PICKED = 20;
+
+/** Searches on the server: there can be any number of connectors. */
+async function pickConnector({ management, ctx, ...context }: ConsoleContext): Promise<void> {
+  requireRole(management, ROLE);
+  const { query: schema } = OPERATIONS.listConnectors;
+  const q = searchIn(queryIn(ctx), schema);
+  const { items, next } = await connectorHandlers.listConnectors(management, {
+    query: { limit: MAX_PICKED, state: 'active', q: q || undefined },
+  });
+  const rows = items.map((connector) => ({
+    ...rowOf(management, connectorList, connector),
+    href: `${recordPath('connectors', connector.id)}/machine`,
+    fields: [],
+    actions: [],
+    edit: undefined,
+  }));
+  await management.services.pages.render(ctx, 'console/pick-connector', {
+    console: layout({ management, ctx, ...context }, 'machines'),
+    action: `${CONSOLE_PATH}/machines/new`,
+    q,
+    columns: columnsOf(rows),
+    items: rows,
+    ...(next === undefined ? {} : { most: MAX_PICKED }),
   });
 }
 
@@ -41,7 +72,7 @@ async function showForm(
   const back = recordPath('connectors', connector.id);
   const allowed = levelIds(levels).filter((each) => isAtLeast(levels, connector.level, each));
   const values = {
-    console: layout(context, 'connectors', problem),
+    console: layout(context, 'machines', problem),
     connector: { name: connector.name, href: back },
     form: formValues(management, `${back}/machine`, machineForm, entries, allowed),
   };
@@ -74,10 +105,10 @@ async function showMachine(
   const { management, ctx } = context;
   const href = recordPath('clients', id);
   await management.services.pages.render(ctx, 'console/machine', {
-    console: layout(context, 'clients'),
+    console: layout(context, 'machines'),
     done,
     machine: { id, name, link, level, expiresAt: epochSeconds(expiresAt), href, secret },
     example: machineCommand({ id, link }),
-    back: `${CONSOLE_PATH}/clients`,
+    back: `${CONSOLE_PATH}/machines`,
   });
 }

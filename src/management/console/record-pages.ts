@@ -75,7 +75,10 @@ async function attemptValues(
   };
 }
 
-type RecordValues = Omit<Values, 'console' | 'back' | 'history' | 'allHistory'>;
+/** `list` is the list that the record is in, if not the one that its path begins with. */
+type RecordValues = Omit<Values, 'console' | 'back' | 'history' | 'allHistory'> & {
+  list?: 'machines';
+};
 
 const AUDIT_FILTERS = { accounts: 'account', clients: 'client', grants: 'grant' } as const;
 
@@ -88,10 +91,13 @@ async function render(
   const { management, ctx } = context;
   const id = recordId(String(ctx.params.id));
   const about = { [AUDIT_FILTERS[section]]: id };
-  const [values, history] = await Promise.all([read(context, id), readHistory(management, about)]);
+  const [{ list = section, ...values }, history] = await Promise.all([
+    read(context, id),
+    readHistory(management, about),
+  ]);
   await management.services.pages.render(ctx, 'console/record', {
-    console: layout(context, section),
-    back: `${CONSOLE_PATH}/${section}`,
+    console: layout(context, list),
+    back: `${CONSOLE_PATH}/${list}`,
     ...values,
     history,
     allHistory: `${CONSOLE_PATH}/audit?${new URLSearchParams(about)}`,
@@ -277,6 +283,7 @@ async function clientValues(context: ConsoleContext, id: string): Promise<Record
   const client = await showClient(context.management, id);
   const { name, state, revokedAt } = client;
   return {
+    ...(client.kind === 'machine' ? { list: 'machines' } : {}),
     title: name ?? id,
     state,
     isOk: state === 'allowed',

@@ -36,7 +36,9 @@ export function searchPage({ page }: ConsoleRoutes): void {
 }
 
 async function find(management: ManagementContext, q: string): Promise<Section[]> {
-  const searched = LISTS.filter(({ operation }) => {
+  const searched = LISTS.filter(({ operation, only }) => {
+    // Those of another list.
+    if (only) return false;
     const { query, role }: Operation = OPERATIONS[operation];
     return includesRole(management.role, role) && query !== undefined && 'q' in query.shape;
   });

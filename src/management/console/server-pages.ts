@@ -14,7 +14,7 @@ import {
 import { upstreamHandlers } from '../upstreams.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { CONSOLE_PATH } from './address.ts';
-import { doneQuery } from './done.ts';
+import { afterAction } from './done.ts';
 import { layout } from './layout.ts';
 import { reachOfTool } from './tool-access-pages.ts';
 
@@ -50,7 +50,7 @@ export function serverPages({ page, form }: ConsoleRoutes): void {
     const { management, ctx } = context;
     const body = parseInput(approveBody, parsed(entries.approval));
     await upstreamHandlers.approveUpstream(management, { id: ctx.params.id, body });
-    seeOther(ctx, reviewPath(ctx.params.id) + doneQuery('tools-approved'));
+    seeOther(ctx, afterAction(reviewPath(ctx.params.id), 'tools-approved'));
   });
 }
 

@@ -8,7 +8,7 @@ import { settingsHandlers } from '../settings.ts';
 import { CONSOLE_PATH } from './address.ts';
 import { affectedValues } from './affected.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
-import { doneQuery } from './done.ts';
+import { afterAction } from './done.ts';
 import { layout } from './layout.ts';
 
 export const SETTINGS_PATH = `${CONSOLE_PATH}/settings`;
@@ -21,7 +21,7 @@ export function settingsPage({ page, form }: ConsoleRoutes): void {
     await show(context, true);
   });
   form('/settings', role, async (context) => {
-    if (await show(context, false)) seeOther(context.ctx, HEALTH_PATH + doneQuery('reloaded'));
+    if (await show(context, false)) seeOther(context.ctx, afterAction(HEALTH_PATH, 'reloaded'));
   });
 }
 

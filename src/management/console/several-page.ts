@@ -9,7 +9,7 @@ import { type Grant, personName } from '../resources/grant.ts';
 import type { Page } from '../resources/schemas.ts';
 import { CONSOLE_PATH } from './address.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
-import { doneQuery } from './done.ts';
+import { afterAction } from './done.ts';
 import type { Form } from './forms.ts';
 import { layout } from './layout.ts';
 import {
@@ -48,26 +48,38 @@ export function severalPages({ form }: ConsoleRoutes): void {
 async function ask(context: ConsoleContext, list: AnyList, fields: Form): Promise<void> {
   const { management, ctx } = context;
   const { section } = list;
+  const place = placeFrom(fields);
   const ids = Object.entries(fields).flatMap(([name, id]) => (TICKED.test(name) ? [id] : []));
   const records: Listed[] =
     fields.which === 'all'
-      ? await findAll(management, list, fields, MAX_SEVERAL + 1)
+      ? await findAll(management, list, place, MAX_SEVERAL + 1)
       : await findTicked(management, list, ids.slice(0, MAX_SEVERAL + 1));
   const wanted = records.filter((record) =>
     offeredActions(management, list, record as never).some(({ action }) => action.several === true),
   );
-  if (wanted.length === 0) return showList(context, list, { problem: 'nothingTicked' });
-  if (wanted.length > MAX_SEVERAL) return showList(context, list, { problem: 'tooMany' });
+  if (wanted.length === 0) return showList(context, list, { problem: 'nothingTicked', place });
+  if (wanted.length > MAX_SEVERAL) return showList(context, list, { problem: 'tooMany', place });
   await management.services.pages.render(ctx, 'console/several', {
     console: layout(context, section),
     action: `${CONSOLE_PATH}/${section}/several`,
     ids: wanted.map(({ id }) => id).join(' '),
     count: wanted.length,
+    place: new URLSearchParams(place).toString(),
     ...(await endedWith(management, section, wanted)),
     names: wanted.slice(0, MAX_NAMES).map((record) => nameOf(list, record)),
     more: Math.max(0, wanted.length - MAX_NAMES),
-    back: `${CONSOLE_PATH}/${section}`,
+    back: placeOf(list, place),
   });
+}
+
+/** Returns the query of the list that the form was sent from. */
+function placeFrom({ place = '' }: Form): Record<string, string> {
+  return Object.fromEntries(new URLSearchParams(place));
+}
+
+function placeOf({ section }: AnyList, place: Record<string, string>): string {
+  const query = new URLSearchParams(place).toString();
+  return `${CONSOLE_PATH}/${section}${query && `?${query}`}`;
 }
 
 type Listed = { id: string };
@@ -109,7 +121,7 @@ async function endedWith(
   }
   let connections = 0;
   let left = MAX_COUNTED;
-  for (const { id: client } of section === 'clients' ? records : [])
+  for (const { id: client } of ['clients', 'machines'].includes(section) ? records : [])
     for await (const { item } of listConnections(settings, services, { client })) {
       if (left === 0) break;
       left -= 1;
@@ -123,14 +135,16 @@ async function endedWith(
 /** What the page before has shown, and nothing else. */
 async function act(
   { management, ctx }: ConsoleContext,
-  { section }: AnyList,
+  list: AnyList,
   action: Several,
-  { ids = '' }: Form,
+  fields: Form,
 ): Promise<void> {
   const { operation, query = {}, body } = action;
+  const { ids = '' } = fields;
   for (const id of ids.split(' ').filter(Boolean).slice(0, MAX_SEVERAL))
     await run(management, operation, { id, query, body: { id, ...body } }).catch(ignoreGone);
-  seeOther(ctx, `${CONSOLE_PATH}/${section}${doneQuery(`several-${section}`)}`);
+  const { after: _after, page: _page, ...search } = placeFrom(fields);
+  seeOther(ctx, afterAction(placeOf(list, search), `several-${list.section}`));
 }
 
 /** Somebody else may have ended it meanwhile. */

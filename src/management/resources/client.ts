@@ -176,6 +176,12 @@ export const clientFields: Fields<Client> = {
     code: ({ id, kind }) =>
       kind === 'metadata-document' ? undefined : `${id.slice(0, ID_START)}…`,
   },
+  machineConnector: {
+    label: 'connector',
+    text: ({ machine }) => machine?.connector,
+    href: ({ machine }) => machine && recordPath('connectors', machine.connector),
+  },
+  machineLevel: { label: 'granted', level: ({ machine }) => machine?.level },
   lastUsed: { time: 'lastUsedAt', none: '-' },
   lastConnected: { time: 'lastUsedAt' },
   requested: { time: 'waitingSince' },
@@ -359,4 +365,15 @@ export const clientList: ConsoleList<Client> = {
       keepsPage: isRegistered,
     },
   ],
+};
+
+/** Machines are clients, and are revoked as these. */
+export const machineList: ConsoleList<Client> = {
+  ...clientList,
+  section: 'machines',
+  only: { kind: 'machine' },
+  states: ['allowed', 'revoked', 'blocked'],
+  create: 'createMachine',
+  facts: 'machineConnector machineLevel lastConnected expires revoked',
+  details: 'id',
 };

@@ -142,6 +142,10 @@ export type Command = ResultCommand | StreamCommand;
 export type ConsoleList<Item> = {
   section: Section;
   operation: OperationName;
+  /** The part of the records that the list has: members of the query. */
+  only?: Readonly<Record<string, string>>;
+  /** The states that they can have. Default: those of the operation. */
+  states?: readonly string[];
   /** The operation that reads one of its records. Default: `operation` with its id. */
   show?: OperationName;
   /** Items on a page. */
