@@ -97,7 +97,9 @@ describe('the lists of the console', function () {
     const id = String(items[0]?.id);
     const active = await open('/grants?state=active');
     expect(active.html).to.include('Shown in the list').and.include('grace@example.com');
-    const ended = await press(active, '/grants/end', id);
+    const pressed = await press(active, '/grants/end', id);
+    expect(pressed.html).to.include('was disconnected from');
+    const ended = await open('/grants?state=ended');
     expect(ended.html).to.include('An administrator ended the connection.');
     expect(await isAccepted(connector.link, accessToken)).to.equal(false);
     expect((await open('/grants?state=active')).html).not.to.include(id);
