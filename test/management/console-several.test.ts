@@ -111,7 +111,9 @@ describe('Actions on several records of a list in the console', function () {
       ...fieldsOf(list, '/grants/several'),
       which: 'ticked',
     });
-    expect(nothing.html).to.match(/3 results/).and.not.include('Elsewhere');
+    expect(nothing.html)
+      .to.match(/3 results/)
+      .and.not.include('Elsewhere');
     const asked = await send(browser, nothing, '/grants/several', {
       ...fieldsOf(nothing, '/grants/several'),
       which: 'all',
@@ -121,7 +123,9 @@ describe('Actions on several records of a list in the console', function () {
     expect(`${done.url.pathname}${done.url.search}`).to.equal(
       `/console/grants?${search}&done=several-grants`,
     );
-    expect(done.html).to.match(/3 results/).and.not.include('Elsewhere');
+    expect(done.html)
+      .to.match(/3 results/)
+      .and.not.include('Elsewhere');
   });
 
   it('an action on one record of a searched list returns to the search', async () => {
