@@ -19,8 +19,9 @@ import { holdOf, NO_PINS, notedReading, type ToolPins } from '../../src/upstream
 import { levelRules } from '../../src/upstreams/tool-levels.ts';
 import { DEFAULT_LEVELS, LEVELS } from '../support/levels.ts';
 import { checkModel, MODEL_TIMEOUT_MS } from '../support/model-run.ts';
+import { recordSoak, SOAK } from '../support/soak.ts';
 
-const RUNS = 10_000;
+const RUNS = SOAK ? 10_000 : 1500;
 const NOW = 1_800_000_000;
 const ISSUER = 'https://idp.example';
 const NAMES = ['get', 'get_a', 'get_b', 'set_a', 'drop', 'Drop'];
@@ -269,5 +270,9 @@ describe('Explanations of tools under random settings', function () {
       }
     });
     await checkModel('explanations of tools', property, RUNS);
+    recordSoak({
+      what: `${RUNS} random configurations of connectors, rules, machines, tokens and held tools`,
+      held: 'explanations, who reaches a tool, lists and calls agree',
+    });
   });
 });

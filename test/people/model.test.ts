@@ -522,7 +522,9 @@ describe('Levels of random people under random rules', function () {
           await fc.asyncModelRun(() => ({ model, real }), sequence);
           approved += model.held.length;
         });
-        await checkModel('entitlements', property, RUNS, Math.min(left(), WORLD_SECONDS));
+        await checkModel('entitlements', property, RUNS, {
+          seconds: Math.min(left(), WORLD_SECONDS),
+        });
       } catch (error) {
         const given = JSON.stringify(drawn);
         throw new Error(`with ${given}:\n${(error as Error).message}`, { cause: error });

@@ -19,17 +19,18 @@ export const MODEL_TIMEOUT_MS = FUZZ_SECONDS * 1000 + 120_000;
 
 /**
  * Checks the property `runs` times, or for `seconds`. Throws with the smallest counterexample and the seed that reproduces it; FUZZ_SEED
- * is the seed. The long form prints what ran.
+ * is the seed. The long form prints what ran. With `keepsState`, the state outlives a run, so that a smaller example would say nothing.
  */
 export async function checkModel<T>(
   name: string,
   property: fc.IRawProperty<T>,
   runs: number,
-  seconds = FUZZ_SECONDS,
+  { seconds = FUZZ_SECONDS, keepsState = false } = {},
 ): Promise<void> {
   const isLong = seconds > 0;
   const details = await fc.check(property, {
     ...seedIn('FUZZ_SEED'),
+    endOnFailure: keepsState,
     ...(isLong
       ? { numRuns: Infinity, interruptAfterTimeLimit: seconds * 1000 }
       : { numRuns: runs }),

@@ -39,16 +39,29 @@ export type Hints = { readOnlyHint?: boolean; destructiveHint?: boolean };
 
 /** The settings of an upstream and the tools that it lists. */
 export type Catalog = {
-  declared: { name: string; level: Level }[];
+  /** `calls` is the number of calls in a day. */
+  declared: { name: string; level: Level; calls?: number }[];
   defaultLevel: Level;
   toolLevels: 'declared' | 'annotations';
-  listed: { name: string; hints: Hints }[];
+  toolChanges: 'follow' | 'hold';
+  /** `isLater`: not in the first reading. */
+  listed: { name: string; hints: Hints; isLater: boolean }[];
   resources: { uri: string; level: Level }[];
   prompts: { name: string; level: Level }[];
 };
 
+/** Patterns; everything is open without. */
+export type List = readonly string[] | undefined;
+export type Rule = { level: Level; tools: List };
+
+/** A connector or a minted token. `calls` is the number of calls in a day. */
+export type Link = { id: string; level: Level; tools: List; calls: number | undefined };
+
 export type Caller = {
   name: string;
+  link: Link;
+  /** Those of the person; undefined for a minted token. */
+  rules: readonly Rule[] | undefined;
   upstream: UpstreamId;
   address: string;
   token: string;
@@ -57,7 +70,7 @@ export type Caller = {
   /** The id of the connector; undefined for a minted token. */
   connector: string | undefined;
   level: Level;
-  /** The level of the link or the minted token. */
+  /** The highest level that can be granted here. */
   ceiling: Level;
   /** After a revocation. */
   isEnded: boolean;
@@ -103,12 +116,29 @@ const may = (held: Level, needed: Level) => rank(held) >= rank(needed);
 const ownerOf = ({ account, client, connector = '' }: Caller) =>
   `${account} ${client} ${connector}`;
 
+/** What requests name in their params. */
+type Named = {
+  ref?: { uri?: string; name?: string };
+  notifications?: { resourceSubscriptions?: string[] };
+  uri?: string;
+  name?: string;
+};
+
+/** What a list can open. */
+type Item = { kind: 'tool' | 'resource' | 'prompt' | 'method'; name: string; needed: Level };
+
 type Message = { id?: unknown; method?: string; params?: Record<string, unknown> };
 
 export type World = ReturnType<typeof createWorld>;
 
-export function createWorld(catalogs: Record<UpstreamId, Catalog>) {
+export function createWorld(
+  catalogs: Record<UpstreamId, Catalog>,
+  callsOfConnection: number | undefined,
+  entitlements: readonly Rule[],
+) {
   const callers: Caller[] = [];
+  const texts = toolTexts(catalogs);
+  const windows = callWindows(callsOfConnection, catalogs);
   const canaries = new Map<string, { what: string; isFor: (caller: Caller) => boolean }>();
   const handles: Record<HandleKind, Map<string, Handle>> = {
     session: new Map(),
@@ -138,7 +168,8 @@ export function createWorld(catalogs: Record<UpstreamId, Catalog>) {
 
   /** The level that a tool needs; undefined if nobody may call or see it. */
   function neededFor(upstream: UpstreamId, name: string): Level | undefined {
-    const { declared, defaultLevel, toolLevels, listed } = catalogs[upstream];
+    const { declared, defaultLevel, toolLevels } = catalogs[upstream];
+    const listed = texts.listed(upstream);
     const entry = declared.find((tool) => tool.name === name);
     if (entry) return entry.level;
     const row: readonly string[] = rowOf(name) ?? [name];
@@ -189,12 +220,7 @@ export function createWorld(catalogs: Record<UpstreamId, Catalog>) {
 
   /** What a request other than of tools and tasks needs; undefined if nothing. */
   function neededByMethod(upstream: UpstreamId, { method = '', params = {} }: Message) {
-    const { ref, notifications, uri, name } = params as {
-      ref?: { uri?: string; name?: string };
-      notifications?: { resourceSubscriptions?: string[] };
-      uri?: string;
-      name?: string;
-    };
+    const { ref, notifications, uri, name } = params as Named;
     if (method === 'resources/read' || method === 'resources/subscribe')
       return neededForResource(upstream, String(uri));
     if (method === 'prompts/get') return neededForPrompt(upstream, String(name));
@@ -207,6 +233,37 @@ export function createWorld(catalogs: Record<UpstreamId, Catalog>) {
       neededForResource(upstream, each),
     );
     return subscribed?.reduce((high, level) => (may(high, level) ? high : level));
+  }
+
+  /** Whether the caller may see the tool, or call it with the level that it has. */
+  function opensTool(caller: Caller, name: string, held: 'level' | 'ceiling'): boolean {
+    const { upstream } = caller;
+    const needed = neededFor(upstream, name);
+    if (needed === undefined || !may(caller[held], needed)) return false;
+    return isOpen(caller, { kind: 'tool', name, needed }) && !texts.isHeld(upstream, name);
+  }
+
+  /** What a request other than of tools and tasks is about. */
+  function itemsOf(upstream: UpstreamId, { method = '', params = {} }: Message): Item[] {
+    const { ref, notifications, uri, name } = params as Named;
+    const resource = (given: string): Item => ({
+      kind: 'resource',
+      name: given,
+      needed: neededForResource(upstream, given),
+    });
+    const prompt = (given: string): Item => ({
+      kind: 'prompt',
+      name: given,
+      needed: neededForPrompt(upstream, given),
+    });
+    if (method === 'resources/read' || method === 'resources/subscribe')
+      return [resource(String(uri))];
+    if (method === 'prompts/get') return [prompt(String(name))];
+    if (method === 'completion/complete')
+      return [ref?.uri === undefined ? prompt(String(ref?.name)) : resource(ref.uri)];
+    if (method === 'x/unknown')
+      return [{ kind: 'method', name: '', needed: catalogs[upstream].defaultLevel }];
+    return (notifications?.resourceSubscriptions ?? []).map(resource);
   }
 
   const isUsable = (upstream: UpstreamId) => (caller: Caller) =>
@@ -238,14 +295,22 @@ export function createWorld(catalogs: Record<UpstreamId, Catalog>) {
     if (stated !== actual) fault(`the caller ${stated} for ${actual}`);
     const { method = '', params = {} } = message;
     const task = params['taskId'];
+    for (const window of windows.of(caller, message)) {
+      window.forwarded += 1;
+      if (window.forwarded > window.limit) fault(`more calls than ${window.limit}`);
+    }
     if (method === 'tools/call') {
-      const needed = neededFor(upstream, String(params['name']));
-      if (!needed || !may(caller.level, needed)) fault(`a call that needs ${needed ?? 'more'}`);
+      const name = String(params['name']);
+      if (!opensTool(caller, name, 'level'))
+        fault(`a call that needs ${neededFor(upstream, name) ?? 'more'}, or is not open`);
     } else if (method.startsWith('tasks/') && method !== 'tasks/list') {
       if (!isOwner('task', String(task))(caller)) fault('the task of somebody else');
     } else {
       const needed = neededByMethod(upstream, message);
       if (needed && !may(caller.level, needed)) fault(`a request that needs ${needed}`);
+      const closed = itemsOf(upstream, message).filter((item) => !isOpen(caller, item));
+      for (const { kind, name } of closed)
+        fault(`a request about ${kind} ${name}, which is closed`);
     }
     const related = (params['_meta'] as Record<string, { taskId?: string }> | undefined)?.[RELATED];
     if (related && !isOwner('task', String(related.taskId))(caller))
@@ -269,15 +334,25 @@ export function createWorld(catalogs: Record<UpstreamId, Catalog>) {
   // What an upstream sends
 
   function toolsOf(upstream: UpstreamId): object[] {
-    return catalogs[upstream].listed.map(({ name, hints }) => ({
-      name,
-      description: canary(`the tool ${JSON.stringify(name)} of ${upstream}`, (caller) => {
-        const needed = neededFor(upstream, name);
-        return isUsable(upstream)(caller) && needed !== undefined && may(caller.ceiling, needed);
-      }),
-      inputSchema: { type: 'object' },
-      annotations: hints,
-    }));
+    return texts.listed(upstream).map(({ name, hints }) => {
+      if (current && texts.isHeld(upstream, name)) texts.noteSeen(current.caller, name);
+      const text = texts.of(upstream, name);
+      if (!canaries.has(text))
+        canaries.set(text, {
+          what: `the tool ${JSON.stringify(name)} of ${upstream}`,
+          isFor: (caller) => isUsable(upstream)(caller) && opensTool(caller, name, 'ceiling'),
+        });
+      return { name, description: text, inputSchema: { type: 'object' }, annotations: hints };
+    });
+  }
+
+  /** Of a resource or prompt. */
+  function ofItem(upstream: UpstreamId, what: string, held: 'level' | 'ceiling', item: Item) {
+    return canary(
+      `${what} of ${upstream}`,
+      (caller) =>
+        isUsable(upstream)(caller) && may(caller[held], item.needed) && isOpen(caller, item),
+    );
   }
 
   /** `needed` are levels one of which is enough. */
@@ -310,12 +385,11 @@ export function createWorld(catalogs: Record<UpstreamId, Catalog>) {
       ...URIS.map((uri) =>
         notify('notifications/resources/updated', {
           uri,
-          note: ofLevel(
-            upstream,
-            `the update of ${uri}`,
-            'level',
-            neededForResource(upstream, uri),
-          ),
+          note: ofItem(upstream, `the update of ${uri}`, 'level', {
+            kind: 'resource',
+            name: uri,
+            needed: neededForResource(upstream, uri),
+          }),
         }),
       ),
       notify('notifications/resources/list_changed', {
@@ -335,12 +409,20 @@ export function createWorld(catalogs: Record<UpstreamId, Catalog>) {
   const resourcesOf = (upstream: UpstreamId) =>
     URIS.map((uri) => ({
       uri,
-      name: ofLevel(upstream, uri, 'ceiling', neededForResource(upstream, uri)),
+      name: ofItem(upstream, uri, 'ceiling', {
+        kind: 'resource',
+        name: uri,
+        needed: neededForResource(upstream, uri),
+      }),
     }));
   const promptsOf = (upstream: UpstreamId) =>
     PROMPTS.map((name) => ({
       name,
-      title: ofLevel(upstream, name, 'ceiling', neededForPrompt(upstream, name)),
+      title: ofItem(upstream, name, 'ceiling', {
+        kind: 'prompt',
+        name,
+        needed: neededForPrompt(upstream, name),
+      }),
     }));
 
   function resultOf(
@@ -499,7 +581,32 @@ export function createWorld(catalogs: Record<UpstreamId, Catalog>) {
   return {
     callers,
     known,
+    /** Of what the servers list. */
+    changes: 0,
     neededFor,
+    opensTool,
+    texts,
+    windows,
+    /** Whether anybody reaches the tool through the link or token of a caller. */
+    isReachedThrough({ upstream, link, connector }: Caller, name: string): boolean {
+      const needed = neededFor(upstream, name);
+      if (needed === undefined || texts.isHeld(upstream, name)) return false;
+      const item: Item = { kind: 'tool', name, needed };
+      if (!may(link.level, needed) || !opens(link.tools, item)) return false;
+      return (
+        connector === undefined ||
+        entitlements.some(({ level, tools }) => may(level, needed) && opens(tools, item))
+      );
+    },
+    /** What a call of the tool would do: undefined if that depends on what was refused or shown before. */
+    isCallMade(caller: Caller, name: string): boolean | undefined {
+      const { upstream } = caller;
+      if (!opensTool(caller, name, 'level') || !texts.isKnown(upstream, name)) return false;
+      if (texts.wasSeenHeld(caller, name)) return undefined;
+      const own = windows.of(caller, { method: 'tools/call', params: { name } });
+      if (own.some(({ forwarded: made, limit }) => made >= limit)) return false;
+      return own.every(({ sent, limit }) => sent < limit) ? true : undefined;
+    },
     forwarded: () => forwarded,
     /** Handles a request of the proxy at an upstream. */
     handle(
@@ -527,6 +634,130 @@ export function createWorld(catalogs: Record<UpstreamId, Catalog>) {
     /** Canaries of earlier sequences cannot be received any more. */
     forget: () => canaries.clear(),
   };
+}
+
+/** Whether the lists of a caller open it, whatever the level of the caller. */
+function isOpen({ link, rules }: Caller, item: Item): boolean {
+  const opensIt = (list: List) => opens(list, item);
+  if (!opensIt(link.tools)) return false;
+  return !rules || rules.some(({ level, tools }) => may(level, item.needed) && opensIt(tools));
+}
+
+function opens(list: List, { kind, name }: Pick<Item, 'kind' | 'name'>): boolean {
+  if (!list) return true;
+  const named = list.filter((pattern) => !pattern.startsWith('!'));
+  if (kind === 'method') return named.length === 0;
+  if (kind === 'resource' && /\/\.|%2e/i.test(name)) return false;
+  const matches = (pattern: string) => {
+    const [, prefix = 'tool', text = ''] = /^(?:(resource|prompt):)?(.*)$/s.exec(pattern) ?? [];
+    return prefix === kind && isMatch(text, name);
+  };
+  const takenOut = list.filter((pattern) => pattern.startsWith('!')).map((text) => text.slice(1));
+  return (named.length === 0 || named.some(matches)) && !takenOut.some(matches);
+}
+
+type ToolState = { n: number; version: number; isListed: boolean; approved: Set<number> };
+
+/** Which text each upstream lists of each tool, and which of them are approved. */
+function toolTexts(catalogs: Record<UpstreamId, Catalog>) {
+  const states = new Map<string, ToolState>(
+    IDS.flatMap((id) => {
+      const first = catalogs[id].listed.filter(({ isLater }) => !isLater);
+      return catalogs[id].listed.map(({ name, isLater }, n) => {
+        const isTwin = first.some((other) => other.name !== name && areTwins(other.name, name));
+        const approved = new Set(isLater || isTwin ? [] : [0]);
+        return [`${id} ${name}`, { n, version: 0, isListed: !isLater, approved }] as const;
+      });
+    }),
+  );
+  const seenHeld = new Set<string>();
+  const stateOf = (id: UpstreamId, name: string) => states.get(`${id} ${name}`);
+  const seenBy = (caller: Caller, name: string) =>
+    `${ownerOf(caller)} ${caller.level} ${caller.upstream} ${name}`;
+  const isHeld = (id: UpstreamId, name: string) => {
+    const state = stateOf(id, name);
+    if (catalogs[id].toolChanges === 'follow') return false;
+    return !state?.isListed || !state.approved.has(state.version);
+  };
+  const listed = (id: UpstreamId) =>
+    catalogs[id].listed.filter(({ name }) => stateOf(id, name)?.isListed);
+  return {
+    listed,
+    isHeld,
+    held: (id: UpstreamId) =>
+      listed(id)
+        .map(({ name }) => name)
+        .filter((name) => isHeld(id, name)),
+    of(id: UpstreamId, name: string): string {
+      const { n = 0, version = 0 } = stateOf(id, name) ?? {};
+      return `canary-${7_000_000 + IDS.indexOf(id) * 1000 + n * 10 + version}-`;
+    },
+    /** With settings for a tool, the server may have it without listing it. */
+    isKnown: (id: UpstreamId, name: string) =>
+      stateOf(id, name)?.isListed === true ||
+      catalogs[id].declared.some((entry) => entry.name === name),
+    change(id: UpstreamId, nth: number, version: number): void {
+      const { name } = catalogs[id].listed[nth % catalogs[id].listed.length] ?? {};
+      const state = name === undefined ? undefined : stateOf(id, name);
+      if (!state) return;
+      state.version = state.isListed ? version : state.version;
+      state.isListed = true;
+    },
+    approveAll(id: UpstreamId): void {
+      for (const { name } of listed(id)) {
+        const state = stateOf(id, name);
+        state?.approved.add(state.version);
+      }
+    },
+    /** A text that waits for an operator was in a list for the caller, and may be in the last one. */
+    noteSeen: (caller: Caller, name: string) => void seenHeld.add(seenBy(caller, name)),
+    wasSeenHeld: (caller: Caller, name: string) => seenHeld.has(seenBy(caller, name)),
+  };
+}
+
+/** Whether a model takes the names for one. White space counts as a character. */
+function areTwins(one: string, other: string): boolean {
+  const isSpaced = (name: string) => name.endsWith(' ');
+  return rowOf(one) === rowOf(other) && isSpaced(one) === isSpaced(other);
+}
+
+type CallWindow = { limit: number; forwarded: number; sent: number };
+
+/** How many calls arrived in each window, and how many were sent that may have counted. */
+function callWindows(ofConnection: number | undefined, catalogs: Record<UpstreamId, Catalog>) {
+  const windows = new Map<string, CallWindow>();
+  const windowOf = (name: string, limit: number | undefined) => {
+    if (limit === undefined) return [];
+    const window = windows.get(name) ?? { limit, forwarded: 0, sent: 0 };
+    windows.set(name, window);
+    return [window];
+  };
+  function of(caller: Caller, { method = '', params = {} }: Message): CallWindow[] {
+    if (!isCounted(method, params)) return [];
+    const { link, upstream } = caller;
+    const connection = `${ownerOf(caller)} ${caller.level}`;
+    const { name = '' } = params as Named;
+    const entry = catalogs[upstream].declared.find((tool) => tool.name === name);
+    return [
+      ...windowOf(`link ${link.id}`, link.calls),
+      ...windowOf(`connection ${connection}`, ofConnection),
+      ...windowOf(`tool ${upstream} ${connection} ${name}`, entry?.calls),
+    ];
+  }
+  return {
+    of,
+    noteSent(caller: Caller, messages: readonly Message[]): void {
+      for (const message of messages) for (const window of of(caller, message)) window.sent += 1;
+    },
+  };
+}
+
+function isCounted(method: string, params: object): boolean {
+  if (method === 'subscriptions/listen') return 'notifications' in params;
+  return (
+    /^(tools\/call|resources\/read|prompts\/get|completion\/complete|x\/unknown)$/.test(method) ||
+    (method.startsWith('tasks/') && method !== 'tasks/list')
+  );
 }
 
 /** `*` stands for any characters. */

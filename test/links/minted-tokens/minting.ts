@@ -27,6 +27,7 @@ const listed = z.strictObject({
   lastFour: z.string().length(4),
   lastUsedAt: z.iso.datetime().optional(),
   keyReplaced: z.literal(true).optional(),
+  calls: z.string().optional(),
 });
 
 export type Minted = z.output<typeof minted>;
