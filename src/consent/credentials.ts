@@ -4,11 +4,23 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { Router } from '@koa/router';
 import type Koa from 'koa';
 import { recordAudit } from '../audit/audit.ts';
-import { isGrantValid } from '../people/account.ts';
+import { grantEnd } from '../people/account.ts';
 import { findAccount } from '../people/accounts.ts';
 import { constantTimeEqual } from '../constant-time.ts';
-import { type Credential, type Tokens, withoutWanted } from '../credentials/credential.ts';
-import { findCredential, saveCredential, updateCredential } from '../credentials/credentials.ts';
+import {
+  type Credential,
+  type CredentialEnd,
+  isFor,
+  serverOf,
+  type Tokens,
+  withoutWanted,
+} from '../credentials/credential.ts';
+import {
+  findCredential,
+  lastCredentialEnd,
+  saveCredential,
+  updateCredential,
+} from '../credentials/credentials.ts';
 import { forgetWantedClaims, wantedClaims } from '../credentials/exchange.ts';
 import { findOperatorTicket, OPERATOR } from '../credentials/operator.ts';
 import { acceptedKey, tryKey } from '../credentials/key.ts';
@@ -33,6 +45,7 @@ import {
   findService,
   forgetRegisteredClient,
   type OAuthUpstream,
+  secretFor,
   ServiceFault,
   serviceOptions,
 } from '../credentials/service.ts';
@@ -204,15 +217,16 @@ async function connectedValues(
       account.recheck?.token !== undefined && (await wantedClaims(store, owner)) === undefined;
     return isReady ? { since: account.signedInAt, scopes: [] } : undefined;
   }
-  return storedValues(store, owner);
+  return storedValues(store, upstream, owner.account);
 }
 
 async function storedValues(
   store: Store,
-  owner: { account: string; upstream: string },
+  upstream: UpstreamWithCredential,
+  account: string,
 ): Promise<CredentialPage['connected']> {
-  const stored = await findCredential(store, owner);
-  if (!stored) return undefined;
+  const stored = await findCredential(store, { account, upstream: upstream.id });
+  if (!stored || !isFor(stored, upstream)) return undefined;
   const { connectedAt, scopes, name, isUntried } = stored;
   return {
     since: connectedAt,
@@ -320,8 +334,7 @@ async function showOperatorPage(
 ): Promise<void> {
   const { services, settings } = context;
   const { id, upstream, formContext: purpose } = await requireTicket(context, ctx);
-  const owner = { account: OPERATOR, upstream: upstream.id };
-  const connected = await storedValues(services.store, owner);
+  const connected = await storedValues(services.store, upstream, OPERATOR);
   const values: CredentialPage = {
     ...pageValues(context, upstream, highestLevel(settings.levels)),
     action: `${ctx.path}?ticket=${encodeURIComponent(id)}`,
@@ -401,6 +414,7 @@ export async function beginCredential(
     const location = await startAuthorization(services.store, oauth, service, {
       account,
       by,
+      lastEnd: await lastCredentialEnd(services.store, { account, upstream: upstream.id }),
       startedAt: Math.floor(services.now()),
       browser: browserOf(context, ctx),
       scopes: known?.wanted ?? scopesFor(credential, settings.levels, level),
@@ -450,20 +464,30 @@ async function completeAuthorization(context: InteractionContext, ctx: Koa.Conte
   if (!found || browser === undefined || !constantTimeEqual(found.browser, browser))
     throw expired();
   const session = await findAccountSession(context, ctx);
-  if (session && found.account !== OPERATOR && session.account.id !== found.account)
-    throw expired();
-  if (found.account !== OPERATOR) {
-    const account = await findAccount(services.store, found.account);
-    if (!account || !isGrantValid(account, found.startedAt)) throw expired();
-  }
+  // Without a session, somebody else may be at this browser by now.
+  if (found.account !== OPERATOR && session?.account.id !== found.account) throw expired();
+  if (await endSince(services.store, found)) throw expired();
   if (!isFromService(query, found))
     throw notTrusted('the response came from another service than the one that was asked');
   const pending = await takePendingAuthorization(services.store, state);
   if (!pending) throw expired();
   const trouble = await finish(context, query, pending);
+  if (trouble === 'unwanted') throw expired();
   const { returnTo } = pending;
   if (!trouble) return seeOther(ctx, returnTo);
   seeOther(ctx, `${returnTo}${returnTo.includes('?') ? '&' : '?'}trouble=${trouble}`);
+}
+
+/** What has ended the person's credentials since the browser left for the service. */
+async function endSince(
+  store: Store,
+  pending: PendingAuthorization,
+): Promise<CredentialEnd | undefined> {
+  const lastEnd = await lastCredentialEnd(store, pending);
+  if (lastEnd !== undefined && lastEnd !== pending.lastEnd) return 'disconnected';
+  if (pending.account === OPERATOR) return undefined;
+  const account = await findAccount(store, pending.account);
+  return account ? grantEnd(account, pending.startedAt)?.reason : 'account_forgotten';
 }
 
 /** By the person, or by the service in the person's place (RFC 6749 section 4.1.2.1, OpenID Connect Core section 3.1.2.6). */
@@ -480,7 +504,7 @@ async function finish(
   context: InteractionContext,
   query: URLSearchParams,
   pending: PendingAuthorization,
-): Promise<CredentialTrouble | undefined> {
+): Promise<CredentialTrouble | 'unwanted' | undefined> {
   const { settings, services } = context;
   const upstream = credentialUpstream(settings, pending);
   if (!upstream || upstream.credential.kind !== 'oauth') return 'not_set_up';
@@ -501,13 +525,18 @@ async function finish(
   const options = serviceOptions(settings, services, upstream);
   try {
     const tokens = await exchangeServiceCode({ code, redirectUri: options.redirectUri }, pending, {
-      secret: service.clientSecret ?? upstream.credential.clientSecret,
+      secret: secretFor(settings, upstream, service),
       network: options.network,
       now: services.now(),
     });
     const { account, by } = pending;
-    await keepCredential(context, { account, by, upstream }, { ...tokens, service });
-    return undefined;
+    const kept = await keepCredential(context, { account, by, upstream }, { ...tokens, service });
+    // Asked again when it is stored, because an end from now on finds it.
+    const cause = await endSince(services.store, pending);
+    if (!cause) return undefined;
+    const isSame = ({ epoch }: Credential) => epoch === kept.epoch;
+    await endCredential(context, kept, { cause, isSame });
+    return 'unwanted';
   } catch (error) {
     const fault = faultOf(context, upstream, error);
     if (fault === 'not_set_up' && service.clientSecret !== undefined)
@@ -518,11 +547,11 @@ async function finish(
 
 function refreshTokenOfSame(
   before: Credential | undefined,
-  { name, service }: Pick<Credential, 'name' | 'service'>,
+  { subject, service }: Pick<Credential, 'subject' | 'service'>,
 ): string | undefined {
   const isSame =
-    name !== undefined &&
-    before?.name === name &&
+    subject !== undefined &&
+    before?.subject === subject &&
     before.service?.clientId === service?.clientId &&
     before.service?.tokenEndpoint === service?.tokenEndpoint;
   return isSame ? before.refreshToken : undefined;
@@ -530,7 +559,7 @@ function refreshTokenOfSame(
 
 /**
  * Replaces an earlier credential of the person there. Of the same account, its refresh token stays if the service sent none. Another account, or
- * one that the service does not name, never gets it.
+ * one that the service does not identify, never gets it.
  */
 async function keepCredential(
   { services }: InteractionContext,
@@ -539,14 +568,15 @@ async function keepCredential(
     by,
     upstream,
   }: { account: string; by?: string | undefined; upstream: UpstreamWithCredential },
-  obtained: Tokens & Pick<Credential, 'name' | 'service' | 'isUntried'>,
-): Promise<void> {
+  obtained: Tokens & Pick<Credential, 'name' | 'subject' | 'service' | 'isUntried'>,
+): Promise<Credential> {
   const { store, now } = services;
   const owner = { account, upstream: upstream.id };
   const credential: Credential = {
     ...obtained,
     ...owner,
     kind: upstream.credential.kind,
+    server: serverOf(upstream),
     epoch: randomUUID(),
     connectedAt: Math.floor(now()),
   };
@@ -569,4 +599,5 @@ async function keepCredential(
     },
     outcome: 'done',
   });
+  return credential;
 }

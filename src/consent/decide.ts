@@ -41,6 +41,7 @@ import {
   requireConsentRequest,
 } from './load.ts';
 import { recordRefusal } from './refusals.ts';
+import { isFor } from '../credentials/credential.ts';
 import { findCredential } from '../credentials/credentials.ts';
 import {
   beginCredential,
@@ -161,7 +162,7 @@ async function asksForCredential(
   if (upstream.credential.kind === 'exchange') return false;
   const owner = { account: account.id, upstream: upstream.id };
   const known = await findCredential(services.store, owner);
-  if (known?.kind === upstream.credential.kind) return false;
+  if (known && isFor(known, upstream)) return false;
   const { token = '', level = '', stay } = form;
   const approval: ApprovalForm = { token, level, ...(stay === undefined ? {} : { stay }) };
   const show = (trouble?: CredentialTrouble) =>

@@ -1,5 +1,6 @@
 // The credential of one person at one upstream, and the rules of its tokens. Pure: no I/O, no clock. Times are in seconds since the epoch.
 import type { CredentialSettings } from '../settings/credentials.ts';
+import type { Upstream } from '../settings/upstreams.ts';
 
 /** Our client at the service, and where it asks. A credential remembers it, because another client could not use its refresh token. */
 export type ServiceClient = {
@@ -32,6 +33,8 @@ export type Credential = Tokens & {
   account: string;
   upstream: string;
   kind: CredentialSettings['kind'];
+  /** Origin of the upstream then. It is sent to no other. Absent if an earlier version stored it. */
+  server?: string;
   /** Another one after each consent of the person. Sessions, streams and tasks of the upstream are bound to it. */
   epoch: string;
   connectedAt: number;
@@ -40,6 +43,8 @@ export type Credential = Tokens & {
   purpose?: string;
   /** The account at the service, as it names it. */
   name?: string;
+  /** Identifies the account at the service, where it says so. Names are not unique. */
+  subject?: string;
   /** A key that the upstream takes as it takes none, so that it could not be tried. */
   isUntried?: true;
   /** The one process that refreshes. Still set if it was killed. */
@@ -91,6 +96,20 @@ export function credentialIdParts(
 ): Pick<Credential, 'upstream' | 'account'> | undefined {
   const [upstream = '', account = '', ...more] = id.split(SEPARATOR);
   return upstream && account && more.length === 0 ? { upstream, account } : undefined;
+}
+
+/** What is stored of a credential for this upstream. */
+export function serverOf({ url }: Pick<Upstream, 'url'>): string {
+  return new URL(url).origin;
+}
+
+/** Whether the credential was given for what the settings have under its id now, and not for a server at another address. */
+export function isFor(
+  { kind, server }: Credential,
+  upstream: Pick<Upstream, 'url' | 'credential'> | undefined,
+): boolean {
+  const isSameServer = upstream && (server === undefined || server === serverOf(upstream));
+  return isSameServer === true && upstream.credential?.kind === kind;
 }
 
 export function isExpired({ expiresAt }: Tokens, now: number): boolean {

@@ -1,11 +1,12 @@
 // Credentials of people at upstreams in the store: save, find, list, delete, announce changes.
+import { randomUUID } from 'node:crypto';
 import { KEEP, type Store } from '../store/store.ts';
 import { type Credential, credentialId, credentialIdParts } from './credential.ts';
 
 /** Carries the id of a credential that was stored, refreshed or ended. */
 export const CREDENTIALS_CHANNEL = 'credentials';
 
-type Owner = Pick<Credential, 'account' | 'upstream'>;
+export type Owner = Pick<Credential, 'account' | 'upstream'>;
 
 const ALL = 'credentials:all';
 const ofAccount = (account: string) => `credentials-of:account:${account}`;
@@ -15,20 +16,40 @@ export async function findCredential(store: Store, owner: Owner): Promise<Creden
   return (await store.get<Credential>(credentialKey(owner)))?.value;
 }
 
+/** Longer than an authorization at a service lasts. */
+const END_SECONDS = 3600;
+const endKey = (owner: Owner) => `credential-end:${credentialId(owner)}`;
+
+/** What was begun before does not store a credential any more. */
+export async function markCredentialEnd(store: Store, owner: Owner): Promise<void> {
+  await store.set(endKey(owner), randomUUID(), END_SECONDS);
+}
+
+/** Another one after each end; undefined if there was none lately. */
+export async function lastCredentialEnd(store: Store, owner: Owner): Promise<string | undefined> {
+  return (await store.get<string>(endKey(owner)))?.value;
+}
+
 /** Replaces what is stored. `next` is pure. */
 export async function saveCredential(
   store: Store,
   owner: Owner,
   next: (before: Credential | undefined) => Credential,
 ): Promise<void> {
-  const id = credentialId(owner);
-  await store.addMember(ALL, id, Infinity);
-  await store.addMember(ofAccount(owner.account), id, Infinity);
+  await addToLists(store, owner);
   await store.update<Credential>(credentialKey(owner), (before) => ({
     value: next(before),
     ttl: Infinity,
   }));
+  // An end of the credential before this one may have removed it meanwhile.
+  await addToLists(store, owner);
   await announce(store, owner);
+}
+
+async function addToLists(store: Store, owner: Owner): Promise<void> {
+  const id = credentialId(owner);
+  await store.addMember(ALL, id, Infinity);
+  await store.addMember(ofAccount(owner.account), id, Infinity);
 }
 
 /** `next` is pure. Undefined keeps the record. Returns the record as it is afterwards; undefined if there is none. */
@@ -62,6 +83,8 @@ export async function deleteCredential(
     store.removeMember(ALL, id),
     store.removeMember(ofAccount(owner.account), id),
   ]);
+  // What is in no list would outlive the account.
+  if (await findCredential(store, owner)) await addToLists(store, owner);
   return deleted;
 }
 

@@ -2,7 +2,7 @@
 import { recordAudit } from '../audit/audit.ts';
 import type { Services } from '../services.ts';
 import type { Credential, CredentialEnd } from './credential.ts';
-import { deleteCredential } from './credentials.ts';
+import { deleteCredential, markCredentialEnd, type Owner } from './credentials.ts';
 import { OPERATOR } from './operator.ts';
 import { type RevocationSettings, revokeAtService } from './revocation.ts';
 
@@ -10,8 +10,6 @@ export type EndContext = {
   settings: RevocationSettings;
   services: Pick<Services, 'store' | 'now' | 'logger'> & Parameters<typeof recordAudit>[0];
 };
-
-type Owner = Pick<Credential, 'account' | 'upstream'>;
 
 /** Returns what it ended; undefined if there is none, or `isSame` does not hold of it. */
 export async function endCredential(
@@ -23,6 +21,7 @@ export async function endCredential(
     isSame,
   }: { cause: CredentialEnd; by?: string | undefined; isSame?: (current: Credential) => boolean },
 ): Promise<Credential | undefined> {
+  await markCredentialEnd(services.store, owner);
   const ended = await deleteCredential(services.store, owner, isSame);
   if (!ended) return undefined;
   await revokeAtService(settings, services, ended);

@@ -22,6 +22,8 @@ import {
   type Credential,
   credentialId,
   isExpired,
+  isFor,
+  serverOf,
   type ServiceClient,
   type Tokens,
 } from './credential.ts';
@@ -29,7 +31,7 @@ import { deleteCredential, findCredential, saveCredential } from './credentials.
 import { errorCodeOf, scopesIn, tokensIn } from './obtain.ts';
 import { keepTrying, type Refreshed, wantsInteraction } from './refresh.ts';
 import { revokeAtService } from './revocation.ts';
-import { clientSecretOf, openidConfiguration } from './service.ts';
+import { openidConfiguration, secretFor } from './service.ts';
 import { membersOfAnswer } from './service-fetch.ts';
 
 export type ExchangeUpstream = Upstream & { credential: ExchangeCredentialSettings };
@@ -83,7 +85,7 @@ export function openExchange(
     updateAccount(store, id, accountLifetime(settings), next);
 
   const isCurrent = (credential: Credential) =>
-    credential.kind === 'exchange' && credential.purpose === purpose;
+    isFor(credential, upstream) && credential.purpose === purpose;
 
   const newerThan = async (owner: Owner, used: string | undefined) => {
     const stored = await findCredential(store, owner);
@@ -122,17 +124,17 @@ export function openExchange(
 
   const send = async (token: string): Promise<Tokens & { service: ServiceClient }> => {
     const metadata = (await discovery.config()).serverMetadata();
-    const secret = clientSecretOf(settings, upstream);
     const method = clientAuthenticationMethod(provider, metadata);
     const basicOrPost = method === 'client_secret_post' ? 'post' : 'basic';
     const { token_endpoint: tokenEndpoint, revocation_endpoint: revocationEndpoint } = metadata;
     if (tokenEndpoint === undefined) throw new Error('the identity provider has no token endpoint');
+    const { issuer } = provider;
+    const client = { issuer, tokenEndpoint, clientId: wanted.clientId ?? provider.clientId };
+    const secret = secretFor(settings, upstream, client);
     const service: ServiceClient = {
-      issuer: provider.issuer,
+      ...client,
       authorizationEndpoint: metadata.authorization_endpoint ?? '',
-      tokenEndpoint,
       ...(revocationEndpoint === undefined ? {} : { revocationEndpoint }),
-      clientId: wanted.clientId ?? provider.clientId,
       auth: secret === undefined ? 'none' : basicOrPost,
       // The settings name the provider, which may be in a private network.
       trustedHosts: [provider.issuer, tokenEndpoint, revocationEndpoint ?? tokenEndpoint].map(
@@ -175,7 +177,8 @@ export function openExchange(
     issued: Tokens & { service: ServiceClient },
   ): Promise<Refreshed> => {
     const owner = { account: id, upstream: upstream.id };
-    const obtained = { ...issued, ...owner, kind: 'exchange', purpose } as const;
+    const server = serverOf(upstream);
+    const obtained = { ...issued, ...owner, kind: 'exchange', server, purpose } as const;
     // The person may have been disabled or forgotten meanwhile, which erased the lease.
     const isHeld = (await findAccount(store, id))?.recheck?.asking?.by === by;
     if (!isHeld) {

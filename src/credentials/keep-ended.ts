@@ -9,7 +9,7 @@ import type { Services } from '../services.ts';
 import type { Settings } from '../settings/settings.ts';
 import { findUpstream } from '../settings/upstreams.ts';
 import { StoreUnavailable } from '../store/store.ts';
-import type { Credential, CredentialEnd } from './credential.ts';
+import { type Credential, type CredentialEnd, isFor } from './credential.ts';
 import { listCredentials, updateCredential } from './credentials.ts';
 import { endCredential } from './end.ts';
 import { OPERATOR } from './operator.ts';
@@ -102,8 +102,7 @@ async function causeOf(
   if (account?.forgottenAt !== undefined) return 'account_forgotten';
   const ended = account && grantEnd(account, credential.connectedAt);
   if (ended) return ended.reason;
-  const isServed =
-    findUpstream(settings.upstreams, credential)?.credential?.kind === credential.kind;
+  const isServed = isFor(credential, findUpstream(settings.upstreams, credential));
   const isUsed =
     isServed &&
     (credential.account === OPERATOR || (await hasConnection({ settings, services }, credential)));

@@ -33,6 +33,8 @@ export type PendingAuthorization = {
   scopes: string[];
   /** Where the browser goes on. */
   returnTo: string;
+  /** The last end of a credential there, so that a later one counts for this authorization too. */
+  lastEnd?: string | undefined;
 };
 
 const LIFETIME_SECONDS = 600;
@@ -117,8 +119,10 @@ export function refusalIn(query: URLSearchParams): string | undefined {
 export function isFromService(query: URLSearchParams, pending: PendingAuthorization): boolean {
   const iss = query.get('iss');
   if (iss === null) return !pending.advertisesIss;
-  const { issuer } = pending.service;
-  return issuer === undefined || isSameService(iss, issuer);
+  const { issuer, authorizationEndpoint } = pending.service;
+  if (issuer !== undefined) return isSameService(iss, issuer);
+  // Its name is not known without metadata. It is no other one if the browser was sent there.
+  return URL.parse(iss)?.origin === new URL(authorizationEndpoint).origin;
 }
 
 /** Exchanges the code. Rejects with a ServiceFault. */
@@ -126,7 +130,7 @@ export async function exchangeServiceCode(
   { code, redirectUri }: { code: string; redirectUri: string },
   pending: PendingAuthorization,
   { secret, network, now }: { secret: string | undefined; network: ServiceNetwork; now: number },
-): Promise<Tokens & Pick<Credential, 'name'>> {
+): Promise<Tokens & Pick<Credential, 'name' | 'subject'>> {
   let answer: Record<string, unknown> = {};
   const config = openidConfiguration(pending.service, secret, network, async (response) => {
     answer = membersOfAnswer(await response.text()) ?? {};
@@ -142,11 +146,10 @@ export async function exchangeServiceCode(
   } catch (error) {
     throw asServiceFault(error);
   }
-  const name = accountNameIn(answer);
   return {
     ...tokensIn(answer, now),
     scopes: scopesIn(answer) ?? pending.scopes,
-    ...(name === undefined ? {} : { name }),
+    ...accountIn(answer),
   };
 }
 
@@ -164,6 +167,9 @@ export function errorCodeOf(error: unknown): string | undefined {
   return /^[\w.-]{1,64}$/.test(error.error) ? error.error : 'invalid_response';
 }
 
+/** Ten years. A date must be left that can be shown. */
+const MAX_LIFETIME_SECONDS = 3650 * 86_400;
+
 export function tokensIn(
   answer: Record<string, unknown>,
   now: number,
@@ -173,7 +179,9 @@ export function tokensIn(
     throw new ServiceFault('the service sent no token that can be used');
   return {
     token,
-    ...(typeof lifetime === 'number' ? { expiresAt: now + lifetime } : {}),
+    ...(typeof lifetime === 'number'
+      ? { expiresAt: now + Math.min(lifetime, MAX_LIFETIME_SECONDS) }
+      : {}),
     ...(typeof refreshToken === 'string' ? { refreshToken } : {}),
   };
 }
@@ -191,12 +199,30 @@ export function isHeaderSafe(token: string): boolean {
 }
 
 const MAX_NAME_LENGTH = 120;
+const MAX_SUBJECT_LENGTH = 1000;
 
-/** The account as the service names it; for display only, so the ID token is not verified. */
-function accountNameIn(answer: Record<string, unknown>): string | undefined {
+/**
+ * The account as the service names it, and what identifies it there. The ID token is not verified, because it comes from the service itself and
+ * decides nothing but whether an account is the same as before.
+ */
+function accountIn(answer: Record<string, unknown>): Pick<Credential, 'name' | 'subject'> {
   const idToken = answer['gatehouse_id_token'];
   const claims = typeof idToken === 'string' ? claimsIn(idToken) : {};
   const owner = membersOf(membersOf(answer['owner'])['user']);
+  const name = accountNameIn(answer, { claims, owner });
+  const subject = [claims['sub'], owner['id']].find(
+    (id) => typeof id === 'string' && id !== '' && id.length <= MAX_SUBJECT_LENGTH,
+  );
+  return {
+    ...(name === undefined ? {} : { name }),
+    ...(typeof subject === 'string' ? { subject } : {}),
+  };
+}
+
+function accountNameIn(
+  answer: Record<string, unknown>,
+  { claims, owner }: Record<'claims' | 'owner', Record<string, unknown>>,
+): string | undefined {
   const candidates = [
     claims['email'],
     claims['preferred_username'],

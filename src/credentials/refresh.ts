@@ -7,6 +7,7 @@ import {
   type Credential,
   isExpired,
   LEASE_SECONDS,
+  type ServiceClient,
   withLease,
   withoutLease,
   withRefreshed,
@@ -21,8 +22,8 @@ export type RefreshServices = {
   /** Seconds since the epoch. */
   now: () => number;
   network: ServiceNetwork;
-  /** Of a client that the settings name. */
-  secret: string | undefined;
+  /** The secret of our client there. */
+  secretOf: (service: ServiceClient) => string | undefined;
   /** Of tokens that came after their credential had ended. */
   revoke: (tokens: Credential) => Promise<void>;
 };
@@ -78,15 +79,17 @@ async function renew(
 ): Promise<Refreshed> {
   const { store, now } = services;
   const { refreshToken, service } = credential;
-  if (refreshToken === undefined || !service) {
+  const release = async (outcome: Refreshed) => {
     await updateCredential(
       store,
       credential,
       ifLeased(by, (current) => withoutLease(current)),
     );
-    return isExpired(credential, now()) || refreshToken === undefined
-      ? { ask: true }
-      : { credential };
+    return outcome;
+  };
+  if (refreshToken === undefined || !service) {
+    const isDead = isExpired(credential, now()) || refreshToken === undefined;
+    return release(isDead ? { ask: true } : { credential });
   }
   let saved: Credential | undefined;
   const keep = async (response: Response) => {
@@ -102,12 +105,10 @@ async function renew(
     if (!saved) await services.revoke(withRefreshed(credential, tokens));
     await announce(store, credential);
   };
-  const config = openidConfiguration(
-    service,
-    service.clientSecret ?? services.secret,
-    services.network,
-    keep,
-  );
+  const secret = services.secretOf(service);
+  // The settings name another client by now, which has its own refresh tokens.
+  if (service.auth !== 'none' && secret === undefined) return release({ ask: true });
+  const config = openidConfiguration(service, secret, services.network, keep);
   const { resource } = service;
   const parameters: Record<string, string> = resource === undefined ? {} : { resource };
   const send = () => openid.refreshTokenGrant(config, refreshToken, parameters);

@@ -5,7 +5,7 @@ import type { Services } from '../services.ts';
 import type { Settings } from '../settings/settings.ts';
 import { findUpstream, type Upstream } from '../settings/upstreams.ts';
 import type { Credential, ServiceClient } from './credential.ts';
-import { clientSecretOf, openidConfiguration, trustedHostsOf } from './service.ts';
+import { openidConfiguration, secretFor, trustedHostsOf } from './service.ts';
 
 type PendingRevocation = {
   upstream: string;
@@ -58,17 +58,14 @@ async function attempt(
   const upstream: Upstream | undefined = findUpstream(settings.upstreams, pending);
   const { service, tokens } = pending;
   const network = {
-    trustedHosts:
-      upstream?.credential?.kind === 'oauth'
-        ? trustedHostsOf(upstream)
-        : new Set(service.trustedHosts),
+    // Also of what the settings have lost or moved by now.
+    trustedHosts: new Set([
+      ...(service.trustedHosts ?? []),
+      ...(upstream ? trustedHostsOf(upstream) : []),
+    ]),
     forwardProxy: settings.forwardProxy,
   };
-  const config = openidConfiguration(
-    service,
-    service.clientSecret ?? clientSecretOf(settings, upstream),
-    network,
-  );
+  const config = openidConfiguration(service, secretFor(settings, upstream, service), network);
   try {
     for (const token of tokens) await openid.tokenRevocation(config, token);
   } catch {

@@ -146,16 +146,47 @@ export function trustedHostsOf(upstream: Upstream): Set<string> {
   );
 }
 
-/** Of the client that the settings name at the service, or at the provider where tokens are exchanged. */
-export function clientSecretOf(
+type ConfiguredClient = {
+  clientId?: string | undefined;
+  secret: string | undefined;
+  issuer?: string | undefined;
+  tokenEndpoint?: string | undefined;
+};
+
+/** The client that the settings name at the service, or at the provider where tokens are exchanged. */
+function configuredClient(
+  settings: Pick<Settings, 'identityProviders' | 'secret'>,
+  { credential }: Upstream,
+): ConfiguredClient | undefined {
+  if (!credential || credential.kind === 'key') return undefined;
+  const { clientId, clientSecret: secret } = credential;
+  if (credential.kind === 'oauth') return { ...credential, secret };
+  const provider = exchangeProvider(identityProviderSettings(settings), credential);
+  if (!provider) return undefined;
+  const { issuer, clientId: ofSignIn, clientSecret: secretOfSignIn } = provider;
+  return clientId === undefined
+    ? { clientId: ofSignIn, secret: secretOfSignIn, issuer }
+    : { clientId, secret, issuer };
+}
+
+/**
+ * The secret of our client at the service: its own if it was registered, or that of the settings. Undefined if the settings name another client
+ * or service by now, which must not get this secret.
+ */
+export function secretFor(
   settings: Pick<Settings, 'identityProviders' | 'secret'>,
   upstream: Upstream | undefined,
+  service: Pick<ServiceClient, 'clientId' | 'clientSecret' | 'issuer' | 'tokenEndpoint'>,
 ): string | undefined {
-  const { credential } = upstream ?? {};
-  if (!credential || credential.kind === 'key') return undefined;
-  if (credential.kind === 'oauth' || credential.clientId !== undefined)
-    return credential.clientSecret;
-  return exchangeProvider(identityProviderSettings(settings), credential)?.clientSecret;
+  if (service.clientSecret !== undefined) return service.clientSecret;
+  const named = upstream && configuredClient(settings, upstream);
+  if (named?.clientId !== service.clientId) return undefined;
+  const { issuer, tokenEndpoint } = named;
+  const isSame =
+    (issuer === undefined ||
+      (service.issuer !== undefined && isSameService(issuer, service.issuer))) &&
+    (tokenEndpoint === undefined || tokenEndpoint === service.tokenEndpoint);
+  return isSame ? named.secret : undefined;
 }
 
 function configuredResource(

@@ -11,7 +11,9 @@ import {
   credentialIdParts,
   isDue,
   isExpired,
+  isFor,
   isRenewable,
+  type ServiceClient,
   withWanted,
 } from './credential.ts';
 import { CREDENTIALS_CHANNEL, findCredential, updateCredential } from './credentials.ts';
@@ -20,7 +22,7 @@ import { openExchange } from './exchange.ts';
 import { OPERATOR } from './operator.ts';
 import { refreshCredential, type Refreshed } from './refresh.ts';
 import { revokeAtService } from './revocation.ts';
-import { trustedHostsOf } from './service.ts';
+import { secretFor, trustedHostsOf } from './service.ts';
 
 /** What a request to the upstream carries. `epoch` changes when the person connects another account. */
 export type CredentialInUse = {
@@ -37,8 +39,13 @@ export type CredentialProblem =
   | { missing: true; isScope?: true }
   | { unavailable: 'try_again' | 'not_set_up' | 'other_provider' };
 
+/** As stored. An expired token may be renewed with the next call. */
+export type StoredCredential = { epoch: string; isExpired: boolean };
+
 export type PersonCredentials = {
   of(account: string): Promise<CredentialInUse | CredentialProblem>;
+  /** Renews nothing. */
+  stored(account: string): Promise<StoredCredential | undefined>;
   /** Calls the listener when the person's credential changes, until the returned function is called. */
   onChange(account: string, listener: () => void): () => void;
   /**
@@ -84,7 +91,6 @@ export async function openPersonCredentials(
   });
   const { credential: kind } = upstream;
   const network = { trustedHosts: trustedHostsOf(upstream), forwardProxy: settings.forwardProxy };
-  const secret = kind.kind === 'key' ? undefined : kind.clientSecret;
   const exchange =
     kind.kind === 'exchange'
       ? openExchange(settings, services, { ...upstream, credential: kind })
@@ -98,14 +104,15 @@ export async function openPersonCredentials(
   });
 
   const isCurrent = (known: Credential | undefined): known is Credential =>
-    known?.kind === kind.kind && (exchange?.isCurrent(known) ?? true);
+    known !== undefined && (exchange ? exchange.isCurrent(known) : isFor(known, upstream));
 
   const renewAndRecord = async (
     owner: Owner,
     known: Credential | undefined,
   ): Promise<Refreshed> => {
     const revoke = (tokens: Credential) => revokeAtService(settings, services, tokens);
-    const by = { store: services.store, now, network, secret, revoke };
+    const secretOf = (service: ServiceClient) => secretFor(settings, upstream, service);
+    const by = { store: services.store, now, network, secretOf, revoke };
     const refreshed = await (exchange
       ? exchange.exchange(owner.account, known?.token)
       : refreshCredential(by, owner, known?.token ?? ''));
@@ -130,7 +137,8 @@ export async function openPersonCredentials(
   ): Promise<CredentialInUse | CredentialProblem> => {
     if ('credential' in refreshed) {
       records.drop(credentialId(owner));
-      return use(refreshed.credential);
+      const { credential } = refreshed;
+      return isCurrent(credential) ? use(credential) : { missing: true };
     }
     if ('ended' in refreshed) records.drop(credentialId(owner));
     if ('otherProvider' in refreshed) return { unavailable: 'other_provider' };
@@ -162,6 +170,11 @@ export async function openPersonCredentials(
         await recordFailure(services, owner, refreshed.failed.code ?? 'no_answer');
       const current = await records.refresh(credentialId(owner));
       return current?.token === known.token ? use(current) : outcome(refreshed, owner);
+    },
+    async stored(account) {
+      const known = await records.read(credentialId(ownerOf(account)));
+      if (!isCurrent(known)) return undefined;
+      return { epoch: known.epoch, isExpired: isExpired(known, now()) };
     },
     onChange(account, listener) {
       const id = credentialId({ upstream: upstream.id, account });

@@ -21,11 +21,14 @@ import { nextTurn } from '../event-loop.ts';
 import type { Lifetime } from './lifetime.ts';
 import { ForeignResponse, type RpcMessage } from './messages.ts';
 import type { Proxy } from './proxy.ts';
+import { maskBytes, maskText } from './quoting.ts';
 import { forwardResponse } from './response.ts';
 import type { OutboundRequest } from './send.ts';
 import { type EventStreamOptions, openStream } from './stream.ts';
 
 type Renewable = OutboundRequest & {
+  /** The credential of the person in the last request. */
+  token?: () => string;
   secrets: () => Readonly<Record<string, string>>;
   /** With a credential of the person: after 401, returns the header of a newer token, with which the request is repeated once. Rejects with an InBandError if there is none. */
   renew?: () => Promise<Record<string, string>>;
@@ -67,6 +70,7 @@ export async function forward(
     };
     const response = await sendWithCredential(proxy, request, options, lifetime);
     if (response.isStream) return;
+    if (request.token) maskBytes(response.body, request.token());
     if (response.status === 401 && request.refused) throw request.refused();
     if (response.status === 403) await request.forbidden?.(challengeOf(response));
     await forwardResponse(call, response, request);
@@ -110,8 +114,9 @@ function streamOptions(
   ctx: Koa.Context,
   { upstream, services, heartbeat, onSkipped }: Proxy,
   lifetime: Lifetime,
-  { method, requests, requestIds, hold, filter, bindSession, bindEvent, ...listeners }: Forwarded,
+  request: Forwarded,
 ): EventStreamOptions {
+  const { method, requests, requestIds, hold, filter, bindSession, bindEvent, token } = request;
   lifetime.restartTimer(upstream.silence);
   return {
     maxEventLength: upstream.maxAnswerBytes,
@@ -119,11 +124,12 @@ function streamOptions(
     heartbeat,
     hold: holdResponse(hold),
     filter,
-    onAnswer: listeners.onAnswer,
-    onSuspended: listeners.onSuspended,
+    mask: (data) => (token ? maskText(data, token()) : data),
+    onAnswer: request.onAnswer,
+    onSuspended: request.onSuspended,
     bindSession,
     bindEvent,
-    localResponses: listeners.localResponses,
+    localResponses: request.localResponses,
     requestIds: method === 'GET' ? undefined : requestIds,
     onSkipped,
     onData: () => lifetime.refreshTimer(),

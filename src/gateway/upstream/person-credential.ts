@@ -9,6 +9,7 @@ import {
   type CredentialProblem,
   openPersonCredentials,
   type PersonCredentials,
+  type StoredCredential,
 } from '../../credentials/use.ts';
 import type { CredentialSettings } from '../../settings/credentials.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -32,6 +33,8 @@ export type PersonCredentialRules = {
   /** After the upstream answered 403 with this challenge. Returns whether the person can give more, and is asked for it. */
   lacks(caller: Caller, challenge: string): Promise<boolean>;
   renewed(caller: Caller, token: string): Promise<CredentialInUse | CredentialProblem>;
+  /** Renews nothing. */
+  stored(caller: Caller): Promise<StoredCredential | undefined>;
   /** Calls the listener when the person's credential changes, until the returned function is called. */
   onChange(caller: Caller, listener: () => void): () => void;
   /** Where this person connects the account. */
@@ -62,6 +65,7 @@ export async function openCredentialRules(
       const allowed = scopesFor(credential, settings.levels, level);
       return credentials.lacks(accountId, { missing: missing.scopes, allowed });
     },
+    stored: ({ accountId }) => credentials.stored(accountId),
     onChange: ({ accountId }, listener) => credentials.onChange(accountId, listener),
     addressFor: ({ accountId }) =>
       credentialPageUrl(settings.authUrl, services.keys.forms, upstream.id, accountId),

@@ -27,6 +27,31 @@ export function findsParts(sent: Readonly<Record<string, string>>): (text: strin
     );
 }
 
+/** Shorter ones occur by chance. */
+const MIN_MASKED_LENGTH = 8;
+
+/** As a server may repeat it in JSON, also with the escapes of PHP, and in addresses. */
+function formsOf(token: string): Set<string> {
+  const json = JSON.stringify(token).slice(1, -1);
+  return new Set([token, json, json.replaceAll('/', '\\/'), encodeURIComponent(token)]);
+}
+
+/** Puts asterisks in place of a person's credential that the upstream repeats, so that apps and their models never see it. */
+export function maskText(text: string, token: string): string {
+  if (token.length < MIN_MASKED_LENGTH) return text;
+  let masked = text;
+  for (const form of formsOf(token)) masked = masked.replaceAll(form, '*'.repeat(form.length));
+  return masked;
+}
+
+/** As `maskText`, in the bytes of a response. */
+export function maskBytes(bytes: Buffer, token: string): void {
+  if (token.length < MIN_MASKED_LENGTH) return;
+  for (const form of formsOf(token))
+    for (let at = bytes.indexOf(form); at !== -1; at = bytes.indexOf(form, at + form.length))
+      bytes.fill('*', at, at + form.length);
+}
+
 function partsOf(text: string, length: number): string[] {
   const count = Math.max(text.length - length + 1, 0);
   return Array.from({ length: count }, (_, start) => text.slice(start, start + length));

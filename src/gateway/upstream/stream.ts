@@ -33,6 +33,8 @@ export type EventStreamOptions = {
   /** Called with the bytes of events that the client has not read. The upstream waits for the promise; the stream breaks if it rejects. */
   hold: (bytes: number) => Promise<void> | undefined;
   filter: FilterMessage;
+  /** Called with the data of each event, before anything reads it. */
+  mask: (data: string) => string;
   /** Called with each response, before it is filtered. */
   onAnswer: (message: RpcMessage) => void;
   /** To messages of the batch that were not forwarded. */
@@ -259,6 +261,7 @@ type EventFilter = ReturnType<typeof openEventFilter>;
 function openEventFilter({
   maxEventLength,
   filter,
+  mask,
   onAnswer,
   bindEvent,
   requestIds,
@@ -293,7 +296,7 @@ function openEventFilter({
     async forward(event: ReceivedEvent | Comment): Promise<(string | Buffer)[]> {
       if (event === 'comment') return [EMPTY_COMMENT];
       if (event.id) isResumable = true;
-      const filtered = await filterData(event);
+      const filtered = await filterData({ ...event, data: mask(event.data) });
       if (filtered === undefined && !event.id) return [EMPTY_COMMENT];
       const bound = event.id ? { ...event, id: bindEvent(event.id) } : event;
       const { data, unread } = filtered ?? NO_DATA;

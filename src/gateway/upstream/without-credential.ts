@@ -1,6 +1,10 @@
 // Calls of a person to an upstream that wants a credential of each person: found, asked for, renewed, and what is answered without one.
 import type { IncomingMessage } from 'node:http';
-import type { CredentialInUse, CredentialProblem } from '../../credentials/use.ts';
+import type {
+  CredentialInUse,
+  CredentialProblem,
+  StoredCredential,
+} from '../../credentials/use.ts';
 import { isObject } from '../../json-values.ts';
 import { selectionChanged } from '../active-requests.ts';
 import type { Caller } from '../authenticate.ts';
@@ -54,7 +58,7 @@ export async function answerWithoutCredential(
 ): Promise<object[] | undefined> {
   const { ctx } = call;
   if (ctx.method === 'GET' && proxy.credentials) {
-    listenForCredential(proxy, call);
+    listenForCredential(proxy, proxy.credentials, call);
     return undefined;
   }
   // Nothing of the upstream is to be ended.
@@ -68,7 +72,11 @@ export async function answerWithoutCredential(
 }
 
 /** A stream of a person without a credential: says when the tools can be listed anew, and ends. */
-function listenForCredential(proxy: Proxy, call: AuthenticatedCall): void {
+function listenForCredential(
+  proxy: Proxy,
+  credentials: PersonCredentialRules,
+  call: AuthenticatedCall,
+): void {
   const { ctx, caller } = call;
   call.slot.listen();
   const lifetime = startLifetime(proxy, call, 'listening');
@@ -81,12 +89,13 @@ function listenForCredential(proxy: Proxy, call: AuthenticatedCall): void {
   const finish = (text?: string) => {
     if (res.writableEnded) return;
     clearInterval(heartbeat);
-    stop?.();
+    stop();
     res.end(text);
   };
-  const stop = proxy.credentials?.onChange(caller, () =>
-    finish(`event: message\ndata: ${JSON.stringify(TOOLS_CHANGED)}\n\n`),
-  );
+  const stop = watchCredential(credentials, caller, (stored) => {
+    if (stored && !stored.isExpired)
+      finish(`event: message\ndata: ${JSON.stringify(TOOLS_CHANGED)}\n\n`);
+  });
   // Also when the client is gone.
   lifetime.onAbort({ abort: () => finish() });
   lifetime.restartTimer(proxy.upstream.silence);
@@ -193,16 +202,33 @@ export function endWithCredential(
   { epoch }: CredentialInUse,
   lifetime: Lifetime,
 ): void {
-  const requireSame = async () => {
-    const current = await credentials?.of(caller);
-    if (!current || !('epoch' in current) || current.epoch !== epoch)
-      lifetime.onRevoked(selectionChanged(TOOLS_CHANGED));
+  if (!credentials) return;
+  const stop = watchCredential(credentials, caller, (stored) => {
+    if (stored?.epoch !== epoch) lifetime.onRevoked(selectionChanged(TOOLS_CHANGED));
+  });
+  ctx.res.once('close', stop);
+}
+
+const WATCH_MS = 10_000;
+
+/**
+ * Calls `check` when the stored credential changes, until the returned function is called. Also at once and later, because it may change before
+ * somebody listens, and messages may be lost.
+ */
+function watchCredential(
+  credentials: PersonCredentialRules,
+  caller: Caller,
+  check: (stored: StoredCredential | undefined) => void,
+): () => void {
+  // Without the store, the call ends as others do.
+  const run = () => void credentials.stored(caller).then(check, () => undefined);
+  const timer = setInterval(run, WATCH_MS).unref();
+  const stop = credentials.onChange(caller, run);
+  run();
+  return () => {
+    clearInterval(timer);
+    stop();
   };
-  const stop = credentials?.onChange(
-    caller,
-    () => void requireSame().catch((error: unknown) => lifetime.onRevoked(error)),
-  );
-  ctx.res.once('close', () => stop?.());
 }
 
 /** After the upstream answered 401: another token of the same credential, or what the person has to do. */
@@ -214,12 +240,15 @@ export function renewal(
 ) {
   const refused = (problem: CredentialProblem) =>
     new InBandError(403, 'credential_required', wordsFor(askedOf(proxy, call, problem)));
+  let { token } = used;
   return {
+    token: () => token,
     async renew() {
       const found = await credentials.renewed(call.caller, used.token);
       if (!('header' in found)) throw refused(found);
       if (found.epoch !== used.epoch || found.token === used.token)
         throw refused({ missing: true });
+      ({ token } = found);
       return { [found.header.name]: found.header.value };
     },
     async forbidden(challenge: string) {

@@ -27,6 +27,12 @@ export type ProtectedServer = {
   onRotation: () => void;
   /** Runs after a refresh, before its answer is sent, with the new refresh token. */
   beforeAnswer: ((refreshToken: string) => Promise<void>) | undefined;
+  /** Runs before the answer to a code is sent. */
+  beforeCodeAnswer: (() => Promise<void>) | undefined;
+  /** Further members of the answer to a code; undefined ones are left out. */
+  codeMembers: Record<string, unknown>;
+  /** Replaces the answer to a valid token. */
+  answer: ((token: string) => TokenAnswer) | undefined;
   /** The scopes that it grants of those that are asked for; undefined grants `tools`. */
   grants: ((asked: string[]) => string[]) | undefined;
   /** Scopes that calls need; without them, the answer is 403. */
@@ -38,6 +44,8 @@ export type ProtectedServer = {
   /** Queries of the authorization endpoint. */
   authorizations: URLSearchParams[];
   revoked: string[];
+  /** What was posted to the revocation endpoint. */
+  revocations: URLSearchParams[];
   /** The bearer tokens of MCP requests, with the answered status. */
   calls: { token: string | undefined; status: number; method: string }[];
   /** Takes a key as it takes access tokens. Returns it. */
@@ -78,12 +86,16 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
     tokenAnswers: [],
     onRotation: () => undefined,
     beforeAnswer: undefined,
+    beforeCodeAnswer: undefined,
+    codeMembers: {},
+    answer: undefined,
     grants: undefined,
     needs: [],
     user: 'ada',
     tokenRequests: [],
     authorizations: [],
     revoked: [],
+    revocations: [],
     calls: [],
     acceptKey(key) {
       valid.add(key);
@@ -153,7 +165,10 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
       access: '',
       isEnded: false,
     };
-    return json(res, issue(family));
+    const answer = { ...issue(family), ...state.codeMembers };
+    const before = state.beforeCodeAnswer?.();
+    if (before) return void before.then(() => json(res, answer));
+    return json(res, answer);
   };
 
   const answerToken = (res: ServerResponse, form: URLSearchParams) => {
@@ -187,6 +202,10 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
         'www-authenticate': `Bearer error="insufficient_scope", scope="${state.needs.join(' ')}"`,
       });
     if (state.refusal && token !== undefined) return json(res, state.refusal(token), 403);
+    if (state.answer && token !== undefined) {
+      const { status = 200, type = 'application/json', body: text } = state.answer(token);
+      return res.writeHead(status, { 'content-type': type }).end(text);
+    }
     if (req.method === 'GET') {
       state.streams.add(res);
       res.once('close', () => state.streams.delete(res));
@@ -256,6 +275,7 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
       case '/token':
         return answerToken(res, form);
       case '/revoke':
+        state.revocations.push(form);
         state.revoked.push(form.get('token') ?? '');
         return res.writeHead(200).end();
       case '/mcp':
