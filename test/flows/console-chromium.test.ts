@@ -26,9 +26,9 @@ describe('The console in Chromium', function () {
     await press(page, 'Create connector');
     await page.getByRole('heading', { name: 'Front desk' }).waitFor();
     const link = await page.locator('#connect-link').innerText();
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
     await page.getByRole('button', { name: 'Copy the link of Front desk' }).click();
     await page.getByRole('button', { name: 'Copied', exact: true }).waitFor();
-    await page.context().grantPermissions(['clipboard-read']);
     expect(await page.evaluate('navigator.clipboard.readText()')).to.equal(link);
     await page.getByText('Claude Code', { exact: true }).click();
     const command = await page.locator('pre:visible').innerText();
