@@ -2,7 +2,8 @@
 import { createHash } from 'node:crypto';
 import type { DeliveryTarget } from '../settings/audit-delivery.ts';
 import type { Settings } from '../settings/settings.ts';
-import { type AuditServices, recordAudit } from './audit.ts';
+import type { AuditServices } from './audit.ts';
+import { type ChangeItem, recordChange } from './recorded-change.ts';
 
 type Kept = Record<string, string>;
 
@@ -14,24 +15,31 @@ export async function noteAuditSettings(
   services: AuditServices,
   settings: Settings,
 ): Promise<void> {
+  const { store } = services;
   const next = valuesIn(settings);
-  let before: Kept | undefined;
-  await services.store.update<Kept>(KEY, (current) => {
-    before = current;
-    return { value: next, ttl: settings.audit.keep };
-  });
-  if (before === undefined) return;
+  const keep = async () => {
+    let before: Kept | undefined;
+    await store.update<Kept>(KEY, (current) => {
+      before = current;
+      return { value: next, ttl: settings.audit.keep };
+    });
+    return before;
+  };
+  const begun = itemOf((await store.get<Kept>(KEY))?.value, next);
+  if (!begun) return void (await keep());
+  await recordChange(services, begun, { make: keep, itemOf: (before) => itemOf(before, next) });
+}
+
+/** Undefined if nothing changed, or nothing is known of the settings before. */
+function itemOf(before: Kept | undefined, after: Kept): ChangeItem | undefined {
+  if (before === undefined) return undefined;
   const old = withoutPaths(before);
-  const names = [...new Set([...Object.keys(old), ...Object.keys(next)])].sort();
-  const changed = names.filter((name) => old[name] !== next[name]);
-  if (changed.length === 0) return;
+  const names = [...new Set([...Object.keys(old), ...Object.keys(after)])].sort();
+  const changed = names.filter((name) => old[name] !== after[name]);
+  if (changed.length === 0) return undefined;
   const of = (values: Kept) =>
     Object.fromEntries(changed.flatMap((name) => (name in values ? [[name, values[name]]] : [])));
-  await recordAudit(services, {
-    event: 'audit_settings_changed',
-    arguments: { before: of(old), after: of(next) },
-    outcome: 'done',
-  });
+  return { event: 'audit_settings_changed', arguments: { before: of(old), after: of(after) } };
 }
 
 /** As texts by the name of the setting. Contains no secrets. */

@@ -1,58 +1,93 @@
-// Changes whose item is not lost if the process ends, or the store fails, between the change and its item: the item is kept before the change, and
+// Changes whose items are not lost if the process ends, or the store fails, between the change and its items: they are kept before the change, and
 // recorded later by any process.
-import type { Store } from '../store/store.ts';
-import { type AuditItem, type AuditServices, newItemId, recordAudit } from './audit.ts';
+import { type Store, StoreFull, StoreUnavailable } from '../store/store.ts';
+import { type AuditItem, auditItem, type AuditServices, storeAudit } from './audit.ts';
 import { searchAudit } from './audit-search.ts';
 
-type Begun = Omit<AuditItem, 'time' | 'outcome' | 'id'>;
+/** Its outcome is `done`, unless it says another one. */
+export type ChangeItem = Omit<AuditItem, 'id' | 'time' | 'outcome'> & { outcome?: string };
 
-/** By the id of the item. `at` is in seconds since the epoch. */
-type Pending = Record<string, { item: Begun; at: number }>;
-
-const PENDING = 'audit-pending:all';
-const PENDING_TTL = Infinity;
+/** Lists of items as JSON. A set, so that many changes can begin at once. */
+const BEGUN = 'audit-begun:all';
 /** A change takes less. */
 const PATIENCE_SECONDS = 60;
-/** Of the same event and account. */
-const MAX_LATER_ITEMS = 20;
+const PAGE_ITEMS = 200;
 
-/** Makes a change, and records it if `isChanged`. */
-export async function recordChange<T>(
+/** Makes a change, and records it. `begun` is recorded in its place if nobody knows later whether it was made. */
+export function recordChange<T>(
   services: AuditServices,
-  item: Begun,
-  { make, isChanged }: { make: () => Promise<T>; isChanged: (made: T) => boolean },
+  begun: ChangeItem,
+  {
+    make,
+    itemOf,
+  }: {
+    make: () => Promise<T>;
+    /** The item of what was made, if more is known of it now; undefined if nothing was changed. */
+    itemOf: (made: T) => ChangeItem | undefined;
+  },
 ): Promise<T> {
-  const { store, now } = services;
-  const id = newItemId();
-  await updatePending(store, (pending) => ({ ...pending, [id]: { item, at: now() } }));
-  const made = await make();
-  if (isChanged(made)) await recordAudit(services, { ...item, id, outcome: 'done' });
-  await removePending(store, id);
+  const itemsOf = (made: T) => [itemOf(made)].filter((item) => item !== undefined);
+  return recordChanges(services, [begun], { make, itemsOf });
+}
+
+/** As `recordChange`, for one change with several items. */
+export async function recordChanges<T>(
+  services: AuditServices,
+  begun: readonly ChangeItem[],
+  { make, itemsOf }: { make: () => Promise<T>; itemsOf: (made: T) => readonly ChangeItem[] },
+): Promise<T> {
+  const { store } = services;
+  const kept = begun.map((item) => auditItem(services, { ...item, outcome: 'interrupted' }));
+  const member = JSON.stringify(kept);
+  await store.addMember(BEGUN, member, Infinity).catch((error: unknown) => {
+    // A full store can still take access away.
+    if (!(error instanceof StoreFull)) throw error;
+  });
+  const made = await make().catch(async (error: unknown) => {
+    // With any other error, the change was refused.
+    if (!(error instanceof StoreUnavailable)) await store.removeMember(BEGUN, member);
+    throw error;
+  });
+  const done = itemsOf(made).map((item, index) =>
+    auditItem(services, { outcome: 'done', ...item, id: kept[index]?.id }),
+  );
+  await storeAudit(
+    services,
+    done.map((item) => ({ item, part: 'lasting' })),
+  );
+  // If this fails, another process finds the items in the log.
+  await store.removeMember(BEGUN, member).catch(() => undefined);
   return made;
 }
 
 /** Records what was begun, and nobody knows whether it was done. */
 export async function recordInterrupted(services: AuditServices): Promise<void> {
   const { store, now } = services;
-  const pending = (await store.get<Pending>(PENDING))?.value ?? {};
-  for (const [id, { item, at }] of Object.entries(pending)) {
+  for (const member of await store.members(BEGUN)) {
+    const items = JSON.parse(member) as AuditItem[];
+    const at = Date.parse(items[0]?.time ?? '') / 1000;
     if (now() - at < PATIENCE_SECONDS) continue;
-    const { event, account } = item;
-    const filters = { event, account, since: at - PATIENCE_SECONDS };
-    const { items } = await searchAudit({ store }, { filters, limit: MAX_LATER_ITEMS });
-    if (!items.some((recorded) => recorded.id === id))
-      await recordAudit(services, { ...item, id, outcome: 'interrupted' });
-    await removePending(store, id);
+    for (const { time: _time, ...begun } of items) {
+      if (await isRecorded(store, begun, at - PATIENCE_SECONDS)) continue;
+      const item = auditItem(services, begun);
+      // Another process may do the same.
+      const again = { token: item.id, isAgain: true };
+      await storeAudit(services, [{ item, part: 'lasting' }], again);
+    }
+    await store.removeMember(BEGUN, member);
   }
 }
 
-function removePending(store: Store, id: string): Promise<void> {
-  return updatePending(store, ({ [id]: _removed, ...others }) => others);
-}
-
-async function updatePending(store: Store, change: (pending: Pending) => Pending): Promise<void> {
-  await store.update<Pending>(PENDING, (current = {}) => {
-    const value = change(current);
-    return Object.keys(value).length === 0 ? undefined : { value, ttl: PENDING_TTL };
-  });
+async function isRecorded(
+  store: Store,
+  { id, event, account }: Omit<AuditItem, 'time'>,
+  since: number,
+): Promise<boolean> {
+  const filters = { event, account, since };
+  for (let after: string | undefined; ;) {
+    const { items, next } = await searchAudit({ store }, { filters, limit: PAGE_ITEMS, after });
+    if (items.some((recorded) => recorded.id === id)) return true;
+    if (next === undefined) return false;
+    after = next;
+  }
 }

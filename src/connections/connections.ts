@@ -2,6 +2,7 @@ import { findAccount } from '../people/accounts.ts';
 import { needsSignIn, recheckIntervalOf } from '../people/recheck.ts';
 import { accessThrough, type AccessSettings } from '../people/entitlement.ts';
 import { type AuditServices, recordAudit } from '../audit/audit.ts';
+import { recordChange } from '../audit/recorded-change.ts';
 import { type Connector, CONNECTOR_ID } from '../links/connector.ts';
 import {
   connectorPage,
@@ -31,6 +32,7 @@ import {
   announceGrant,
   denyGrant,
   endGrant,
+  findGrant,
   findStoredGrant,
   narrowGrant,
   raiseGrant,
@@ -104,8 +106,17 @@ export async function endConnection(
   by?: string,
 ): Promise<boolean> {
   const { store, now } = services;
-  const ended = state === 'ended' ? undefined : await endGrant(store, id, reason, now());
-  if (ended) await recordEnd(services, id, ended, { reason, by });
+  const live = state === 'ended' ? undefined : await findGrant(store, id);
+  if (!live) return false;
+  const details = { reason, by };
+  const ended = await recordChange(services, endItem(id, live.value, details), {
+    async make() {
+      const record = await endGrant(store, id, reason, now());
+      if (record) await finishEnd(store, id, record);
+      return record;
+    },
+    itemOf: (record) => record && endItem(id, record, details),
+  });
   return ended !== undefined;
 }
 
@@ -124,29 +135,31 @@ export async function denyConnection(
     createdAt: now,
     ...details,
   };
-  const { isNew, ended } = await denyGrant(services.store, id, tombstone, ttl);
-  if (ended) await recordEnd(services, id, ended, { reason: tombstone.ended });
+  const { store } = services;
+  const { isNew, ended } = await denyGrant(store, id, tombstone, ttl);
+  if (ended)
+    await Promise.all([
+      finishEnd(store, id, ended),
+      recordAudit(services, endItem(id, ended, { reason: tombstone.ended })),
+    ]);
   return isNew || ended !== undefined;
 }
 
-async function recordEnd(
-  services: AuditServices,
+function endItem(
   id: string,
-  ended: GrantRecord,
+  record: GrantRecord,
   details: { reason: Reason; by?: string | undefined },
-): Promise<void> {
-  const { store } = services;
-  const item = {
+) {
+  return {
     event: 'grant_ended',
-    ...auditMembers(id, ended),
+    ...auditMembers(id, record),
     outcome: 'grant_ended',
     ...details,
   };
-  await Promise.all([
-    announceGrant(store, id),
-    settleUse(store, id, ended),
-    recordAudit(services, item),
-  ]);
+}
+
+async function finishEnd(store: Store, id: string, ended: GrantRecord): Promise<void> {
+  await Promise.all([announceGrant(store, id), settleUse(store, id, ended)]);
 }
 
 /** The exchange counts as a use even if the use has not been recorded yet. A use that is only reserved is released. */

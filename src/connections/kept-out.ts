@@ -1,5 +1,6 @@
 // Apps that an administrator keeps away from one person, by the connection that was ended with it.
-import { type AuditServices, recordAudit } from '../audit/audit.ts';
+import type { AuditServices } from '../audit/audit.ts';
+import { type ChangeItem, recordChange } from '../audit/recorded-change.ts';
 import { findClient } from '../clients/clients.ts';
 import { type App, comparableName, destinationsOf } from '../clients/rules.ts';
 import { KEEP, type Store } from '../store/store.ts';
@@ -53,17 +54,12 @@ export async function keepOut(
   app: KeptOut,
 ): Promise<void> {
   const { store } = services;
-  const { id: grantId, account, clientId, name, destinations, by } = app;
-  if (await storeKeptOut(store, app))
-    await recordAudit(services, {
-      event: 'kept_out',
-      account,
-      clientId,
-      grantId,
-      by,
-      arguments: { name, destinations },
-      outcome: 'done',
-    });
+  const { account, by } = app;
+  const item = itemOf('kept_out', app, by);
+  await recordChange(services, item, {
+    make: () => storeKeptOut(store, app),
+    itemOf: (isNew) => (isNew ? item : undefined),
+  });
   for await (const { item: connection } of listConnections(settings, services, { account }))
     if (isSameApp(app, { ...appOf(connection.client), id: connection.client.id }))
       await endConnection(services, connection, 'revoked_by_administrator', by);
@@ -99,20 +95,24 @@ export async function endKeptOut(services: AuditServices, app: KeptOut, by: stri
   const { store } = services;
   for (const each of await listKeptOut(store, app.account)) {
     if (!isSameApp(each, { ...app, id: app.clientId })) continue;
-    const ended = await store.take<KeptOut>(keptOutKey(each.id));
-    await store.removeMember(ofAccountKey(app.account), each.id);
-    if (!ended) continue;
-    const { account, clientId, name, destinations } = each;
-    await recordAudit(services, {
-      event: 'kept_out_ended',
-      account,
-      clientId,
-      grantId: each.id,
-      by,
-      arguments: { name, destinations },
-      outcome: 'done',
+    const item = itemOf('kept_out_ended', each, by);
+    await recordChange(services, item, {
+      async make() {
+        const ended = await store.take<KeptOut>(keptOutKey(each.id));
+        await store.removeMember(ofAccountKey(app.account), each.id);
+        return ended;
+      },
+      itemOf: (ended) => ended && item,
     });
   }
+}
+
+function itemOf(
+  event: 'kept_out' | 'kept_out_ended',
+  { id, account, clientId, name, destinations }: KeptOut,
+  by: string | undefined,
+): ChangeItem {
+  return { event, account, clientId, grantId: id, by, arguments: { name, destinations } };
 }
 
 type Asking = { id: string; name?: string } & (

@@ -3,7 +3,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Router } from '@koa/router';
 import type Koa from 'koa';
-import { recordAudit } from '../audit/audit.ts';
+import { recordChange } from '../audit/recorded-change.ts';
 import { grantEnd } from '../people/account.ts';
 import { findAccount } from '../people/accounts.ts';
 import { constantTimeEqual } from '../constant-time.ts';
@@ -580,24 +580,26 @@ async function keepCredential(
     epoch: randomUUID(),
     connectedAt: Math.floor(now()),
   };
-  await saveCredential(store, owner, (before) => {
-    const { refreshToken = refreshTokenOfSame(before, obtained) } = obtained;
-    const { askedAgain } = (before && withoutWanted(before)) ?? {};
-    return {
-      ...credential,
-      ...(refreshToken === undefined ? {} : { refreshToken }),
-      ...(askedAgain ? { askedAgain } : {}),
-    };
-  });
-  await recordAudit(services, {
-    event: 'credential_connected',
-    ...(account === OPERATOR ? { by } : { account }),
+  const save = () =>
+    saveCredential(store, owner, (before) => {
+      const { refreshToken = refreshTokenOfSame(before, obtained) } = obtained;
+      const { askedAgain } = (before && withoutWanted(before)) ?? {};
+      return {
+        ...credential,
+        ...(refreshToken === undefined ? {} : { refreshToken }),
+        ...(askedAgain ? { askedAgain } : {}),
+      };
+    });
+  const item = {
+    ...(account === OPERATOR
+      ? { event: 'upstream_connected', by }
+      : { event: 'credential_connected', account }),
     upstream: upstream.id,
     arguments: {
       scopes: credential.scopes,
       ...(credential.name === undefined ? {} : { name: credential.name }),
     },
-    outcome: 'done',
-  });
+  };
+  await recordChange(services, item, { make: save, itemOf: () => item });
   return credential;
 }

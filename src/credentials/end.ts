@@ -1,8 +1,9 @@
 // Ends credentials: deleted at once, then revoked at the service.
 import { recordAudit } from '../audit/audit.ts';
+import { type ChangeItem, recordChange } from '../audit/recorded-change.ts';
 import type { Services } from '../services.ts';
 import type { Credential, CredentialEnd } from './credential.ts';
-import { deleteCredential, markCredentialEnd, type Owner } from './credentials.ts';
+import { deleteCredential, findCredential, markCredentialEnd, type Owner } from './credentials.ts';
 import { OPERATOR } from './operator.ts';
 import { type RevocationSettings, revokeAtService } from './revocation.ts';
 
@@ -22,25 +23,36 @@ export async function endCredential(
   }: { cause: CredentialEnd; by?: string | undefined; isSame?: (current: Credential) => boolean },
 ): Promise<Credential | undefined> {
   await markCredentialEnd(services.store, owner);
-  const ended = await deleteCredential(services.store, owner, isSame);
-  if (!ended) return undefined;
-  await revokeAtService(settings, services, ended);
-  await recordCredentialEnd(services, ended, cause, by);
-  return ended;
+  const current = await findCredential(services.store, owner);
+  if (!current) return undefined;
+  return recordChange(services, endItem(current, cause, by), {
+    async make() {
+      const ended = await deleteCredential(services.store, owner, isSame);
+      if (ended) await revokeAtService(settings, services, ended);
+      return ended;
+    },
+    itemOf: (ended) => ended && endItem(ended, cause, by),
+  });
 }
 
 export async function recordCredentialEnd(
   services: Parameters<typeof recordAudit>[0],
+  ended: Credential,
+  cause: CredentialEnd,
+): Promise<void> {
+  await recordAudit(services, { ...endItem(ended, cause), outcome: 'done' });
+}
+
+function endItem(
   { account, upstream, name }: Credential,
   cause: CredentialEnd,
   by?: string,
-): Promise<void> {
-  await recordAudit(services, {
+): ChangeItem {
+  return {
     event: 'credential_ended',
     ...(account === OPERATOR ? {} : { account }),
     upstream,
     by,
     arguments: { cause, ...(name === undefined ? {} : { name }) },
-    outcome: 'done',
-  });
+  };
 }

@@ -36,21 +36,22 @@ export type NewConnector = {
   paused?: true;
 };
 
-export async function createConnector(
+export function newConnector(wanted: NewConnector, now: number): Connector {
+  return { id: createConnectorId(), ...wanted, createdAt: now, used: 0, uses: [] };
+}
+
+export async function addConnector(store: Store, connector: Connector): Promise<Connector> {
+  await store.add(connectorKey(connector.id), connector, Infinity);
+  await store.addMember(ALL, connector.id, Infinity);
+  return connector;
+}
+
+export function createConnector(
   store: Store,
   wanted: NewConnector,
   now: number,
 ): Promise<Connector> {
-  const connector: Connector = {
-    id: createConnectorId(),
-    ...wanted,
-    createdAt: now,
-    used: 0,
-    uses: [],
-  };
-  await store.add(connectorKey(connector.id), connector, Infinity);
-  await store.addMember(ALL, connector.id, Infinity);
-  return connector;
+  return addConnector(store, newConnector(wanted, now));
 }
 
 export async function findConnector(store: Store, id: string): Promise<Connector | undefined> {

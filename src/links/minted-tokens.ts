@@ -63,8 +63,8 @@ export async function mintToken(
   { name, level, upstream, tools, expiresAt, calls, by }: NewMintedToken & { by?: string },
   { issuer, resourceUrl }: { issuer: string; resourceUrl: string },
   now: number,
+  id = newMintedTokenId(now),
 ): Promise<{ record: MintedToken; token: string }> {
-  const id = createId(now);
   const createdAt = Math.floor(now);
   const expiry = Math.floor(expiresAt);
   const { jwk } = await reserveSigningKey(store, expiry, now);
@@ -95,9 +95,9 @@ export async function mintToken(
   return { record, token };
 }
 
-function createId(now: number, random: (size: number) => Buffer = randomBytes): string {
+export function newMintedTokenId(now: number): string {
   const milliseconds = Math.floor(now * 1000).toString(16);
-  return milliseconds.padStart(12, '0') + random(10).toString('hex');
+  return milliseconds.padStart(12, '0') + randomBytes(10).toString('hex');
 }
 
 /** The list has the expiry, so that an expired entry can be removed even if this process cannot decrypt its record. */

@@ -102,14 +102,11 @@ async function change(
   event: string,
 ): Promise<Stored> {
   const times = { now: services.now(), ttl: accountLifetime(settings) };
-  const changed = await recordChange(
-    services,
-    { event, account: id, by },
-    {
-      make: () => apply(services.store, id, times),
-      isChanged: (made) => made?.first === true,
-    },
-  );
+  const item = { event, account: id, by };
+  const changed = await recordChange(services, item, {
+    make: () => apply(services.store, id, times),
+    itemOf: (made) => (made?.first ? item : undefined),
+  });
   if (!changed) throw unknownAccount();
   return changed.account;
 }

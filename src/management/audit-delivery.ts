@@ -1,4 +1,4 @@
-import { recordAudit } from '../audit/audit.ts';
+import { recordChange } from '../audit/recorded-change.ts';
 import { resendSince } from '../audit/delivery/resend.ts';
 import { deliveryStatus } from '../audit/delivery/status.ts';
 import { notFound } from '../http/errors.ts';
@@ -26,13 +26,11 @@ export const deliveryHandlers: Handlers<keyof typeof deliveryOperations> = {
       const ids = audit.delivery.map((each) => each.id).join(', ') || 'none';
       throw notFound(`there is no target with this id; audit.delivery has ${ids}`);
     }
-    await resendSince(services.store, target, since);
     const details = { target: id, since: isoTime(since) };
-    await recordAudit(services, {
-      event: 'delivery_resent',
-      by,
-      outcome: 'done',
-      arguments: details,
+    const item = { event: 'delivery_resent', by, arguments: details };
+    await recordChange(services, item, {
+      make: () => resendSince(services.store, target, since),
+      itemOf: () => item,
     });
     return represent(deliverySchema, await deliveryStatus(services.store, target));
   },

@@ -1,5 +1,6 @@
 // Blocks of hosts and names, and apps that are allowed whatever they register.
-import { type AuditServices, recordAudit } from '../audit/audit.ts';
+import type { AuditServices } from '../audit/audit.ts';
+import { type ChangeItem, recordChange } from '../audit/recorded-change.ts';
 import { type Client, findClient } from '../clients/clients.ts';
 import {
   addRule,
@@ -35,9 +36,16 @@ export const clientRuleHandlers: Handlers<keyof typeof clientRuleOperations> = {
   },
 
   async removeClientRule(management, { id }) {
-    const removed = await removeRule(management.services.store, id);
-    if (!removed) throw notFound('there is no rule with this id');
-    await recordRule(management, 'client_rule_removed', removed);
+    const { services } = management;
+    const { store } = services;
+    const rule = (await listRules(store)).find((known) => ruleId(known) === id);
+    if (!rule) throw unknownRule();
+    const item = ruleItem(management, 'client_rule_removed', rule);
+    const removed = await recordChange(services, item, {
+      make: () => removeRule(store, id),
+      itemOf: (made) => made && ruleItem(management, 'client_rule_removed', made),
+    });
+    if (!removed) throw unknownRule();
     return resource(removed);
   },
 };
@@ -123,14 +131,17 @@ export async function addClientRule(
 ): Promise<Stored> {
   const { services, by } = management;
   const rule = { ...subject, createdAt: Math.floor(services.now()), by };
-  const result = await addRule(services.store, { ...rule, ...fromFile });
+  const item = ruleItem(management, event, rule);
+  const result = await recordChange(services, item, {
+    make: () => addRule(services.store, { ...rule, ...fromFile }),
+    itemOf: (made) => (made === 'added' ? item : undefined),
+  });
   if (result === 'full')
     throw new HttpError(
       409,
       'too_many_rules',
       `there are already ${MAX_RULES} rules: remove some first`,
     );
-  if (result === 'added') await recordRule(management, event, rule);
   const rules = await listRules(services.store);
   return rules.find((known) => ruleId(known) === ruleId(rule)) ?? rule;
 }
@@ -152,12 +163,16 @@ export async function endBlocked({
   return ended;
 }
 
-export async function recordRule(
-  { services, by }: ManagementContext,
+export function ruleItem(
+  { by }: ManagementContext,
   event: string,
   { createdAt: _createdAt, by: _by, isUnfinished: _isUnfinished, ...subject }: Stored,
-): Promise<void> {
-  await recordAudit(services, { event, arguments: subject, by, outcome: 'done' });
+): ChangeItem {
+  return { event, arguments: subject, by };
+}
+
+function unknownRule(): HttpError {
+  return notFound('there is no rule with this id');
 }
 
 function resource(rule: Stored): ClientRule {

@@ -1,4 +1,4 @@
-import { recordAudit } from '../audit/audit.ts';
+import { recordChange } from '../audit/recorded-change.ts';
 import {
   allowClient,
   type Client as Found,
@@ -48,16 +48,19 @@ export const clientHandlers: Handlers<keyof typeof clientOperations> = {
     const { settings, services, by } = management;
     await requireClient(management, id);
     // Revoke before ending grants: a concurrent approval either sees the revocation or its grant is ended here.
-    const first = await revokeClient(services.store, id, services.now());
+    const item = { event: 'client_revoked', clientId: id, by };
+    await recordChange(services, item, {
+      make: () => revokeClient(services.store, id, services.now()),
+      itemOf: (first) => (first ? item : undefined),
+    });
     const reason = 'client_revoked';
     const endedGrants = await endConnections(settings, services, { client: id }, reason, by);
-    if (first) await record(management, 'client_revoked', id);
     return { ...resource(await requireClient(management, id)), endedGrants };
   },
 
   /** `app` also allows later registrations of the same app. A metadata document waits again when its name or redirect URIs change. */
   async allowClient(management, { body: { id, app = false } }) {
-    const { settings, services } = management;
+    const { settings, services, by } = management;
     const client = await requireClient(management, id);
     if (client.state === 'blocked')
       throw new HttpError(409, 'client_blocked', 'a rule blocks this app: remove the rule first');
@@ -70,13 +73,16 @@ export const clientHandlers: Handlers<keyof typeof clientOperations> = {
     if (app && client.kind === 'self-registered') await allowApp(management, client);
     const lifetime = settings.lifetimes.usedClient;
     const times = { now: services.now(), lifetime };
-    if (await allowClient(services.store, client, times)) {
-      const { name } = client;
-      await record(management, 'client_allowed', id, {
-        ...(name === undefined ? {} : { name }),
-        destinations: destinationsOf(client),
-      });
-    }
+    const { name } = client;
+    const details = {
+      ...(name === undefined ? {} : { name }),
+      destinations: destinationsOf(client),
+    };
+    const item = { event: 'client_allowed', clientId: id, arguments: details, by };
+    await recordChange(services, item, {
+      make: () => allowClient(services.store, client, times),
+      itemOf: (isChanged) => (isChanged ? item : undefined),
+    });
     // A client whose registration has expired is known only while it is revoked.
     const allowed = await findClient(services.store, id, settings.clients);
     const unknown = { ...client, state: 'allowed' as const };
@@ -100,16 +106,6 @@ async function allowApp(management: ManagementContext, client: Found): Promise<v
     );
   const subject = { effect: 'allow', name, destinations: destinationsOf(client) } as const;
   await addClientRule(management, subject, 'client_allowed');
-}
-
-async function record(
-  { services, by }: ManagementContext,
-  event: string,
-  clientId: string,
-  details?: Record<string, unknown>,
-): Promise<void> {
-  const about = details ? { clientId, arguments: details } : { clientId };
-  await recordAudit(services, { event, ...about, by, outcome: 'done' });
 }
 
 async function* only(

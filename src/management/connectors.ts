@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import { listAccounts } from '../people/accounts.ts';
 import { isInAudience, type ProviderSettings } from '../people/entitlement.ts';
-import { recordAudit } from '../audit/audit.ts';
+import { type ChangeItem, recordChange } from '../audit/recorded-change.ts';
 import { audienceDigest, distinctRules, loggableAudienceText } from '../links/audience.ts';
 import { connectLink } from '../links/connect-link.ts';
 import {
@@ -16,10 +16,11 @@ import {
 } from '../links/connector.ts';
 import {
   type ConnectorUpdate,
-  createConnector,
+  addConnector,
   deleteConnector,
   findConnector,
   listConnectors,
+  newConnector,
   revokeConnector,
   updateConnector,
   withCommittedUses,
@@ -61,8 +62,12 @@ export const connectorHandlers: Handlers<keyof typeof connectorOperations> = {
       ...withStoredAudience(settings, body),
       ...requireUpstream(settings, body.upstream),
     };
-    const created = await createConnector(services.store, wanted, services.now());
-    await record(management, 'connector_created', created);
+    const connector = newConnector(wanted, services.now());
+    const item = itemOf(management, 'connector_created', connector);
+    const created = await recordChange(services, item, {
+      make: () => addConnector(services.store, connector),
+      itemOf: () => item,
+    });
     return shownResource(management, created);
   },
 
@@ -99,11 +104,15 @@ export const connectorHandlers: Handlers<keyof typeof connectorOperations> = {
     const holders = await holdersFor(management, current, change);
     const next = (before: Stored) =>
       nextConnector(management, before, change, { holders, ifMatch });
-    if (query.dryRun === 'true')
-      return previewUpdate(management, { before: current, after: next(current) });
-    const update = await updateConnector(management.services.store, id, next);
+    const wanted = { before: current, after: next(current) };
+    if (query.dryRun === 'true') return previewUpdate(management, wanted);
+    const { services } = management;
+    const update = await recordChange(services, changedItem(management, wanted), {
+      make: () => updateConnector(services.store, id, next),
+      itemOf: (made) =>
+        made && made.after !== made.before ? changedItem(management, made) : undefined,
+    });
     if (!update) throw unknownConnector();
-    if (update.after !== update.before) await recordChange(management, update);
     return {
       ...(await resource(management, update.after)),
       ...(await openedBy(management, 'connector', update.after)),
@@ -112,18 +121,26 @@ export const connectorHandlers: Handlers<keyof typeof connectorOperations> = {
 
   async revokeConnector(management, { id }) {
     const { services } = management;
-    const revocation = await revokeConnector(services.store, id, services.now());
+    const item = (connector: Stored) => itemOf(management, 'connector_revoked', connector);
+    const begun = item(await requireConnector(management, id));
+    const revocation = await recordChange(services, begun, {
+      make: () => revokeConnector(services.store, id, services.now()),
+      itemOf: (made) => (made?.first ? item(made.connector) : undefined),
+    });
     if (!revocation) throw unknownConnector();
-    const { connector, first } = revocation;
-    if (first) await record(management, 'connector_revoked', connector);
-    return resource(management, connector);
+    return resource(management, revocation.connector);
   },
 
   async deleteConnector(management, { id }) {
-    requireUnusable(management, await requireConnector(management, id));
-    const connector = await deleteConnector(management.services.store, id);
+    const { services } = management;
+    const current = await requireConnector(management, id);
+    requireUnusable(management, current);
+    const item = (deleted: Stored) => itemOf(management, 'connector_deleted', deleted);
+    const connector = await recordChange(services, item(current), {
+      make: () => deleteConnector(services.store, id),
+      itemOf: (deleted) => deleted && item(deleted),
+    });
     if (!connector) throw unknownConnector();
-    await record(management, 'connector_deleted', connector);
     return resource(management, connector);
   },
 };
@@ -210,15 +227,15 @@ async function previewUpdate(management: ManagementContext, { before, after }: C
   };
 }
 
-async function recordChange(
+function changedItem(
   { services, by }: ManagementContext,
   { before, after }: ConnectorUpdate,
-): Promise<void> {
+): ChangeItem {
   const changed = changedMembers(
     represent(changeableSchema, before),
     represent(changeableSchema, after),
   );
-  await recordAudit(services, {
+  return {
     event: 'connector_changed',
     connector: after.id,
     by,
@@ -228,8 +245,7 @@ async function recordChange(
       after: loggable(changed.after),
       ...addressDigests(services.keys.accountIds, changed.after.audience),
     },
-    outcome: 'done',
-  });
+  };
 }
 
 /** So that a replay after a restore can tell whom the rules with an address are about. */
@@ -340,11 +356,11 @@ function unknownConnector(): HttpError {
   return notFound('there is no connector with this id');
 }
 
-async function record(
-  { services, by }: ManagementContext,
+function itemOf(
+  { by }: ManagementContext,
   event: string,
   { id, key, name, level, upstream, maxUses, calls, expiresAt, audience, tools, paused }: Stored,
-) {
+): ChangeItem {
   const properties = {
     key,
     name,
@@ -357,6 +373,5 @@ async function record(
     ...(tools ? { tools } : {}),
     paused,
   };
-  const item = { event, connector: id, by, arguments: properties, outcome: 'done' };
-  await recordAudit(services, item);
+  return { event, connector: id, by, arguments: properties };
 }

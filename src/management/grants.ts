@@ -7,7 +7,7 @@ import {
   readUsage,
   resetLimits,
 } from '../connections/call-limits.ts';
-import { recordAudit } from '../audit/audit.ts';
+import { recordChange } from '../audit/recorded-change.ts';
 import { isWorkloadSubject } from '../settings/workloads.ts';
 import { isMachineSubject } from '../connections/machine-subject.ts';
 import { findNamed } from '../people/accounts.ts';
@@ -65,15 +65,18 @@ export const grantHandlers: Handlers<keyof typeof grantOperations> = {
   async resetGrantLimits(management, { id }) {
     const { settings, services, by } = management;
     const connection = await requireConnection(management, id);
-    await resetLimits(services.store, limitsOfCaller(settings, limitedCaller(connection)));
-    await recordAudit(services, {
+    const item = {
       event: 'limits_reset',
       account: connection.account.id,
       clientId: connection.client.id,
       connector: connection.connector.id,
       grantId: id,
       by,
-      outcome: 'done',
+    };
+    const limits = limitsOfCaller(settings, limitedCaller(connection));
+    await recordChange(services, item, {
+      make: () => resetLimits(services.store, limits),
+      itemOf: () => item,
     });
     return shownResource(management, connection);
   },

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { recordAudit } from '../audit/audit.ts';
+import { type ChangeItem, recordChange } from '../audit/recorded-change.ts';
 import { newClientSecret, secretDigest } from '../clients/client-secrets.ts';
 import { findClient } from '../clients/clients.ts';
 import {
@@ -64,11 +64,16 @@ export const machineHandlers: Handlers<keyof typeof machineOperations> = {
     const unfinished = await otherConnections(management, id, grantId);
     const next = { ...current, machine: { ...current.machine, grantId: newGrantId() } };
     const { credentials, secret } = newCredentials(key);
-    await reserveMachineUse(management, next);
-    await connectMachine(management, next);
-    await storeCredentials(management, current, next, credentials);
-    await endReplaced(management, next, [grantId, ...unfinished]);
-    await record(management, 'machine_key_replaced', next);
+    const item = itemOf(management, 'machine_key_replaced', next);
+    await recordChange(management.services, item, {
+      async make() {
+        await reserveMachineUse(management, next);
+        await connectMachine(management, next);
+        await storeCredentials(management, current, next, credentials);
+        await endReplaced(management, next, [grantId, ...unfinished]);
+      },
+      itemOf: () => item,
+    });
     return resource(management, connector, next, { credentials, secret });
   },
 
@@ -78,16 +83,12 @@ export const machineHandlers: Handlers<keyof typeof machineOperations> = {
   },
 
   async updateMachine(management, { body: { id, ...change }, ifMatch }) {
-    const { store, now } = management.services;
-    const { connector, createdAt } = await requireMachine(management, id);
+    const { connector, createdAt, name, machine } = await requireMachine(management, id);
     // The lists of connections reach back so far.
     const latest = Math.min(createdAt + MAX_LIFETIME_SECONDS, connector.expiresAt ?? Infinity);
     const next = (before: NamedMachine) => changedMachine(before, change, { latest, ifMatch });
-    const update = await updateMachine(store, id, next, now());
-    if (!update) throw unknownMachine();
-    await changeGrant(management, update.after);
-    await recordChange(management, id, update);
-    return changedResource(management, connector, { id, ...update.after });
+    const after = await changeMachine(management, { id, name, machine }, next);
+    return changedResource(management, connector, { id, ...after });
   },
 };
 
@@ -119,15 +120,20 @@ export async function createMachine(
     ...(tools === undefined ? {} : { tools }),
   };
   const named = { id, name, machine };
-  await reserveMachineUse(management, named);
-  // Nobody looks for the machines of a management key, and a program with one may create many.
-  if (by.startsWith('account:')) await listCreatedMachine(store, by, { id, expiresAt });
-  // Before its connection, so that a machine whose creation failed later can get a new secret.
-  await addMachine(store, { ...named, credentials }, now());
-  await connectMachine(management, named);
-  const holder = redeemerOf(machineSubject(id), id);
-  await commitUses(store, connector.id, [{ holder, grantId }]);
-  await record(management, 'machine_created', named);
+  const item = itemOf(management, 'machine_created', named);
+  await recordChange(management.services, item, {
+    async make() {
+      await reserveMachineUse(management, named);
+      // Nobody looks for the machines of a management key, and a program with one may create many.
+      if (by.startsWith('account:')) await listCreatedMachine(store, by, { id, expiresAt });
+      // Before its connection, so that a machine whose creation failed later can get a new secret.
+      await addMachine(store, { ...named, credentials }, now());
+      await connectMachine(management, named);
+      const holder = redeemerOf(machineSubject(id), id);
+      await commitUses(store, connector.id, [{ holder, grantId }]);
+    },
+    itemOf: () => item,
+  });
   return resource(management, connector, named, { credentials, secret });
 }
 
@@ -137,12 +143,34 @@ export async function adoptMachine(
   id: string,
   key: string,
 ): Promise<string> {
-  const { store, now } = management.services;
-  const next = ({ name, machine }: NamedMachine) => ({ name, machine: { ...machine, key } });
-  const update = await updateMachine(store, id, next, now());
-  if (!update) throw unknownMachine();
-  await recordChange(management, id, update);
+  const found = await findMachine(management.services.store, id);
+  if (!found) throw unknownMachine();
+  const { name, credentials: _credentials, ...machine } = found;
+  const next = (before: NamedMachine) => ({ ...before, machine: { ...before.machine, key } });
+  await changeMachine(management, { id, name, machine }, next);
   return id;
+}
+
+/** Also changes the connection of the machine. Throws what `next` throws for the machine as it is, and HttpError 404. */
+async function changeMachine(
+  management: ManagementContext,
+  { id, ...current }: Named,
+  next: (before: NamedMachine) => NamedMachine,
+): Promise<NamedMachine> {
+  const { services } = management;
+  const { store, now } = services;
+  const begun = changedItem(management, id, { before: current, after: next(current) });
+  const update = await recordChange(services, begun, {
+    async make() {
+      const made = await updateMachine(store, id, next, now());
+      if (made) await changeGrant(management, made.after);
+      return made;
+    },
+    itemOf: (made) =>
+      made && made.after !== made.before ? changedItem(management, id, made) : undefined,
+  });
+  if (!update) throw unknownMachine();
+  return update.after;
 }
 
 /** Returns the same machine if nothing changes. Throws HttpError 412 for another version, and 400 for an expiry after `latest`. */
@@ -195,22 +223,20 @@ export async function changeGrant(
   await announceGrant(store, grantId);
 }
 
-async function recordChange(
-  { services, by }: ManagementContext,
+function changedItem(
+  { by }: ManagementContext,
   id: string,
   { before, after }: MachineUpdate,
-): Promise<void> {
-  if (after === before) return;
+): ChangeItem {
   const { connector, grantId } = after.machine;
-  await recordAudit(services, {
+  return {
     event: 'machine_changed',
     clientId: id,
     connector,
     grantId,
     by,
     arguments: { name: after.name, ...changedMembers(changeable(before), changeable(after)) },
-    outcome: 'done',
-  });
+  };
 }
 
 async function changedResource(
@@ -396,20 +422,19 @@ function grantOfMachine(
   };
 }
 
-async function record(
-  { services, by }: ManagementContext,
+function itemOf(
+  { by }: ManagementContext,
   event: 'machine_created' | 'machine_key_replaced',
   { id, name, machine: { connector, level, grantId, expiresAt, tools, calls } }: Named,
-): Promise<void> {
-  await recordAudit(services, {
+): ChangeItem {
+  return {
     event,
     clientId: id,
     connector,
     grantId,
     by,
     arguments: { name, level, tools, calls, expiresAt: isoTime(expiresAt) },
-    outcome: 'done',
-  });
+  };
 }
 
 async function resource(

@@ -1,4 +1,4 @@
-import { recordAudit } from '../audit/audit.ts';
+import { type ChangeItem, recordChange } from '../audit/recorded-change.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import { loadSigningKeys, publishedKeys } from '../keys/signing-keys.ts';
 import {
@@ -7,7 +7,10 @@ import {
   mintedSubject,
   type MintedToken,
   type MintedTokenChange,
+  type MintedTokenUpdate,
   mintToken,
+  type NewMintedToken,
+  newMintedTokenId,
   revokeMintedToken,
   updateMintedToken,
 } from '../links/minted-tokens.ts';
@@ -32,8 +35,12 @@ export const tokenHandlers: Handlers<keyof typeof tokenOperations> = {
     const { authUrl: issuer, resourceUrl } = settings;
     const wanted = { ...body, ...requireUpstream(settings, body.upstream), by };
     const now = services.now();
-    const minted = await mintToken(services.store, wanted, { issuer, resourceUrl }, now);
-    await record(management, 'token_minted', minted.record);
+    const id = newMintedTokenId(now);
+    const begun = itemOf(management, 'token_minted', { ...wanted, id });
+    const minted = await recordChange(services, begun, {
+      make: () => mintToken(services.store, wanted, { issuer, resourceUrl }, now, id),
+      itemOf: ({ record }) => itemOf(management, 'token_minted', record),
+    });
     return {
       ...represent(newTokenSchema, { ...minted.record, token: minted.token }),
       ...(await openedBy(management, 'token', minted.record)),
@@ -54,34 +61,34 @@ export const tokenHandlers: Handlers<keyof typeof tokenOperations> = {
   },
 
   async showToken({ services: { store, now } }, { id }) {
-    const token = await findMintedToken(store, id);
-    if (!token) throw unknownToken();
+    const token = await requireToken(store, id);
     return resource(token, await publishedKeyIds(store, now()));
   },
 
-  async updateToken({ services, by }, { id, body, ifMatch }) {
+  async updateToken(management, { id, body, ifMatch }) {
+    const { services } = management;
     const { store, now } = services;
     const next = (before: MintedToken) => changedToken(before, body, ifMatch);
-    const update = await updateMintedToken(store, id, next, now());
+    const before = await requireToken(store, id);
+    const begun = changedItem(management, { before, after: next(before) });
+    const update = await recordChange(services, begun, {
+      make: () => updateMintedToken(store, id, next, now()),
+      itemOf: (made) =>
+        made && made.after !== made.before ? changedItem(management, made) : undefined,
+    });
     if (!update) throw unknownToken();
-    const { before, after } = update;
-    if (after !== before) {
-      const changed = changedMembers(
-        represent(changeableTokenSchema, before),
-        represent(changeableTokenSchema, after),
-      );
-      const details = { name: after.name, ...changed };
-      const about = { clientId: mintedSubject(id), by, arguments: details };
-      await recordAudit(services, { event: 'token_changed', ...about, outcome: 'done' });
-    }
-    return resource(after, await publishedKeyIds(store, now()));
+    return resource(update.after, await publishedKeyIds(store, now()));
   },
 
   async revokeToken(management, { id }) {
-    const { store, now } = management.services;
-    const token = await revokeMintedToken(store, id);
+    const { services } = management;
+    const { store, now } = services;
+    const item = (token: MintedToken) => itemOf(management, 'token_revoked', token);
+    const token = await recordChange(services, item(await requireToken(store, id)), {
+      make: () => revokeMintedToken(store, id),
+      itemOf: (revoked) => revoked && item(revoked),
+    });
     if (!token) throw unknownToken();
-    await record(management, 'token_revoked', token);
     return resource(token, await publishedKeyIds(store, now()));
   },
 };
@@ -101,6 +108,12 @@ function changedToken(
   }
   const after = withoutNulls({ ...before, ...change, expiresAt });
   return etag(after) === etag(before) ? before : after;
+}
+
+async function requireToken(store: Store, id: string): Promise<MintedToken> {
+  const token = await findMintedToken(store, id);
+  if (!token) throw unknownToken();
+  return token;
 }
 
 function unknownToken(): HttpError {
@@ -130,12 +143,20 @@ async function publishedKeyIds(store: Store, now: number): Promise<string[]> {
 }
 
 /** Uses the same client id as calls made with the token. Only these items hold the name after the token is revoked. */
-async function record(
-  { services, by }: ManagementContext,
+function itemOf(
+  { by }: ManagementContext,
   event: 'token_minted' | 'token_revoked',
-  { id, name, level, upstream, tools, calls, expiresAt }: MintedToken,
-) {
+  { id, name, level, upstream, tools, calls, expiresAt }: NewMintedToken & { id: string },
+): ChangeItem {
   const properties = { name, level, upstream, tools, calls, expiresAt: isoTime(expiresAt) };
-  const about = { clientId: mintedSubject(id), by, arguments: properties };
-  await recordAudit(services, { event, ...about, outcome: 'done' });
+  return { event, clientId: mintedSubject(id), by, arguments: properties };
+}
+
+function changedItem({ by }: ManagementContext, { before, after }: MintedTokenUpdate): ChangeItem {
+  const changed = changedMembers(
+    represent(changeableTokenSchema, before),
+    represent(changeableTokenSchema, after),
+  );
+  const details = { name: after.name, ...changed };
+  return { event: 'token_changed', clientId: mintedSubject(after.id), by, arguments: details };
 }

@@ -1,4 +1,4 @@
-import { recordAudit } from '../audit/audit.ts';
+import { recordChange } from '../audit/recorded-change.ts';
 import { HttpError } from '../http/errors.ts';
 import {
   loadSigningKeys,
@@ -20,22 +20,27 @@ export const keyHandlers: Handlers<keyof typeof keyOperations> = {
   async rotateKeys({ settings, services, by }, { body: { atOnce = false } }) {
     const { store, now } = services;
     const rotation = { accessTokenLifetime: settings.lifetimes.accessToken, atOnce };
-    const keys = await rotateSigningKeys(store, rotation, now()).catch(throwConflict);
     const reason = atOnce ? { reason: 'at_once' } : {};
-    await recordAudit(services, { event: 'signing_key_rotated', by, outcome: 'done', ...reason });
+    const item = { event: 'signing_key_rotated', by, ...reason };
+    const keys = await recordChange(services, item, {
+      make: () => rotateSigningKeys(store, rotation, now()).catch(throwConflict),
+      itemOf: () => item,
+    });
     return keyPage(keys, now());
   },
 
   async rewrapKeys({ services, by }, { body: { newDataKeys = false } }) {
     const reason = newDataKeys ? { reason: 'new_data_keys' } : {};
-    const progress = await services.store.rewrap
-      .run({ newDataKeys, waitMs: REWRAP_WAIT_MS })
-      .catch((error: unknown) => {
+    const rewrap = () =>
+      services.store.rewrap.run({ newDataKeys, waitMs: REWRAP_WAIT_MS }).catch((error: unknown) => {
         if (!(error instanceof RewrapRefused)) throw error;
         throw new HttpError(409, 'earlier_root_secret', error.message, { cause: error });
       });
-    if (newDataKeys || progress.remaining === 0)
-      await recordAudit(services, { event: 'keys_rewrapped', by, outcome: 'done', ...reason });
+    const item = { event: 'keys_rewrapped', by, ...reason };
+    const progress = await recordChange(services, item, {
+      make: rewrap,
+      itemOf: ({ remaining }) => (newDataKeys || remaining === 0 ? item : undefined),
+    });
     return represent(rewrapSchema, progress);
   },
 };

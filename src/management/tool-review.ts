@@ -1,5 +1,5 @@
 // What a server changed in its tools, for an operator to approve, or with `toolChanges: follow` to look at.
-import { auditItem, storeAudit } from '../audit/audit.ts';
+import { recordChanges } from '../audit/recorded-change.ts';
 import { HttpError, notFound } from '../http/errors.ts';
 import { membersOf } from '../json-values.ts';
 import { isUsable } from '../links/connector.ts';
@@ -182,10 +182,17 @@ export async function approveTools(
     ...tools,
     ...(instructions === undefined ? [] : [{ name: INSTRUCTIONS, digest: instructions }]),
   ];
+  const items = approvals.map(({ name, digest }) => ({
+    event: 'tools_approved',
+    by,
+    upstream: id,
+    ...(name === INSTRUCTIONS ? {} : { tool: name }),
+    arguments: { digest, toolChanges },
+  }));
+  const approve = () =>
+    updatePins(store, id, (pins) => approvedPins(pinsInMode(pins, toolChanges), approvals, now()));
   try {
-    await updatePins(store, id, (pins) =>
-      approvedPins(pinsInMode(pins, toolChanges), approvals, now()),
-    );
+    await recordChanges(services, items, { make: approve, itemsOf: () => items });
   } catch (error) {
     if (!(error instanceof NotCurrent)) throw error;
     const { name } = error.approval;
@@ -196,18 +203,4 @@ export async function approveTools(
       `${what} changed meanwhile, or does not wait: review it again`,
     );
   }
-  await storeAudit(
-    services,
-    approvals.map(({ name, digest }) => ({
-      item: auditItem(services, {
-        event: 'tools_approved',
-        by,
-        upstream: id,
-        ...(name === INSTRUCTIONS ? {} : { tool: name }),
-        arguments: { digest, toolChanges },
-        outcome: 'done',
-      }),
-      part: 'lasting',
-    })),
-  );
 }

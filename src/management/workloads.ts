@@ -1,4 +1,4 @@
-import { recordAudit } from '../audit/audit.ts';
+import { recordChange } from '../audit/recorded-change.ts';
 import {
   findWorkloadRecord,
   updateWorkloadRecord,
@@ -90,27 +90,29 @@ async function change(
   const { store, now } = services;
   const subject = subjectOf(id);
   await show(management, id);
-  const update = await updateWorkloadRecord(store, subject, (record) => {
-    if (record.endedAt !== undefined && event !== 'workload_ended')
-      throw new HttpError(409, 'workload_ended', 'this rule was ended: add one with another id');
-    const after = next(record, Math.floor(now()));
-    return Object.keys(after).length === Object.keys(record).length ? record : after;
+  const itemOf = ({ grantId }: WorkloadRecord) => ({
+    event,
+    account: subject,
+    clientId: subject,
+    by,
+    ...(grantId === undefined ? {} : { grantId }),
+    arguments: { name: id },
   });
-  const { before, after } = update;
+  const update = () =>
+    updateWorkloadRecord(store, subject, (record) => {
+      if (record.endedAt !== undefined && event !== 'workload_ended')
+        throw new HttpError(409, 'workload_ended', 'this rule was ended: add one with another id');
+      const changed = next(record, Math.floor(now()));
+      return Object.keys(changed).length === Object.keys(record).length ? record : changed;
+    });
+  const { after } = await recordChange(services, itemOf(await findWorkloadRecord(store, subject)), {
+    make: update,
+    itemOf: (made) => (made.after === made.before ? undefined : itemOf(made.after)),
+  });
   const { grantId } = after;
   const givesTokens = after.pausedAt === undefined && after.endedAt === undefined;
   if (grantId !== undefined && !givesTokens)
     await endConnection(services, { id: grantId, state: 'active' }, 'revoked_by_administrator', by);
-  if (after !== before)
-    await recordAudit(services, {
-      event,
-      account: subject,
-      clientId: subject,
-      by,
-      ...(grantId === undefined ? {} : { grantId }),
-      arguments: { name: id },
-      outcome: 'done',
-    });
   return show(management, id);
 }
 

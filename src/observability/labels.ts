@@ -235,6 +235,7 @@ export const auditEvents = [
   'token_revoked',
   'tools_approved',
   'tools_changed',
+  'upstream_connected',
   'workload_ended',
   'workload_paused',
   'workload_refused',

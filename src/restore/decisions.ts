@@ -100,6 +100,7 @@ export const DECISIONS = {
   token_revoked: { of: ['tokenEnd'] },
   tools_approved: { none: 'without the approval, the restored store holds the tool again' },
   tools_changed: { none: 'the tools are read and compared again' },
+  upstream_connected: { none: 'only tools are read with it' },
   workload_ended: { of: ['workload'] },
   workload_paused: { of: ['workload'] },
   workload_refused: { none: READS },

@@ -25,7 +25,7 @@ for (const kind of STORES)
       for (const isChanged of [true, false])
         await recordChange(log.services, DISABLED, {
           make: async () => undefined,
-          isChanged: () => isChanged,
+          itemOf: () => (isChanged ? DISABLED : undefined),
         });
       await later();
       expect(await found()).to.deep.equal(['account_disabled ada done']);
@@ -37,7 +37,7 @@ for (const kind of STORES)
         ...log.services,
         store: { ...store, appendLog: () => Promise.reject(new Error('full')) },
       };
-      const options = { make: async () => true, isChanged: () => true };
+      const options = { make: async () => true, itemOf: () => DISABLED };
       const failed = await recordChange(failing, DISABLED, options).catch(String);
       expect(failed).to.include('full');
       await recordInterrupted(log.services);

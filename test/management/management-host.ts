@@ -70,14 +70,35 @@ export type ManagementHost = {
 };
 
 export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<ManagementHost> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const opened = await openManagementServices({ managementUrl: url, resourceUrl });
+  const { settings, services, clock, now } = opened;
+  const app = managementApp(settings, { ...services, version: '1.2.3' });
+  server.on('request', app.callback());
+  return {
+    url,
+    directory: settings.dataDir,
+    store: services.store,
+    clock,
+    now,
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+      await opened.close();
+    },
+  };
+}
+
+/** What a management host works with, without the host. */
+export async function openManagementServices(given: Partial<Settings> = {}) {
   const directory = await mkdtemp(join(tmpdir(), 'gatehouse-management-'));
   const clock = { ahead: 0 };
   const opened = Math.floor(Date.now() / 1000);
   const now = () => opened + clock.ahead;
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const settings = { ...SETTINGS, managementUrl: url, resourceUrl, dataDir: directory };
+  const settings = { ...SETTINGS, dataDir: directory, ...given };
   const resources = createResources();
   const processServices = await openProcessServices(
     settings,
@@ -97,18 +118,12 @@ export async function openManagementHost(resourceUrl = RESOURCE_URL): Promise<Ma
     prepare: async () => ({ commit: () => undefined, discard: async () => undefined }),
   });
   const services = await openServices(settings, processServices, resources);
-  const app = managementApp(settings, { ...services, version: '1.2.3' });
-  server.on('request', app.callback());
   return {
-    url,
-    directory,
-    store: services.store,
+    settings,
+    services,
     clock,
     now,
     async close() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
       await resources.close();
       await rm(directory, { recursive: true });
     },

@@ -7,9 +7,10 @@ import {
   type RuleSubject,
   UNNAMED,
 } from '../../clients/rules.ts';
+import { recordChanges } from '../../audit/recorded-change.ts';
 import { notFound } from '../../http/errors.ts';
 import { parseInput } from '../parse-input.ts';
-import { addClientRule, clientRuleHandlers, endBlocked, recordRule } from '../client-rules.ts';
+import { addClientRule, clientRuleHandlers, endBlocked, ruleItem } from '../client-rules.ts';
 import type { ManagementContext } from '../context.ts';
 import { changedMembers, represent } from '../represent.ts';
 import { type ExportedFile, exportedRule, type RuleRecord } from '../resources/apply.ts';
@@ -150,17 +151,21 @@ type Made = RuleSubject & Pick<Stored, 'key' | 'isUnfinished'>;
 async function replace(management: ManagementContext, before: Rule, next: Made) {
   const { services, by } = management;
   const after = { ...next, createdAt: Math.floor(services.now()), by };
-  let isReplaced = false;
-  await changeRules(services.store, (rule) => {
-    const isIt = ruleId(rule) === before.id;
-    isReplaced ||= isIt;
-    return isIt ? after : rule;
-  });
-  if (!isReplaced) throw notFound('the rule was removed meanwhile');
-  const { id: _id, ...removed } = before;
-  await recordRule(management, 'client_rule_removed', removed);
+  const { id, ...removed } = before;
   const { key: _key, ...added } = after;
-  await recordRule(management, ADDED[next.effect], added);
+  const replaceRule = async () => {
+    let isReplaced = false;
+    await changeRules(services.store, (rule) => {
+      const isIt = ruleId(rule) === id;
+      isReplaced ||= isIt;
+      return isIt ? after : rule;
+    });
+    if (!isReplaced) throw notFound('the rule was removed meanwhile');
+  };
+  const removal = ruleItem(management, 'client_rule_removed', removed);
+  const addition = ruleItem(management, ADDED[next.effect], added);
+  const items = [removal, addition];
+  await recordChanges(services, items, { make: replaceRule, itemsOf: () => items });
 }
 
 export function endRules(management: ManagementContext, ended: readonly Rule[]): Step[] {
