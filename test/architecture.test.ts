@@ -355,7 +355,8 @@ describe('the source', () => {
 
     it('the labels contain every audit event', () => {
       const known = new Set<string>(auditEvents);
-      const events = [...found(/\bevent: '(\w+)'/g), ...found(/record\(\s*\w+, '(\w+)'/g)]
+      const given = /\b(?:itemOf|ruleItem)\(\s*(?:\w+, )?'(\w+)'/g;
+      const events = [...found(/\bevent: '(\w+)'/g), ...found(given)]
         // The event name of an event stream.
         .filter((name) => name !== 'message');
       expect(events).to.include.members(['grant_ended', 'connector_revoked', 'token_minted']);
