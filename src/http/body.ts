@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type Koa from 'koa';
 import { HttpError } from './errors.ts';
+import { discard, paceReading } from './large-bodies.ts';
 
 const MAX_FORM_BYTES = 64 * 1024;
 
@@ -52,9 +53,9 @@ function readRequest(req: IncomingMessage, maxBytes: number): Promise<string> {
     const read = (chunk: Buffer) => {
       received += chunk.length;
       chunks.push(chunk);
-      if (received <= maxBytes) return pace(req, received, chunk.length);
-      // Reads the rest, so that the connection can serve the next request.
-      req.off('data', read).resume();
+      if (received <= maxBytes) return paceReading(req, received, chunk.length);
+      req.off('data', read);
+      discard(req);
       chunks = [];
       reject(bodyTooLarge(maxBytes));
     };
@@ -68,38 +69,6 @@ function readRequest(req: IncomingMessage, maxBytes: number): Promise<string> {
     req.once('close', () => {
       if (!req.readableEnded) reject(new Error('the request was aborted'));
     });
-  });
-}
-
-/** Larger bodies take turns, so that many of them delay no small request. */
-const LARGE_BYTES = 64 * 1024;
-/** Of large bodies, read in one turn of the event loop. */
-const TURN_BYTES = 1024 * 1024;
-/** Each sends at most 64 kB in a turn. */
-const RESUMED_IN_TURN = TURN_BYTES / LARGE_BYTES;
-
-let readInTurn = 0;
-let isNextTurnPlanned = false;
-const waiting: IncomingMessage[] = [];
-
-function pace(req: IncomingMessage, received: number, bytes: number): void {
-  if (received <= LARGE_BYTES) return;
-  readInTurn += bytes;
-  if (readInTurn > TURN_BYTES) {
-    req.pause();
-    waiting.push(req);
-  }
-  planNextTurn();
-}
-
-function planNextTurn(): void {
-  if (isNextTurnPlanned) return;
-  isNextTurnPlanned = true;
-  setImmediate(() => {
-    isNextTurnPlanned = false;
-    readInTurn = 0;
-    for (const req of waiting.splice(0, RESUMED_IN_TURN)) req.resume();
-    if (waiting.length > 0) planNextTurn();
   });
 }
 

@@ -3,6 +3,7 @@ import { createServer, type RequestListener, type Server, type ServerResponse } 
 import { Server as NetServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type Koa from 'koa';
+import { beginInTurn } from './large-bodies.ts';
 
 export type ListeningHost = {
   app: Koa;
@@ -118,7 +119,7 @@ async function listenOne(
       connectionsCheckingInterval: timeouts.check,
       maxHeaderSize: MAX_HEADER_BYTES,
     },
-    (req, res) => served.handle(req, res),
+    (req, res) => beginInTurn(req, res, () => served.handle(req, res)),
   );
   handlers.set(server, served);
   await new Promise<void>((resolve, reject) => {
