@@ -314,6 +314,21 @@ describe('what the documents name', () => {
     expect(paths.filter((path) => !isThere(path))).to.deep.equal([]);
   });
 
+  it('each of twenty causes in diagnosis.md is found with at most three clicks or two commands, and is tested', () => {
+    const [, table = ''] = read('config/diagnosis.md').split('## Twenty causes');
+    const rows = (table.split('## Attempts')[0] ?? '').matchAll(/^\| (?!-|cause)(.*) \|$/gm);
+    const cells = [...rows].map(([, row = '']) => row.split(' | '));
+    expect(cells).to.have.length(20);
+    for (const [cause, , , clicks = '', commands = '', tests = ''] of cells) {
+      const counted = [clicks, commands].map((cell) =>
+        Number(/^(\d): /.exec(cell)?.[1] ?? Infinity),
+      );
+      expect((counted[0] ?? 0) <= 3 || (counted[1] ?? 0) <= 2, cause).to.equal(true);
+      expect(commands.match(/`/g), cause).to.have.length(2 * Number(counted[1]));
+      expect(tests, cause).to.match(/^`test\/\S+\.test\.ts`/);
+    }
+  });
+
   it('the tables of requests in src/README.md name only functions that exist', () => {
     const [, tables = ''] = read('src/README.md').split('## Three requests');
     const rows = (tables.split('## Stored keys')[0] ?? '').matchAll(/^\|.*\| (`.*`) \|$/gm);

@@ -24,6 +24,7 @@ export const ATTEMPT_REASONS = [
   'provider_error',
   'metadata_document',
   'upstream_unreachable',
+  'console',
   'not_authorized',
   'not_returned',
   'not_decided',

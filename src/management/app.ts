@@ -2,8 +2,8 @@ import type Koa from 'koa';
 import { type RespondToError, respondWithJson } from '../http/errors.ts';
 import { createHost } from '../http/host.ts';
 import { serveMetrics, METRICS_PATH } from '../http/metrics-host.ts';
+import { requestContext } from '../http/request-context.ts';
 import { prefersPage } from '../http/prefers-page.ts';
-import type { Pages } from '../pages/pages.ts';
 import { sendErrorPage } from '../pages/error-page.ts';
 import { limitFailedAttempts } from '../http/failed-attempts.ts';
 import type { Services } from '../services.ts';
@@ -26,7 +26,7 @@ export function managementApp(settings: Settings, services: Services): Koa {
     name: 'management',
     url,
     proxies,
-    respondToError: respondToError(pages, hasConsole),
+    respondToError: respondToError(services, hasConsole),
     assets: pages.middleware,
   });
   const keys = [{ name: DEFAULT_KEY, role: 'administrator' as const, key }, ...managementKeys];
@@ -40,12 +40,24 @@ export function managementApp(settings: Settings, services: Services): Koa {
   return app;
 }
 
-/** Renders errors as pages in the console and for browsers, and as JSON for programs. The API and the metrics have no pages. */
-function respondToError(pages: Pages, hasConsole: boolean): RespondToError {
+/**
+ * Renders errors as pages in the console and for browsers, and as JSON for programs. The API and the metrics have no pages. The reference of a
+ * page opens an attempt.
+ */
+function respondToError(
+  { pages, attempts }: Pick<Services, 'pages' | 'attempts'>,
+  hasConsole: boolean,
+): RespondToError {
   return async function managementError(ctx, error) {
     if (!isForPeople(ctx, hasConsole)) return respondWithJson(ctx, error);
     const { message: description, status } = error;
     const about = !hasConsole && status === 404 ? 'no_console' : error.about;
+    const { requestId, address } = requestContext(ctx);
+    const code = error.remoteCode ?? about;
+    attempts.note(
+      { id: requestId, names: [requestId] },
+      { step: 'authorize', reference: requestId, address, end: 'failed', reason: 'console', code },
+    );
     ctx.set(error.headers);
     const start = hasConsole ? 'console' : undefined;
     await sendErrorPage(pages, ctx, { about, description, status, start });

@@ -87,6 +87,30 @@ describe('An attempt to connect', () => {
     expect(found.groups).to.be.an('array');
     expect(found.reference).to.equal(referenceIn(page.html));
     expect(await why(found.id)).to.include('No entitlement in the settings file matches');
+    expect(await why(referenceIn(page.html))).to.match(
+      new RegExp(`^ *groups +${found.groups?.join(', ') || 'none'}$`, 'm'),
+    );
+  });
+
+  it('of an app that cannot reach Gatehouse is not there, and the empty list says why', async () => {
+    const { stdout } = await gatehouse(
+      ['attempts', '--client', 'an-app-behind-a-firewall'],
+      accessTo({ url: system().management }, system().managementKey),
+    );
+    expect(stdout).to.match(/^There are no attempts\. .*VPN.*custom apps/);
+  });
+
+  it('is what the reference on an error page of the console opens, too', async () => {
+    const url = `${system().management}/console/callback?code=of-nobody`;
+    const html = await (await fetch(url, { headers: { accept: 'text/html' } })).text();
+    const reference = referenceIn(html);
+    const found = await until('the attempt of the page', async () =>
+      (await list({ q: reference })).at(0),
+    );
+    expect(found).to.include({ reference, end: 'failed', reason: 'console', code: 'expired' });
+    expect(await why(reference))
+      .to.include('Somebody who opened the console saw an error page')
+      .and.match(/^ *answer +expired$/m);
   });
 
   it('ends at a page about a link that does not work, whose reference opens it', async () => {

@@ -27,6 +27,11 @@ describe('Attempts in the console', () => {
     return { id, account, end, reference, client: client.id };
   }
 
+  it('the list of a new system says what leaves no attempt', async () => {
+    const { html } = await openConsole('/attempts');
+    expect(html).to.include('custom apps');
+  });
+
   it('the reference of a page finds its attempt with the reason', async () => {
     const { reference } = await refusedPerson();
     await refusedPerson();
@@ -34,6 +39,13 @@ describe('Attempts in the console', () => {
     expect(html.match(/class="row"/g)).to.have.length(1);
     expect(html).to.include('No entitlement in the settings file matches this person.');
     expect(html).to.include(reference).and.include('The person saw the consent page');
+  });
+
+  it('the search in everything shows the reason and leads to the person, with one click each', async () => {
+    const { reference, account } = await refusedPerson();
+    const { html } = await openConsole(`/search?q=${reference}`);
+    expect(html).to.include('No entitlement in the settings file matches this person.');
+    expect(html).to.include(`href="/console/accounts/${account}"`);
   });
 
   it('the pages of the person and of the app have their attempts, and lead to all of them', async () => {

@@ -224,6 +224,8 @@ export async function openToolDiscovery(
       timer = undefined;
       stopOperator?.();
       stopOperator = undefined;
+      // Its lease would keep the next process from reading.
+      await running;
       await stopWatching();
     },
   };

@@ -16,6 +16,9 @@ Examples:
   $ gatehouse attempts --since 24h
   $ gatehouse attempts --account ada@example.com`;
 
+const NONE =
+  'There are no attempts. An app leaves none if it cannot reach Gatehouse (VPN, firewall), or if its organisation has not enabled custom apps: open the link from another network.';
+
 export function addAttemptsCommand(program: Command, { openClient, print }: Terminal): void {
   program
     .command('attempts')
@@ -39,9 +42,7 @@ export function addAttemptsCommand(program: Command, { openClient, print }: Term
       const read = (page: object) => api.listAttempts({ query: { ...query, ...page } });
       const items = await Array.fromAsync(allItems(read));
       print({ items }, () =>
-        items.length === 0
-          ? 'There are no attempts.'
-          : listText(attemptFields, 'time id app person step end', items),
+        items.length === 0 ? NONE : listText(attemptFields, 'time id app person step end', items),
       );
     });
 }

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { ManagementError } from '../api/management-error.ts';
-import { attemptText } from '../resources/attempt.ts';
+import { type Attempt, attemptText } from '../resources/attempt.ts';
 import { whyText } from '../resources/grant.ts';
 import { refusalDetails } from '../resources/refusal.ts';
 import { foundOnly } from './resolve.ts';
@@ -15,6 +15,9 @@ Examples:
 const TRY =
   'compare it with the page, which may be older than 30 days, or look for what the person tried: gatehouse attempts --account <account>';
 
+/** Of an attempt that is recorded: refusals do not have them. */
+const groupsOf = ({ groups }: Partial<Attempt> = {}) => (groups ? { groups } : {});
+
 export function addWhyCommand(program: Command, { openClient, print }: Terminal): void {
   program
     .command('why <reference>')
@@ -23,8 +26,8 @@ export function addWhyCommand(program: Command, { openClient, print }: Terminal)
     .action(async (id: string) => {
       const client = openClient();
       const refusal = await foundOnly(client.showRefusal({ id }));
-      if (refusal) return print(refusal, refusalDetails);
       const attempt = await foundOnly(client.showAttempt({ id }));
+      if (refusal) return print({ ...refusal, ...groupsOf(attempt) }, refusalDetails);
       if (attempt && attempt.grant !== id) return print(attempt, attemptText);
       const grant = await foundOnly(client.showGrant({ id }));
       if (grant) return print(grant, whyText);

@@ -92,6 +92,8 @@ const REASONS: Record<(typeof ATTEMPT_REASONS)[number], string> = {
   provider_error: 'The identity provider answered with an error.',
   metadata_document: 'The metadata document of the app could not be fetched or used.',
   upstream_unreachable: 'The MCP server behind Gatehouse could not be reached.',
+  console:
+    'Somebody who opened the console saw an error page. The answer has its code, and the log line with this requestId the rest.',
   not_authorized: 'The app registered, and then opened no page for the person.',
   not_returned:
     'The person did not come back from the identity provider: look for the error there.',
@@ -112,7 +114,7 @@ const ENDS: Record<AttemptEnd, string> = {
 
 const STEPS: Record<AttemptStep, string> = {
   registered: 'the app registered',
-  authorize: 'the app opened the sign-in',
+  authorize: 'the sign-in was opened',
   provider: 'the person was sent to the identity provider',
   consent: 'the person saw the consent page',
   code: 'the person approved',

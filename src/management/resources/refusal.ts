@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { accessRefusals } from '../../observability/labels.ts';
 import { RULE_KINDS } from '../../people/entitlement.ts';
 import { details, minute } from '../commands/terminal.ts';
+import type { Attempt } from './attempt.ts';
 import { refusalText } from './person-access.ts';
 import type { Operation } from './resource.ts';
 import * as schemas from './schemas.ts';
@@ -44,7 +45,8 @@ export function refusalDetails({
   account,
   clientId,
   connector,
-}: Refusal): string {
+  groups,
+}: Refusal & Pick<Attempt, 'groups'>): string {
   const next =
     account === undefined ? '' : `\nWhat this person gets: gatehouse account show ${account}`;
   const rows = {
@@ -52,6 +54,7 @@ export function refusalDetails({
     reason,
     tried: tried?.join(', '),
     account,
+    groups: groups && (groups.join(', ') || 'none'),
     app: clientId,
     connector,
   };
