@@ -1,7 +1,15 @@
 // Looks for credentials everywhere but at their service and at the upstream.
+import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
 import { type Canaries, findCanaries } from '../connections/canaries.ts';
 import { openBrowser, requirePage } from '../support/browser.ts';
+import {
+  type CompanyProvider,
+  companySettings,
+  EXCHANGE_CLIENT,
+  startCompanyProvider,
+} from '../support/company-provider.ts';
+import { connect } from '../support/connection.ts';
 import {
   type Connected,
   connectPerson,
@@ -9,6 +17,7 @@ import {
   settingsFor,
   textOf,
   UPSTREAM,
+  WHOAMI,
 } from '../support/credentials/system.ts';
 import {
   type ProtectedServer,
@@ -16,7 +25,12 @@ import {
 } from '../support/credentials/protected-server.ts';
 import { gatehouseProgram } from '../management/command-line.ts';
 import { runServerWhile } from '../support/main-process.ts';
-import { createConnector, readAllAudit, requestManagement } from '../support/management-api.ts';
+import {
+  changeAccount,
+  createConnector,
+  readAllAudit,
+  requestManagement,
+} from '../support/management-api.ts';
 import { call } from '../support/mcp.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { createDeployment, type Deployment, type System } from '../support/system.ts';
@@ -26,39 +40,84 @@ const CLIENT_SECRET = 'secret-of-our-client-at-the-service-0123456789';
 const KEY = 'key-that-a-person-has-typed-0123456789';
 const KEYS = 'keys';
 const GREETING = /is running\./;
+const SCOPES = ['openid', 'profile', 'email', 'groups'];
 
 describe('Credentials of people at upstreams', () => {
+  it('CRD-01 no token of an exchange is in the store, the log, traces, metrics, audit, a page, a response or an error', async () => {
+    const service = await startProtectedServer();
+    const issued: string[] = [];
+    const issue = (subject: string) => {
+      const random = `exchanged-${randomUUID()}`;
+      issued.push(random);
+      return service.acceptKey(`at-${subject}-${random}`);
+    };
+    const company = await startCompanyProvider({ exchanging: { issue } });
+    const file = {
+      ...settingsFor(service.url, {
+        kind: 'exchange',
+        clientId: EXCHANGE_CLIENT.clientId,
+        clientSecret: { env: 'SERVICE_SECRET' },
+      }),
+      entitlements: [{ match: { group: 'employees' }, level: 'analytics' }],
+    };
+    const { settings: own, ...options } = companySettings(company, { scopes: SCOPES }, file);
+    await searchIn({
+      options,
+      environment: { ...own, SERVICE_SECRET: EXCHANGE_CLIENT.clientSecret },
+      commands: ['doctor'],
+      use: (place, shown) => useExchange(place, { service, company, issued }, shown),
+    }).finally(() => Promise.all([service.close(), company.stop()]));
+  }).timeout(120_000);
+
   it('CRD-01 no credential is in the store, the log, traces, metrics, audit, a page, a response or an error', async () => {
     const service = await startProtectedServer();
-    const collector = await startTraceCollector();
-    const place = await createDeployment({ file: settings(service) });
-    const environment = {
-      ...place.environment,
-      ...traceSettings(collector),
-      DEBUG: '*',
-      GATEHOUSE_LOG_LEVEL: 'trace',
-      SERVICE_SECRET: CLIENT_SECRET,
-    };
-    const shown: string[] = [];
-    let canaries: Canaries = new Map();
-    try {
-      const { stdout, stderr } = await runServerWhile(environment, GREETING, async () => {
-        canaries = await useCredentials(place, service, shown);
-        for (const command of ['doctor', 'credential list', 'upstream list', 'audit list'])
-          shown.push(...outputOf(await gatehouseProgram(command.split(' '), environment)));
-        const stored = await readStoredBytes(place.facts.storeAddress);
-        shown.push(...stored.map(({ name, bytes }) => `${name} ${bytes.toString('latin1')}`));
-      });
-      const all = [stdout, stderr, ...collector.bodies, ...shown].join('\n');
-      expect(all).to.contain('credential_connected').and.to.contain('credential_ended');
-      expect(findCanaries(canaries, Buffer.from(all, 'latin1'))).to.deep.equal([]);
-    } finally {
-      await place.release();
-      await collector.stop();
-      await service.close();
-    }
+    await searchIn({
+      options: { file: settings(service) },
+      environment: { SERVICE_SECRET: CLIENT_SECRET },
+      commands: ['doctor', 'credential list', 'upstream list', 'audit list'],
+      use: (place, shown) => useCredentials(place, service, shown),
+    }).finally(() => service.close());
   }).timeout(120_000);
 });
+
+type Search = {
+  options: Parameters<typeof createDeployment>[0];
+  environment: Record<string, string>;
+  /** Of the command line, when all is done. */
+  commands: string[];
+  /** Returns what must be nowhere. Adds what people, apps and administrators see. */
+  use: (place: Deployment, shown: string[]) => Promise<Canaries>;
+};
+
+/** Looks for secrets in what a program with all logs shows and stores. */
+async function searchIn({ options, environment: own, commands, use }: Search): Promise<void> {
+  const collector = await startTraceCollector();
+  const place = await createDeployment(options);
+  const environment = {
+    ...place.environment,
+    ...traceSettings(collector),
+    DEBUG: '*',
+    GATEHOUSE_LOG_LEVEL: 'trace',
+    ...own,
+  };
+  const shown: string[] = [];
+  let canaries: Canaries = new Map();
+  try {
+    const { stdout, stderr } = await runServerWhile(environment, GREETING, async () => {
+      canaries = await use(place, shown);
+      for (const command of commands)
+        shown.push(...outputOf(await gatehouseProgram(command.split(' '), environment)));
+      const stored = await readStoredBytes(place.facts.storeAddress);
+      shown.push(...stored.map(({ name, bytes }) => `${name} ${bytes.toString('latin1')}`));
+    });
+    const all = [stdout, stderr, ...collector.bodies, ...shown].join('\n');
+    expect(all).to.contain('credential_connected').and.to.contain('credential_ended');
+    expect(findCanaries(canaries, Buffer.from(all, 'latin1'))).to.deep.equal([]);
+  } finally {
+    await place.release();
+    await collector.stop();
+  }
+}
 
 function settings({ url }: ProtectedServer) {
   const { resourceServer } = settingsFor(url, {
@@ -154,4 +213,74 @@ async function useCredentials(
   for (const token of service.revoked) note('revoked token', token);
   expect(canaries.size).to.be.greaterThan(9);
   return canaries;
+}
+
+type Exchanging = { service: ProtectedServer; company: CompanyProvider; issued: string[] };
+
+/** Exchanges, exchanges anew, is refused by the server and by the provider, signs in again, and ends. Returns every credential. */
+async function useExchange(
+  place: Deployment,
+  { service, company, issued }: Exchanging,
+  shown: string[],
+): Promise<Canaries> {
+  const system: System = { ...place.facts, signalStore: () => {}, stop: async () => {} };
+  const { link } = await createConnector(system, { name: 'Notes', upstream: UPSTREAM });
+  const person = {
+    name: 'Ada',
+    email: 'ada@example.com',
+    email_verified: true,
+    groups: ['employees'],
+  };
+  company.people.set('ada', person);
+  company.signInAs('ada');
+  const browser = openBrowser([system.auth, company.issuer]);
+  const { accessToken } = await connect(system, { link }, { as: { browser } });
+  const ask = async () => {
+    const answer = await call(link, accessToken, WHOAMI);
+    shown.push(answer.text, JSON.stringify([...answer.headers]));
+    return answer;
+  };
+  expect(textOf(await ask())).to.equal('ada');
+  service.expire();
+  expect(textOf(await ask())).to.equal('ada');
+  service.refusal = (token) => `the token ${randomPartOf(token)} may not do this`;
+  await ask();
+  service.refusal = undefined;
+  service.answer = (token) => ({
+    status: 400,
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, error: { code: -32_000, message: token } }),
+  });
+  await ask();
+  service.answer = undefined;
+  for (const error of ['access_denied', 'invalid_grant']) {
+    service.expire();
+    const error_description = `the token ${issued.at(-1)} ${company.secrets().at(-1)} is refused`;
+    company.refusals.push({ status: 400, body: { error, error_description } });
+    const asked = await ask();
+    if (error === 'invalid_grant') {
+      const page = await openAddress(asked, browser);
+      shown.push(page.html, requirePage(await browser.submit(page, { credential: 'now' })).html);
+    }
+  }
+  expect(textOf(await ask())).to.equal('ada');
+  for (const path of ['/credentials', '/audit', '/upstreams', '/accounts'])
+    shown.push(JSON.stringify(await requestManagement(system, 'GET', path)));
+  shown.push(requirePage(await browser.visit(`${system.auth}/account`)).html);
+  const read = async (path: string) => {
+    const headers = { authorization: `Bearer ${system.managementKey}` };
+    return (await fetch(system.management + path, { headers })).text();
+  };
+  shown.push(await read('/metrics'));
+  const [{ id, account } = { id: '', account: '' }] = (
+    (await requestManagement(system, 'GET', '/credentials')) as {
+      items: { id: string; account: string }[];
+    }
+  ).items;
+  await requestManagement(system, 'DELETE', `/credentials/${id}`);
+  shown.push(await read(`/api/v1/accounts/${account}/export`));
+  await changeAccount(system, account, 'forget');
+  shown.push(JSON.stringify(await readAllAudit(system)));
+  const secrets = [...company.secrets(), ...issued, EXCHANGE_CLIENT.clientSecret];
+  expect(secrets.length).to.be.greaterThan(9);
+  return new Map(secrets.map((secret, n) => [`secret ${n}`, secret]));
 }

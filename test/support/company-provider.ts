@@ -37,6 +37,8 @@ export type CompanyProvider = {
   signOut: (subject: string, url: string) => Promise<void>;
   /** Token exchanges that arrived, with the client that asked. */
   exchanges: (Record<string, unknown> & { client: string; subject: string })[];
+  /** Every token and code that it has issued or got. */
+  secrets: () => string[];
   /** Answers of the next exchanges, in place of a token. */
   refusals: { status: number; body: object }[];
   stop: () => Promise<void>;
@@ -78,6 +80,7 @@ export async function startCompanyProvider({
   let next = '';
   let refreshes = 0;
   let issues = refreshTokens;
+  const seen = new Set<string>();
 
   const server = createServer((req, res) => {
     const isToken = req.url === '/token';
@@ -93,6 +96,7 @@ export async function startCompanyProvider({
     await configuration(
       people,
       records,
+      seen,
       () => issues,
       exchanging ? [TOKEN_EXCHANGE, ON_BEHALF_OF] : [],
     ),
@@ -136,6 +140,7 @@ export async function startCompanyProvider({
     },
     endSession,
     exchanges,
+    secrets: () => [...seen],
     refusals,
     async signOut(subject, url) {
       endSession(subject);
@@ -193,13 +198,14 @@ type LogoutClient = { backchannelLogout: (subject: string) => Promise<void> };
 async function configuration(
   people: CompanyProvider['people'],
   records: Map<string, AdapterPayload>,
+  seen: Set<string>,
   issuesRefreshTokens: () => boolean,
   exchangeGrants: string[],
 ): Promise<Configuration> {
   const { privateKey } = await generateKeyPair('ES256', { extractable: true });
   const key = { ...(await exportJWK(privateKey)), alg: 'ES256', use: 'sig', kid: 'company' };
   return {
-    adapter: (model: string) => adapter(model, records),
+    adapter: (model: string) => adapter(model, records, seen),
     jwks: { keys: [key] },
     clients: [
       {
@@ -263,8 +269,11 @@ async function configuration(
   } as Configuration;
 }
 
+/** Their ids are the values. */
+const SECRET_MODELS = ['AccessToken', 'AuthorizationCode', 'RefreshToken'];
+
 /** Expiry is that of the payloads. */
-function adapter(model: string, records: Map<string, AdapterPayload>): Adapter {
+function adapter(model: string, records: Map<string, AdapterPayload>, seen: Set<string>): Adapter {
   const key = (id: string) => `${model}:${id}`;
   const find = async (id: string) => records.get(key(id));
   const findBy = (name: 'uid' | 'userCode', value: string) =>
@@ -272,6 +281,7 @@ function adapter(model: string, records: Map<string, AdapterPayload>): Adapter {
   return {
     find,
     async upsert(id, payload) {
+      if (SECRET_MODELS.includes(model)) seen.add(id);
       records.set(key(id), payload);
     },
     findByUid: async (uid) => findBy('uid', uid),
