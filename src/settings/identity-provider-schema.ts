@@ -154,7 +154,7 @@ const properties = {
     }),
   recheckScopes: z.array(z.string().min(1)).optional().meta({
     description:
-      'Scopes that `recheck` requests besides `scopes`, for a refresh token; `[]` for none. Not for `github`.',
+      'Scopes that `recheck`, and a `credential` of the kind `exchange`, request besides `scopes`, for a refresh token; `[]` for none. Not for `github`.',
     defaultText:
       '`offline_access`, unless the discovery document lists scopes without it; none at Google',
   }),
@@ -234,11 +234,6 @@ function conflictsIn(given: ProviderInput): [key: keyof ProviderInput, expected:
       own !== undefined,
       'authorizationParameters',
       `no ${own}, because Gatehouse sets this parameter itself`,
-    ],
-    [
-      isOpenid && given.recheckScopes !== undefined && given.recheck === undefined,
-      'recheckScopes',
-      'no value without recheck',
     ],
   ];
   return conflicts.filter(([isWrong]) => isWrong).map(([, key, expected]) => [key, expected]);

@@ -60,6 +60,20 @@ export function providersIn(file: Partial<SettingsFile>): [Path, ProviderInFile]
   ].map(([path, provider]) => [path, provider]);
 }
 
+/** Only a refresh token that is stored needs scopes: for rechecks, and for the exchanges that `providers` know. */
+export function checkRecheckScopes(
+  source: Source,
+  file: Partial<SettingsFile>,
+  providers: readonly IdentityProvider[],
+): SettingsIssue[] {
+  const exchanging = providers.filter(({ exchangesTokens }) => exchangesTokens).map(({ id }) => id);
+  return providersIn(file)
+    .filter(([, { kind }]) => kind === 'openid')
+    .filter(([, each]) => each.recheckScopes !== undefined && each.recheck === undefined)
+    .filter(([, { id }]) => !exchanging.includes(id))
+    .map(([path]) => issueAt(source, [...path, 'recheckScopes'], 'no value without recheck'));
+}
+
 function configuredProvider(
   source: Source,
   path: Path,

@@ -24,7 +24,7 @@ import {
   checkVariableNames,
   unknownVariables,
 } from './environment.ts';
-import { readIdentityProviders } from './identity-provider.ts';
+import { checkRecheckScopes, readIdentityProviders } from './identity-provider.ts';
 import { SettingsError, type SettingsIssue, characters, nearestName } from './issues.ts';
 import { resolveLimits } from './limits.ts';
 import { namedKeys, readManagementKeys } from './management-keys.ts';
@@ -144,7 +144,14 @@ function validSettings(source: Source, others: readonly SettingsIssue[]): Valida
     ...identityProviders.issues,
     ...upstreams.issues,
     ...(identityProviders.value
-      ? checkExchanges(identityProviders.value, upstreams.value ?? [])
+      ? [
+          ...checkExchanges(identityProviders.value, upstreams.value ?? []),
+          ...checkRecheckScopes(
+            source,
+            sound,
+            withExchanges(identityProviders.value, upstreams.value ?? []),
+          ),
+        ]
       : []),
     ...delivery.issues,
     ...checkProviderIds(source, sound),

@@ -30,6 +30,14 @@ describe('upstreams[].credential', () => {
     expect(identityProviders.map((each) => each.exchangesTokens)).to.deep.equal([undefined]);
   });
 
+  it('recheckScopes need no recheck at a provider where tokens are exchanged', () => {
+    const provider = { recheckScopes: ['offline_access'] };
+    const { identityProviders } = load(settings({ kind: 'exchange' }, provider), ENVIRONMENT);
+    expect(identityProviders[0]?.recheckScopes).to.deep.equal(['offline_access']);
+    const { issues } = refusal(() => load(settings({ kind: 'key' }, provider), ENVIRONMENT));
+    expect(issues.map(({ setting }) => setting)).to.deep.equal(['identityProvider.recheckScopes']);
+  });
+
   it('an exchange on behalf of a person needs a token for our own app', () => {
     const own = { kind: 'exchange', style: 'on-behalf-of', scope: 'api://tools/.default' };
     for (const scope of ['api://gatehouse/access', 'gatehouse/.default', 'https://a.example/use'])
