@@ -11,18 +11,12 @@ import {
 import { restoreClock } from '../support/clock.ts';
 import {
   type Connected,
-  connectPerson,
   later,
   openAddress,
   textOf,
   usePersonalUpstream,
 } from '../support/credentials/system.ts';
-import {
-  startProtectedServer,
-  type ProtectedServer,
-} from '../support/credentials/protected-server.ts';
-import { startSystem, type System } from '../support/system.ts';
-import { changeAccount, createConnector } from '../support/management-api.ts';
+import { changeAccount } from '../support/management-api.ts';
 import { listenOnLoopback } from '../support/loopback-server.ts';
 import { until } from '../support/until.ts';
 
@@ -82,6 +76,32 @@ describe('A hostile or changed service of own accounts', () => {
       await stop();
     }
     expect(paths).to.deep.equal([]);
+  });
+
+  it('CRD-05 no redirect of a server or service is followed', async () => {
+    const paths: string[] = [];
+    const hidden = createServer((req, res: ServerResponse) => {
+      paths.push(String(req.url));
+      res.end('{}');
+    });
+    const { origin, stop } = await listenOnLoopback(hidden);
+    try {
+      for (const path of [
+        '/.well-known/oauth-protected-resource/mcp',
+        '/.well-known/oauth-authorization-server',
+        '/register',
+        '/token',
+      ]) {
+        if (path === '/register') service().metadata = { issuer: `${service().origin}/` };
+        service().redirects = { [path]: `${origin}${path}` };
+        await connectAgain();
+      }
+    } finally {
+      service().redirects = {};
+      await stop();
+    }
+    expect(paths).to.deep.equal([]);
+    await asksAgain();
   });
 
   for (const [title, metadata] of Object.entries({
@@ -232,80 +252,4 @@ describe('A hostile or changed service of own accounts', () => {
     const address = browser.visited.findLast(({ pathname }) => pathname === '/credentials/tools');
     return String(address);
   }
-});
-
-describe('Two services of own accounts behind one redirect URI', () => {
-  let honest: ProtectedServer;
-  let hostile: ProtectedServer;
-  let system: System;
-
-  before(async function start() {
-    this.timeout(20_000);
-    [honest, hostile] = await Promise.all([startProtectedServer(), startProtectedServer()]);
-    const upstream = (id: string, { url }: ProtectedServer) => ({
-      id,
-      url,
-      name: id,
-      defaultLevel: 'analytics',
-      credential: { kind: 'oauth' },
-    });
-    const upstreams = [upstream('honest', honest), upstream('hostile', hostile)];
-    system = await startSystem({ file: { resourceServer: { upstreams } } });
-  });
-  after(async () => {
-    await system?.stop();
-    await honest?.close();
-    await hostile?.close();
-  });
-
-  it('CRD-04 a code of the one with the state of the other leaves for neither, if it comes with iss', async () => {
-    honest.callbackMembers = { iss: honest.origin };
-    const { link } = await createConnector(system, { name: 'Both', upstream: 'hostile' });
-    let status = 0;
-    const person = await connectPerson({
-      system,
-      service: hostile,
-      link,
-      person: 'ada',
-      // The hostile service sends the browser to the honest one.
-      complete: async (asked, browser) => {
-        const only = openBrowser(system.origins);
-        only.jar.push(...browser.jar);
-        const away = await only.submit(asked, { credential: 'now' });
-        if (away.kind !== 'redirect') throw new Error('it did not leave for the service');
-        const there = `${honest.origin}/authorize${away.url.search}`;
-        const response = await fetch(there, { redirect: 'manual' });
-        ({ status } = requirePage(await only.visit(String(response.headers.get('location')))));
-        return browser.submit(asked, { credential: 'later' });
-      },
-    });
-    expect(status).to.be.within(400, 403);
-    expect([...hostile.tokenRequests, ...honest.tokenRequests]).to.deep.equal([]);
-    expect(textOf(await person.call())).to.contain('/credentials/hostile?for=');
-  });
-});
-
-describe('A server whose service has a client with a secret', () => {
-  const { service, connectAs } = usePersonalUpstream({
-    kind: 'oauth',
-    clientId: 'named',
-    clientSecret: 'the secret of the client',
-  });
-
-  it('CRD-17 the secret goes to no other authorization server that the server names later', async () => {
-    const ada = await connectAs('ada');
-    expect(textOf(await ada.call())).to.equal('ada');
-    const other = await startProtectedServer();
-    service().resourceMetadata = { authorization_servers: [other.origin] };
-    const grace = await connectAs('grace', later);
-    const page = await openAddress(await grace.call(), grace.browser);
-    expect(requirePage(await grace.browser.submit(page, { credential: 'now' })).status).to.equal(
-      400,
-    );
-    expect(other.authorizations).to.deep.equal([]);
-    service().expire();
-    expect(textOf(await ada.call())).to.equal('ada');
-    expect(other.tokenRequests).to.deep.equal([]);
-    await other.close();
-  });
 });

@@ -59,6 +59,8 @@ export type ProtectedServer = {
   resourceMetadata: Record<string, unknown>;
   /** Of the way back to the client, beside `code` and `state`. */
   callbackMembers: Record<string, string>;
+  /** Paths that are redirected, and where. */
+  redirects: Record<string, string>;
   refusesRegistration: 'hang up' | undefined;
   registrationStatus: number;
   /** Lists tools without a token. */
@@ -106,6 +108,7 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
     metadata: {},
     resourceMetadata: {},
     callbackMembers: {},
+    redirects: {},
     refusesRegistration: undefined,
     registrationStatus: 201,
     answersAnybody: false,
@@ -232,6 +235,8 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
     let body = '';
     for await (const chunk of req) body += String(chunk);
     const form = new URLSearchParams(body);
+    const elsewhere = state.redirects[pathname];
+    if (elsewhere) return res.writeHead(307, { location: elsewhere }).end();
     switch (pathname) {
       case '/.well-known/oauth-protected-resource/mcp':
         return json(res, {
