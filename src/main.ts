@@ -19,6 +19,9 @@ import { openWorker, type Worker, type WorkerDuties } from './workers/worker.ts'
 /** For a reader of the log that is slow. */
 const LAST_LINES_MS = 1000;
 
+/** Until a signal is tried again that came while another process reloads. */
+const BUSY_MS = 500;
+
 const EXIT_FAILED = 1;
 const EXIT_INVALID_SETTINGS = 2;
 
@@ -70,28 +73,47 @@ async function supervise(settings: Settings & Required<Pick<Settings, 'workers'>
   process.exit(code);
 }
 
-/** Returns what reloads at each signal from then on, and at once if one came before: then the settings may have been read too early. */
+/**
+ * Returns what reloads at each signal from then on, and at once if one came before: then the settings may have been read too early. A signal that
+ * comes during a reload of any process is not lost, because its sender is told nothing: the settings are read again after it.
+ */
 function awaitReloadSignal(): (running: Running) => void {
   let isWanted = false;
-  let onSignal = () => {
+  let onSignal = () => undefined as void;
+  process.on('SIGHUP', () => {
     isWanted = true;
-  };
-  process.on('SIGHUP', () => onSignal());
+    onSignal();
+  });
   return (running) => {
-    onSignal = () => reloadOnce(running);
+    let isReloading = false;
+    const reloadWhileWanted = async () => {
+      isReloading = true;
+      while (isWanted) {
+        isWanted = false;
+        if ((await reloadOnce(running)) !== 'busy') continue;
+        isWanted = true;
+        await delay(BUSY_MS, undefined, { ref: false });
+      }
+      isReloading = false;
+    };
+    onSignal = () => {
+      if (!isReloading) void reloadWhileWanted();
+    };
     if (isWanted) onSignal();
   };
 }
 
-function reloadOnce({ reload, logger }: Running): void {
-  reload('signal').then(
-    (report) => logger.info(report, 'the settings were read again'),
-    (error: unknown) => {
-      if (!(error instanceof ReloadRefused))
-        return logger.error({ err: error }, 'reading the settings again failed');
-      return logger.error({ reason: error.message }, 'the settings were not changed');
-    },
-  );
+/** Never rejects. */
+async function reloadOnce({ reload, logger }: Running): Promise<'busy' | 'done'> {
+  try {
+    logger.info(await reload('signal'), 'the settings were read again');
+  } catch (error) {
+    if (!(error instanceof ReloadRefused))
+      logger.error({ err: error }, 'reading the settings again failed');
+    else if (error.kind === 'busy') return 'busy';
+    else logger.error({ reason: error.message }, 'the settings were not changed');
+  }
+  return 'done';
 }
 
 /** Ctrl-C stops without `drain`. A second signal exits at once. Returns the same for the supervisor, which asks again without an effect. */

@@ -45,6 +45,7 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
   const metrics = openWorkerMetrics(count);
   const allEnded = Promise.withResolvers<number>();
   let isStopping = false;
+  let isReloadWanted = false;
   let failures = 0;
 
   const start = ({ isNeeded }: Pick<Member, 'isNeeded'>): Member => {
@@ -74,6 +75,7 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
       if (message.type !== 'ready') return;
       member.isReady = true;
       ready.resolve(true);
+      if (isReloadWanted) reload();
     });
     worker.once('error', (err) => onEnd({ err }));
     worker.once('exit', (code, signal) => onEnd({ code, signal }, code ?? EXIT_FAILED));
@@ -139,14 +141,17 @@ export async function superviseWorkers(options: SupervisorOptions): Promise<numb
     logger.info({ what: 'workers' }, 'the workers were restarted');
   };
 
+  /** While none is ready, the first may have read its settings before the signal. */
+  const reload = () => {
+    const member = ready().find(({ isNeeded }) => isNeeded) ?? ready().at(-1);
+    isReloadWanted = member === undefined;
+    member?.worker.process.kill('SIGHUP');
+  };
+
   let restarts = Promise.resolve();
   process.on('SIGINT', () => stop(false));
   process.on('SIGTERM', () => stop(true));
-  process.on('SIGHUP', () =>
-    ready()
-      .find(({ isNeeded }) => isNeeded)
-      ?.worker.process.kill('SIGHUP'),
-  );
+  process.on('SIGHUP', reload);
   process.on('SIGUSR2', () => (restarts = restarts.then(restart)));
   const first = start({ isNeeded: false });
   if (!(await first.ready)) return isStopping ? 0 : first.exit;

@@ -1,12 +1,14 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { PROCESSES_CHANNEL } from '../../src/reload/reloads.ts';
+import { openStore } from '../../src/store/open.ts';
 import { createConnector, requestManagement } from '../support/management-api.ts';
 import { connect } from '../support/connection.ts';
 import { callTool } from '../support/mcp.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import type { GatehouseProcess } from '../support/scale-out/gatehouse-process.ts';
-import { type Processes, useProcesses } from '../support/scale-out/processes.ts';
+import { type Processes, SECRET, useProcesses } from '../support/scale-out/processes.ts';
 import { changeSettings } from '../support/settings-file.ts';
 import { until } from '../support/until.ts';
 
@@ -36,6 +38,15 @@ describe('A reload of three processes', () => {
   const system = useProcesses(() => ({ store: 'redis' }));
   const reload = async () =>
     (await requestManagement(system(), 'POST', '/settings/reload')) as Report;
+  const reloadThrough = ({ ports }: GatehouseProcess) =>
+    rawRequest(`http://127.0.0.1:${ports.MANAGEMENT}`, {
+      method: 'POST',
+      path: '/api/v1/settings/reload',
+      headers: {
+        host: new URL(system().management).host,
+        authorization: `Bearer ${system().managementKey}`,
+      },
+    });
   const refused = async () => {
     try {
       await reload();
@@ -80,6 +91,37 @@ describe('A reload of three processes', () => {
     process.kill(one?.pid ?? 0, 'SIGHUP');
     await until('all processes to have the new name', async () =>
       (await productNames(system().running())).every((title) => title.includes('Signalled')),
+    );
+  });
+
+  it('SUP-16 refuses a reload while one runs, and reads the settings again after it for a signal that came meanwhile', async () => {
+    const [one, two, frozen] = system().running();
+    if (!one || !two || !frozen) throw new Error('three processes run');
+    const { storeAddress: url, dataDir } = system();
+    const store = await openStore({ kind: 'redis', url }, { secret: SECRET, dataDir });
+    const said: string[] = [];
+    await store.subscribe(PROCESSES_CHANNEL, (text) => said.push(text));
+    change({ productName: 'Earlier' });
+    process.kill(frozen.pid, 'SIGSTOP');
+    const earlier = reloadThrough(one);
+    try {
+      await until('the second process to have read the earlier name', () =>
+        said.some((text) => text.includes('"type":"checked"')),
+      );
+      const refusal = await reloadThrough(two);
+      expect(refusal.status).to.equal(409);
+      expect(refusal.body).to.include('reload_in_progress');
+      change({ productName: 'Signalled meanwhile' });
+      process.kill(two.pid, 'SIGHUP');
+    } finally {
+      process.kill(frozen.pid, 'SIGCONT');
+      await store.close();
+    }
+    expect((await earlier).status).to.equal(200);
+    await until('all processes to have the last name', async () =>
+      (await productNames(system().running())).every((title) =>
+        title.includes('Signalled meanwhile'),
+      ),
     );
   });
 
@@ -146,15 +188,7 @@ describe('A reload of three processes', () => {
     process.kill(frozen.pid, 'SIGSTOP');
     let report: Report;
     try {
-      const { body } = await rawRequest(`http://127.0.0.1:${one.ports.MANAGEMENT}`, {
-        method: 'POST',
-        path: '/api/v1/settings/reload',
-        headers: {
-          host: new URL(system().management).host,
-          authorization: `Bearer ${system().managementKey}`,
-        },
-      });
-      report = JSON.parse(body) as Report;
+      report = JSON.parse((await reloadThrough(one)).body) as Report;
     } finally {
       process.kill(frozen.pid, 'SIGCONT');
     }
