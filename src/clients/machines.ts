@@ -30,6 +30,9 @@ export type Credentials =
 type MachineMetadata = ClientMetadata & Record<string, unknown>;
 type MachineClient = StoredClient<MachineMetadata> & { machine?: Machine };
 
+/** Carries the id of a machine whose credentials were replaced. */
+export const MACHINES_CHANNEL = 'machines';
+
 export function newMachineId(): string {
   return randomBytes(16).toString('base64url');
 }
@@ -267,5 +270,7 @@ export async function replaceCredentials(
       ttl: machine.expiresAt - now,
     };
   });
+  // Processes read it again every few seconds too, so a lost message only delays the new credentials.
+  if (replaced) await store.publish(MACHINES_CHANNEL, id).catch(() => undefined);
   return replaced;
 }

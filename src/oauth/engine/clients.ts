@@ -12,6 +12,8 @@ export type ClientLifetimes = { unusedClient: number; usedClient: number };
 
 export type Clients = {
   model: Partial<Adapter>;
+  /** Reads the client again when it is needed next. */
+  drop: (clientId: string) => void;
   /**
    * Call after consent, with the `appVersion` that the person approved, and after refreshes. Extends the lifetime of the client's record, at most
    * once a day.
@@ -69,6 +71,7 @@ export function registeredClients({
         records.drop(id);
       },
     },
+    drop: records.drop,
     async touch(id, version) {
       if (preRegistered.has(id)) return;
       await (CLIENT_ID.test(id) ? records.touch(id) : touchDocument(id, version));

@@ -5,6 +5,7 @@ import compose from 'koa-compose';
 import { type KoaContextWithOIDC, Provider } from 'oidc-provider';
 import { ACCOUNTS_CHANNEL, findAccount } from '../../people/accounts.ts';
 import { accessThrough } from '../../people/entitlement.ts';
+import { MACHINES_CHANNEL } from '../../clients/machines.ts';
 import { CONNECTORS_CHANNEL, findConnector } from '../../links/connectors.ts';
 import { openUseRecorder } from '../../links/use-recorder.ts';
 import type { IdentityProviders } from '../../sign-in/provider.ts';
@@ -101,6 +102,7 @@ export async function openEngine(
     touchDocument: copies.touch,
     preRegistered,
   });
+  await store.subscribe(MACHINES_CHANNEL, clients.drop);
   const uses = openUseRecorder(store, (error) =>
     logger.error({ err: error, what: 'use' }, 'a task after the token response failed'),
   );
