@@ -65,7 +65,8 @@ export async function affectedConnections(
     const isLost = works(read) && after.lostClients?.has(read.client.id);
     const becomes = isLost ? ({ ...read, ...CLIENT_GONE } as const) : read;
     const loss = works(becomes) ? await toolLosses(stored, was, becomes) : {};
-    if (endsAt !== undefined && works(becomes) && lastsLonger(stored, endsAt))
+    const goesOn = works(becomes) && !stopsAtOnce(was, becomes);
+    if (endsAt !== undefined && goesOn && lastsLonger(stored, endsAt))
       items.push({ before: was, after: endedBy(becomes, 'connector_expired'), endsAt, ...loss });
     else if (losesTools(loss) || isLess(before.settings.levels, was, becomes))
       items.push({ before: was, after: becomes, ...loss });
@@ -104,7 +105,12 @@ export function isLess(levels: Levels, before: Connection, after: Connection): b
     before.level !== undefined &&
     after.level !== undefined &&
     !(isLevel(levels, after.level) && isAtLeast(levels, after.level, before.level));
-  return usability(after) < usability(before) || (usability(before) > 0 && hasLowerLevel);
+  return stopsAtOnce(before, after) || (usability(before) > 0 && hasLowerLevel);
+}
+
+/** Also if it works again once somebody resumes its connector. */
+export function stopsAtOnce(before: Connection, after: Connection): boolean {
+  return usability(after) < usability(before);
 }
 
 export function losesTools({ lostTools, mayLoseUnknown }: ToolLoss): boolean {

@@ -7,6 +7,7 @@ import {
   endedBy,
   isLess,
   losesTools,
+  stopsAtOnce,
   works,
 } from '../../connections/affected.ts';
 import type { Connection } from '../../connections/connection.ts';
@@ -82,9 +83,12 @@ export async function lostConnections(
     isAll &&= found.isAll;
     for (const item of found.items) add(item);
   }
-  for (const { machine, endsAt } of shortened)
-    if (works(machine.connection))
-      add({ before: machine.connection, after: endedBy(machine.connection, 'absolute'), endsAt });
+  for (const { machine, endsAt } of shortened) {
+    const before = machine.connection;
+    const { after, endsAt: known } = lost.get(before.id) ?? { after: before };
+    if (works(before) && (known !== undefined || !stopsAtOnce(before, after)))
+      add({ before, after: endedBy(after, 'absolute'), endsAt });
+  }
   return { items: [...lost.values()], isAll };
 }
 
