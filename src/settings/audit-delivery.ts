@@ -57,7 +57,7 @@ const targetSchema = z.strictObject({
   }),
   headers: z.record(z.string().min(1).max(128), headerValue).default({}).meta({
     description:
-      'Headers of every request to the receiver, such as `Authorization: {env: SIEM_AUTHORIZATION}`. A value is a text, `{env: <variable>}` or `{file: <path>}`, read at the start and never shown.',
+      'Headers of every request to the receiver, such as `Authorization: {env: SIEM_AUTHORIZATION}`. A value is a text, `{env: <variable>}` or `{file: <path>}`, read at the start and at a reload, and never shown.',
     valueType: 'header names with values',
   }),
   secretEnv: oneOrTwo('the name of an environment variable, or a list of two')

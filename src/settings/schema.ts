@@ -430,7 +430,7 @@ export const upstreamSchema = z.strictObject({
     }),
   headers: z.record(z.string().min(1).max(128), headerValue).default({}).meta({
     description:
-      'Headers of every request to the upstream, such as `Authorization: {env: TOOLS_AUTHORIZATION}`. A value is a text, `{env: <variable>}` or `{file: <path>}`, read at the start and never shown. Headers that Gatehouse or the connection sets are refused.',
+      'Headers of every request to the upstream, such as `Authorization: {env: TOOLS_AUTHORIZATION}`. A value is a text, `{env: <variable>}` or `{file: <path>}`, read at the start and at a reload, and never shown. Headers that Gatehouse or the connection sets are refused.',
     valueType: 'header names with values',
   }),
   paused: z

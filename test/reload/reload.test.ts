@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
@@ -6,6 +6,7 @@ import { createConnector, readAudit, requestManagement } from '../support/manage
 import { connect } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { callTool } from '../support/mcp.ts';
+import { readMetrics, sumOf } from '../support/metrics.ts';
 import { discover, refresh, register } from '../support/oauth.ts';
 import { changeSettings } from '../support/settings-file.ts';
 import { onEachStore, type System } from '../support/system.ts';
@@ -179,6 +180,76 @@ onEachStore('A reload of the settings', (system) => {
     writeFileSync(secret, 'second');
     const replaced = await reload(system());
     expect(replaced.changed).to.deep.equal(['resourceServer.upstreams.default.headers.x-api-key']);
+  });
+
+  it('follows a folder of secrets that is replaced through a symbolic link, and refuses a bad one', async () => {
+    const folder = join(system().dataDir, 'mounted');
+    /** As Kubernetes replaces the files of a mounted Secret. */
+    const mount = (version: string, content: string) => {
+      mkdirSync(join(folder, version), { recursive: true });
+      writeFileSync(join(folder, version, 'tools.key'), content);
+      symlinkSync(version, join(folder, 'next'));
+      renameSync(join(folder, 'next'), join(folder, 'current'));
+    };
+    mount('first', 'one');
+    const headers = { 'x-api-key': { file: join(folder, 'current', 'tools.key') } };
+    change({ resourceServer: { upstream: { url: 'http://127.0.0.1:9/mcp', headers } } });
+    await reload(system());
+    mount('second', 'two');
+    const name = 'resourceServer.upstreams.default.headers.x-api-key';
+    expect((await reload(system())).changed).to.deep.equal([name]);
+    mount('same', 'two');
+    expect((await reload(system())).changed).to.deep.equal([]);
+    mount('bad', 'not\none line');
+    const { status, body } = await refusedReload(system());
+    expect([status, body['error']]).to.deep.equal([400, 'invalid_settings']);
+    expect(body['error_description'])
+      .to.include('resourceServer.upstream.headers.x-api-key')
+      .and.not.include('one line\n');
+  });
+
+  it('reads the files of a theme again', async () => {
+    const theme = join(system().dataDir, 'theme');
+    mkdirSync(join(theme, 'partials'), { recursive: true });
+    const write = (text: string) =>
+      writeFileSync(join(theme, 'partials', 'bottom.ejs'), `<p>${text}</p>`);
+    write('The first text of the theme');
+    change({ theme });
+    await reload(system());
+    const page = async () => {
+      const response = await fetch(system().auth, { headers: { accept: 'text/html' } });
+      return response.text();
+    };
+    expect(await page()).to.include('The first text of the theme');
+    write('The second text of the theme');
+    await reload(system());
+    expect(await page()).to.include('The second text of the theme');
+  });
+
+  it('shows its time, its outcome and a digest of the settings in the metrics', async () => {
+    const measured = async () => {
+      const samples = await readMetrics(system());
+      const [failed, time] = ['reload_failed', 'reload_time_seconds'].map((name) =>
+        sumOf(samples, `gatehouse_settings_${name}`),
+      );
+      const info = samples.find(({ name }) => name === 'gatehouse_settings_info');
+      return { failed, time: time ?? 0, digest: info?.labels['digest'] };
+    };
+    await reload(system());
+    const before = await measured();
+    expect(before.failed).to.equal(0);
+    expect(before.time).to.be.closeTo(Date.now() / 1000, 60);
+    change({ drain: 'never' });
+    await refusedReload(system());
+    const refused = await measured();
+    expect(refused).to.include({ failed: 1, digest: before.digest });
+    expect(refused.time).to.be.above(before.time);
+    restore.pop()?.();
+    change({ productName: 'Measured' });
+    await reload(system());
+    const after = await measured();
+    expect(after.failed).to.equal(0);
+    expect(after.digest).to.not.equal(before.digest);
   });
 
   it('keeps what was counted for a limit', async () => {
