@@ -124,7 +124,8 @@ async function update<T>(
   seen: Found<T> | undefined,
 ): Promise<Found<T> | undefined> {
   const end = performance.now() + timeoutMs;
-  const inTime = <R>(command: Promise<R>) => withTimeout(command, end - performance.now());
+  const inTime = <R>(command: Promise<R>) =>
+    withTimeout(command, Math.max(0, end - performance.now()));
   let found = seen ?? decryptOrThrow<T>(encryption, name, await inTime(bytes.get(name)));
   for (let attempt = 0; attempt < MAX_UPDATE_ATTEMPTS; attempt++) {
     const next = change(found?.value);
