@@ -16,6 +16,8 @@ const MOCHA = join(ROOT, 'node_modules/mocha/bin/mocha.js');
 const JOBS_PER_CORE = 2;
 /** Each takes up to 500 MB. */
 const MAX_JOBS = 16;
+/** For the processes of a parallel run, which use all cores: one that collects garbage on other threads too takes more time in all. */
+const PARALLEL_FLAGS = ['--single-threaded-gc'];
 /** Folders with the longest files start first, so that no core is idle at the end. */
 const FIRST = ['pages', 'packaging', 'flows', 'interoperability'];
 /** Folders whose files wait for databases and processes most of the time. They run beside others, which use the cores meanwhile. */
@@ -77,7 +79,7 @@ try {
   const outcomes: Outcome[] = [];
   if (together.length > 0) {
     console.log(`${counted(together)}, ${jobs} at a time`);
-    const run = () => runMocha(together, ['--parallel', `--jobs=${jobs}`]);
+    const run = () => runMocha(together, ['--parallel', `--jobs=${jobs}`], PARALLEL_FLAGS);
     outcomes.push(
       await (together.some((file) => imports(file, 'chromium.ts')) ? withChromium(run) : run()),
     );
@@ -142,11 +144,16 @@ function importsOf(path: string): string[] {
   return paths;
 }
 
-async function runMocha(mochaFiles: string[], options: string[]): Promise<Outcome> {
+async function runMocha(
+  mochaFiles: string[],
+  options: string[],
+  nodeFlags: string[] = [],
+): Promise<Outcome> {
   rmSync(outcomeFile, { force: true });
   const child = spawn(
     process.execPath,
     [
+      ...nodeFlags,
       MOCHA,
       ...options,
       `--reporter=${join(import.meta.dirname, 'reporter.ts')}`,
