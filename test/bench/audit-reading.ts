@@ -2,12 +2,11 @@
 import { readFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import { auditItem } from '../../src/audit/audit.ts';
-import { appendAudit } from '../../src/audit/audit-log.ts';
 import { spawnGatehouse } from '../management/command-line.ts';
 import { createDeployment, startDeployment, type Deployment, STORES } from '../support/system.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { until } from '../support/until.ts';
+import { writeAuditItems } from './audit-items.ts';
 import { readFlags, wholeNumber } from './command.ts';
 
 const HELP = `npm run bench:audit [-- --items 1000000]
@@ -15,7 +14,6 @@ const HELP = `npm run bench:audit [-- --items 1000000]
 Writes items into SQLite and into Redis, starts a server on each, and prints how long pages take (median and slowest of ten), and how many items a
 second an export has, with the resident memory of the server before and at most.`;
 
-const BATCH = 1000;
 const ROUNDS = 10;
 const DAY = 86_400;
 /** Hundredths of a second in two seconds. */
@@ -38,38 +36,13 @@ for (const store of STORES) {
 
 async function fill({ facts }: Deployment): Promise<void> {
   const { store } = await openSystemStore(facts);
-  const now = Date.now() / 1000;
-  for (let first = 0; first < ITEMS; first += BATCH) {
-    const added = Array.from({ length: BATCH }, (_, index) => {
-      const n = first + index;
-      const at = now - 30 * DAY * (1 - n / ITEMS);
-      const item = auditItem({ now: () => at }, callOf(n));
-      return { item, part: n % 10 === 0 ? ('lasting' as const) : ('bulk' as const) };
-    });
-    await appendAudit(store, added);
-  }
-  await store.close();
-}
-
-function callOf(n: number) {
-  return {
-    event: n % 1000 === 1 ? 'signed_in' : 'call',
+  await writeAuditItems(store, ITEMS, (n) => ({
     account: `account-${n % 500}`.padEnd(27, 'x'),
     clientId: `https://app-${n % 40}.example.com/client.json`,
     connector: `connector-${n % 60}`,
     grantId: `grant-${n % 2000}`,
-    tool: n % 50_000 === 7 ? 'rare_tool' : `tool_${n % 30}`,
-    upstream: 'main',
-    level: 'operations',
-    outcome: n % 97 === 0 ? 'refused' : 'answered',
-    ms: n % 900,
-    bytesIn: 300,
-    bytesOut: 4000,
-    address: '203.0.113.7',
-    userAgent: 'Claude-User/1.0',
-    traceId: String(n).padStart(32, '0'),
-    ...(n % 10 === 0 ? { argumentsJson: JSON.stringify({ member: n, months: [1, 2, 3] }) } : {}),
-  };
+  }));
+  await store.close();
 }
 
 async function measure(store: string, { facts, environment }: Deployment): Promise<void> {

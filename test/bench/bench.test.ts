@@ -15,6 +15,7 @@ const COMMANDS: readonly [command: string, script: string][] = [
   ['bench:peers', 'peers/compare.ts'],
   ['bench:proxies', 'proxies/proxies.ts'],
   ['bench:scale', 'scale/scale.ts'],
+  ['bench:console', 'console-pages.ts'],
   ['bench:processes', 'processes/processes.ts'],
   ['bench:steps', 'steps.ts'],
 ];

@@ -95,6 +95,8 @@ export type StartedGatehouse = Subject & {
   /** The management API. */
   management: string;
   managementKey: string;
+  /** As in the settings, absolute. */
+  storeAddress: string;
   directory: string;
 };
 
@@ -174,7 +176,9 @@ async function startOn(
   const origins = [issuer, resourceUrl, idpUrl];
   const address = { issuer, origins, resource: link, management: managementUrl };
   const managementKey = (await readFile(join(directory, 'management.key'), 'utf8')).trim();
-  return { kind, server, ...address, managementKey, directory, start, stop: server.stop };
+  const storeAddress = redisUrl ?? `sqlite:${join(directory, 'gatehouse.sqlite')}`;
+  const facts = { managementKey, storeAddress, directory };
+  return { kind, server, ...address, ...facts, start, stop: server.stop };
 }
 
 /** Retries, because another program may take a free port before the subject does. */

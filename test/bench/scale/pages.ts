@@ -16,9 +16,9 @@ export const TARGET_MS = 50;
 const NEXT = /href="(\/console\/[^"]*[?;]after=[^"]*)"/;
 
 export async function measurePages(
-  deployment: Deployment,
+  deployment: Pick<Deployment, 'subject'>,
   people: readonly Person[],
-  { lists }: Effort,
+  { lists }: Pick<Effort, 'lists'>,
 ): Promise<PageTime[]> {
   const person = people.at(-1);
   if (!person) throw new Error('nobody is connected');
@@ -50,6 +50,9 @@ function pagesAbout({ account, clientId, connector, grantId, name }: Person): [s
   return [
     console('overview'),
     console('connectors'),
+    console('connectors?sort=-created'),
+    console('connectors/new'),
+    about('connectors/(link)/edit', `connectors/${connector}/edit`),
     console('accounts'),
     console('accounts?state=disabled'),
     about('accounts?q=(name)', `accounts?q=${word}`),
@@ -62,6 +65,7 @@ function pagesAbout({ account, clientId, connector, grantId, name }: Person): [s
     about('clients/(app)', `clients/${client}`),
     console('grants'),
     console('grants?state=ended'),
+    console('grants?sort=person'),
     console('grants?level=admin'),
     about('grants?q=(name)', `grants?q=${word}`),
     about('grants?connector=', `grants?connector=${connector}`),
@@ -72,10 +76,22 @@ function pagesAbout({ account, clientId, connector, grantId, name }: Person): [s
     console('audit'),
     console('audit?event=signing_key_rotated'),
     console('audit?since=hour'),
+    about('audit?q=(name)', `audit?q=${word}`),
+    console('audit?tool=none'),
+    console('attempts'),
+    about('attempts?q=(name)', `attempts?q=${word}`),
+    about('search?q=(name)', `search?q=${word}`),
+    console('search?q=nothing'),
     about('audit?account=', `audit?account=${account}`),
     about('audit?client=', `audit?client=${client}`),
     about('audit?grant=', `audit?grant=${grantId}`),
+    console('machines'),
+    console('machines/new'),
+    console('machines/new?q=nothing'),
+    about('connectors/(link)/machine', `connectors/${connector}/machine`),
     console('tokens'),
+    console('tokens/new'),
+    console('settings'),
     console('servers'),
     console('rules'),
     console('health'),
@@ -83,7 +99,9 @@ function pagesAbout({ account, clientId, connector, grantId, name }: Person): [s
 }
 
 /** As an administrator in the console, and with the key in the API. */
-async function openReader({ subject }: Deployment): Promise<(path: string) => Promise<string>> {
+async function openReader({
+  subject,
+}: Pick<Deployment, 'subject'>): Promise<(path: string) => Promise<string>> {
   const { management, managementKey, origins } = subject;
   const browser = openBrowser([...origins, management]);
   const page = requirePage(await browser.visit(`${management}/console/overview`));

@@ -59,6 +59,7 @@ export async function openPeople(
   store: OpenedStore,
   resourceUrl: string,
   pattern: Pattern,
+  upstream?: string,
 ): Promise<() => Promise<Person>> {
   const now = () => Date.now() / 1000;
   const accountKey = await persistentKey(store, 'account-ids');
@@ -78,7 +79,7 @@ export async function openPeople(
   return async () => {
     const number = count++;
     const place = Math.floor(number / PEOPLE_PER_CONNECTOR);
-    connectors[place] ??= newConnector(store, now());
+    connectors[place] ??= newConnector(store, now(), upstream);
     const connector = await connectors[place];
     const account = await newAccount(store, accountKey, pattern, number);
     const clientId = randomBytes(64)
@@ -100,8 +101,13 @@ export async function openPeople(
   };
 }
 
-async function newConnector(store: Store, now: number): Promise<string> {
-  return (await createConnector(store, { name: 'Club figures', level: 'operations' }, now)).id;
+async function newConnector(
+  store: Store,
+  now: number,
+  upstream: string | undefined,
+): Promise<string> {
+  const wanted = { name: 'Club figures', level: 'operations', upstream };
+  return (await createConnector(store, wanted, now)).id;
 }
 
 async function newAccount(
