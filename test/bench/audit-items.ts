@@ -8,12 +8,14 @@ export type Subjects = { account: string; clientId: string; connector: string; g
 const BATCH = 1000;
 const DAY = 86_400;
 
+type Limits = { deadline?: number; write?: (append: () => Promise<unknown>) => Promise<unknown> };
+
 /** Returns how many were written: all, unless they take longer than `deadline`, a time of `performance.now()`. */
 export async function writeAuditItems(
   store: Store,
   count: number,
   subjectsOf: (n: number) => Subjects,
-  deadline = Infinity,
+  { deadline = Infinity, write = (append) => append() }: Limits = {},
 ): Promise<number> {
   const now = Date.now() / 1000;
   for (let first = 0; first < count; first += BATCH) {
@@ -24,7 +26,7 @@ export async function writeAuditItems(
       const item = auditItem({ now: () => at }, { ...callOf(n), ...subjectsOf(n) });
       return { item, part: n % 10 === 0 ? ('lasting' as const) : ('bulk' as const) };
     });
-    await appendAudit(store, added);
+    await write(() => appendAudit(store, added));
   }
   return count;
 }

@@ -153,7 +153,7 @@ describe('Explanations of tools', () => {
       'search_orders The connector doesn’t open it Level analytics',
       'delete_order No rule with enough access opens it Level operations',
       'Delete_Order Excluded, because its name is too similar to another tool’s',
-      'entitlements[1] Level operations search_*',
+      'entitlements[1] group:staff Level operations search_*',
     ]);
     const servers = requirePage(await browser.visit(at('servers')));
     const toReach = hrefs(servers.html).find((href) => href.endsWith('tool=delete_order'));

@@ -54,6 +54,11 @@ const TOOLS = [
   { name: 'season_report' },
 ];
 
+/** What the server offers later. */
+const LATER_TOOLS = [...TOOLS, { name: 'refund_order' }].map((tool) =>
+  tool.name === 'order_totals' ? { ...tool, title: 'Totals of all orders' } : tool,
+);
+
 const settings = (upstream: string): SystemOptions['file'] => ({
   developmentIdp: { url: 'http://localhost:4003', people: PEOPLE },
   management: { administrators: [{ subject: 'ada' }, { subject: 'grace', role: 'operator' }] },
@@ -101,6 +106,11 @@ export async function startCompany(people = NAMES.length): Promise<Company> {
     return (read as { tools: object[] }).tools.length === TOOLS.length;
   });
   const filled = await fill(system, people);
+  await upstream.setTools(LATER_TOOLS);
+  await until('the changed tools to be read', async () => {
+    const read = await requestManagement(system, 'GET', '/upstreams/orders');
+    return (read as { tools: object[] }).tools.length === LATER_TOOLS.length;
+  });
   const stop = async () => {
     await system.stop();
     await place.release();

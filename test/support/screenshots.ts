@@ -1,5 +1,5 @@
 // `npm run screenshots [-- <language> [<theme>]]` saves every sample page, narrow and wide, light and dark, in results/screenshots/.
-// `npm run screenshots -- console` saves every page of the console of a running Gatehouse, with real records, in results/screenshots/console/.
+// `npm run screenshots -- console` saves every page of the console of a running Gatehouse, with real records, light and dark, in results/screenshots/console/.
 // `npm run screenshots -- readme` saves the pictures that README.md shows: the consent page, and the connections of a running Gatehouse.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -77,6 +77,7 @@ async function withConsole<T>(chromium: Browser, show: (shown: Console) => Promi
     ((await requestManagement(system, 'GET', path)) as { items: { id: string }[] }).items;
   const person = (await list('/accounts?q=katherine'))[0]?.id ?? '';
   const app = (await list('/clients?q=Claude'))[0]?.id ?? '';
+  const machine = (await list('/clients?kind=machine'))[0]?.id ?? '';
   const connection = (await list('/grants'))[0]?.id ?? '';
   const connector = connectors[0]?.id ?? '';
   const pages = {
@@ -94,10 +95,15 @@ async function withConsole<T>(chromium: Browser, show: (shown: Console) => Promi
     apps: '/clients',
     app: recordPath('clients', app).slice(CONSOLE_PATH.length),
     rules: '/rules',
+    machines: '/machines',
+    machine: recordPath('clients', machine).slice(CONSOLE_PATH.length),
+    'machine-connector': '/machines/new',
     tokens: '/tokens',
     'token-new': '/tokens/new',
     'machine-new': `/connectors/${connector}/machine`,
     servers: '/servers',
+    'tool-review': '/servers/orders/review',
+    'person-tools': `${recordPath('accounts', person).slice(CONSOLE_PATH.length)}/tools?connector=${connector}`,
     'tool-reach': '/servers/orders/tools?tool=cancel_order',
     health: '/health',
     settings: '/settings',
@@ -129,7 +135,11 @@ function saveConsole(chromium: Browser): Promise<string> {
       const page = await open({ viewport: { width, height: 800 } });
       for (const [name, path] of Object.entries(pages)) {
         await page.goto(url + path);
-        await page.screenshot({ path: join(directory, `${name}-${width}.png`), fullPage: true });
+        for (const colorScheme of ['light', 'dark'] as const) {
+          await page.emulateMedia({ colorScheme });
+          const file = join(directory, `${name}-${width}-${colorScheme}.png`);
+          await page.screenshot({ path: file, fullPage: true });
+        }
       }
       await page.close();
     }

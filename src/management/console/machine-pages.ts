@@ -43,7 +43,7 @@ async function pickConnector({ management, ctx, ...context }: ConsoleContext): P
     query: { limit: MAX_PICKED, state: 'active', q: q || undefined },
   });
   const rows = items.map((connector) => ({
-    ...rowOf(management, connectorList, connector),
+    ...rowOf(management, { ...connectorList, facts: 'level upstream expires' }, connector),
     href: `${recordPath('connectors', connector.id)}/machine`,
     fields: [],
     actions: [],

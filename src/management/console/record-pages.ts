@@ -38,6 +38,7 @@ import { connectionOf, connectionValues, reasonOf } from './connections.ts';
 import { accountManager, type ConsoleContext, type ConsoleRoutes } from './context.ts';
 import { layout } from './layout.ts';
 import { withNames } from './record-names.ts';
+import { ruleFields } from './rule-texts.ts';
 import { toolsOfPerson } from './tool-access-pages.ts';
 import { offeredActions, rowOf } from './lists.ts';
 
@@ -191,7 +192,9 @@ async function personValues(context: ConsoleContext, id: string): Promise<Record
     ...(await connectionValues(context, { section: 'accounts', id })),
     ...(await attemptValues(context, { account: id })),
     keptOut: account.keptOut.map((each) => keptOutItem(management, each, id)),
-    ...(isForgotten ? {} : { access: account.access.map((each) => accessItem(id, each)) }),
+    ...(isForgotten
+      ? {}
+      : { access: account.access.map((each) => accessItem(context.management, id, each)) }),
     credentials: await credentialItems(management, id),
     ...(await createdValues(context, id)),
     limits: limitValues(account.limits),
@@ -235,6 +238,7 @@ function limitValues(limits: CallLimits): NonNullable<Values['limits']> {
 }
 
 function accessItem(
+  { settings }: ManagementContext,
   account: string,
   { connector, name, level, rule, reason }: PersonAccess,
 ): NonNullable<Values['access']>[number] {
@@ -247,6 +251,7 @@ function accessItem(
         : [
             { label: 'level', level },
             codeField('rule', rule ?? ''),
+            ...ruleFields(settings, rule ?? ''),
             {
               label: 'tools',
               textKey: 'console.access.tools',
@@ -270,6 +275,15 @@ function groupFields({ groups, groupsOmitted }: StoredAccount): Values['fields']
   return [...shown, ...(isCut ? [translatedField('groups', 'more', GROUPS)] : [])];
 }
 
+const MACHINE_MEANINGS: Record<Client['state'], string> = {
+  allowed: 'machineAllowed',
+  revoked: 'machineRevoked',
+  blocked: 'appBlocked',
+  // Only of apps.
+  waiting: 'appWaiting',
+  redirect_refused: 'appWaiting',
+};
+
 const CLIENT_MEANINGS: Record<Client['state'], string> = {
   allowed: 'appAllowed',
   waiting: 'appWaiting',
@@ -287,11 +301,11 @@ async function clientValues(context: ConsoleContext, id: string): Promise<Record
     title: name ?? id,
     state,
     isOk: state === 'allowed',
-    meaning: CLIENT_MEANINGS[state],
+    meaning: client.kind === 'machine' ? MACHINE_MEANINGS[state] : CLIENT_MEANINGS[state],
     stateSince: state === 'revoked' && revokedAt ? epochSeconds(revokedAt) : undefined,
     fields: consoleFields(clientFields, 'appKind host redirects lastUsed expires id', client),
     ...(await connectionValues(context, { section: 'clients', id })),
-    ...(await attemptValues(context, { client: id })),
+    ...(client.kind === 'machine' ? {} : await attemptValues(context, { client: id })),
     actions: [...keyAction(context, client), ...actionsOf(context, clientList, client, 'clients')],
     block: blockOf(context, client),
     edit: editOf(context, client),

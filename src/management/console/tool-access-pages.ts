@@ -8,8 +8,10 @@ import { accessOperations, type ToolAccess, type WhoReaches } from '../resources
 import { translatedField } from '../resources/fields.ts';
 import { upstreamHandlers } from '../upstreams.ts';
 import { CONSOLE_PATH, recordId, recordPath } from './address.ts';
+import type { ManagementContext } from '../context.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { layout, queryIn } from './layout.ts';
+import { ruleFields } from './rule-texts.ts';
 
 const PATH = 'tools';
 const TEXTS = 'console.toolAccess';
@@ -50,7 +52,10 @@ async function showPerson(context: ConsoleContext): Promise<void> {
     ...(access.level === null
       ? { noLevel: `console.reasons.${access.reason}` }
       : { level: access.level }),
-    sections: [section('tools', access.tools.map(toolItem)), section('rules', rulesOf(access))],
+    sections: [
+      section('tools', access.tools.map(toolItem)),
+      section('rules', rulesOf(management, access)),
+    ],
   });
 }
 
@@ -75,7 +80,7 @@ async function showTool(context: ConsoleContext): Promise<void> {
         ? { noLevel: `${TEXTS}.decided.name` }
         : { level }),
     sections: [
-      section('rules', rulesOf(who)),
+      section('rules', rulesOf(management, who)),
       section('connectors', who.connectors.map(connectorItem)),
       section(
         'tokens',
@@ -118,9 +123,13 @@ type ExplainedTool = Omit<ToolAccess['tools'][number], 'forbiddenBy'> & {
   forbiddenBy?: ToolAccess['tools'][number]['forbiddenBy'] | 'allowed';
 };
 
-function rulesOf({ rules }: Pick<ToolAccess | WhoReaches, 'rules'>): ConsoleItem[] {
+function rulesOf(
+  { settings }: ManagementContext,
+  { rules }: Pick<ToolAccess | WhoReaches, 'rules'>,
+): ConsoleItem[] {
   return rules.map(({ rule, level, tools }) =>
     item(rule, [
+      ...ruleFields(settings, rule),
       ...(level === undefined ? [] : [{ label: 'level', level }]),
       ...(tools ? [{ label: 'tools', codes: tools }] : []),
     ]),

@@ -13,7 +13,7 @@ import { ACCOUNT } from './account.ts';
 import { CLIENT } from './client.ts';
 import { details, minute, plain } from '../commands/terminal.ts';
 import { recordPath } from '../console/address.ts';
-import { type Fields, translatedField } from './fields.ts';
+import { type Fields, textField, translatedField } from './fields.ts';
 import { refusalText } from './person-access.ts';
 import type { ConsoleList, Operation } from './resource.ts';
 import * as schemas from './schemas.ts';
@@ -160,7 +160,11 @@ export const attemptFields: Fields<Attempt> = {
     text: ({ end = 'open', reason }) => (reason ? `${end}: ${reason}` : end),
   },
   code: { code: 'code' },
-  why: { text: 'explanation' },
+  // The state of an app that is connected says it all.
+  why: {
+    text: 'explanation',
+    console: ({ end, explanation }) => (end === 'connected' ? [] : [textField('why', explanation)]),
+  },
   count: { text: ({ count }) => (count === undefined ? undefined : String(count)) },
 };
 
