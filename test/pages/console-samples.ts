@@ -967,7 +967,11 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         state: 'allowed',
         isOk: true,
         facts: [
-          { label: 'connector', text: LONG, href: '/console/connectors/abc' },
+          {
+            label: 'connector',
+            text: 'Numbers of the whole club',
+            href: '/console/connectors/abc',
+          },
           { label: 'granted', level: 'operations' },
           { label: 'lastConnected', time: NOON },
           { label: 'expires', time: NOON + 90 * DAY },

@@ -20,10 +20,16 @@ describe('Type', () => {
           });
 
           for (const name of names)
-            it(`each text has a size of the scale and one of two fonts, and no text is cut, in ${longest} (${name})`, async () => {
+            it(`each text has a size of the scale and one of two fonts, no text is cut and no table is wider than the page, in ${longest} (${name})`, async () => {
               const pages = await fetchInEach(samples().url, name, [longest]);
               const [found] = await showEach<Found>(page(), pages, MEASURE);
-              expect(found?.value).to.deep.equal({ sizes: [], fonts: [], cut: [], broken: [] });
+              expect(found?.value).to.deep.equal({
+                sizes: [],
+                fonts: [],
+                cut: [],
+                broken: [],
+                wide: [],
+              });
             });
         });
     });
@@ -31,7 +37,7 @@ describe('Type', () => {
 });
 
 /** Of the texts that are not as they should be. */
-type Found = { sizes: string[]; fonts: string[]; cut: string[]; broken: string[] };
+type Found = { sizes: string[]; fonts: string[]; cut: string[]; broken: string[]; wide: string[] };
 
 /** Names that strangers chose may be cut after three lines, and are complete in the details. Names, ids and addresses can be one long word. On phones, words are hyphenated, but not in the console. */
 const MEASURE = `(() => {
@@ -61,5 +67,6 @@ const MEASURE = `(() => {
     range.setEnd(node, index + word.length);
     return new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size > 1;
   }).map(({ 0: word }) => word));
-  return { sizes: sizes.map(shown), fonts: fonts.map(shown), cut: cut.map(shown), broken };
+  const wide = [...document.querySelectorAll('.content table.items')].filter(({ scrollWidth, parentElement }) => scrollWidth > parentElement.clientWidth + 1).map(({ outerHTML }) => outerHTML.slice(0, 80));
+  return { wide, sizes: sizes.map(shown), fonts: fonts.map(shown), cut: cut.map(shown), broken };
 })()`;

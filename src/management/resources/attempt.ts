@@ -163,7 +163,8 @@ export const attemptFields: Fields<Attempt> = {
   // The state of an app that is connected says it all.
   why: {
     text: 'explanation',
-    console: ({ end, explanation }) => (end === 'connected' ? [] : [textField('why', explanation)]),
+    console: ({ end, explanation }) =>
+      end === 'connected' || explanation === undefined ? [] : [textField('why', explanation)],
   },
   count: { text: ({ count }) => (count === undefined ? undefined : String(count)) },
 };
