@@ -98,10 +98,13 @@ export async function checkUpstreamsOfRecords({
   ];
 }
 
-/** Connectors that show no tool, and tools that wait for an operator. */
+/** Connectors that show no tool, tools that wait for an operator, and tools that make apps drop all of them. */
 function toolsOfUpstream({ id, emptyConnectors, tools }: Upstream): Findings {
   const finding = findingAbout('upstream', id);
-  const held = tools.filter((tool) => tool.held !== undefined).map(({ name }) => printable(name));
+  const namesOf = (found: Upstream['tools']) => found.map(({ name }) => printable(name));
+  const held = namesOf(tools.filter((tool) => tool.held !== undefined && !tool.isMissed));
+  const missed = namesOf(tools.filter(({ isMissed }) => isMissed));
+  const dropped = namesOf(tools.filter(({ isNoObject }) => isNoObject));
   return [
     emptyConnectors.length > 0 &&
       finding.warning({
@@ -109,11 +112,23 @@ function toolsOfUpstream({ id, emptyConnectors, tools }: Upstream): Findings {
         why: 'apps that connect through them have nothing to call',
         remedy: `compare their level and tools with gatehouse upstream show ${id}`,
       }),
+    missed.length > 0 &&
+      finding.warning({
+        what: `${counted(missed.length, 'tool')} of the MCP server that ${missed.length === 1 ? 'was' : 'were'} called in the last week ${missed.length === 1 ? 'waits' : 'wait'} for an operator: ${someOf(missed)}`,
+        why: 'people and programs that need them are refused',
+        remedy: `read gatehouse upstream review ${id}, then gatehouse upstream approve`,
+      }),
     held.length > 0 &&
       finding.warning({
         what: `${counted(held.length, 'tool')} of the MCP server ${held.length === 1 ? 'waits' : 'wait'} for an operator: ${someOf(held)}`,
         why: 'callers do not see them, and calls of them are refused',
         remedy: `read gatehouse upstream review ${id}, then gatehouse upstream approve`,
+      }),
+    dropped.length > 0 &&
+      finding.warning({
+        what: `the input schema of ${counted(dropped.length, 'tool')} of the MCP server is not of an object: ${someOf(dropped)}`,
+        why: 'some apps then drop all tools of the server',
+        remedy: `give them an inputSchema with "type": "object" at the MCP server`,
       }),
   ];
 }

@@ -14,7 +14,7 @@ import { managementApi } from './api/router.ts';
 import { adminConsole, isConsolePath } from './console/console.ts';
 import { consoleUrl } from './console/address.ts';
 import { API_PATH } from './api/operations.ts';
-import { countComingEnds } from './coming-ends.ts';
+import { watchCounts } from './watched-counts.ts';
 
 export function managementApp(settings: Settings, services: Services): Koa {
   const { managementUrl: url, managementKey: key, managementKeys, proxies } = settings;
@@ -34,7 +34,7 @@ export function managementApp(settings: Settings, services: Services): Koa {
   app.use(refuseForeignOrigin(url));
   app.use(within(API_PATH, authenticate));
   app.use(within(METRICS_PATH, authenticate)).use(serveMetrics(metrics));
-  metrics.watchEnding(countComingEnds({ settings, services }));
+  watchCounts({ settings, services });
   app.use(managementApi({ settings, services }).routes());
   if (hasConsole) app.use(adminConsole({ settings, services }));
   return app;

@@ -3,7 +3,7 @@ import type { EndKind } from '../observability/labels.ts';
 import type { Settings } from '../settings/settings.ts';
 import { allItems } from './api/all-items.ts';
 import type { ManagementClient } from './api/client.ts';
-import type { ManagementContext, ManagementHost } from './context.ts';
+import type { ManagementContext } from './context.ts';
 import { HANDLERS } from './handlers.ts';
 import type { Client } from './resources/client.ts';
 import type { Connector } from './resources/connector.ts';
@@ -75,24 +75,13 @@ export async function findComingEnds(
   return found.toSorted((one, other) => epochSeconds(one.endsAt) - epochSeconds(other.endsAt));
 }
 
-const KEPT_SECONDS = 300;
-
-/** Counts what ends soon by kind, at most every five minutes. */
-export function countComingEnds(
-  host: ManagementHost,
-): () => Promise<Partial<Record<EndKind, number>>> {
-  const { settings, services } = host;
-  const management = { ...host, by: 'metrics', role: 'viewer' } as const;
-  let kept: { counts: Partial<Record<EndKind, number>>; at: number } | undefined;
-  return async () => {
-    const now = services.now();
-    // The clock can go back.
-    if (!kept || now < kept.at || now >= kept.at + KEPT_SECONDS) {
-      const counts: Partial<Record<EndKind, number>> = {};
-      for (const { kind } of await findComingEnds(listsOfProcess(management), settings, now))
-        counts[kind] = (counts[kind] ?? 0) + 1;
-      kept = { counts, at: now };
-    }
-    return kept.counts;
-  };
+/** Counts what ends soon by kind. */
+export async function countComingEnds(
+  management: ManagementContext,
+): Promise<Partial<Record<EndKind, number>>> {
+  const { settings, services } = management;
+  const counts: Partial<Record<EndKind, number>> = {};
+  for (const { kind } of await findComingEnds(listsOfProcess(management), settings, services.now()))
+    counts[kind] = (counts[kind] ?? 0) + 1;
+  return counts;
 }

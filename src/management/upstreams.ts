@@ -17,6 +17,7 @@ import { type LeveledTool, rightsAt, toolsWithLevels, isOpen } from '../upstream
 import { selectionOf } from '../upstreams/tool-access.ts';
 import { missingTools } from '../upstreams/tool-catalog.ts';
 import { findKnownTools, type KnownTools } from '../upstreams/tool-pin-records.ts';
+import { usedLately } from '../upstreams/tool-uses.ts';
 import type { Handlers, ManagementContext } from './context.ts';
 import { isoTime, represent } from './represent.ts';
 import { approveTools, reviewTools } from './tool-review.ts';
@@ -116,6 +117,8 @@ async function resource(
   const { origin, pathname } = new URL(upstream.url);
   const own = await findCredential(store, { account: OPERATOR, upstream: upstream.id });
   const tools = toolsWithLevels(settings.levels, upstream, known, now());
+  const held = tools.filter((tool) => tool.held !== undefined).map(({ name }) => name);
+  const used = await usedLately(store, upstream.id, held);
   const count = (all: readonly User[], level: Level) =>
     all.filter((user) => leadsHere(user) && user.level === level).length;
   const opensNothing = (connector: Connector) => {
@@ -140,7 +143,7 @@ async function resource(
     // A query may contain a secret.
     url: origin + pathname,
     error: catalog?.error && { fault: catalog.error.fault, message: catalog.error.message },
-    tools: tools.map(toolOf(known)),
+    tools: tools.map(toolOf(known, used)),
     missingTools: catalog?.seenAt === undefined ? [] : missingTools(upstream, catalog.tools),
     emptyConnectors: empty.map(({ id, name }) => ({ id, name })),
     levels: levelIds(settings.levels).map((level) => ({
@@ -154,10 +157,11 @@ async function resource(
 
 type Tool = Upstream['tools'][number];
 
-function toolOf({ pins }: KnownTools): (tool: LeveledTool) => Tool {
+function toolOf({ pins }: KnownTools, used: ReadonlySet<string>): (tool: LeveledTool) => Tool {
   const pinned = new Map(pins?.tools);
   return ({ name, title, level, isDeclared, held, hints }) => {
     const { isNoObject, schemaFault } = pinned.get(name)?.approved.at(-1) ?? {};
-    return { name, title, level, isDeclared, held, isNoObject, schemaFault, ...hints };
+    const isMissed = used.has(name) ? (true as const) : undefined;
+    return { name, title, level, isDeclared, held, isMissed, isNoObject, schemaFault, ...hints };
   };
 }

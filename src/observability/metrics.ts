@@ -80,12 +80,16 @@ export type Metrics = {
   watchDelivery(targets: readonly string[], read: () => Promise<readonly DeliveryBacklog[]>): void;
   /** `count` is called when the metrics are read, and says what ends within 14 days. Replaces an earlier one. */
   watchEnding(count: () => Promise<Partial<Record<EndKind, number>>>): void;
+  watchTools(count: () => Promise<readonly ToolCounts[]>): void;
   /** Returns all metrics, including those of the process, in the Prometheus text format. With workers, those of all of them. */
   read(): Promise<{ type: string; text: string }>;
 };
 
 /** Resolves with the metrics of all workers, in the Prometheus text format. `report` returns those of this one. */
 export type GatherMetrics = (report: () => Promise<MetricReport>) => () => Promise<string>;
+
+/** Of an upstream: connectors that open none of its tools, and held tools that were called in the last week. */
+export type ToolCounts = { upstream: string; emptyConnectors: number; missedTools: number };
 
 /** `oldest`: the age of the oldest item that is not delivered, in seconds. `refused`: why the receiver refuses everything. */
 export type DeliveryBacklog = {
@@ -100,7 +104,8 @@ export function createMetrics(reasons: readonly string[], gather?: GatherMetrics
   const registry = new Registry();
   const { collectDelivery, ...delivery } = deliveryMetrics(registry);
   const { collectEnding, watchEnding } = endingMetrics(registry);
-  const collect = () => Promise.all([collectDelivery(), collectEnding()]);
+  const { collectTools, watchTools } = toolMetrics(registry);
+  const collect = () => Promise.all([collectDelivery(), collectEnding(), collectTools()]);
   const registries = () => [registry, processMetrics()];
   const gathered = gather?.(async () => {
     await collect();
@@ -119,6 +124,7 @@ export function createMetrics(reasons: readonly string[], gather?: GatherMetrics
     ...settingsMetrics(registry),
     ...delivery,
     watchEnding,
+    watchTools,
     read: async () => ({ type: registry.contentType, text: await (gathered ?? own)() }),
   };
 }
@@ -420,6 +426,40 @@ function endingMetrics(
       const counts = await count?.().catch(() => undefined);
       ending.reset();
       if (counts) for (const kind of endKinds) ending.set({ kind }, counts[kind] ?? 0);
+    },
+  };
+}
+
+function toolMetrics(
+  registry: Registry,
+): Pick<Metrics, 'watchTools'> & { collectTools: () => Promise<void> } {
+  const gauge = (name: string, help: string) =>
+    new Gauge({
+      name: `gatehouse_upstream_${name}`,
+      help,
+      aggregator: 'max',
+      labelNames: ['upstream'],
+      registers: [registry],
+    });
+  const empty = gauge('connectors_empty', 'Usable connectors that open no tool.');
+  const missed = gauge(
+    'tools_held_missed',
+    'Tools that are held, and were called in the last week.',
+  );
+  let count: (() => Promise<readonly ToolCounts[]>) | undefined;
+  return {
+    watchTools(counting) {
+      count = counting;
+    },
+    async collectTools() {
+      // As of what ends.
+      const counts = (await count?.().catch(() => undefined)) ?? [];
+      empty.reset();
+      missed.reset();
+      for (const { upstream, emptyConnectors, missedTools } of counts) {
+        empty.set({ upstream }, emptyConnectors);
+        missed.set({ upstream }, missedTools);
+      }
     },
   };
 }

@@ -319,7 +319,15 @@ export type ConsoleValues = {
     console: ConsoleLayout;
     /** What to look at: `name` is the key below `console.overview.attentions`. */
     attention: {
-      name: 'waiting' | 'servers' | 'held' | 'empty' | 'health' | 'delivery' | `ending.${EndKind}`;
+      name:
+        | 'waiting'
+        | 'servers'
+        | 'held'
+        | 'missed'
+        | 'empty'
+        | 'health'
+        | 'delivery'
+        | `ending.${EndKind}`;
       count: number;
       href: string;
     }[];
@@ -526,6 +534,8 @@ export type ConsoleValues = {
         from: 'settings' | 'annotations' | 'default';
         /** The key below `console.review.held`. */
         held?: string;
+        /** It is held, and was called in the last week. */
+        isMissed: boolean;
         /** Its input schema is not of an object. */
         isNoObject: boolean;
         schemaFault?: string;

@@ -34,6 +34,7 @@ import {
   type ScriptedUpstream,
   startScriptedUpstream,
 } from '../support/upstream/scripted-upstream.ts';
+import { readAgain } from '../support/upstream/read-again.ts';
 import { connectPerson, type ConnectedPerson } from '../support/upstream/system.ts';
 import { evaluate, type Readings } from './promql.ts';
 
@@ -86,6 +87,36 @@ async function listTools({ person, upstream }: Scene, tool: object): Promise<voi
   );
   await call(person.link, person.token, { jsonrpc: '2.0', id: 1, method: 'tools/list' });
   upstream.respondWith(echo);
+}
+
+/** Lets Gatehouse read a tool with this description. */
+async function readTool({ system, upstream }: Scene, description: string): Promise<void> {
+  const results: Record<string, object> = {
+    initialize: {
+      protocolVersion: '2025-11-25',
+      capabilities: { tools: {} },
+      serverInfo: { name: 'tools', version: '1' },
+    },
+    'tools/list': { tools: [{ name: 'search', description, inputSchema: { type: 'object' } }] },
+  };
+  let isRead = false;
+  upstream.respondToGatehouse((req, res, body, caller) => {
+    const { id, method } = Object(body) as { id?: unknown; method?: string };
+    if (id === undefined) return res.writeHead(body === undefined ? 405 : 202).end();
+    isRead ||= method === 'tools/list';
+    const result = results[String(method)];
+    return result ? json(res, resultFor(Object(body), result)) : echo(req, res, body, caller);
+  });
+  const { seenAt: before } = await shownUpstream(system);
+  await readAgain(async () => {
+    const { seenAt } = await shownUpstream(system);
+    return isRead && seenAt !== undefined && seenAt !== before;
+  });
+  upstream.respondToGatehouse(echo);
+}
+
+async function shownUpstream(system: System): Promise<{ seenAt?: string }> {
+  return (await requestManagement(system, 'GET', '/upstreams/default')) as { seenAt?: string };
 }
 
 /** Calls `act` when the receiver of the audit log has answered so to a new item. */
@@ -229,6 +260,27 @@ const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
     await requestManagement(system, 'POST', '/settings/reload', {});
     await listTools(scene, { name: 'added' });
     restore();
+  },
+  GatehouseToolsMissed: async (scene) => {
+    const { upstream, system } = scene;
+    // An earlier fault may have left `hold`.
+    await requestManagement(system, 'POST', '/settings/reload', {});
+    await readTool(scene, 'Finds orders');
+    const restore = changeSettings(system, {
+      resourceServer: { upstream: { url: upstream.url, toolChanges: 'hold' } },
+    });
+    await requestManagement(system, 'POST', '/settings/reload', {});
+    const { token } = await mint(system, { level: 'full' });
+    await callTool(addressOf(system), token, 'search');
+    await readTool(scene, 'Deletes orders');
+    restore();
+    // Tools are counted every five minutes.
+    advanceClock(301);
+  },
+  GatehouseConnectorsEmpty: async (scene) => {
+    await readTool(scene, 'Finds orders');
+    await createConnector(scene.system, { tools: ['none'] });
+    advanceClock(301);
   },
   GatehouseStoreErrors: (scene) => whileSevered(scene, goOn),
   GatehouseRequestsFailing: (scene) => whileSevered(scene, goOn),

@@ -9,6 +9,7 @@ import type { Services } from '../../services.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
 import { type CatalogTool, usableTools } from '../../upstreams/tool-catalog.ts';
 import { levelRules, type LevelRules } from '../../upstreams/tool-levels.ts';
+import { toolUses } from '../../upstreams/tool-uses.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { type ActiveRequests, type RequestKind, trackActiveRequests } from '../active-requests.ts';
 import type { Caller } from '../authenticate.ts';
@@ -130,6 +131,7 @@ export async function openUpstreamProxy(
     holds: toolHolds(discovery),
     supportContact: settings.supportContact,
     checkArguments: await openArgumentCheck(services, upstream, discovery.pinning),
+    noteToolUse: upstream.toolChanges === 'hold' ? toolUses(store, upstream.id, now) : undefined,
     onSkipped: skippedEvents(services, upstream),
     callerHeaders: callerHeaders({
       issuer: settings.authUrl,
@@ -255,6 +257,8 @@ export type Proxy = {
   holds: ToolHolds;
   supportContact: string | undefined;
   checkArguments: CheckArguments;
+  /** With `hold`. */
+  noteToolUse: ((tool: string) => void) | undefined;
   onSkipped: EventStreamOptions['onSkipped'];
 };
 
@@ -315,6 +319,7 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
   const lifetime = startLifetime(proxy, call, kind);
   // From here on, the lifetime follows changes. Before it, what was waited for took its time.
   await call.revalidateIfChanged();
+  if (proxy.noteToolUse) calledTools(messages).forEach(proxy.noteToolUse);
   if (personal && kind === 'listening') endWithCredential(proxy, call, personal, lifetime);
   const filter = filterOf(
     proxy,
@@ -347,6 +352,12 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
     bindSession: (id) => ids.bind('session', caller, id),
     bindEvent: (id) => ids.bind('event', caller, id),
   });
+}
+
+function calledTools(messages: readonly Message[]): string[] {
+  return messages.flatMap(({ method, params }) =>
+    method === 'tools/call' ? String(params?.['name']) : [],
+  );
 }
 
 function filterOf(

@@ -88,6 +88,11 @@ async function findAttention(management: ManagementContext): Promise<Values['att
       page: 'servers',
     },
     {
+      name: 'missed',
+      count: servers.items.flatMap(({ tools }) => tools).filter(({ isMissed }) => isMissed).length,
+      page: 'servers',
+    },
+    {
       name: 'empty',
       count: servers.items.flatMap(({ emptyConnectors }) => emptyConnectors).length,
       page: 'servers',

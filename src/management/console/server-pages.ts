@@ -160,13 +160,15 @@ function serverOf(management: ManagementContext, upstream: Upstream): Server {
     missing: missingTools,
     empty: upstream.emptyConnectors.map(({ name: called }) => called),
     tools: tools.map((tool) => {
-      const { name: called, title, level, held, isNoObject = false, schemaFault } = tool;
+      const { name: called, title, level, held, schemaFault } = tool;
+      const { isMissed = false, isNoObject = false } = tool;
       const from = levelSource(upstream, tool);
       return {
         name: called,
         title,
         level,
         held,
+        isMissed,
         isNoObject,
         schemaFault,
         from,

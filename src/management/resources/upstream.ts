@@ -66,6 +66,10 @@ export const upstreamSchema = z
           .enum(['new', 'changed', 'twins', 'twice'])
           .optional()
           .describe('Why it is hidden and refused until an operator approves it.'),
+        isMissed: z
+          .literal(true)
+          .optional()
+          .describe('It is held, and was called in the last week.'),
         schemaFault: z.string().optional().describe('Why its input schema is not enforced.'),
         isNoObject: z
           .literal(true)
@@ -272,7 +276,7 @@ To put Gatehouse in front of your own, set resourceServer.upstream.`,
           tool.name,
           tool.level ?? 'refused: its name is too similar to another',
           levelSource(upstream, tool),
-          tool.held === undefined ? '' : `held: ${tool.held}`,
+          tool.held === undefined ? '' : `held: ${tool.held}${tool.isMissed ? ', was in use' : ''}`,
           tool.title ?? '',
         ]);
         const levelRows = levels.map(({ level, ...counts }) => [

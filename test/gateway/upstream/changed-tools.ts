@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { membersOf } from '../../../src/json-values.ts';
 import { askRaw, mint } from '../../links/minted-tokens/minting.ts';
-import { advanceClock, restoreClock } from '../../support/clock.ts';
+import { restoreClock } from '../../support/clock.ts';
 import { freePorts } from '../../support/free-ports.ts';
 import { rawRequest } from '../../support/raw-request.ts';
 import {
@@ -18,6 +18,7 @@ import {
   type ListingUpstream,
   startListingUpstream,
 } from '../../support/upstream/listing-upstream.ts';
+import { readAgain } from '../../support/upstream/read-again.ts';
 import { z } from 'zod';
 
 const PROCESSES = 2;
@@ -167,12 +168,7 @@ export function useChangedTools(more: object, first: ListedTools, instructions?:
         server().discoveries.filter(({ body }) => membersOf(body)['method'] === 'tools/list')
           .length;
       const before = readings();
-      // One that was in progress counts as later than the first of these.
-      for (let n = 0; readings() <= before; n += 1) {
-        advanceClock(301);
-        const end = performance.now() + 3000;
-        await until('a reading', () => readings() > before || performance.now() > end);
-      }
+      await readAgain(() => readings() > before);
     },
     async review(): Promise<Review> {
       const { status, text } = await askRaw(manager(), 'GET', '/upstreams/default/review');

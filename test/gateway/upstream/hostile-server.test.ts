@@ -2,6 +2,7 @@
 import { expect } from 'chai';
 import { membersOf } from '../../../src/json-values.ts';
 import { tool } from '../../support/upstream/listing-upstream.ts';
+import { until } from '../../support/until.ts';
 import { HANDSHAKE, useChangedTools } from './changed-tools.ts';
 
 const SECONDS = Number(process.env.HOSTILE_SECONDS ?? 2);
@@ -157,7 +158,8 @@ describe('A hostile MCP server with toolChanges: hold', function () {
     server().list(APPROVED);
     server().instruct('Be kind.');
     await readAgain();
-    for (const process of [0, 1]) expect(await names(process)).to.deep.equal([...honest.keys()]);
+    for (const process of [0, 1])
+      await until('the approved tools', async () => (await names(process)).length === honest.size);
   });
 });
 

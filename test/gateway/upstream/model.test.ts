@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import * as fc from 'fast-check';
 import { addressOf, mint, revoke } from '../../links/minted-tokens/minting.ts';
-import { advanceClock, restoreClock } from '../../support/clock.ts';
+import { restoreClock } from '../../support/clock.ts';
 import { connect } from '../../support/connection.ts';
 import { LEVELS } from '../../support/levels.ts';
 import {
@@ -17,6 +17,7 @@ import { createDeployment, startDeployment, type System } from '../../support/sy
 import { until } from '../../support/until.ts';
 import { IDS, type UpstreamId } from '../../support/upstream/two-upstreams.ts';
 import { json } from '../../support/upstream/scripted-upstream.ts';
+import { readAgain } from '../../support/upstream/read-again.ts';
 import { startUpstream } from '../../support/upstream/upstream-server.ts';
 import {
   accountOf,
@@ -174,7 +175,7 @@ type Running = {
   system: System;
   world: World;
   /** Lets Gatehouse read the tools again. */
-  readAgain: () => Promise<void>;
+  readTools: () => Promise<void>;
   stop: () => Promise<void>;
 };
 type Real = Running & { seen: Seen };
@@ -403,10 +404,10 @@ class Change implements fc.AsyncCommand<Model, Real> {
   check = () => true;
   toString = () => `change ${this.upstream} ${this.nth} to ${this.version}`;
 
-  async run(_model: Model, { world, readAgain, seen }: Real): Promise<void> {
+  async run(_model: Model, { world, readTools, seen }: Real): Promise<void> {
     if (world.changes >= MAX_CHANGES) return;
     world.texts.change(this.upstream, this.nth, this.version);
-    await readAgain();
+    await readTools();
     world.changes += 1;
     seen.changes += 1;
   }
@@ -592,13 +593,13 @@ async function startWorld(wanted: WantedWorld): Promise<Running> {
     await Promise.all(upstreams.map((upstream) => upstream.close()));
   };
   try {
-    const readAgain = async () => {
+    const readTools = async () => {
       await readOnceMore(readings);
       for (const id of IDS) await discovered(system, world, id);
     };
     for (const id of IDS) await discovered(system, world, id);
     world.callers.push(...(await people(system, wanted)));
-    return { system, world, readAgain, stop };
+    return { system, world, readTools, stop };
   } catch (error) {
     await stop();
     throw error;
@@ -633,13 +634,7 @@ function respondToDiscovery(
 
 async function readOnceMore(readings: Readings): Promise<void> {
   const before = { ...readings };
-  const isRead = () => IDS.every((id) => readings[id] > before[id]);
-  // One that was in progress counts as later than the first of these.
-  while (!isRead()) {
-    advanceClock(301);
-    const end = performance.now() + 3000;
-    await until('a reading', () => isRead() || performance.now() > end);
-  }
+  await readAgain(() => IDS.every((id) => readings[id] > before[id]));
 }
 
 /** Levels from annotations, and what waits, count once the tools have been read. */

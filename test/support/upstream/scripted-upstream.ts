@@ -5,17 +5,23 @@ import { type UpstreamHandler, startUpstream, type Upstream } from './upstream-s
 export type ScriptedUpstream = Upstream & {
   /** Handles every request from now on. */
   respondWith(handle: UpstreamHandler): void;
+  /** Handles Gatehouse's own requests, which otherwise get the normal response. */
+  respondToGatehouse(handle: UpstreamHandler): void;
 };
 
 export async function startScriptedUpstream(): Promise<ScriptedUpstream> {
   let current: UpstreamHandler = echo;
+  let own: UpstreamHandler = echo;
   const upstream = await startUpstream(
     () =>
       (...call) =>
-        // Gatehouse's own requests always get the normal response.
-        (call[3].sub === 'gatehouse' ? echo : current)(...call),
+        (call[3].sub === 'gatehouse' ? own : current)(...call),
   );
-  return { ...upstream, respondWith: (handle) => void (current = handle) };
+  return {
+    ...upstream,
+    respondWith: (handle) => void (current = handle),
+    respondToGatehouse: (handle) => void (own = handle),
+  };
 }
 
 type Request = { id?: unknown; method?: string };
