@@ -129,7 +129,6 @@ export function openAuditBuffer({ services, hasRoom }: AuditBufferOptions): Audi
 }
 
 function stored({ at, item, part, completes }: WaitingItem) {
-  const { id, ...members } = item;
   const time = new Date(at * 1000).toISOString();
-  return { item: { id, time, ...members } as AuditItem, part, completes };
+  return { item: { id: item.id, time, ...item }, part, completes };
 }

@@ -71,8 +71,9 @@ export async function appendAudit(
     const number = first + entries.length - 1;
     const newest = { number, epoch, id: entries.at(-1)?.value.id ?? '' };
     for (const [index, { value }] of entries.entries()) {
-      const digest = itemDigest({ ...value, epoch, number: first + index }, hashed);
-      digests.add(first + index, { id: value.id ?? '', epoch, digest, newest });
+      const place = { epoch, number: first + index };
+      const digest = itemDigest(value, place, hashed);
+      digests.add(place.number, { id: value.id ?? '', epoch, digest, newest });
     }
   }
   return added.map(({ item }, index) => ({ ...item, epoch, number: first + index }));

@@ -70,9 +70,25 @@ export function kindOf(key: string): string {
 }
 
 function encryptWith({ id, key }: RingKey, place: string, text: string, nonce: Buffer): Buffer {
-  const cipher = createCipheriv(ALGORITHM, key, nonce).setAAD(Buffer.from(place));
-  const body = [cipher.update(text), cipher.final()];
-  return Buffer.concat([Buffer.of(VERSION, id), nonce, ...body, cipher.getAuthTag()]);
+  const cipher = createCipheriv(ALGORITHM, key, nonce).setAAD(bytesOf(place));
+  const body = cipher.update(text, 'utf8');
+  // GCM has nothing left to encrypt, but the tag is not known before.
+  cipher.final();
+  const encrypted = Buffer.allocUnsafe(HEADER_BYTES + NONCE_BYTES + body.length + TAG_BYTES);
+  encrypted[0] = VERSION;
+  encrypted[1] = id;
+  encrypted.set(nonce, HEADER_BYTES);
+  encrypted.set(body, HEADER_BYTES + NONCE_BYTES);
+  encrypted.set(cipher.getAuthTag(), encrypted.length - TAG_BYTES);
+  return encrypted;
+}
+
+let lastPlace = { place: '', bytes: Buffer.alloc(0) };
+
+/** Entries of a log are encrypted one after another for the same place. */
+function bytesOf(place: string): Buffer {
+  if (lastPlace.place !== place) lastPlace = { place, bytes: Buffer.from(place) };
+  return lastPlace.bytes;
 }
 
 function decryptWithAny(
@@ -94,7 +110,7 @@ function decryptWithAny(
 function decryptWith(key: KeyObject, place: string, encrypted: Buffer): string | undefined {
   const nonce = encrypted.subarray(HEADER_BYTES, HEADER_BYTES + NONCE_BYTES);
   const decipher = createDecipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES })
-    .setAAD(Buffer.from(place))
+    .setAAD(bytesOf(place))
     .setAuthTag(encrypted.subarray(-TAG_BYTES));
   const body = decipher.update(encrypted.subarray(HEADER_BYTES + NONCE_BYTES, -TAG_BYTES));
   try {

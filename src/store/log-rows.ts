@@ -24,7 +24,7 @@ const LATEST_TIME = 2 ** 32 - 1;
  * (0 until then), and the hashes of its terms (0 for what it does not have).
  */
 export function rowWithoutNumber(time: number, terms: readonly number[]): Buffer {
-  const row = Buffer.alloc(ROW_BYTES - NUMBER_BYTES);
+  const row = Buffer.allocUnsafe(ROW_BYTES - NUMBER_BYTES).fill(0);
   row.writeUInt32BE(Math.min(Math.max(Math.floor(time), 0), LATEST_TIME), 0);
   terms.forEach((term, index) =>
     row.writeUInt32BE(term, TERMS_AT - NUMBER_BYTES + index * TERM_BYTES),
@@ -33,7 +33,7 @@ export function rowWithoutNumber(time: number, terms: readonly number[]): Buffer
 }
 
 export function numberBytes(number: number): Buffer {
-  const bytes = Buffer.alloc(NUMBER_BYTES);
+  const bytes = Buffer.allocUnsafe(NUMBER_BYTES);
   bytes.writeUIntBE(number, 0, NUMBER_BYTES);
   return bytes;
 }

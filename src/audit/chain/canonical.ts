@@ -18,19 +18,27 @@ const MAX_ORDERS = 100;
 export function canonicalObjects(
   without: ReadonlySet<string> = new Set(),
 ): (members: Record<string, unknown>) => string {
-  const known = new Map<string, { names: readonly string[]; order: Order }>();
+  type Known = { names: readonly string[]; order: Order };
+  const known = new Map<string, Known>();
+  let last: Known = { names: [], order: [] };
+  const isFor = (names: readonly string[], { names: others }: Known) =>
+    names.length === others.length && names.every((name, index) => name === others[index]);
   const orderOf = (names: readonly string[]): Order => {
+    if (isFor(names, last)) return last.order;
     const key = names.join();
     const found = known.get(key);
     // Names may contain what joins them.
-    if (found?.names.length === names.length && names.every((name, i) => name === found.names[i]))
+    if (found && isFor(names, found)) {
+      last = found;
       return found.order;
+    }
     const order = names
       .filter((name) => !without.has(name))
       .toSorted()
       .map((name) => ({ name, text: `${quoted(name)}:` }));
     if (known.size >= MAX_ORDERS) known.clear();
-    known.set(key, { names, order });
+    last = { names, order };
+    known.set(key, last);
     return order;
   };
   return (members) => {
@@ -73,13 +81,10 @@ export function withCanonicalForm(value: unknown): unknown {
     return Number.isSafeInteger(value) && !Object.is(value, -0) ? value : String(value);
   if (Array.isArray(value)) return value.map((member) => withCanonicalForm(member ?? ''));
   if (typeof value !== 'object' || value === null) return value ?? undefined;
-  if (Object.values(value).every(hasCanonicalForm) && Object.keys(value).every(isWellFormed))
+  const members = value as Record<string, unknown>;
+  if (Object.keys(members).every((name) => name.isWellFormed() && hasCanonicalForm(members[name])))
     return value;
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => [name.toWellFormed(), withCanonicalForm(member)]),
   );
-}
-
-function isWellFormed(name: string): boolean {
-  return name.isWellFormed();
 }

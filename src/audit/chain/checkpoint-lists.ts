@@ -138,7 +138,7 @@ export async function listItems(
       if (!item) unreadable ??= number;
       if (!item) continue;
       ids[number - first] = item.id ?? '';
-      digests[number - first] = itemDigest(item, hashed);
+      digests[number - first] = itemDigest(item, item, hashed);
     }
   };
   for (let number = first; number <= last;) {

@@ -54,10 +54,15 @@ export function unsealed({ salt: _salt, digests: _digests, ...item }: SealedItem
   return item;
 }
 
-/** `item` has its number and its epoch. `known` has digests of the same values. Throws a TypeError if it is not an item of the log. */
-export function itemDigest(item: SealedItem, known?: Map<string, string>): string {
+/** `place` is where the item is stored. `known` has digests of the same values. Throws a TypeError if it is not an item of the log. */
+export function itemDigest(
+  item: SealedItem,
+  place: Pick<SealedItem, 'epoch' | 'number'> = item,
+  known?: Map<string, string>,
+): string {
+  const { epoch, number } = place;
   const personal = personalDigests(item, known);
-  const open = Object.keys(personal).length > 0 ? { ...item, personal } : item;
+  const open = { ...item, epoch, number, personal };
   return hash('sha256', canonicalForm(open), 'base64url');
 }
 
@@ -68,7 +73,7 @@ const canonicalForm = canonicalObjects(new Set(OUTSIDE));
 export function forgotten(item: SealedItem): SealedItem {
   if (!hasPersonal(item)) return item;
   const { salt: _salt, ...left } = item;
-  const digests = personalDigests(item);
+  const digests = personalDigests(item) ?? {};
   const kept = Object.entries(left).filter(([member]) => !Object.hasOwn(digests, member));
   return { ...(Object.fromEntries(kept) as AuditItem), digests };
 }
@@ -78,8 +83,11 @@ export function hasPersonal(item: SealedItem): boolean {
   return PERSONAL_MEMBERS.some((name) => members[name] !== undefined);
 }
 
-/** Also those of values that were deleted. */
-function personalDigests(item: SealedItem, known?: Map<string, string>): Record<string, string> {
+/** Also those of values that were deleted. Undefined if there are none. */
+function personalDigests(
+  item: SealedItem,
+  known?: Map<string, string>,
+): Record<string, string> | undefined {
   const members: Record<string, unknown> = item;
   const { salt = '' } = item;
   const digests = { ...item.digests };
@@ -93,5 +101,5 @@ function personalDigests(item: SealedItem, known?: Map<string, string>): Record<
     if (key !== undefined) known?.set(key, digest);
     digests[name] = digest;
   }
-  return digests;
+  return Object.keys(digests).length > 0 ? digests : undefined;
 }
