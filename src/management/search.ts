@@ -12,8 +12,9 @@ export function searchFor(q = ''): (texts: Texts) => boolean {
     .split(/\s+/)
     .filter((word) => word !== '');
   return (texts) => {
-    const folded = texts.map((text) => fold(text ?? ''));
-    return words.every((word) => folded.some((text) => text.includes(word)));
+    // At once, which takes a fraction of the time. No word has a line break.
+    const folded = fold(texts.join('\n'));
+    return words.every((word) => folded.includes(word));
   };
 }
 
