@@ -264,10 +264,16 @@ function recordRegistration(
   { recordedRegistrations, registrationGaps }: RateLimits,
 ): Koa.Middleware {
   return async function registrationRecorded(ctx, next) {
+    const { address } = requestContext(ctx);
+    let counting: Promise<number | undefined> | undefined;
+    engineRequest(ctx).onRegistered = () => {
+      counting = recordedRegistrations.consume(address);
+      // Whoever waits for it is told.
+      counting.catch(() => undefined);
+    };
     await next();
     if (ctx.status !== 201) return;
-    const { address } = requestContext(ctx);
-    const isOver = (await recordedRegistrations.consume(address)) !== undefined;
+    const isOver = (await counting) !== undefined;
     if (isOver && (await registrationGaps.consume(address)) !== undefined) return;
     const {
       client_id: clientId,

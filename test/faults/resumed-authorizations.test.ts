@@ -60,6 +60,36 @@ describe('The writes of an authorization', () => {
     expect(written).to.include('interaction').and.to.not.include('session');
   });
 
+  it('what an interaction names is read in the same round trip as the interaction', async () => {
+    const { proxy } = proxied();
+    const { browser, openConsent } = await startBrowsing();
+    await openConsent();
+    /** Keeps the interaction back until the named reads have begun, too. */
+    const readBeside = async <T>(reads: string[], send: () => Promise<T>, isResumed = false) => {
+      const seen: string[] = [];
+      let isSaved = !isResumed;
+      let isHeld = false;
+      proxy.setRule(({ name, kind }) => {
+        if (isSaved) seen.push(`${name} ${kind}`);
+        if (kind !== 'interaction' || isHeld) return 'pass';
+        isHeld = isSaved && name === 'get';
+        isSaved ||= name !== 'get';
+        return isHeld ? 'hold reply' : 'pass';
+      });
+      const sent = send();
+      await proxy.whenHeld();
+      await until(reads.join(' and '), () => reads.every((read) => seen.includes(read)));
+      proxy.release();
+      return sent;
+    };
+    const session = ['get session-uid', 'get session'];
+    const page = await readBeside(session, openConsent);
+    const other = await openConsent();
+    const approve = (shown: typeof page) => browser.submit(shown, { decision: 'approve' });
+    requireExternalRedirect(await readBeside(session, () => approve(page)));
+    requireExternalRedirect(await readBeside(['get connector'], () => approve(other), true));
+  });
+
   it('connecting more apps does not enlarge the stored session', async () => {
     const { redis } = proxied();
     const { browser, openConsent } = await startBrowsing();

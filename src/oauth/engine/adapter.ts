@@ -20,11 +20,12 @@ export function createAdapter(
   grantModels: Record<string, Partial<Adapter>>,
   clients: Clients,
 ): (model: string) => Adapter {
+  const sessions = sessionModel(store);
   const models: Record<string, Partial<Adapter>> = {
     ...grantModels,
     Client: clients.model,
-    Session: joined(sessionModel(store)),
-    Interaction: joined(interactionModel(store)),
+    Session: joined(sessions),
+    Interaction: joined(interactionModel(store, sessions)),
   };
   return (model) => {
     const own = models[model] ?? plainModel(store, model);
@@ -46,6 +47,23 @@ export function createAdapter(
 
 const interactionKey = (uid: string) => `interaction:${uid}`;
 const sessionKey = (id: string) => `session:${id}`;
+
+/**
+ * What the interactions that this process has seen last name, so that it can be read beside the interaction at its next step. It only chooses what is
+ * read: the interaction decides what counts.
+ */
+const namedBy = lruCache<{ session?: string | undefined; resource?: string | undefined }>(1000);
+
+/** The resource that the interaction names, if this process has seen it. */
+export const resourceNamedBy = (uid: string): string | undefined => namedBy.get(uid)?.resource;
+
+function noteNames(uid: string, { session, params }: AdapterPayload): void {
+  const { resource } = params ?? {};
+  namedBy.set(uid, {
+    session: session?.uid,
+    resource: typeof resource === 'string' ? resource : undefined,
+  });
+}
 
 /** Starts to read what the engine reads first in an authorization: the session, and the interaction that it resumes. */
 export function readBrowserAhead(
@@ -97,14 +115,30 @@ const MAX_LAST_READ = 500;
 /** Interactions as pages have read them. Their stored bytes save the next step a read, and show it whether another one was faster. */
 const lastRead = lruCache<Found<AdapterPayload>>(MAX_LAST_READ);
 
-function interactionModel(store: Store): Partial<Adapter> {
+/** On pages, the engine reads the session of an interaction next, in the same turn of the event loop. */
+function interactionModel(store: Store, sessions: SessionModel): Partial<Adapter> {
+  const interactions = plainModel(store, 'Interaction');
   return {
-    ...plainModel(store, 'Interaction'),
+    ...interactions,
+    async upsert(uid, payload, expiresIn) {
+      noteNames(uid, payload);
+      await interactions.upsert?.(uid, payload, expiresIn);
+    },
     async find(uid) {
       const key = interactionKey(uid);
-      const found = await readAhead(key, () => store.get<AdapterPayload>(key));
-      if (found && !currentRequest()) lastRead.set(uid, found);
-      return found?.value;
+      const isOfPage = !currentRequest();
+      const guess = isOfPage ? namedBy.get(uid)?.session : undefined;
+      const forget = guess === undefined ? undefined : sessions.readAhead(guess);
+      const found = await readAhead(key, () => store.get<AdapterPayload>(key)).finally(() => {
+        if (forget) setImmediate(forget);
+      });
+      if (!found || !isOfPage) return found?.value;
+      lastRead.set(uid, found);
+      noteNames(uid, found.value);
+      // Another request may have begun to read it before this one.
+      const named = found.value.session?.uid;
+      if (named !== undefined && named !== guess) sessions.forget(named);
+      return found.value;
     },
   };
 }
@@ -120,15 +154,34 @@ function joined({ upsert, destroy, ...reads }: Partial<Adapter>): Partial<Adapte
 
 const MAX_LAST_IDS = 1000;
 
+type SessionModel = Partial<Adapter> & {
+  /** Starts a read for the next `findByUid`. Returns the function that forgets it. */
+  readAhead(uid: string): () => void;
+  forget(uid: string): void;
+};
+
 /**
  * The cookie has a session id that changes; an interaction keeps the session's uid, which resolves to the current id. The engine's list of the
  * session's clients is not stored: it grows with every connected app, and we do not use what it is for, logout that is initiated by clients.
  */
-function sessionModel(store: Store): Partial<Adapter> {
+function sessionModel(store: Store): SessionModel {
   const sessions = plainModel(store, 'session');
   const uidKey = (uid: string) => `session-uid:${uid}`;
   /** The ids that this process has seen last. Another process may have changed them. */
   const lastIds = lruCache<string>(MAX_LAST_IDS);
+  /** By uid. Each began with the request that uses it, or with a later one. */
+  const ahead = new Map<string, Promise<AdapterPayload | undefined>>();
+  const findByUid = async (uid: string): Promise<AdapterPayload | undefined> => {
+    const lastId = lastIds.get(uid);
+    const [found, session] = await Promise.all([
+      store.get<string>(uidKey(uid)),
+      lastId === undefined ? undefined : sessions.find?.(lastId),
+    ]);
+    const id = found?.value;
+    if (id === undefined || id === lastId) return (id && session) || undefined;
+    lastIds.set(uid, id);
+    return (await sessions.find?.(id)) || undefined;
+  };
   return {
     ...sessions,
     async find(id) {
@@ -145,17 +198,20 @@ function sessionModel(store: Store): Partial<Adapter> {
         payload.uid && store.set(uidKey(payload.uid), id, expiresIn),
       ]);
     },
-    async findByUid(uid) {
-      const lastId = lastIds.get(uid);
-      const [found, session] = await Promise.all([
-        store.get<string>(uidKey(uid)),
-        lastId === undefined ? undefined : sessions.find?.(lastId),
-      ]);
-      const id = found?.value;
-      if (id === undefined || id === lastId) return id && session ? session : undefined;
-      lastIds.set(uid, id);
-      return sessions.find?.(id);
+    findByUid(uid) {
+      const reading = ahead.get(uid);
+      ahead.delete(uid);
+      return reading ?? findByUid(uid);
     },
+    readAhead(uid) {
+      const reading = findByUid(uid);
+      reading.catch(() => undefined);
+      ahead.set(uid, reading);
+      return () => {
+        if (ahead.get(uid) === reading) ahead.delete(uid);
+      };
+    },
+    forget: (uid) => void ahead.delete(uid),
   };
 }
 

@@ -4,6 +4,7 @@ import { secretDigest } from '../../clients/client-secrets.ts';
 import { CLIENT_ID, clientKey, type StoredClient, type LastUse } from '../../clients/clients.ts';
 import { cachedReader, type CachedReader, type CacheLifetimes } from '../../store/cached-reader.ts';
 import { type Found, KEEP, type Next, type Store } from '../../store/store.ts';
+import { currentRequest } from './engine-request.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
 import { stillAccepted } from './registration.ts';
 
@@ -55,11 +56,13 @@ export function registeredClients({
           secret === undefined
             ? metadata
             : { ...metadata, client_secret: secretDigest(String(secret)) };
-        await store.set<StoredClient<AdapterPayload>>(
+        const writing = store.set<StoredClient<AdapterPayload>>(
           clientKey(id),
           { metadata: stored },
           lifetimes.unusedClient,
         );
+        currentRequest()?.onRegistered?.();
+        await writing;
       },
       async find(id) {
         // A metadata document's URL is never a registered client.

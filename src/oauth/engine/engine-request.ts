@@ -46,6 +46,8 @@ export type EngineRequest = {
   attempt?: { id?: string | undefined } & Omit<AttemptNote, 'at'>;
   /** The client id of a token request that is not known. */
   unknownClient?: string;
+  /** Called beside the write of a registered client. */
+  onRegistered?: () => void;
   /** What a registration sent that was refused for its redirect URIs. */
   refusedRegistration?: { name: unknown; redirectUris: unknown };
   /** Why nobody can connect through the connector, and who tried. */

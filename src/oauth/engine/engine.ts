@@ -20,7 +20,7 @@ import { isRedirectPattern } from '../../settings/redirect-uri.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { cachedReader } from '../../store/cached-reader.ts';
 import { defaultResource } from './authorization-request.ts';
-import { createAdapter, readBrowserAhead } from './adapter.ts';
+import { createAdapter, readBrowserAhead, resourceNamedBy } from './adapter.ts';
 import {
   clientMetadataDocuments,
   documentCopies,
@@ -50,6 +50,7 @@ import { introspection } from './introspection.ts';
 import { rechecks } from './recheck.ts';
 import type { RedirectPolicy } from './redirect-uris.ts';
 import {
+  readConnectorAhead,
   resourceIndicators,
   type TokenPolicy,
   validateTokenRequest,
@@ -196,6 +197,8 @@ export async function openEngine(
       const session = ctx.cookies.get(current.provider.cookieName('session'), { signed: true });
       const request = engineRequest(ctx);
       readBrowserAhead(store, request, { session, ...known });
+      const resource = known.interaction && resourceNamedBy(known.interaction);
+      if (resource) readConnectorAhead(policy, request, resource);
       if (grant !== undefined)
         startReading(request, grantKey(grant), () => findGrant(store, grant));
       // Its cache keeps it for the engine.

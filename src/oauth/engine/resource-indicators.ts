@@ -34,7 +34,7 @@ import {
 import type { Via } from '../../settings/entitlements.ts';
 import { JWT_BEARER } from '../metadata.ts';
 import { requireLevelOfProof } from './dpop.ts';
-import { engineRequest } from './engine-request.ts';
+import { type EngineRequest, engineRequest, readAhead, startReading } from './engine-request.ts';
 import { invalidGrant, mapStoreErrors } from './errors.ts';
 
 export type TokenPolicy = {
@@ -100,6 +100,18 @@ function grantedIn(ctx: KoaContextWithOIDC, resource: string) {
   return { resource, accountId, iat, scope, gty: ctx.oidc.params?.grant_type };
 }
 
+const connectorKey = (id: string) => `connector:${id}`;
+
+/** Starts to refresh the connector that the request will need. */
+export function readConnectorAhead(
+  policy: TokenPolicy,
+  request: EngineRequest,
+  resource: string,
+): void {
+  const id = connectorIdOf(policy.resourceUrl, resource);
+  if (id !== undefined) startReading(request, connectorKey(id), () => policy.refreshConnector(id));
+}
+
 /** Unless the request has just read it, refreshes the cached connector, which the code exchange reads again. Accepts a used-up link, because the person may have a use of it. */
 async function requireConnector(policy: TokenPolicy, ctx: KoaContextWithOIDC, resource: string) {
   if (Array.isArray(ctx.oidc.params?.resource))
@@ -109,7 +121,9 @@ async function requireConnector(policy: TokenPolicy, ctx: KoaContextWithOIDC, re
   if (mistake) throw new errors.InvalidTarget(LINK_MISTAKES[mistake]);
   const known = engineRequest(ctx).connector;
   const connector =
-    id === undefined || known?.id === id ? known : await policy.refreshConnector(id);
+    id === undefined || known?.id === id
+      ? known
+      : await readAhead(connectorKey(id), () => policy.refreshConnector(id));
   const reason = connector && connectorRefusal(connector, policy.now(), policy.settings);
   if (reason) {
     const { session, client } = ctx.oidc;
