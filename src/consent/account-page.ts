@@ -35,6 +35,7 @@ import {
   startAccountSignInAt,
 } from './account-session.ts';
 import { learnedBy, learnedValues } from './learned.ts';
+import { laterTools } from './later-tools.ts';
 import { raisableLevels, startRaise } from './raise.ts';
 import { accountValues } from './values.ts';
 import { findUpstream } from '../settings/upstreams.ts';
@@ -200,6 +201,7 @@ async function accountPageValues(
 ): Promise<Values> {
   const found = await Array.fromAsync(listConnections(settings, services, { account: account.id }));
   const newestFirst = found.map(({ item: connection }) => connection).toReversed();
+  const laterOf = laterTools({ settings, services }, account);
   const outcome = DONE.find((known) => known === done);
   const about = newestFirst.find(({ id }) => id === changed);
   return {
@@ -207,10 +209,13 @@ async function accountPageValues(
     token,
     account: accountValues(site.identityProviders, account),
     credentials: await credentialValues({ settings, services }, account.id),
-    apps: newestFirst.filter(isConnected).map((connection) => ({
-      ...appValues(settings, connection),
-      ...(connection.createdAt > (since ?? Infinity) ? { isNew: true } : {}),
-    })),
+    apps: await Promise.all(
+      newestFirst.filter(isConnected).map(async (connection) => ({
+        ...appValues(settings, connection),
+        ...(connection.createdAt > (since ?? Infinity) ? { isNew: true } : {}),
+        later: await laterOf(connection),
+      })),
+    ),
     activity: newestFirst
       .filter(({ state }) => state === 'ended')
       .toSorted((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0))

@@ -5,7 +5,7 @@ import { membersOf } from '../json-values.ts';
 import { isUsable } from '../links/connector.ts';
 import { listConnectors } from '../links/connectors.ts';
 import { listMintedTokens } from '../links/minted-tokens.ts';
-import { highestLevel, isAtLeast, type Level } from '../permission-levels.ts';
+import { highestLevel, isAtLeast, type Level, lowest } from '../permission-levels.ts';
 import { findUpstream, type Upstream as Configured } from '../settings/upstreams.ts';
 import { rightsAt } from '../upstreams/opened-tools.ts';
 import { decide, type Needed, selectionOf } from '../upstreams/tool-access.ts';
@@ -23,6 +23,7 @@ import {
   pinsInMode,
   type ToolPins,
 } from '../upstreams/tool-pins.ts';
+import { findMachines } from './apply/machines.ts';
 import type { ManagementContext } from './context.ts';
 import type { ToolReview } from './resources/tool-review.ts';
 
@@ -80,12 +81,14 @@ export async function reviewTools(
 
 /** Who can use the tool if the text after the change is in force, and could not before. Undefined unless a lower level opens it. */
 async function gainsOf(
-  { settings, services: { store, now } }: ManagementContext,
+  management: ManagementContext,
   { id, tools, toolLevels }: Configured,
   { name, before, after }: { name: string; before: unknown; after: unknown },
 ): Promise<ToolReview['tools'][number]['gains']> {
   const isDeclared = tools.some((each) => each.name === name);
   if (toolLevels !== 'annotations' || isDeclared || after === undefined) return undefined;
+  const { settings, services } = management;
+  const { store, now } = services;
   const { levels } = settings;
   const levelOf = (tool: unknown) =>
     annotatedLevel(levels, hintsIn(membersOf(tool)['annotations']));
@@ -93,21 +96,50 @@ async function gainsOf(
   const earlier = before === undefined ? highestLevel(levels) : levelOf(before);
   if (isAtLeast(levels, level, earlier)) return undefined;
   const isOpen = (opener: Opener) => {
-    const rights = rightsAt(opener.level, selectionOf({ connector: opener }));
+    const { level: held, connector = opener, machine } = opener;
+    const rights = rightsAt(
+      lowest(levels, held, connector.level),
+      selectionOf({ connector, machine }),
+    );
     const of = (needed: Level): Needed => ({ kind: 'tool', name, isListed: true, level: needed });
     const decisionAt = (needed: Level) =>
       decide(levels, rights, { level: needed, items: [of(needed)] }).decision;
     return decisionAt(level) === 'allowed' && decisionAt(earlier) !== 'allowed';
   };
   const leadsHere = (opener: Opener) => findUpstream(settings.upstreams, opener)?.id === id;
-  const [connectors, tokens] = await Promise.all([
+  const [all, tokens, machines] = await Promise.all([
     listConnectors(store),
     listMintedTokens(store, now()),
+    findMachines(management),
   ]);
-  const gaining = [
-    ...connectors.filter((connector) => isUsable(connector, now(), settings)),
-    ...tokens,
-  ].filter((opener) => leadsHere(opener) && isOpen(opener));
+  const connectors = all.filter((connector) => isUsable(connector, now(), settings));
+  const connectorOf = (named: string) =>
+    connectors.find((connector) => [connector.id, connector.name].includes(named));
+  const programs = [
+    ...machines.flatMap(({ isRevoked, name: called, machine }) =>
+      isRevoked || machine.expiresAt <= now() ? [] : [{ ...machine, name: called }],
+    ),
+    ...settings.authorization.trustedIssuers.flatMap(({ id: issuer, workloads = [] }) =>
+      workloads.map((rule) => ({ ...rule, name: `${issuer}:${rule.id}` })),
+    ),
+  ].flatMap(({ name: called, level: held, connector: named, tools: machineTools }) => {
+    const connector = connectorOf(named);
+    const { upstream: leadsTo } = connector ?? {};
+    return connector
+      ? [
+          {
+            name: called,
+            level: held,
+            upstream: leadsTo,
+            connector,
+            machine: { tools: machineTools },
+          },
+        ]
+      : [];
+  });
+  const gaining = [...connectors, ...tokens, ...programs].filter(
+    (opener: Opener) => leadsHere(opener) && isOpen(opener),
+  );
   const names = gaining.slice(0, MAX_GAINING).map((opener) => opener.name);
   return {
     before: earlier,
@@ -117,7 +149,15 @@ async function gainsOf(
   };
 }
 
-type Opener = { level: Level; upstream?: string; tools?: readonly string[] };
+type WithTools = { tools?: readonly string[] | undefined };
+
+/** A machine or workload has its connector. */
+type Opener = WithTools & {
+  level: Level;
+  upstream?: string | undefined;
+  connector?: WithTools & { level: Level };
+  machine?: WithTools;
+};
 
 const MAX_GAINING = 50;
 

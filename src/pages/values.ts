@@ -196,6 +196,8 @@ export type ViewValues = ConsoleValues & {
       level: string;
       /** The levels below `level`, lowest first. */
       lower: string[];
+      /** Titles of tools that it can use and that came after the approval. */
+      later?: string[];
       /** Whether it was connected since the person was last on the page. */
       isNew?: boolean;
       /** Whether the person may give it more access. */

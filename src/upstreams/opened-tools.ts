@@ -68,15 +68,20 @@ export function rightsAt(level: Level, selection: Selection): Rights {
 
 /**
  * Returns a function that returns the titles of the tools that a level opens: those that need the highest level first, then in the order of the
- * upstream.
+ * upstream. With `only`, of these.
  */
 export function openedTools(
   levels: Levels,
   upstream: Upstream,
   known: KnownTools,
-  { selection, now }: { selection: Selection; now: number },
+  {
+    selection,
+    now,
+    only,
+  }: { selection: Selection; now: number; only?: ReadonlySet<string> | undefined },
 ): (level: Level) => string[] {
-  const tools = toolsWithLevels(levels, upstream, known, now);
+  const all = toolsWithLevels(levels, upstream, known, now);
+  const tools = only ? all.filter(({ name }) => only.has(name)) : all;
   return (level) => {
     const rights = rightsAt(level, selection);
     const open = tools.filter((tool) => isOpen(levels, rights, tool));

@@ -426,6 +426,15 @@ function approvedPin(pin: Pin, digest: string, at: number): Pin | null | undefin
   return isRemoved ? null : undefined;
 }
 
+/** The tools that came, or were approved, after a time, and after the first reading. */
+export function toolsSince({ since = Infinity, tools }: ToolPins, time: number): Set<string> {
+  const after = Math.max(since, time);
+  // Of a tool that changed so often, the first text is no longer known.
+  const isLater = ({ approved }: Pin) =>
+    approved.length < MAX_APPROVED && (approved[0]?.at ?? 0) > after;
+  return new Set(tools.flatMap(([name, pin]) => (isLater(pin) ? [name] : [])));
+}
+
 /** The tools of Gatehouse's last reading, or of a caller's list, that wait for an operator. */
 export function heldIn(pins: ToolPins): string[] {
   if (pins.mode !== 'hold') return [];

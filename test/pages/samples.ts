@@ -113,6 +113,7 @@ const CONNECTED_APPS: ViewValues['connected-apps'] = {
       connector: 'Club numbers',
       level: 'admin',
       lower: ['analytics', 'operations'],
+      later: ['Cancel an order', LONG],
       mayRaise: true,
       isNew: true,
       since: APRIL,

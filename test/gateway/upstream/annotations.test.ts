@@ -3,7 +3,7 @@ import { membersOf } from '../../../src/json-values.ts';
 import { addressOf, mint } from '../../links/minted-tokens/minting.ts';
 import { advanceClock, restoreClock } from '../../support/clock.ts';
 import { call } from '../../support/mcp.ts';
-import { requestManagement } from '../../support/management-api.ts';
+import { createConnector, requestManagement } from '../../support/management-api.ts';
 import { createDeployment, startDeployment, type System } from '../../support/system.ts';
 import { until } from '../../support/until.ts';
 import {
@@ -37,6 +37,7 @@ const DECLARED = [
   { name: 'raised', level: 'admin' },
   { name: 'lowered', level: 'analytics' },
 ];
+const WORKLOAD = { connector: 'Reports', level: 'analytics' };
 const TOOLS = ANNOTATED.map(([tool]) => tool);
 
 describe('Levels from annotations', () => {
@@ -48,6 +49,18 @@ describe('Levels from annotations', () => {
     upstream = await startChangingV2(TOOLS);
     const place = await createDeployment({
       file: {
+        authorization: {
+          trustedIssuers: [
+            {
+              id: 'ci',
+              issuer: 'http://localhost:4998',
+              workloads: [
+                { ...WORKLOAD, id: 'nightly', match: { subject: 'nightly' } },
+                { ...WORKLOAD, id: 'moves', match: { subject: 'moves' }, tools: ['titled'] },
+              ],
+            },
+          ],
+        },
         resourceServer: {
           upstream: {
             url: upstream.url,
@@ -171,6 +184,13 @@ describe('Levels from annotations', () => {
     const changed = TOOLS.map((tool) =>
       tool.name === 'bare' ? { ...tool, annotations: { readOnlyHint: true } } : tool,
     );
+    const link = await createConnector(system, { name: 'Reports', level: 'operations' });
+    const machine = { connector: link.id, level: 'analytics' };
+    for (const [name, tools] of [
+      ['Cleaner', ['ba*']],
+      ['Mover', ['!bare']],
+    ] as const)
+      await requestManagement(system, 'POST', '/clients', { ...machine, name, tools });
     advanceClock(600);
     await upstream.setTools(changed);
     await untilListed('analytics', 'bare');
@@ -183,6 +203,8 @@ describe('Levels from annotations', () => {
     expect(gains?.through.filter((name) => name === 'Nightly report')).to.have.length(
       LEVELS.length - 1,
     );
+    expect(gains?.through).to.include.members(['Reports', 'Cleaner', 'ci:nightly']);
+    expect(gains?.through).to.not.include.members(['Mover', 'ci:moves']);
     advanceClock(600);
     await upstream.setTools(TOOLS);
     await until('the tool to be hidden', async () => !(await listed('analytics')).includes('bare'));
