@@ -76,6 +76,7 @@ import {
   startAccountSignInAt,
 } from './account-session.ts';
 import type { InteractionContext } from './interaction.ts';
+import { accountValues } from './values.ts';
 
 const COOKIE_SECONDS = 600;
 
@@ -193,6 +194,7 @@ async function showPage(
     ...(wanted ? { scopes: wanted } : {}),
     action: `${CREDENTIALS_PATH}/${upstream.id}?for=${encodeURIComponent(tag)}`,
     fields: [{ name: 'token', value: createFormToken(services.keys.forms, formContext(place)) }],
+    account: accountValues(context.site.identityProviders, session.account),
     isOwnPage: true,
     ...(connected ? { connected } : {}),
     ...(fault ? { trouble: fault } : {}),

@@ -53,7 +53,7 @@ import {
 } from './credentials.ts';
 import { approveRaise, finishRaise, NothingToRaise } from './raise.ts';
 import { displayedContent, consentToken, requireConsentToken, grantIdOf } from './token.ts';
-import { isContentPart, consentValues, refusalValues } from './values.ts';
+import { accountValues, isContentPart, consentValues, refusalValues } from './values.ts';
 
 /** Between the expiry of a device's code and the end of its reserved use. */
 const CODE_MARGIN_SECONDS = 10;
@@ -166,7 +166,13 @@ async function asksForCredential(
   const { token = '', level = '', stay } = form;
   const approval: ApprovalForm = { token, level, ...(stay === undefined ? {} : { stay }) };
   const show = (trouble?: CredentialTrouble) =>
-    showCredentialPage(context, ctx, interaction, { upstream, connector, approval, trouble });
+    showCredentialPage(context, ctx, interaction, {
+      upstream,
+      account,
+      connector,
+      approval,
+      trouble,
+    });
   if (form.credential !== 'now') {
     await show();
     return true;
@@ -187,6 +193,7 @@ async function asksForCredential(
 
 type AskedFor = {
   upstream: UpstreamWithCredential;
+  account: ConsentRequest['account'];
   connector: ConsentRequest['connector'];
   approval: ApprovalForm;
   trouble: CredentialTrouble | undefined;
@@ -196,7 +203,7 @@ async function showCredentialPage(
   context: InteractionContext,
   ctx: Koa.Context,
   { uid }: Interaction,
-  { upstream, connector, approval, trouble }: AskedFor,
+  { upstream, account, connector, approval, trouble }: AskedFor,
 ): Promise<void> {
   const fields = Object.entries({ decision: 'approve', ...approval }).map(([name, value]) => ({
     name,
@@ -206,6 +213,7 @@ async function showCredentialPage(
     ...credentialValues(context, upstream, approval.level ?? '', connector.name),
     action: `/interaction/${uid}`,
     fields,
+    account: accountValues(context.site.identityProviders, account),
     ...(trouble ? { trouble } : {}),
   };
   await context.services.pages.render(ctx, 'credential', values, trouble ? 400 : 200);
@@ -227,10 +235,11 @@ export async function continueAfterCredential(
       decision: 'approve',
       credential: 'later',
     });
-  const { connector } = await requireConsentRequest(context, interaction);
+  const { account, connector } = await requireConsentRequest(context, interaction);
   const upstream = credentialUpstream(context.settings, connector);
   if (!upstream) return showConsent(context, ctx, interaction);
-  return showCredentialPage(context, ctx, interaction, { upstream, connector, approval, trouble });
+  const asked = { upstream, account, connector, approval, trouble };
+  return showCredentialPage(context, ctx, interaction, asked);
 }
 
 /** The person chose a level that was taken away while the page was open. */

@@ -18,8 +18,18 @@ import { findingAbout, type Findings } from './report.ts';
 export async function checkCredentials({ settings }: ConfiguredDeployment): Promise<Findings> {
   const { roles, upstreams } = settings;
   const isUsed = roles.includes('authorization-server') || roles.includes('resource-server');
-  if (!isUsed) return undefined;
+  if (!isUsed) return upstreams.map(secretFinding);
   return Promise.all(upstreams.map((upstream) => checkCredential(settings, upstream)));
+}
+
+/** Of a process that only ends credentials. */
+function secretFinding({ credential, setting }: Upstream): Findings {
+  if (!credential || credential.kind === 'key' || !credential.lacksSecret) return undefined;
+  return findingAbout('credential', `${setting}.credential.clientSecret`).warning({
+    what: 'this process lacks the secret of our client at the service',
+    why: 'credentials that end are deleted, but their service is not asked to revoke them',
+    remedy: 'give the processes with the role management this secret too',
+  });
 }
 
 async function checkCredential(settings: Settings, upstream: Upstream): Promise<Findings> {

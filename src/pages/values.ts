@@ -116,6 +116,8 @@ export type ViewValues = ConsoleValues & {
     /** What the key is called, and where people find it. */
     label?: string;
     help?: string;
+    /** The person to whom the credential will belong. Absent with `isOfOperator`. */
+    account?: Account;
     /** The page stands for itself, and not between an approval and the app. */
     isOwnPage?: true;
     /** The account with which the tools of the server are read, and not that of a person. */

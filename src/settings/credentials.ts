@@ -13,6 +13,8 @@ export type CredentialHeader = { name: string; prefix: string };
 
 type Resolved<T> = Omit<T, 'clientSecret' | 'clientSecretFile' | 'header'> & {
   clientSecret?: string;
+  /** The settings name a secret that this process, which only ends credentials, does not have. */
+  lacksSecret?: true;
   header: CredentialHeader;
 };
 
@@ -30,7 +32,7 @@ type Context = {
   source: Source;
   environment: Environment;
   levels: Levels;
-  /** Whether this process obtains or refreshes credentials. */
+  /** Whether this process obtains or refreshes credentials. Others may lack the secrets. */
   needsSecrets: boolean;
   /** Returns whether a header has another meaning. */
   isReserved: (name: string) => boolean;
@@ -43,6 +45,7 @@ export function readCredential(
 ): Reading<CredentialSettings> {
   const issues = [
     ...checkHeader(context, path, given),
+    ...checkSecretOnce(path, given),
     ...(given.kind === 'oauth' ? checkOAuth(context, path, given) : []),
     ...(given.kind === 'exchange' ? checkExchangeClient(path, given) : []),
   ];
@@ -52,12 +55,13 @@ export function readCredential(
     return issues.length > 0 ? { issues } : { value: { ...others, header }, issues };
   }
   const secret = readClientSecret(context, path, given);
-  const all = [...issues, ...secret.issues];
+  const all = [...issues, ...(context.needsSecrets ? secret.issues : [])];
   if (all.length > 0) return { issues: all };
   const { clientSecret: _secret, clientSecretFile: _file, header: _header, ...others } = given;
   const value = {
     ...others,
     ...(secret.value === undefined ? {} : { clientSecret: secret.value }),
+    ...(secret.issues.length > 0 ? { lacksSecret: true as const } : {}),
     header,
   };
   return { value, issues: [] };
@@ -114,6 +118,15 @@ function checkOAuth({ levels }: Context, path: Path, credential: OfKind<'oauth'>
       : []),
     ...unknown.map((level) => issueAt('scopes', level, `levels: ${levelIds(levels).join(', ')}`)),
   ];
+}
+
+function checkSecretOnce(path: Path, given: CredentialInFile): SettingsIssue[] {
+  const isTwice =
+    given.kind !== 'key' &&
+    given.clientSecret !== undefined &&
+    given.clientSecretFile !== undefined;
+  const expected = 'only one of clientSecret and clientSecretFile';
+  return isTwice ? [{ setting: pathName([...path, 'clientSecret']), given: 'both', expected }] : [];
 }
 
 function checkExchangeClient(path: Path, credential: OfKind<'exchange'>): SettingsIssue[] {
@@ -186,7 +199,7 @@ export function withExchanges(
 }
 
 function readClientSecret(
-  { source, environment, needsSecrets }: Context,
+  { source, environment }: Context,
   path: Path,
   {
     clientSecret,
@@ -194,11 +207,6 @@ function readClientSecret(
   }: Pick<OfKind<'oauth' | 'exchange'>, 'clientSecret' | 'clientSecretFile'>,
 ): Reading<string | undefined> {
   const setting = pathName([...path, 'clientSecret']);
-  if (clientSecret !== undefined && clientSecretFile !== undefined) {
-    const expected = 'only one of clientSecret and clientSecretFile';
-    return { issues: [{ setting, given: 'both', expected }] };
-  }
-  if (!needsSecrets) return { issues: [] };
   if (clientSecretFile !== undefined)
     return readSecretFile(clientSecretFile, `${setting}File`, { base: source.folder });
   if (clientSecret === undefined) return { issues: [] };

@@ -160,6 +160,24 @@ describe('An app whose person has not connected the own account', () => {
     await requestManagement(system(), 'DELETE', `/credentials/${items[0]?.id}`);
   });
 
+  it('a session that began before goes on at a server that answers 400 to the revision of the app', async () => {
+    const app = await connectAs('grace', later);
+    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'app' } };
+    const initialize = { jsonrpc: '2.0', id: 0, method: 'initialize', params };
+    const initialized = await call(link(), app.token, initialize);
+    const headers = { 'mcp-session-id': String(initialized.headers.get('mcp-session-id')) };
+    await connectAccount(app);
+    service().latestRevision = '2025-06-18';
+    try {
+      for (const _ of [1, 2])
+        expect(textOf(await call(link(), app.token, WHOAMI, { headers }))).to.equal('ada');
+    } finally {
+      service().latestRevision = undefined;
+    }
+    const account = String(decodeJwt(app.token).sub);
+    await requestManagement(system(), 'DELETE', `/credentials/${UPSTREAM}.${account}`);
+  });
+
   it('an app of 2026-07-28 with elicitation by URL is asked for input, and the repeated request succeeds', async () => {
     const app = await connectAs('grace', later);
     const request = (more: object = {}) => ({

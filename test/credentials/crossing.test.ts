@@ -113,6 +113,15 @@ describe('A person who uses what belongs to another one', () => {
     await asksGrace();
   });
 
+  it('CRD-33 is told on the page to whom the account will belong', async () => {
+    const page = await openAddress(await grace.call(), grace.browser);
+    expect(page.html).to.contain('Signed in as').and.contain('Grace Hopper');
+    await connectAs('grace', async (asked, browser) => {
+      expect(asked.html).to.contain('Grace Hopper');
+      return later(asked, browser);
+    });
+  });
+
   it('CRD-20 cannot use a session of the server, or one that waits for an account', async () => {
     const initialize = {
       jsonrpc: '2.0',

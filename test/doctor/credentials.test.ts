@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import type { CredentialSettings } from '../../src/settings/credentials.ts';
+import type { Upstream } from '../../src/settings/upstreams.ts';
 import {
   type ProtectedServer,
   startProtectedServer,
@@ -28,15 +29,16 @@ describe("doctor's check of own accounts at the MCP server", () => {
     await good?.stop();
   });
 
+  const oauth = (more: Partial<OAuth>): OAuth => ({
+    kind: 'oauth',
+    scopes: [],
+    authorizeParams: {},
+    header: { name: 'authorization', prefix: 'Bearer ' },
+    ...more,
+  });
+
   async function check(more: Partial<OAuth> = {}) {
-    const credential: OAuth = {
-      kind: 'oauth',
-      scopes: [],
-      authorizeParams: {},
-      header: { name: 'authorization', prefix: 'Bearer ' },
-      ...more,
-    };
-    const upstream = { ...upstreamAt(service.url), credential };
+    const upstream = { ...upstreamAt(service.url), credential: oauth(more) };
     const settings = { ...good.settings, upstreams: [upstream] };
     return good.examine({ settings }, ['credential']);
   }
@@ -71,6 +73,18 @@ describe("doctor's check of own accounts at the MCP server", () => {
     expect((await check(named))[0]?.outcome).to.equal('ok');
     service.tokenAnswers = [{ status: 401, body: '{"error":"invalid_client"}' }];
     expect((await check(named))[0]?.what).to.contain('refuses our client');
+  });
+
+  it('a process that only ends credentials, and lacks the secret for it, is a warning', async () => {
+    const upstream = (more: Partial<OAuth>): Upstream => ({
+      ...upstreamAt(service.url),
+      credential: oauth({ clientId: 'named', ...more }),
+    });
+    const upstreams = [upstream({ lacksSecret: true }), upstream({ clientSecret: 'the secret' })];
+    const settings = { ...good.settings, upstreams, roles: ['management' as const] };
+    const findings = await good.examine({ settings }, ['credential']);
+    expect(findings.map(({ outcome }) => outcome)).to.deep.equal(['warning']);
+    expect(findings[0]?.what).to.contain('lacks the secret');
   });
 
   it('scopes that the service does not list are a warning', async () => {

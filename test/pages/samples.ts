@@ -64,6 +64,7 @@ export const NO_ACCESS: ViewValues['no-access'] = {
 };
 
 const CREDENTIAL: ViewValues['credential'] = {
+  account: ACCOUNT,
   action: '/interaction/2kwBqmQy2l0m8K9',
   fields: [{ name: 'decision', value: 'approve' }],
   service: 'Atlas wiki',

@@ -38,6 +38,20 @@ describe('upstreams[].credential', () => {
     expect(issues.map(({ setting }) => setting)).to.deep.equal(['identityProvider.recheckScopes']);
   });
 
+  it('a process that only ends credentials starts without the secret of the client, and notes it', () => {
+    const credential = { kind: 'oauth', clientId: 'ours', clientSecret: { env: 'SERVICE_SECRET' } };
+    const found = (roles: string[], environment: object = {}) =>
+      load({ ...settings(credential), store: PRODUCTION.store, roles }, { ...ENVIRONMENT, ...environment }).upstreams[0]
+        ?.credential;
+    expect(found(['management'])).to.deep.include({ lacksSecret: true });
+    const present = { SERVICE_SECRET: 'the secret of the client' };
+    expect(found(['management'], present)).to.deep.include({
+      clientSecret: present.SERVICE_SECRET,
+    });
+    for (const role of ['authorization-server', 'resource-server'])
+      expect(() => found([role])).to.throw();
+  });
+
   it('an exchange on behalf of a person needs a token for our own app', () => {
     const own = { kind: 'exchange', style: 'on-behalf-of', scope: 'api://tools/.default' };
     for (const scope of ['api://gatehouse/access', 'gatehouse/.default', 'https://a.example/use'])

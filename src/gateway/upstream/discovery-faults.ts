@@ -15,10 +15,17 @@ export class DiscoveryError extends Error {
   readonly fault: DiscoveryFault;
   /** Present if TLS failed. */
   readonly remedy?: string;
+  /** Whether the server answered HTTP 400. */
+  readonly isBadRequest: boolean;
 
-  constructor(fault: DiscoveryFault, message: string, options?: ErrorOptions) {
+  constructor(
+    fault: DiscoveryFault,
+    message: string,
+    { status, ...options }: ErrorOptions & { status?: number } = {},
+  ) {
     super(message, options);
     this.fault = fault;
+    this.isBadRequest = status === 400;
     const tls = tlsFault(options?.cause);
     if (tls) this.remedy = tls.remedy;
   }
@@ -45,7 +52,7 @@ export function faultOf(
   if (status === 404 || status === 405)
     return new DiscoveryError('not-found', `has no MCP endpoint at this address (HTTP ${status})`);
   if (status >= 500) return new DiscoveryError('failing', `responds with HTTP ${status}`);
-  return new DiscoveryError('not-mcp', `responds with HTTP ${status}`);
+  return new DiscoveryError('not-mcp', `responds with HTTP ${status}`, { status });
 }
 
 const REASONS: Record<string, string> = {

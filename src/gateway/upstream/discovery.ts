@@ -2,6 +2,7 @@
 import {
   Client,
   ProtocolError,
+  SUPPORTED_PROTOCOL_VERSIONS,
   type RequestOptions,
   StreamableHTTPClientTransport,
   type VersionNegotiationOptions,
@@ -9,7 +10,7 @@ import {
 import { z } from 'zod';
 import { type CatalogTool, hintsIn } from '../../upstreams/tool-catalog.ts';
 import { membersOf } from '../../json-values.ts';
-import { STATELESS_SINCE } from './headers.ts';
+import { OLDER_REVISION, STATELESS_SINCE } from './headers.ts';
 import { DiscoveryError, otherFault } from './discovery-faults.ts';
 import { type DiscoveryOptions, headersOf, openConnection } from './discovery-connection.ts';
 import { printable } from '../../printable-text.ts';
@@ -52,6 +53,9 @@ type OpenedTools = Discovered & { close: () => Promise<void> };
  * is of the newer kind (MCP 2026-07-28, versioning).
  */
 const PROBE_MS = 3000;
+const OLDER_REVISIONS = SUPPORTED_PROTOCOL_VERSIONS.filter(
+  (revision) => revision <= OLDER_REVISION,
+);
 
 async function openTools(options: DiscoveryOptions, onChanged?: () => void): Promise<OpenedTools> {
   const time = AbortSignal.timeout(options.timeout);
@@ -60,7 +64,15 @@ async function openTools(options: DiscoveryOptions, onChanged?: () => void): Pro
   const newer = await connect(options, { mode: { pin: STATELESS_SINCE }, probe }, signal, onChanged)
     // The older kind is tried next.
     .catch(() => undefined);
-  const connection = newer ?? (await connect(options, { mode: 'legacy' }, signal, onChanged));
+  const legacy = (versions?: string[]) =>
+    connect(options, { mode: 'legacy' }, signal, onChanged, versions);
+  const connection =
+    newer ??
+    (await legacy().catch((error: unknown) =>
+      error instanceof DiscoveryError && error.isBadRequest
+        ? legacy(OLDER_REVISIONS)
+        : Promise.reject(error),
+    ));
   return connection.read();
 }
 
@@ -70,6 +82,7 @@ async function connect(
   versionNegotiation: VersionNegotiationOptions,
   signal: AbortSignal,
   onChanged: (() => void) | undefined,
+  supportedProtocolVersions?: string[],
 ): Promise<{ read: () => Promise<OpenedTools> }> {
   const connection = openConnection(options, signal, onChanged !== undefined);
   const headers = await headersOf(options);
@@ -81,6 +94,7 @@ async function connect(
     { name: 'gatehouse', version: options.version },
     {
       versionNegotiation,
+      ...(supportedProtocolVersions ? { supportedProtocolVersions } : {}),
       ...(onChanged ? { listChanged: { tools: { autoRefresh: false, onChanged } } } : {}),
     },
   );

@@ -12,18 +12,23 @@ const FORWARDED = ['accept', 'mcp-protocol-version', 'mcp-method', 'mcp-name'] a
 const REVISION = /^\d{4}-\d{2}-\d{2}$/;
 /** The first revision without sessions: each request states its revision and capabilities, and its headers repeat the body (SEP-2243). */
 export const STATELESS_SINCE = '2026-07-28';
+/** For servers that answer HTTP 400 to a revision that they do not know, in place of naming their own. */
+export const OLDER_REVISION = '2025-06-18';
 /** Has a task id, but no `Mcp-Name`, because that revision removed it. */
 const REMOVED_METHOD = 'tasks/result';
 const REVISION_IN_BODY = 'io.modelcontextprotocol/protocolVersion';
 
 export type Inbound = { req: IncomingMessage; messages: readonly Message[] };
 
+/** `id` is undefined for a server without sessions; `revision` takes the place of the app's. */
+export type OpenSession = { id: string | undefined; revision?: string | undefined };
+
 export type OutboundOptions = {
   ids: IdBinder;
   parameterHeaders: ParameterHeaders;
   caller: Caller;
-  /** Takes the place of the session that the request names. `id` is undefined for a server without sessions. */
-  session?: { id: string | undefined } | undefined;
+  /** Takes the place of the session that the request names. */
+  session?: OpenSession | undefined;
   /** `Gatehouse-Caller` and the plain headers. */
   callerHeaders: Readonly<Record<string, string>>;
   /** The value of `Host`, if it is not that of the address. */
@@ -52,6 +57,7 @@ export function outboundHeaders(
   if (session !== undefined)
     outbound['mcp-session-id'] = requireOwnId(ids.unbind('session', caller, String(session)));
   if (options.session?.id !== undefined) outbound['mcp-session-id'] = options.session.id;
+  if (options.session?.revision) outbound['mcp-protocol-version'] = options.session.revision;
   if (event !== undefined)
     outbound['last-event-id'] = requireOwnId(ids.unbind('event', caller, String(event)));
   if (host !== undefined) outbound['host'] = host;

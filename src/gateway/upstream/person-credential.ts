@@ -24,7 +24,7 @@ import {
   toolErrorResponse,
 } from '../json-rpc.ts';
 import { isObject, membersOf } from '../../json-values.ts';
-import { outboundHeaders } from './headers.ts';
+import { type OpenSession, outboundHeaders } from './headers.ts';
 import type { Proxy } from './proxy.ts';
 
 /** How calls to one upstream get credentials of persons. Undefined members: the settings have none for it. */
@@ -117,7 +117,7 @@ export async function attachCredentials(
     messages: readonly Message[];
     caller: Caller;
     personal: CredentialInUse | undefined;
-    session?: { id: string | undefined } | undefined;
+    session?: OpenSession | undefined;
   },
 ): Promise<Record<string, string>> {
   const operators = upstream.headers;

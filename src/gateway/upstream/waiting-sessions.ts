@@ -10,8 +10,8 @@ export type WaitingSession = {
   id: string;
   /** Of the app's `initialize`. */
   params: unknown;
-  /** The session of the upstream, for this credential. It may have none. */
-  opened?: { epoch: string; session?: string };
+  /** The session of the upstream, for this credential. It may have none. `revision`: in place of the app's, which the upstream refuses. */
+  opened?: { epoch: string; session?: string; revision?: string };
 };
 
 export type WaitingSessions = {

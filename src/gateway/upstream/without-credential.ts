@@ -27,6 +27,7 @@ import {
   wordsFor,
 } from './person-credential.ts';
 import type { Proxy } from './proxy.ts';
+import { type OpenSession, OLDER_REVISION } from './headers.ts';
 import type { OutboundRequest } from './send.ts';
 import { beginEventStream } from './stream.ts';
 import type { WaitingSession } from './waiting-sessions.ts';
@@ -119,9 +120,9 @@ export async function openWaiting(
     caller,
     personal,
   }: { waiting: WaitingSession; caller: Caller; personal: CredentialInUse },
-): Promise<{ id: string | undefined }> {
+): Promise<OpenSession> {
   const { opened } = waiting;
-  if (opened?.epoch === personal.epoch) return { id: opened.session };
+  if (opened?.epoch === personal.epoch) return { id: opened.session, revision: opened.revision };
   const lifetime = new Lifetime(call.ctx.res, proxy.upstream.timeout, () => undefined);
   const renewed = proxy.credentials ? renewal(proxy, proxy.credentials, call, personal) : undefined;
   const send = async (message: Message, id?: string) => {
@@ -143,16 +144,23 @@ export async function openWaiting(
   };
   try {
     const params = isObject(waiting.params) ? waiting.params : {};
-    const { status, headers } = await send({ jsonrpc: '2.0', id: 0, method: 'initialize', params });
+    const initialize = (more: object = {}) =>
+      send({ jsonrpc: '2.0', id: 0, method: 'initialize', params: { ...params, ...more } });
+    const first = await initialize();
+    const revision = first.status === 400 ? OLDER_REVISION : undefined;
+    const { status, headers } = revision ? await initialize({ protocolVersion: revision }) : first;
     if (status === 401 && renewed) throw renewed.refused();
     if (status !== 200)
       throw badGateway(new Error(`the upstream answered ${status} to initialize`));
     const issued = headers['mcp-session-id'];
     const id = typeof issued === 'string' && issued !== '' ? issued : undefined;
     await send({ jsonrpc: '2.0', method: 'notifications/initialized' }, id);
-    const found = { epoch: personal.epoch, ...(id === undefined ? {} : { session: id }) };
-    await proxy.waiting.open(waiting, found);
-    return { id };
+    await proxy.waiting.open(waiting, {
+      epoch: personal.epoch,
+      ...(id === undefined ? {} : { session: id }),
+      ...(revision ? { revision } : {}),
+    });
+    return { id, revision };
   } catch (error) {
     throw lifetime.endReason(error);
   } finally {

@@ -129,6 +129,25 @@ describe('A server of before 2026-07-28', () => {
     expect(methods).to.deep.equal(['server/discover', 'tools/list']);
   });
 
+  for (const [known, attempts] of [
+    ['2025-06-18', 2],
+    ['2024-01-01', 2],
+  ] as const)
+    it(`with ${known} that answers HTTP 400 to the handshake of another revision is tried once with an older one`, async () => {
+      const asked: string[] = [];
+      const names = await namesFrom({
+        initialize(res, { id, params }) {
+          const { protocolVersion: revision } = params as { protocolVersion: string };
+          asked.push(revision);
+          if (revision !== known) return send(res, 'Bad Request: unsupported version', 400);
+          return send(res, answer(id, { ...HANDSHAKE, protocolVersion: revision }));
+        },
+      }).catch((error: Error) => error.message);
+      expect(names).to.deep.equal(known === '2025-06-18' ? ['echo'] : 'responds with HTTP 400');
+      expect(asked).to.have.length(attempts);
+      expect(asked.at(-1)).to.equal('2025-06-18');
+    });
+
   const NULLS = {
     instructions: null,
     _meta: null,

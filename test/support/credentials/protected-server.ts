@@ -63,6 +63,8 @@ export type ProtectedServer = {
   redirects: Record<string, string>;
   refusesRegistration: 'hang up' | undefined;
   registrationStatus: number;
+  /** Answers 400 to later revisions, in the handshake and in headers. */
+  latestRevision: string | undefined;
   /** Lists tools without a token. */
   answersAnybody: boolean;
   /** Answers 401 to every token. */
@@ -111,6 +113,7 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
     redirects: {},
     refusesRegistration: undefined,
     registrationStatus: 201,
+    latestRevision: undefined,
     answersAnybody: false,
     refusesAll: false,
     refusal: undefined,
@@ -199,6 +202,9 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
         'www-authenticate': `Bearer resource_metadata="${place}"`,
       });
     }
+    const revision = params?.protocolVersion ?? req.headers['mcp-protocol-version'] ?? '';
+    if (state.latestRevision !== undefined && revision > state.latestRevision)
+      return json(res, { error: 'Bad Request: unsupported protocol version' }, 400);
     const granted = [...families.values()].find(({ access }) => access === token)?.scopes ?? [];
     if (method === 'tools/call' && state.needs.some((scope) => !granted.includes(scope)))
       return json(res, { error: 'insufficient_scope' }, 403, {
