@@ -41,8 +41,10 @@ describe('upstreams[].credential', () => {
   it('a process that only ends credentials starts without the secret of the client, and notes it', () => {
     const credential = { kind: 'oauth', clientId: 'ours', clientSecret: { env: 'SERVICE_SECRET' } };
     const found = (roles: string[], environment: object = {}) =>
-      load({ ...settings(credential), store: PRODUCTION.store, roles }, { ...ENVIRONMENT, ...environment }).upstreams[0]
-        ?.credential;
+      load(
+        { ...settings(credential), store: PRODUCTION.store, roles },
+        { ...ENVIRONMENT, ...environment },
+      ).upstreams[0]?.credential;
     expect(found(['management'])).to.deep.include({ lacksSecret: true });
     const present = { SERVICE_SECRET: 'the secret of the client' };
     expect(found(['management'], present)).to.deep.include({
