@@ -1,16 +1,31 @@
+import {
+  Client as ClientV2,
+  StreamableHTTPClientTransport as TransportV2,
+} from '@modelcontextprotocol/client';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
+import {
+  ToolListChangedNotificationSchema,
+  UrlElicitationRequiredError,
+} from '@modelcontextprotocol/sdk/types.js';
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { connect } from 'node:net';
 import { z } from 'zod';
-import { requestManagement } from '../support/management-api.ts';
+import { type Person, requirePage } from '../support/browser.ts';
+import { createConnector, requestManagement } from '../support/management-api.ts';
+import {
+  type ProtectedServer,
+  startProtectedServer,
+} from '../support/credentials/protected-server.ts';
+import { startSystem, type System } from '../support/system.ts';
 import { call } from '../support/mcp.ts';
 import {
   type Connected,
+  connectPerson,
   later,
   openAddress,
+  settingsFor,
   textOf,
   UPSTREAM,
   usePersonalUpstream,
@@ -42,6 +57,13 @@ describe('An app whose person has not connected the own account', () => {
     const page = await openAddress(await ask(), browser);
     await browser.submit(page, { credential: 'now' });
   }
+
+  const disconnect = ({ token }: Connected) =>
+    requestManagement(
+      system(),
+      'DELETE',
+      `/credentials/${UPSTREAM}.${String(decodeJwt(token).sub)}`,
+    );
 
   it('a session of the SDK that began before goes on with the account, and is told that the tools changed', async () => {
     const app = await connectAs('ada', later);
@@ -114,6 +136,12 @@ describe('An app whose person has not connected the own account', () => {
     socket.destroy();
   });
 
+  it('an app of 2026-07-28 hears that a server of unknown revision has sessions', async () => {
+    const app = await connectAs('grace', later);
+    const discover = { jsonrpc: '2.0', id: 1, method: 'server/discover', params: {} };
+    expect((await call(link(), app.token, discover)).rpc?.error?.code).to.equal(-32_601);
+  });
+
   it('an app of 2025-11-25 with elicitation by URL gets the error that asks for it', async () => {
     const app = await connectAs('grace', later);
     const initialized = await call(link(), app.token, {
@@ -174,8 +202,34 @@ describe('An app whose person has not connected the own account', () => {
     } finally {
       service().latestRevision = undefined;
     }
-    const account = String(decodeJwt(app.token).sub);
-    await requestManagement(system(), 'DELETE', `/credentials/${UPSTREAM}.${account}`);
+    await disconnect(app);
+  });
+
+  it('the SDK 1 reports the address, which is of no use to somebody else, and its call succeeds after it', async () => {
+    const app = await connectAs('grace', later);
+    const client = new ClientV1(
+      { name: 'app', version: '1' },
+      { capabilities: { elicitation: { url: {} } } },
+    );
+    await client.connect(
+      new TransportV1(new URL(link()), {
+        requestInit: { headers: { authorization: `Bearer ${app.token}` } },
+      }),
+    );
+    const asked = await client
+      .callTool({ name: 'whoami', arguments: {} })
+      .then(() => undefined)
+      .catch((error: unknown) => error);
+    if (!(asked instanceof UrlElicitationRequiredError)) throw new Error('it is not asked');
+    const [{ url } = { url: '' }] = asked.elicitations;
+    const other = await connectAs('ada', later);
+    expect(requirePage(await other.browser.visit(url)).status).to.equal(403);
+    const page = requirePage(await app.browser.visit(url));
+    await app.browser.submit(page, { credential: 'now' });
+    const { content } = await client.callTool({ name: 'whoami', arguments: {} });
+    expect(content).to.deep.equal([{ type: 'text', text: 'ada' }]);
+    await client.close();
+    await disconnect(app);
   });
 
   it('an app of 2026-07-28 with elicitation by URL is asked for input, and the repeated request succeeds', async () => {
@@ -208,5 +262,50 @@ describe('An app whose person has not connected the own account', () => {
     const other = await connectAs('ada');
     const foreign = await call(link(), other.token, request(answered), { headers });
     expect(textOf(foreign)).to.not.equal('ada');
+  });
+});
+
+describe('An app whose person has no account at a server of MCP 2026-07-28', () => {
+  let service: ProtectedServer;
+  let system: System;
+  let link: string;
+  before(async function start() {
+    this.timeout(20_000);
+    service = await startProtectedServer();
+    service.isStateless = true;
+    service.answersAnybody = true;
+    system = await startSystem({ file: settingsFor(service.url) });
+    ({ link } = await createConnector(system, { name: 'Own notes' }));
+  });
+  after(async () => {
+    await system?.stop();
+    await service?.close();
+  });
+
+  it('is asked through the SDK 2, which repeats the call by itself', async () => {
+    const connectAs = (person: Person) =>
+      connectPerson({ system, service, link, person, complete: later });
+    const [app, other] = [await connectAs('grace'), await connectAs('ada')];
+    const client = new ClientV2(
+      { name: 'app', version: '1' },
+      {
+        capabilities: { elicitation: { url: {} } },
+        versionNegotiation: { mode: { pin: STATELESS } },
+      },
+    );
+    const statuses: number[] = [];
+    client.setRequestHandler('elicitation/create', async ({ params }) => {
+      if (params.mode !== 'url') throw new Error('the mode is not url');
+      statuses.push(requirePage(await other.browser.visit(params.url)).status);
+      const page = requirePage(await app.browser.visit(params.url));
+      statuses.push(requirePage(await app.browser.submit(page, { credential: 'now' })).status);
+      return { action: 'accept' };
+    });
+    const headers = { authorization: `Bearer ${app.token}` };
+    await client.connect(new TransportV2(new URL(link), { requestInit: { headers } }));
+    const { content } = await client.callTool({ name: 'whoami', arguments: {} });
+    expect(content).to.deep.equal([{ type: 'text', text: 'ada' }]);
+    expect(statuses).to.deep.equal([403, 200]);
+    await client.close();
   });
 });

@@ -68,11 +68,10 @@ async function openTools(options: DiscoveryOptions, onChanged?: () => void): Pro
     connect(options, { mode: 'legacy' }, signal, onChanged, versions);
   const connection =
     newer ??
-    (await legacy().catch((error: unknown) =>
-      error instanceof DiscoveryError && error.isBadRequest
-        ? legacy(OLDER_REVISIONS)
-        : Promise.reject(error),
-    ));
+    (await legacy().catch((error: unknown) => {
+      if (error instanceof DiscoveryError && error.isBadRequest) return legacy(OLDER_REVISIONS);
+      throw error;
+    }));
   return connection.read();
 }
 

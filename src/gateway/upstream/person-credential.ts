@@ -24,7 +24,7 @@ import {
   toolErrorResponse,
 } from '../json-rpc.ts';
 import { isObject, membersOf } from '../../json-values.ts';
-import { type OpenSession, outboundHeaders } from './headers.ts';
+import { type OpenSession, outboundHeaders, STATELESS_SINCE } from './headers.ts';
 import type { Proxy } from './proxy.ts';
 
 /** How calls to one upstream get credentials of persons. Undefined members: the settings have none for it. */
@@ -165,6 +165,8 @@ export type Asked = {
   state: string;
   /** What the caller may reach, as far as it is known. */
   knownTools: () => object[];
+  /** Of the upstream, as far as it is known. */
+  revision: string | undefined;
 };
 
 /** Answers to the requests of a person whose credential is missing. Empty for notifications only. */
@@ -221,6 +223,8 @@ function answer(asked: Asked, { id, method, params }: Message): object {
       return result({});
     case 'initialize':
       return result(initialized(asked, params));
+    case 'server/discover':
+      return discovered(asked, id);
     case 'tools/list': {
       const tools = asked.knownTools();
       return result({ tools: tools.length > 0 ? tools : [connectTool(asked)] });
@@ -244,6 +248,22 @@ function answer(asked: Asked, { id, method, params }: Message): object {
   }
 }
 
+/** Without a session (MCP 2026-07-28), if the server is of that kind. The error makes apps try `initialize`. */
+function discovered({ revision = '', service }: Asked, id: Message['id']): object {
+  if (revision < STATELESS_SINCE)
+    return errorResponse(id, { code: METHOD_NOT_FOUND, message: 'the method is not known' });
+  const result = {
+    resultType: 'complete',
+    supportedVersions: [revision],
+    capabilities: { tools: {} },
+    serverInfo: { name: service, version: '1' },
+    ttlMs: 0,
+    cacheScope: 'private',
+  };
+  return { jsonrpc: '2.0', id, result };
+}
+
+const METHOD_NOT_FOUND = -32_601;
 const LATEST_WITH_SESSIONS = '2025-11-25';
 const REVISION = /^\d{4}-\d{2}-\d{2}$/;
 

@@ -126,6 +126,7 @@ export async function openUpstreamProxy(
     extensions: authorizationExtensions(settings),
     credentials: await openCredentialRules(settings, services, upstream),
     knownTools: (caller) => knownTools(proxy, discovery, caller),
+    knownRevision: () => discovery.catalog()?.revision,
     onToolsChanged: discovery.refresh,
     onToolsListed: discovery.observe,
     holds: toolHolds(discovery),
@@ -250,6 +251,8 @@ export type Proxy = {
   /** Of the persons who call; undefined if the upstream needs none. */
   credentials: PersonCredentialRules | undefined;
   knownTools: (caller: Caller) => object[];
+  /** Of the protocol, as negotiated when the tools were last read. */
+  knownRevision: () => string | undefined;
   waiting: WaitingSessions;
   /** Called when the upstream says that its list of tools changed. */
   onToolsChanged: () => void;

@@ -185,7 +185,7 @@ const UNREAD: ExchangeOptions = {
 };
 
 function askedOf(
-  { credentials, ids, knownTools: tools, upstream }: Proxy,
+  { credentials, ids, knownTools: tools, knownRevision, upstream }: Proxy,
   { caller, connector }: AuthenticatedCall,
   problem: CredentialProblem,
   initialize?: unknown,
@@ -200,6 +200,7 @@ function askedOf(
     elicitationId: `${upstream.id}-${caller.accountId}`,
     state: ids.bind('state', caller, CONNECT_STATE),
     knownTools: () => tools(caller),
+    revision: knownRevision(),
   };
 }
 

@@ -65,6 +65,8 @@ export type ProtectedServer = {
   registrationStatus: number;
   /** Answers 400 to later revisions, in the handshake and in headers. */
   latestRevision: string | undefined;
+  /** Speaks MCP 2026-07-28, without sessions. */
+  isStateless: boolean;
   /** Lists tools without a token. */
   answersAnybody: boolean;
   /** Answers 401 to every token. */
@@ -114,6 +116,7 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
     refusesRegistration: undefined,
     registrationStatus: 201,
     latestRevision: undefined,
+    isStateless: false,
     answersAnybody: false,
     refusesAll: false,
     refusal: undefined,
@@ -195,7 +198,7 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
     const [, token] = /^Bearer (.+)$/.exec(req.headers.authorization ?? '') ?? [];
     const isValid = token !== undefined && valid.has(token) && !state.refusesAll;
     state.calls.push({ token, status: isValid ? 200 : 401, method });
-    const isOpen = state.answersAnybody && method === 'tools/list';
+    const isOpen = state.answersAnybody && ['tools/list', 'server/discover'].includes(method);
     if (!isValid && !isOpen) {
       const place = `${origin}/.well-known/oauth-protected-resource/mcp`;
       return json(res, { error: 'invalid_token' }, 401, {
@@ -233,6 +236,15 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
       },
       'tools/call': { content: [{ type: 'text', text: user }] },
     };
+    if (state.isStateless) {
+      const result = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
+      results['server/discover'] = {
+        supportedVersions: ['2026-07-28'],
+        capabilities: { tools: {} },
+        serverInfo: { name: 'protected', version: '1' },
+      };
+      return json(res, { jsonrpc: '2.0', id, result: { ...result, ...results[method] } });
+    }
     return json(res, { jsonrpc: '2.0', id, result: results[method] ?? {} });
   };
 
