@@ -51,7 +51,7 @@ export async function readTools(
     if (!(error instanceof DiscoveryError)) throw error;
     const isRefused = error.fault === 'rejected';
     const remedy = isRefused
-      ? `${credentialRemedy(headers)}; if it requires the header Gatehouse-Caller, start Gatehouse; gatehouse doctor then lists its tools`
+      ? `${credentialRemedy(headers)}; if it requires the header Gatehouse-Caller, start Gatehouse; gatehouse doctor then lists its tools; if people have accounts of their own there, add credential: { kind: oauth } below its url`
       : (tlsFault(error)?.remedy ?? 'check the address, and that the server runs');
     return { found: [], problem: `${name} ${error.message}`, remedy, isRefused };
   }

@@ -125,6 +125,7 @@ describe('gatehouse init with an MCP server', () => {
           demanding.url,
           '--upstream-header "Authorization: TOOLS_AUTHORIZATION"; if it requires the header Gatehouse-Caller',
         ],
+        [demanding.url, 'add credential: { kind: oauth } below its url'],
         [`${page.origin}/mcp`, 'is not valid MCP'],
       ] as const) {
         const folder = temporaryDirectory();
