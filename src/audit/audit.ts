@@ -44,6 +44,8 @@ export type AuditItem = {
   address?: string | undefined;
   userAgent?: string | undefined;
   clientName?: string | undefined;
+  /** Of a workload: who it is at its platform. */
+  subject?: string | undefined;
   traceId?: string | undefined;
   /** The id of the call that this item ends. */
   call?: string | undefined;

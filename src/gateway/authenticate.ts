@@ -46,6 +46,8 @@ export type Caller = Rights & {
   calls?: string | Rate;
   /** Thumbprint (RFC 7638) of the key that the token is bound to. Each request needs a proof of this key. */
   keyThumbprint?: string;
+  /** Of a workload: who it is at its platform. */
+  subject?: string;
   /** Absent for machines and minted tokens, and if the connection gives the server no claims. */
   person?: CallingPerson;
 };
@@ -211,7 +213,7 @@ async function callerOf(
 }
 
 /** What a verified token says. */
-type Claims = Pick<Caller, 'accountId' | 'clientId' | 'tokenId' | 'keyThumbprint'> & {
+type Claims = Pick<Caller, 'accountId' | 'clientId' | 'tokenId' | 'keyThumbprint' | 'subject'> & {
   grantId: string;
   scope: string;
 };
@@ -219,12 +221,20 @@ type Claims = Pick<Caller, 'accountId' | 'clientId' | 'tokenId' | 'keyThumbprint
 /** Returns undefined for a token that is not one of a connect link. */
 function readClaims(verified: JWTPayload): Claims | undefined {
   const { sub, jti, scope, client_id: clientId, grant_id: grantId } = verified;
+  const { platform_sub: subject } = verified;
   const keyThumbprint = boundKey(verified);
   if (!sub || !jti || keyThumbprint === 'unsupported') return undefined;
   if (typeof clientId !== 'string' || typeof grantId !== 'string' || typeof scope !== 'string')
     return undefined;
-  const bound = keyThumbprint === undefined ? {} : { keyThumbprint };
-  return { accountId: sub, clientId, tokenId: jti, grantId, scope, ...bound };
+  return {
+    accountId: sub,
+    clientId,
+    tokenId: jti,
+    grantId,
+    scope,
+    ...(keyThumbprint === undefined ? {} : { keyThumbprint }),
+    ...(typeof subject === 'string' ? { subject } : {}),
+  };
 }
 
 function refuseScheme(

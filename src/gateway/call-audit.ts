@@ -113,6 +113,7 @@ export function callAudit({ settings, services, refusals }: CallAuditOptions): C
         clientId: caller.clientId,
         connector: caller.connector,
         grantId: caller.grantId,
+        subject: caller.subject,
         upstream: (call.connector ?? call.mintedToken)?.upstream ?? DEFAULT_UPSTREAM,
         tool: isTool ? text(name, MAX_TEXT_LENGTH) : undefined,
         method: isTool ? undefined : text(method, MAX_TEXT_LENGTH),

@@ -37,6 +37,7 @@ const COLUMNS: Record<string, (item: AuditItem, names: ItemNames) => unknown> = 
   id: ({ id }) => id,
   epoch: ({ epoch }) => epoch,
   number: ({ number }) => number,
+  subject: ({ subject }) => subject,
 };
 
 export function csvHeader(): string {

@@ -3,12 +3,14 @@ import { advanceClock, restoreClock } from '../support/clock.ts';
 import {
   createConnector,
   showGrant,
+  readAllAudit,
   readAudit,
   requestManagement,
 } from '../support/management-api.ts';
 import { call, callTool, isAccepted } from '../support/mcp.ts';
 import { changeSettings } from '../support/settings-file.ts';
 import { startSystem, type System } from '../support/system.ts';
+import { until } from '../support/until.ts';
 import {
   exchangeJwt,
   type Members,
@@ -225,6 +227,22 @@ describe('The options of workloads', function () {
       file();
       await requestManagement(system, 'POST', '/settings/reload', {});
     }
+  });
+
+  it('WIF-14 each call of a workload is on record with its rule and its own subject at the platform', async () => {
+    const link = linkOf('Claims');
+    const names = ['run of ada', 'run of grace'];
+    for (const sub of names) {
+      const { body } = await exchange({ run: 17, protected: true, sub }, 'Claims');
+      await callTool(link, String(body['access_token']), 'club_overview');
+    }
+    const calls = async () =>
+      (await readAllAudit(system)).filter(
+        ({ event, account }) => event === 'call' && account === 'workload:platform:number',
+      );
+    await until('the calls to be on record', async () => (await calls()).length >= names.length);
+    const subjects = (await calls()).map(({ subject }) => subject);
+    expect(subjects).to.deep.equal(names);
   });
 
   it('WIF-14 the audit log has the subject of the platform, and of a refusal the reason, the rule, the claim and its value', async () => {

@@ -178,6 +178,7 @@ const CALL_FIELDS = [
   'address',
   'userAgent',
   'clientName',
+  'subject',
   'traceId',
 ] as const;
 

@@ -39,6 +39,7 @@ const auditItemSchema = z
     address: z.string().optional(),
     userAgent: z.string().optional(),
     clientName: z.string().optional().describe('What the app calls itself (`clientInfo`).'),
+    subject: z.string().optional().describe('Of a workload: who it is at its platform.'),
     traceId: z.string().optional(),
     call: z.string().optional().describe('The id of the call that ended.'),
     count: z.int().optional().describe('How many refused calls, or items, this one stands for.'),

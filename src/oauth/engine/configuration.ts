@@ -153,8 +153,9 @@ export function configuration(
       client.grantTypeAllowed('refresh_token') && code.scopes.has(OFFLINE_ACCESS),
     rotateRefreshToken: true,
     revokeGrantPolicy: (ctx) => !(ctx.oidc.route === 'revocation' && ctx.oidc.entities.AccessToken),
-    extraTokenClaims: (_ctx, token) => ({
+    extraTokenClaims: (ctx, token) => ({
       grant_id: 'grantId' in token ? token.grantId : undefined,
+      platform_sub: engineRequest(ctx).workload?.subject,
     }),
     formats: { customizers: { jwt: setScopeAndConnector(settings.levels) } },
     ttl: {

@@ -38,8 +38,8 @@ export type EngineRequest = {
   redemption?: { grantId: string; refresh?: EnginePayload & { iat: number } };
   /** The assertion that authenticates the client is marked as used. */
   assertionUsed?: true;
-  /** Set for a token request with the JWT of a workload: the client that it named. */
-  workload?: { clientId: string | undefined; refusal?: WorkloadRefusal };
+  /** Set for a token request with the JWT of a workload: the client that it named, and who it is at its platform once it gets a token. */
+  workload?: { clientId: string | undefined; subject?: string; refusal?: WorkloadRefusal };
   /** `grant_type` of a token request. */
   grantType?: unknown;
   /** What is noted of the attempt of this request. `id` is that of the whole authorization. */

@@ -104,6 +104,8 @@ export function workloadExchange(context: AssertionContext): ExchangeWorkload | 
         assertion,
         proof,
       });
+      const { workload } = engineRequest(ctx);
+      if (workload) workload.subject = subjectOf(claims);
       const isIssued = await issueAccessToken(ctx, { ...authorized, describeResource, proof });
       if (!isIssued) throw new WorkloadRefused('grant_ended', { rules: [found.rule.id] });
       if (isNoted) await recordToken(services, { found, claims, grantId: authorized.grantId });
@@ -131,7 +133,7 @@ function recordToken(
     arguments: {
       name: idOfSubject(subject),
       level: rule.level,
-      subject: String(claims['sub']).slice(0, MAX_RECORDED_LENGTH),
+      subject: subjectOf(claims),
     },
     outcome: 'granted',
   });
@@ -146,8 +148,13 @@ function noteRefusal(
   const { workload } = engineRequest(ctx);
   if (!workload) return;
   const [resource] = [ctx.oidc.params.resource ?? []].flat();
-  const subject = String(claims['sub']).slice(0, MAX_RECORDED_LENGTH);
+  const subject = subjectOf(claims);
   workload.refusal = { reason, issuerId: issuer.id, subject, details, resource };
+}
+
+/** As it is recorded. */
+function subjectOf(claims: Claims): string {
+  return String(claims['sub']).slice(0, MAX_RECORDED_LENGTH);
 }
 
 const ERRORS = { invalid_grant: errors.InvalidGrant, invalid_target: errors.InvalidTarget };
