@@ -40,7 +40,7 @@ import {
 import type { Reason } from './reasons.ts';
 import type { Level } from '../permission-levels.ts';
 import type { Settings } from '../settings/settings.ts';
-import { findWorkload, isWorkloadSubject } from '../settings/workloads.ts';
+import { isWorkloadSubject, ruleInForce } from '../settings/workloads.ts';
 import type { Store } from '../store/store.ts';
 import { type Connection, type ConnectionState, describeConnection } from './connection.ts';
 
@@ -332,7 +332,8 @@ export function connectionReader(
     const access = account && accessThrough(settings, connector ?? {}, account, via);
     const interval = account && via === 'sign-in' && recheckIntervalOf(settings, account);
     const mustSignIn = account && interval && needsSignIn(account, interval, now());
-    const workload = workloadAccess(settings, accountId, now());
+    const at = { connector: connector ?? { id: stored.connector }, now: now() };
+    const workload = workloadAccess(settings, accountId, at);
     return describeConnection(id, stored, {
       connector,
       account,
@@ -347,11 +348,14 @@ export function connectionReader(
 }
 
 /** What the rule of a workload gives it. Undefined for others. */
-function workloadAccess({ authorization }: ConnectionSettings, accountId: string, now: number) {
+function workloadAccess(
+  { authorization }: ConnectionSettings,
+  accountId: string,
+  at: { connector: { id: string; name?: string }; now: number },
+) {
   if (!isWorkloadSubject(accountId)) return undefined;
-  const rule = findWorkload(authorization.trustedIssuers, accountId)?.rule;
-  if (!rule || (rule.expires ?? Infinity) <= now) return { refusal: 'workload_gone' as const };
-  return { entitled: rule.level };
+  const rule = ruleInForce(authorization.trustedIssuers, accountId, at);
+  return rule ? { entitled: rule.level } : { refusal: 'workload_gone' as const };
 }
 
 /** Loads each once. */

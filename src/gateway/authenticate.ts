@@ -28,7 +28,7 @@ import type { Via } from '../settings/entitlements.ts';
 import type { CallerClaim } from '../settings/schema.ts';
 import type { Rate } from '../settings/limits.ts';
 import type { Settings } from '../settings/settings.ts';
-import { findWorkload, isWorkloadSubject, type WorkloadRule } from '../settings/workloads.ts';
+import { isWorkloadSubject, ruleInForce, type WorkloadRule } from '../settings/workloads.ts';
 import { isServed } from '../settings/upstreams.ts';
 import { membersOf } from '../json-values.ts';
 import { type Rights, selectionOf } from '../upstreams/tool-access.ts';
@@ -207,7 +207,7 @@ async function callerOf(
   ]);
   // An administrator may have changed when the machine expires.
   if (grant?.machine && grant.grant.exp <= now()) return 'ended';
-  const workload = workloadOf(settings, claims, now());
+  const workload = workloadOf(settings, claims, connector, now());
   if (workload === 'ended') return 'ended';
   return decide(settings, connector, claims, { grant, account, workload });
 }
@@ -253,15 +253,15 @@ type CallerRecords = {
   workload?: WorkloadRule | undefined;
 };
 
-/** The rule of a workload, which the settings in force must have. Undefined for other callers. */
+/** The rule of a workload, which the settings in force must have for this connector. Undefined for other callers. */
 function workloadOf(
   { authorization }: Authentication['settings'],
   { accountId }: Claims,
+  connector: Connector,
   now: number,
 ): WorkloadRule | 'ended' | undefined {
   if (!isWorkloadSubject(accountId)) return undefined;
-  const { rule } = findWorkload(authorization.trustedIssuers, accountId) ?? {};
-  return rule && (rule.expires ?? Infinity) > now ? rule : 'ended';
+  return ruleInForce(authorization.trustedIssuers, accountId, { connector, now }) ?? 'ended';
 }
 
 /** Decides by the current records and settings what the bearer of a verified token may do. Never cached. */

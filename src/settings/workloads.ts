@@ -116,6 +116,16 @@ export function isWorkloadSubject(accountId: string): boolean {
 
 type IssuerWithWorkloads = { id: string; issuer: string; workloads: readonly WorkloadRule[] };
 
+type NamedConnector = { id: string; name?: string | undefined };
+
+/** Names may be those of several connectors. */
+export function names(
+  { connector: named }: Pick<WorkloadRule, 'connector'>,
+  connector: NamedConnector,
+): boolean {
+  return named === connector.id || named === connector.name;
+}
+
 /** Undefined if the settings do not have the rule of this subject. */
 export function findWorkload<Issuer extends IssuerWithWorkloads>(
   issuers: readonly Issuer[],
@@ -125,4 +135,14 @@ export function findWorkload<Issuer extends IssuerWithWorkloads>(
     for (const rule of issuer.workloads)
       if (workloadSubject(issuer.id, rule.id) === subject) return { issuer, rule };
   return undefined;
+}
+
+/** The rule of this subject for the connector. Undefined if the settings do not have it any more, or it has expired. */
+export function ruleInForce(
+  issuers: readonly IssuerWithWorkloads[],
+  subject: string,
+  { connector, now }: { connector: NamedConnector; now: number },
+): WorkloadRule | undefined {
+  const { rule } = findWorkload(issuers, subject) ?? {};
+  return rule && names(rule, connector) && (rule.expires ?? Infinity) > now ? rule : undefined;
 }

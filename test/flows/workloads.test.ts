@@ -155,6 +155,7 @@ describe('Workloads', function () {
     ['no iat', () => ({ iat: undefined }), /must have iat and exp/],
     ['no exp', () => ({ exp: undefined }), /must have iat and exp/],
     ['a time in the future', () => ({ iat: now() + 300, exp: now() + 600 }), /not valid yet/],
+    ['nbf alone in the future', () => ({ nbf: now() + 300 }), /not valid yet/],
     ['a time in the past', () => ({ iat: now() - 900, exp: now() - 300 }), /has expired/],
     ['no subject', () => ({ sub: undefined }), /must have a sub/],
     [

@@ -229,6 +229,26 @@ describe('The options of workloads', function () {
     }
   });
 
+  it('WIF-15 tokens of a rule that names another connect link now are refused at once, and its connection ends', async () => {
+    const token = String((await exchange({})).body['access_token']);
+    const id = await grantOf('platform:any');
+    const calls = async () => (await callTool(linkOf('Jobs'), token, 'club_overview')).status;
+    expect(await calls()).to.equal(200);
+    const moved = rule('any', { subject: 'job' }, { connector: 'Other' });
+    const trusted = { id: 'platform', issuer: platform.issuer, workloads: [moved] };
+    const undo = changeSettings(system, { authorization: { trustedIssuers: [trusted] } });
+    try {
+      await requestManagement(system, 'POST', '/settings/reload', {});
+      expect(await calls()).to.equal(401);
+      expect(await showGrant(system, id)).to.include({ state: 'refused', reason: 'workload_gone' });
+      expect((await exchange({}, 'Other')).status).to.equal(200);
+      expect(await showGrant(system, id)).to.include({ state: 'ended', reason: 'rule_changed' });
+    } finally {
+      undo();
+      await requestManagement(system, 'POST', '/settings/reload', {});
+    }
+  });
+
   it('WIF-14 each call of a workload is on record with its rule and its own subject at the platform', async () => {
     const link = linkOf('Claims');
     const names = ['run of ada', 'run of grace'];
