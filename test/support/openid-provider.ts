@@ -42,6 +42,8 @@ export type OpenIdProvider = {
   requests: string[];
   /** The forms sent to the token endpoint. */
   exchanges: URLSearchParams[];
+  /** The secrets that clients have sent, without repetition. */
+  clientSecrets: ReadonlySet<string>;
   stop: () => Promise<void>;
 };
 
@@ -105,6 +107,7 @@ export async function startOpenIdProvider({
   const { ours, stranger, jwk, strangerJwk } = await keys;
   const requests: string[] = [];
   const exchanges: URLSearchParams[] = [];
+  const clientSecrets = new Set<string>();
   let behaviour: Behaviour = {};
 
   const sign = async (claims: JWTPayload, { signature, typ, kid = 'one' }: LogoutTokenOptions) => {
@@ -129,7 +132,10 @@ export async function startOpenIdProvider({
     if (own) return own(req, res);
     const path = normalPath(pathname);
     const sent = new URLSearchParams(await text(req));
-    if (path === '/token') exchanges.push(sent);
+    if (path === '/token') {
+      exchanges.push(sent);
+      clientSecrets.add(sent.get('client_secret') ?? basicPassword(req.headers.authorization));
+    }
     const [status, body] = (await answers[path]?.(sent)) ?? [404, {}];
     const type = typeof body === 'string' ? 'jwt; charset=utf-8' : 'json';
     const sending = typeof body === 'string' ? body : JSON.stringify(body);
@@ -172,6 +178,7 @@ export async function startOpenIdProvider({
     port: Number(new URL(origin).port),
     requests,
     exchanges,
+    clientSecrets,
     idToken,
     setBehaviour: (next) => {
       behaviour = next;
@@ -193,6 +200,12 @@ export function approveAs(sub: string, { searchParams }: URL): URL {
   const callback = new URL(searchParams.get('redirect_uri') ?? '');
   callback.search = String(new URLSearchParams({ code, state: searchParams.get('state') ?? '' }));
   return callback;
+}
+
+/** Both parts are encoded as in a form (RFC 6749 section 2.3.1). */
+function basicPassword(authorization = ''): string {
+  const pair = Buffer.from(authorization.replace(/^Basic /i, ''), 'base64').toString();
+  return new URLSearchParams(`secret=${pair.slice(pair.indexOf(':') + 1)}`).get('secret') ?? '';
 }
 
 /** Gatehouse checks its client credentials with a code that does not exist. */

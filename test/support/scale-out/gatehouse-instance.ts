@@ -44,6 +44,7 @@ export async function startGatehouseInstance(
       else if ('freezeAt' in change) freezeClockAt(change.freezeAt);
       else advanceClock(change.advanceBy);
     },
+    heldMemory: () => Promise.reject(new Error('it shares its heap with the test')),
     async stop() {
       await end(settings.drain);
       return 0;

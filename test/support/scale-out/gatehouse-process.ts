@@ -6,6 +6,7 @@ import { until } from '../until.ts';
 import { freePorts } from '../free-ports.ts';
 import { nodeArguments } from '../node-arguments.ts';
 import type { ClockChange } from './process-clock.ts';
+import { ASK_FOR_MEMORY, type HeldMemory } from './process-memory.ts';
 
 /** The hosts of a process, as in the GATEHOUSE_…_LISTEN variables. */
 export const HOSTS = ['AUTH', 'RESOURCE', 'MANAGEMENT', 'DEVELOPMENT_IDP'] as const;
@@ -22,6 +23,8 @@ export type GatehouseProcess = {
   isReady(): Promise<boolean>;
   /** Timers are not affected. */
   setClock(change: ClockChange): Promise<void>;
+  /** Bytes of the heap after a full collection. */
+  heldMemory(): Promise<number>;
   /** Sends SIGTERM and resolves to the exit code, or null if the process was killed. */
   stop(): Promise<number | null>;
   /** Sends SIGKILL. */
@@ -34,6 +37,7 @@ const ROLES: Record<string, readonly HostName[]> = {
   management: ['MANAGEMENT'],
 };
 const CLOCK = join(import.meta.dirname, 'process-clock.ts');
+const MEMORY = join(import.meta.dirname, 'process-memory.ts');
 /** Raises the timeouts of the store. */
 export const PATIENT_STORE = join(import.meta.dirname, 'patient-store.ts');
 const START_TIMEOUT_SECONDS = 60;
@@ -58,7 +62,7 @@ export async function startGatehouseProcess(
   imports: readonly string[] = [],
 ): Promise<GatehouseProcess> {
   const { ports, environment } = await listenEnvironment(given);
-  const imported = [CLOCK, ...imports].flatMap((file) => ['--import', file]);
+  const imported = [CLOCK, MEMORY, ...imports].flatMap((file) => ['--import', file]);
   const child = spawn(process.execPath, nodeArguments(['start'], imported), {
     env: environment,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
@@ -88,6 +92,12 @@ export async function startGatehouseProcess(
       const answered = once(child, 'message');
       child.send(change);
       await answered;
+    },
+    async heldMemory() {
+      const answered = once(child, 'message') as Promise<[HeldMemory]>;
+      child.send(ASK_FOR_MEMORY);
+      const [{ heldBytes }] = await answered;
+      return heldBytes;
     },
     stop: () => end('SIGTERM'),
     kill: async () => void (await end('SIGKILL')),
