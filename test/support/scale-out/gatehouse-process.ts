@@ -23,8 +23,7 @@ export type GatehouseProcess = {
   isReady(): Promise<boolean>;
   /** Timers are not affected. */
   setClock(change: ClockChange): Promise<void>;
-  /** Bytes of the heap after a full collection. */
-  heldMemory(): Promise<number>;
+  heldMemory(): Promise<HeldMemory>;
   /** Sends SIGTERM and resolves to the exit code, or null if the process was killed. */
   stop(): Promise<number | null>;
   /** Sends SIGKILL. */
@@ -96,8 +95,8 @@ export async function startGatehouseProcess(
     async heldMemory() {
       const answered = once(child, 'message') as Promise<[HeldMemory]>;
       child.send(ASK_FOR_MEMORY);
-      const [{ heldBytes }] = await answered;
-      return heldBytes;
+      const [held] = await answered;
+      return held;
     },
     stop: () => end('SIGTERM'),
     kill: async () => void (await end('SIGKILL')),
