@@ -17,12 +17,13 @@ import { until } from '../support/until.ts';
 import type { DeliveryOptions } from './options.ts';
 import type { Part } from './part.ts';
 import { type Place, startGatehouseOn, type StartedGatehouse } from './subjects.ts';
-import { atMost, type Report } from './targets.ts';
+import { atLeast, atMost, type Report } from './targets.ts';
 
 const CATCH_UP_SECONDS = 400;
 /** Five minutes after many failures in a row. */
 const MAX_PAUSE_SECONDS = 400;
 const MAX_TAKEOVER_SECONDS = 30;
+const MIN_RATE_RATIO = 0.95;
 const PHASE = 'delivery of the audit log';
 const DEVELOPMENT = join(import.meta.dirname, '../../config/development.yaml');
 
@@ -109,7 +110,7 @@ async function measureDelivery(
     );
     const rest = (performance.now() - stopped) / 1000;
     await store.close();
-    return report(arrivals, { last, kills, seconds, rest, takeovers });
+    return report(arrivals, { last, kills, seconds, rest, takeovers, rate });
   } finally {
     writing.abort();
     await written?.catch(() => undefined);
@@ -217,9 +218,20 @@ async function write(
   }
 }
 
-type Totals = { last: number; kills: number; seconds: number; rest: number; takeovers: number[] };
+type Totals = {
+  last: number;
+  kills: number;
+  seconds: number;
+  rest: number;
+  takeovers: number[];
+  /** Items a second, as wanted. */
+  rate: number;
+};
 
-function report(arrivals: Arrivals, { last, kills, seconds, rest, takeovers }: Totals): Report {
+function report(
+  arrivals: Arrivals,
+  { last, kills, seconds, rest, takeovers, rate }: Totals,
+): Report {
   const { numbers, repeated, early, changed, attempts, accepted } = arrivals;
   const slowest = Math.max(...takeovers);
   // A checkpoint may have come after the last one.
@@ -233,6 +245,7 @@ function report(arrivals: Arrivals, { last, kills, seconds, rest, takeovers }: T
       `  a process delivered again ${(takeovers.reduce((sum, each) => sum + each, 0) / takeovers.length).toFixed(1)} s after a kill (mean), ${slowest.toFixed(1)} s at most`,
     ].join('\n'),
     targets: [
+      atLeast('audit items stored a second ÷ wanted', MIN_RATE_RATIO, last / seconds / rate),
       atMost('audit items that are missing', 0, 'items', missing),
       atMost('audit items out of order', 0, 'items', early),
       atMost('batches whose body changed under the same id', 0, 'batches', changed),
