@@ -1,5 +1,6 @@
 // What a replay does with each kind of item of the audit log. TypeScript refuses a kind that is missing here.
 import type { AuditItem } from '../audit/audit.ts';
+import { ruleSubjectIn } from '../clients/rules.ts';
 import type { AuditEvent } from '../observability/labels.ts';
 import { accountState, forgottenPerson, sessions } from './subjects/account.ts';
 import { client, clientRule } from './subjects/client.ts';
@@ -108,8 +109,24 @@ export const DECISIONS = {
   workload_token: { none: GIVES },
 } as const satisfies Record<AuditEvent, Decision>;
 
+const GIVE_BACK: ReadonlySet<string> = new Set<AuditEvent>([
+  'account_enabled',
+  'client_allowed',
+  'kept_out_ended',
+  'workload_resumed',
+]);
+
+/** Of an interrupted change, nobody knows whether it was made. If it was to give something back, a replay goes by what was before. */
+function mayHaveGivenBack({ event, outcome, arguments: details }: AuditItem): boolean {
+  if (outcome !== 'interrupted') return false;
+  const isEndOfBlock =
+    event === 'client_rule_removed' && ruleSubjectIn(details)?.effect === 'block';
+  return isEndOfBlock || GIVE_BACK.has(event);
+}
+
 /** What the item is about, as far as a replay needs it: one entry for each subject. */
 export function subjectsOf(item: AuditItem): { name: SubjectName; id: string }[] {
+  if (mayHaveGivenBack(item)) return [];
   const decision: Decision | undefined = Object.hasOwn(DECISIONS, item.event)
     ? DECISIONS[item.event as AuditEvent]
     : undefined;

@@ -20,7 +20,7 @@ import { isAtLeast } from '../../permission-levels.ts';
 import type { AudienceRule } from '../../settings/entitlements.ts';
 import {
   detailsOf,
-  isTooLong,
+  isUncertain,
   lastValues,
   narrowedCalls,
   narrowedTools,
@@ -113,7 +113,7 @@ async function changeOf(
   connector: Connector,
   items: readonly AuditItem[],
 ): Promise<ConnectorChange> {
-  if (isTooLong(items)) return connector.paused ? {} : { paused: true };
+  if (isUncertain(items)) return connector.paused ? {} : { paused: true };
   const values = lastValues(items);
   let change: ConnectorChange = {};
   for (const [member, narrow] of Object.entries(NARROWINGS))

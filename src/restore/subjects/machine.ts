@@ -10,7 +10,7 @@ import {
 import { endGrant, findGrant } from '../../connections/grants.ts';
 import { HttpError } from '../../http/errors.ts';
 import { changeGrant, connectMachine, reserveMachineUse } from '../../management/machines.ts';
-import { isTooLong, narrowedLimits, type Subject } from './subject.ts';
+import { isUncertain, narrowedLimits, type Subject } from './subject.ts';
 
 const idIn = ({ clientId }: AuditItem) => clientId;
 
@@ -50,7 +50,7 @@ export const machineChange: Subject = {
     const { store, now } = restoring.services;
     const machine = await findMachine(store, id);
     if (!machine) return undefined;
-    if (isTooLong(items)) {
+    if (isUncertain(items)) {
       if (!(await findGrant(store, machine.grantId))) return undefined;
       return async () =>
         void (await endGrant(store, machine.grantId, 'revoked_by_administrator', now()));
@@ -64,9 +64,9 @@ export const machineChange: Subject = {
     };
   },
   async hint({ services: { store } }, id, items) {
-    const machine = isTooLong(items) ? await findMachine(store, id) : undefined;
+    const machine = isUncertain(items) ? await findMachine(store, id) : undefined;
     return machine
-      ? `the machine ${machine.name} (${id}) was disconnected, because its change was too long for the log: create another`
+      ? `the machine ${machine.name} (${id}) was disconnected, because its change was too long for the log, or interrupted: create another`
       : undefined;
   },
 };

@@ -87,9 +87,14 @@ export function narrowedCalls(stored: string | undefined, value: unknown): strin
   return stored === undefined || perSecond(value) < perSecond(stored) ? value : undefined;
 }
 
-/** Of a change that was too long for the log, only the length and a digest are known. */
-export function isTooLong(items: readonly AuditItem[]): boolean {
-  return items.some((item) => typeof detailsOf(item)['sha256'] === 'string');
+/**
+ * Whether nobody can tell what a change left: of one that was too long for the log, only the length and a digest are known, and an interrupted one
+ * may not have been made.
+ */
+export function isUncertain(items: readonly AuditItem[]): boolean {
+  return items.some(
+    (item) => item.outcome === 'interrupted' || typeof detailsOf(item)['sha256'] === 'string',
+  );
 }
 
 type Limits = { expiresAt: number; tools?: readonly string[]; calls?: string };

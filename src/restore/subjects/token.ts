@@ -6,7 +6,7 @@ import {
   revokeMintedToken,
   updateMintedToken,
 } from '../../links/minted-tokens.ts';
-import { isTooLong, narrowedLimits, type Subject } from './subject.ts';
+import { isUncertain, narrowedLimits, type Subject } from './subject.ts';
 
 const idIn = ({ clientId }: AuditItem) => clientId && mintedTokenId(clientId);
 
@@ -22,7 +22,7 @@ export const tokenChange: Subject = {
   idIn,
   async plan(restoring, id, items) {
     const { store, now } = restoring.services;
-    if (isTooLong(items)) return tokenEnd.plan(restoring, id, items);
+    if (isUncertain(items)) return tokenEnd.plan(restoring, id, items);
     const token = await findMintedToken(store, id);
     const change = token && narrowedLimits(token, items);
     if (!change) return undefined;
@@ -30,9 +30,9 @@ export const tokenChange: Subject = {
       void (await updateMintedToken(store, id, (one) => ({ ...one, ...change }), now()));
   },
   async hint({ services: { store } }, id, items) {
-    const isEnded = isTooLong(items) && !(await findMintedToken(store, id));
+    const isEnded = isUncertain(items) && !(await findMintedToken(store, id));
     return isEnded
-      ? `the minted token ${id} was revoked, because its change was too long for the log: mint another`
+      ? `the minted token ${id} was revoked, because its change was too long for the log, or interrupted: mint another`
       : undefined;
   },
 };
