@@ -249,6 +249,21 @@ describe('The options of workloads', function () {
     }
   });
 
+  it('WIF-22 a workload reads with server/discover that its platform is accepted here', async () => {
+    const token = String((await exchange({})).body['access_token']);
+    const meta = { protocolVersion: '2026-07-28', clientCapabilities: {} };
+    const named = Object.entries(meta).map(([name, value]) => [
+      `io.modelcontextprotocol/${name}`,
+      value,
+    ]);
+    const params = { _meta: Object.fromEntries(named) };
+    const message = { jsonrpc: '2.0', id: 1, method: 'server/discover', params };
+    const headers = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'server/discover' };
+    const { rpc, text } = await call(linkOf('Jobs'), token, message, { headers });
+    expect(rpc?.result, text).to.have.nested.property('capabilities.extensions');
+    expect(text).to.include('"io.modelcontextprotocol/auth/wif":{}');
+  });
+
   it('WIF-14 each call of a workload is on record with its rule and its own subject at the platform', async () => {
     const link = linkOf('Claims');
     const names = ['run of ada', 'run of grace'];
@@ -270,8 +285,10 @@ describe('The options of workloads', function () {
     await exchange({ sub: 'intruder' });
     await exchange({ run: 18, protected: true, sub: 'someone' }, 'Claims');
     const audit = await readAudit(system);
-    const token = audit.findLast(({ event }) => event === 'workload_token');
-    expect(token).to.deep.include({ account: 'workload:platform:any', outcome: 'granted' });
+    const token = audit.findLast(
+      ({ event, account }) => event === 'workload_token' && account === 'workload:platform:any',
+    );
+    expect(token).to.deep.include({ outcome: 'granted' });
     expect(token?.['arguments']).to.include({ name: 'platform:any', subject: 'job' });
     const [first, second] = audit.filter(({ event }) => event === 'workload_refused').slice(-2);
     expect(first).to.include({ reason: 'no_rule', outcome: 'refused' });
