@@ -30,6 +30,7 @@ describe('The console in Chromium', function () {
     await page.getByRole('button', { name: 'Copy the link of Front desk' }).click();
     await page.getByRole('button', { name: 'Copied', exact: true }).waitFor();
     expect(await page.evaluate('navigator.clipboard.readText()')).to.equal(link);
+    await page.getByText('How to add it to each app', { exact: true }).click();
     await page.getByText('Claude Code', { exact: true }).click();
     const command = await page.locator('pre:visible').innerText();
     expect(command).to.equal(`claude mcp add --transport http front-desk ${link}`);
