@@ -10,7 +10,7 @@ import {
   createAssertion,
   generateAssertionKey,
 } from '../support/client-assertion.ts';
-import { advanceClock } from '../support/clock.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { connect, REDIRECT_URI } from '../support/connection.ts';
 import { requestManagement } from '../support/management-api.ts';
 import { callTool } from '../support/mcp.ts';
@@ -117,6 +117,7 @@ describe('A dry run of a random file', function () {
     });
   });
   after(async () => {
+    restoreClock();
     await system.stop();
     await upstream.close();
   });
