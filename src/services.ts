@@ -254,7 +254,7 @@ export function pageSettings({
   supportContact,
   levels,
   upstreams,
-}: Omit<Settings, 'secret' | 'managementKey'>) {
+}: Omit<Settings, 'secret' | 'managementKey' | 'hasOwnManagementKey'>) {
   const describesSample = upstreams.length === 0;
   return {
     productName,

@@ -14,7 +14,7 @@ const NAMES: Readonly<Record<string, string>> = {
 
 /** Follow from other settings, and are in no settings file. */
 const DERIVED =
-  /^(environmentName|forwardProxy|resourceServer\.upstreams\.[^.]+\.(setting|isNamed)|identityProviders\.[^.]+\.(embedded|listed))$/;
+  /^(environmentName|hasOwnManagementKey|forwardProxy|resourceServer\.upstreams\.[^.]+\.(setting|isNamed)|identityProviders\.[^.]+\.(embedded|listed))$/;
 
 const READ_AT_START = [
   'authUrl',
@@ -42,6 +42,7 @@ const OF_ONE_PROCESS = new Set([
   'secret',
   'previousSecret',
   'managementKey',
+  'hasOwnManagementKey',
   'managementKeys',
   'environmentName',
   'forwardProxy',
@@ -98,12 +99,14 @@ function isRate(value: object): boolean {
 export type SettingsDigest = {
   /** Of all settings that every process has. */
   settings: string;
-  /** Of each secret that the process uses, by the name of its setting. */
+  /** Of each secret that the process uses, by the name of its setting. Others use other secrets. */
   secrets: Record<string, string>;
 };
 
 /** By the last part of the name. The path of a file is none. */
 const SECRET = /(secret|key)s?$|headers\.[^.]+$/i;
+/** Each process has its own path to the same file. */
+const FILE_OF_ISSUER = /^authorization\.trustedIssuers\..*\.(ca|token)File$/;
 const DIGEST_BYTES = 12;
 
 /** `key` is the same in all processes, also while some of them have another root secret. */
@@ -111,19 +114,28 @@ export function digestOf(settings: Settings, key: KeyObject): SettingsDigest {
   const digest = (text: string) =>
     createHmac('sha256', key).update(text).digest('base64url').slice(0, DIGEST_BYTES);
   const shared = Object.entries(settings).filter(([name]) => !OF_ONE_PROCESS.has(name));
-  // A process without the role of the resource server reads no headers of upstreams.
-  const plain = valuesIn(Object.fromEntries(shared) as Settings);
-  // Each process has its own path to the same file.
-  const isLocal = (name: string) =>
-    name.includes('.headers.') || /^authorization\.trustedIssuers\..*\.(ca|token)File$/.test(name);
-  for (const name of plain.keys()) if (isLocal(name)) plain.delete(name);
-  const secrets = [...valuesIn(settings)].filter(
-    ([name]) => SECRET.test(name) && readAtStart([name]).length === 0,
+  const plain = [...valuesIn(Object.fromEntries(shared) as Settings)].filter(
+    ([name]) => !SECRET.test(name) && !FILE_OF_ISSUER.test(name),
   );
-  return {
-    settings: digest(JSON.stringify([...plain].sort())),
-    secrets: Object.fromEntries(secrets.map(([name, value]) => [name, digest(value)])),
-  };
+  const secrets = secretsIn(settings).map(([name, value]) => [name, digest(value)]);
+  return { settings: digest(JSON.stringify(plain.sort())), secrets: Object.fromEntries(secrets) };
+}
+
+/** A process has those of its roles only. Of a management key that Gatehouse generated, each data directory has another. */
+function secretsIn(settings: Settings): [name: string, value: string][] {
+  const { managementKey, managementKeys, hasOwnManagementKey, ...others } = settings;
+  const compared = hasOwnManagementKey ? others : { ...others, managementKey };
+  return [
+    ...[...valuesIn(compared as Settings)].filter(
+      ([name]) => SECRET.test(name) && readAtStart([name]).length === 0,
+    ),
+    ...managementKeys.map(({ name, key }): [string, string] => [`management.keys.${name}`, key]),
+  ];
+}
+
+/** Whether processes have different settings, or see different contents of a secret. */
+export function areDifferent(one: SettingsDigest, other: SettingsDigest): boolean {
+  return one.settings !== other.settings || differingSecrets([one, other]).length > 0;
 }
 
 /** The names of secrets of which the processes see different contents. */

@@ -8,6 +8,7 @@ import { SettingsError } from '../settings/issues.ts';
 import type { Settings } from '../settings/settings.ts';
 import { KEEP, type Store, StoreUnavailable } from '../store/store.ts';
 import {
+  areDifferent,
   changedSettings,
   differingSecrets,
   digestOf,
@@ -124,7 +125,7 @@ type Checked = {
 
 /** `who` asks all processes to announce themselves. */
 type Message =
-  | { type: 'state'; name: string; digest: string; isNew?: boolean }
+  | { type: 'state'; name: string; digest: SettingsDigest; isNew?: boolean }
   | { type: 'gone' }
   | { type: 'who' }
   | { type: 'check'; id: string; isDryRun?: boolean }
@@ -133,7 +134,7 @@ type Message =
   | { type: 'apply'; id: string; number: number }
   | { type: 'applied'; id: string };
 
-type Other = { name: string; digest: string; heardAt: number };
+type Other = { name: string; digest: SettingsDigest; heardAt: number };
 
 /** What other processes said of a reload or dry run that this process leads. */
 type Lead = { answers: Map<string, Checked>; applied: Set<string>; gone: Set<string> };
@@ -150,7 +151,7 @@ class ProcessReloads implements Reloads {
   readonly #self = randomUUID();
   readonly #name = `${hostname()}:${process.pid}`;
   readonly #others = new Map<string, Other>();
-  #digest: string;
+  #digest: SettingsDigest;
   /** The last reload that this process took part in. */
   #number = 0;
   #pending: { id: string; checked: Promise<Checked>; prepared: Prepared | undefined } | undefined;
@@ -168,12 +169,12 @@ class ProcessReloads implements Reloads {
   constructor(options: ReloadOptions) {
     this.#options = options;
     this.#times = { ...TIMES, ...options.times };
-    this.#digest = digestOf(options.current(), options.digestKey).settings;
+    this.#digest = digestOf(options.current(), options.digestKey);
   }
 
   async start(): Promise<void> {
     const { store, metrics } = this.#options;
-    metrics.settings({ digest: this.#digest });
+    metrics.settings({ digest: this.#digest.settings });
     this.#number = await this.#lastNumber();
     this.#unsubscribe = await store.subscribe(PROCESSES_CHANNEL, (text) => {
       const { from, message }: { from: string; message: Message } = JSON.parse(text);
@@ -212,7 +213,9 @@ class ProcessReloads implements Reloads {
   }
 
   differing(): string[] {
-    return this.#live().flatMap(([, { name, digest }]) => (digest === this.#digest ? [] : [name]));
+    return this.#live().flatMap(([, { name, digest }]) =>
+      areDifferent(digest, this.#digest) ? [name] : [],
+    );
   }
 
   async requireFollowed(): Promise<void> {
@@ -438,8 +441,8 @@ class ProcessReloads implements Reloads {
     const { metrics, now, current, digestKey } = this.#options;
     prepared.commit();
     this.#number = number;
-    this.#digest = digestOf(current(), digestKey).settings;
-    metrics.settings({ digest: this.#digest, reload: { at: now(), done: true } });
+    this.#digest = digestOf(current(), digestKey);
+    metrics.settings({ digest: this.#digest.settings, reload: { at: now(), done: true } });
     this.#announce();
   }
 

@@ -68,7 +68,7 @@ export function loadSettings(
 }
 
 /** What is known of the settings before secrets are generated. */
-export type ValidSettings = Omit<Settings, 'secret' | 'managementKey'>;
+export type ValidSettings = Omit<Settings, 'secret' | 'managementKey' | 'hasOwnManagementKey'>;
 
 /**
  * Throws SettingsError if Gatehouse would not start, or if it does not know a variable with its prefix. Opens no connection, and writes nothing:
@@ -215,7 +215,12 @@ function resolveSettings(source: Source, makesSecrets: boolean): Settings {
     [join(dataDir, 'management.key'), managementKey],
     ...namedKeys(managementKeys),
   ]);
-  return { ...settings, secret: given.secret ?? kept('secret'), managementKey };
+  return {
+    ...settings,
+    secret: given.secret ?? kept('secret'),
+    managementKey,
+    hasOwnManagementKey: given.managementKey === undefined,
+  };
 }
 
 /** A key of `management.keys` may name the file of the generated one. */

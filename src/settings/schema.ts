@@ -894,7 +894,7 @@ export const settingsSchema = z.strictObject({
         .refine((keys) => isDistinct(keys.map(({ name }) => name)), 'a unique name for each')
         .default([])
         .describe(
-          'Keys of the management API for people and programs, each with a role, beside the one that `GATEHOUSE_MANAGEMENT_KEY` sets or the data directory contains, which has the role administrator. Read at start by processes with the management role. To withdraw a key, remove its entry and restart.',
+          'Keys of the management API for people and programs, each with a role, beside the one that `GATEHOUSE_MANAGEMENT_KEY` sets or the data directory contains, which has the role administrator. Read by processes with the management role. To withdraw a key, remove its entry and reload.',
         ),
     })
     .prefault({})

@@ -50,6 +50,8 @@ export type Settings = Omit<
   previousSecret: string | undefined;
   /** Bearer key of the management API with the role administrator, at least 32 characters. Undefined without the management role, unless it is set. */
   managementKey: string | undefined;
+  /** Whether no setting has it, so that the data directory does. */
+  hasOwnManagementKey: boolean;
   /** Those of `management.keys`. Empty without the management role. */
   managementKeys: readonly ManagementKey[];
 };

@@ -50,4 +50,14 @@ describe('The page of the console that reloads the settings', () => {
     const { page: own } = await signIn('/health');
     expect(own.html).to.include('/console/settings');
   });
+
+  it('of an administrator who leaves the settings, open sessions end, and a lower role applies at once', async () => {
+    const { browser } = await signIn('/settings');
+    const { browser: other } = await signIn('/health', 'grace');
+    expect((await open(other, '/connectors/new', 'grace')).status).to.equal(200);
+    change({ management: { administrators: [{ subject: 'ada', role: 'viewer' }] } });
+    await requestManagement(system(), 'POST', '/settings/reload');
+    expect((await open(browser, '/settings')).status).to.equal(403);
+    expect((await open(other, '/connectors/new', 'grace')).status).to.equal(403);
+  });
 });

@@ -163,6 +163,30 @@ describe('A reload of three processes', () => {
     }
   });
 
+  it('changes all of them where one has another role, and none of the management keys of the others', async () => {
+    const keyFile = join(system().dataDir, 'ci.key');
+    writeFileSync(keyFile, 'a-management-key-of-the-tests-0123456789');
+    const other = await system().add({ GATEHOUSE_ROLES: 'resource-server' });
+    try {
+      change({ management: { keys: [{ name: 'ci', role: 'viewer', keyFile }] } });
+      expect((await reload()).changed).to.include('management.keys');
+      const listed = () =>
+        rawRequest(system().management, {
+          path: '/api/v1/connectors',
+          headers: { authorization: 'Bearer a-management-key-of-the-tests-0123456789' },
+        });
+      expect((await listed()).status).to.equal(200);
+      const [one] = system().running();
+      if (!one) throw new Error('no process runs');
+      expect(await readiness(one)).to.deep.equal({ status: 200 });
+      undo.pop()?.();
+      await reload();
+      expect((await listed()).status, 'a withdrawn key').to.equal(401);
+    } finally {
+      await other.stop();
+    }
+  });
+
   it('says at /readyz that processes differ, still with 200, until they are the same again', async () => {
     const own = join(system().dataDir, 'own.yaml');
     writeFileSync(own, JSON.stringify({ ...JSON.parse(fileOf(system())), productName: 'Own' }));
