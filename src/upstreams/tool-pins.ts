@@ -29,6 +29,8 @@ export type Pin = {
   isTwice?: true | undefined;
   /** The connections and tokens in whose last list the name came twice. */
   twiceFor?: readonly string[] | undefined;
+  /** The connections and tokens in whose last list was a text that is no longer in `pending`, for want of room. */
+  droppedFor?: readonly string[] | undefined;
   /** With `follow`. */
   change?: UnseenChange | undefined;
   /** When the audit log last got a change of it. */
@@ -88,6 +90,7 @@ export function pinsInMode(pins: ToolPins, mode: ToolChanges): ToolPins {
     change: undefined,
     approved: isAmbiguous(pin) ? [] : pin.approved.filter(({ digest }) => digest === pin.latest),
     pending: [],
+    droppedFor: undefined,
   });
   return {
     ...pins,
@@ -214,11 +217,13 @@ function notedVariant(
         twins: twins.length > 0 ? twins : undefined,
         isTwice: isTwice ? true : undefined,
         twiceFor: pin.twiceFor,
+        droppedFor: pin.droppedFor,
       }
     : {
         twins: pin.twins,
         isTwice: pin.isTwice,
-        twiceFor: isTwice ? withTwice(pin.twiceFor, caller) : withoutTwice(pin.twiceFor, caller),
+        twiceFor: isTwice ? addedTo(pin.twiceFor, caller) : removedFrom(pin.twiceFor, caller),
+        droppedFor: removedFrom(pin.droppedFor, caller),
       };
   const approved = pin.approved.find((one) => isSameVariant(one, seen));
   if (approved) {
@@ -238,7 +243,14 @@ function notedVariant(
   if (approves) {
     const all = [...pin.approved, { ...seen, at }].slice(-MAX_APPROVED);
     const latest = isOwn ? seen.digest : pin.latest;
-    const next: Pin = { ...pin, ...marks, approved: all, pending: [], latest };
+    const next: Pin = {
+      ...pin,
+      ...marks,
+      approved: all,
+      pending: [],
+      droppedFor: undefined,
+      latest,
+    };
     if (isFirst || mode === 'hold') return { pin: next };
     const to = seen.digest;
     return { pin: withChange(next, pin, { at, from, to }), change: { digest: to, from } };
@@ -267,9 +279,12 @@ function notedVariant(
     return { pin: { ...pin, ...marks, pending, latest: isOwn ? waiting.digest : pin.latest } };
   }
   const added = { ...seen, at, isOwn, callers: isOwn ? [] : [caller] };
-  const pending = [...others, added].slice(-MAX_PENDING);
+  const all = [...others, added];
+  const dropped = all.length > MAX_PENDING ? all.find((one) => !one.isOwn) : undefined;
+  const pending = all.filter((one) => one !== dropped);
+  const droppedFor = (dropped?.callers ?? []).reduce(addedTo, marks.droppedFor);
   return {
-    pin: { ...pin, ...marks, pending, latest },
+    pin: { ...pin, ...marks, pending, droppedFor, latest },
     change: { digest: seen.digest, from: pin.approved.at(-1)?.digest },
   };
 }
@@ -280,28 +295,38 @@ function withChange(next: Pin, { change }: Pin, { at, from, to }: UnseenChange):
   return { ...next, change: first === to ? undefined : { at, from: first, to } };
 }
 
-type Marks = Pick<Pin, 'twins' | 'isTwice' | 'twiceFor'>;
+type Marks = Pick<Pin, 'twins' | 'isTwice' | 'twiceFor' | 'droppedFor'>;
 
-function haveSameMarks(pin: Pin, { twins, isTwice, twiceFor }: Marks): boolean {
-  const isSame = pin.isTwice === isTwice && pin.twiceFor === twiceFor;
+function haveSameMarks(pin: Pin, { twins, isTwice, twiceFor, droppedFor }: Marks): boolean {
+  const isSame =
+    pin.isTwice === isTwice && pin.twiceFor === twiceFor && pin.droppedFor === droppedFor;
   return isSame && (pin.twins ?? []).join('\n') === (twins ?? []).join('\n');
 }
 
-function withTwice(twiceFor: Pin['twiceFor'] = [], caller: string): Pin['twiceFor'] {
-  const isKnown = twiceFor.includes(caller) || twiceFor.length > MAX_CALLERS;
-  return isKnown ? twiceFor : [...twiceFor, caller];
+type Callers = readonly string[] | undefined;
+
+function addedTo(callers: Callers, caller: string): Callers {
+  const isKnown = callers?.includes(caller) || isForAll(callers);
+  return isKnown ? callers : [...(callers ?? []), caller];
 }
 
-function withoutTwice(twiceFor: Pin['twiceFor'], caller: string): Pin['twiceFor'] {
-  if (!twiceFor?.includes(caller)) return twiceFor;
-  return twiceFor.length === 1 ? undefined : twiceFor.filter((each) => each !== caller);
+function removedFrom(callers: Callers, caller: string): Callers {
+  if (!callers?.includes(caller)) return callers;
+  return callers.length === 1 ? undefined : callers.filter((each) => each !== caller);
+}
+
+function isForAll(callers: Callers = []): boolean {
+  return callers.length > MAX_CALLERS;
 }
 
 /** After a whole list without the tool. */
 function withoutCaller(pin: Pin, caller: string): Pin {
   const pending = withoutSeen(pin.pending, caller);
-  const twiceFor = withoutTwice(pin.twiceFor, caller);
-  return pending === pin.pending && twiceFor === pin.twiceFor ? pin : { ...pin, pending, twiceFor };
+  const twiceFor = removedFrom(pin.twiceFor, caller);
+  const droppedFor = removedFrom(pin.droppedFor, caller);
+  const isSame =
+    pending === pin.pending && twiceFor === pin.twiceFor && droppedFor === pin.droppedFor;
+  return isSame ? pin : { ...pin, pending, twiceFor, droppedFor };
 }
 
 /** The list of a caller, or Gatehouse's own, has another text now. What is in no list any more is dropped. */
@@ -350,14 +375,11 @@ export type HoldReason = 'unknown' | 'new' | 'changed' | 'twins' | 'twice';
 export function holdReason(pin: Pin | undefined, caller?: string): HoldReason | undefined {
   if (!pin) return 'unknown';
   if (pin.approved.length === 0) return pin.twins ? 'twins' : 'new';
-  const { twiceFor = [] } = pin;
-  const isTwiceFor = caller !== undefined && twiceFor.includes(caller);
-  if (pin.isTwice || isTwiceFor || twiceFor.length > MAX_CALLERS) return 'twice';
-  const isPending = pin.pending.some(
-    ({ isOwn, callers }) =>
-      isOwn || callers.length > MAX_CALLERS || (caller !== undefined && callers.includes(caller)),
-  );
-  return isPending ? 'changed' : undefined;
+  const isAbout = (callers: Callers) =>
+    isForAll(callers) || (caller !== undefined && callers?.includes(caller) === true);
+  if (pin.isTwice || isAbout(pin.twiceFor)) return 'twice';
+  const isPending = pin.pending.some(({ isOwn, callers }) => isOwn || isAbout(callers));
+  return isPending || isAbout(pin.droppedFor) ? 'changed' : undefined;
 }
 
 /** Why a tool is not usable under a mode. `isNamed`: whether the catalog has it. */
@@ -413,10 +435,14 @@ function approvedPin(pin: Pin, digest: string, at: number): Pin | null | undefin
   const waiting = pin.pending.find((one) => one.digest === digest);
   if (waiting) {
     const { isOwn: _own, callers: _callers, ...variant } = waiting;
+    const pending = pin.pending.filter((one) => one !== waiting);
+    // Nothing would be left to approve while the tool is held from all. Their next lists tell again.
+    const isEnd = pending.length === 0 && isForAll(pin.droppedFor);
     return {
       ...pin,
       approved: [...pin.approved, { ...variant, at }].slice(-MAX_APPROVED),
-      pending: pin.pending.filter((one) => one !== waiting),
+      pending,
+      droppedFor: isEnd ? undefined : pin.droppedFor,
       change: undefined,
     };
   }

@@ -1,6 +1,12 @@
 import { expect } from 'chai';
 import { variantOfText } from '../../../src/upstreams/tool-digest.ts';
-import { NO_PINS, notedReading, type ToolPins } from '../../../src/upstreams/tool-pins.ts';
+import {
+  approvedPins,
+  holdReason,
+  NO_PINS,
+  notedReading,
+  type ToolPins,
+} from '../../../src/upstreams/tool-pins.ts';
 
 describe('The pins of an MCP server', () => {
   const read = (pins: ToolPins, text: string, caller?: string) =>
@@ -25,5 +31,50 @@ describe('The pins of an MCP server', () => {
     const { pins } = read(read(NO_PINS, 'Be kind.', 'caller').pins, 'Be kind.');
     expect(pins.instructions?.approved).to.have.length(1);
     expect(pins.instructions?.pending).to.deep.equal([]);
+  });
+
+  const MANY = Array.from({ length: 25 }, (_, n) => `caller ${n}`);
+  const list = (pins: ToolPins, text: string, caller?: string) => {
+    const tools = [{ name: 'search', variant: variantOfText(text), isTwice: false }];
+    return notedReading(pins, { mode: 'hold', at: 1, tools, caller, isWhole: true }).pins;
+  };
+  /** Each caller is listed a text of its own. */
+  const listToMany = (pins: ToolPins) =>
+    MANY.reduce((before, caller) => list(before, `For ${caller}`, caller), pins);
+  const heldFor = (pins: ToolPins, caller?: string) =>
+    holdReason(new Map(pins.tools).get('search'), caller);
+
+  it('PIN-05 a tool stays held from each caller with another text, and a changed one from all, however many texts wait', () => {
+    const approved = list(NO_PINS, 'Search');
+    const pins = listToMany(approved);
+    for (const caller of MANY) expect(heldFor(pins, caller), caller).to.equal('changed');
+    expect(heldFor(pins, 'another caller')).to.equal(undefined);
+    const changed = listToMany(list(approved, 'Search and delete'));
+    expect(heldFor(changed, 'another caller')).to.equal('changed');
+    const [[, pin] = []] = changed.tools;
+    expect(pin?.pending).to.have.length(20);
+  });
+
+  it('PIN-05 a caller whose text had no place is held until its list has an approved text, or not the tool', () => {
+    const pins = listToMany(list(NO_PINS, 'Search'));
+    const [first = '', second = ''] = MANY;
+    expect(heldFor(list(pins, 'Search', first), first)).to.equal(undefined);
+    const without = { mode: 'hold', at: 1, tools: [], caller: second, isWhole: true } as const;
+    expect(heldFor(notedReading(pins, without).pins, second)).to.equal(undefined);
+    const waiting = new Map(pins.tools).get('search')?.pending ?? [];
+    const approvals = waiting.map(({ digest }) => ({ name: 'search', digest }));
+    const after = approvedPins(pins, approvals, 2);
+    expect(heldFor(after, first)).to.equal('changed');
+    expect(heldFor(after, MANY.at(-1))).to.equal(undefined);
+  });
+
+  it('PIN-05 the texts of more callers than are kept hold the tool from all, until an operator has approved what waits', () => {
+    const approved = list(NO_PINS, 'Search');
+    const callers = Array.from({ length: 130 }, (_, n) => `caller ${n}`);
+    const pins = callers.reduce((before, each) => list(before, `For ${each}`, each), approved);
+    expect(heldFor(pins, 'another caller')).to.equal('changed');
+    const waiting = new Map(pins.tools).get('search')?.pending ?? [];
+    const approvals = waiting.map(({ digest }) => ({ name: 'search', digest }));
+    expect(heldFor(approvedPins(pins, approvals, 2), 'another caller')).to.equal(undefined);
   });
 });
