@@ -113,6 +113,9 @@ export function notedReading(
   const known = pinsInMode(given, mode);
   const isOwn = caller === undefined;
   const isFirst = isOwn && known.since === undefined;
+  // With `follow`, the first list is no change, whoever it is for.
+  const isBegin =
+    isFirst || (mode === 'follow' && known.since === undefined && known.tools.length === 0);
   const changes: PinChange[] = [];
   const tools = new Map(known.tools);
   const reported = (pin: Pin, name: string, change: ChangedTexts): Pin => {
@@ -121,7 +124,7 @@ export function notedReading(
     changes.push({ ...change, name, isReported });
     return isReported ? { ...pin, reportedAt: at } : pin;
   };
-  const noted = (name: string, before: Pin, seen: SeenOnce, isInitial = isFirst): Pin => {
+  const noted = (name: string, before: Pin, seen: SeenOnce, isInitial = isBegin): Pin => {
     const { pin, change } = notedVariant(before, seen, reading, isInitial);
     return change ? reported(pin, name, change) : pin;
   };
@@ -144,7 +147,7 @@ export function notedReading(
   const { instructions: text } = reading;
   const before = known.instructions ?? NEW_PIN;
   // A server without tools has instructions too.
-  const isInitial = isFirst && known.instructions?.latest === undefined;
+  const isInitial = isBegin && known.instructions?.latest === undefined;
   const instructions = text
     ? noted(INSTRUCTIONS, before, { variant: text, twins: [], isTwice: false }, isInitial)
     : before;
@@ -234,7 +237,7 @@ function notedVariant(
       return { pin };
     const next: Pin = { ...pin, ...marks, pending, latest };
     // With `hold`, one approved text for another is no change.
-    if (mode === 'hold' || !isOwn || latest === pin.latest) return { pin: next };
+    if (mode === 'hold' || !isOwn || isFirst || latest === pin.latest) return { pin: next };
     const from = pin.latest;
     return { pin: withChange(next, pin, { at, from, to: digest }), change: { digest, from } };
   }

@@ -34,10 +34,12 @@ describe('The pins of an MCP server', () => {
   });
 
   const MANY = Array.from({ length: 25 }, (_, n) => `caller ${n}`);
-  const list = (pins: ToolPins, text: string, caller?: string) => {
+  const reading = (text: string, caller?: string) => {
     const tools = [{ name: 'search', variant: variantOfText(text), isTwice: false }];
-    return notedReading(pins, { mode: 'hold', at: 1, tools, caller, isWhole: true }).pins;
+    return { at: 1, tools, caller, isWhole: true };
   };
+  const list = (pins: ToolPins, text: string, caller?: string) =>
+    notedReading(pins, { ...reading(text, caller), mode: 'hold' }).pins;
   /** Each caller is listed a text of its own. */
   const listToMany = (pins: ToolPins) =>
     MANY.reduce((before, caller) => list(before, `For ${caller}`, caller), pins);
@@ -76,5 +78,15 @@ describe('The pins of an MCP server', () => {
     const waiting = new Map(pins.tools).get('search')?.pending ?? [];
     const approvals = waiting.map(({ digest }) => ({ name: 'search', digest }));
     expect(heldFor(approvedPins(pins, approvals, 2), 'another caller')).to.equal(undefined);
+  });
+
+  it('with follow, tools that a caller is listed before Gatehouse reads them are no change, and what differs later is', () => {
+    const follow = (pins: ToolPins, text: string, caller?: string) =>
+      notedReading(pins, { ...reading(text, caller), mode: 'follow' });
+    const early = follow(NO_PINS, 'Search', 'caller');
+    expect(early.changes).to.deep.equal([]);
+    expect(follow(early.pins, 'Search').changes).to.deep.equal([]);
+    const later = follow(early.pins, 'Search and delete', 'caller');
+    expect(later.changes.map(({ name }) => name)).to.deep.equal(['search']);
   });
 });
