@@ -76,7 +76,8 @@ function partsOf({ pathname, searchParams }: URL): string[] {
   return [...searchParams.values(), pathname, ...steps];
 }
 
-const MAX_WAIT_SECONDS = 3600;
+/** Also the longest time between two attempts. */
+export const MAX_WAIT_SECONDS = 3600;
 
 /** Seconds, or a date (RFC 9110 section 10.2.3). Undefined for anything else, and for a time that is over. */
 function retryAfter(value: string | undefined, now: number): number | undefined {

@@ -5,7 +5,7 @@ import type { DeliveryBacklog, Metrics } from '../../observability/metrics.ts';
 import type { DeliveryTarget } from '../../settings/audit-delivery.ts';
 import type { ForwardProxy } from '../../settings/forward-proxy.ts';
 import { type Lease, openLease } from '../lease.ts';
-import { verdictOnAnswer, verdictOnError, wordsOf } from './answer.ts';
+import { MAX_WAIT_SECONDS, verdictOnAnswer, verdictOnError, wordsOf } from './answer.ts';
 import { nextItems, prepareBatch, type PreparedBatch } from './batch.ts';
 import { type LedgerServices, openLedger, type Outcome } from './ledger.ts';
 import { openRenderer, type Renderer } from './render.ts';
@@ -101,8 +101,10 @@ function deliverer(
     }
     const progress = await ledger.read();
     const seconds = (progress.retryAt ?? -Infinity) - now();
+    // A later time is of a clock that was ahead.
+    const isEarly = seconds > 0 && seconds <= MAX_WAIT_SECONDS;
     const isHeldBack = progress.state !== 'refused' || hasTried;
-    if (seconds > 0 && isHeldBack) return Math.min(pollMs, seconds * 1000);
+    if (isEarly && isHeldBack) return Math.min(pollMs, seconds * 1000);
     const place = await rolledBackTo(store, progress);
     if (place) {
       await ledger.rollBack(progress, place);

@@ -251,6 +251,17 @@ describe('What receivers of the audit log answer', () => {
       expect(await log.metrics()).to.include('audit_delivery_failures_total{target="siem"} 11');
     });
 
+    it('DLV-05 a failure while the clock was a day ahead delays nothing once it is set back', async () => {
+      receiver.answerWith(() => ({ status: 503 }));
+      log.advance(86_400);
+      await log.append(1);
+      await log.deliver([target()]);
+      await log.statusWith(target(), ({ state }) => state === 'retrying');
+      receiver.answerWith(undefined);
+      log.advance(-86_400);
+      await log.statusWith(target(), ({ backlog }) => backlog === 0);
+    });
+
     it('DLV-05 a target that fails delays no other target', async () => {
       const other = await startAuditReceiver();
       receiver.answerWith(() => ({ status: 429, headers: { 'retry-after': '3000' } }));
