@@ -1,0 +1,81 @@
+// When checkpoints are made, and how long their lists stay.
+import { expect } from 'chai';
+import { trimAudit } from '../../../src/audit/audit-keep.ts';
+import { readList } from '../../../src/audit/chain/checkpoint-lists.ts';
+import { keepChain } from '../../../src/audit/chain/keep-chain.ts';
+import { openAuditMemory } from '../../../src/audit/chain/rollback.ts';
+import type { BackgroundLoop } from '../../../src/background-loop.ts';
+import { STORES } from '../../support/system.ts';
+import { until } from '../../support/until.ts';
+import { type ChainLog, openChainLog } from './chain-log.ts';
+
+const DAY = 86_400;
+
+for (const kind of STORES)
+  describe(`Checkpoints of a running process, on ${kind}`, () => {
+    let log: ChainLog;
+    let running: BackgroundLoop;
+    beforeEach(async () => {
+      log = await openChainLog(kind);
+    });
+    afterEach(async () => {
+      await running.stop();
+      await log.close();
+    });
+
+    const services = () => ({
+      ...log.services,
+      metrics: {
+        auditEvent: () => undefined,
+        auditReach: () => undefined,
+        auditVerified: () => undefined,
+      },
+    });
+    const start = () => {
+      running = keepChain(services, openAuditMemory());
+    };
+    const made = async () => (await log.items()).filter(({ event }) => event === 'checkpoint');
+    const untilMade = (count: number) =>
+      until(`${count} checkpoints`, async () => (await made()).length === count);
+
+    it('one is made at 1,000 new items, and one a day without new items', async () => {
+      await log.append(1000);
+      start();
+      await untilMade(1);
+      log.advance(DAY);
+      await untilMade(2);
+      expect(await log.verify()).to.include({ ok: true, checkpoints: 2 });
+    });
+
+    it('the list of a checkpoint goes when the last of its items is trimmed, and the log stays verifiable', async () => {
+      const kept = {
+        keep: DAY,
+        keepUndelivered: 0,
+        keepCalls: { time: DAY, items: 1000 },
+        delivered: async () => [],
+      };
+      for (let count = 0; count < 10; count += 1) {
+        await log.append(2);
+        await log.checkpoint();
+      }
+      log.advance(2 * DAY);
+      await trimAudit(services(), kept, 'lasting');
+      const [oldest] = await log.items();
+      const { number = 0 } = oldest ?? {};
+      // Old lists are looked for at every twentieth checkpoint.
+      for (let newest = 0; newest < 19;) {
+        await log.append(1);
+        ({ checkpoint: newest } = await log.checkpoint());
+      }
+      await log.append(1);
+      log.advance(60);
+      start();
+      await until('the older lists to go', async () => {
+        const lists = await Promise.all([...Array(20).keys()].map((n) => readList(log.store, n)));
+        const { first, last } = lists.find((list) => list !== undefined)?.checkpoint ?? {};
+        return first && last && first.number <= number && number <= last.number;
+      });
+      expect(number).to.be.above(20);
+      expect(await log.verify()).to.include({ ok: true });
+    });
+  });
