@@ -112,6 +112,15 @@ describe('The audit of upstream calls with the level full', () => {
     });
   });
 
+  it('RSV-12 arguments of a megabyte with control characters and formulas are forwarded, and audited by their length and hash', async () => {
+    const { link, token } = await behind().connected('full');
+    const [formula, note] = ['=cmd|\u001b[31m\u0000\u202e', '\u0007'.repeat(165_000)];
+    const { status, rpc } = await callTool(link, token, 'cards', { formula, note });
+    expect([status, rpc?.result]).to.deep.equal([200, {}]);
+    const { argumentsJson = '' } = (await recorded()).at(-1) ?? {};
+    expect(JSON.parse(argumentsJson)).to.deep.equal({ formula, note: digestOf(note) });
+  });
+
   it('RSV-12 arguments of 64 kB are audited as they are', async () => {
     const { link, token } = await behind().connected('full');
     const given = { note: 'x'.repeat(64 * 1024 - '{"note":""}'.length) };

@@ -70,6 +70,13 @@ describe('Calls on record', () => {
     expect(item).to.not.include.any.keys('argumentsJson', 'arguments');
   });
 
+  it('the trace of a call is that of its header, if the message names none', async () => {
+    const { link, token, untilRecorded } = await person();
+    const headers = { traceparent: `00-${TRACE}-00f067aa0ba902b7-01` };
+    await call(link, token, toolCall('contacts', 1), { headers });
+    expect((await untilRecorded(1))[0]).to.include({ traceId: TRACE });
+  });
+
   it('answers, tool errors, JSON-RPC errors and faults of the server have outcomes of their own', async () => {
     const { link, token, untilRecorded } = await person();
     const answers: [outcome: object, body: object | number][] = [
