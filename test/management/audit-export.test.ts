@@ -109,6 +109,21 @@ describe('the export of the audit log', () => {
     for (const time of column('time')) expect(time).to.match(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
   });
 
+  it('an export and a verification say on a terminal how far they are', async () => {
+    await record();
+    await makeCheckpoint(services());
+    const onTerminal = (...args: string[]) =>
+      gatehouse(['audit', ...args], accessTo(host()), { isTerminal: true });
+    const exported = await onTerminal('export');
+    const count = exported.stdout.trimEnd().split('\n').length;
+    expect(exported.stderr).to.match(new RegExp(`\\r${count} lines\n$`));
+    const [file, keys] = ['export.jsonl', 'keys.json'].map((name) => join(host().directory, name));
+    await writeFile(String(file), exported.stdout);
+    await writeFile(String(keys), await done('audit', 'keys'));
+    const verified = await onTerminal('verify', '--file', String(file), '--keys', String(keys));
+    expect(verified).to.deep.include({ code: 0, stderr: '\r1 checkpoints' });
+  });
+
   it('ROL-09 a viewer exports nothing', async () => {
     const headers = { Authorization: `Bearer ${KEYS.viewer}` };
     const { status } = await request(host(), 'GET', '/api/v1/audit/export', { headers });

@@ -13,12 +13,13 @@ const ANY_LATENCY_MS = 60_000;
 
 export type Outcome = { code: number | null; stdout: string; stderr: string };
 
-/** Runs a command in this process. */
+/** Runs a command in this process. `isTerminal`: somebody sees its errors. */
 export async function gatehouse(
   args: string[],
   environment: Record<string, string>,
+  { isTerminal = false } = {},
 ): Promise<Outcome> {
-  const [stdout, stderr] = [new Collector(), new Collector()];
+  const [stdout, stderr] = [new Collector(), Object.assign(new Collector(), { isTTY: isTerminal })];
   const maxRedisLatency = ANY_LATENCY_MS;
   const code = await runCommandLine(args, { environment, stdout, stderr, maxRedisLatency });
   return { code, stdout: stdout.text, stderr: stderr.text };
