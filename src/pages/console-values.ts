@@ -392,6 +392,8 @@ export type ConsoleValues = {
     action: string;
     hidden: ConsoleHidden[];
     changes: ConsoleDifference[];
+    /** What its list of tools would open. */
+    opens: readonly ConsoleField[];
   };
   /** What reading the settings again would change. `changed` and the others are names. */
   'console/settings': ConsoleAffected & {

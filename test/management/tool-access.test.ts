@@ -247,6 +247,30 @@ describe('Explanations of tools', () => {
     expect(JSON.parse(back.stdout)).to.not.have.any.keys('tools', 'opened');
   });
 
+  it('the console says what the patterns of a connector would open before it is saved, and warns of those that match nothing', async () => {
+    const { id } = await createConnector(system, { name: 'Patterns', level: 'full' });
+    const browser = openBrowser([...system.origins, system.management]);
+    const signIn = requirePage(await browser.visit(`${system.management}/console/overview`));
+    await browser.submit(signIn, { person: 'ada' });
+    const address = `${system.management}/console/connectors/${id}/edit`;
+    const opens = async (tools: string) => {
+      const form = requirePage(await browser.visit(address));
+      const { html } = requirePage(await browser.submit(form, { tools }));
+      const [, section = ''] = /aria-labelledby="opens">(.*?)<\/section>/s.exec(html) ?? [];
+      return section.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
+    };
+    const some = await opens('search_*\r\ndrop_*');
+    expect(some)
+      .to.include('search_orders')
+      .and.include('matching tools that the server gets later')
+      .and.match(/Lines that match no tool drop_\*/)
+      .and.not.include('delete_order');
+    expect(await opens('*')).to.include('Everything of the access level');
+    expect(await opens('drop_order')).to.include('No tool of the server');
+    expect(await ask(`/connectors/${id}`)).to.not.have.any.keys('tools', 'opened');
+    await requestManagement(system, 'DELETE', `/connectors/${id}`);
+  });
+
   it('APL-05 a file names who loses which tools before it is applied and when it is, also of machines', async () => {
     const { publicKey } = await generateKeyPair('ES256', { extractable: true });
     const connector = { key: 'orders', name: 'Orders', level: 'operations' };

@@ -614,6 +614,11 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       action: `${CONNECTOR}/edit`,
       hidden: [{ name: 'audience', value: 'group:analysts\nemail:ada@example.com' }],
       changes: DIFFERENCES,
+      opens: [
+        { label: 'opens', codes: ['search_orders', LONG] },
+        { label: 'opens', textKey: 'console.fields.opensLater' },
+        { label: 'unmatched', codes: ['drop_*'] },
+      ],
       count: 52,
       isAll: false,
       affected: [
@@ -652,6 +657,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       action: `${CONNECTOR}/edit`,
       hidden: [],
       changes: DIFFERENCES.slice(0, 1),
+      opens: [],
       count: 0,
       isAll: true,
       affected: [],

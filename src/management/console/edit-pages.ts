@@ -14,6 +14,7 @@ import { connectorEditForm, connectorEntries, connectorEtag } from '../resources
 import { epochSeconds } from '../resources/fields.ts';
 import { type FormField, linesIn } from '../resources/form-fields.ts';
 import { machineEditForm, machineEtag } from '../resources/machine.ts';
+import { type Opened, openedFields } from '../resources/opened.ts';
 import { tokenEditForm, tokenEtag } from '../resources/token.ts';
 import { CONSOLE_PATH, recordId, recordPath } from './address.ts';
 import { affectedValues } from './affected.ts';
@@ -32,10 +33,12 @@ type Editable = {
   back: string;
   fields: readonly FormField[];
   entries: Form;
-  /** Returns the connections that a change would stop or lower. Absent if it has no such effect. */
-  preview?: (members: object) => Promise<AffectedMembers>;
+  /** Returns the connections that a change would stop or lower, and what its list would open. Absent if it has no such effect. */
+  preview?: (members: object) => Promise<Effect>;
   save: (members: object) => Promise<unknown>;
 };
+
+type Effect = AffectedMembers & { opened?: Opened | undefined };
 
 type Load = (context: ConsoleContext) => Promise<Editable>;
 
@@ -76,8 +79,8 @@ async function loadConnector({ management, ctx }: ConsoleContext): Promise<Edita
     fields: connectorEditForm,
     entries: connectorEntries(connector),
     async preview(members) {
-      const { affected, isAffectedPartial } = await update(members, 'true');
-      return { affected, isAffectedPartial };
+      const { affected, isAffectedPartial, opened } = await update(members, 'true');
+      return { affected, isAffectedPartial, opened };
     },
     save: (members) => update(members),
   };
@@ -238,7 +241,7 @@ async function showEffect(
   context: ConsoleContext,
   { section, name, path, fields, entries: current }: Editable,
   entries: Form,
-  affected: AffectedMembers,
+  { opened, ...affected }: Effect,
 ): Promise<void> {
   const { management, ctx } = context;
   await management.services.pages.render(ctx, 'console/edit-effect', {
@@ -250,6 +253,7 @@ async function showEffect(
       hidden(shownName(field.name), current[field.name]),
     ]),
     changes: differences(fields, current, entries),
+    opens: openedFields(opened),
     ...affectedValues(affected),
   });
 }

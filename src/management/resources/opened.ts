@@ -1,6 +1,7 @@
 // What a list of tools opens now, in responses and commands.
 import { z } from 'zod';
 import { plain } from '../commands/terminal.ts';
+import type { ConsoleField } from '../../pages/console-values.ts';
 import type { Field } from './fields.ts';
 
 const openedSchema = z
@@ -29,32 +30,34 @@ const SHOWN_NAMES = 20;
 export const openedField: Field<{ id: string; opened?: Opened | undefined }> = {
   heading: 'opens',
   row: ({ opened }) => opened && openedText(opened),
-  console: ({ opened }) =>
-    opened
-      ? [
-          { label: 'opens', codes: opened.tools.slice(0, SHOWN_NAMES) },
-          ...(opened.tools.length > SHOWN_NAMES
-            ? [
-                {
-                  label: 'opens',
-                  textKey: 'console.fields.opensMore',
-                  textValues: { count: opened.tools.length },
-                },
-              ]
-            : []),
-          ...(opened.tools.length === 0
-            ? [{ label: 'opens', textKey: 'console.fields.opensNothing' }]
-            : []),
-          ...(opened.isEverything
-            ? [{ label: 'opens', textKey: 'console.fields.opensEverything' }]
-            : []),
-          ...(opened.includesLater
-            ? [{ label: 'opens', textKey: 'console.fields.opensLater' }]
-            : []),
-          ...(opened.unmatched.length > 0 ? [{ label: 'unmatched', codes: opened.unmatched }] : []),
-        ]
-      : [],
+  console: ({ opened }) => openedFields(opened),
 };
+
+/** Empty without a list, and while the tools are not known. */
+export function openedFields(opened: Opened | undefined): ConsoleField[] {
+  return opened
+    ? [
+        { label: 'opens', codes: opened.tools.slice(0, SHOWN_NAMES) },
+        ...(opened.tools.length > SHOWN_NAMES
+          ? [
+              {
+                label: 'opens',
+                textKey: 'console.fields.opensMore',
+                textValues: { count: opened.tools.length },
+              },
+            ]
+          : []),
+        ...(opened.tools.length === 0
+          ? [{ label: 'opens', textKey: 'console.fields.opensNothing' }]
+          : []),
+        ...(opened.isEverything
+          ? [{ label: 'opens', textKey: 'console.fields.opensEverything' }]
+          : []),
+        ...(opened.includesLater ? [{ label: 'opens', textKey: 'console.fields.opensLater' }] : []),
+        ...(opened.unmatched.length > 0 ? [{ label: 'unmatched', codes: opened.unmatched }] : []),
+      ]
+    : [];
+}
 
 export function openedText({ tools, unmatched, isEverything, includesLater }: Opened): string {
   const shown = tools.slice(0, SHOWN_NAMES).map(plain).join(', ');
