@@ -268,6 +268,18 @@ export function noteRefusals(call: Recorded, responses: readonly object[]): void
   }
 }
 
+/** Notes that Gatehouse answered in place of the MCP server, because the person has not connected an account there. */
+export function noteMissingCredential(call: Recorded, responses: readonly object[]): void {
+  for (const record of recordsOf(call)) {
+    const response = responses.find((one) => isSameId(membersOf(one)['id'], record.messageId));
+    const { resultType, isError } = membersOf(membersOf(response)['result']);
+    // The tool that connects the account.
+    const isAnswered = resultType === 'complete' && isError !== true;
+    record.outcome ??= isAnswered ? 'answered' : 'refused';
+    if (!isAnswered) record.reason ??= 'credential_required';
+  }
+}
+
 /** The errors of Gatehouse and of what it depends on, and of clients that did not wait. Others refuse the request. */
 const FAULTS: ReadonlySet<string> = new Set([
   'bad_gateway',

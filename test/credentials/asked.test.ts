@@ -13,7 +13,7 @@ import { decodeJwt } from 'jose';
 import { connect } from 'node:net';
 import { z } from 'zod';
 import { type Person, requirePage } from '../support/browser.ts';
-import { createConnector, requestManagement } from '../support/management-api.ts';
+import { createConnector, readAllAudit, requestManagement } from '../support/management-api.ts';
 import {
   type ProtectedServer,
   startProtectedServer,
@@ -92,6 +92,23 @@ describe('An app whose person has not connected the own account', () => {
         .at(-1)?.status,
     ).to.equal(200);
     await client.close();
+  });
+
+  it('a call without the account is refused in the audit log, with the reason, and the call of the tool that connects it is answered', async () => {
+    const app = await connectAs('grace', later);
+    const account = String(decodeJwt(app.token).sub);
+    await app.call();
+    await call(link(), app.token, { ...WHOAMI, params: { name: 'connect_account' } });
+    const items = await until('both calls to be recorded', async () => {
+      const calls = (await readAllAudit(system())).filter(
+        (item) => item.event === 'call' && item.account === account,
+      );
+      return calls.length === 2 && calls;
+    });
+    expect(items.map(({ tool, outcome, reason }) => ({ tool, outcome, reason }))).to.deep.equal([
+      { tool: 'whoami', outcome: 'refused', reason: 'credential_required' },
+      { tool: 'connect_account', outcome: 'answered', reason: undefined },
+    ]);
   });
 
   it('the stream that waits for the account ends when the person may no longer use the connector', async () => {

@@ -14,7 +14,13 @@ import type { Settings } from '../../settings/settings.ts';
 import { type ActiveRequests, type RequestKind, trackActiveRequests } from '../active-requests.ts';
 import type { Caller } from '../authenticate.ts';
 import type { AuthenticatedCall } from '../call.ts';
-import { type CallAudit, noteAnswer, noteRefusals, noteSuspension } from '../call-audit.ts';
+import {
+  type CallAudit,
+  noteAnswer,
+  noteMissingCredential,
+  noteRefusals,
+  noteSuspension,
+} from '../call-audit.ts';
 import { authorizationExtensions, type Extensions } from '../extensions.ts';
 import { membersOf } from '../../json-values.ts';
 import { type WaitingSessions, waitingSessions } from './waiting-sessions.ts';
@@ -295,7 +301,9 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
   if (personal && !('header' in personal)) {
     const asked = { messages: posted, problem: personal, waiting };
     const answers = await answerWithoutCredential(proxy, call, asked);
-    return answers && respondLocally(call, body, answers);
+    if (!answers) return undefined;
+    noteMissingCredential(call, answers);
+    return respondLocally(call, body, answers);
   }
   const caller = boundCaller(call.caller, personal);
   const messages = personal ? withoutOwnState(proxy, call, posted) : posted;
