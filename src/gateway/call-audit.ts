@@ -258,13 +258,21 @@ export function noteLimited(call: Recorded, refused: ReadonlySet<number>): void 
   }
 }
 
-/** Notes that Gatehouse refused the requests of the call, with these responses. */
-export function noteRefusals(call: Recorded, responses: readonly object[]): void {
+/** Notes that Gatehouse refused the requests of the call, with these responses: those with a tool error for `reason`. */
+export function noteRefusals(
+  call: Recorded,
+  responses: readonly object[],
+  reason: 'tool_held' | 'invalid_arguments',
+): void {
   for (const record of recordsOf(call)) {
     const response = responses.find((one) => isSameId(membersOf(one)['id'], record.messageId));
-    const { code } = membersOf(membersOf(response)['error']);
+    const { error } = membersOf(response);
+    const { code } = membersOf(error);
     record.outcome = 'refused';
-    record.reason ??= code === INVALID_PARAMS ? 'not_found' : 'forbidden';
+    // What the level of the caller forbids has its reason already.
+    if (code === INVALID_PARAMS) record.reason ??= 'not_found';
+    else if (responses.length > 1 && error !== undefined) record.reason ??= 'batch_refused';
+    else record.reason ??= error === undefined ? reason : 'forbidden';
   }
 }
 

@@ -312,13 +312,15 @@ async function proxyCall(proxy: Proxy, call: AuthenticatedCall): Promise<void> {
   const ownTasks = messages.some(namesTask) ? await proxy.tasks.idsOf(caller) : NO_TASKS;
   const refusal = { rules, productName, supportContact, ids, ownTasks, holds };
   const held = holds.state();
+  const forbidden = refuseMessages(refusal, caller, messages);
+  const misfits = forbidden ? undefined : await proxy.checkArguments(caller, messages);
   const refused =
-    refuseMessages(refusal, caller, messages) ??
-    (await proxy.checkArguments(caller, messages)) ??
+    forbidden ??
+    misfits ??
     // Other checks may have come first.
     (holds.state() === held ? undefined : refuseMessages(refusal, caller, messages));
   if (refused) {
-    noteRefusals(call, refused);
+    noteRefusals(call, refused, misfits ? 'invalid_arguments' : 'tool_held');
     return respondLocally(call, body, refused);
   }
   const kind = kindOf(method, messages);

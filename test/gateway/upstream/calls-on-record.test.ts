@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import { CALL_OUTCOMES, readActivity } from '../../../src/audit/activity.ts';
+import type { Level } from '../../../src/permission-levels.ts';
 import { openSystemStore } from '../../support/system-store.ts';
 import { type AuditItem, readAllAudit } from '../../support/management-api.ts';
 import { call, callTool } from '../../support/mcp.ts';
@@ -23,8 +24,8 @@ describe('Calls on record', () => {
   afterEach(() => behind().upstream.respondWith(echo));
 
   /** Of a new person, once there are so many. */
-  async function person(level: 'admin' | 'full' = 'admin') {
-    const { link, token, connector } = await connectPerson(behind().system, level, 'full');
+  async function person(level: 'admin' | 'full' = 'admin', highest: Level = 'full') {
+    const { link, token, connector } = await connectPerson(behind().system, level, highest);
     const untilRecorded = (count: number): Promise<AuditItem[]> =>
       until(`${count} calls to be recorded`, async () => {
         const items = (await readAllAudit(behind().system)).filter(
@@ -233,6 +234,16 @@ describe('Calls on record', () => {
     await callTool(link, token, 'contacts');
     const items = await untilRecorded(2);
     expect(items.map(({ outcome }) => outcome).toSorted()).to.deep.equal(['answered', 'refused']);
+  });
+
+  it('of a batch with a refused call, the others are refused for the batch', async () => {
+    const { link, token, untilRecorded } = await person('admin', 'admin');
+    await call(link, token, [toolCall('delete_everything', 1), toolCall('contacts', 2)]);
+    const items = await untilRecorded(2);
+    expect(items.map(({ tool, outcome, reason }) => [tool, outcome, reason])).to.deep.equal([
+      ['delete_everything', 'refused', 'forbidden'],
+      ['contacts', 'refused', 'batch_refused'],
+    ]);
   });
 
   it('the calls of a batch with the same id each have their own item', async () => {

@@ -147,6 +147,19 @@ describe('An MCP server with toolChanges: hold', () => {
     expect(server().arrived()).to.have.length(before + 1);
   });
 
+  it('the audit log has why calls were refused: arguments that do not fit, or a tool that is held', async () => {
+    await call('nested', 0, { id: 5 });
+    server().list([...FIRST, tool('unapproved')]);
+    await readAgain();
+    await isHeld('unapproved');
+    await until('the refusals', async () => {
+      const reasons = (await audit('call')).map(({ reason }) => reason);
+      return ['invalid_arguments', 'tool_held'].every((each) => reasons.includes(each));
+    });
+    server().list(FIRST);
+    await readAgain();
+  });
+
   it('PIN-02 a new tool stays hidden and refused until it is approved', async () => {
     server().list([...FIRST, tool('added')]);
     await readAgain();
