@@ -128,6 +128,8 @@ export type ConsentRequest = {
   account: Account;
   /** Levels that may be granted, lowest first; empty if there is a `refusal`. */
   levels: OfferedLevel[];
+  /** The server lists its tools only to people who have connected their own account. */
+  toolsNeedAccount: boolean;
   /** Why the person has no access to this connector. */
   refusal: Access['refusal'];
   /** The level that the page preselects; undefined if the person must choose. */
@@ -162,7 +164,7 @@ export async function requireConsentRequest(
     requireConnector(context, String(resource)),
     requireAccount(context, interaction),
   ]);
-  const toolsOf = await toolReader(context, connector, account);
+  const { toolsOf, needAccount } = await readTools(context, connector, account);
   const { levels: all } = context.settings;
   const access = accessThrough(context.settings, connector, account, 'sign-in');
   const asked = highestLevelIn(all, scope) ?? connector.level;
@@ -185,6 +187,7 @@ export async function requireConsentRequest(
       tools: toolsOf?.(level),
       needsSignIn: missingFor(context, account, signIn, level),
     })),
+    toolsNeedAccount: needAccount,
     refusal: access.refusal,
     preselected: preselectedLevel(all, levels, connector.suggestedLevel ?? connector.level),
     // More access changes nothing about what the server learns.
@@ -247,19 +250,20 @@ function missingFor(
   return stepUp && stepUpProblem(stepUp, known, services.now());
 }
 
-/** Returns the titles of the tools that a level opens to the person. Undefined if they are not known, and for the sample, whose levels differ in fields. */
-async function toolReader(
+/** `toolsOf` returns the titles of the tools that a level opens to the person; undefined if they are not known, and for the sample, whose levels differ in fields. */
+async function readTools(
   { settings, services: { store, now } }: InteractionContext,
   connector: Connector,
   account: Account,
-): Promise<((level: Level) => string[]) | undefined> {
+): Promise<{ toolsOf: ((level: Level) => string[]) | undefined; needAccount: boolean }> {
   const upstream = findUpstream(settings.upstreams, connector);
-  if (!upstream) return undefined;
-  const known = await findKnownTools(store, upstream);
-  if (known.catalog?.seenAt === undefined) return undefined;
+  const known = upstream && (await findKnownTools(store, upstream));
+  if (!upstream || known?.catalog?.seenAt === undefined)
+    return { toolsOf: undefined, needAccount: known?.catalog?.needsCredential === true };
   const matching = matchingRules(settings, account, 'sign-in');
   const selection = selectionOf({ connector }, matching);
-  return openedTools(settings.levels, upstream, known, { selection, now: now() });
+  const toolsOf = openedTools(settings.levels, upstream, known, { selection, now: now() });
+  return { toolsOf, needAccount: false };
 }
 
 /** Checks the redirect URI again: the client may have changed since the authorization request. What is checked here must be what is allowed. */

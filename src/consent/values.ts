@@ -52,6 +52,7 @@ export function consentValues(
     device,
     connector,
     levels,
+    toolsNeedAccount,
     learned,
     requestsOfflineAccess,
     namesKey,
@@ -96,6 +97,7 @@ export function consentValues(
     accessLifetime: context.engine.grantLifetimes.accessToken,
     accountPage: context.settings.authUrl + ACCOUNT_PATH,
     describesSample,
+    ...(toolsNeedAccount ? { toolsNeedAccount: true as const } : {}),
     recordsUse,
     ...failureValues(failure),
   };

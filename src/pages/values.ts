@@ -73,6 +73,8 @@ export type ViewValues = ConsoleValues & {
     levels: LevelChoice[];
     /** The texts about the levels are those about the sample, which say what calls with each of them show. */
     describesSample: boolean;
+    /** The server lists its tools only to people who have connected their own account. */
+    toolsNeedAccount?: true;
     /** Calls of every level are recorded. */
     recordsUse: boolean;
     account: Account;

@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import { z } from 'zod';
 import { openBrowser, requirePage } from '../support/browser.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
+import { openConsent } from '../support/connection.ts';
 import { requestManagement } from '../support/management-api.ts';
 import { call } from '../support/mcp.ts';
 import { later, textOf, UPSTREAM, usePersonalUpstream } from '../support/credentials/system.ts';
@@ -38,6 +39,11 @@ describe('The tools of an MCP server that answers nobody without a credential', 
     expect(error).to.equal(undefined);
     expect(tools).to.deep.equal([]);
     expect(credential.redirectUri).to.equal(`${system().auth}/credentials/callback`);
+  });
+
+  it('are said to be shown later on the consent page', async () => {
+    const { page } = await openConsent(system(), { link: link() });
+    expect(page.html).to.contain('once you have connected your own account there');
   });
 
   it('are known when they were listed to a person who has connected the account', async () => {
