@@ -18,6 +18,7 @@ import {
 import {
   findCredential,
   lastCredentialEnd,
+  type Owner,
   saveCredential,
   updateCredential,
 } from '../credentials/credentials.ts';
@@ -44,11 +45,13 @@ import {
 import {
   findService,
   forgetRegisteredClient,
+  isClientRefused,
   type OAuthUpstream,
   secretFor,
   ServiceFault,
   serviceOptions,
 } from '../credentials/service.ts';
+import { recordFailure } from '../credentials/use.ts';
 import { notTrusted } from '../sign-in/errors.ts';
 import { listConnections } from '../connections/connections.ts';
 import { endCredential } from '../credentials/end.ts';
@@ -425,21 +428,24 @@ export async function beginCredential(
     });
     return { location };
   } catch (error) {
-    return faultOf(context, upstream, error);
+    return faultOf(context, { account, upstream: upstream.id }, error);
   }
 }
 
-function faultOf(
+async function faultOf(
   { services }: InteractionContext,
-  upstream: Upstream,
+  owner: Owner,
   error: unknown,
-): CredentialTrouble {
+): Promise<CredentialTrouble> {
   if (!(error instanceof ServiceFault)) throw error;
+  const { upstream } = owner;
   services.logger.warn(
-    { what: upstream.id, err: error },
+    { what: upstream, err: error },
     'the authorization server of an MCP server cannot be used',
   );
-  return error.isPermanent ? 'not_set_up' : 'unavailable';
+  const { isPermanent, code } = error;
+  if (isPermanent && code !== undefined) await recordFailure(services, owner, code);
+  return isPermanent ? 'not_set_up' : 'unavailable';
 }
 
 /** Identifies the browser from leaving to coming back. */
@@ -517,6 +523,8 @@ async function finish(
       await updateCredential(services.store, pending, withoutWanted);
       return 'refused';
     }
+    if (isClientRefused(refusal))
+      await forgetRegisteredClient(services.store, upstream.id, pending.service.clientId);
     services.logger.warn(
       { what: upstream.id, reason: refusal },
       'a service refused to connect an account',
@@ -540,10 +548,9 @@ async function finish(
     await endCredential(context, kept, { cause, isSame });
     return 'unwanted';
   } catch (error) {
-    const fault = faultOf(context, upstream, error);
-    if (fault === 'not_set_up' && service.clientSecret !== undefined)
+    if (error instanceof ServiceFault && isClientRefused(error.code))
       await forgetRegisteredClient(services.store, upstream.id, service.clientId);
-    return fault;
+    return faultOf(context, pending, error);
   }
 }
 

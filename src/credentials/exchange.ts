@@ -10,12 +10,13 @@ import { findAccount, updateAccount } from '../people/accounts.ts';
 import { withoutLease, withoutToken, withRotatedToken, withUseLease } from '../people/recheck.ts';
 import type { Services } from '../services.ts';
 import { type ExchangeCredentialSettings, exchangeProvider } from '../settings/credentials.ts';
+import type { IdentityProvider } from '../settings/identity-provider.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Upstream } from '../settings/upstreams.ts';
 import type { Store } from '../store/store.ts';
 import { isSameIssuer } from '../settings/value-types.ts';
 import { clientAuthenticationMethod } from '../sign-in/discovered-choices.ts';
-import { openDiscovery } from '../sign-in/discovery.ts';
+import { type Discovery, openDiscovery } from '../sign-in/discovery.ts';
 import { identityProviderSettings } from '../sign-in/provider.ts';
 import { refreshTokensOf, TokenRequestFailed } from '../sign-in/refresh.ts';
 import {
@@ -29,7 +30,7 @@ import {
 } from './credential.ts';
 import { deleteCredential, findCredential, saveCredential } from './credentials.ts';
 import { errorCodeOf, scopesIn, tokensIn } from './obtain.ts';
-import { keepTrying, type Refreshed, wantsInteraction } from './refresh.ts';
+import { isTemporary, keepTrying, type Refreshed, wantsInteraction } from './refresh.ts';
 import { revokeAtService } from './revocation.ts';
 import { openidConfiguration, secretFor } from './service.ts';
 import { membersOfAnswer } from './service-fetch.ts';
@@ -123,37 +124,11 @@ export function openExchange(
   };
 
   const send = async (token: string): Promise<Tokens & { service: ServiceClient }> => {
-    const metadata = (await discovery.config()).serverMetadata();
-    const method = clientAuthenticationMethod(provider, metadata);
-    const basicOrPost = method === 'client_secret_post' ? 'post' : 'basic';
-    const { token_endpoint: tokenEndpoint, revocation_endpoint: revocationEndpoint } = metadata;
-    if (tokenEndpoint === undefined) throw new Error('the identity provider has no token endpoint');
-    const { issuer } = provider;
-    const client = { issuer, tokenEndpoint, clientId: wanted.clientId ?? provider.clientId };
-    const secret = secretFor(settings, upstream, client);
-    const service: ServiceClient = {
-      ...client,
-      authorizationEndpoint: metadata.authorization_endpoint ?? '',
-      ...(revocationEndpoint === undefined ? {} : { revocationEndpoint }),
-      auth: secret === undefined ? 'none' : basicOrPost,
-      // The settings name the provider, which may be in a private network.
-      trustedHosts: [provider.issuer, tokenEndpoint, revocationEndpoint ?? tokenEndpoint].map(
-        (url) => new URL(url).hostname,
-      ),
-    };
-    const network = {
-      trustedHosts: new Set(service.trustedHosts),
-      forwardProxy: settings.forwardProxy,
-    };
-    let answer: Record<string, unknown> = {};
-    const config = openidConfiguration(service, secret, network, async (response) => {
-      answer = membersOfAnswer(await response.text()) ?? {};
-    });
-    const { grant_type: grantType = GRANT_TYPES[wanted.style], ...parameters } = parametersFor(
-      wanted,
+    const { answer, service } = await sendExchange(settings, upstream, {
+      provider,
+      discovery,
       token,
-    );
-    await openid.genericGrantRequest(config, grantType, parameters);
+    });
     const { refreshToken: _, ...tokens } = tokensIn(answer, now());
     const scopes = scopesIn(answer) ?? wanted.scope?.split(' ') ?? [];
     return { ...tokens, scopes, service };
@@ -164,6 +139,7 @@ export function openExchange(
       return {
         failed: { code: error instanceof TokenRequestFailed ? error.code : undefined },
       };
+    if (isTemporary(error)) return { failed: { code: undefined } };
     const { claims } = error.cause as { claims?: unknown };
     if (typeof claims === 'string') await store.set(claimsKey(owner), claims, CLAIMS_SECONDS);
     const code = errorCodeOf(error);
@@ -254,6 +230,51 @@ export function openExchange(
 
 /** The right to use the person's token at the provider. */
 type Leased = { id: string; person: Account; token: string; by: string; wasInterrupted: boolean };
+
+/** Sends the person's token to the provider. Rejects with a ResponseBodyError for a refusal. */
+export async function sendExchange(
+  settings: Pick<Settings, 'forwardProxy' | 'identityProviders' | 'secret'>,
+  upstream: ExchangeUpstream,
+  {
+    provider,
+    discovery,
+    token,
+  }: { provider: IdentityProvider; discovery: Discovery; token: string },
+): Promise<{ answer: Record<string, unknown>; service: ServiceClient }> {
+  const { credential: wanted } = upstream;
+  const metadata = (await discovery.config()).serverMetadata();
+  const method = clientAuthenticationMethod(provider, metadata);
+  const basicOrPost = method === 'client_secret_post' ? 'post' : 'basic';
+  const { token_endpoint: tokenEndpoint, revocation_endpoint: revocationEndpoint } = metadata;
+  if (tokenEndpoint === undefined) throw new Error('the identity provider has no token endpoint');
+  const { issuer } = provider;
+  const client = { issuer, tokenEndpoint, clientId: wanted.clientId ?? provider.clientId };
+  const secret = secretFor(settings, upstream, client);
+  const service: ServiceClient = {
+    ...client,
+    authorizationEndpoint: metadata.authorization_endpoint ?? '',
+    ...(revocationEndpoint === undefined ? {} : { revocationEndpoint }),
+    auth: secret === undefined ? 'none' : basicOrPost,
+    // The settings name the provider, which may be in a private network.
+    trustedHosts: [provider.issuer, tokenEndpoint, revocationEndpoint ?? tokenEndpoint].map(
+      (url) => new URL(url).hostname,
+    ),
+  };
+  const network = {
+    trustedHosts: new Set(service.trustedHosts),
+    forwardProxy: settings.forwardProxy,
+  };
+  let answer: Record<string, unknown> = {};
+  const config = openidConfiguration(service, secret, network, async (response) => {
+    answer = membersOfAnswer(await response.text()) ?? {};
+  });
+  const { grant_type: grantType = GRANT_TYPES[wanted.style], ...parameters } = parametersFor(
+    wanted,
+    token,
+  );
+  await openid.genericGrantRequest(config, grantType, parameters);
+  return { answer, service };
+}
 
 function parametersFor(
   { style, audience, scope, resource, params }: ExchangeCredentialSettings,

@@ -7,6 +7,7 @@ import type { Store } from '../store/store.ts';
 import type { Credential, ServiceClient, Tokens } from './credential.ts';
 import {
   impliedParameters,
+  isClientRefused,
   isSameService,
   openidConfiguration,
   type OAuthUpstream,
@@ -158,8 +159,8 @@ function asServiceFault(error: unknown): ServiceFault {
   if (error instanceof ServiceFault) return error;
   const code = errorCodeOf(error);
   if (code === undefined) return new ServiceFault('the service gave no valid answer');
-  const isPermanent = ['invalid_client', 'unauthorized_client', 'invalid_target'].includes(code);
-  return new ServiceFault(`the service answered ${code}`, { isPermanent });
+  const isPermanent = isClientRefused(code) || code === 'invalid_target';
+  return new ServiceFault(`the service answered ${code}`, { isPermanent, code });
 }
 
 export function errorCodeOf(error: unknown): string | undefined {

@@ -137,7 +137,7 @@ async function refused(
   error: unknown,
 ): Promise<Refreshed> {
   const { refreshToken } = credential;
-  const code = errorCodeOf(error);
+  const code = isTemporary(error) ? undefined : errorCodeOf(error);
   const needsPerson = wantsInteraction(error);
   const isSecondDoubt = code === 'invalid_request' && credential.doubted === refreshToken;
   const isEnding = code !== undefined && (ENDING.includes(code) || isSecondDoubt) && !needsPerson;
@@ -158,6 +158,11 @@ async function refused(
     ifLeased(by, (current) => withoutLease(current, { at: now(), doubted })),
   );
   return needsPerson ? { ask: true } : { failed: { code } };
+}
+
+/** Whatever the body says: a service under load, or a proxy before it. Errors of 500 and above have no body for openid-client. */
+export function isTemporary(error: unknown): boolean {
+  return error instanceof openid.ResponseBodyError && [408, 429].includes(error.status);
 }
 
 /** Microsoft Entra ID asks for another factor or a consent so. */

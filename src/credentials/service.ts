@@ -12,16 +12,30 @@ import { normalizedTokenAnswer, type ServiceNetwork, sendToService } from './ser
 
 export type OAuthUpstream = Upstream & { credential: OAuthCredentialSettings };
 
-/** The service cannot be used now, and why. Shows nothing secret. `isPermanent`: until an operator changes something. */
+/**
+ * The service cannot be used now, and why. Shows nothing secret. `isPermanent`: until an operator changes something. `code`: what the service answered, for
+ * the audit log.
+ */
 export class ServiceFault extends Error {
   readonly isPermanent: boolean;
+  readonly code: string | undefined;
   constructor(
     message: string,
-    { isPermanent = false, cause }: { isPermanent?: boolean; cause?: unknown } = {},
+    {
+      isPermanent = false,
+      code,
+      cause,
+    }: { isPermanent?: boolean; code?: string; cause?: unknown } = {},
   ) {
     super(message, { cause });
     this.isPermanent = isPermanent;
+    this.code = code;
   }
+}
+
+/** The service refuses our client (RFC 6749 section 5.2). */
+export function isClientRefused(code: string | undefined): boolean {
+  return code === 'invalid_client' || code === 'unauthorized_client';
 }
 
 export type ServiceOptions = {
@@ -46,9 +60,13 @@ export function serviceOptions(
     now,
     network: { trustedHosts: trustedHostsOf(upstream), forwardProxy: settings.forwardProxy },
     redirectUri: redirectUri(settings),
-    documentUrl: isPublic ? `${settings.authUrl}${DOCUMENT_PATH}` : undefined,
+    documentUrl: isPublic ? documentUrlOf(settings) : undefined,
     productName: settings.productName,
   };
+}
+
+function documentUrlOf({ authUrl }: Pick<Settings, 'authUrl'>): string {
+  return `${authUrl}${DOCUMENT_PATH}`;
 }
 
 /** The service of an upstream as found, and our client there. */
@@ -203,10 +221,6 @@ function isEntra(issuer: string): boolean {
   return /^login\.microsoftonline\.(com|us)$|^login\.partner\.microsoftonline\.cn$/.test(
     new URL(issuer).hostname,
   );
-}
-
-function isGoogleIssuer(issuer: string | undefined): boolean {
-  return issuer !== undefined && new URL(issuer).hostname === 'accounts.google.com';
 }
 
 /** RFC 9728: named in the challenge, else at the path form and then at the root. Undefined if there is none. */
@@ -444,6 +458,7 @@ async function registeredClient(
   if (status >= 300 || typeof clientId !== 'string')
     throw new ServiceFault(`the authorization server refused to register us (status ${status})`, {
       isPermanent: status >= 400 && status < 500,
+      code: 'registration_refused',
     });
   const stated = AUTH[String(answer['token_endpoint_auth_method'])];
   const hasSecret = typeof clientSecret === 'string' && clientSecret !== '';
@@ -464,7 +479,16 @@ function withoutPlace(registered: Registered): Client {
   return client;
 }
 
-/** After the service no longer knows the client, so that it is registered anew. */
+/** Whether the client was registered dynamically: it is neither that of the settings nor our metadata document. */
+export function isRegisteredClient(
+  { authUrl }: Pick<Settings, 'authUrl'>,
+  { clientId: named }: Pick<OAuthCredentialSettings, 'clientId'>,
+  { clientId }: Pick<ServiceClient, 'clientId'>,
+): boolean {
+  return clientId !== named && clientId !== documentUrlOf({ authUrl });
+}
+
+/** After the service no longer knows the client, so that it is registered anew. Other clients are not changed. */
 export async function forgetRegisteredClient(
   store: Store,
   upstream: string,
@@ -483,8 +507,11 @@ function parsed(text: string): unknown {
 }
 
 /** Parameters that real services need (Google issues refresh tokens only with `access_type`). */
-export function impliedParameters({ issuer }: Pick<ServiceClient, 'issuer'>) {
-  return isGoogleIssuer(issuer) ? { access_type: 'offline', prompt: 'consent' } : {};
+export function impliedParameters({
+  authorizationEndpoint,
+}: Pick<ServiceClient, 'authorizationEndpoint'>) {
+  const isGoogle = new URL(authorizationEndpoint).hostname === 'accounts.google.com';
+  return isGoogle ? { access_type: 'offline', prompt: 'consent' } : {};
 }
 
 /** openid-client's view of the service. `secret` is that of the settings for a client that they name. */

@@ -22,7 +22,13 @@ import { openExchange } from './exchange.ts';
 import { OPERATOR } from './operator.ts';
 import { refreshCredential, type Refreshed } from './refresh.ts';
 import { revokeAtService } from './revocation.ts';
-import { secretFor, trustedHostsOf } from './service.ts';
+import {
+  forgetRegisteredClient,
+  isClientRefused,
+  isRegisteredClient,
+  secretFor,
+  trustedHostsOf,
+} from './service.ts';
 
 /** What a request to the upstream carries. `epoch` changes when the person connects another account. */
 export type CredentialInUse = {
@@ -106,6 +112,9 @@ export async function openPersonCredentials(
   const isCurrent = (known: Credential | undefined): known is Credential =>
     known !== undefined && (exchange ? exchange.isCurrent(known) : isFor(known, upstream));
 
+  const isRegistered = (service: ServiceClient) =>
+    kind.kind === 'oauth' && isRegisteredClient(settings, kind, service);
+
   const renewAndRecord = async (
     owner: Owner,
     known: Credential | undefined,
@@ -118,7 +127,14 @@ export async function openPersonCredentials(
       : refreshCredential(by, owner, known?.token ?? ''));
     if ('ended' in refreshed)
       await recordCredentialEnd(services, refreshed.ended, 'refused_by_service');
-    return refreshed;
+    const code = 'failed' in refreshed ? refreshed.failed.code : undefined;
+    const service = known?.service;
+    if (code === undefined || !isClientRefused(code) || !service || !isRegistered(service))
+      return refreshed;
+    // The service has forgotten the client. The person needs another one, which is registered when the account is connected again.
+    await recordFailure(services, owner, code);
+    await forgetRegisteredClient(services.store, upstream.id, service.clientId);
+    return { ask: true };
   };
 
   /** Calls of this process share one refresh. */
@@ -207,13 +223,13 @@ export async function openPersonCredentials(
 function isOperatorFault(kind: Credential['kind'], code: string | undefined): boolean {
   if (code === undefined) return false;
   if (kind === 'exchange') return !['temporarily_unavailable', 'server_error'].includes(code);
-  return ['invalid_client', 'unauthorized_client'].includes(code);
+  return isClientRefused(code);
 }
 
 const HOUR_SECONDS = 3600;
 
 /** Once an hour for the same. */
-async function recordFailure(
+export async function recordFailure(
   services: Parameters<typeof recordAudit>[0] & Pick<Services, 'store' | 'logger'>,
   { upstream, account }: Owner,
   reason: string,
@@ -221,7 +237,7 @@ async function recordFailure(
   const key = `credential-failed:${upstream} ${account} ${reason}`;
   const isFirst = await services.store.add(key, true, HOUR_SECONDS).catch(() => false);
   if (!isFirst) return;
-  services.logger.warn({ what: upstream, reason }, "a person's credential could not be refreshed");
+  services.logger.warn({ what: upstream, reason }, "a person's credential could not be used");
   await recordAudit(services, {
     event: 'credential_failed',
     ...(account === OPERATOR ? {} : { account }),

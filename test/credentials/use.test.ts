@@ -105,7 +105,11 @@ describe('A call with the own account of the person', () => {
       { status: 200, ...HTML },
     ],
     'a limit': [{ status: 429, body: '{}' }],
-    'a refusal of our client': [{ status: 401, body: '{"error":"invalid_client"}' }],
+    'a limit with the words of a refusal': [{ status: 429, body: '{"error":"invalid_grant"}' }],
+    'a time limit with the words of a refusal': [
+      { status: 408, body: '{"error":"bad_refresh_token"}' },
+    ],
+    'a fault with the words of a refusal': [{ status: 503, body: '{"error":"invalid_grant"}' }],
     'a refusal without a reason about the token': [
       { status: 400, body: '{"error":"access_denied"}' },
     ],
@@ -118,6 +122,16 @@ describe('A call with the own account of the person', () => {
       expect(textOf(failed)).to.not.contain('/credentials/');
       expect(textOf(await ada.call())).to.equal('ada');
     });
+
+  it('a limit is no second doubt about the refresh token', async () => {
+    service().expire();
+    service().tokenAnswers = [
+      { status: 400, body: '{"error":"invalid_request"}' },
+      { status: 429, body: '{"error":"invalid_request"}' },
+    ];
+    for (let n = 0; n < 2; n += 1) expect(textOf(await ada.call())).to.not.contain('/credentials/');
+    expect(textOf(await ada.call())).to.equal('ada');
+  });
 
   for (const [title, answer] of Object.entries({
     'the refusal of the refresh token': { status: 400, body: '{"error":"invalid_grant"}' },

@@ -63,6 +63,12 @@ export type ProtectedServer = {
   redirects: Record<string, string>;
   refusesRegistration: 'hang up' | undefined;
   registrationStatus: number;
+  /** What was sent to register a client. Each has an id of its own. */
+  registrations: Record<string, unknown>[];
+  /** Further members of the answer to a registration. */
+  registrationMembers: Record<string, unknown>;
+  /** Of the answer to a revocation. */
+  revocationStatus: number;
   /** Answers 400 to later revisions, in the handshake and in headers. */
   latestRevision: string | undefined;
   /** Speaks MCP 2026-07-28, without sessions. */
@@ -115,6 +121,9 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
     redirects: {},
     refusesRegistration: undefined,
     registrationStatus: 201,
+    registrations: [],
+    registrationMembers: {},
+    revocationStatus: 200,
     latestRevision: undefined,
     isStateless: false,
     answersAnybody: false,
@@ -275,9 +284,14 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
         });
       case '/register':
         if (state.refusesRegistration) return res.destroy();
+        state.registrations.push(JSON.parse(body));
         return json(
           res,
-          { ...JSON.parse(body), client_id: 'registered' },
+          {
+            ...JSON.parse(body),
+            client_id: `registered-${state.registrations.length}`,
+            ...state.registrationMembers,
+          },
           state.registrationStatus,
         );
       case '/authorize': {
@@ -299,8 +313,8 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
         return answerToken(res, form);
       case '/revoke':
         state.revocations.push(form);
-        state.revoked.push(form.get('token') ?? '');
-        return res.writeHead(200).end();
+        if (state.revocationStatus === 200) state.revoked.push(form.get('token') ?? '');
+        return res.writeHead(state.revocationStatus).end();
       case '/mcp':
         return answerCall(res, req, body);
       default:
