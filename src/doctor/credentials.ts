@@ -1,5 +1,6 @@
 // Whether people can connect their own accounts at the operator's MCP servers: tries discovery, our client and the scopes of each service.
 import * as openid from 'openid-client';
+import { type ExchangeUpstream, sendExchange } from '../credentials/exchange.ts';
 import { redirectUri } from '../credentials/page-address.ts';
 import {
   findServer,
@@ -10,8 +11,11 @@ import {
   serviceOptions,
 } from '../credentials/service.ts';
 import { type ServiceNetwork, sendToService } from '../credentials/service-fetch.ts';
+import { exchangeProvider } from '../settings/credentials.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Upstream } from '../settings/upstreams.ts';
+import { openDiscovery } from '../sign-in/discovery.ts';
+import { identityProviderSettings } from '../sign-in/provider.ts';
 import type { ConfiguredDeployment } from './deployment.ts';
 import { findingAbout, type Findings } from './report.ts';
 
@@ -34,6 +38,7 @@ function secretFinding({ credential, setting }: Upstream): Findings {
 
 async function checkCredential(settings: Settings, upstream: Upstream): Promise<Findings> {
   const { credential, setting } = upstream;
+  if (credential?.kind === 'exchange') return checkExchange(settings, { ...upstream, credential });
   if (credential?.kind !== 'oauth') return undefined;
   const finding = findingAbout('credential', `${setting}.credential`);
   const oauth: OAuthUpstream = { ...upstream, credential };
@@ -55,6 +60,36 @@ async function checkCredential(settings: Settings, upstream: Upstream): Promise<
       remedy: `check that this machine reaches the service, and set ${setting}.credential.issuer, or its endpoints, if the MCP server does not name it`,
     });
   }
+}
+
+/** The provider refuses every exchange of this client, whatever its token. */
+const EXCHANGE_REFUSED = [
+  'invalid_client',
+  'unauthorized_client',
+  'unsupported_grant_type',
+  'access_denied',
+];
+
+/** Exchanges a token that does not exist. */
+async function checkExchange(settings: Settings, upstream: ExchangeUpstream): Promise<Findings> {
+  const { credential, setting } = upstream;
+  const finding = findingAbout('credential', `${setting}.credential`);
+  const provider = exchangeProvider(identityProviderSettings(settings), credential);
+  if (!provider) return undefined;
+  const discovery = openDiscovery(provider);
+  try {
+    await sendExchange(settings, upstream, { provider, discovery, token: 'doctor' });
+  } catch (error) {
+    // The check of the identity provider says whether it answers.
+    if (!(error instanceof openid.ResponseBodyError)) return undefined;
+    if (EXCHANGE_REFUSED.includes(error.error))
+      return finding.problem({
+        what: `the identity provider refuses token exchanges of our client (${error.error})`,
+        why: 'calls of people are refused',
+        remedy: `allow the token exchange for the client there (src/credentials/README.md), and compare clientId and secret of ${setting}.credential or of the identity provider`,
+      });
+  }
+  return finding.ok('the identity provider takes token exchanges of our client');
 }
 
 /** Doctor opens no store. */

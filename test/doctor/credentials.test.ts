@@ -93,4 +93,30 @@ describe("doctor's check of own accounts at the MCP server", () => {
     expect(findings.map(({ outcome }) => outcome)).to.have.members(['ok', 'warning']);
     expect(findings.find(({ outcome }) => outcome === 'warning')?.what).to.contain('admin');
   });
+
+  it('an exchange that the identity provider refuses to our client is a problem', async () => {
+    const exchanged = async () => {
+      const credential: CredentialSettings = {
+        kind: 'exchange',
+        style: 'exchange',
+        params: {},
+        header: { name: 'authorization', prefix: 'Bearer ' },
+      };
+      const upstreams = [{ ...upstreamAt(service.url), credential }];
+      return good.examine({ settings: { ...good.settings, upstreams } }, ['credential']);
+    };
+    try {
+      for (const error of ['invalid_client', 'unsupported_grant_type', 'access_denied']) {
+        good.provider.misbehave({ tokenAnswer: [400, { error }] });
+        const [refused, ...others] = await exchanged();
+        expect(others).to.deep.equal([]);
+        expect(refused?.outcome).to.equal('problem');
+        expect(refused?.what).to.contain(`refuses token exchanges of our client (${error})`);
+      }
+      good.provider.misbehave({ tokenAnswer: [400, { error: 'invalid_grant' }] });
+      expect((await exchanged()).map(({ outcome }) => outcome)).to.deep.equal(['ok']);
+    } finally {
+      good.provider.behave();
+    }
+  });
 });
