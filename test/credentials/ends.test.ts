@@ -1,6 +1,17 @@
 import { expect } from 'chai';
-import { openBrowser, type Person, requirePage } from '../support/browser.ts';
+import {
+  openBrowser,
+  type Person,
+  requireExternalRedirect,
+  requirePage,
+} from '../support/browser.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
+import {
+  type CompanyProvider,
+  companySettings,
+  startCompanyProvider,
+} from '../support/company-provider.ts';
+import { openConsent } from '../support/connection.ts';
 import {
   changeAccount,
   createConnector,
@@ -13,11 +24,20 @@ import {
   connectPerson,
   later,
   openAddress,
+  settingsFor,
   textOf,
   UPSTREAM,
   usePersonalUpstream,
+  WHOAMI,
 } from '../support/credentials/system.ts';
+import {
+  type ProtectedServer,
+  startProtectedServer,
+} from '../support/credentials/protected-server.ts';
+import { call } from '../support/mcp.ts';
+import { refresh } from '../support/oauth.ts';
 import { changeSettings } from '../support/settings-file.ts';
+import { startSystem, type System } from '../support/system.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { until } from '../support/until.ts';
 import { findCredential } from '../../src/credentials/credentials.ts';
@@ -88,6 +108,81 @@ describe('The end of an own account at a server', () => {
       await until('the credential to end', async () => (await listed(app)).length === 0);
       await revoked();
     });
+});
+
+describe('An own account of a person who leaves the company', () => {
+  const HOUR = 3600;
+  let company: CompanyProvider;
+  let service: ProtectedServer;
+  let system: System;
+  let link: string;
+  before(async function start() {
+    this.timeout(20_000);
+    [company, service] = await Promise.all([startCompanyProvider(), startProtectedServer()]);
+    const provider = {
+      scopes: ['openid', 'profile', 'email', 'groups'],
+      recheck: '24h',
+      backchannelLogout: 'connections',
+    };
+    const entitlements = [{ match: { group: 'employees' }, level: 'analytics' }];
+    const file = { ...settingsFor(service.url), entitlements };
+    system = await startSystem(companySettings(company, provider, file));
+    ({ link } = await createConnector(system, { name: 'Notes' }));
+  });
+  after(async () => {
+    await system?.stop();
+    restoreClock();
+    await service?.close();
+    await company?.stop();
+  });
+
+  /** Signs in at the company, and connects an account at the service. */
+  async function hire(subject: string) {
+    const email = `${subject}@example.com`;
+    const groups = ['employees'];
+    company.people.set(subject, { name: subject, email, email_verified: true, groups });
+    company.signInAs(subject);
+    service.user = subject;
+    const browser = openBrowser([...system.origins, service.origin, company.issuer]);
+    const opened = await openConsent(system, { link }, { as: { browser } });
+    const asked = requirePage(await opened.decide({ decision: 'approve' }));
+    const back = await browser.submit(asked, { credential: 'now' });
+    const { body } = await opened.redeem(requireExternalRedirect(back), { resource: link });
+    const app = { ...opened, token: String(body.access_token), refreshToken: body.refresh_token };
+    expect(textOf(await call(link, app.token, WHOAMI))).to.equal(subject);
+    const { token = '' } = service.calls.at(-1) ?? {};
+    return { ...app, subject, account: String(decodeJwt(app.token).sub), accessToken: token };
+  }
+
+  for (const [title, leave] of Object.entries<(person: Hired) => Promise<unknown>>({
+    'the identity provider signs the person out': ({ subject }) =>
+      company.signOut(subject, `${system.auth}/backchannel-logout`),
+    'the recheck of the identity provider is refused': ({ server, client, refreshToken }) => {
+      advanceClock(24 * HOUR);
+      return refresh(server, client, refreshToken);
+    },
+  }))
+    it(`is unusable, deleted and revoked within seconds after ${title}`, async () => {
+      const person = await hire(`employee${title.length}`);
+      company.people.delete(person.subject);
+      company.revoke(person.subject);
+      await leave(person);
+      const path = `/credentials?account=${person.account}`;
+      await until('the credential to end', async () => {
+        const { items } = (await requestManagement(system, 'GET', path)) as { items: unknown[] };
+        return items.length === 0;
+      });
+      expect((await call(link, person.token, WHOAMI)).status).to.equal(401);
+      await until('the service to revoke the tokens', () =>
+        service.revoked.includes(person.accessToken),
+      );
+      const ended = (await readAllAudit(system)).findLast(
+        ({ event, account }) => event === 'credential_ended' && account === person.account,
+      );
+      expect(ended?.arguments).to.deep.equal({ cause: 'identity_provider_ended' });
+    });
+
+  type Hired = Awaited<ReturnType<typeof hire>>;
 });
 
 describe('An own account at a server that nothing uses any more', () => {
