@@ -6,7 +6,12 @@ import { makeCertificate } from '../oauth/metadata-documents/certificate.ts';
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import { createConnector } from '../support/management-api.ts';
 import { startSystem, type System } from '../support/system.ts';
-import { exchangeJwt, type Platform, startPlatform } from '../support/workload-platform.ts';
+import {
+  exchangeJwt,
+  type Members,
+  type Platform,
+  startPlatform,
+} from '../support/workload-platform.ts';
 
 const DAYS = { from: -1, until: 60 };
 const AUTHORITY = 'Cluster Authority';
@@ -69,12 +74,26 @@ describe('Keys of an issuer of workloads', function () {
   });
   afterEach(restoreClock);
 
-  async function exchange(platform: Platform, header: Record<string, unknown> = {}) {
+  async function exchange(platform: Platform, header: Members = {}, changed: Members = {}) {
     const iat = Math.floor(Date.now() / 1000);
     const claims = { iss: platform.issuer, sub: 'job', aud: system.auth, iat, exp: iat + 300 };
-    const assertion = await platform.sign(claims, header);
+    const assertion = await platform.sign({ ...claims, ...changed }, header);
     return exchangeJwt(system.auth, { assertion, resource: link });
   }
+
+  it('WIF-09 nothing is fetched for a JWT that its own text excludes', async () => {
+    const old = { iat: 1_000_000_000, exp: 1_000_000_300 };
+    for (const [header, changed] of [
+      [{ typ: 'at+jwt' }, {}],
+      [{ typ: 'wit+jwt' }, {}],
+      [{}, { aud: 'https://other.example' }],
+      [{}, old],
+      [{}, { iat: undefined }],
+      [{}, { sub: undefined }],
+    ])
+      expect((await exchange(open, header, changed)).body['error']).to.equal('invalid_grant');
+    expect(open.requests).to.deep.equal([]);
+  });
 
   it('WIF-11 a cluster with its own authority and its own authentication is asked with caFile and tokenFile, which are read again', async () => {
     expect((await exchange(cluster)).status).to.equal(200);

@@ -138,6 +138,34 @@ describe('Workloads in the command line and the console', function () {
     for (const part of assertion.split('.')) expect(written).to.not.include(part);
   });
 
+  it('WIF-07 the command line lists rules with their last subject, and pauses, resumes and ends them', async () => {
+    const claims = { ref: 'refs/tags/v1', jti: 'tagged' };
+    const { body } = await exchangeJwt(system.auth, {
+      assertion: await signed(claims),
+      resource: other,
+    });
+    const token = String(body['access_token']);
+    const list = await run('workload', 'list');
+    expect(list.stdout).to.match(/^ci:tagged +active +Others +operations +never +job:42$/m);
+    const paused = await run('workload', 'pause', 'ci:tagged');
+    expect(paused.stdout).to.match(/^Paused\.$/m);
+    expect(await isAccepted(other, token)).to.equal(false);
+    const resumed = await run('workload', 'resume', 'ci:tagged');
+    expect(resumed.stdout)
+      .to.match(/^Resumed\.$/m)
+      .and.match(/active/);
+    const ended = await run('workload', 'end', 'ci:tagged');
+    expect(ended.stdout).to.match(/^Ended\.$/m);
+    const again = await run('workload', 'resume', 'ci:tagged');
+    expect(again.code).to.equal(1);
+    expect(again.stderr).to.include('this rule was ended');
+    const late = await exchangeJwt(system.auth, {
+      assertion: await signed({ ...claims, jti: 'late' }),
+      resource: other,
+    });
+    expect(late.body['error']).to.equal('invalid_target');
+  });
+
   async function openConsole() {
     const browser = openBrowser([...system.origins, system.management]);
     const address = `${system.management}/console/workloads`;

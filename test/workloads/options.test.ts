@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { exportJWK, generateKeyPair, importJWK, type JWK, SignJWT } from 'jose';
 import { advanceClock, restoreClock } from '../support/clock.ts';
 import {
   createConnector,
@@ -21,8 +22,19 @@ import {
 const HOUR = 3600;
 const DAY = 86_400;
 
+/** By type of key; none names its algorithm. */
+const ALGORITHMS = {
+  RS256: ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
+  ES256: ['ES256'],
+  ES384: ['ES384'],
+  ES512: ['ES512'],
+  EdDSA: ['EdDSA', 'Ed25519'],
+};
+
 describe('The options of workloads', function () {
   this.timeout(30_000);
+  const SIGNATURES = 'https://signatures.example';
+  const signingKeys = new Map<string, JWK>();
   let platform: Platform;
   let once: Platform;
   let system: System;
@@ -61,7 +73,22 @@ describe('The options of workloads', function () {
         singleUse: true,
       },
     ];
-    system = await startSystem({ file: { authorization: { trustedIssuers } } });
+    const keys = await Promise.all(
+      Object.keys(ALGORITHMS).map(async (kid) => {
+        const { privateKey, publicKey } = await generateKeyPair(kid, { extractable: true });
+        signingKeys.set(kid, await exportJWK(privateKey));
+        return { ...(await exportJWK(publicKey)), kid };
+      }),
+    );
+    const signatures = {
+      id: 'signatures',
+      issuer: SIGNATURES,
+      jwks: { keys },
+      workloads: [rule('any', { subject: 'job' })],
+    };
+    system = await startSystem({
+      file: { authorization: { trustedIssuers: [...trustedIssuers, signatures] } },
+    });
     for (const name of ['Jobs', 'Claims', 'Pointers', 'Lists', 'Ending', 'Tools', 'Other'])
       links.set(name, (await createConnector(system, { name, level: 'admin' })).link);
   });
@@ -70,6 +97,9 @@ describe('The options of workloads', function () {
     await Promise.all([platform, once].map((each) => each?.stop()));
   });
   afterEach(restoreClock);
+
+  /** WebCrypto binds keys to one algorithm. */
+  const keyFor = (kid: string, alg: string) => importJWK(signingKeys.get(kid) ?? {}, alg);
 
   const now = () => Math.floor(Date.now() / 1000);
   const linkOf = (name: string) => links.get(name) ?? '';
@@ -172,6 +202,21 @@ describe('The options of workloads', function () {
     expect(await at({ groups: [] })).to.equal(400);
     expect(await at({ groups: 'TEAM:blue' })).to.equal(400);
   });
+
+  for (const [kid, algorithms] of Object.entries(ALGORITHMS))
+    it(`WIF-03 a JWT with ${algorithms.join(', ')} is accepted with a key that names no algorithm`, async () => {
+      for (const alg of algorithms) {
+        const claims = { iss: SIGNATURES, sub: 'job', aud: system.auth };
+        const assertion = await new SignJWT({ ...claims, iat: now(), exp: now() + 300 })
+          .setProtectedHeader({ alg, kid })
+          .sign(await keyFor(kid, alg));
+        const { status, body } = await exchangeJwt(system.auth, {
+          assertion,
+          resource: linkOf('Jobs'),
+        });
+        expect(status, `${alg} ${JSON.stringify(body)}`).to.equal(200);
+      }
+    });
 
   it('WIF-10 a rule gives nothing after its end, and its tokens are refused', async () => {
     const link = linkOf('Ending');
