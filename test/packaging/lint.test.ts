@@ -7,6 +7,7 @@ import { parse, parseAllDocuments } from 'yaml';
 import { z } from 'zod';
 import { loadSettings } from '../../src/settings/load.ts';
 import { PRODUCTION, settingsFile, temporaryDirectory } from '../settings/settings-file.ts';
+import { imageVariables } from './container-engine.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
@@ -17,11 +18,8 @@ type Environment = Record<string, string>;
 
 /** The variables of the image, overridden by `more`. */
 function imageEnvironment(more: Environment): Environment {
-  const [, block = ''] = /^ENV (GATEHOUSE_CONFIG[\s\S]*?)\n\S/m.exec(read('Dockerfile')) ?? [];
-  const image = Object.fromEntries(
-    [...block.matchAll(/(GATEHOUSE_\w+)=(\S+)/g)].map(([, name, value]) => [name, value]),
-  );
-  return { NODE_ENV: 'production', ...image, GATEHOUSE_DATA_DIR: temporaryDirectory(), ...more };
+  const GATEHOUSE_DATA_DIR = temporaryDirectory();
+  return { NODE_ENV: 'production', ...imageVariables(), GATEHOUSE_DATA_DIR, ...more };
 }
 
 function secretFile(name: string, content = secretNamed(name)): string {
