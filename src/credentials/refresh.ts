@@ -8,6 +8,7 @@ import {
   isExpired,
   LEASE_SECONDS,
   type ServiceClient,
+  type Tokens,
   withLease,
   withoutLease,
   withRefreshed,
@@ -92,15 +93,28 @@ async function renew(
     return release(isDead ? { ask: true } : { credential });
   }
   let saved: Credential | undefined;
+  let isSpent = false;
+  const replace = (next: (current: Credential) => Credential) =>
+    keepTrying(() =>
+      updateCredential(store, credential, (current) =>
+        current.refreshToken === refreshToken ? next(current) : undefined,
+      ),
+    );
   const keep = async (response: Response) => {
     const answer = membersOfAnswer(await response.text()) ?? {};
     const scopes = scopesIn(answer);
-    const tokens = { ...tokensIn(answer, now()), ...(scopes ? { scopes } : {}) };
-    saved = await keepTrying(() =>
-      updateCredential(store, credential, (current) =>
-        current.refreshToken === refreshToken ? withRefreshed(current, tokens) : undefined,
-      ),
-    );
+    let tokens: Partial<Tokens> & Pick<Tokens, 'token'>;
+    try {
+      tokens = { ...tokensIn(answer, now()), ...(scopes ? { scopes } : {}) };
+    } catch (error) {
+      // Beside an access token that cannot be used, the old refresh token is spent all the same.
+      const { refresh_token: rotated } = answer;
+      isSpent = typeof rotated === 'string' && rotated !== refreshToken;
+      if (typeof rotated === 'string')
+        await replace((current) => ({ ...current, refreshToken: rotated }));
+      throw error;
+    }
+    saved = await replace((current) => withRefreshed(current, tokens));
     // Not if the person has connected again: at some services, it would end the new one.
     if (!saved) await services.revoke(withRefreshed(credential, tokens));
     await announce(store, credential);
@@ -115,7 +129,7 @@ async function renew(
   try {
     // A lost answer may have had the only valid token: services take the old one once more.
     await send().catch((error: unknown) => {
-      if (saved || error instanceof openid.ResponseBodyError) throw error;
+      if (saved || isSpent || error instanceof openid.ResponseBodyError) throw error;
       return isLost(error) ? send() : Promise.reject(error);
     });
   } catch (error) {

@@ -170,6 +170,16 @@ describe('A call with the own account of the person', () => {
     expect(service().tokenRequests).to.have.length(2);
   });
 
+  it('a rotated refresh token counts also if the access token beside it cannot be used', async () => {
+    service().expire();
+    service().refreshMembers = { access_token: 'two words' };
+    expect(textOf(await ada.call())).to.contain('Try again in a minute');
+    service().refreshMembers = {};
+    expect(textOf(await ada.call())).to.equal('ada');
+    expect(service().hasReplay).to.equal(false);
+    expect(service().tokenRequests).to.have.length(2);
+  });
+
   it('a form as answer, without a refresh token and an end, leaves the old refresh token in force', async () => {
     service().expire();
     service().tokenAnswers = [

@@ -31,6 +31,8 @@ export type ProtectedServer = {
   beforeCodeAnswer: (() => Promise<void>) | undefined;
   /** Further members of the answer to a code; undefined ones are left out. */
   codeMembers: Record<string, unknown>;
+  /** Further members of the answer to a refresh. */
+  refreshMembers: Record<string, unknown>;
   /** Replaces the answer to a valid token. */
   answer: ((token: string) => TokenAnswer) | undefined;
   /** The scopes that it grants of those that are asked for; undefined grants `tools`. */
@@ -100,6 +102,7 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
     beforeAnswer: undefined,
     beforeCodeAnswer: undefined,
     codeMembers: {},
+    refreshMembers: {},
     answer: undefined,
     grants: undefined,
     needs: [],
@@ -162,7 +165,7 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
       valid.delete(family.access);
       return json(res, { error: 'invalid_grant' }, 400);
     }
-    const rotated = issue(family);
+    const rotated = { ...issue(family), ...state.refreshMembers };
     state.onRotation();
     const before = state.beforeAnswer?.(rotated.refresh_token);
     if (before) return void before.then(() => json(res, rotated));
