@@ -67,11 +67,19 @@ async function attempt(
   };
   const config = openidConfiguration(service, secretFor(settings, upstream, service), network);
   try {
-    for (const token of tokens) await openid.tokenRevocation(config, token);
+    for (const token of tokens)
+      await openid.tokenRevocation(config, token).catch((error: unknown) => {
+        if (!isNoToken(error)) throw error;
+      });
   } catch {
     logger.warn({ what: pending.upstream }, 'a service did not revoke an ended credential yet');
     return;
   }
   await store.delete(pendingKey(id));
   await store.removeMember(PENDING, id);
+}
+
+/** Services that end the access token with the refresh token answer so, although RFC 7009 section 2.2 has no such error. */
+function isNoToken(error: unknown): boolean {
+  return error instanceof openid.ResponseBodyError && error.error === 'invalid_token';
 }

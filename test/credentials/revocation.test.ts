@@ -67,6 +67,21 @@ describe('A service that does not take revocations', () => {
   });
 });
 
+describe('A service that ends both tokens with the first one', () => {
+  const { system, service, connectAs } = usePersonalUpstream();
+
+  it('is asked for each of them once, although it does not know them any more', async () => {
+    const { browser, call } = await connectAs('ada');
+    await call();
+    const token = service().calls.at(-1)?.token ?? '';
+    service().revocationError = 'invalid_token';
+    const page = requirePage(await browser.visit(`${system().auth}/account`));
+    await browser.submit(page, { upstream: UPSTREAM, decision: 'end-credential' });
+    await until('both tokens to be revoked', () => service().revocations.length === 2);
+    expect(service().revocations.at(-1)?.get('token')).to.equal(token);
+  });
+});
+
 describe('A service that has no revocation', () => {
   const { system, service, connectAs } = usePersonalUpstream();
 

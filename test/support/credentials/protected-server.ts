@@ -71,6 +71,8 @@ export type ProtectedServer = {
   registrationMembers: Record<string, unknown>;
   /** Of the answer to a revocation. */
   revocationStatus: number;
+  /** Of the answer to the revocation of any token, as if it were none. */
+  revocationError: string | undefined;
   /** Answers 400 to later revisions, in the handshake and in headers. */
   latestRevision: string | undefined;
   /** Speaks MCP 2026-07-28, without sessions. */
@@ -127,6 +129,7 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
     registrations: [],
     registrationMembers: {},
     revocationStatus: 200,
+    revocationError: undefined,
     latestRevision: undefined,
     isStateless: false,
     answersAnybody: false,
@@ -316,6 +319,7 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
         return answerToken(res, form);
       case '/revoke':
         state.revocations.push(form);
+        if (state.revocationError) return json(res, { error: state.revocationError }, 400);
         if (state.revocationStatus === 200) state.revoked.push(form.get('token') ?? '');
         return res.writeHead(state.revocationStatus).end();
       case '/mcp':
