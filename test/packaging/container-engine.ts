@@ -10,7 +10,7 @@ import {
   readFileSync,
   writeFileSync,
 } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { parse, parseAllDocuments } from 'yaml';
 import { z } from 'zod';
@@ -147,8 +147,32 @@ function keepRunning(
     stdio: ['ignore', output, output],
   });
   child.unref();
-  appendFileSync(join(folder, 'pids'), `${child.pid}\n`);
+  appendFileSync(join(folder, 'pids'), `${child.pid} ${basename(log, '.log')}\n`);
   return child;
+}
+
+/** Of the processes that run, by name. */
+function runningIn({ folder }: Engine): Map<string, number> {
+  const file = join(folder, 'pids');
+  const lines = existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : [];
+  const all = lines.map((line) => line.split(' '));
+  return new Map(
+    all.flatMap(([pid, name = '']) => (isAlive(Number(pid)) ? [[name, Number(pid)]] : [])),
+  );
+}
+
+async function stop(engine: Engine): Promise<void> {
+  const pids = [...runningIn(engine).values()];
+  for (const pid of pids) process.kill(pid, 'SIGTERM');
+  await until('the containers to stop', () => !pids.some(isAlive));
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
 }
 
 async function untilRunning(
@@ -175,6 +199,21 @@ async function compose(engine: Engine, [command, ...words]: string[]): Promise<v
     const mounts = Object.fromEntries([...secretsOf(service.secrets), ...mounted]);
     return { name, environment: service.environment, mounts };
   };
+  const startRedis = async () => {
+    if (runningIn(engine).has('redis')) return;
+    const { command: [, ...args] = [], healthcheck, secrets } = file.services['redis'] ?? {};
+    const [[secret = '', place = ''] = []] = secretsOf(secrets ?? []);
+    const placed = (text: string) => text.replace(secret, place);
+    const port = String(engine.ports['6379']);
+    const own = ['--port', port, '--bind', '127.0.0.1', '--dir', engine.folder];
+    const log = join(engine.folder, 'redis.log');
+    const all = [...args.map(placed), ...own];
+    const child = keepRunning(engine, log, requireProgram(REDIS), all, {});
+    const check = placed(healthcheck?.test[1] ?? 'false')
+      .replaceAll('$$', '$')
+      .replace('redis-cli', `redis-cli -p ${port}`);
+    await untilRunning('Redis to be healthy', { child, log }, () => isDone(check));
+  };
   switch (command) {
     case 'build':
       return;
@@ -189,24 +228,16 @@ async function compose(engine: Engine, [command, ...words]: string[]): Promise<v
         },
       });
       const container = containerOf(words[at] ?? '', values.volume);
+      if (!values['no-deps']) await startRedis();
       return run(engine, { ...container, name: 'run' }, words.slice(at + 1));
     }
     case 'exec':
       return run(engine, containerOf(words[0] ?? ''), words.slice(1));
+    case 'stop':
+      return stop(engine);
     case 'up': {
       parseArgs({ args: words, options: { detach: { type: 'boolean' } } });
-      const { command: [, ...args] = [], healthcheck, secrets } = file.services['redis'] ?? {};
-      const [[secret = '', place = ''] = []] = secretsOf(secrets ?? []);
-      const placed = (text: string) => text.replace(secret, place);
-      const port = String(engine.ports['6379']);
-      const own = ['--port', port, '--bind', '127.0.0.1', '--dir', engine.folder];
-      const log = join(engine.folder, 'redis.log');
-      const all = [...args.map(placed), ...own];
-      const child = keepRunning(engine, log, requireProgram(REDIS), all, {});
-      const check = placed(healthcheck?.test[1] ?? 'false')
-        .replaceAll('$$', '$')
-        .replace('redis-cli', `redis-cli -p ${port}`);
-      await untilRunning('Redis to be healthy', { child, log }, () => isDone(check));
+      await startRedis();
       await Promise.all(
         ['authorization-server', 'resource-server'].map((name) => start(engine, containerOf(name))),
       );

@@ -9,7 +9,7 @@ import { freePorts } from '../support/free-ports.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { startRedis, type RedisServer } from '../support/redis-server.ts';
 import { until } from '../support/until.ts';
-import type { Engine } from './container-engine.ts';
+import { type Engine, isAlive } from './container-engine.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const DOCUMENT = readFileSync(join(ROOT, 'config/operating.md'), 'utf8');
@@ -55,16 +55,10 @@ async function openPlace() {
 
 async function stopAll(file: string): Promise<void> {
   if (!existsSync(file)) return;
-  const pids = readFileSync(file, 'utf8').trim().split('\n').map(Number);
-  const isAlive = (pid: number, signal: NodeJS.Signals | 0 = 0) => {
-    try {
-      return process.kill(pid, signal);
-    } catch {
-      return false;
-    }
-  };
-  for (const pid of pids) isAlive(pid, 'SIGKILL');
-  await until('the processes to end', () => !pids.some((pid) => isAlive(pid)));
+  const lines = readFileSync(file, 'utf8').trim().split('\n');
+  const pids = lines.map((line) => Number(line.split(' ')[0]));
+  for (const pid of pids.filter(isAlive)) process.kill(pid, 'SIGKILL');
+  await until('the processes to end', () => !pids.some(isAlive));
 }
 
 type Place = Awaited<ReturnType<typeof openPlace>>;
@@ -99,7 +93,7 @@ describe('The containers of the documents', function () {
     await redis?.stop();
   });
 
-  it('the steps of Docker Compose lead to running containers with the console, which read changed files at a reload', async () => {
+  it('the steps of Docker Compose lead to running containers with the console, a reload of changed files and a restore', async () => {
     const [first = '', second = ''] = blocksOf('Docker Compose');
     const prepared = first
       .replace('-o 1000 -g 1000 ', '')
@@ -116,6 +110,17 @@ describe('The containers of the documents', function () {
     changeFile(settings, '    level: read', '    level: write');
     const [reload = ''] = /^docker .* gatehouse reload/m.exec(second) ?? [];
     expect(place.shell(`cd config\n${reload}`)).to.include('entitlements');
+    const [restore = ''] = blocksOf('Restoring').slice(-1);
+    const exported = place.shell(
+      'cd config; docker compose exec authorization-server gatehouse audit export --since 48h',
+    );
+    mkdirSync(join(place.root, 'backup'));
+    writeFileSync(join(place.root, 'backup/audit.jsonl'), exported);
+    const restored = place.shell(
+      `cd config\n${restore.replace(' /backup:/', ` ${place.root}/backup:/`)}`,
+    );
+    expect(restored).to.match(/^Taken away again: 0\./m);
+    expect(await statusOf(place, 4000, '/readyz', 'auth.your-domain.org')).to.equal(200);
   });
 
   it('the steps of Kubernetes lead to running pods with the console, which read changed files at a reload', async () => {
