@@ -115,7 +115,7 @@ const restrictedPod = z.object({
   containers: z.array(
     z.object({
       securityContext: restricted,
-      ports: z.array(z.object({ hostPort: z.undefined().optional() })),
+      ports: z.array(z.object({ hostPort: z.undefined().optional() })).default([]),
     }),
   ),
   initContainers: z.array(z.object({ securityContext: restricted })).default([]),
@@ -126,8 +126,9 @@ const restrictedPod = z.object({
         configMap: z.unknown(),
         secret: z.unknown(),
         emptyDir: z.unknown(),
+        projected: z.unknown(),
       })
-      .partial({ configMap: true, secret: true, emptyDir: true }),
+      .partial({ configMap: true, secret: true, emptyDir: true, projected: true }),
   ),
 });
 
@@ -285,6 +286,14 @@ describe('The Kubernetes manifests', () => {
       const { spec } = pod as Manifest & { spec: { template: { spec: object } } };
       restrictedPod.parse(spec.template.spec);
     }
+  });
+
+  it('the pod of the recipe for workloads matches its schema and the restricted Pod Security standard', async () => {
+    const pod = parse(read('config/recipes/workload.kubernetes.yaml')) as Manifest & {
+      spec: object;
+    };
+    await check(pod, pod);
+    restrictedPod.parse(pod.spec);
   });
 
   it('SUP-15 only the gateway reaches the pods, and they reach no link-local address', () => {
