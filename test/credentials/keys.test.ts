@@ -7,6 +7,7 @@ import {
   textOf,
   usePersonalUpstream,
 } from '../support/credentials/system.ts';
+import { KEY_HEADER } from '../support/credentials/protected-server.ts';
 
 const KEY = 'key-that-a-person-typed-0123456789';
 
@@ -66,3 +67,29 @@ describe('A key that a person enters', () => {
     expect(account.html).to.contain('be tried').and.contain('Remove it there too');
   });
 });
+
+for (const [title, header, before] of [
+  ['a header of its name', KEY_HEADER, ''],
+  ['a header with a prefix', { name: KEY_HEADER, prefix: 'Key ' }, 'Key '],
+] as const)
+  describe(`A key that is sent in ${title}`, () => {
+    const headers = {
+      authorization: 'Bearer of-the-operator',
+      [KEY_HEADER]: 'of-the-operator',
+      'x-team': 'notes',
+    };
+    const credential = { kind: 'key', header };
+    const { service, connectAs } = usePersonalUpstream(credential, { upstream: { headers } });
+
+    it('replaces what the operator sends there and as authorization, and nothing else', async () => {
+      const typed = service().acceptKey(`${KEY}-of-the-person`);
+      const ada = await connectAs('ada', (asked, browser) =>
+        browser.submit(asked, { credential: 'now', key: typed }),
+      );
+      await ada.call();
+      const sent = service().calls.findLast(({ method }) => method === 'tools/call')?.headers;
+      expect(sent?.[KEY_HEADER]).to.equal(before + typed);
+      expect(sent?.['x-team']).to.equal('notes');
+      expect(sent?.authorization).to.equal(undefined);
+    });
+  });

@@ -1,7 +1,12 @@
 // An MCP server with an authorization server of its own, whose every answer a test can replace. It approves at once, rotates refresh tokens, and
 // ends the family of a refresh token that is used again (RFC 9700 section 4.14.2).
 import { createHash, randomUUID } from 'node:crypto';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http';
 import { listenOnLoopback } from '../loopback-server.ts';
 
 type Family = {
@@ -12,6 +17,9 @@ type Family = {
   access: string;
   isEnded: boolean;
 };
+
+/** Carries a key too, maybe with `Key ` before it. */
+export const KEY_HEADER = 'x-notes-key';
 
 export type TokenAnswer = { status?: number; type?: string; body: string };
 
@@ -49,7 +57,12 @@ export type ProtectedServer = {
   /** What was posted to the revocation endpoint. */
   revocations: URLSearchParams[];
   /** The bearer tokens of MCP requests, with the answered status. */
-  calls: { token: string | undefined; status: number; method: string }[];
+  calls: {
+    token: string | undefined;
+    status: number;
+    method: string;
+    headers: IncomingHttpHeaders;
+  }[];
   /** Takes a key as it takes access tokens. Returns it. */
   acceptKey(key: string): string;
   /** Invalidates the access tokens, not the refresh tokens. */
@@ -210,9 +223,10 @@ export async function startProtectedServer(): Promise<ProtectedServer> {
 
   const answerCall = (res: ServerResponse, req: IncomingMessage, body: string) => {
     const { id, method = '', params } = JSON.parse(body || '{}');
-    const [, token] = /^Bearer (.+)$/.exec(req.headers.authorization ?? '') ?? [];
+    const [, bearer] = /^Bearer (.+)$/.exec(req.headers.authorization ?? '') ?? [];
+    const [, token = bearer] = /^(?:Key )?(.+)$/.exec(String(req.headers[KEY_HEADER] ?? '')) ?? [];
     const isValid = token !== undefined && valid.has(token) && !state.refusesAll;
-    state.calls.push({ token, status: isValid ? 200 : 401, method });
+    state.calls.push({ token, status: isValid ? 200 : 401, method, headers: req.headers });
     const isOpen = state.answersAnybody && ['tools/list', 'server/discover'].includes(method);
     if (!isValid && !isOpen) {
       const place = `${origin}/.well-known/oauth-protected-resource/mcp`;
