@@ -111,7 +111,7 @@ const GIVEN_BACK_UNTIL_SECONDS = 1;
 /** Requests that need a level and can be made. What is refused anyway does not count. */
 function countedMessages(
   settings: CallLimitSettings,
-  { caller, connector, mintedToken, body }: AuthenticatedCall,
+  { caller, connector, mintedToken, body, handler }: AuthenticatedCall,
   required: readonly (RequiredLevel | undefined)[],
 ): Counted[] {
   const messages: unknown[] = Array.isArray(body) ? body : [body];
@@ -126,6 +126,7 @@ function countedMessages(
   });
   const isAllowed = (needed: RequiredLevel | undefined) =>
     authorizeRequest(settings.levels, caller, needed).decision === 'allowed';
+  if (handler.refusesOneByOne) return counted.filter(({ index }) => isAllowed(required[index]));
   return counted.length > 0 && required.every(isAllowed) ? counted : [];
 }
 

@@ -22,6 +22,8 @@ export type McpHandler = {
   acquire(caller: Caller, kind: RequestKind): Slot;
   /** Whether a member that an object of a request has twice is refused. */
   refusesRepeated?: () => boolean;
+  /** Whether the other calls of a batch are made if one is refused for its level. */
+  refusesOneByOne?: true;
   /** The tools that the caller may reach, as far as they are known without asking the MCP server. */
   knownTools(caller: Caller): object[];
   /** Throws HttpError before the response starts. May drop the body from the call. */

@@ -44,6 +44,7 @@ export function openSample({ logger, audit, ...options }: SampleOptions) {
   });
   return {
     requiredBy: (message) => requiredBy(message, TOOL_LEVELS),
+    refusesOneByOne: true,
     // Only requests with large bodies last, and these are limited by their bytes.
     acquire: () => ({ listen: () => undefined, release: () => undefined }),
     knownTools: (caller) => listedTools(options.levels, caller),

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { DEFAULT_LEVELS } from '../../../src/permission-levels.ts';
-import { mint } from '../../links/minted-tokens/minting.ts';
+import { addressOf, mint } from '../../links/minted-tokens/minting.ts';
 import type { Person } from '../../support/browser.ts';
 import { advanceClock } from '../../support/clock.ts';
 import { connect } from '../../support/connection.ts';
@@ -21,6 +21,7 @@ import {
   stream,
   toolCall,
 } from '../../support/upstream/scripted-upstream.ts';
+import { useSystem } from '../../support/system.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
 
 /** The words of a limited response, and the seconds in them. */
@@ -324,5 +325,20 @@ describe('The limit on the calls of a person', () => {
       'refused',
       'made',
     ]);
+  });
+});
+
+describe('Limits on calls of the built-in sample', () => {
+  const system = useSystem({ file: { limits: { calls: { perConnection: '3/10m' } } } });
+
+  it('DOS-10 calls that are made count, also in a batch with a call that is refused for its level', async () => {
+    const { token } = await mint(system(), { level: 'analytics' });
+    const batch = [toolCall('club_overview', 1), toolCall('payment_details', 2)];
+    const answers = [];
+    for (let n = 0; n < 5; n += 1) {
+      const response = await postBody(addressOf(system()), token, JSON.stringify(batch));
+      answers.push((await response.text()).includes('of this connection is reached (3/10m)'));
+    }
+    expect(answers).to.deep.equal([false, false, false, true, true]);
   });
 });
