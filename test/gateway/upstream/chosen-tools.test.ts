@@ -193,6 +193,23 @@ describe('Chosen tools', () => {
     expect((await listedTo(access)).tools).to.deep.equal(['delete_order', 'export_people']);
   });
 
+  it('a tool for widgets follows the same decision as any other', async () => {
+    const ui = { visibility: ['app'] };
+    const tools = NAMES.map((name) => ({ name, inputSchema: { type: 'object' }, _meta: { ui } }));
+    behind().upstream.respondWith((req, res, body, caller) => {
+      const { id, method } = body as { id?: unknown; method?: string };
+      if (method !== 'tools/list') return echo(req, res, body, caller);
+      return json(res, resultFor({ id }, { ...LISTS, tools }));
+    });
+    const narrow = await connected({ level: 'operations', tools: ['*_orders', 'delete_order'] });
+    expect((await listedTo(narrow)).tools).to.deep.equal(['search_orders']);
+    for (const name of NAMES) {
+      const { isForwarded } = await reach(narrow, ask('tools/call', { name, arguments: {} }));
+      expect(isForwarded, name).to.equal(name === 'search_orders');
+    }
+    behind().upstream.respondWith(answer);
+  });
+
   it('an empty list is an error', async () => {
     const create = (tools: unknown) =>
       requestManagement(behind().system, 'POST', '/connectors', {
