@@ -989,6 +989,45 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     { create: '/console/machines/new', q: '', filters: [stateFilter(['allowed', 'revoked'])] },
   ),
   'console-machines-none': list('machines', [], { create: '/console/machines/new', q: '' }),
+  'console-workloads': list('workloads', [
+    {
+      title: 'token.actions.githubusercontent.com:deploy',
+      state: 'workload-active',
+      isOk: true,
+      facts: [
+        { label: 'connector', text: 'Numbers of the whole club' },
+        { label: 'level', level: 'operations' },
+        { label: 'lastUsed', time: NOON },
+      ],
+      fields: [
+        { label: 'issuer', code: 'token.actions.githubusercontent.com' },
+        {
+          label: 'subjects',
+          codes: [
+            'repo:example/analytics:ref:refs/heads/main',
+            'repo:example/analytics:ref:refs/tags/v1',
+          ],
+        },
+      ],
+      actions: [
+        { name: 'pauseWorkload', action: '/console/workloads/pause', id: 'abc' },
+        { name: 'endWorkload', action: '/console/workloads/end', id: 'abc' },
+      ],
+    },
+    {
+      title: 'cluster-one:nightly-report-of-the-warehouse',
+      state: 'workload-paused',
+      isOk: false,
+      facts: [
+        { label: 'connector', text: '-' },
+        { label: 'level', level: 'analytics' },
+        { label: 'lastUsed' },
+      ],
+      fields: [{ label: 'issuer', code: 'cluster-one' }],
+      actions: [{ name: 'resumeWorkload', action: '/console/workloads/resume', id: 'def' }],
+    },
+  ]),
+  'console-workloads-none': list('workloads', []),
   'console-tokens': list(
     'tokens',
     [
