@@ -250,8 +250,11 @@ const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
     for (let i = 0; i < 6; i++) await ping(scene);
     scene.upstream.respondWith(echo);
   },
-  GatehouseToolsSuspicious: (scene) =>
-    listTools(scene, { name: 'search', description: 'a\u200bb' }),
+  GatehouseToolsSuspicious: async (scene) => {
+    // The first list is no change.
+    await listTools(scene, { name: 'search', description: 'ab' });
+    await listTools(scene, { name: 'search', description: 'a\u200bb' });
+  },
   GatehouseToolsHeld: async (scene) => {
     const { upstream, system } = scene;
     const restore = changeSettings(system, {
