@@ -8,7 +8,7 @@ const BEGUN_IN_TURN = 4;
 const READ_IN_TURN = 1024 * 1024;
 const DISCARDED_IN_TURN = 256 * 1024;
 
-/** Passes a request on, at once if its body is small. Whoever leaves while waiting had no request. */
+/** Passes a request on, at once if its body is small. It is dropped if its client leaves while it waits. */
 export function beginInTurn(req: IncomingMessage, res: ServerResponse, begin: () => void): void {
   if (!mayBeLarge(req)) return begin();
   // Node would discard what nobody has read by the end of the response, all at once.

@@ -268,7 +268,7 @@ function recordRegistration(
     let counting: Promise<number | undefined> | undefined;
     engineRequest(ctx).onRegistered = () => {
       counting = recordedRegistrations.consume(address);
-      // Whoever waits for it is told.
+      // Its error reaches the `await` below.
       counting.catch(() => undefined);
     };
     await next();

@@ -452,7 +452,7 @@ function toolMetrics(
       count = counting;
     },
     async collectTools() {
-      // As of what ends.
+      // While nothing can be counted, there are no values, as with what ends.
       const counts = (await count?.().catch(() => undefined)) ?? [];
       empty.reset();
       missed.reset();

@@ -113,7 +113,7 @@ export function notedReading(
   const known = pinsInMode(given, mode);
   const isOwn = caller === undefined;
   const isFirst = isOwn && known.since === undefined;
-  // With `follow`, the first list is no change, whoever it is for.
+  // With `follow`, the first list is no change, whether Gatehouse or a caller read it.
   const isBegin =
     isFirst || (mode === 'follow' && known.since === undefined && known.tools.length === 0);
   const changes: PinChange[] = [];

@@ -17,7 +17,7 @@ Examples:
   $ gatehouse attempts --account ada@example.com`;
 
 const NONE =
-  'There are no attempts. An app leaves none if it cannot reach Gatehouse (VPN, firewall), or if its organisation has not enabled custom apps: open the link from another network.';
+  'There are no attempts. An app leaves none if it cannot reach Gatehouse (VPN, firewall), or if its organization has not enabled custom apps: open the link from another network.';
 
 export function addAttemptsCommand(program: Command, { openClient, print }: Terminal): void {
   program
