@@ -11,7 +11,7 @@ import { CONSOLE_PATH } from './address.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { afterAction } from './done.ts';
 import type { Form } from './forms.ts';
-import { layout } from './layout.ts';
+import { layout, searchOfPlace } from './layout.ts';
 import {
   type AnyList,
   findAll,
@@ -143,7 +143,7 @@ async function act(
   const { ids = '' } = fields;
   for (const id of ids.split(' ').filter(Boolean).slice(0, MAX_SEVERAL))
     await run(management, operation, { id, query, body: { id, ...body } }).catch(ignoreGone);
-  const { after: _after, page: _page, ...search } = placeFrom(fields);
+  const search = searchOfPlace(placeFrom(fields));
   seeOther(ctx, afterAction(placeOf(list, search), `several-${list.section}`));
 }
 
