@@ -256,7 +256,7 @@ export async function sendExchange(
     ...(revocationEndpoint === undefined ? {} : { revocationEndpoint }),
     auth: secret === undefined ? 'none' : basicOrPost,
     // The settings name the provider, which may be in a private network.
-    trustedHosts: [provider.issuer, tokenEndpoint, revocationEndpoint ?? tokenEndpoint].map(
+    trustedHosts: [issuer, tokenEndpoint, revocationEndpoint ?? tokenEndpoint].map(
       (url) => new URL(url).hostname,
     ),
   };

@@ -122,19 +122,10 @@ async function gainsOf(
     ...settings.authorization.trustedIssuers.flatMap(({ id: issuer, workloads = [] }) =>
       workloads.map((rule) => ({ ...rule, name: `${issuer}:${rule.id}` })),
     ),
-  ].flatMap(({ name: called, level: held, connector: named, tools: machineTools }) => {
-    const connector = connectorOf(named);
-    const { upstream: leadsTo } = connector ?? {};
+  ].flatMap((program) => {
+    const connector = connectorOf(program.connector);
     return connector
-      ? [
-          {
-            name: called,
-            level: held,
-            upstream: leadsTo,
-            connector,
-            machine: { tools: machineTools },
-          },
-        ]
+      ? [{ ...program, upstream: connector.upstream, connector, machine: { tools: program.tools } }]
       : [];
   });
   const gaining = [...connectors, ...tokens, ...programs].filter(

@@ -119,7 +119,7 @@ type IssuerWithWorkloads = { id: string; issuer: string; workloads: readonly Wor
 type NamedConnector = { id: string; name?: string | undefined };
 
 /** Names may be those of several connectors. */
-export function names(
+export function namesConnector(
   { connector: named }: Pick<WorkloadRule, 'connector'>,
   connector: NamedConnector,
 ): boolean {
@@ -144,5 +144,7 @@ export function ruleInForce(
   { connector, now }: { connector: NamedConnector; now: number },
 ): WorkloadRule | undefined {
   const { rule } = findWorkload(issuers, subject) ?? {};
-  return rule && names(rule, connector) && (rule.expires ?? Infinity) > now ? rule : undefined;
+  return rule && namesConnector(rule, connector) && (rule.expires ?? Infinity) > now
+    ? rule
+    : undefined;
 }

@@ -4,7 +4,7 @@ import { listConnectors } from '../links/connectors.ts';
 import { isLevel } from '../permission-levels.ts';
 import type { TrustedIssuer } from '../settings/identity-provider-schema.ts';
 import type { Settings } from '../settings/settings.ts';
-import { names, type WorkloadRule, workloadSubject } from '../settings/workloads.ts';
+import { namesConnector, type WorkloadRule, workloadSubject } from '../settings/workloads.ts';
 import type { Store } from '../store/store.ts';
 import { findWorkloadRecord, type WorkloadRecord } from './records.ts';
 import {
@@ -28,7 +28,7 @@ export async function rulesAbout(
   { id: issuerId, workloads }: TrustedIssuer,
   connector: Connector,
 ): Promise<FoundRule[]> {
-  const candidates = workloads.filter((rule) => names(rule, connector));
+  const candidates = workloads.filter((rule) => namesConnector(rule, connector));
   const isNamed = candidates.some((rule) => rule.connector !== connector.id);
   const namesakes = isNamed
     ? (await listConnectors(store)).filter(({ name }) => name === connector.name).length
