@@ -12,6 +12,7 @@ import { type AccessPaths, prepareAccessPaths, ACCESS_PATHS } from '../support/a
 import { type RedisProxy, startRedisProxy } from '../support/faults/redis-proxy.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { multiplyStoreTimeouts } from '../support/scale-out/patient-timeouts.ts';
 import { SDKS, type SdkClient } from '../support/sdk.ts';
 import { startSystem, type System } from '../support/system.ts';
 import { lastSuccesses, tryAll, tryAt, type Attempt } from './attempts.ts';
@@ -27,7 +28,10 @@ describe('A revocation', () => {
   /** Another process, which reaches the database without the proxy. */
   let directStore: Store;
   let raw: Redis;
+  let restoreTimeouts: (() => void) | undefined;
   before(async () => {
+    // The database is reached through a proxy in this process, so that a busy moment delays each reply for several turns of the event loop.
+    restoreTimeouts = multiplyStoreTimeouts(4);
     redis = await startRedis();
     proxy = await startRedisProxy(redis);
     system = await startSystem({ storeAddress: proxy.url });
@@ -36,6 +40,7 @@ describe('A revocation', () => {
   });
   afterEach(restoreClock);
   after(async () => {
+    restoreTimeouts?.();
     raw?.disconnect();
     await directStore?.close();
     await system?.stop();
