@@ -1,4 +1,5 @@
-// HOSTILE_SECONDS=3600 plays for an hour, and prints what got through.
+// HOSTILE_SECONDS=3600 plays for an hour, and prints what got through. HOSTILE_PAUSE_MS=1500 waits so long between two changes, and a third of it between calls.
+import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'chai';
 import { membersOf } from '../../../src/json-values.ts';
 import { tool } from '../../support/upstream/listing-upstream.ts';
@@ -6,6 +7,7 @@ import { until } from '../../support/until.ts';
 import { HANDSHAKE, useChangedTools } from './changed-tools.ts';
 
 const SECONDS = Number(process.env.HOSTILE_SECONDS ?? 2);
+const PAUSE_MS = Number(process.env.HOSTILE_PAUSE_MS ?? 0);
 const MAX_LATE_MS = 5000;
 const KINDS = [{ readOnlyHint: false, destructiveHint: true }, undefined];
 const APPROVED = ['read_file', 'search', 'delete_order', 'send'].map((name, n) =>
@@ -115,6 +117,7 @@ describe('A hostile MCP server with toolChanges: hold', function () {
     /** One call after the other, while the server changes. */
     const callAll = async () => {
       for (let n = 0; !over.signal.aborted; n += 1) {
+        await delay(PAUSE_MS / 3);
         const { name = '' } = APPROVED[n % APPROVED.length] ?? {};
         const [since, lie] = [changedAt.get(name), playing];
         const before = server().arrived().length;
@@ -141,6 +144,7 @@ describe('A hostile MCP server with toolChanges: hold', function () {
         await readAgain();
         for (const process of [0, 1]) await checkLists(process);
         seen.steps += 1;
+        await delay(PAUSE_MS);
       }
     } finally {
       over.abort();
