@@ -52,7 +52,9 @@ function sharedWindows(
   const names = lruCache<string>(MAX_IN_MEMORY);
   const nameOf = (window: CallWindow) => {
     const key = windowOf(window);
-    const name = names.get(key) ?? encryption.name(`limit:calls ${key}`);
+    const known = names.get(key);
+    if (known !== undefined) return known;
+    const name = encryption.name(`limit:calls ${key}`);
     names.set(key, name);
     return name;
   };
