@@ -1,5 +1,5 @@
 // Removes from the messages of the upstream what their caller may not see.
-import type { Caller } from '../authenticate.ts';
+import { type Caller, connectionOf } from '../authenticate.ts';
 import { type Extensions, withAuthorizationExtensions } from '../extensions.ts';
 import { isObject, membersOf } from '../../json-values.ts';
 import { errorResponse } from '../json-rpc.ts';
@@ -189,9 +189,10 @@ async function filterResult(
   if (!(await areOwnTasks(options, tasksIn(result)))) return undefined;
   const own = isList(result, 'tasks') ? await tasks.idsOf(caller) : undefined;
   if (isList(result, 'tools')) {
-    parameterHeaders.learn(result['tools']);
     await options.onToolsListed(result['tools']);
-    result = { ...result, tools: await options.holds.shown(result, options) };
+    const shown = await options.holds.shown(result, options);
+    parameterHeaders.learn(shown, connectionOf(caller));
+    result = { ...result, tools: shown };
   }
   if (typeof result['instructions'] === 'string')
     result = await withApprovedInstructions(options, result, result['instructions']);

@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { HttpError } from '../../http/errors.ts';
 import { lruCache } from '../../lru-cache.ts';
-import { type Caller, presentedToken } from '../authenticate.ts';
+import { type Caller, connectionOf, presentedToken } from '../authenticate.ts';
 import { isObject, membersOf } from '../../json-values.ts';
 import { hasSubject, isRequest, type Message, subjectOf } from '../json-rpc.ts';
 import { plainValues } from '../exact-json.ts';
@@ -45,14 +45,14 @@ export function outboundHeaders(
 ): Record<string, string> {
   const { headers } = req;
   requireMatchingBody(headers, messages);
-  const { ids, parameterHeaders, caller, callerHeaders, credentials, host, version } = options;
+  const { ids, caller, callerHeaders, credentials, host, version } = options;
   const session = options.session ? undefined : headers['mcp-session-id'];
   const event = headers['last-event-id'];
   const outbound: Record<string, string> = {
     ...credentials,
     accept: 'application/json, text/event-stream',
   };
-  forwardHeaders(outbound, req, messages, parameterHeaders);
+  forwardHeaders(outbound, req, messages, options);
   if (messages.length > 0) outbound['content-type'] = 'application/json';
   if (session !== undefined)
     outbound['mcp-session-id'] = requireOwnId(ids.unbind('session', caller, String(session)));
@@ -71,7 +71,7 @@ function forwardHeaders(
   outbound: Record<string, string>,
   req: IncomingMessage,
   messages: readonly Message[],
-  parameterHeaders: ParameterHeaders,
+  { parameterHeaders, caller }: Pick<OutboundOptions, 'parameterHeaders' | 'caller'>,
 ): void {
   const { headers } = req;
   const { token } = presentedToken(req);
@@ -90,7 +90,7 @@ function forwardHeaders(
     forwardSafe(name, value);
   }
   if (!message) return;
-  const parameters = parameterHeaders.verified(headers, message);
+  const parameters = parameterHeaders.verified(headers, message, connectionOf(caller));
   for (const name in parameters) forwardSafe(name, parameters[name]);
 }
 
@@ -139,20 +139,22 @@ type Declaration = { header: string; path: readonly string[] };
 
 /**
  * Verifies the headers `Mcp-Param-*`, which repeat arguments of a tool call (MCP 2026-07-28, SEP-2243). A server may trust the headers, while
- * we authorize and audit the body. The declarations come from the tool lists that this process forwarded. For other tools, such as after a
- * restart, a header repeats the argument of its own name. A header without an argument is dropped; an upstream that needs it responds with
- * -32020, and the client lists the tools again.
+ * we authorize and audit the body. The declarations come from the tool lists that this process forwarded, without what waits for an operator:
+ * those of the caller's own list decide. Those that others were shown may be about another tool, so a header that differs is dropped and refuses
+ * no call. For other tools, such as after a restart, a header repeats the argument of its own name. A header without an argument is dropped; an
+ * upstream that needs it responds with -32020, and the client lists the tools again.
  */
 export type ParameterHeaders = {
-  /** Reads the declarations of a tool list. */
-  learn(tools: readonly unknown[]): void;
+  /** Reads the declarations of a list that was shown to a connection or token. */
+  learn(tools: readonly unknown[], caller: string): void;
   /** The headers to forward. Throws HttpError 400 if one differs from its argument. */
-  verified(headers: IncomingHttpHeaders, message: Message): Record<string, string>;
+  verified(headers: IncomingHttpHeaders, message: Message, caller?: string): Record<string, string>;
 };
 
 const PARAMETER_PREFIX = 'mcp-param-';
 const NO_PARAMETERS: Record<string, string> = {};
-const MAX_TOOLS = 5000;
+/** Of tools, and of tools and callers. */
+const MAX_DECLARED = 20_000;
 const MAX_SCHEMA_DEPTH = 20;
 const ENCODED = /^=\?base64\?(.*)\?=$/;
 /** Servers read other characters in different ways (RFC 9110 section 5.5). */
@@ -163,32 +165,41 @@ const DECIMAL = /^-?(0|[1-9]\d*)(\.\d+)?$/;
 const MAX_EXACT_LENGTH = 15;
 
 export function parameterHeaders(): ParameterHeaders {
-  const declared = lruCache<Declaration[]>(MAX_TOOLS);
+  const declared = lruCache<Declaration[]>(MAX_DECLARED);
   return {
-    learn(tools) {
-      for (const { name, inputSchema } of tools.map(membersOf))
-        if (typeof name === 'string') declared.set(name, declarationsIn(inputSchema));
+    learn(tools, caller) {
+      for (const { name, inputSchema } of tools.map(membersOf)) {
+        if (typeof name !== 'string') continue;
+        const declarations = declarationsIn(inputSchema);
+        declared.set(ofCaller(caller, name), declarations);
+        declared.set(ofAnybody(name), declarations);
+      }
     },
-    verified(headers, { method, params }) {
+    verified(headers, { method, params }, caller = '') {
       if (method !== 'tools/call') return NO_PARAMETERS;
       const names = Object.keys(headers).filter((header) => header.startsWith(PARAMETER_PREFIX));
       if (names.length === 0) return NO_PARAMETERS;
       const sent = names.map((name) => [name, headers[name]] as const);
       const { name, arguments: given } = membersOf(params);
+      const own = declared.get(ofCaller(caller, String(name)));
+      const others = own ? undefined : declared.get(ofAnybody(String(name)));
       const declarations =
-        declared.get(String(name)) ??
-        declarationsByName(given, new Set(sent.map(([each]) => each)));
+        own ?? others ?? declarationsByName(given, new Set(sent.map(([each]) => each)));
       const byHeader = Map.groupBy(declarations, ({ header }) => header);
       const verified = sent.filter(([header, value]) => {
         const mirrored = byHeader.get(header) ?? [];
-        if (mirrored.some(({ path }) => !repeats(String(value), valueAt(given, path))))
-          throw headerMismatch(header);
-        return mirrored.length > 0;
+        const differs = mirrored.some(({ path }) => !repeats(String(value), valueAt(given, path)));
+        if (differs && !others) throw headerMismatch(header);
+        return mirrored.length > 0 && !differs;
       });
       return Object.fromEntries(verified) as Record<string, string>;
     },
   };
 }
+
+const ofCaller = (caller: string, name: string) => `${caller} ${name}`;
+/** No caller is empty. */
+const ofAnybody = (name: string) => ofCaller('', name);
 
 /** Follows `properties` only: an argument elsewhere in a schema has no fixed path. */
 function declarationsIn(schema: unknown, path: readonly string[] = []): Declaration[] {

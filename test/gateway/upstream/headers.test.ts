@@ -280,6 +280,28 @@ describe('Requests to the upstream', () => {
     expect(behind().upstream.received).to.have.length(before);
   });
 
+  it('UPS-28 a list for one caller decides about no header of another, which is dropped if it differs', async () => {
+    const [one, other] = [
+      await behind().connected('full'),
+      await behind().connected('analytics'),
+    ] as const;
+    const place = { type: 'string', 'x-mcp-header': 'Place' };
+    const inputSchema = { type: 'object', properties: { place } };
+    behind().upstream.respondWith((_req, res) =>
+      json(res, resultFor(PING, { tools: [{ name: 'whoami', inputSchema }] })),
+    );
+    await call(one.link, one.token, { ...PING, method: 'tools/list' });
+    behind().upstream.respondWith(echo);
+    const message = toolCall('whoami', 1, { place: 'eu' });
+    const statusWith = async ({ link, token }: typeof one, header: string) =>
+      (await call(link, token, message, { headers: { 'mcp-param-place': header } })).status;
+    expect(await statusWith(one, 'us')).to.equal(400);
+    expect(await statusWith(other, 'us')).to.equal(200);
+    expect(behind().upstream.received.at(-1)?.headers).to.not.have.property('mcp-param-place');
+    expect(await statusWith(other, 'eu')).to.equal(200);
+    expect(behind().upstream.received.at(-1)?.headers).to.include({ 'mcp-param-place': 'eu' });
+  });
+
   it('UPS-07 a request of revision 2026-07-28 without the headers that mirror the body is refused', async () => {
     const { link, token } = await behind().connected('full');
     const before = behind().upstream.received.length;
