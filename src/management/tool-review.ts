@@ -120,7 +120,9 @@ async function gainsOf(
       isRevoked || machine.expiresAt <= now() ? [] : [{ ...machine, name: called }],
     ),
     ...settings.authorization.trustedIssuers.flatMap(({ id: issuer, workloads = [] }) =>
-      workloads.map((rule) => ({ ...rule, name: `${issuer}:${rule.id}` })),
+      workloads
+        .filter(({ expires = Infinity }) => expires > now())
+        .map((rule) => ({ ...rule, name: `${issuer}:${rule.id}` })),
     ),
   ].flatMap((program) => {
     const connector = connectorOf(program.connector);

@@ -56,6 +56,12 @@ describe('Levels from annotations', () => {
               issuer: 'http://localhost:4998',
               workloads: [
                 { ...WORKLOAD, id: 'nightly', match: { subject: 'nightly' } },
+                {
+                  ...WORKLOAD,
+                  id: 'ended',
+                  match: { subject: 'ended' },
+                  expires: '2020-01-01T00:00:00Z',
+                },
                 { ...WORKLOAD, id: 'moves', match: { subject: 'moves' }, tools: ['titled'] },
               ],
             },
@@ -204,7 +210,7 @@ describe('Levels from annotations', () => {
       LEVELS.length - 1,
     );
     expect(gains?.through).to.include.members(['Reports', 'Cleaner', 'ci:nightly']);
-    expect(gains?.through).to.not.include.members(['Mover', 'ci:moves']);
+    expect(gains?.through).to.not.include.members(['Mover', 'ci:moves', 'ci:ended']);
     advanceClock(600);
     await upstream.setTools(TOOLS);
     await until('the tool to be hidden', async () => !(await listed('analytics')).includes('bare'));
