@@ -79,8 +79,8 @@ const MAX_TRIMMED = 500;
 export const UNUSED_SECONDS = 120;
 /** A code expires after a minute. */
 const CODE_SECONDS = 120;
-/** As long as the engine keeps an authorization. */
-const INTERACTION_SECONDS = 900;
+/** Lifetime of the sign-in step and of the consent step, also in the engine. */
+export const INTERACTION_SECONDS = 900;
 
 const attemptKey = (id: string) => `attempt:${id}`;
 /** An attempt is also found by the reference of a page, by the id of a grant and, before it is authorized, by the id of the client. */

@@ -1,6 +1,7 @@
 // More access for a connected app, from the account page. An interaction of our own leads through the ordinary consent page with its sign-in; the app
 // takes no part, and gets the level with its next refresh.
 import type Koa from 'koa';
+import { INTERACTION_SECONDS } from '../connections/attempts.ts';
 import type { Connection } from '../connections/connection.ts';
 import { findConnection, raiseConnection } from '../connections/connections.ts';
 import { levelWithoutDpop, requiresDpop } from '../dpop/required-levels.ts';
@@ -17,9 +18,6 @@ import {
   type SignInResult,
 } from './interaction.ts';
 import type { ConsentRequest } from './load.ts';
-
-/** As long as the interaction of an app. */
-const INTERACTION_SECONDS = 900;
 
 /** The connection ended, or cannot get more access: the account page shows what is true now. */
 export class NothingToRaise extends HttpError {

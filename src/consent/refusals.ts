@@ -1,5 +1,6 @@
 // Refusals of people: for each, an item in the audit log, a line in the log and a count.
 import type Koa from 'koa';
+import { INTERACTION_SECONDS } from '../connections/attempts.ts';
 import { type RefusedPerson, saveRefusal } from '../connections/refusals.ts';
 import { recordAudit } from '../audit/audit.ts';
 import { HttpError } from '../http/errors.ts';
@@ -23,9 +24,6 @@ export class AccessRefused extends HttpError {
     this.reason = reason;
   }
 }
-
-/** As long as an interaction, in which a refusal is recorded once. */
-const INTERACTION_SECONDS = 3600;
 
 /** Records the refusals of the engine, and errors of the pages of an interaction. */
 export function recordRefusals(context: InteractionContext): Koa.Middleware {

@@ -23,8 +23,8 @@ import {
 import { learnedValues } from './learned.ts';
 import type { ConsentRequest } from './load.ts';
 
-/** The others are collapsed. */
-const SHOWN_TOOLS = 6;
+/** On the line of a level. All are listed when it is opened. */
+const SHOWN_TOOLS = 3;
 
 /** Per level, because an upstream may have thousands, and the page has up to eight levels. */
 const LISTED_TOOLS = 200;

@@ -22,7 +22,8 @@ export type PublicKey = {
 export class KeySetRefused extends Error {}
 
 const MAX_KEYS = 50;
-const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k', 'priv'];
+/** Of private keys (RFC 7518 section 6; `priv` of keys for post-quantum algorithms). */
+export const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k', 'priv'];
 const TEXT_MEMBERS = ['kty', 'crv', 'x', 'y', 'n', 'e', 'kid', 'alg', 'use'] as const;
 const BASE64URL = /^[\w-]+$/;
 /** RSA keys of 2048 to 8192 bits, with an exponent of at most 32 bits: larger ones take long to verify with. */

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { machineCommand } from '../../links/app-instructions.ts';
 import type { Levels } from '../../permission-levels.ts';
-import { isKeySetAddress, isPublicKeySet } from '../../settings/key-set.ts';
+import { isKeySetAddress, isPublicKeySet, PRIVATE_MEMBERS } from '../../settings/key-set.ts';
 import { ManagementError } from '../api/management-error.ts';
 import {
   CALLS_OPTION,
@@ -84,9 +84,6 @@ const PUBLIC_KEYS = 'a JSON Web Key Set with 1 to 10 public keys';
 const KEY_TYPES = ['EC', 'OKP', 'RSA'] as const;
 const MAX_KEYS = 10;
 const MAX_URL_LENGTH = 2000;
-
-/** Members of private keys (RFC 7518 section 6). */
-const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
 
 const publicKey = z
   .looseObject({ kty: z.enum(KEY_TYPES, PUBLIC_KEYS) }, PUBLIC_KEYS)

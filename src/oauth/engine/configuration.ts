@@ -25,6 +25,7 @@ import { mapStoreErrors } from './errors.ts';
 import { registration, requireUnblocked } from './registration.ts';
 import type { resourceIndicators } from './resource-indicators.ts';
 import { DPOP_ALGORITHMS } from '../../dpop/proof.ts';
+import { INTERACTION_SECONDS } from '../../connections/attempts.ts';
 import { grantLifetimes } from '../../connections/grant-lifetime.ts';
 import type { Services } from '../../services.ts';
 import type { Settings } from '../../settings/settings.ts';
@@ -46,8 +47,6 @@ export type ConfigurationOptions = {
   readAccount: (id: string) => Promise<Account | undefined>;
 };
 
-/** Lifetime of the sign-in step and of the consent step. */
-const INTERACTION_SECONDS = 900;
 /** RFC 8628 section 3.2, `expires_in`. */
 const DEVICE_CODE_SECONDS = 600;
 const GRANT_TYPES = ['authorization_code', 'refresh_token'];

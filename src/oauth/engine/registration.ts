@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { errors, type KoaContextWithOIDC } from 'oidc-provider';
 import { type App, isBlocked, listRules, UNNAMED } from '../../clients/rules.ts';
 import type { Store } from '../../store/store.ts';
+import { newClientSecret } from '../../clients/client-secrets.ts';
 import { type ClientMetadata, DEVICE_CODE } from '../../clients/clients.ts';
 import {
   ASSERTION_ALGORITHMS,
@@ -37,7 +38,7 @@ export function registration(
       Object.assign(body, accepted);
       return false;
     },
-    secretFactory: () => randomBytes(32).toString('base64url'),
+    secretFactory: newClientSecret,
   };
 }
 
