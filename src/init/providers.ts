@@ -1,5 +1,6 @@
 // What init knows about identity providers. config/identity-providers.md describes how to register Gatehouse at each.
 
+/** A new one needs an entry here and in PROVIDER; the questions and options are made from them. */
 export const PROVIDERS = [
   'google',
   'okta',

@@ -13,7 +13,7 @@ import { WORKLOAD_CLIENT } from './workloads.ts';
 import type { ClientMetadataDocuments } from './client-metadata-documents.ts';
 import { secretDigest } from '../../clients/client-secrets.ts';
 import { CLOCK_TOLERANCE_SECONDS, assertionAudiences, requireShortLived } from './client-keys.ts';
-import { USER_CODE_MASK } from './device-codes.ts';
+import { DEVICE_CODE_SECONDS, USER_CODE_MASK } from './device-codes.ts';
 import { ttlThatSetsValue } from './extensions.ts';
 import type { GrantModels } from './grant-models.ts';
 import { approvedGrantId, interactionPrompts } from './authorization-request.ts';
@@ -47,8 +47,6 @@ export type ConfigurationOptions = {
   readAccount: (id: string) => Promise<Account | undefined>;
 };
 
-/** RFC 8628 section 3.2, `expires_in`. */
-const DEVICE_CODE_SECONDS = 600;
 const GRANT_TYPES = ['authorization_code', 'refresh_token'];
 
 export const COOKIE = { signed: true, httpOnly: true, sameSite: 'lax', overwrite: true } as const;

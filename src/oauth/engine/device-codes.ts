@@ -23,6 +23,8 @@ export type WaitingDevice = {
   decision?: 'denied' | { grantId: string };
 };
 
+/** RFC 8628 section 3.2, `expires_in`. The page that refuses a code names this time. */
+export const DEVICE_CODE_SECONDS = 600;
 /** Seconds, sent as `interval` (section 3.2). */
 export const POLL_INTERVAL_SECONDS = 5;
 const MAX_INTERVAL_SECONDS = 60;
