@@ -23,7 +23,10 @@ export type InteractionContext = {
   site: SignInSite;
 };
 
-export type Interaction = Awaited<ReturnType<Provider['interactionDetails']>>;
+export type Interaction = Awaited<ReturnType<Provider['interactionDetails']>> & {
+  /** The store, with reads that began beside that of the interaction. For the first step that reads what it names. */
+  begunReads?: Services['store'] | undefined;
+};
 
 /** The parts of the consent page, in the order in which a change is reported. */
 export const CONTENT_PARTS = ['account', 'app', 'connector', 'levels'] as const;

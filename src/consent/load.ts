@@ -35,7 +35,9 @@ import { findUpstream } from '../settings/upstreams.ts';
 import { openedTools } from '../upstreams/opened-tools.ts';
 import { selectionOf } from '../upstreams/tool-access.ts';
 import { findKnownTools } from '../upstreams/tool-pin-records.ts';
+import { namedByInteraction } from '../oauth/engine/adapter.ts';
 import { isIdentifiedByHost } from '../oauth/engine/client-metadata-documents.ts';
+import { readingOnce } from '../store/reading-once.ts';
 import { findDevice, isWaiting, type WaitingDevice } from '../oauth/engine/device-codes.ts';
 import { isOwnOrigin, redirectDestination } from '../oauth/engine/redirect-uris.ts';
 import type { AccessRefusal } from '../observability/labels.ts';
@@ -142,12 +144,45 @@ export type ConsentRequest = {
   namesKey: boolean;
 };
 
+/** Starts to read what the interaction names, as far as this process has seen it, for `withBegunReads`. */
+export function beginReads(
+  { settings, services, engine }: InteractionContext,
+  uid: string,
+): Interaction['begunReads'] {
+  const { account, client, resource } = namedByInteraction(uid);
+  if (client === undefined) return undefined;
+  const store = readingOnce(services.store);
+  const connector = resource && connectorIdOf(settings.resourceUrl, resource);
+  engine.readClientAhead(client);
+  const reads = [
+    findClientRefusal(store, client, settings.clients),
+    account && findAccount(store, account),
+    account && isKeptOut(store, account, { id: client, redirectUris: [] }),
+    account && connector && findConnector(store, connector),
+  ];
+  // An error reaches the step that needs the result.
+  for (const read of reads) if (read) read.catch(() => undefined);
+  return store;
+}
+
+/** The context for the first reads of what the interaction names. Later ones, such as those after a write, read anew. */
+export function withBegunReads(
+  context: InteractionContext,
+  interaction: Interaction,
+): InteractionContext {
+  const { begunReads: store } = interaction;
+  if (!store) return context;
+  delete interaction.begunReads;
+  return { ...context, services: { ...context.services, store } };
+}
+
 /** Throws if the client, redirect URI, connector or account is no longer valid. */
 export async function requireConsentRequest(
-  context: InteractionContext,
+  given: InteractionContext,
   interaction: Interaction,
   signIn: SignInResult = signInResult(interaction),
 ): Promise<ConsentRequest> {
+  const context = withBegunReads(given, interaction);
   const {
     client_id: clientId,
     redirect_uri: redirectUri,

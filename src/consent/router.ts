@@ -19,7 +19,7 @@ import {
 import { noteAttempt } from '../oauth/engine/engine-request.ts';
 import { ACCOUNT_PATH, isAccountLogin } from './account-session.ts';
 import { continueAfterCredential, decideConsent, showConsent } from './decide.ts';
-import { refuseEndedClient } from './load.ts';
+import { beginReads, refuseEndedClient, withBegunReads } from './load.ts';
 import { continueApproval, stopApproval } from './step-up.ts';
 import {
   finishInteraction,
@@ -44,9 +44,9 @@ export function interactions(context: InteractionContext): Koa.Middleware {
   );
   router.use('/interaction/:uid', showOutcomeIfFinished(context));
   router.get('/interaction/:uid', async (ctx) => {
-    const interaction = await interactionOf(context, ctx);
+    const interaction = await interactionWithReads(context, ctx);
     if (interaction.prompt.name === 'consent') return showConsent(context, ctx, interaction);
-    await refuseEndedClient(context, String(interaction.params.client_id));
+    await refuseEndedApp(context, interaction);
     return startSignIn(context.site, ctx, loginRequestOf(interaction));
   });
   router.post('/interaction/:uid', async (ctx) => {
@@ -54,7 +54,7 @@ export function interactions(context: InteractionContext): Koa.Middleware {
     const uid = String(ctx.params.uid);
     const form = await readForm(ctx);
     try {
-      const interaction = await interactionOf(context, ctx);
+      const interaction = await interactionWithReads(context, ctx);
       if (interaction.prompt.name !== 'consent')
         throw new HttpError(400, 'expired', 'nobody has signed in yet');
       await decideConsent(context, ctx, interaction, form);
@@ -82,21 +82,36 @@ export function interactions(context: InteractionContext): Koa.Middleware {
   return (ctx, next) => (ctx.path.startsWith('/interaction/') ? routes(ctx, next) : next());
 }
 
-/** Counts the request. Every route of an interaction calls it before anything else that costs something. */
+/** Counts the request. Every route of an interaction calls this or `interactionWithReads` before anything else that costs something. */
 async function interactionOf(
   { engine, services: { rateLimits } }: InteractionContext,
   ctx: Koa.Context,
+  begin: () => Interaction['begunReads'] = () => undefined,
 ): Promise<Interaction> {
-  const read = () => requireInteraction(engine.provider(), ctx, String(ctx.params.uid));
+  const read = async (): Promise<Interaction> => {
+    const begunReads = begin();
+    const interaction = await requireInteraction(engine.provider(), ctx, String(ctx.params.uid));
+    return Object.assign(interaction, { begunReads });
+  };
   const interaction = await withinLimit(rateLimits.signIns, ctx, read);
   if (!interaction) throw new Error('an interaction is found or rejected');
   return interaction;
 }
 
+/** For routes that read at once what the interaction names: after a request to an identity provider, these reads would be old. */
+function interactionWithReads(context: InteractionContext, ctx: Koa.Context): Promise<Interaction> {
+  return interactionOf(context, ctx, () => beginReads(context, String(ctx.params.uid)));
+}
+
+function refuseEndedApp(context: InteractionContext, interaction: Interaction): Promise<void> {
+  const { client_id: id } = interaction.params;
+  return refuseEndedClient(withBegunReads(context, interaction), String(id));
+}
+
 function providerChoiceRoutes(router: Router, context: InteractionContext): void {
   const requireOpenInteraction = async (ctx: Koa.Context) => {
     const interaction = await interactionOf(context, ctx);
-    await refuseEndedClient(context, String(interaction.params.client_id));
+    await refuseEndedApp(context, interaction);
     return interaction;
   };
   router.get('/interaction/:uid/sign-in', async (ctx) => {

@@ -7,15 +7,16 @@ import { DPOP_ALGORITHMS } from '../dpop/proof.ts';
 import { limitBody, readJson } from '../http/body.ts';
 import { allowAnyOrigin } from '../http/cors.ts';
 import { HttpError, RETRY_AFTER_SECONDS, tooManyRequests } from '../http/errors.ts';
-import { limitRate, type RateLimit, type RateLimits } from '../http/rate-limits.ts';
+import { limitRate, type RateLimit, type RateLimits, withinLimit } from '../http/rate-limits.ts';
 import { isLoopback } from '../settings/addresses.ts';
 import { highestLevelIn, type Levels, OFFLINE_ACCESS } from '../permission-levels.ts';
 import { engineRequest } from './engine/engine-request.ts';
 import { connectorIdOf } from '../links/connect-link.ts';
 import { workloadSubject } from '../settings/workloads.ts';
 import { POLL_INTERVAL_SECONDS } from './engine/device-codes.ts';
-import { registrationResponse } from './engine/registration.ts';
+import { readRulesAhead, registrationResponse } from './engine/registration.ts';
 import { redirectDestination } from './engine/redirect-uris.ts';
+import type { Store } from '../store/store.ts';
 import { ENDPOINTS } from './metadata.ts';
 import { requestContext } from '../http/request-context.ts';
 
@@ -65,7 +66,7 @@ export function clientEndpoints(
       ENDPOINTS.registration,
       ...(registers ? [] : [refuseRegistration]),
       requireContentType('application/json'),
-      limitRegistrations(rateLimits),
+      limitRegistrations(rateLimits, audit.store),
       limitBody(MAX_REGISTRATION_BYTES),
       parseLargeBody,
       formatRegistrationResponse,
@@ -115,11 +116,16 @@ const refuseRegistration: Koa.Middleware = () => {
  * limit of programs at its visitors' addresses. Requests without a preflight (Fetch section 3.2) are not counted, because the engine rejects
  * them.
  */
-function limitRegistrations({ registrations, pageRegistrations }: RateLimits): Koa.Middleware {
-  const [limitPrograms, limitPages] = [limitRate(registrations), limitRate(pageRegistrations)];
-  return function registrationsLimited(ctx, next) {
-    if (!ctx.is('application/json')) return next();
-    return isFromPage(ctx) ? limitPages(ctx, next) : limitPrograms(ctx, next);
+function limitRegistrations(
+  { registrations, pageRegistrations }: RateLimits,
+  store: Store,
+): Koa.Middleware {
+  return async function registrationsLimited(ctx, next) {
+    if (ctx.is('application/json')) {
+      const limit = isFromPage(ctx) ? pageRegistrations : registrations;
+      await withinLimit(limit, ctx, async () => readRulesAhead(store, engineRequest(ctx)));
+    }
+    return next();
   };
 }
 

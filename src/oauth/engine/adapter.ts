@@ -48,19 +48,29 @@ export function createAdapter(
 const interactionKey = (uid: string) => `interaction:${uid}`;
 const sessionKey = (id: string) => `session:${id}`;
 
+/** Ids and the resource that an interaction names. */
+export type NamedByInteraction = {
+  session?: string | undefined;
+  account?: string | undefined;
+  client?: string | undefined;
+  resource?: string | undefined;
+};
+
 /**
  * What the interactions that this process has seen last name, so that it can be read beside the interaction at its next step. It only chooses what is
  * read: the interaction decides what counts.
  */
-const namedBy = lruCache<{ session?: string | undefined; resource?: string | undefined }>(1000);
+const namedBy = lruCache<NamedByInteraction>(1000);
 
-/** The resource that the interaction names, if this process has seen it. */
-export const resourceNamedBy = (uid: string): string | undefined => namedBy.get(uid)?.resource;
+/** Empty if this process has not seen the interaction. */
+export const namedByInteraction = (uid: string): NamedByInteraction => namedBy.get(uid) ?? {};
 
 function noteNames(uid: string, { session, params }: AdapterPayload): void {
-  const { resource } = params ?? {};
+  const { resource, client_id: client } = params ?? {};
   namedBy.set(uid, {
     session: session?.uid,
+    account: session?.accountId,
+    client: typeof client === 'string' ? client : undefined,
     resource: typeof resource === 'string' ? resource : undefined,
   });
 }

@@ -20,7 +20,7 @@ import { isRedirectPattern } from '../../settings/redirect-uri.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { cachedReader } from '../../store/cached-reader.ts';
 import { defaultResource } from './authorization-request.ts';
-import { createAdapter, readBrowserAhead, resourceNamedBy } from './adapter.ts';
+import { createAdapter, namedByInteraction, readBrowserAhead } from './adapter.ts';
 import {
   clientMetadataDocuments,
   documentCopies,
@@ -69,6 +69,8 @@ export type Engine = {
   middleware: Koa.Middleware;
   /** Starts the reads of a request whose browser, client or grant is known, before `middleware` needs them one after the other. */
   readAhead: (ctx: Koa.Context, known: KnownAhead) => void;
+  /** Starts to read a registered client. Its cache keeps it. */
+  readClientAhead: (id: string) => void;
   redirectPolicy: RedirectPolicy;
   grantLifetimes: Lifetimes;
   touchClient: Clients['touch'];
@@ -177,6 +179,9 @@ export async function openEngine(
     logRefusals(provider, logger);
     return { provider, middleware: compose(provider.middleware) as Koa.Middleware };
   };
+  const readClientAhead = (id: string) => {
+    if (!preRegistered.has(id)) void clients.model.find?.(id).catch(() => undefined);
+  };
   let current = makeProvider();
   // A provider cannot change its keys, so new keys need a new provider. Requests in progress finish in the old one.
   const ignoreKeys = signingKeys.onChange(() => {
@@ -197,14 +202,13 @@ export async function openEngine(
       const session = ctx.cookies.get(current.provider.cookieName('session'), { signed: true });
       const request = engineRequest(ctx);
       readBrowserAhead(store, request, { session, ...known });
-      const resource = known.interaction && resourceNamedBy(known.interaction);
+      const { resource } = namedByInteraction(known.interaction ?? '');
       if (resource) readConnectorAhead(policy, request, resource);
       if (grant !== undefined)
         startReading(request, grantKey(grant), () => findGrant(store, grant));
-      // Its cache keeps it for the engine.
-      if (typeof client === 'string' && !preRegistered.has(client))
-        void clients.model.find?.(client).catch(() => undefined);
+      if (typeof client === 'string') readClientAhead(client);
     },
+    readClientAhead,
     redirectPolicy,
     grantLifetimes: lifetimes,
     touchClient: clients.touch,

@@ -14,6 +14,7 @@ import {
   publicKeys,
 } from '../../settings/key-set.ts';
 import { REGISTERED_AUTH_METHODS } from '../metadata.ts';
+import { type EngineRequest, readAhead, startReading } from './engine-request.ts';
 import { isAcceptedRedirect, type RedirectPolicy } from './redirect-uris.ts';
 
 /**
@@ -42,9 +43,16 @@ export function registration(
   };
 }
 
+const RULES = 'client rules';
+
+/** Starts to read what `requireUnblocked` needs. */
+export function readRulesAhead(store: Store, request: EngineRequest): void {
+  startReading(request, RULES, () => listRules(store));
+}
+
 /** Rejects with 403 `access_denied`. RFC 7591 section 3.2.2 has no error for it. */
 export async function requireUnblocked(store: Store, app: App): Promise<void> {
-  if (!isBlocked(await listRules(store), app)) return;
+  if (!isBlocked(await readAhead(RULES, () => listRules(store)), app)) return;
   throw Object.assign(new errors.AccessDenied('an administrator of this server blocked this app'), {
     status: 403,
     statusCode: 403,
