@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { exportJWK, generateKeyPair } from 'jose';
 import type { Certificate } from '../oauth/metadata-documents/certificate.ts';
 
-export type Registration = { callback: string; secret: string };
+export type Registration = { callback: string; consoleCallback?: string; secret: string };
 
 /** `answersWith` overrides members of the discovery document, and `location` the redirect to the callback. */
 export type ProviderFault = Partial<Registration> & {
@@ -63,7 +63,8 @@ export async function startStrictProvider(
     if (fault.page) return res.writeHead(fault.page[0]).end(fault.page[1]);
     if (fault.location) return res.writeHead(302, { location: fault.location }).end();
     const callback = url.searchParams.get('redirect_uri');
-    if (callback !== (fault.callback ?? right.callback))
+    const registered = [fault.callback ?? right.callback, right.consoleCallback];
+    if (callback === null || !registered.includes(callback))
       return res.writeHead(400).end('<h1>Error 400: redirect_uri_mismatch</h1>');
     const answer = new URL(callback);
     answer.searchParams.set('error', 'login_required');

@@ -1,13 +1,15 @@
-// In place of docker and kubectl, where there is none: runs the containers of config/compose.yaml and config/kubernetes as processes, with the
-// variables, arguments and mounted files that they would have. Paths and listeners are those of the test. `node container-engine.ts docker …`
+// In place of docker and kubectl, where there is none: runs the image, alone or as config/compose.yaml and config/kubernetes have it, as
+// processes with the variables, arguments and mounted files that they would have. Paths and listeners are those of the test. `node container-engine.ts docker …`
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import {
   appendFileSync,
+  cpSync,
   existsSync,
   globSync,
   mkdirSync,
   openSync,
   readFileSync,
+  rmSync,
   writeFileSync,
 } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
@@ -64,45 +66,50 @@ const manifest = z.object({
   data: z.record(z.string(), z.string()).default({}),
   spec: z.unknown().optional(),
 });
-const podOwner = z.object({
-  template: z.object({
-    spec: z.object({
-      containers: z.tuple([
-        z.object({
-          env: z.array(z.object({ name: z.string(), value: z.string() })),
-          volumeMounts: z.array(z.object({ name: z.string(), mountPath: z.string() })),
-        }),
-      ]),
-      volumes: z.array(
-        z.object({
-          name: z.string(),
-          configMap: z.object({ name: z.string() }).optional(),
-          secret: z
-            .object({
-              secretName: z.string(),
-              items: z.array(z.object({ key: z.string(), path: z.string() })),
-            })
-            .optional(),
-        }),
-      ),
+const podSpec = z.object({
+  containers: z.tuple([
+    z.object({
+      env: z.array(z.object({ name: z.string(), value: z.string() })),
+      volumeMounts: z.array(z.object({ name: z.string(), mountPath: z.string() })),
     }),
-  }),
+  ]),
+  volumes: z.array(
+    z.object({
+      name: z.string(),
+      configMap: z.object({ name: z.string() }).optional(),
+      secret: z
+        .object({
+          secretName: z.string(),
+          items: z.array(z.object({ key: z.string(), path: z.string() })),
+        })
+        .optional(),
+    }),
+  ),
 });
+const podOwner = z.object({ template: z.object({ spec: podSpec }) });
 
 class WrongUsage extends Error {}
+
+/** Where a path of a container is. */
+function placeOf(mounts: Container['mounts'], text: string): string {
+  for (const [path, place] of Object.entries(mounts))
+    if (text === path || text.startsWith(`${path}/`)) return place + text.slice(path.length);
+  return text;
+}
 
 /** The command in a container, with what it finds there. */
 function inContainer({ folder, ports }: Engine, container: Container, words: readonly string[]) {
   const { name, environment, mounts } = container;
-  const data = join(folder, 'data', name);
-  mkdirSync(data, { recursive: true });
-  const placed = (text: string) => {
-    for (const [path, place] of Object.entries({ ...mounts, '/data': data }))
-      if (text === path || text.startsWith(`${path}/`)) return place + text.slice(path.length);
-    return text.replace(/^0\.0\.0\.0:(\d+)$/, (_, port) => `127.0.0.1:${ports[port]}`);
-  };
+  const data = newFolder(join(folder, 'data', name));
+  const placed = (text: string) =>
+    placeOf({ ...mounts, '/data': data }, text).replace(
+      /^0\.0\.0\.0:(\d+)$/,
+      (_, port) => `127.0.0.1:${ports[port]}`,
+    );
   const all = { NODE_ENV: 'production', ...imageVariables(), ...environment };
-  const env: Environment = { PATH: process.env.PATH ?? '' };
+  // The authority of the test is one of those that the image trusts.
+  const { PATH = '', NODE_EXTRA_CA_CERTS = '' } = process.env;
+  const env: Environment = { PATH, NODE_EXTRA_CA_CERTS };
   for (const [variable, value] of Object.entries(all)) env[variable] = placed(value);
   const store = env['GATEHOUSE_STORE_FILE'];
   if (store !== undefined && existsSync(store))
@@ -113,6 +120,11 @@ function inContainer({ folder, ports }: Engine, container: Container, words: rea
   const [program, ...rest] = words;
   if (program !== 'gatehouse') throw new WrongUsage(`the image has no command ${program}`);
   return { env, args: [join(ROOT, 'src/gatehouse.js'), ...rest.map(placed)], cwd: data };
+}
+
+function newFolder(path: string): string {
+  mkdirSync(path, { recursive: true });
+  return path;
 }
 
 function written(path: string, text: string): string {
@@ -231,8 +243,10 @@ async function compose(engine: Engine, [command, ...words]: string[]): Promise<v
       if (!values['no-deps']) await startRedis();
       return run(engine, { ...container, name: 'run' }, words.slice(at + 1));
     }
-    case 'exec':
-      return run(engine, containerOf(words[0] ?? ''), words.slice(1));
+    case 'exec': {
+      const [name = '', ...line] = words.filter((word) => word !== '-T');
+      return run(engine, containerOf(name), line);
+    }
     case 'stop':
       return stop(engine);
     case 'up': {
@@ -246,6 +260,53 @@ async function compose(engine: Engine, [command, ...words]: string[]): Promise<v
     default:
       throw new WrongUsage(`unknown command: compose ${command}`);
   }
+}
+
+/** `docker run` and `docker exec`. */
+async function docker(engine: Engine, [command, ...words]: string[]): Promise<void> {
+  const file = join(engine.folder, 'containers');
+  const containers: Container[] = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : [];
+  if (command === 'exec') {
+    const [name, ...line] = words;
+    const container = containers.find((each) => each.name === name);
+    if (!container) throw new WrongUsage(`no such container: ${name}`);
+    return run(engine, container, line);
+  }
+  const at = words.indexOf('gatehouse', words.indexOf('--name') + 2);
+  const { values } = parseArgs({
+    args: words.slice(0, at),
+    options: {
+      rm: { type: 'boolean' },
+      detach: { type: 'boolean' },
+      name: { type: 'string', default: 'run' },
+      restart: { type: 'string' },
+      publish: { type: 'string', multiple: true },
+      volume: { type: 'string', multiple: true, default: [] },
+      env: { type: 'string', multiple: true, default: [] },
+    },
+  });
+  const container: Container = {
+    name: values.name,
+    environment: {
+      // As everything in the container, it is on a port of the test.
+      GATEHOUSE_MANAGEMENT_URL: `http://127.0.0.1:${engine.ports['4002']}`,
+      ...Object.fromEntries(
+        values.env.map((text) => {
+          const [variable = '', ...value] = text.split('=');
+          return [variable, value.join('=')];
+        }),
+      ),
+    },
+    mounts: Object.fromEntries(
+      values.volume.flatMap((volume) => {
+        const [from = '', to = ''] = volume.split(':');
+        return to === '/data' ? [] : [[to, resolve(from)]];
+      }),
+    ),
+  };
+  if (!values.detach) return run(engine, container, words.slice(at + 1));
+  written(file, JSON.stringify([...containers, container]));
+  return start(engine, container);
 }
 
 function isDone(line: string): boolean {
@@ -267,6 +328,11 @@ async function kubectl(engine: Engine, words: string[]): Promise<void> {
       namespace: { type: 'string', short: 'n' },
       filename: { type: 'string', short: 'f', multiple: true, default: [] },
       'from-literal': { type: 'string', multiple: true, default: [] },
+      all: { type: 'boolean' },
+      replicas: { type: 'string' },
+      for: { type: 'string' },
+      selector: { type: 'string' },
+      timeout: { type: 'string' },
     },
   });
   const [command = '', kind = ''] = positionals;
@@ -275,24 +341,19 @@ async function kubectl(engine: Engine, words: string[]): Promise<void> {
   const inFolder = (...parts: string[]) => join(engine.folder, ...parts);
   const mountOf = (
     name: string,
-    {
-      configMap,
-      secret,
-    }: Pick<
-      z.infer<typeof podOwner>['template']['spec']['volumes'][number],
-      'configMap' | 'secret'
-    >,
+    { configMap, secret }: Pick<z.infer<typeof podSpec>['volumes'][number], 'configMap' | 'secret'>,
   ): string => {
     if (configMap) return inFolder('ConfigMap', configMap.name);
-    if (!secret) return inFolder('scratch', name);
+    if (!secret) return newFolder(inFolder('scratch', name));
     for (const { key } of secret.items)
       if (!existsSync(inFolder('Secret', secret.secretName, key)))
         throw new WrongUsage(`the secret has no ${key}`);
     return inFolder('Secret', secret.secretName);
   };
-  const containerOf = (name: string): Container => {
-    const stored = readFileSync(inFolder('Deployment', name), 'utf8');
-    const { containers, volumes } = podOwner.parse(JSON.parse(stored)).template.spec;
+  const containerOf = (pod: string): Container => {
+    const name = pod.replace(/^deploy\//, '');
+    const stored = readFileSync(inFolder('pods', name), 'utf8');
+    const { containers, volumes } = podSpec.parse(JSON.parse(stored));
     const [{ env, volumeMounts }] = containers;
     const mounts = volumeMounts
       .filter(({ mountPath }) => mountPath !== '/data')
@@ -305,8 +366,7 @@ async function kubectl(engine: Engine, words: string[]): Promise<void> {
     return { name, environment, mounts: Object.fromEntries(mounts) };
   };
   const store = (name: string, folder: string, text: string) => {
-    mkdirSync(inFolder(folder), { recursive: true });
-    written(inFolder(folder, name), text);
+    written(join(newFolder(inFolder(folder)), name), text);
   };
   switch (command) {
     case 'label':
@@ -325,18 +385,40 @@ async function kubectl(engine: Engine, words: string[]): Promise<void> {
       for (const { metadata, data } of found.filter((each) => each.kind === 'ConfigMap'))
         for (const [key, text] of Object.entries(data))
           store(key, join('ConfigMap', metadata.name), text);
-      const pods = found
-        .filter((each) => each.kind === 'Deployment')
-        .map(({ metadata, spec }) => {
-          const isNew = !existsSync(inFolder('Deployment', metadata.name));
-          store(metadata.name, 'Deployment', JSON.stringify(spec));
-          return isNew ? start(engine, containerOf(metadata.name)) : undefined;
-        });
-      await Promise.all(pods);
+      const ofDeployments: Container[] = [];
+      for (const { kind: owner, metadata, spec } of found) {
+        if (owner !== 'Pod' && owner !== 'Deployment') continue;
+        const pod = owner === 'Pod' ? podSpec.parse(spec) : podOwner.parse(spec).template.spec;
+        store(metadata.name, 'pods', JSON.stringify(pod));
+        if (owner === 'Deployment') ofDeployments.push(containerOf(metadata.name));
+      }
+      const running = runningIn(engine);
+      const stopped = ofDeployments.filter(({ name }) => !running.has(name));
+      await Promise.all(stopped.map((container) => start(engine, container)));
       return;
     }
+    case 'scale':
+      if (kind !== 'deployment' || !values.all || values.replicas !== '0')
+        throw new WrongUsage('only all deployments can be stopped');
+      return stop(engine);
+    case 'wait': {
+      const isThere = values.selector
+        ? runningIn(engine).size > 0
+        : existsSync(inFolder('pods', basename(kind)));
+      if (isThere !== (values.for !== 'delete')) throw new WrongUsage('timed out');
+      return;
+    }
+    case 'cp': {
+      const [, from = '', to = ''] = positionals;
+      const [pod = '', path = ''] = to.split(':');
+      cpSync(from, placeOf(containerOf(pod).mounts, path));
+      return;
+    }
+    case 'delete':
+      rmSync(inFolder('pods', positionals[2] ?? ''));
+      return;
     case 'exec':
-      return run(engine, containerOf(kind.replace(/^deploy\//, '')), words.slice(at + 1));
+      return run(engine, containerOf(kind), words.slice(at + 1));
     default:
       throw new WrongUsage(`unknown command: ${command}`);
   }
@@ -347,6 +429,7 @@ async function main([program, ...words]: string[]): Promise<void> {
   if (program === 'kubectl') return kubectl(engine, words);
   const [command, ...others] = words;
   if (command === 'compose') return compose(engine, others);
+  if (command === 'run' || command === 'exec') return docker(engine, words);
   if (command !== 'build' && command !== 'push') throw new WrongUsage(`unknown: ${command}`);
 }
 

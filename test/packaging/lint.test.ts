@@ -199,6 +199,25 @@ const service = z.object({
 
 type Manifest = { apiVersion: string; kind: string; metadata: { name: string } };
 
+const podSpec = z.object({
+  securityContext: z.unknown(),
+  containers: z.tuple([
+    z.object({
+      image: z.string(),
+      env: z.array(variable),
+      volumeMounts: z.array(z.unknown()),
+      securityContext: z.unknown(),
+    }),
+  ]),
+  volumes: z.array(z.unknown()),
+});
+
+/** Of a pod, or of what makes pods. */
+function specOfPod({ kind, ...rest }: Manifest): unknown {
+  const { spec } = rest as { spec?: { template?: { spec?: unknown } } };
+  return kind === 'Pod' ? spec : spec?.template?.spec;
+}
+
 /** Host, path, and the service and port of the pods behind it. */
 type Passed = [host: string, path: string, service: string, port: number | undefined];
 
@@ -281,11 +300,19 @@ describe('The Kubernetes manifests', () => {
 
   it('all pods pass the restricted Pod Security standard', () => {
     const pods = manifests.filter((manifest) => JSON.stringify(manifest).includes('"containers"'));
-    expect(pods.map(({ kind }) => kind)).to.deep.equal(['Deployment', 'Deployment']);
-    for (const pod of pods) {
-      const { spec } = pod as Manifest & { spec: { template: { spec: object } } };
-      restrictedPod.parse(spec.template.spec);
-    }
+    expect(pods.map(({ kind }) => kind)).to.deep.equal(['Deployment', 'Deployment', 'Pod']);
+    for (const pod of pods) restrictedPod.parse(specOfPod(pod));
+  });
+
+  it('the pod for a restore has the image, variables, settings and secrets of the authorization server', () => {
+    const [pod] = ofKind('Pod');
+    const [deployment] = ofKind('Deployment');
+    const [restoring, serving] = [pod, deployment].map((each) => {
+      const { containers, volumes, securityContext } = podSpec.parse(each && specOfPod(each));
+      const [{ image, env, volumeMounts, securityContext: ofContainer }] = containers;
+      return { image, env, volumeMounts, volumes, securityContext, ofContainer };
+    });
+    expect(restoring).to.deep.equal(serving);
   });
 
   it('the pod of the recipe for workloads matches its schema and the restricted Pod Security standard', async () => {
