@@ -287,7 +287,6 @@ describe('An app whose person has no account at a server of MCP 2026-07-28', () 
   let system: System;
   let link: string;
   before(async function start() {
-    this.timeout(20_000);
     service = await startProtectedServer();
     service.isStateless = true;
     service.answersAnybody = true;

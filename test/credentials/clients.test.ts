@@ -177,7 +177,6 @@ describe('A registration that answers with a secret', () => {
 describe('A service of Google whose endpoints are in the settings', () => {
   let system: System;
   before(async function start() {
-    this.timeout(20_000);
     const credential = {
       kind: 'oauth',
       authorizationEndpoint: 'https://accounts.google.com/o/oauth2/v2/auth',

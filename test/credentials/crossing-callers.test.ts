@@ -31,7 +31,6 @@ describe('Callers who are no persons, at an upstream where people have own accou
   let system: System;
   let links: Record<string, string>;
   before(async function start() {
-    this.timeout(30_000);
     platform = await startPlatform();
     service = await startProtectedServer();
     const upstream = (id: string, headers: object) => ({

@@ -214,7 +214,6 @@ describe('A credential whose upstream is at another address by now', () => {
   let system: System;
   let link: string;
   before(async function start() {
-    this.timeout(20_000);
     [first, second] = await Promise.all([startProtectedServer(), startProtectedServer()]);
     system = await startSystem({ file: settingsFor(first.url) });
     ({ link } = await createConnector(system, { name: 'Moved' }));
@@ -257,7 +256,6 @@ describe('A client with a secret at a service that is replaced in the settings',
     tokenAuth: 'post',
   });
   before(async function start() {
-    this.timeout(20_000);
     [first, second, mcp] = await Promise.all([
       startProtectedServer(),
       startProtectedServer(),

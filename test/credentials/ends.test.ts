@@ -117,7 +117,6 @@ describe('An own account of a person who leaves the company', () => {
   let system: System;
   let link: string;
   before(async function start() {
-    this.timeout(20_000);
     [company, service] = await Promise.all([startCompanyProvider(), startProtectedServer()]);
     const provider = {
       scopes: ['openid', 'profile', 'email', 'groups'],

@@ -39,7 +39,6 @@ describe('Calls of one person with an exchanged token in four processes on one R
     return { ...settings, store: 'redis', count: 4, inThisProcess: true };
   });
   before(async function hire() {
-    this.timeout(60_000);
     const { link } = await createConnector(processes(), { name: 'Tools' });
     const email = 'ada@example.com';
     company.people.set('ada', { name: 'Ada', email, email_verified: true, groups: ['employees'] });
@@ -82,5 +81,5 @@ describe('Calls of one person with an exchanged token in four processes on one R
     service.expire();
     await race('expired');
     await processes().setClocks('restore');
-  }).timeout(60_000);
+  });
 });

@@ -49,7 +49,6 @@ describe("The person's own account at an MCP server that another Gatehouse prote
   let link: string;
 
   before(async function start() {
-    this.timeout(20_000);
     inner = await startOnOtherHost();
     ({ link: innerLink } = await createConnector(inner, { name: 'Inner figures' }));
     outer = await startSystem({

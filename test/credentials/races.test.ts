@@ -32,7 +32,6 @@ describe('Calls of one person in four processes on one Redis', () => {
   });
   let ada: Connected;
   before(async function connect() {
-    this.timeout(60_000);
     running().expiresIn = LIFETIME;
     const { link } = await createConnector(processes(), { name: 'Notes' });
     ada = await connectPerson({ system: processes(), service: running(), link, person: 'ada' });
@@ -67,7 +66,7 @@ describe('Calls of one person in four processes on one Redis', () => {
     running().expire();
     expect(await race()).to.equal(1);
     await processes().setClocks('restore');
-  }).timeout(60_000);
+  });
 });
 
 describe('A store that is lost after the service has rotated the refresh token', () => {

@@ -25,7 +25,6 @@ describe('Two services of own accounts behind one redirect URI', () => {
   let system: System;
 
   before(async function start() {
-    this.timeout(20_000);
     [honest, hostile] = await Promise.all([startProtectedServer(), startProtectedServer()]);
     const upstream = (id: string, { url }: ProtectedServer) => ({
       id,
@@ -74,7 +73,6 @@ describe('A service without metadata', () => {
   let service: ProtectedServer;
   let system: System;
   before(async function start() {
-    this.timeout(20_000);
     service = await startProtectedServer();
     const { origin, url } = service;
     const credential = {

@@ -11,7 +11,6 @@ import { type GoodDeployment, startGoodDeployment } from './good-deployment.ts';
 describe('gatehouse doctor', () => {
   let good: GoodDeployment;
   before(async function start() {
-    this.timeout(40_000);
     good = await startGoodDeployment();
   });
   afterEach(() => good.proxies.auth.behave());

@@ -14,7 +14,6 @@ describe("doctor's check of own accounts at the MCP server", () => {
   let good: GoodDeployment;
   let service: ProtectedServer;
   before(async function start() {
-    this.timeout(40_000);
     good = await startGoodDeployment();
     service = await startProtectedServer();
   });

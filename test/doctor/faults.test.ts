@@ -11,7 +11,6 @@ const FAULTS = [...PROXY_FAULTS, ...SERVER_FAULTS];
 describe('an examination by doctor', () => {
   let good: GoodDeployment;
   before(async function start() {
-    this.timeout(40_000);
     good = await startGoodDeployment();
   });
   async function repair(): Promise<void> {

@@ -6,7 +6,6 @@ import { type GoodDeployment, startGoodDeployment } from './good-deployment.ts';
 describe("doctor's check of the client secret", () => {
   let good: GoodDeployment;
   before(async function start() {
-    this.timeout(40_000);
     good = await startGoodDeployment();
   });
   afterEach(() => good.provider.behave());

@@ -14,8 +14,7 @@ import { type GoodDeployment, startGoodDeployment } from './good-deployment.ts';
 
 const RAW = /SSL routines|EPROTO|ERR_SSL|wrong version number/;
 
-describe("doctor's explanations of TLS mistakes", function () {
-  this.timeout(60_000);
+describe("doctor's explanations of TLS mistakes", () => {
   let good: GoodDeployment;
   const servers: Server[] = [];
   before(async () => {

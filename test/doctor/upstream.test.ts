@@ -22,7 +22,6 @@ describe("doctor's check of the MCP server", () => {
   let good: GoodDeployment;
   const servers: Upstream[] = [];
   before(async function start() {
-    this.timeout(40_000);
     good = await startGoodDeployment();
     servers.push(await startUpstreamV1(), await startUpstreamV2());
     for (const server of servers) server.trustIssuer(good.authUrl);
@@ -237,7 +236,6 @@ describe("doctor's check of the MCP server", () => {
   });
 
   it('SUP-08 the command reads the signing key from a SQLite store, and exits with 1 for a warning', async function checkSqlite() {
-    this.timeout(60_000);
     const [upstream] = servers;
     if (!upstream) throw new Error('the MCP server has not started');
     const tools = [...ALL, { name: 'gone', level: 'full' }];
@@ -282,5 +280,5 @@ describe("doctor's check of the MCP server", () => {
     } finally {
       await release();
     }
-  }).timeout(60_000);
+  });
 });

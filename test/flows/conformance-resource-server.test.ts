@@ -60,8 +60,7 @@ function reasonFor({ scenario, errorMessage }: Check): string | undefined {
   )?.why;
 }
 
-describe('The MCP conformance suite for servers', function () {
-  this.timeout(60_000);
+describe('The MCP conformance suite for servers', () => {
   const { runServer } = useConformanceSuite();
   const system = useSystem();
   let proxy: TokenProxy;

@@ -6,8 +6,7 @@ import { useSystem } from '../support/system.ts';
 /** The suite sends no resource parameter. */
 const DEFAULT_CONNECTOR = 'for clients without a resource';
 
-describe('The MCP conformance suite for authorization servers', function () {
-  this.timeout(60_000);
+describe('The MCP conformance suite for authorization servers', () => {
   const { runAuthorization } = useConformanceSuite();
   const system = useSystem({ settings: { GATEHOUSE_DEFAULT_CONNECTOR: DEFAULT_CONNECTOR } });
   let link = '';

@@ -88,8 +88,7 @@ async function openSignIn(system: System, page: Page, redirectUri: string) {
 const press = (page: Page, name: string) => page.getByRole('button', { name }).click();
 const isBack = (page: Page) => page.getByText(BACK_IN_THE_APP).waitFor();
 
-describe('Connecting in Chromium', function () {
-  this.timeout(40_000);
+describe('Connecting in Chromium', () => {
   const tab = usePage();
   const apps = useApps();
   let system: System;
@@ -236,8 +235,7 @@ describe('Connecting in Chromium', function () {
   });
 });
 
-describe('Connecting in Chromium, in the example theme', function () {
-  this.timeout(40_000);
+describe('Connecting in Chromium, in the example theme', () => {
   const system = useSystem({ file: { theme: EXAMPLE_THEME } });
   const tab = usePage();
   const apps = useApps();

@@ -5,8 +5,7 @@ import { addCookies, usePage } from '../support/chromium.ts';
 import { connectSdkV1 } from '../support/sdk.ts';
 import { useSystem } from '../support/system.ts';
 
-describe('The console in Chromium', function () {
-  this.timeout(60_000);
+describe('The console in Chromium', () => {
   const system = useSystem();
   const tab = usePage();
 

@@ -42,8 +42,7 @@ const ANALYSTS: Audience = [{ group: 'analysts', provider: 'example' }];
 const READER = { id: 'reader', secret: 'the-secret-of-the-reader-that-is-long-enough' };
 const ADA = { email: 'ada@example.com', email_verified: true };
 
-describe('Connectors for some people', function () {
-  this.timeout(30_000);
+describe('Connectors for some people', () => {
   let issuer: IdJagIssuer;
   let providers: Record<ProviderId, OpenIdProvider>;
   let system: System;

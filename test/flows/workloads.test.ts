@@ -33,8 +33,7 @@ const reporter = {
   level: 'operations',
 };
 
-describe('Workloads', function () {
-  this.timeout(30_000);
+describe('Workloads', () => {
   let platform: Platform;
   let system: System;
   let link = '';

@@ -33,7 +33,7 @@ describe('A body above the limit', () => {
     } finally {
       agent.destroy();
     }
-  }).timeout(10_000);
+  });
 
   it('DOS-11 is discarded after a refusal that did not read it, and its connection serves the next request', async () => {
     const { link, token } = await connectPerson(behind().system, 'analytics');
@@ -60,7 +60,7 @@ describe('A body above the limit', () => {
     } finally {
       agent.destroy();
     }
-  }).timeout(10_000);
+  });
 });
 
 describe('Requests with large bodies that arrive together', () => {

@@ -73,8 +73,7 @@ async function toolsFor(resource: string, token: string): Promise<string[] | und
   return rpc?.result?.tools?.map(({ name }) => name);
 }
 
-describe('Gatehouse with the files of gatehouse init', function () {
-  this.timeout(60_000);
+describe('Gatehouse with the files of gatehouse init', () => {
   afterEach(async () => {
     for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
   });

@@ -1,6 +1,5 @@
 import { describeClients } from './tested-clients.ts';
 
-describe('Interoperability with programs', function () {
-  this.timeout(60_000);
+describe('Interoperability with programs', () => {
   describeClients('program');
 });

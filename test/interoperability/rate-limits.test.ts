@@ -12,8 +12,7 @@ const CROWDS: [client: string, where: string, way: 'registration' | 'document'][
   ['Claude Code', 'one office', 'document'],
 ];
 
-describe(`${PEOPLE} people with one app`, function () {
-  this.timeout(60_000);
+describe(`${PEOPLE} people with one app`, () => {
   const systems = useTestSystems('sqlite');
 
   for (const [name, where, way] of CROWDS)

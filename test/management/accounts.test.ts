@@ -157,7 +157,7 @@ describe('accounts over the management API', () => {
       const unknown = await run('account', 'disable', 'x'.repeat(27));
       expect(unknown).to.include({ code: 1 });
       expect(unknown.stderr).to.include('there is no account with this id');
-    }).timeout(20_000);
+    });
 
     it('LOG-05 account forget deletes personal data and keeps a disabled account disabled', async () => {
       const [grace, ada] = [
@@ -183,7 +183,7 @@ describe('accounts over the management API', () => {
       host.clock.ahead += ACCOUNT_LIFETIME + 1;
       expect(await findAccount(host.store, grace.id)).to.equal(undefined);
       expect(await findAccount(host.store, ada.id)).to.have.property('disabledAt');
-    }).timeout(20_000);
+    });
 
     it('an account id that starts with a dash is not parsed as an option', async () => {
       for (let n = 0; ; n += 1) {

@@ -7,8 +7,7 @@ import { openManagementHost } from './management-host.ts';
 
 const SHELLS = ['bash', 'zsh', 'fish'];
 
-describe('gatehouse completion', function () {
-  this.timeout(30_000);
+describe('gatehouse completion', () => {
   const scripts: Record<string, string> = {};
   before(async () => {
     const host = await openManagementHost();

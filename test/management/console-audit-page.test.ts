@@ -8,8 +8,7 @@ import { unescapeHtml } from '../support/html-forms.ts';
 import { createConnector, requestManagement } from '../support/management-api.ts';
 import { openSystemStore } from '../support/system-store.ts';
 
-describe('the audit page of the console', function () {
-  this.timeout(30_000);
+describe('the audit page of the console', () => {
   const ADMINISTRATORS = [
     { subject: 'ada', role: 'auditor' },
     { subject: 'alan', role: 'viewer' },

@@ -9,8 +9,7 @@ import { createConnector, listGrants, requestManagement } from '../support/manag
 import { discover, register } from '../support/oauth.ts';
 import { openSystemStore } from '../support/system-store.ts';
 
-describe('the sentences of the audit log in the console', function () {
-  this.timeout(30_000);
+describe('the sentences of the audit log in the console', () => {
   const ADMINISTRATORS = [{ subject: 'ada' }];
   const { system, signIn, open } = useConsole({
     file: { management: { administrators: ADMINISTRATORS } },

@@ -8,8 +8,7 @@ import { isAccepted } from '../support/mcp.ts';
 import { type Client, discover, register } from '../support/oauth.ts';
 import { openSystemStore } from '../support/system-store.ts';
 
-describe('the page of the console that asks before a block', function () {
-  this.timeout(30_000);
+describe('the page of the console that asks before a block', () => {
   const { system, signIn, open, send, audited } = useConsole({
     file: {
       clients: {

@@ -13,8 +13,7 @@ import {
 } from '../support/management-api.ts';
 import { openSystemStore } from '../support/system-store.ts';
 
-describe('the console', function () {
-  this.timeout(30_000);
+describe('the console', () => {
   const { system, signIn, open, send, audited } = useConsole();
 
   describe('connectors', () => {

@@ -15,8 +15,7 @@ const ADMINISTRATORS = [
   { subject: 'alan', role: 'operator' },
 ];
 
-describe('what a person created, on the page of this person in the console', function () {
-  this.timeout(30_000);
+describe('what a person created, on the page of this person in the console', () => {
   const { system, consoleUrl, open, signIn, audited } = useConsole({
     file: { management: { administrators: ADMINISTRATORS } },
   });

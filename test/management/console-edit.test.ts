@@ -12,8 +12,7 @@ import {
 } from '../support/management-api.ts';
 import { mint } from '../links/minted-tokens/minting.ts';
 
-describe('the page of the console that changes a record', function () {
-  this.timeout(30_000);
+describe('the page of the console that changes a record', () => {
   const { system, signIn, open, audited } = useConsole();
 
   const edit = ({ id }: Pick<Connector, 'id'>) => `/connectors/${id}/edit`;

@@ -20,8 +20,7 @@ const DOCUMENTED: Client = {
   redirectUri: DOCUMENT.redirectUri,
 };
 
-describe('the links of the console', function () {
-  this.timeout(60_000);
+describe('the links of the console', () => {
   const { system, consoleUrl, signIn, send } = useConsole({
     file: {
       clients: {

@@ -13,8 +13,7 @@ import { connect } from '../support/connection.ts';
 import { isAccepted } from '../support/mcp.ts';
 import { useSystem } from '../support/system.ts';
 
-describe('the lists of the console', function () {
-  this.timeout(30_000);
+describe('the lists of the console', () => {
   const system = useSystem();
   let browser: Browser;
 

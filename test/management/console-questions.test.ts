@@ -43,8 +43,7 @@ class Desk {
   }
 }
 
-describe('The ten questions of a help desk', function () {
-  this.timeout(60_000);
+describe('The ten questions of a help desk', () => {
   const tab = usePage();
   let company: Company;
   let reference: string;

@@ -12,8 +12,7 @@ import { createConnector, requestManagement } from '../support/management-api.ts
 import { isAccepted } from '../support/mcp.ts';
 import { openSystemStore } from '../support/system-store.ts';
 
-describe('the pages of one person, app and connection in the console', function () {
-  this.timeout(30_000);
+describe('the pages of one person, app and connection in the console', () => {
   const ADMINISTRATORS = [{ subject: 'ada' }, { subject: 'alan', role: 'viewer' }];
   const { system, signIn, open, send } = useConsole({
     file: { management: { administrators: ADMINISTRATORS } },

@@ -4,8 +4,7 @@ import { createConnector } from '../support/management-api.ts';
 import { formTokenIn, useConsole } from '../support/console.ts';
 import { withoutOwnScript } from '../support/own-script.ts';
 
-describe('the console', function () {
-  this.timeout(30_000);
+describe('the console', () => {
   const { system, origins, consoleUrl, open, signIn, send } = useConsole();
 
   describe('refusals', () => {

@@ -33,8 +33,7 @@ const FORMS: Record<string, 'operator' | 'administrator'> = {
   '/settings': 'administrator',
 };
 
-describe('roles in the console', function () {
-  this.timeout(30_000);
+describe('roles in the console', () => {
   const { system, open, signIn, send } = useConsole({
     file: { management: { administrators: ADMINISTRATORS } },
   });

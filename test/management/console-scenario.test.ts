@@ -53,8 +53,7 @@ class Visitor {
   }
 }
 
-describe('an administrator who follows only the visible texts of the console', function () {
-  this.timeout(30_000);
+describe('an administrator who follows only the visible texts of the console', () => {
   const { system, signIn, consoleUrl } = useConsole();
   const tab = usePage();
 
@@ -105,8 +104,7 @@ describe('an administrator who follows only the visible texts of the console', f
   });
 });
 
-describe('an auditor who is new to the console, and follows only its visible texts', function () {
-  this.timeout(30_000);
+describe('an auditor who is new to the console, and follows only its visible texts', () => {
   const { system, signIn, consoleUrl } = useConsole({
     file: { management: { administrators: [{ subject: 'ada', role: 'auditor' }] } },
   });

@@ -3,8 +3,7 @@ import { connect } from '../support/connection.ts';
 import { useConsole } from '../support/console.ts';
 import { createConnector, requestManagement } from '../support/management-api.ts';
 
-describe('the search of the lists in the console and the API', function () {
-  this.timeout(30_000);
+describe('the search of the lists in the console and the API', () => {
   const { system, signIn, open } = useConsole();
   const titles = (html: string) =>
     [...html.matchAll(/<h3[^>]*>(?:<a [^>]*>)?<bdi class="claim">([^<]*)</g)].map(([, t]) => t);
@@ -85,8 +84,7 @@ describe('the search of the lists in the console and the API', function () {
 });
 
 // https://github.com/keycloak/keycloak/issues/43780 and https://github.com/keycloak/keycloak/issues/36513
-describe('the search for people whose addresses have characters with a meaning in addresses and patterns', function () {
-  this.timeout(30_000);
+describe('the search for people whose addresses have characters with a meaning in addresses and patterns', () => {
   const people = [
     { id: 'ada', name: 'Ada Lovelace', email: 'ada@example.com' },
     { id: 'grace', name: 'Plus', email: 'name+surname@example.com' },

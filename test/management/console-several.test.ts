@@ -6,8 +6,7 @@ import { createConnector, listGrants, requestManagement } from '../support/manag
 import { isAccepted } from '../support/mcp.ts';
 import { requirePage } from '../support/browser.ts';
 
-describe('Actions on several records of a list in the console', function () {
-  this.timeout(30_000);
+describe('Actions on several records of a list in the console', () => {
   const { system, signIn, open, send, audited } = useConsole({
     file: {
       management: { administrators: [{ subject: 'ada' }, { subject: 'alan', role: 'viewer' }] },

@@ -22,8 +22,7 @@ function statusOfTarget(url: string): Promise<number | undefined> {
   });
 }
 
-describe('the console', function () {
-  this.timeout(30_000);
+describe('the console', () => {
   const { system, origins, consoleUrl, open, signIn, send, audited } = useConsole();
 
   describe('sign-in', () => {

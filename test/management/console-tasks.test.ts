@@ -5,8 +5,7 @@ import { type Browser, openBrowser, requirePage } from '../support/browser.ts';
 import { addCookies, usePage } from '../support/chromium.ts';
 import { type Company, startCompany } from '../support/console-data.ts';
 
-describe('The tasks of an administrator in the console', function () {
-  this.timeout(60_000);
+describe('The tasks of an administrator in the console', () => {
   const tab = usePage();
   let company: Company;
   let administrator: Browser;

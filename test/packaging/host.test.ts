@@ -21,8 +21,7 @@ const LEFT_OUT = /^(useradd|npm install|systemctl) /;
 const ANSWERS =
   '--yes --offline --idp oidc --issuer https://login.example.com --client-id gatehouse --auth-url https://auth.example.com --resource-url https://mcp.example.com --management-url https://admin.example.com --upstream http://127.0.0.1:9/mcp';
 
-describe('A host with the systemd unit', function () {
-  this.timeout(60_000);
+describe('A host with the systemd unit', () => {
   const root = temporaryDirectory();
   /** With the folders of the test in place of those of the host, and this user in place of the one of the service. */
   const placed = (text: string) =>

@@ -5,9 +5,7 @@ import { changeSettings } from '../support/settings-file.ts';
 import { createDeployment, startDeployment } from '../support/system.ts';
 import { until } from '../support/until.ts';
 
-describe('changes of the audit settings', function () {
-  this.timeout(30_000);
-
+describe('changes of the audit settings', () => {
   it('LOG-19 changes at a reload and at a start are on record with the values before and after, and without secrets', async () => {
     const place = await createDeployment();
     let running = await startDeployment(place);

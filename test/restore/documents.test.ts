@@ -66,8 +66,7 @@ for (const store of STORES)
     });
     after(() => place.release());
 
-    it('CNX-10 three commands back up, and three restore, after which nothing that was revoked is back', async function () {
-      this.timeout(60_000);
+    it('CNX-10 three commands back up, and three restore, after which nothing that was revoked is back', async () => {
       const backUp = commandsIn('Backups', store);
       const restore = commandsIn('Restoring', store);
       expect([backUp.length, restore.length]).to.deep.equal([3, 3]);

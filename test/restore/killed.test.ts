@@ -20,8 +20,7 @@ for (const kind of STORES)
     let place: Restorable;
     let prepared: Prepared[];
     let file: string;
-    before(async function () {
-      this.timeout(60_000);
+    before(async () => {
       place = await openRestorable(kind, PEOPLE_FILE);
       const system = await place.start();
       prepared = [];

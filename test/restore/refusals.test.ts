@@ -25,8 +25,7 @@ describe('gatehouse restore', () => {
   let early: string;
   let whole: string;
   let lines: string[];
-  before(async function () {
-    this.timeout(30_000);
+  before(async () => {
     place = await openRestorable('sqlite');
     system = await place.start();
     const connector = await createConnector(system);

@@ -27,8 +27,7 @@ for (const store of STORES)
     let reports: RestoreReport[];
     let keys: Prepared;
     const prepared = new Map<string, Prepared>();
-    before(async function () {
-      this.timeout(60_000);
+    before(async () => {
       place = await openRestorable(store, PEOPLE_FILE);
       system = await place.start();
       const link = await createConnector(system);

@@ -23,8 +23,7 @@ const TOOLS = [{ name: 'look', level: 'analytics' }];
 
 const machine = z.looseObject({ id: z.string(), secret: z.string(), link: z.string() });
 
-describe(`Limits on calls in ${PROCESSES} processes`, function () {
-  this.timeout(60_000);
+describe(`Limits on calls in ${PROCESSES} processes`, () => {
   let upstream: ScriptedUpstream;
   let forwarded = 0;
   const processes = useProcesses(async () => {

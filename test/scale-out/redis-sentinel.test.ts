@@ -142,7 +142,6 @@ describe('Several instances on Redis with Sentinel', () => {
     let lost: string | undefined;
 
     before(async function killMaster() {
-      this.timeout(60_000);
       await expectLoss(redis, NAME);
       const [first, second] = [
         await createConnector(processes()),

@@ -12,8 +12,7 @@ const SUBJECT = 'system:serviceaccount:billing:reporter';
 /** A rule is read again within this time, also without a notice. */
 const BOUND_MS = 10_000;
 
-describe(`Workloads at ${PROCESSES} processes on one Redis`, function () {
-  this.timeout(60_000);
+describe(`Workloads at ${PROCESSES} processes on one Redis`, () => {
   let issuer: IdJagIssuer;
   const processes = useProcesses(async () => {
     issuer = await startIdJagIssuer();

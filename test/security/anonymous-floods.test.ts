@@ -139,8 +139,7 @@ describe('Authorizations during a flood of anonymous requests', () => {
 onEachStore(
   'Unused registrations',
   (system) => {
-    it('DCR-03 unused registrations leave nothing but audit items and attempts in the store after they expire', async function () {
-      this.timeout(60_000);
+    it('DCR-03 unused registrations leave nothing but audit items and attempts in the store after they expire', async () => {
       const { link } = await createConnector(system());
       const before = await storedBytes(system());
       const { url, server } = await requestAuthorization(system(), { link });

@@ -11,8 +11,7 @@ import { until } from '../support/until.ts';
 
 const LOADS_OF_EACH_KIND = 5;
 
-describe('Another site in Chromium', function () {
-  this.timeout(40_000);
+describe('Another site in Chromium', () => {
   const tab = usePage({ siteIsolation: true });
   const system = useSystem();
   let html = '';

@@ -26,8 +26,7 @@ function sessionIn({ jar }: Browser): string | undefined {
   return jar.find(({ name }) => name === SESSION)?.value;
 }
 
-describe('The console', function () {
-  this.timeout(30_000);
+describe('The console', () => {
   const system = useSystem();
   const at = (path: string) => `${system().management}/console${path}`;
   const newBrowser = () => openBrowser([...system().origins, system().management]);

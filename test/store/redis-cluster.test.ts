@@ -25,7 +25,6 @@ describe('The store on a Redis Cluster', () => {
   let address: RedisAddress;
 
   before(async function start() {
-    this.timeout(40_000);
     cluster = await startCluster();
     const nodes = cluster.masters.map(({ port }) => ({ host: '127.0.0.1', port }));
     address = { kind: 'cluster', nodes, tls: false };
@@ -183,6 +182,6 @@ describe('The store on a Redis Cluster', () => {
         await store.publish('news', 'after').catch(() => undefined);
         return received.has('after');
       });
-    }).timeout(40_000);
+    });
   });
 });

@@ -34,7 +34,6 @@ describe('The store on Redis with Sentinel', () => {
   let address: StoreAddress;
 
   before(async function start() {
-    this.timeout(40_000);
     redis = await startSentinel(NAME);
     const nodes = [{ host: '127.0.0.1', port: redis.sentinel.port }];
     address = { kind: 'sentinel', nodes, name: NAME, tls: false };
@@ -94,7 +93,7 @@ describe('The store on Redis with Sentinel', () => {
       assert.equal((await store.get('moved:1'))?.value, 'after the first failover');
       assert.equal((await store.get('kept:1'))?.value, 'kept');
       assert.equal(await redis.replica.raw.exists(...(await redis.replica.raw.keys('moved:*'))), 1);
-    }).timeout(40_000);
+    });
 
     it('the store connects to the promoted master after the old one dies, and receives later messages', async () => {
       await until('the new replica to be in sync', async () =>
@@ -109,7 +108,7 @@ describe('The store on Redis with Sentinel', () => {
         await store.publish('news', 'after').catch(() => undefined);
         return received.has('after');
       });
-    }).timeout(40_000);
+    });
   });
 
   describe('Sentinel reporting another master while the client connects to the previous one', () => {
@@ -119,7 +118,6 @@ describe('The store on Redis with Sentinel', () => {
     let listener: Redis;
 
     before(async function start() {
-      this.timeout(40_000);
       watched = await startSentinel(NAME);
       proxy = await startRedisProxy(watched.sentinel);
       const { port } = new URL(proxy.url);
@@ -152,6 +150,6 @@ describe('The store on Redis with Sentinel', () => {
         );
       await until('the store to write again', isWritten, 15);
       assert.equal((await store.get('moved:1'))?.value, 1);
-    }).timeout(40_000);
+    });
   });
 });

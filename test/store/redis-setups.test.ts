@@ -110,7 +110,7 @@ describe('A Redis that is set up in another way', () => {
       expect(await refusal(`redis://127.0.0.1:${port}`)).to.match(
         /is part of a Redis Cluster: use redis\+cluster:\/\//,
       );
-  }).timeout(40_000);
+  });
 
   it('a server of its own stops the start with an address for a Cluster', async () => {
     const { port } = await start();

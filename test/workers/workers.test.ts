@@ -28,8 +28,7 @@ const WORKERS = 2;
 /** Of a call that reached the MCP server. */
 const RESULT = JSON.stringify({ jsonrpc: '2.0', id: 1, result: {} });
 
-describe('Workers', function () {
-  this.timeout(60_000);
+describe('Workers', () => {
   let upstream: ScriptedUpstream;
   const system = useProcesses(async () => {
     upstream = await startScriptedUpstream();
@@ -254,7 +253,7 @@ describe('Workers that cannot start', () => {
       rmSync(dataDir, { recursive: true });
       await redis.stop();
     }
-  }).timeout(20_000);
+  });
 });
 
 function isAlive(pid: number): boolean {

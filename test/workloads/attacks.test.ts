@@ -32,8 +32,7 @@ function documentedRules(id: string): Members[] {
   return found.workloads;
 }
 
-describe('Attacks on workloads', function () {
-  this.timeout(30_000);
+describe('Attacks on workloads', () => {
   let github: Platform;
   let cluster: Platform;
   let provider: Platform;
@@ -333,8 +332,7 @@ describe('Attacks on workloads', function () {
   });
 });
 
-describe('An issuer of workloads that is also a sign-in provider', function () {
-  this.timeout(30_000);
+describe('An issuer of workloads that is also a sign-in provider', () => {
   let provider: Platform;
   before(async () => {
     provider = await startPlatform();

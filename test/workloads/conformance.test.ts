@@ -13,8 +13,7 @@ const CLIENT = join(import.meta.dirname, '../support/workload-client.ts');
 /** Any: a workload is not registered. */
 const CLIENT_ID = 'conformance-wif-workload';
 
-describe('The scenario of the conformance suite for workloads', function () {
-  this.timeout(60_000);
+describe('The scenario of the conformance suite for workloads', () => {
   const { runClient } = useConformanceSuite();
   let platform: Platform;
   let system: System;

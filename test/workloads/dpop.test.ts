@@ -6,8 +6,7 @@ import { callTool } from '../support/mcp.ts';
 import { startSystem, type System } from '../support/system.ts';
 import { exchangeJwt, type Platform, startPlatform } from '../support/workload-platform.ts';
 
-describe('Workloads and DPoP', function () {
-  this.timeout(30_000);
+describe('Workloads and DPoP', () => {
   let platform: Platform;
   let system: System;
   let link = '';

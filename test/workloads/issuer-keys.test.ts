@@ -19,8 +19,7 @@ const AUTHORITY = 'Cluster Authority';
 /** How long fetched keys are used. */
 const MAX_AGE = 600;
 
-describe('Keys of an issuer of workloads', function () {
-  this.timeout(30_000);
+describe('Keys of an issuer of workloads', () => {
   const folder = mkdtempSync(join(tmpdir(), 'gatehouse-test-'));
   const [caFile, tokenFile] = [join(folder, 'ca.crt'), join(folder, 'token')];
   const authority = { name: AUTHORITY, ...makeCertificate(AUTHORITY, DAYS) };

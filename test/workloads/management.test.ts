@@ -14,8 +14,7 @@ import {
   startPlatform,
 } from '../support/workload-platform.ts';
 
-describe('Workloads in the command line and the console', function () {
-  this.timeout(30_000);
+describe('Workloads in the command line and the console', () => {
   let platform: Platform;
   let system: System;
   let link = '';

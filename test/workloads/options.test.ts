@@ -31,8 +31,7 @@ const ALGORITHMS = {
   EdDSA: ['EdDSA', 'Ed25519'],
 };
 
-describe('The options of workloads', function () {
-  this.timeout(30_000);
+describe('The options of workloads', () => {
   const SIGNATURES = 'https://signatures.example';
   const signingKeys = new Map<string, JWK>();
   let platform: Platform;

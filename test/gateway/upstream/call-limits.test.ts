@@ -47,8 +47,7 @@ const RESOURCES = [{ uri: 'notes://*', level: 'analytics' }];
 type Machine = { id: string; secret: string; link: string };
 type Wanted = { level?: string; person?: Person; calls?: string };
 
-describe('Limits on calls', function () {
-  this.timeout(30_000);
+describe('Limits on calls', () => {
   const behind = useUpstream(startScriptedUpstream, {
     settings: { tools: TOOLS, resources: RESOURCES },
     file: { levels: LEVELS, limits: { calls: { perConnection: '5/10m' } } },

@@ -13,8 +13,7 @@ import type { Person } from '../../support/browser.ts';
 import { startUpstreamV2 } from '../../support/upstream/sdk-v2.ts';
 import { useUpstream } from '../../support/upstream/system.ts';
 
-describe('Limits on concurrent calls and streams', function () {
-  this.timeout(30_000);
+describe('Limits on concurrent calls and streams', () => {
   const behind = useUpstream(startUpstreamV2, {
     settings: { openCalls: { perCaller: 5, inAll: 10 } },
   });
@@ -128,8 +127,7 @@ describe('Limits on concurrent calls and streams', function () {
   });
 });
 
-describe('A call whose connection closes while the store checks its DPoP proof', function () {
-  this.timeout(30_000);
+describe('A call whose connection closes while the store checks its DPoP proof', () => {
   const log: LogLine[] = [];
   const behind = useUpstream(startUpstreamV2, {
     system: { store: 'redis', log },

@@ -28,8 +28,7 @@ const WITHOUT_TASKS = [
   'tasks-request-headers: tasks-headers-reject-mismatched-method',
 ];
 
-describe('A complete MCP server in the conformance suite', function () {
-  this.timeout(60_000);
+describe('A complete MCP server in the conformance suite', () => {
   const { runServer } = useConformanceSuite();
   let server: EverythingServer;
   let system: System;

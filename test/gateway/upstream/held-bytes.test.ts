@@ -30,8 +30,7 @@ function beginUpload(link: string, token: string, body: string): ClientRequest {
   return sent;
 }
 
-describe('Large messages of one caller', function () {
-  this.timeout(30_000);
+describe('Large messages of one caller', () => {
   const behind = useUpstream(startScriptedUpstream, {
     resourceServer: { heldBytes: { perCaller: MEGABYTE, inAll: 4 * MEGABYTE } },
   });

@@ -28,8 +28,7 @@ const LISTEN = {
 };
 const HEADERS = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'subscriptions/listen' };
 
-describe('The calls and streams of one person in several processes', function () {
-  this.timeout(30_000);
+describe('The calls and streams of one person in several processes', () => {
   let upstream: Upstream;
   const processes = useProcesses(async () => {
     upstream = await startUpstreamV2();

@@ -61,7 +61,6 @@ export function usePersonalUpstream(
   let link = '';
   let id = '';
   before(async function start() {
-    this.timeout(20_000);
     service = await startProtectedServer();
     system = await startSystem({
       ...options,
