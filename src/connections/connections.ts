@@ -136,12 +136,21 @@ export async function denyConnection(
     ...details,
   };
   const { store } = services;
-  const { isNew, ended } = await denyGrant(store, id, tombstone, ttl);
-  if (ended)
-    await Promise.all([
-      finishEnd(store, id, ended),
-      recordAudit(services, endItem(id, ended, { reason: tombstone.ended })),
-    ]);
+  const item = (record: GrantRecord) => endItem(id, record, { reason: tombstone.ended });
+  const make = async () => {
+    const denied = await denyGrant(store, id, tombstone, ttl);
+    if (denied.ended) await finishEnd(store, id, denied.ended);
+    return denied;
+  };
+  const live = await findGrant(store, id);
+  const { isNew, ended } = live
+    ? await recordChange(services, item(live.value), {
+        make,
+        itemOf: (denied) => denied.ended && item(denied.ended),
+      })
+    : await make();
+  // It was created meanwhile.
+  if (!live && ended) await recordAudit(services, item(ended));
   return isNew || ended !== undefined;
 }
 
@@ -212,15 +221,19 @@ export async function narrowConnection(
 ): Promise<Level | undefined> {
   const { store, now } = services;
   const lifetimes = grantLifetimes(settings.lifetimes);
-  const narrowing = await narrowGrant(store, settings.levels, id, limit, { lifetimes, now: now() });
-  if (!narrowing) return undefined;
-  const { before, after, isNarrower } = narrowing;
-  const level = grantedLevel(after);
-  if (isNarrower && level !== grantedLevel(before)) {
-    const item = { event: 'level_lowered', ...auditMembers(id, before), arguments: { level } };
-    await recordAudit(services, { ...item, outcome: 'done' });
-  }
-  return level;
+  const live = await findGrant(store, id);
+  if (!live) return undefined;
+  const begun = levelItem('level_lowered', id, live.value, limit.level);
+  const narrowing = await recordChange(services, begun, {
+    make: () => narrowGrant(store, settings.levels, id, limit, { lifetimes, now: now() }),
+    itemOf: (made) => {
+      if (!made?.isNarrower) return undefined;
+      const level = grantedLevel(made.after);
+      if (level === grantedLevel(made.before)) return undefined;
+      return levelItem('level_lowered', id, made.before, level);
+    },
+  });
+  return narrowing && grantedLevel(narrowing.after);
 }
 
 /** Raises the level of a connection and records it. `changed`: its level is not what the person saw. */
@@ -232,13 +245,20 @@ export async function raiseConnection(
 ): Promise<'raised' | 'changed' | 'ended'> {
   const { store, now } = services;
   const lifetimes = grantLifetimes(settings.lifetimes);
-  const result = await raiseGrant(store, settings.levels, id, raise, { lifetimes, now: now() });
+  const live = await findGrant(store, id);
+  if (!live) return 'ended';
+  const item = levelItem('level_raised', id, live.value, raise.to);
+  const result = await recordChange(services, item, {
+    make: () => raiseGrant(store, settings.levels, id, raise, { lifetimes, now: now() }),
+    itemOf: (made) => (made?.isRaised ? item : undefined),
+  });
   if (!result) return 'ended';
   // Another copy of the same form may have raised it.
-  if (!result.isRaised) return grantedLevel(result.after) === raise.to ? 'raised' : 'changed';
-  const item = { event: 'level_raised', ...auditMembers(id, result.after) };
-  await recordAudit(services, { ...item, arguments: { level: raise.to }, outcome: 'done' });
-  return 'raised';
+  return grantedLevel(result.after) === raise.to ? 'raised' : 'changed';
+}
+
+function levelItem(event: string, id: string, record: GrantRecord, level: Level | undefined) {
+  return { event, ...auditMembers(id, record), arguments: { level } };
 }
 
 export function auditMembers(grantId: string, { grant, connector }: GrantRecord) {

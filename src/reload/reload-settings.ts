@@ -1,4 +1,5 @@
-import { type AuditServices, recordAudit } from '../audit/audit.ts';
+import type { AuditServices } from '../audit/audit.ts';
+import { recordChange } from '../audit/recorded-change.ts';
 import type { ReloadReport, Reloads } from './reloads.ts';
 
 /** Reads the settings again in all processes. `by` says who asked for it (AuditItem). Throws ReloadRefused. */
@@ -6,14 +7,12 @@ export async function reloadSettings(
   services: AuditServices & { reloads: () => Reloads },
   by: string,
 ): Promise<ReloadReport> {
-  const report = await services.reloads().run({ dryRun: false });
-  const { changed, unanswered } = report;
-  const details = unanswered.length > 0 ? { changed, unanswered } : { changed };
-  await recordAudit(services, {
-    event: 'settings_reloaded',
-    by,
-    arguments: details,
-    outcome: 'done',
+  const item = { event: 'settings_reloaded', by };
+  return recordChange(services, item, {
+    make: () => services.reloads().run({ dryRun: false }),
+    itemOf: ({ changed, unanswered }) => {
+      const details = unanswered.length > 0 ? { changed, unanswered } : { changed };
+      return { ...item, arguments: details };
+    },
   });
-  return report;
 }

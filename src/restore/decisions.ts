@@ -113,6 +113,7 @@ const GIVE_BACK: ReadonlySet<string> = new Set<AuditEvent>([
   'account_enabled',
   'client_allowed',
   'kept_out_ended',
+  'level_raised',
   'workload_resumed',
 ]);
 

@@ -5,6 +5,11 @@ import { noteAuditSettings } from '../../src/audit/audit-settings.ts';
 import { recordInterrupted } from '../../src/audit/recorded-change.ts';
 import { clientKey } from '../../src/clients/clients.ts';
 import { listRules } from '../../src/clients/rules.ts';
+import {
+  denyConnection,
+  narrowConnection,
+  raiseConnection,
+} from '../../src/connections/connections.ts';
 import { createGrant, newGrantId } from '../../src/connections/create-grant.ts';
 import { updateGrant } from '../../src/connections/grants.ts';
 import { listKeptOut } from '../../src/connections/kept-out.ts';
@@ -18,6 +23,7 @@ import { HANDLERS } from '../../src/management/handlers.ts';
 import { approveTools } from '../../src/management/tool-review.ts';
 import { saveAccount } from '../../src/people/accounts.ts';
 import { findPins, updatePins } from '../../src/upstreams/tool-pin-records.ts';
+import { reloadSettings } from '../../src/reload/reload-settings.ts';
 import { updateWorkloadRecord } from '../../src/workloads/records.ts';
 import {
   ACCOUNT_LIFETIME,
@@ -247,6 +253,47 @@ const CHANGES: Record<string, Change> = {
       views: { grant_ended: view, kept_out: keptOut },
     };
   },
+  'a person who raises the level of an app': async (management) => {
+    const { id, view } = await connectionOf(management);
+    const raise = { from: 'analytics', to: 'full' } as const;
+    return {
+      run: ({ settings, services }) => raiseConnection(settings, services, id, raise),
+      views: { level_raised: view },
+    };
+  },
+  'a person who lowers the level of an app': async (management) => {
+    const { id, view } = await connectionOf(management);
+    await raiseConnection(management.settings, management.services, id, {
+      from: 'analytics',
+      to: 'full',
+    });
+    const limit = { level: 'analytics', stays: true } as const;
+    return {
+      run: ({ settings, services }) => narrowConnection(settings, services, id, limit),
+      views: { level_lowered: view },
+    };
+  },
+  'a person who takes an approval back': async (management) => {
+    const { id, account, view } = await connectionOf(management);
+    const details = {
+      connector: 'con',
+      client: { name: 'App', redirectHost: 'app.example.com' },
+      clientId: 'app',
+      accountId: account,
+    };
+    return {
+      run: ({ services }) => denyConnection(services, id, details, HOUR),
+      views: { grant_ended: view },
+    };
+  },
+  'reading the settings again': async (management) => {
+    const { store } = management.services;
+    const last = () => store.get('settings-reload:last').then((found) => found?.value);
+    return {
+      run: ({ services }) => reloadSettings(services, 'key:a'),
+      views: { settings_reloaded: last },
+    };
+  },
   'letting an app in again': async (management) => {
     const { id, account } = await connectionOf(management);
     await HANDLERS.revokeGrant(management, { id, query: { keepOut: 'true' } });
@@ -305,7 +352,7 @@ const MAX_WRITES = 60;
 const PATIENCE_SECONDS = 61;
 
 for (const kind of STORES)
-  describe(`The items of changes by administrators, on ${kind}`, () => {
+  describe(`The items of changes, on ${kind}`, () => {
     let redis: RedisServer | undefined;
     let opened: Awaited<ReturnType<typeof openManagementServices>>;
     before(async () => {
