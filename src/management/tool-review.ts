@@ -9,13 +9,14 @@ import { highestLevel, isAtLeast, type Level, lowest } from '../permission-level
 import { findUpstream, type Upstream as Configured } from '../settings/upstreams.ts';
 import { rightsAt } from '../upstreams/opened-tools.ts';
 import { decide, type Needed, selectionOf } from '../upstreams/tool-access.ts';
-import { hintsIn } from '../upstreams/tool-catalog.ts';
+import { hintsIn, type ToolHints } from '../upstreams/tool-catalog.ts';
 import { annotatedLevel } from '../upstreams/tool-levels.ts';
 import { compareTool, similarNames, visible } from '../upstreams/tool-differences.ts';
 import { findPins, findText, updatePins } from '../upstreams/tool-pin-records.ts';
 import {
   type Approval,
   approvedPins,
+  hintsOfCallers,
   INSTRUCTIONS,
   NO_PINS,
   NotCurrent,
@@ -49,12 +50,18 @@ export async function reviewTools(
   const pins = pinsInMode((await findPins(store, id)) ?? NO_PINS, toolChanges);
   const present = pins.tools.filter(([, pin]) => pin.latest !== undefined);
   const similarTo = similarNames(present.map(([name]) => name));
+  const ofCallers = hintsOfCallers(pins);
   const waiting = pins.tools.flatMap(([name, pin]) => waitingIn(name, pin, pins));
   const tools = await Promise.all(
     waiting.slice(0, MAX_SHOWN).map(async ({ name, change, digest, from, to, pin }) => {
       const [before, after] = await Promise.all([textOf(store, id, from), textOf(store, id, to)]);
       const { severity, differences } = compareTool(before, after, similarTo);
-      const gains = await gainsOf(management, upstream, { name, before, after });
+      const gains = await gainsOf(management, upstream, {
+        name,
+        before,
+        after,
+        others: ofCallers.get(name) ?? [],
+      });
       const isAmbiguous = pin.isTwice === true || (pin.twins ?? []).length > 0;
       return {
         name,
@@ -83,7 +90,12 @@ export async function reviewTools(
 async function gainsOf(
   management: ManagementContext,
   { id, tools, toolLevels }: Configured,
-  { name, before, after }: { name: string; before: unknown; after: unknown },
+  {
+    name,
+    before,
+    after,
+    others,
+  }: { name: string; before: unknown; after: unknown; others: readonly ToolHints[] },
 ): Promise<ToolReview['tools'][number]['gains']> {
   const isDeclared = tools.some((each) => each.name === name);
   if (toolLevels !== 'annotations' || isDeclared || after === undefined) return undefined;
@@ -91,7 +103,9 @@ async function gainsOf(
   const { store, now } = services;
   const { levels } = settings;
   const levelOf = (tool: unknown) =>
-    annotatedLevel(levels, hintsIn(membersOf(tool)['annotations']));
+    [hintsIn(membersOf(tool)['annotations']), ...others]
+      .map((hints) => annotatedLevel(levels, hints))
+      .reduce((high, other) => (isAtLeast(levels, high, other) ? high : other));
   const level = levelOf(after);
   const earlier = before === undefined ? highestLevel(levels) : levelOf(before);
   if (isAtLeast(levels, level, earlier)) return undefined;

@@ -4,7 +4,14 @@ import { decide, type Rights, type Selection, type Verdict } from './tool-access
 import { type CatalogTool, usableTools } from './tool-catalog.ts';
 import { isLookalike, levelOfTool, levelRules } from './tool-levels.ts';
 import type { KnownTools } from './tool-pin-records.ts';
-import { type HoldReason, holdOf, NO_PINS, pinsInMode, type ToolPins } from './tool-pins.ts';
+import {
+  type HoldReason,
+  hintsOfCallers,
+  holdOf,
+  NO_PINS,
+  pinsInMode,
+  type ToolPins,
+} from './tool-pins.ts';
 
 /** `level` is undefined if calls are refused, because the name resembles a declared one. `held` is set while the tool waits for an operator. */
 export type LeveledTool = CatalogTool & {
@@ -20,7 +27,8 @@ export function toolsWithLevels(
   { catalog, pins = NO_PINS }: KnownTools,
   now: number,
 ): LeveledTool[] {
-  const rules = levelRules(levels, upstream, usableTools(catalog, now));
+  const approved = hintsOfCallers(pinsInMode(pins, upstream.toolChanges));
+  const rules = levelRules(levels, upstream, usableTools(catalog, now), approved);
   const held = holdsIn(upstream, pins);
   return (catalog?.tools ?? []).map((tool) => ({
     ...tool,

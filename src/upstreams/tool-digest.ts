@@ -1,6 +1,7 @@
 // What a tool is recognized by: a digest over the whole tool as the server sent it (RFC 8785), unknown members and `_meta` included.
 import { createHash } from 'node:crypto';
 import { isObject, isRawJSON } from '../json-values.ts';
+import { hintsIn, type ToolHints } from './tool-catalog.ts';
 
 /** One text of a tool, or of a server's instructions. Two are the same if their digests are, and if one only lacks annotations of the other. */
 export type Variant = {
@@ -53,11 +54,20 @@ export function isSameVariant(known: Variant, seen: Variant): boolean {
   return seen.annotations.every(([member, digest]) => stated.get(member) === digest);
 }
 
+/** The hints of a text, which its annotations name by digest. */
+export function hintsOf({ annotations }: Variant): ToolHints {
+  return hintsIn(
+    Object.fromEntries(annotations.map(([member, digest]) => [member, STATED.get(digest)])),
+  );
+}
+
 class TooDeep extends Error {}
 
 function digestOfJson(value: unknown): string {
   return createHash('sha256').update(canonicalForm(value, 0)).digest('base64url');
 }
+
+const STATED = new Map([true, false].map((hint) => [digestOfJson(hint), hint]));
 
 /** RFC 8785. Numbers are doubles, so integers beyond them count as the nearest one. */
 function canonicalForm(value: unknown, depth: number): string {

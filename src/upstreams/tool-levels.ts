@@ -38,7 +38,10 @@ export type LevelRules = {
 /** MCP recommends at most 128. */
 export const MAX_NAME_LENGTH = 512;
 
-/** `listed` are the tools in the catalog of the upstream, which count only with `toolLevels: annotations`. */
+/**
+ * `listed` are the tools in the catalog of the upstream, and `approved` the hints of approved texts that only callers are shown. Both count only
+ * with `toolLevels: annotations`.
+ */
 export function levelRules(
   levels: Levels,
   {
@@ -50,13 +53,14 @@ export function levelRules(
   }: Pick<Upstream, 'tools' | 'defaultLevel' | 'toolLevels'> &
     Partial<Pick<Upstream, 'resources' | 'prompts'>>,
   listed: readonly CatalogTool[] = [],
+  approved: ReadonlyMap<string, readonly ToolHints[]> = new Map(),
 ): LevelRules {
   const usesAnnotations = toolLevels === 'annotations';
   return {
     levels,
     tools: new Map(tools.map(({ name, level }) => [name, level])),
     foldedNames: new Set(tools.map(({ name }) => foldName(name))),
-    annotated: usesAnnotations ? annotatedLevels(levels, listed) : new Map(),
+    annotated: usesAnnotations ? annotatedLevels(levels, listed, approved) : new Map(),
     otherTools: usesAnnotations ? highestLevel(levels) : defaultLevel,
     defaultLevel,
     resources: resourceLevels(
@@ -73,12 +77,17 @@ export function levelRules(
 }
 
 /** Of names that an upstream might confuse, each needs the highest level of all. */
-function annotatedLevels(levels: Levels, listed: readonly CatalogTool[]): Map<string, Level> {
+function annotatedLevels(
+  levels: Levels,
+  listed: readonly CatalogTool[],
+  approved: ReadonlyMap<string, readonly ToolHints[]>,
+): Map<string, Level> {
   const byFoldedName = Map.groupBy(listed, ({ name }) => foldName(name));
   return new Map(
     [...byFoldedName.values()].flatMap((tools) => {
       const level = tools
-        .map(({ hints }) => annotatedLevel(levels, hints))
+        .flatMap(({ name, hints }) => [hints, ...(approved.get(name) ?? [])])
+        .map((hints) => annotatedLevel(levels, hints))
         .reduce((high, other) => (isAtLeast(levels, high, other) ? high : other));
       return tools.map(({ name }) => [name, level] as const);
     }),

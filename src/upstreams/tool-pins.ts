@@ -1,9 +1,14 @@
 // Which texts of its tools an upstream was seen with, and which of them count as approved. Pure: tool-pin-records.ts stores it.
 import type { ToolChanges } from '../settings/schema.ts';
-import { isSameVariant, nameForModels, type Variant } from './tool-digest.ts';
+import type { ToolHints } from './tool-catalog.ts';
+import { hintsOf, isSameVariant, nameForModels, type Variant } from './tool-digest.ts';
 
 /** Seconds since the epoch. */
-export type SeenVariant = Variant & { at: number };
+export type SeenVariant = Variant & {
+  at: number;
+  /** An operator approved it, and only lists of callers ever had it. */
+  isCallers?: true;
+};
 
 /** A text that nobody has approved. */
 export type PendingVariant = SeenVariant & {
@@ -233,9 +238,17 @@ function notedVariant(
     const { digest } = approved;
     const pending = withoutSeen(pin.pending, caller);
     const latest = isOwn ? digest : pin.latest;
-    if (pending === pin.pending && latest === pin.latest && haveSameMarks(pin, marks))
+    const isFirstOwn = isOwn && approved.isCallers === true;
+    if (
+      pending === pin.pending &&
+      latest === pin.latest &&
+      haveSameMarks(pin, marks) &&
+      !isFirstOwn
+    )
       return { pin };
-    const next: Pin = { ...pin, ...marks, pending, latest };
+    const { isCallers: _callers, ...own } = approved;
+    const all = pin.approved.map((one) => (isFirstOwn && one === approved ? own : one));
+    const next: Pin = { ...pin, ...marks, pending, latest, approved: all };
     // With `hold`, one approved text for another is no change.
     if (mode === 'hold' || !isOwn || isFirst || latest === pin.latest) return { pin: next };
     const from = pin.latest;
@@ -437,13 +450,14 @@ export function approvedPins(pins: ToolPins, approvals: readonly Approval[], at:
 function approvedPin(pin: Pin, digest: string, at: number): Pin | null | undefined {
   const waiting = pin.pending.find((one) => one.digest === digest);
   if (waiting) {
-    const { isOwn: _own, callers: _callers, ...variant } = waiting;
+    const { isOwn, callers: _callers, ...variant } = waiting;
+    const origin = isOwn ? {} : { isCallers: true as const };
     const pending = pin.pending.filter((one) => one !== waiting);
     // Nothing would be left to approve while the tool is held from all. Their next lists tell again.
     const isEnd = pending.length === 0 && isForAll(pin.droppedFor);
     return {
       ...pin,
-      approved: [...pin.approved, { ...variant, at }].slice(-MAX_APPROVED),
+      approved: [...pin.approved, { ...variant, ...origin, at }].slice(-MAX_APPROVED),
       pending,
       droppedFor: isEnd ? undefined : pin.droppedFor,
       change: undefined,
@@ -481,6 +495,20 @@ export function schemasOf(pin: Pin | undefined): string[] {
   return latest !== undefined && digests.includes(latest)
     ? [latest, ...digests.filter((digest) => digest !== latest)]
     : digests;
+}
+
+/**
+ * The hints of approved texts that Gatehouse itself was never shown, by tool. Its own readings cannot tell when such a text ends, so that the
+ * strictest of them and of its last reading gives a tool its level.
+ */
+export function hintsOfCallers({ mode, tools }: ToolPins): ReadonlyMap<string, ToolHints[]> {
+  if (mode !== 'hold') return new Map();
+  return new Map(
+    tools.flatMap(([name, { approved }]) => {
+      const hints = approved.filter(({ isCallers }) => isCallers).map(hintsOf);
+      return hints.length > 0 ? [[name, hints] as const] : [];
+    }),
+  );
 }
 
 /** Notes that the input schema of a text is not enforced. */

@@ -214,8 +214,9 @@ function currentRules(
   now: () => number,
 ): () => LevelRules {
   const currentTools = () => usableTools(discovery.catalog(), now());
+  const currentHints = () => discovery.pinning.hintsOfCallers();
   const rulesFor = ({ levels, upstream }: RuleSettings, listed: readonly CatalogTool[]) => {
-    const made = levelRules(levels, upstream, listed);
+    const made = levelRules(levels, upstream, listed, currentHints());
     const names = new Set(listed.map(({ name }) => name));
     // The operator knows the names in the settings, and an upstream may list more tools to a caller than to Gatehouse.
     const isListed = (name: string) =>
@@ -224,13 +225,13 @@ function currentRules(
       discovery.pinning.held(name, undefined, discovery.catalog()?.tools ?? []) !== undefined;
     return { ...made, isListed, isHeld, hasCatalog: names.size > 0 };
   };
-  let tools = currentTools();
-  let settings = inForce();
+  let [tools, settings, hints] = [currentTools(), inForce(), currentHints()];
   let rules = rulesFor(settings, tools);
   return () => {
-    const [nextTools, nextSettings] = [currentTools(), inForce()];
-    if (nextTools !== tools || nextSettings !== settings) rules = rulesFor(nextSettings, nextTools);
-    [tools, settings] = [nextTools, nextSettings];
+    const [nextTools, nextSettings, nextHints] = [currentTools(), inForce(), currentHints()];
+    if (nextTools !== tools || nextSettings !== settings || nextHints !== hints)
+      rules = rulesFor(nextSettings, nextTools);
+    [tools, settings, hints] = [nextTools, nextSettings, nextHints];
     return rules;
   };
 }

@@ -1,5 +1,6 @@
 // Notes every list of tools that this process reads or passes on, tells what changed, and says which tools wait for an operator.
 import { createHash } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { auditItem, storeAudit } from '../../audit/audit.ts';
 import { isObject, isRawJSON, membersOf } from '../../json-values.ts';
 import { lruCache } from '../../lru-cache.ts';
@@ -22,9 +23,11 @@ import { findPins, findText, updatePins } from '../../upstreams/tool-pin-records
 import {
   approvedVariant,
   heldIn,
+  hintsOfCallers,
   holdOf,
   type HoldReason,
   INSTRUCTIONS,
+  NO_PINS,
   notedReading,
   type Pin,
   type PinChange,
@@ -65,6 +68,8 @@ export type ToolPinning = {
     named: readonly CatalogTool[],
   ): unknown[];
   areInstructionsApproved(text: string): boolean;
+  /** The hints of approved texts that only callers are shown: the same object until they change. */
+  hintsOfCallers(): ReturnType<typeof hintsOfCallers>;
   /** Changes when tools are held or approved. */
   holdState(): string;
   /** The digests of the texts whose schema a call of the tool may follow: the one that was last listed to the caller, or each that is approved. */
@@ -92,11 +97,14 @@ export async function openToolPinning(
   let pins: ToolPins | undefined;
   let holdState = '';
   let byName: ReadonlyMap<string, Pin> = new Map();
+  let callersHints = hintsOfCallers(NO_PINS);
 
   const use = (stored: ToolPins | undefined) => {
     if (!stored) return;
     pins = pinsInMode(stored, mode);
     byName = new Map(pins.tools);
+    const hints = hintsOfCallers(pins);
+    if (!isDeepStrictEqual(hints, callersHints)) callersHints = hints;
     const held = heldIn(pins);
     holdState = held.join('\n');
     metrics.toolsHeld(id, held.length);
@@ -231,6 +239,7 @@ export async function openToolPinning(
       const isRead = pins?.since !== undefined || pins?.instructions?.latest !== undefined;
       return !isRead || approvedVariant(pins?.instructions, variantOfText(text)) !== undefined;
     },
+    hintsOfCallers: () => callersHints,
     holdState: () => holdState,
     schemasFor(name, caller) {
       const digests = schemasOf(byName.get(name));
