@@ -150,7 +150,7 @@ async function listTools(
     const page = await client
       .request({ method: 'tools/list', ...params }, TOOLS_PAGE, limits)
       .catch((error: unknown) => {
-        const hasTools = client.getServerCapabilities()?.tools !== undefined;
+        const hasTools = pages.length > 0 || client.getServerCapabilities()?.tools !== undefined;
         if (hasTools || !(error instanceof ProtocolError)) throw error;
         return { tools: [], nextCursor: undefined };
       });

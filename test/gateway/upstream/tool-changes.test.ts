@@ -205,6 +205,26 @@ describe('An MCP server with toolChanges: hold', () => {
     await isUsable('once');
   });
 
+  for (const [kind, capabilities] of Object.entries({
+    'without the capability': {},
+    'with it': { tools: { listChanged: true } },
+  }))
+    it(`a list of which a page fails says of no tool that it was removed, of a server ${kind}`, async () => {
+      const upstream = async () => {
+        const { text } = await askRaw(manager(), 'GET', '/upstreams/default');
+        return membersOf(JSON.parse(text));
+      };
+      server().state(capabilities);
+      server().list(({ sub }) =>
+        sub === 'gatehouse' ? { pages: [FIRST.slice(0, 2), FIRST.slice(2)], fails: 1 } : FIRST,
+      );
+      await readAgain();
+      await until('the reading to fail', async () => (await upstream())['error'] !== undefined);
+      expect((await upstream())['tools']).to.have.length(FIRST.length);
+      expect((await review()).tools).to.deep.equal([]);
+      await everywhere(async (process) => (await names(process)).length === FIRST.length);
+    });
+
   it('PIN-03 to remove a tool and to add it again resets nothing', async () => {
     server().list(withTool('removed'));
     await readAgain();

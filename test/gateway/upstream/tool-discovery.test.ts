@@ -163,7 +163,7 @@ describe('The discovery of tools', () => {
     });
   }
 
-  it('UPS-14 an upstream with too many tools is refused, and long titles are shortened', async () => {
+  it('UPS-14 an upstream with 2,001 tools is refused, one with 2,000 is read, and long titles are shortened', async () => {
     const many = Array.from({ length: 2001 }, (_, n) => ({ name: `tool-${n}` }));
     const upstream = await startChangingV2(many);
     try {
@@ -178,12 +178,16 @@ describe('The discovery of tools', () => {
         message: 'lists more than 2000 tools',
       });
       expect(refused.tools).to.deep.equal([]);
+      await upstream.setTools(many.slice(1), { isSilent: true });
+      advanceClock(301);
+      const all = await catalogOf(system, upstream.url, ({ error }) => error === undefined);
+      expect(names(all)).to.have.members(many.slice(1).map(({ name }) => name));
       await upstream.setTools([
         { name: 'long', title: `a\u202e\n${'x'.repeat(10_000)}` },
         { name: 'n'.repeat(513) },
       ]);
       advanceClock(301);
-      const { tools } = await catalogOf(system, upstream.url, (found) => found.tools.length > 0);
+      const { tools } = await catalogOf(system, upstream.url, (found) => found.tools.length < 2000);
       expect(tools).to.deep.equal([{ name: 'long', title: `a ${'x'.repeat(118)}…` }]);
     } finally {
       await upstream.close();

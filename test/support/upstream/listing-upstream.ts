@@ -6,14 +6,16 @@ import { startUpstream, type Upstream } from './upstream-server.ts';
 
 export type ListedTools = readonly object[];
 
-/** A cursor is the number of a page. With `repeats`, the last one leads to the first. */
-export type Pages = { pages: readonly ListedTools[]; repeats?: true };
+/** A cursor is the number of a page. With `repeats`, the last one leads to the first; the page `fails` is answered with an error. */
+export type Pages = { pages: readonly ListedTools[]; repeats?: true; fails?: number };
 
 export type ListingUpstream = Upstream & {
   /** From now on, lists these to everybody, or what a function returns for a caller. */
   list(tools: ListedTools | ((caller: JWTPayload) => ListedTools | Pages)): void;
   /** Sends these to everybody, or what a function returns for a caller. */
   instruct(instructions: string | undefined): void;
+  /** The capabilities that the server states from now on. */
+  state(capabilities: object): void;
   /** The arguments of the calls that arrived, as JSON. */
   arrived: () => string[];
 };
@@ -25,28 +27,30 @@ export async function startListingUpstream(
 ): Promise<ListingUpstream> {
   let toolsFor: (caller: JWTPayload) => ListedTools | Pages = () => first;
   let said = instructions;
+  let states = { tools: { listChanged: true } } as object;
   const upstream = await startUpstream(() => (_req, res, body, caller) => {
     const { id, method, params } = membersOf(body);
     if (id === undefined) return res.writeHead(202).end();
     const respond = (result: object) => json(res, resultFor({ id }, result));
+    const respondWithError = (code: number) =>
+      json(res, { jsonrpc: '2.0', id, error: { code, message: 'refused' } });
     switch (method) {
       case 'initialize':
         return respond({
           protocolVersion: '2025-11-25',
-          capabilities: { tools: { listChanged: true } },
+          capabilities: states,
           serverInfo: { name: 'listing', version: '1.0.0' },
           ...(said === undefined ? {} : { instructions: said }),
         });
-      case 'tools/list':
-        return respond(pageOf(toolsFor(caller), Number(membersOf(params)['cursor'] ?? 0)));
+      case 'tools/list': {
+        const [listed, place] = [toolsFor(caller), Number(membersOf(params)['cursor'] ?? 0)];
+        const isFailing = 'pages' in listed && listed.fails === place;
+        return isFailing ? respondWithError(-32_603) : respond(pageOf(listed, place));
+      }
       case 'tools/call':
         return respond({ content: [{ type: 'text', text: String(membersOf(params)['name']) }] });
       default:
-        return json(res, {
-          jsonrpc: '2.0',
-          id,
-          error: { code: -32_601, message: 'no such method' },
-        });
+        return respondWithError(-32_601);
     }
   });
   return {
@@ -55,6 +59,7 @@ export async function startListingUpstream(
       toolsFor = typeof tools === 'function' ? tools : () => tools;
     },
     instruct: (text) => void (said = text),
+    state: (capabilities) => void (states = capabilities),
     arrived: () =>
       upstream.received
         .map(({ body }) => membersOf(body))
