@@ -370,6 +370,8 @@ export type ConsoleValues = {
     /** The form has not all settings of the other connector, because the settings lack its level or MCP server. */
     isPartial?: boolean;
     form: CreateForm;
+    /** What the list of tools in the form would open, if that was asked for. */
+    opens: readonly ConsoleField[];
   };
   /** The form to change a record. */
   'console/edit': {

@@ -271,6 +271,29 @@ describe('Explanations of tools', () => {
     await requestManagement(system, 'DELETE', `/connectors/${id}`);
   });
 
+  it('the form that creates a connector says what its patterns would open before anything is created, and keeps what was entered', async () => {
+    const browser = openBrowser([...system.origins, system.management]);
+    const signIn = requirePage(await browser.visit(`${system.management}/console/overview`));
+    await browser.submit(signIn, { person: 'ada' });
+    const before = await ask('/connectors');
+    const preview = async (tools: string) => {
+      const form = requirePage(await browser.visit(`${system.management}/console/connectors/new`));
+      const entered = { name: 'Previewed', level: 'full', tools, preview: 'yes' };
+      const { html } = requirePage(await browser.submit(form, entered));
+      const [, section = ''] = /aria-labelledby="opens">(.*?)<\/section>/s.exec(html) ?? [];
+      expect(html).to.include('value="Previewed"');
+      return section.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
+    };
+    expect(await preview('search_*\r\ndrop_*'))
+      .to.include('search_orders')
+      .and.match(/Lines that match no tool drop_\*/)
+      .and.not.include('delete_order');
+    expect(await preview('*')).to.include('Everything of the access level');
+    expect(await preview('')).to.include('Everything of the access level');
+    expect(await preview('drop_order')).to.include('No tool of the server');
+    expect(await ask('/connectors')).to.deep.equal(before);
+  });
+
   it('APL-05 a file names who loses which tools before it is applied and when it is, also of machines', async () => {
     const { publicKey } = await generateKeyPair('ES256', { extractable: true });
     const connector = { key: 'orders', name: 'Orders', level: 'operations' };

@@ -3,13 +3,17 @@ import { audienceText } from '../../links/audience.ts';
 import { type Connector, isUsableState } from '../../links/connector.ts';
 import { findConnector } from '../../links/connectors.ts';
 import { seeOther } from '../../http/see-other.ts';
+import type { ConsoleField } from '../../pages/console-values.ts';
 import { isAtLeast, isLevel } from '../../permission-levels.ts';
 import { includesRole, type ManagementRole } from '../../settings/management-roles.ts';
 import { OPERATIONS } from '../api/operations.ts';
 import { audienceIssues, connectorHandlers } from '../connectors.ts';
 import { type ManagementContext, requireRole } from '../context.ts';
+import { openedBy } from '../opened-by.ts';
 import { CONNECTOR_FACTS, connectorFields, connectorForm } from '../resources/connector.ts';
 import { consoleFields } from '../resources/fields.ts';
+import { openedFields } from '../resources/opened.ts';
+import { requireUpstream } from '../upstreams.ts';
 import { CONSOLE_PATH } from './address.ts';
 import { connectionValues } from './connections.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
@@ -81,13 +85,18 @@ function entriesOf({ settings }: ManagementContext, connector: Connector): Form 
 async function showForm(
   context: ConsoleContext,
   entries: Form,
-  { problem, isPartial }: { problem?: string; isPartial?: boolean | undefined } = {},
+  {
+    problem,
+    isPartial,
+    opens = [],
+  }: { problem?: string; isPartial?: boolean | undefined; opens?: ConsoleField[] } = {},
 ): Promise<void> {
   const { management, ctx } = context;
   const values = {
     console: layout(context, 'connectors', problem),
     form: formValues(management, PATH, connectorForm, entries),
     isPartial,
+    opens,
   };
   const status = problem ? 400 : 200;
   await management.services.pages.render(ctx, 'console/new-connector', values, status);
@@ -99,9 +108,26 @@ async function create(context: ConsoleContext, form: Form): Promise<void> {
   if ('problem' in parsed) return showForm(context, form, parsed);
   if (audienceIssues(management.settings, parsed.body.audience).length > 0)
     return showForm(context, form, { problem: 'audience' });
+  if (form.preview === 'yes')
+    return showForm(context, form, { opens: await wouldOpen(management, parsed.body) });
   if (!(await claimIdempotencyKey(management.services.store, form))) return seeOther(ctx, PATH);
   const { id } = await connectorHandlers.createConnector(management, parsed);
   seeOther(ctx, afterAction(`${PATH}/${id}`, 'created'));
+}
+
+async function wouldOpen(
+  management: ManagementContext,
+  connector: Parameters<typeof openedBy>[2],
+): Promise<ConsoleField[]> {
+  const { opened } = await openedBy(management, 'connector', {
+    ...connector,
+    ...requireUpstream(management.settings, connector.upstream),
+  });
+  if (opened) return openedFields(opened);
+  const textKey = connector.tools
+    ? 'console.fields.opensUnknown'
+    : 'console.fields.opensEverything';
+  return [{ label: 'opens', textKey }];
 }
 
 async function showOne(context: ConsoleContext): Promise<void> {
