@@ -548,13 +548,18 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
   }),
   'console-new-connector': {
     view: 'console/new-connector',
-    values: { console: layout('connectors'), form: form(connectorForm) },
+    values: { console: layout('connectors'), form: form(connectorForm), opens: [] },
   },
   'console-new-connector-same': {
     view: 'console/new-connector',
     values: {
       console: layout('connectors'),
       isPartial: true,
+      opens: [
+        { label: 'opens', codes: ['search_orders', LONG] },
+        { label: 'opens', textKey: 'console.fields.opensLater' },
+        { label: 'unmatched', codes: ['drop_*'] },
+      ],
       form: form(connectorForm, {
         name: 'Club numbers',
         audience: 'group:analysts',
@@ -567,6 +572,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
     view: 'console/new-connector',
     values: {
       console: layout('connectors', { problem: 'uses' }),
+      opens: [],
       form: form(
         connectorForm,
         {
