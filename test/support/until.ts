@@ -8,7 +8,7 @@ const MAX_DELAY_MS = 50;
 export async function until<T>(
   what: string,
   check: () => Promise<T | undefined | false> | T | undefined | false,
-  seconds = 30,
+  seconds = 50,
 ): Promise<T> {
   const started = performance.now();
   for (;;) {

@@ -5,6 +5,7 @@ import { loadSettings } from '../../../src/settings/load.ts';
 import { until } from '../../support/until.ts';
 import { readAudit } from '../../support/management-api.ts';
 import { callTool, isAccepted } from '../../support/mcp.ts';
+import { waitForStore } from '../../support/scale-out/patient-timeouts.ts';
 import { readStoredBytes } from '../../support/stored-bytes.ts';
 import {
   onEachStore,
@@ -61,6 +62,12 @@ async function answerAgain({ management, resource }: System): Promise<void> {
 
 for (const store of STORES)
   describe(`Minted tokens after a restart, on ${store}`, () => {
+    let restoreTimeouts: (() => void) | undefined;
+    before(() => {
+      restoreTimeouts = waitForStore();
+    });
+    after(() => restoreTimeouts?.());
+
     it('a minted token works and is listed as before, and a revoked one does not work', async () => {
       const place = await createDeployment({ store });
       try {
