@@ -1,6 +1,7 @@
 // What the tools of an upstream are, as the resource server last read them. The console, the consent page and doctor read it too.
 import { membersOf } from '../json-values.ts';
 import type { Upstream } from '../settings/upstreams.ts';
+import { acquireLock } from '../store/lock.ts';
 import type { Store } from '../store/store.ts';
 
 /** Carries the id of an upstream whose catalog changed. */
@@ -103,21 +104,18 @@ export async function saveCatalog(store: Store, id: string, catalog: ToolCatalog
   await store.publish(CATALOGS_CHANNEL, id).catch(() => undefined);
 }
 
-const leaseKey = (id: string) => `upstream-discovery:${id}`;
-/** Longer than one attempt. */
-const LEASE_SECONDS = 30;
-
 /** Calls `work` unless another process does the same at present. Returns whether it was called. */
-export async function withDiscoveryLease(
+export async function withDiscoveryLock(
   store: Store,
   id: string,
   work: () => Promise<void>,
 ): Promise<boolean> {
-  if (!(await store.add(leaseKey(id), true, LEASE_SECONDS))) return false;
+  const lock = await acquireLock(store, `upstream-discovery:${id}`);
+  if (!lock) return false;
   try {
     await work();
   } finally {
-    await store.delete(leaseKey(id)).catch(() => undefined);
+    await lock.release();
   }
   return true;
 }

@@ -98,7 +98,7 @@ export function isDue(
     failures === 0
       ? INTERVAL_SECONDS
       : Math.min(RETRY_SECONDS * 2 ** (failures - 1), INTERVAL_SECONDS);
-  // The process that had the lease at the start may have stopped.
+  // The process that read at the start may have stopped.
   if (triedAt < startedAt || age >= interval || age < -INTERVAL_SECONDS) return true;
   return isChangeReported && age >= MIN_INTERVAL_SECONDS;
 }

@@ -21,7 +21,7 @@ import {
   missingTools,
   saveCatalog,
   type ToolCatalog,
-  withDiscoveryLease,
+  withDiscoveryLock,
 } from '../../upstreams/tool-catalog.ts';
 
 export type ToolDiscovery = {
@@ -171,7 +171,7 @@ export async function openToolDiscovery(
   /** At most one attempt at a time, in all processes. */
   function attempt(stopping?: AbortSignal): Promise<void> {
     const signal = stopping ? AbortSignal.any([stopping, closing.signal]) : closing.signal;
-    running ??= withDiscoveryLease(store, upstream.id, () => discover(signal))
+    running ??= withDiscoveryLock(store, upstream.id, () => discover(signal))
       .then(() => undefined)
       // The store is unavailable. The next check tries again.
       .catch((error: unknown) =>
@@ -224,7 +224,7 @@ export async function openToolDiscovery(
       timer = undefined;
       stopOperator?.();
       stopOperator = undefined;
-      // Its lease would keep the next process from reading.
+      // Its lock would keep the next process from reading.
       await running;
       await stopWatching();
     },

@@ -12,7 +12,7 @@ import {
   type Result,
 } from '../resources/apply.ts';
 import { activeConnectors, endConnectors, exportConnectors, planConnectors } from './connectors.ts';
-import { acquireLock, type Lock } from './lock.ts';
+import { acquireLock, type Lock } from '../../store/lock.ts';
 import { type Changes, happened, type Lost, lostConnections } from './losses.ts';
 import { endMachines, exportMachines, findMachines, planMachines } from './machines.ts';
 import { boundedIssues } from '../parse-input.ts';
@@ -20,13 +20,17 @@ import { parseFile } from './parse-file.ts';
 import { collectIssues, invalid, type PlannedConnector, type Step } from './plan.ts';
 import { endRules, exportRules, findRules, nameBlocks, planRules } from './rules.ts';
 
+/** One file is applied at a time, in all processes. */
+const LOCK = 'apply:lock';
+
 export const applyHandlers: Handlers<keyof typeof applyOperations> = {
   async applyFile(management, { query, body }) {
     if (query.dryRun === 'true') {
       const plan = await makePlan(management, body, query);
       return response(allSteps(plan), plan.affected);
     }
-    const lock = await acquireLock(management.services.store);
+    const lock = await acquireLock(management.services.store, LOCK);
+    if (!lock) throw inProgress();
     try {
       const plan = await makePlan(management, body, query);
       const steps = await run(management, plan, lock);
@@ -215,7 +219,7 @@ async function run(
     const done: Step[] = [];
     for (const { run: act, ...step } of each) {
       try {
-        if (act) lock.requireHeld();
+        if (act && !lock.isHeld()) throw inProgress();
         const id = await act?.();
         done.push(id === undefined ? step : { ...step, id });
       } catch (error) {
@@ -266,4 +270,12 @@ function response(steps: Steps, affected: Lost): Applied {
     clientRules: shown(steps.clientRules),
     ...affectedResources(affected),
   };
+}
+
+function inProgress(): HttpError {
+  return new HttpError(
+    409,
+    'apply_in_progress',
+    'another file is being applied: try again when it is done',
+  );
 }

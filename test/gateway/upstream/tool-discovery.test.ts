@@ -1,9 +1,12 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { expect } from 'chai';
 import { findCatalog, type ToolCatalog } from '../../../src/upstreams/tool-catalog.ts';
 import { mint } from '../../links/minted-tokens/minting.ts';
 import { advanceClock, restoreClock } from '../../support/clock.ts';
 import { freePorts } from '../../support/free-ports.ts';
+import { nodeArguments } from '../../support/node-arguments.ts';
 import { listenOnLoopback } from '../../support/loopback-server.ts';
 import {
   createDeployment,
@@ -192,6 +195,35 @@ describe('The discovery of tools', () => {
     } finally {
       await upstream.close();
     }
+  });
+});
+
+describe('The discovery of tools after a crash', () => {
+  afterEach(restoreClock);
+
+  it('a process that was killed while it read the tools keeps the next one from reading for ten seconds at most', async function () {
+    this.timeout(15_000);
+    let isAsked = false;
+    let handle: RequestListener = () => {
+      isAsked = true;
+    };
+    const server = await listenOnLoopback(createServer((req, res) => handle(req, res)));
+    const url = `${server.origin}/mcp`;
+    const place = await createDeployment({
+      file: { resourceServer: { upstream: { url, toolChanges: 'hold' } } },
+    });
+    const child = spawn(process.execPath, nodeArguments(['start']), { env: place.environment });
+    await until('the first process to read', () => isAsked);
+    const closed = once(child, 'close');
+    child.kill('SIGKILL');
+    await closed;
+    handle = (_req, res) => void res.writeHead(500).end();
+    const system = await startDeployment(place);
+    advanceClock(11);
+    await catalogOf(system, url, ({ error }) => error !== undefined);
+    await system.stop();
+    await place.release();
+    await server.stop();
   });
 });
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { acquireLock } from '../../src/management/apply/lock.ts';
+import { acquireLock } from '../../src/store/lock.ts';
 import { openStore } from '../../src/store/open.ts';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -15,11 +15,11 @@ describe('The lock of apply', () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'lock-'));
     const options = { secret: 'a root secret for the test of the lock', dataDir };
     const store = await openStore({ kind: 'sqlite', file: 'store.sqlite' }, options);
-    const lock = await acquireLock(store);
-    lock.requireHeld();
+    const lock = await acquireLock(store, 'apply:lock');
+    expect(lock?.isHeld()).to.equal(true);
     performance.now = () => now.call(performance) + 10_000;
-    expect(() => lock.requireHeld()).to.throw('another file is being applied');
-    await lock.release();
+    expect(lock?.isHeld()).to.equal(false);
+    await lock?.release();
     await store.close();
     await rm(dataDir, { recursive: true, force: true });
   });
