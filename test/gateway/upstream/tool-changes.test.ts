@@ -4,12 +4,16 @@ import { expect } from 'chai';
 import { membersOf } from '../../../src/json-values.ts';
 import { askRaw, mint } from '../../links/minted-tokens/minting.ts';
 import { openBrowser, requirePage } from '../../support/browser.ts';
-import { advanceClock } from '../../support/clock.ts';
-import { requestManagement } from '../../support/management-api.ts';
+import { openListening, type Streams } from '../../revocation/open-streams.ts';
+import { advanceClock, restoreClock } from '../../support/clock.ts';
+import { connect } from '../../support/connection.ts';
+import { createConnector, requestManagement } from '../../support/management-api.ts';
 import { changeSettings } from '../../support/settings-file.ts';
-import type { LogLine, System } from '../../support/system.ts';
+import { type LogLine, startSystem, type System } from '../../support/system.ts';
 import { until } from '../../support/until.ts';
+import { startChangingV2 } from '../../support/upstream/changing-upstream.ts';
 import { tool } from '../../support/upstream/listing-upstream.ts';
+import { readAgain } from '../../support/upstream/read-again.ts';
 import { HANDSHAKE, useChangedTools } from './changed-tools.ts';
 import { slowToCompile } from './slow-schema.ts';
 
@@ -557,5 +561,46 @@ describe('An upstream with toolChanges: hold and levels from annotations', () =>
       await until('the level of the last reading', async () =>
         (await names(process)).includes('purge'),
       );
+  });
+});
+
+describe('A subscription to a server with toolChanges: hold', () => {
+  it('ends when a tool is held, and when it is approved, so that apps read the lists again', async () => {
+    const upstream = await startChangingV2([{ name: 'first' }]);
+    const file = { resourceServer: { upstream: { url: upstream.url, toolChanges: 'hold' } } };
+    const system = await startSystem({ file });
+    let streams: Streams | undefined;
+    try {
+      upstream.trustIssuer(system.auth);
+      const waiting = async () => {
+        const { text } = await askRaw(system, 'GET', '/upstreams/default/review');
+        return membersOf(JSON.parse(text))['tools'] as { name: string; digest: string }[];
+      };
+      const { link, accessToken } = await connect(system, await createConnector(system));
+      const isEnded = async (act: () => Promise<unknown>) => {
+        streams = await openListening(link, accessToken);
+        await act();
+        await until('the subscription to end', () => streams?.areEnded());
+        expect(streams.lastEvents()[0]).to.have.nested.property('result.resultType', 'complete');
+      };
+      await until('the first reading', async () => {
+        const { text } = await askRaw(system, 'GET', '/upstreams/default');
+        return text.includes('"first"');
+      });
+      await isEnded(async () => {
+        await upstream.setTools([{ name: 'first' }, { name: 'second' }], { isSilent: true });
+        await readAgain(async () => (await waiting()).length > 0);
+      });
+      const [{ name, digest } = { name: '', digest: '' }] = await waiting();
+      expect(name).to.equal('second');
+      await isEnded(() =>
+        askRaw(system, 'POST', '/upstreams/default/approve', { tools: [{ name, digest }] }),
+      );
+    } finally {
+      restoreClock();
+      await streams?.abort();
+      await system.stop();
+      await upstream.close();
+    }
   });
 });
