@@ -74,7 +74,7 @@ export const issuer = z
 
 /** Ignores a trailing slash after the host (RFC 3986 section 6.2.3). */
 export function isSameIssuer(a: string, b: string): boolean {
-  return comparableIssuer(a) === comparableIssuer(b);
+  return a === b || comparableIssuer(a) === comparableIssuer(b);
 }
 
 export function comparableIssuer(issuer: string): string {
