@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { CallerClaim } from '../settings/schema.ts';
 import type { Store } from '../store/store.ts';
 import type { Lifetimes } from './grant-lifetime.ts';
-import { listGrant } from './grant-lists.ts';
+import { listEntries } from './grant-lists.ts';
 import type { ClientSnapshot, GrantRecord } from './grant-record.ts';
 import { addGrant } from './grants.ts';
 
@@ -64,12 +64,12 @@ export async function createGrant(
   };
   const snapshot = { name: client.name, redirectHost: client.redirectHost };
   const owners = { account: account.id, client: client.id, connector: connector.id };
-  await listGrant(store, grantId, owners, { lifetime: grantLifetime, now: now() });
+  const lists = listEntries(grantId, owners, { lifetime: grantLifetime, now: now() });
   const record = { connector: connector.id, client: snapshot, grant };
   const source = {
     ...(vouchedAt === undefined ? {} : { vouchedAt }),
     ...(machine === undefined ? {} : { machine }),
     ...(callerClaims.length === 0 ? {} : { callerClaims }),
   };
-  return addGrant(store, grantId, { ...record, ...source }, lifetimes, now());
+  return addGrant(store, grantId, { ...record, ...source }, lifetimes, now(), lists);
 }

@@ -1,5 +1,5 @@
 // Lists the grants of an account, connector or client. Sets of ids in the store, written only at approval.
-import type { Store } from '../store/store.ts';
+import type { NewMember, Store } from '../store/store.ts';
 import { type Lifetimes, endReason, TOMBSTONE_SECONDS, wasExchanged } from './grant-lifetime.ts';
 import { isLive, type StoredGrant } from './grant-record.ts';
 import { findStoredGrant } from './grants.ts';
@@ -26,26 +26,25 @@ function setKey({ kind, id }: Owner, quarter: number): string {
 }
 
 /**
- * Call before the grant is written: a crash between the two leaves a member without a grant, which readers skip and remove.
+ * The list entries of a grant, which must exist before it: a crash between the two leaves a member without a grant, which readers skip and remove.
  * `lifetime` of the grant and `now` in seconds.
  */
-export async function listGrant(
-  store: Store,
+export function listEntries(
   grantId: string,
   owners: { account: string; client: string; connector: string },
   { lifetime, now }: { lifetime: number; now: number },
-): Promise<void> {
+): NewMember[] {
   const place = `${String(Math.floor(now)).padStart(12, '0')}.${grantId}`;
   const quarter = Math.floor(now / QUARTER);
   // The set may hold grants that were approved under settings with a longer lifetime.
   const ttl = Math.max(lifetime, MIN_LISTED_SECONDS) + TOMBSTONE_SECONDS;
   const { account, client, connector } = owners;
-  await Promise.all([
-    store.addMember(setKey({ kind: 'account', id: account }, quarter), place, ttl),
-    store.addMember(setKey({ kind: 'client', id: client }, quarter), place, ttl),
-    store.addMember(setKey({ kind: 'connector', id: connector }, quarter), place, ttl),
-    store.addMember(`${CLIENTS}:${quarter}`, client, ttl),
-  ]);
+  return [
+    { key: setKey({ kind: 'account', id: account }, quarter), member: place, ttl },
+    { key: setKey({ kind: 'client', id: client }, quarter), member: place, ttl },
+    { key: setKey({ kind: 'connector', id: connector }, quarter), member: place, ttl },
+    { key: `${CLIENTS}:${quarter}`, member: client, ttl },
+  ];
 }
 
 /** `lifetime` of grants, and `now`, in seconds. `after` is a place. */

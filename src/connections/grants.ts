@@ -1,6 +1,13 @@
 // Grants in the store: create, find, update, end, announce changes.
 import { randomBytes } from 'node:crypto';
-import { type Found, KEEP, type Store, StoreFull, StoreUnavailable } from '../store/store.ts';
+import {
+  type Found,
+  KEEP,
+  type NewMember,
+  type Store,
+  StoreFull,
+  StoreUnavailable,
+} from '../store/store.ts';
 import { type Lifetimes, TOMBSTONE_SECONDS, isActive, timeToLive } from './grant-lifetime.ts';
 import {
   type Tombstone,
@@ -28,13 +35,14 @@ export type NewGrant = Pick<
   'connector' | 'client' | 'grant' | 'vouchedAt' | 'machine' | 'callerClaims'
 >;
 
-/** Writes nothing if a grant or tombstone with this id exists. True for the one call that created it. */
+/** Lists the grant first, and writes nothing else if a grant or tombstone with this id exists. True for the one call that created it. */
 export async function addGrant(
   store: Store,
   id: string,
   wanted: NewGrant,
   lifetimes: Lifetimes,
   now: number,
+  lists?: readonly NewMember[],
 ): Promise<boolean> {
   const record: GrantRecord = {
     version: 1,
@@ -42,7 +50,7 @@ export async function addGrant(
     createdAt: Math.floor(now),
     ...wanted,
   };
-  return store.add(grantKey(id), record, timeToLive(record, lifetimes, now));
+  return store.add(grantKey(id), record, timeToLive(record, lifetimes, now), lists);
 }
 
 /** Finds a grant or its tombstone. */

@@ -15,6 +15,16 @@ export interface ByteStore extends ByteLogs {
     next: Buffer | undefined,
     ttl: number,
   ): Promise<true | Buffer | undefined>;
+  /**
+   * Present if all names are on one server that others share. Adds the members, and then as `compareAndSwap` without `before`, with one wait. True if
+   * `bytes` are stored now.
+   */
+  addWithMembers?(
+    name: string,
+    bytes: Buffer,
+    ttl: number,
+    members: readonly { name: string; member: PlacedMember; ttl: number }[],
+  ): Promise<boolean>;
   getAndDelete(name: string): Promise<Buffer | undefined>;
   delete(name: string): Promise<void>;
 

@@ -20,6 +20,7 @@ import {
   type LogEntry,
   type LogMark,
   type NewLogEntry,
+  type NewMember,
   type Range,
   type Store,
   StoreUnavailable,
@@ -81,9 +82,15 @@ function values(parts: Parts): Values {
       const name = encryption.name(key);
       await withTimeout(bytes.set(name, encryption.encrypt(name, value), validTtl(ttl)));
     },
-    async add(key, value, ttl) {
+    async add(key, value, ttl, members = []) {
       const name = encryption.name(key);
       const encrypted = encryption.encrypt(name, value);
+      const placed = members.map((each) => newMember(encryption, each));
+      if (bytes.addWithMembers && placed.length > 0)
+        return withTimeout(bytes.addWithMembers(name, encrypted, validTtl(ttl), placed));
+      await Promise.all(
+        placed.map((each) => withTimeout(bytes.addMember(each.name, each.member, each.ttl))),
+      );
       return (
         (await withTimeout(bytes.compareAndSwap(name, undefined, encrypted, validTtl(ttl)))) ===
         true
@@ -149,10 +156,8 @@ type Sets = Pick<Store, 'addMember' | 'removeMember' | 'members' | 'includes' | 
 function sets(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout): Sets {
   return {
     async addMember(key, member, ttl) {
-      const name = encryption.name(key);
-      const placed = placedIn(encryption, name, member);
-      const encrypted = encryption.encrypt(memberPlace(name, placed.field), member);
-      await withTimeout(bytes.addMember(name, { ...placed, bytes: encrypted }, validTtl(ttl)));
+      const placed = newMember(encryption, { key, member, ttl });
+      await withTimeout(bytes.addMember(placed.name, placed.member, placed.ttl));
     },
     async removeMember(key, member) {
       const name = encryption.name(key);
@@ -196,6 +201,13 @@ function sets(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout
       return found;
     },
   };
+}
+
+function newMember(encryption: Encryption, { key, member, ttl }: NewMember) {
+  const name = encryption.name(key);
+  const placed = placedIn(encryption, name, member);
+  const bytes = encryption.encrypt(memberPlace(name, placed.field), member);
+  return { name, member: { ...placed, bytes }, ttl: validTtl(ttl) };
 }
 
 const NUMBER_DIGITS = 15;

@@ -45,6 +45,17 @@ for _, key in ipairs(KEYS) do
   else redis.call('PEXPIRE', key, ARGV[3]) end
 end`;
 
+// KEYS: the value, and for each member its set and the order of the set. ARGV: those of both scripts.
+const ADD_WITH_MEMBERS = `
+local function add_member(KEYS, ARGV) ${ADD_SET_MEMBER}
+end
+local function swap(KEYS, ARGV) ${COMPARE_AND_SWAP}
+end
+for n = 1, (#KEYS - 1) / 2 do
+  add_member({ KEYS[2 * n], KEYS[2 * n + 1] }, { unpack(ARGV, 4 * n, 4 * n + 3) })
+end
+return swap({ KEYS[1] }, { unpack(ARGV, 1, 3) })`;
+
 const REMOVE_SET_MEMBER = `
 redis.call('HDEL', KEYS[1], ARGV[1])
 redis.call('ZREM', KEYS[2], ARGV[2])`;
@@ -99,6 +110,10 @@ declare module 'ioredis' {
       before: Buffer,
       next: Buffer,
       milliseconds: string,
+    ): Result<1 | Buffer, Context>;
+    addWithMembersBuffer(
+      keys: number,
+      ...keysAndValues: (string | Buffer)[]
     ): Result<1 | Buffer, Context>;
     addSetMember(
       key: string,
@@ -168,6 +183,7 @@ export async function openRedis(
   const client = await connectRedis(address, logger, timeouts);
   client.defineCommand('compareAndSwap', { numberOfKeys: 1, lua: COMPARE_AND_SWAP });
   client.defineCommand('addSetMember', { numberOfKeys: 2, lua: ADD_SET_MEMBER });
+  client.defineCommand('addWithMembers', { lua: ADD_WITH_MEMBERS });
   client.defineCommand('removeSetMember', { numberOfKeys: 2, lua: REMOVE_SET_MEMBER });
   client.defineCommand('readPage', { numberOfKeys: 2, lua: READ_PAGE });
   client.defineCommand('setPlaces', { numberOfKeys: 2, lua: SET_PLACES });
@@ -184,6 +200,7 @@ export async function openRedis(
     return {
       ...values(client),
       ...sets(client),
+      ...(client instanceof Cluster ? {} : { addWithMembers: adderWithMembers(client) }),
       ...streams(client),
       ...redisLogs(client),
       rewrite: rewriter(client),
@@ -253,6 +270,21 @@ function values(client: RedisClient): Values {
     async delete(name) {
       await client.del(name, orderOf(name));
     },
+  };
+}
+
+function adderWithMembers(client: Redis): NonNullable<ByteStore['addWithMembers']> {
+  return async (name, bytes, ttl, members) => {
+    const sets = members.flatMap((each) => [each.name, orderOf(each.name)]);
+    const added = members.flatMap(({ member, ttl: lifetime }) => [
+      member.field,
+      member.bytes,
+      milliseconds(lifetime),
+      member.place,
+    ]);
+    const value = [NOTHING, bytes, milliseconds(ttl)];
+    const keys = [name, ...sets];
+    return (await client.addWithMembersBuffer(keys.length, ...keys, ...value, ...added)) === 1;
   };
 }
 

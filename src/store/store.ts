@@ -68,6 +68,9 @@ export type LogTrimming = {
  */
 export type MemberRange = { after?: string | undefined; limit: number; newestFirst?: boolean };
 
+/** What `addMember` gets. */
+export type NewMember = { key: string; member: string; ttl: number };
+
 /**
  * One interface for single Redis, Sentinel, Cluster and SQLite. Each verb touches one key.
  *
@@ -79,8 +82,11 @@ export type MemberRange = { after?: string | undefined; limit: number; newestFir
 export interface Store {
   get<T>(key: string): Promise<Found<T> | undefined>;
   set<T>(key: string, value: T, ttl: number): Promise<void>;
-  /** Writes only if the key is free. Returns true for exactly one of concurrent callers, also if its command was sent twice after a lost connection. */
-  add<T>(key: string, value: T, ttl: number): Promise<boolean>;
+  /**
+   * Writes only if the key is free. Returns true for exactly one of concurrent callers, also if its command was sent twice after a lost connection.
+   * Before that, adds the members to their sets as `addMember` does, so that the value never exists without them.
+   */
+  add<T>(key: string, value: T, ttl: number, members?: readonly NewMember[]): Promise<boolean>;
   /** Reads and deletes. Exactly one of concurrent callers gets the value. */
   take<T>(key: string): Promise<T | undefined>;
   /** Deletes a value, a set or a stream. */

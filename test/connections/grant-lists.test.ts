@@ -6,7 +6,6 @@ import {
   findListed,
   type ListedGrant,
   listedGrants,
-  listGrant,
   type Owner,
 } from '../../src/connections/grant-lists.ts';
 import { endGrant } from '../../src/connections/grants.ts';
@@ -19,6 +18,7 @@ import { openSystemStore } from '../support/system-store.ts';
 import { readStoredBytes } from '../support/stored-bytes.ts';
 import { onEachStore, type System } from '../support/system.ts';
 import { type TokenFamily, connectWithRefreshToken, times, rotate } from './token-family.ts';
+import { listGrant } from '../support/list-grant.ts';
 
 const DAY = 86_400;
 const lifetime = 90 * DAY;

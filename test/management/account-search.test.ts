@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { buildAccountIndex } from '../../src/people/account-index.ts';
 import { allAccounts, saveAccount } from '../../src/people/accounts.ts';
 import { createConnector } from '../../src/links/connectors.ts';
-import { listGrant } from '../../src/connections/grant-lists.ts';
+import { listGrant } from '../support/list-grant.ts';
 import { addGrant } from '../../src/connections/grants.ts';
 import {
   ACCOUNT_LIFETIME,

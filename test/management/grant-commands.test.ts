@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { GrantRecord } from '../../src/connections/grant-record.ts';
-import { listGrant } from '../../src/connections/grant-lists.ts';
+import { listGrant } from '../support/list-grant.ts';
 import { addGrant, endGrant } from '../../src/connections/grants.ts';
 import { createConnector } from '../../src/links/connectors.ts';
 import { clientKey, documentKey } from '../../src/clients/clients.ts';

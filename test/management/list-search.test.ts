@@ -2,7 +2,7 @@ import { createSecretKey, randomBytes } from 'node:crypto';
 import { expect } from 'chai';
 import { saveAccount } from '../../src/people/accounts.ts';
 import { addGrant } from '../../src/connections/grants.ts';
-import { listGrant } from '../../src/connections/grant-lists.ts';
+import { listGrant } from '../support/list-grant.ts';
 import { clientKey } from '../../src/clients/clients.ts';
 import { createConnector } from '../../src/links/connectors.ts';
 import { accessTo, gatehouse } from './command-line.ts';

@@ -87,6 +87,15 @@ export function testValues(fixture: ContractFixture): void {
       const answers = await race((each) => each.add(key, 'the same', LONG));
       assert.equal(answers.filter(Boolean).length, 1);
     });
+    it('a value that add writes is in sets, whether it was written or the key was taken', async () => {
+      const lists = ['list', 'other list'].map((name) => `${name}:${key}`);
+      const added = (member: string) => lists.map((list) => ({ key: list, member, ttl: LONG }));
+      assert.isTrue(await store.add(key, 'first', LONG, added('1.first')));
+      assert.isFalse(await store.add(key, 'second', LONG, added('2.second')));
+      assert.equal((await store.get(key))?.value, 'first');
+      for (const list of lists)
+        assert.deepEqual(await store.page(list, { limit: 9 }), ['1.first', '2.second']);
+    });
     it('a value written by add expires after its TTL', async () => {
       await store.add(key, 1, BRIEF);
       await untilExpired(key);
