@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander';
 import { details, plain, type Terminal } from '../management/commands/terminal.ts';
 import { readForwardProxy } from '../settings/forward-proxy.ts';
 import type { InitResult } from './init.ts';
-import { PROVIDERS } from './providers.ts';
+import { PROVIDERS, providerTitle } from './providers.ts';
 import { HEADER_EXAMPLE } from './upstream-headers.ts';
 
 const HELP = `
@@ -121,7 +121,7 @@ function nextSteps(result: InitResult, folder: string): string[] {
       'Check it: npx gatehouse doctor',
     ];
   return [
-    `Register Gatehouse at ${provider.isNameless ? 'your identity provider' : provider.title}, with the redirect URI ${redirectUri}`,
+    `Register Gatehouse at ${providerTitle(provider)}, with the redirect URI ${redirectUri}`,
     ...(consoleRedirectUri
       ? [`Add the redirect URI of the console there: ${consoleRedirectUri}`]
       : []),

@@ -152,3 +152,8 @@ export const PROVIDER: Readonly<Record<ProviderKey, Provider>> = {
     rule: { match: '{ subject: ada }', hints: [] },
   },
 };
+
+/** In a sentence. */
+export function providerTitle({ title, isNameless }: Provider): string {
+  return isNameless ? 'your identity provider' : title;
+}

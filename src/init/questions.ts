@@ -7,7 +7,13 @@ import { settingsSchema, upstreamSchema } from '../settings/schema.ts';
 import { shownPath } from '../settings/secrets.ts';
 import { errorCode } from '../settings/source.ts';
 import { issuer, origin } from '../settings/value-types.ts';
-import { PROVIDER, type Provider, type ProviderKey, PROVIDERS } from './providers.ts';
+import {
+  PROVIDER,
+  type Provider,
+  type ProviderKey,
+  PROVIDERS,
+  providerTitle,
+} from './providers.ts';
 
 export type Answers = {
   /** A ProviderKey, once it has been checked. */
@@ -119,7 +125,7 @@ export const QUESTIONS: readonly Question[] = [
     key: 'issuer',
     flag: '--issuer <url>',
     description: 'issuer of the identity provider, as in its discovery document',
-    prompt: ({ idp }) => `Issuer of ${providerOf(idp)?.title}`,
+    prompt: ({ idp }) => `Issuer of ${titleIn(idp)}`,
     notApplicable: ({ idp }) => noIssuer(idp),
     isOptional: ({ idp }) => askedIssuer(idp)?.isOptional === true,
     example: ({ idp }) => askedIssuer(idp)?.example,
@@ -129,7 +135,7 @@ export const QUESTIONS: readonly Question[] = [
     key: 'clientId',
     flag: '--client-id <id>',
     description: 'client id that the identity provider gave to Gatehouse',
-    prompt: ({ idp }) => `Client id that ${providerOf(idp)?.title} gave to Gatehouse`,
+    prompt: ({ idp }) => `Client id that ${titleIn(idp)} gave to Gatehouse`,
     notApplicable: ({ idp }) => noClient(idp),
     check: (text) => (/^[\x21-\x7e]+$/.test(text) ? undefined : 'a client id, without spaces'),
   },
@@ -137,7 +143,7 @@ export const QUESTIONS: readonly Question[] = [
     key: 'clientSecretFile',
     flag: '--client-secret-file <file>',
     description: 'file with the client secret that the identity provider gave to Gatehouse',
-    prompt: ({ idp }) => `Client secret that ${providerOf(idp)?.title} gave to Gatehouse (hidden)`,
+    prompt: ({ idp }) => `Client secret that ${titleIn(idp)} gave to Gatehouse (hidden)`,
     notApplicable: ({ idp }) => noClient(idp),
     isOptional: ({ idp }) => providerOf(idp)?.needsSecret !== true,
     check: checkSecretFile,
@@ -230,6 +236,11 @@ function checkAddress(text: string, { idp }: Answers): string | undefined {
   return text.startsWith('https:')
     ? undefined
     : 'an https address, because other computers can reach it';
+}
+
+/** In a sentence. */
+function titleIn(key: string | undefined): string {
+  return providerTitle(providerOf(key) ?? PROVIDER.oidc);
 }
 
 function askedIssuer(key: string | undefined) {

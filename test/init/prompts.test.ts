@@ -96,6 +96,26 @@ describe('the questions of gatehouse init', () => {
       expect(text).not.to.include(SECRET);
   });
 
+  it('a provider without a name of its own is “your identity provider” in the questions', async () => {
+    const { code, shown } = await talk(
+      [
+        '--offline',
+        '--dir',
+        temporaryDirectory(),
+        ...words('--idp oidc --auth-url https://auth.example.com --store sqlite:a.sqlite'),
+        ...words('--resource-url https://mcp.example.com --apps none'),
+      ],
+      [
+        [/address of the console/, ENTER],
+        [/Issuer of your identity provider/, `https://login.example.com${ENTER}`],
+        [/Client id that your identity provider gave/, `gatehouse${ENTER}`],
+        [/Client secret that your identity provider gave/, ENTER],
+        [/Address of your MCP server/, ENTER],
+      ],
+    );
+    expect(code, shown).to.equal(0);
+  });
+
   it('an answer that is wrong is asked again, with what is expected, and options are not asked', async () => {
     const folder = temporaryDirectory();
     const { code, shown } = await talk(
