@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { parse } from 'yaml';
 import { temporaryDirectory } from '../settings/settings-file.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { until } from '../support/until.ts';
@@ -156,6 +157,19 @@ describe('A host with the systemd unit', () => {
     expect(shell('gatehouse reload')).to.include('No setting changed.');
   });
 
+  it('the lines of the path to production for cron copy the store and export the audit log', () => {
+    const lines = [
+      ...read('config/production.md').matchAll(/^[\d*]+ [\d*]+ \* \* \* gatehouse (.+)$/gm),
+    ];
+    expect(lines).to.have.length(2);
+    const backup = join(root, 'backup');
+    mkdirSync(backup);
+    for (const [, line = ''] of lines) shell(placed(line).replaceAll('/backup/', `${backup}/`));
+    expect(statSync(join(backup, 'gatehouse.sqlite')).size).to.be.above(0);
+    const exported = readFileSync(join(backup, 'audit.jsonl'), 'utf8');
+    expect(exported).to.include('"connector_created"');
+  });
+
   it('the command has the variables of the unit', () => {
     const command = read('config/gatehouse.sh');
     const variables = [...command.matchAll(/^export (\w+)="\$\{\w+:-(.*)\}"$/gm)];
@@ -178,6 +192,16 @@ describe('The path to production', () => {
     const [, block = ''] = /^```sh\n(useradd[\s\S]*?)^```$/m.exec(path) ?? [];
     const bare = (line: string) => line.replace(/ *#.*$/, '').replace('./gatehouse-', 'gatehouse-');
     expect(block.trim().split('\n').map(bare)).to.deep.equal(STEPS.filter(isInstalling).map(bare));
+  });
+
+  it('Prometheus reads the listener that the path opens, in the job that the alerts name', () => {
+    const [, block = ''] = /^```yml\n(rule_files[\s\S]*?)^```$/m.exec(path) ?? [];
+    const [, listener] = /`metrics: (\S+)` to `listen`/.exec(path) ?? [];
+    const { rule_files, scrape_configs } = parse(block);
+    expect(path).to.include(`[alerts.yaml](alerts.yaml) to\n\`${rule_files[0]}\``);
+    const [{ job_name: job, static_configs }] = scrape_configs;
+    expect(static_configs).to.deep.equal([{ targets: [listener] }]);
+    expect(read('config/alerts.yaml')).to.include(`up{job="${job}"}`);
   });
 
   it('the line about Caddy leads to the three listeners of init', () => {
