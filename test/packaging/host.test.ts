@@ -223,6 +223,7 @@ describe('Secrets in the example folders', () => {
     const ignored = [
       'gatehouse.secret',
       'gatehouse.yaml',
+      'settings/gatehouse.yaml',
       'config/gatehouse.yaml',
       'config/settings/gatehouse.yaml',
       'config/settings/gatehouse.secret',
