@@ -77,7 +77,7 @@ describe('gatehouse init with an MCP server', () => {
       );
     });
 
-  it('the settings suggest lists of tools for a rule from the annotations, which are accepted', async () => {
+  it('the settings hold changed tools, say what that means, and suggest lists of tools for a rule from the annotations, which are accepted', async () => {
     const upstream = await startOpenUpstream([
       { name: 'search', annotations: { readOnlyHint: true } },
       { name: 'drop', annotations: { destructiveHint: true } },
@@ -89,6 +89,8 @@ describe('gatehouse init with an MCP server', () => {
     const file = join(folder, 'gatehouse.yaml');
     const text = readFileSync(file, 'utf8');
     expect(text).to.include('#tools: ["search"]').and.include('#tools: ["!drop"]');
+    expect(text).to.include('stays hidden until you approve it with');
+    expect(loadWritten(folder).upstreams[0]?.toolChanges).to.equal('hold');
     writeFileSync(file, text.replace('#tools: ["!drop"]', 'tools: ["!drop"]'));
     expect(loadWritten(folder).entitlements[1]?.tools).to.deep.equal(['!drop']);
   });
