@@ -56,12 +56,13 @@ export async function reviewTools(
     waiting.slice(0, MAX_SHOWN).map(async ({ name, change, digest, from, to, pin }) => {
       const [before, after] = await Promise.all([textOf(store, id, from), textOf(store, id, to)]);
       const { severity, differences } = compareTool(before, after, similarTo);
-      const gains = await gainsOf(management, upstream, {
-        name,
-        before,
-        after,
-        others: ofCallers.get(name) ?? [],
-      });
+      // The text that Gatehouse read last counts too.
+      const isOfCallers =
+        pin.latest !== undefined && pin.pending.some((one) => one.digest === digest && !one.isOwn);
+      const others = ofCallers.get(name) ?? [];
+      const gains = isOfCallers
+        ? undefined
+        : await gainsOf(management, upstream, { name, before, after, others });
       const isAmbiguous = pin.isTwice === true || (pin.twins ?? []).length > 0;
       return {
         name,

@@ -598,6 +598,12 @@ describe('An upstream with toolChanges: hold and levels from annotations', () =>
 
     server().list([text(false)]);
     await readAgain();
+    // Nobody gains a tool by a text that Gatehouse is not shown.
+    const weaker = { ...text(true), description: 'Other' };
+    server().list(({ sub }) => [sub === 'gatehouse' ? text(false) : weaker]);
+    expect(await names()).to.deep.equal([]);
+    const { tools } = await review();
+    expect(tools.map(({ name, gains }) => [name, gains])).to.deep.equal([['purge', undefined]]);
     server().list([text(true)]);
     await readAgain();
     for (const process of [0, 1])
