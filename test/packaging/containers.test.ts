@@ -144,12 +144,13 @@ describe('The containers of the documents', function () {
     await redis?.stop();
   });
 
-  /** What an operator does with the files of `gatehouse init`. */
-  const completeSettings = (folder: string) =>
-    appendFileSync(
-      join(place.root, folder, 'gatehouse.secret'),
-      `\nGATEHOUSE_IDENTITY_PROVIDER_SECRET=${CLIENT_SECRET}\n`,
-    );
+  /** What an operator does with the files of `gatehouse init`. The test does not wait for the default of `drain`. */
+  const completeSettings = (folder: string) => {
+    const path = (name: string) => join(place.root, folder, name);
+    const secret = `\nGATEHOUSE_IDENTITY_PROVIDER_SECRET=${CLIENT_SECRET}\n`;
+    appendFileSync(path('gatehouse.secret'), secret);
+    appendFileSync(path('gatehouse.yaml'), 'drain: 1s\n');
+  };
 
   it('the steps of Docker lead to a running container, which doctor finds right, and a reload of changed files', async () => {
     const [block = ''] = blocksOf('Docker', README);
@@ -207,7 +208,7 @@ describe('The containers of the documents', function () {
     changeFile(settings, 'https://mcp.example.com', place.urls.resource);
     changeFile(settings, 'https://login.example.com', place.issuer);
     changeFile(settings, 'https://admin.example.com', 'https://admin.your-domain.org');
-    changeFile(settings, 'drain: 10s', 'clients: { apps: [] }');
+    changeFile(settings, 'drain: 10s', 'drain: 1s\n    clients: { apps: [] }');
     const output = await place.shell(withDoctor(filled));
     expect(problemsIn(output)).to.deep.equal([]);
     expect(await statusOf(place, 4000, '/readyz', 'auth.example.com')).to.equal(200);
