@@ -1,4 +1,4 @@
-// The processor time that the audit log takes of a call that is not recorded before it is made, before its answer is sent and afterwards:
+// The processor time that the audit log takes of a call of a level that is not recorded, before its answer is sent and afterwards:
 // node test/bench/call-audit.ts [calls]
 import type Koa from 'koa';
 import { openActivity } from '../../src/audit/activity.ts';
