@@ -110,13 +110,56 @@ export async function findClient(
   id: string,
   settings: ClientSettings,
   stated?: App,
-  knownRules?: readonly ClientRule[],
 ): Promise<Client | undefined> {
   const [known, revokedAt, rules] = await Promise.all([
-    findMetadata(store, id, settings),
+    findMetadata(readerOf(store), id, settings),
     revokedSince(store, id),
-    knownRules ?? listRules(store),
+    listRules(store),
   ]);
+  return clientOf(store, id, settings, { known, revokedAt, rules, stated });
+}
+
+/** Finds several clients, as `findClient` does, in the order of the ids. */
+export async function findClients(
+  store: Store,
+  ids: readonly string[],
+  settings: ClientSettings,
+  rules: readonly ClientRule[],
+): Promise<(Client | undefined)[]> {
+  const isRegistered = (id: string) => CLIENT_ID.test(id);
+  const documents = ids.filter((id) => !isRegistered(id));
+  const keys = [ids.filter(isRegistered).map(clientKey), documents.map(documentKey)];
+  const values = new Map<string, unknown>();
+  const [revocations] = await Promise.all([
+    store.getMany<Revocation>(ids.map(revocationKey)),
+    ...keys.map(async (each) => {
+      for (const [index, value] of (await store.getMany(each)).entries())
+        values.set(each[index] ?? '', value);
+    }),
+  ]);
+  const read = async <T>(key: string) => values.get(key) as T | undefined;
+  return Promise.all(
+    ids.map(async (id, index) => {
+      const known = await findMetadata(read, id, settings);
+      const revokedAt = revocations[index]?.revokedAt;
+      return clientOf(store, id, settings, { known, revokedAt, rules });
+    }),
+  );
+}
+
+type Stored = {
+  known: Known | undefined;
+  revokedAt: number | undefined;
+  rules: readonly ClientRule[];
+  stated?: App | undefined;
+};
+
+async function clientOf(
+  store: Store,
+  id: string,
+  settings: ClientSettings,
+  { known, revokedAt, rules, stated }: Stored,
+): Promise<Client | undefined> {
   if (!known && revokedAt === undefined) return undefined;
   const {
     client_name: name,
@@ -201,17 +244,23 @@ function needsApproval(
 
 type Known = LastUse & { metadata: ClientMetadata; machine?: MachineFacts };
 
+type Read = <T>(key: string) => Promise<T | undefined>;
+
+function readerOf(store: Store): Read {
+  return async <T>(key: string) => (await store.get<T>(key))?.value;
+}
+
 async function findMetadata(
-  store: Store,
+  read: Read,
   id: string,
   { preRegistered, metadataDocuments }: ClientSettings,
 ): Promise<Known | undefined> {
   const fixed = preRegistered.find((client) => client.id === id);
   if (fixed) return { metadata: { client_name: fixed.name, redirect_uris: fixed.redirectUris } };
-  if (CLIENT_ID.test(id)) return (await store.get<StoredClient>(clientKey(id)))?.value;
+  if (CLIENT_ID.test(id)) return read<StoredClient>(clientKey(id));
   const pinned = metadataDocuments.find(({ url }) => url === id);
   if (pinned) return { metadata: pinned.document };
-  const copy = (await store.get<StoredDocument>(documentKey(id)))?.value;
+  const copy = await read<StoredDocument>(documentKey(id));
   return copy && { ...copy, metadata: copy.document };
 }
 

@@ -160,10 +160,18 @@ export async function findAttemptId(store: Store, name: string): Promise<string 
   return (await store.get<string>(nameKey(name)))?.value;
 }
 
-/** Returns whether no request with the token of the grant has arrived within two minutes. */
-export async function isUnused(store: Store, grantId: string, now: number): Promise<boolean> {
-  const attempt = await findAttemptNamed(store, grantId);
-  return attempt !== undefined && endOf(attempt, now)?.reason === 'token_not_used';
+/** Returns those of the grants with whose tokens no request has arrived within two minutes. */
+export async function findUnused(
+  store: Store,
+  grantIds: readonly string[],
+  now: number,
+): Promise<Set<string>> {
+  const named = await store.getMany<string>(grantIds.map(nameKey));
+  const ids = grantIds.map((id, index) => named[index] ?? id);
+  const attempts = await store.getMany<Attempt>(ids.map(attemptKey));
+  const isUnused = (attempt: Attempt | undefined) =>
+    attempt !== undefined && endOf(attempt, now)?.reason === 'token_not_used';
+  return new Set(grantIds.filter((_, index) => isUnused(attempts[index])));
 }
 
 /** Notes of one attempt, in order. */

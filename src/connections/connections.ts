@@ -275,6 +275,22 @@ export async function* storedGrants(
     yield* grantsOf(settings, services, owner, {});
 }
 
+/** Whether more than `count` grants are listed. Some may have expired meanwhile. */
+export async function hasMoreGrants(
+  { lifetimes: { refreshTokenAbsolute: lifetime } }: ConnectionSettings,
+  { store, now }: Reading,
+  filter: ConnectionFilter,
+  count: number,
+): Promise<boolean> {
+  let left = count;
+  for await (const owner of ownersOf(store, filter, { people: [], from: undefined }))
+    for await (const batch of listedGrants(store, owner, { lifetime, now: now() })) {
+      left -= batch.length;
+      if (left < 0) return true;
+    }
+  return false;
+}
+
 async function* grantsOf(
   settings: ConnectionSettings,
   { store, now }: Reading,
@@ -284,9 +300,7 @@ async function* grantsOf(
   const lifetime = settings.lifetimes.refreshTokenAbsolute;
   const lifetimes = grantLifetimes(settings.lifetimes);
   for await (const batch of listedGrants(store, owner, { lifetime, now: now(), ...range })) {
-    const found = await Promise.all(
-      batch.map((entry) => findListed(store, owner, entry, { lifetimes, now: now() })),
-    );
+    const found = await findListed(store, owner, batch, { lifetimes, now: now() });
     for (const [index, entry] of batch.entries()) {
       const stored = found[index];
       if (stored) yield { ...entry, stored };

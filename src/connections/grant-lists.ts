@@ -2,7 +2,7 @@
 import type { NewMember, Store } from '../store/store.ts';
 import { type Lifetimes, endReason, TOMBSTONE_SECONDS, wasExchanged } from './grant-lifetime.ts';
 import { isLive, type StoredGrant } from './grant-record.ts';
-import { findStoredGrant } from './grants.ts';
+import { findStoredGrants } from './grants.ts';
 
 /** Whose grants a list holds. */
 export type Owner = { kind: 'account' | 'client' | 'connector'; id: string };
@@ -110,21 +110,44 @@ export async function connectedClients(
   return [...new Set(sets.flat())].sort();
 }
 
-/** Finds the grant or its tombstone. If both are gone, returns undefined and removes the entry. */
+/** Whether more than `count` clients have had a grant. */
+export async function hasMoreClients(
+  store: Store,
+  times: { lifetime: number; now: number },
+  count: number,
+): Promise<boolean> {
+  const found = new Set<string>();
+  for (const key of connectedClientSets(times).toReversed()) {
+    for (const id of await store.page(key, { limit: count + 1 })) found.add(id);
+    if (found.size > count) return true;
+  }
+  return false;
+}
+
+/** Finds the grants or their tombstones, in the order of the entries. If both are gone, the place is undefined, and the entry is removed. */
 export async function findListed(
   store: Store,
   owner: Owner,
-  { id, createdAt, place }: ListedGrant,
+  entries: readonly ListedGrant[],
   { lifetimes, now }: { lifetimes: Lifetimes; now: number },
-): Promise<StoredGrant | undefined> {
-  const stored = await findStoredGrant(store, id);
-  const isGone = stored ? wasNeverUsed(stored, lifetimes, now) : now - createdAt > PENDING_SECONDS;
-  if (isGone) {
-    const quarter = Math.floor(createdAt / QUARTER);
-    // The next read tries again.
-    await store.removeMember(setKey(owner, quarter), place).catch(() => undefined);
-  }
-  return isGone ? undefined : stored;
+): Promise<(StoredGrant | undefined)[]> {
+  const found = await findStoredGrants(
+    store,
+    entries.map(({ id }) => id),
+  );
+  return Promise.all(
+    entries.map(async ({ createdAt, place }, index) => {
+      const stored = found[index];
+      const isGone = stored
+        ? wasNeverUsed(stored, lifetimes, now)
+        : now - createdAt > PENDING_SECONDS;
+      if (!isGone) return stored;
+      const quarter = Math.floor(createdAt / QUARTER);
+      // The next read tries again.
+      await store.removeMember(setKey(owner, quarter), place).catch(() => undefined);
+      return undefined;
+    }),
+  );
 }
 
 /** Approved, but the client never exchanged the code: not a connection. */

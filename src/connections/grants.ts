@@ -58,6 +58,14 @@ export async function findStoredGrant(store: Store, id: string): Promise<StoredG
   return known((await store.get<StoredGrant>(grantKey(id)))?.value);
 }
 
+/** Finds several grants or their tombstones, in the order of the ids. */
+export async function findStoredGrants(
+  store: Store,
+  ids: readonly string[],
+): Promise<(StoredGrant | undefined)[]> {
+  return (await store.getMany<StoredGrant>(ids.map(grantKey))).map(known);
+}
+
 /** A grant is active from the exchange of its code until it ends or expires. */
 export async function isGrantActive(
   store: Store,

@@ -77,8 +77,8 @@ export async function connectorPage(store: Store, range: MemberRange): Promise<s
 
 /** Oldest first. */
 export async function listConnectors(store: Store): Promise<Connector[]> {
-  const ids = await store.members(ALL);
-  const found = await Promise.all(ids.map((id) => findConnector(store, id)));
+  const ids = (await store.members(ALL)).filter((id) => CONNECTOR_ID.test(id));
+  const found = await store.getMany<Connector>(ids.map(connectorKey));
   return found
     .filter((connector) => connector !== undefined)
     .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));

@@ -1,7 +1,7 @@
 // Blocks of hosts and names, and apps that are allowed whatever they register.
 import type { AuditServices } from '../audit/audit.ts';
 import { type ChangeItem, recordChange } from '../audit/recorded-change.ts';
-import { type Client, findClient } from '../clients/clients.ts';
+import { type Client, findClient, findClients } from '../clients/clients.ts';
 import {
   addRule,
   type ClientRule as Stored,
@@ -112,8 +112,7 @@ async function findMatching(
       const fresh = ids.filter((id) => !seen.has(id));
       if (seen.size + fresh.length > MAX_PREVIEWED) return { clients, isAll: false };
       for (const id of fresh) seen.add(id);
-      const found = fresh.map((id) => findClient(store, id, settings.clients, undefined, rules));
-      for (const client of await Promise.all(found))
+      for (const client of await findClients(store, fresh, settings.clients, rules))
         if (client?.state === 'blocked') clients.push(client);
       if (ids.length < BATCH_CLIENTS) break;
       after = ids.at(-1);

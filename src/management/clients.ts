@@ -4,6 +4,7 @@ import {
   type Client as Found,
   clientSets,
   findClient,
+  findClients,
   revokeClient,
 } from '../clients/clients.ts';
 import { machineIds } from '../clients/machines.ts';
@@ -16,6 +17,7 @@ import {
 import { endConnections } from '../connections/connections.ts';
 import { connectedClients, connectedClientSets } from '../connections/grant-lists.ts';
 import { HttpError, notFound } from '../http/errors.ts';
+import type { Store } from '../store/store.ts';
 import { addClientRule } from './client-rules.ts';
 import type { Handlers, ManagementContext } from './context.ts';
 import { represent, wholeSecond } from './represent.ts';
@@ -127,10 +129,8 @@ async function* machines(
   const ids = all.filter((id) => id > after).sort();
   const rules = await listRules(store);
   for (let from = 0; from < ids.length; from += BATCH_CLIENTS) {
-    const found = ids
-      .slice(from, from + BATCH_CLIENTS)
-      .map((id) => findClient(store, id, settings.clients, undefined, rules));
-    for (const client of await Promise.all(found))
+    const batch = ids.slice(from, from + BATCH_CLIENTS);
+    for (const client of await findClients(store, batch, settings.clients, rules))
       if (client) yield { item: resource(client), cursor: client.id };
   }
 }
@@ -182,10 +182,18 @@ const BATCH_CLIENTS = 100;
 function setsOf({ settings, services }: ManagementContext, state: Found['state'] | undefined) {
   const { refreshTokenAbsolute, unusedClient, usedClient } = settings.lifetimes;
   const now = services.now();
+  const { registration } = settings.clients;
   const { waiting, revoked, allowed } = clientSets({ now, unusedClient, usedClient });
   if (state === 'revoked') return revoked;
+  if (state === 'waiting' && registration === 'open') return [];
   const connected = connectedClientSets({ lifetime: refreshTokenAbsolute, now }).toReversed();
   return [...waiting, ...revoked, ...allowed, ...connected];
+}
+
+/** Without the empty sets, but for the set `last`. Each is asked for every client of the sets behind it. */
+async function withMembers(store: Store, sets: readonly string[], last: string): Promise<string[]> {
+  const first = await Promise.all(sets.map((key) => store.page(key, { limit: 1 })));
+  return sets.filter((key, index) => key === last || first[index]?.length === 1);
 }
 
 /** Yields each client once. A cursor is the set, and the client in it. Skips ids whose registration or document has expired. */
@@ -196,8 +204,8 @@ async function* listed(
 ): AsyncGenerator<Listed<Found>> {
   const { settings, services } = management;
   const { store } = services;
-  const sets = setsOf(management, state);
   const [set = '', ...words] = after?.split(' ') ?? [];
+  const sets = await withMembers(store, setsOf(management, state), set);
   // A set that is not read any more: the list starts again.
   const start = sets.indexOf(set);
   const rules = await listRules(store);
@@ -209,8 +217,7 @@ async function* listed(
       const earlier = sets.slice(0, index).map((each) => store.includes(each, ids));
       const yielded = await Promise.all(earlier);
       const fresh = ids.filter((id) => !yielded.some((found) => found.has(id)));
-      const found = fresh.map((id) => findClient(store, id, settings.clients, undefined, rules));
-      for (const client of await Promise.all(found))
+      for (const client of await findClients(store, fresh, settings.clients, rules))
         if (client) yield { item: client, cursor: `${key} ${client.id}` };
       if (ids.length < BATCH_CLIENTS) break;
       last = ids.at(-1);

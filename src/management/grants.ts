@@ -1,4 +1,4 @@
-import { isUnused } from '../connections/attempts.ts';
+import { findUnused } from '../connections/attempts.ts';
 import type { Connection } from '../connections/connection.ts';
 import { endConnection, findConnection, listConnections } from '../connections/connections.ts';
 import {
@@ -54,7 +54,7 @@ export const grantHandlers: Handlers<keyof typeof grantOperations> = {
       limit,
       MAX_SCANNED,
     );
-    return { items: await Promise.all(items.map((each) => resource(management, each))), next };
+    return { items: await resources(management, items), next };
   },
 
   exportGrants: async (management, { query }) => grantsCsv(matching(management, query)),
@@ -137,11 +137,11 @@ export async function listRecentGrants(
     (connection.state === 'ended' ? ended : open).push(connection);
   }
   const newest = (connections: Connection[]) =>
-    Promise.all(
+    resources(
+      management,
       connections
         .toSorted((a, b) => (b.endedAt ?? b.createdAt) - (a.endedAt ?? a.createdAt))
-        .slice(0, MAX_RECENT)
-        .map((each) => resource(management, each)),
+        .slice(0, MAX_RECENT),
     );
   const isAll = read < MAX_RECENT_READ && Math.max(open.length, ended.length) <= MAX_RECENT;
   return { open: await newest(open), ended: await newest(ended), isAll };
@@ -192,12 +192,23 @@ function limitedCaller({ id, account, client, connector, calls }: Connection): L
   };
 }
 
-async function resource(
+async function resource(management: ManagementContext, connection: Connection): Promise<Grant> {
+  const [grant] = await resources(management, [connection]);
+  if (!grant) throw new Error('a connection has a resource');
+  return grant;
+}
+
+async function resources(
   { services: { store, now } }: ManagementContext,
-  connection: Connection,
-): Promise<Grant> {
-  const { id, state, reason, connector, account, client, refusals } = connection;
-  const unused = state !== 'ended' && (await isUnused(store, id, now()));
+  connections: readonly Connection[],
+): Promise<Grant[]> {
+  const ids = connections.filter(({ state }) => state !== 'ended').map(({ id }) => id);
+  const unused = await findUnused(store, ids, now());
+  return connections.map((each) => grantOf(each, unused.has(each.id)));
+}
+
+function grantOf(connection: Connection, unused: boolean): Grant {
+  const { reason, connector, account, client, refusals } = connection;
   return represent(grantSchema, {
     ...connection,
     ...(unused ? { unused } : {}),

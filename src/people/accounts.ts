@@ -124,16 +124,21 @@ export async function* listAccounts(
   if (set !== undefined && (isFirstPart || after === ''))
     for await (const ids of pagesOf(store, set, after.slice(FIRST_PART.length))) {
       const found = await inAll(store, sets, ids);
-      const read = ids.map((id) => (found.has(id) ? findListed(store, id, sets) : undefined));
-      for (const [index, account] of (await Promise.all(read)).entries())
-        yield { account: visible(account), cursor: `${FIRST_PART}${ids[index]}` };
+      const accounts = await readListed(store, [...found], sets);
+      for (const id of ids)
+        yield { account: visible(accounts.get(id)), cursor: `${FIRST_PART}${id}` };
     }
   for await (const ids of pagesOf(store, ALL, isFirstPart ? '' : after)) {
     const found = set === undefined ? new Set() : await inAll(store, sets, ids);
     const others = ids.filter((id) => !found.has(id));
-    for (const account of await Promise.all(others.map((id) => findListed(store, id))))
-      if (visible(account)) yield { account, cursor: account?.id ?? '' };
+    for (const [id, account] of await readListed(store, others))
+      if (visible(account)) yield { account, cursor: id };
   }
+}
+
+/** Whether more than `count` accounts are listed. Some may have expired meanwhile. */
+export async function hasMoreAccounts(store: Store, count: number): Promise<boolean> {
+  return (await store.page(ALL, { limit: count + 1 })).length > count;
 }
 
 /** The ids of accounts of the index that have these words, at most `limit`. Words that nobody has are ignored. */
@@ -183,13 +188,20 @@ export function isGone({ forgottenAt, disabledAt }: Account): boolean {
   return forgottenAt !== undefined && disabledAt === undefined;
 }
 
-async function findListed(
+/** Returns the accounts with these ids, in their order. */
+async function readListed(
   store: Store,
-  id: string,
+  listed: readonly string[],
   sets: readonly string[] = [],
-): Promise<Account | undefined> {
-  const account = await findAccount(store, id);
-  if (account) return account;
+): Promise<Map<string, Account>> {
+  const ids = listed.filter((id) => ACCOUNT_ID.test(id));
+  const found = await store.getMany<Account>(ids.map(accountKey));
+  const gone = ids.filter((_, index) => found[index] === undefined);
+  await Promise.all(gone.map((id) => removeListed(store, id, sets)));
+  return new Map(found.flatMap((account) => (account ? [[account.id, account] as const] : [])));
+}
+
+async function removeListed(store: Store, id: string, sets: readonly string[]): Promise<void> {
   // If it fails, the next read tries again.
   const remove = (set: string) => store.removeMember(set, id).catch(() => undefined);
   await Promise.all([ALL, ...sets].map(remove));
@@ -197,7 +209,6 @@ async function findListed(
   const again = await findAccount(store, id);
   if (again)
     await Promise.all([store.addMember(ALL, id, Infinity), indexAccount(store, undefined, again)]);
-  return undefined;
 }
 
 /** Completes the index of accounts once a day until stopped. */

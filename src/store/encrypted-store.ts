@@ -69,7 +69,10 @@ type Parts = {
   timeoutMs: number;
 };
 
-type Values = Pick<Store, 'get' | 'set' | 'add' | 'take' | 'update'>;
+type Values = Pick<Store, 'get' | 'getMany' | 'set' | 'add' | 'take' | 'update'>;
+
+/** Of one command. */
+const BATCH_KEYS = 200;
 
 function values(parts: Parts): Values {
   const { bytes, encryption, withTimeout } = parts;
@@ -77,6 +80,16 @@ function values(parts: Parts): Values {
     async get<T>(key: string) {
       const name = encryption.name(key);
       return decrypt<T>(encryption, name, await withTimeout(bytes.get(name)));
+    },
+    async getMany<T>(keys: readonly string[]) {
+      const found: (T | undefined)[] = [];
+      for (let from = 0; from < keys.length; from += BATCH_KEYS) {
+        const names = keys.slice(from, from + BATCH_KEYS).map((key) => encryption.name(key));
+        const batch = await withTimeout(bytes.getMany(names));
+        for (const [index, name] of names.entries())
+          found.push(decrypt<T>(encryption, name, batch[index])?.value);
+      }
+      return found;
     },
     async set(key, value, ttl) {
       const name = encryption.name(key);

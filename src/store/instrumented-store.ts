@@ -15,7 +15,7 @@ export type Instrumentation = {
 
 type KeyedVerb = Exclude<
   keyof Store,
-  'publish' | 'subscribe' | 'freeBytes' | 'ping' | 'close' | 'logTerm'
+  'getMany' | 'publish' | 'subscribe' | 'freeBytes' | 'ping' | 'close' | 'logTerm'
 >;
 
 const isKeyed = (verb: StoreVerb): verb is KeyedVerb =>
@@ -52,6 +52,10 @@ export function instrumentedStore(
   return {
     ...store,
     ...(Object.fromEntries(keyed) as Pick<Store, KeyedVerb>),
+    getMany: (keys) =>
+      keys[0] === undefined
+        ? Promise.resolve([])
+        : run('get', kindOf(keys[0]), () => store.getMany(keys)),
     ping: () => measure('ping', store.ping()),
     publish: (channel, message) =>
       run('publish', channel, () => store.publish(channel, `${now()} ${message}`)),

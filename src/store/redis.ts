@@ -252,11 +252,17 @@ function milliseconds(ttl: number): string {
   return ttl === Infinity ? '' : String(Math.ceil(ttl * 1000));
 }
 
-type Values = Pick<ByteStore, 'get' | 'set' | 'compareAndSwap' | 'getAndDelete' | 'delete'>;
+type Values = Pick<
+  ByteStore,
+  'get' | 'getMany' | 'set' | 'compareAndSwap' | 'getAndDelete' | 'delete'
+>;
 
 function values(client: RedisClient): Values {
+  const get = async (name: string) => (await client.getBuffer(name)) ?? undefined;
   return {
-    get: async (name) => (await client.getBuffer(name)) ?? undefined,
+    get,
+    // In one write to the connection. In a Cluster, the keys are on different servers.
+    getMany: (names) => Promise.all(names.map(get)),
     async set(name, bytes, ttl) {
       if (ttl === Infinity) await client.set(name, bytes);
       else await client.set(name, bytes, 'PX', milliseconds(ttl));

@@ -81,7 +81,7 @@ async function freeBytes(file: string): Promise<number> {
   return bavail * bsize - RESERVED_BYTES;
 }
 
-type Values = Pick<ByteStore, 'get' | 'set' | 'compareAndSwap' | 'getAndDelete'>;
+type Values = Pick<ByteStore, 'get' | 'getMany' | 'set' | 'compareAndSwap' | 'getAndDelete'>;
 
 function values(db: DatabaseSync, commit: Commit, now: () => number): Values {
   const select = db.prepare('SELECT value FROM entry WHERE name = ? AND expires > ?');
@@ -113,6 +113,7 @@ function values(db: DatabaseSync, commit: Commit, now: () => number): Values {
   };
   return {
     get: async (name) => read(name),
+    getMany: async (names) => names.map(read),
     set: (name, bytes, ttl) => commit(() => void put.run(name, bytes, now() + ttl)),
     compareAndSwap: (name, before, next, ttl) =>
       commit(() => change(name, before, next, ttl).changes === 1 || read(name)),

@@ -72,7 +72,7 @@ export type MemberRange = { after?: string | undefined; limit: number; newestFir
 export type NewMember = { key: string; member: string; ttl: number };
 
 /**
- * One interface for single Redis, Sentinel, Cluster and SQLite. Each verb touches one key.
+ * One interface for single Redis, Sentinel, Cluster and SQLite. Each verb but `getMany` touches one key.
  *
  * Keys are `<kind>:<id>`. The kind is readable in the database, the id is hidden by an HMAC. Values are JSON, encrypted with AES-256-GCM.
  * A value that this process cannot decrypt counts as absent, except for `add` and `update`, which do not overwrite it, and `range`.
@@ -81,6 +81,8 @@ export type NewMember = { key: string; member: string; ttl: number };
  */
 export interface Store {
   get<T>(key: string): Promise<Found<T> | undefined>;
+  /** The values of keys of one kind, as `get` returns them, for a fraction of the time. */
+  getMany<T>(keys: readonly string[]): Promise<(T | undefined)[]>;
   set<T>(key: string, value: T, ttl: number): Promise<void>;
   /**
    * Writes only if the key is free. Returns true for exactly one of concurrent callers, also if its command was sent twice after a lost connection.

@@ -33,6 +33,14 @@ export function testValues(fixture: ContractFixture): void {
         assert.strictEqual((await store.get(key))?.value, value);
       }
     });
+    it('many values are read in the order of their keys, without those that are absent', async () => {
+      const keys = Array.from({ length: 450 }, (_, n) => `${key} ${n}`);
+      const written = keys.map((each, n) => (n % 3 === 0 ? undefined : store.set(each, n, LONG)));
+      await Promise.all(written);
+      const expected = keys.map((_, n) => (n % 3 === 0 ? undefined : n));
+      assert.deepEqual(await second.getMany(keys), expected);
+      assert.deepEqual(await store.getMany([]), []);
+    });
     it('set replaces an existing value', async () => {
       await store.set(key, 'first', LONG);
       await store.set(key, 'second', LONG);

@@ -1,5 +1,5 @@
 // The connections that end or get a lower level when a file is applied.
-import { findClient } from '../../clients/clients.ts';
+import { findClients } from '../../clients/clients.ts';
 import type { RuleSubject } from '../../clients/rules.ts';
 import {
   type AffectedConnection,
@@ -169,8 +169,7 @@ async function* blockedConnections(
   const ids = await connectedClients(store, { lifetime, now: now() });
   for (let from = 0; from < ids.length; from += BATCH) {
     const batch = ids.slice(from, from + BATCH);
-    const found = batch.map((id) => findClient(store, id, settings.clients, undefined, rules));
-    for (const client of await Promise.all(found))
+    for (const client of await findClients(store, batch, settings.clients, rules))
       if (client?.state === 'blocked')
         yield* listConnections(settings, services, { client: client.id });
   }
