@@ -1,10 +1,13 @@
 // What ends soon, so that somebody acts before people and programs lose access.
+import { connectorState } from '../links/connector.ts';
+import { listConnectors } from '../links/connectors.ts';
 import type { EndKind } from '../observability/labels.ts';
 import type { Settings } from '../settings/settings.ts';
 import { allItems } from './api/all-items.ts';
 import type { ManagementClient } from './api/client.ts';
 import type { ManagementContext } from './context.ts';
 import { HANDLERS } from './handlers.ts';
+import { isoTime } from './represent.ts';
 import type { Client } from './resources/client.ts';
 import type { Connector } from './resources/connector.ts';
 import type { Key } from './resources/key.ts';
@@ -22,7 +25,7 @@ type List<Item> = (page: { limit: string; after?: string }) => Promise<Page<Item
 
 /** Where records are listed: by the API, or in this process. */
 export type RecordLists = {
-  connectors: List<Connector>;
+  connectors: List<Pick<Connector, 'name' | 'state' | 'expiresAt'>>;
   tokens: List<Token>;
   machines: List<Client>;
   keys: () => Promise<Page<Key>>;
@@ -37,15 +40,23 @@ export function listsOfApi(client: ManagementClient): RecordLists {
   };
 }
 
-export function listsOfProcess(management: ManagementContext): RecordLists {
-  const parsed = ({ limit, ...query }: { limit: string; after?: string }) => ({
-    query: { ...query, limit: Number(limit) },
-  });
+/** `connectors` are all, if they were read already. */
+export function listsOfProcess(
+  management: ManagementContext,
+  connectors = listConnectors(management.services.store),
+): RecordLists {
+  const { settings, services } = management;
+  const query = { limit: Infinity };
   return {
-    connectors: (page) => HANDLERS.listConnectors(management, parsed(page)),
-    tokens: (page) => HANDLERS.listTokens(management, parsed(page)),
-    machines: (page) =>
-      HANDLERS.listClients(management, { query: { ...parsed(page).query, kind: 'machine' } }),
+    connectors: async () => ({
+      items: (await connectors).map((each) => ({
+        name: each.name,
+        state: connectorState(each, services.now(), settings),
+        ...(each.expiresAt === undefined ? {} : { expiresAt: isoTime(each.expiresAt) }),
+      })),
+    }),
+    tokens: () => HANDLERS.listTokens(management, { query }),
+    machines: () => HANDLERS.listClients(management, { query: { ...query, kind: 'machine' } }),
     keys: () => HANDLERS.listKeys(management, {}),
   };
 }

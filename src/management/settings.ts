@@ -30,6 +30,8 @@ const MAX_AFFECTED_READ = 20_000;
 async function previewReload({ settings, services }: ManagementContext): Promise<Reload> {
   const reloads = services.reloads();
   const report = await reloads.run({ dryRun: true });
+  if (report.changed.length === 0)
+    return { ...report, ...affectedResources({ items: [], isAll: true }), affectedTokens: [] };
   const next = await reloads.read();
   const lostClients = lostBetween(settings.clients, next.clients);
   const change = { before: { settings }, after: { settings: next, lostClients } };

@@ -46,14 +46,7 @@ export const upstreamHandlers: Handlers<keyof typeof upstreamOperations> = {
   }),
 
   /** In the order of the settings. Empty if the sample serves calls. */
-  async listUpstreams(management) {
-    const { upstreams } = management.settings;
-    if (upstreams.length === 0) return { items: [] };
-    const users = await readUsers(management);
-    return {
-      items: await Promise.all(upstreams.map((each) => resource(management, each, users))),
-    };
-  },
+  listUpstreams: async (management) => ({ items: await describeUpstreams(management) }),
 
   async showUpstream(management, { id }) {
     return resource(management, configured(management, id), await readUsers(management));
@@ -84,6 +77,17 @@ export const upstreamHandlers: Handlers<keyof typeof upstreamOperations> = {
   },
 };
 
+/** `connectors` are all, if they were read already. */
+export async function describeUpstreams(
+  management: ManagementContext,
+  connectors?: Promise<readonly Connector[]>,
+): Promise<Upstream[]> {
+  const { upstreams } = management.settings;
+  if (upstreams.length === 0) return [];
+  const users = await readUsers(management, connectors);
+  return Promise.all(upstreams.map((each) => resource(management, each, users)));
+}
+
 /** Throws HttpError 404. */
 function configured({ settings: { upstreams } }: ManagementContext, id: string): Configured {
   const upstream = upstreams.find((each) => each.id === id);
@@ -95,12 +99,12 @@ type User = LeadsToUpstream & { level: Level };
 type Users = { connectors: readonly Connector[]; tokens: readonly User[] };
 
 /** The connectors and minted tokens that give access now. */
-async function readUsers({ settings, services }: ManagementContext): Promise<Users> {
+async function readUsers(
+  { settings, services }: ManagementContext,
+  all: Promise<readonly Connector[]> = listConnectors(services.store),
+): Promise<Users> {
   const { store, now } = services;
-  const [connectors, tokens] = await Promise.all([
-    listConnectors(store),
-    listMintedTokens(store, now()),
-  ]);
+  const [connectors, tokens] = await Promise.all([all, listMintedTokens(store, now())]);
   return {
     connectors: connectors.filter((connector) => isUsable(connector, now(), settings)),
     tokens,

@@ -11,6 +11,10 @@ import { advanceClock } from '../support/clock.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
 import { connect } from '../support/connection.ts';
 import { isAccepted } from '../support/mcp.ts';
+import { openSystemStore } from '../support/system-store.ts';
+import { listGrant } from '../support/list-grant.ts';
+import { addGrant } from '../../src/connections/grants.ts';
+import { LIFETIMES } from './management-host.ts';
 import { useSystem } from '../support/system.ts';
 
 describe('the lists of the console', () => {
@@ -260,6 +264,32 @@ describe('the lists of the console', () => {
       expect(page.status, list).to.equal(400);
       expect(page.html).to.include('This request isn’t valid');
     }
+  });
+
+  it('connections are counted and can be sorted up to 1,000, and a longer list says so', async () => {
+    const { store } = await openSystemStore(system());
+    const { id: connector } = await createConnector(system(), { level: 'analytics' });
+    const now = Date.now() / 1000;
+    const exp = now + 3600;
+    const client = { name: 'An app', redirectHost: 'app.example.com' };
+    const approve = async (n: number) => {
+      const grantId = `grant-number-${String(n).padStart(6, '0')}`;
+      const grant = { accountId: 'nobody', clientId: 'an-app-of-many', exp };
+      const owners = { account: 'nobody', client: 'an-app-of-many', connector };
+      await listGrant(store, grantId, owners, { lifetime: 3600, now });
+      await addGrant(store, grantId, { connector, client, grant }, LIFETIMES, now);
+    };
+    const approveFrom = (first: number, count: number) =>
+      Promise.all(Array.from({ length: count }, (_, n) => approve(first + n)));
+    await approveFrom(0, 250);
+    const few = await open(`/grants?connector=${connector}`);
+    expect(few.html).to.include('250 results').and.include('sort=title');
+    await approveFrom(250, 751);
+    const many = await open(`/grants?connector=${connector}`);
+    expect(many.html).to.include('More than 1,000 results').and.not.include('sort=title');
+    const sorted = await open(`/grants?connector=${connector}&sort=title`);
+    expect(sorted.html).to.include('This list is too long to be sorted');
+    await store.close();
   });
 
   it('records that no longer exist are reported as unknown', async () => {

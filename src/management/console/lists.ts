@@ -1,6 +1,8 @@
 // The lists of the console, made from the descriptions of the resources: search, a row for each record, and what can be done with it.
 import { Readable } from 'node:stream';
-import { findAccount } from '../../people/accounts.ts';
+import { findAccount, hasMoreAccounts } from '../../people/accounts.ts';
+import { hasMoreGrants } from '../../connections/connections.ts';
+import { hasMoreClients } from '../../connections/grant-lists.ts';
 import { findClient } from '../../clients/clients.ts';
 import { findConnector } from '../../links/connectors.ts';
 import { seeOther } from '../../http/see-other.ts';
@@ -179,12 +181,27 @@ function hiddenFields({ filters, kept, q = '' }: Search): { name: string; value:
 }
 
 /** A list of at most so many records is read whole: it is counted, and can be sorted. */
-const DEFAULT_WHOLE = 1000;
+const MAX_WHOLE = 1000;
 
 type Found = Pick<
   Values,
   'columns' | 'items' | 'total' | 'found' | 'previous' | 'next' | 'unsortedAbove' | 'sorted'
 >;
+
+/** Whether a list has more records, before it is narrowed by other than its owner, of those lists that can tell without reading them. */
+async function isLongerThan(
+  count: number,
+  { settings, services }: ManagementContext,
+  { operation, only }: AnyList,
+  { kept }: Search,
+): Promise<boolean> {
+  const owner = Object.fromEntries(kept.map(({ name, value }) => [name, value]));
+  if (operation === 'listAccounts') return hasMoreAccounts(services.store, count);
+  if (operation === 'listGrants') return hasMoreGrants(settings, services, owner, count);
+  if (operation !== 'listClients' || only) return false;
+  const times = { lifetime: settings.lifetimes.refreshTokenAbsolute, now: services.now() };
+  return hasMoreClients(services.store, times, count);
+}
 
 /** Reads the page that `place`, the query of its address, asks for. */
 async function readList(
@@ -207,8 +224,9 @@ async function readList(
     return items.map((item) => returning(rowOf(management, shown, item as never), here));
   };
   const narrow = isNarrowed(search);
-  const { whole: most = DEFAULT_WHOLE } = list;
-  const whole = after === undefined ? await readWhole(read, Math.max(most, list.limit)) : undefined;
+  const most = MAX_WHOLE;
+  const isLonger = after === undefined && (await isLongerThan(most, management, list, search));
+  const whole = after === undefined && !isLonger ? await readWhole(read, most) : undefined;
   if (whole?.isAll) {
     const order = orderIn(query);
     const all = list.sort?.(whole.items) ?? whole.items;
@@ -230,8 +248,13 @@ async function readList(
   }
   const page = await read(list.limit);
   const items = rowsOf(list.sort?.(page.items) ?? page.items);
-  const isMany = whole && whole.items.length > most;
-  const total = whole && { count: isMany ? most : whole.items.length, isAll: false, isMany };
+  const counted =
+    whole?.items.length ??
+    (isLonger && !isNarrowed({ ...search, kept: [] }) ? Infinity : undefined);
+  const total =
+    counted === undefined
+      ? undefined
+      : { count: Math.min(counted, most), isAll: false, isMany: counted > most };
   return {
     search,
     columns: columnsOf(items),

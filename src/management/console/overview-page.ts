@@ -1,5 +1,6 @@
 // The overview: what needs attention, and charts of connections, calls and refusals.
 import { CALL_OUTCOMES, type Counts, type Period, readActivity } from '../../audit/activity.ts';
+import { listConnectors } from '../../links/connectors.ts';
 import { groupedChart, stackedChart } from '../../pages/column-charts.ts';
 import { type EndKind, endKinds } from '../../observability/labels.ts';
 import type { ViewValues } from '../../pages/pages.ts';
@@ -7,6 +8,7 @@ import { levelIds } from '../../permission-levels.ts';
 import type { ManagementContext } from '../context.ts';
 import { findComingEnds, listsOfProcess } from '../coming-ends.ts';
 import { HANDLERS } from '../handlers.ts';
+import { describeUpstreams } from '../upstreams.ts';
 import { CONSOLE_PATH } from './address.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { layout } from './layout.ts';
@@ -69,32 +71,33 @@ const PAGE_OF_ENDS: Readonly<Record<EndKind, string>> = {
 
 async function findAttention(management: ManagementContext): Promise<Values['attention']> {
   const { settings, services } = management;
+  const connectors = listConnectors(services.store);
   const [checks, waiting, servers, ends, deliveries] = await Promise.all([
     checkServers(management),
     settings.clients.registration === 'approval'
       ? HANDLERS.listClients(management, { query: { limit: MAX_LISTED, state: 'waiting' } })
       : { items: [] },
-    HANDLERS.listUpstreams(management, {}),
-    findComingEnds(listsOfProcess(management), settings, services.now()),
+    describeUpstreams(management, connectors),
+    findComingEnds(listsOfProcess(management, connectors), settings, services.now()),
     HANDLERS.listAuditDelivery(management, {}),
   ]);
   const found = [
     { name: 'health', count: checks.filter(({ isOk }) => !isOk).length, page: 'health' },
     { name: 'waiting', count: waiting.items.length, page: 'clients?state=waiting' },
-    { name: 'servers', count: servers.items.filter(({ error }) => error).length, page: 'servers' },
+    { name: 'servers', count: servers.filter(({ error }) => error).length, page: 'servers' },
     {
       name: 'held',
-      count: servers.items.flatMap(({ tools }) => tools).filter(({ held }) => held).length,
+      count: servers.flatMap(({ tools }) => tools).filter(({ held }) => held).length,
       page: 'servers',
     },
     {
       name: 'missed',
-      count: servers.items.flatMap(({ tools }) => tools).filter(({ isMissed }) => isMissed).length,
+      count: servers.flatMap(({ tools }) => tools).filter(({ isMissed }) => isMissed).length,
       page: 'servers',
     },
     {
       name: 'empty',
-      count: servers.items.flatMap(({ emptyConnectors }) => emptyConnectors).length,
+      count: servers.flatMap(({ emptyConnectors }) => emptyConnectors).length,
       page: 'servers',
     },
     ...endKinds.map((kind) => ({

@@ -8,7 +8,7 @@ import { auditQuery } from '../resources/audit.ts';
 import type { Page } from '../resources/schemas.ts';
 import type { Upstream } from '../resources/upstream.ts';
 import { searchFor } from '../search.ts';
-import { upstreamHandlers } from '../upstreams.ts';
+import { describeUpstreams } from '../upstreams.ts';
 import { CONSOLE_PATH } from './address.ts';
 import { columnsOf } from './columns.ts';
 import type { ConsoleRoutes } from './context.ts';
@@ -62,7 +62,8 @@ async function findIn(management: ManagementContext, list: AnyList, q: string): 
 
 async function findTools(management: ManagementContext, q: string): Promise<Section> {
   const matches = searchFor(q);
-  const { items: servers } = await upstreamHandlers.listUpstreams(management, {});
+  // Without who can use them, for which all connectors would be read.
+  const servers = await describeUpstreams(management, Promise.resolve([]));
   const rows = servers.flatMap((server) => [
     ...(matches([server.name, server.id, server.url]) ? [serverRow(server)] : []),
     ...server.tools

@@ -399,8 +399,6 @@ export const grantList: ConsoleList<Grant> = {
   operation: 'listGrants',
   show: 'showGrant',
   limit: 50,
-  // Each is read with its person, app and connector.
-  whole: 200,
   fields: grantFields,
   title: ({ clientName }) => clientName,
   href: ({ id }) => recordPath('grants', id),

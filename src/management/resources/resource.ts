@@ -150,8 +150,6 @@ export type ConsoleList<Item> = {
   show?: OperationName;
   /** Items on a page. */
   limit: number;
-  /** The list is counted and sorted up to so many records. Default: 1,000; fewer if reading one takes long. */
-  whole?: number;
   title: (item: Item) => string;
   /** The key of the meaning of a code in the title. */
   titleKey?: (item: Item) => string | undefined;
