@@ -490,6 +490,8 @@ export type ConsoleValues = {
     created?: { items: ConsoleItem[]; isAll: boolean };
     /** What a person gets through each connector. Only on the page of a person. */
     access?: ConsoleItem[];
+    /** How many other connectors there are. */
+    otherAccess?: number;
     /** The limits on calls that apply, and what was used. `kind` is a key below `console.limits.kinds`. */
     limits?: {
       kind: string;

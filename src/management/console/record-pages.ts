@@ -15,7 +15,12 @@ import { credentialHandlers } from '../credentials.ts';
 import { grantHandlers } from '../grants.ts';
 import { type CreatedMachine, listMachinesCreatedBy } from '../machines.ts';
 import { listTokensMintedBy } from '../minted-tokens.ts';
-import { accountFields, accountList, accountState } from '../resources/account.ts';
+import {
+  type AccountDetails,
+  accountFields,
+  accountList,
+  accountState,
+} from '../resources/account.ts';
 import { attemptList } from '../resources/attempt.ts';
 import { blockBody } from '../resources/client-rule.ts';
 import { type Client, clientFields, clientList } from '../resources/client.ts';
@@ -192,9 +197,7 @@ async function personValues(context: ConsoleContext, id: string): Promise<Record
     ...(await connectionValues(context, { section: 'accounts', id })),
     ...(await attemptValues(context, { account: id })),
     keptOut: account.keptOut.map((each) => keptOutItem(management, each, id)),
-    ...(isForgotten
-      ? {}
-      : { access: account.access.map((each) => accessItem(context.management, id, each)) }),
+    ...(isForgotten ? {} : accessValues(management, account)),
     credentials: await credentialItems(management, id),
     ...(await createdValues(context, id)),
     limits: limitValues(account.limits),
@@ -235,6 +238,23 @@ function limitValues(limits: CallLimits): NonNullable<Values['limits']> {
     most: parseRate(calls).count,
     resetsAt: resetsAt === undefined ? undefined : epochSeconds(resetsAt),
   }));
+}
+
+/** Pages with thousands of rows are slow. */
+const MAX_ACCESS = 100;
+
+/** Connectors that give access come first. */
+function accessValues(
+  management: ManagementContext,
+  { id, access }: Pick<AccountDetails, 'id' | 'access'>,
+): Pick<Values, 'access' | 'otherAccess'> {
+  const inOrder = access.toSorted(
+    (one, other) => Number(one.level === null) - Number(other.level === null),
+  );
+  return {
+    access: inOrder.slice(0, MAX_ACCESS).map((each) => accessItem(management, id, each)),
+    otherAccess: Math.max(0, access.length - MAX_ACCESS),
+  };
 }
 
 function accessItem(
