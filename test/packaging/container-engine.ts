@@ -328,7 +328,6 @@ async function kubectl(engine: Engine, words: string[]): Promise<void> {
       namespace: { type: 'string', short: 'n' },
       filename: { type: 'string', short: 'f', multiple: true, default: [] },
       'from-literal': { type: 'string', multiple: true, default: [] },
-      all: { type: 'boolean' },
       replicas: { type: 'string' },
       for: { type: 'string' },
       selector: { type: 'string' },
@@ -398,8 +397,12 @@ async function kubectl(engine: Engine, words: string[]): Promise<void> {
       return;
     }
     case 'scale':
-      if (kind !== 'deployment' || !values.all || values.replicas !== '0')
-        throw new WrongUsage('only all deployments can be stopped');
+      if (
+        kind !== 'deployment' ||
+        values.selector !== 'app.kubernetes.io/part-of=gatehouse' ||
+        values.replicas !== '0'
+      )
+        throw new WrongUsage('only the deployments of Gatehouse can be stopped');
       return stop(engine);
     case 'wait': {
       const isThere = values.selector
