@@ -75,6 +75,11 @@ export async function connectorPage(store: Store, range: MemberRange): Promise<s
   return store.page(ALL, range);
 }
 
+/** Whether there are more than `count` connectors. */
+export async function hasMoreConnectors(store: Store, count: number): Promise<boolean> {
+  return (await store.page(ALL, { limit: count + 1 })).length > count;
+}
+
 /** Oldest first. */
 export async function listConnectors(store: Store): Promise<Connector[]> {
   const ids = (await store.members(ALL)).filter((id) => CONNECTOR_ID.test(id));

@@ -4,7 +4,7 @@ import { findAccount, hasMoreAccounts } from '../../people/accounts.ts';
 import { hasMoreGrants } from '../../connections/connections.ts';
 import { hasMoreClients } from '../../connections/grant-lists.ts';
 import { findClient } from '../../clients/clients.ts';
-import { findConnector } from '../../links/connectors.ts';
+import { findConnector, hasMoreConnectors } from '../../links/connectors.ts';
 import { seeOther } from '../../http/see-other.ts';
 import type { ConsoleAction as ActionValues } from '../../pages/console-values.ts';
 import type { ViewValues } from '../../pages/pages.ts';
@@ -197,6 +197,7 @@ async function isLongerThan(
 ): Promise<boolean> {
   const owner = Object.fromEntries(kept.map(({ name, value }) => [name, value]));
   if (operation === 'listAccounts') return hasMoreAccounts(services.store, count);
+  if (operation === 'listConnectors') return hasMoreConnectors(services.store, count);
   if (operation === 'listGrants') return hasMoreGrants(settings, services, owner, count);
   if (operation !== 'listClients' || only) return false;
   const times = { lifetime: settings.lifetimes.refreshTokenAbsolute, now: services.now() };
