@@ -203,6 +203,22 @@ function explanation(refused: readonly Refused[]): CommandsRefused {
   );
 }
 
+/**
+ * Whether a script may have keys of several slots. Not in a Cluster, and not at a service that spreads keys over servers behind one address, such as
+ * Redis Enterprise with clustering and without the OSS Cluster API.
+ */
+export async function mixesSlots(client: RedisClient): Promise<boolean> {
+  if (client instanceof Cluster) return false;
+  const keys = ['a', 'b', 'c'].map((slot) => `probe:{${slot}}`);
+  try {
+    await client.eval("return redis.call('EXISTS', unpack(KEYS))", keys.length, ...keys);
+    return true;
+  } catch (error) {
+    if (error instanceof Error && error.message.startsWith('CROSSSLOT')) return false;
+    throw error;
+  }
+}
+
 /** The masters of a Cluster, or the one server. */
 export function mastersOf(client: RedisClient): Redis[] {
   const masters = client instanceof Cluster ? client.nodes('master') : [client];

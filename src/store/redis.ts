@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Cluster, type Redis, type Result } from 'ioredis';
+import { type Redis, type Result } from 'ioredis';
 import { RateLimiterRedis } from 'rate-limiter-flexible';
 import { type ByteStore, FIELD_LENGTH, MEMBERS_PER_PAGE, type Transform } from './byte-store.ts';
 import {
@@ -14,6 +14,7 @@ import { isRefusal } from './redis-errors.ts';
 import {
   evictionPolicies,
   mastersOf,
+  mixesSlots,
   NO_EVICTION,
   requireCommands,
   waitRefusal,
@@ -196,11 +197,12 @@ export async function openRedis(
     closers.push(subscriber);
     await requireCommands(client, subscriber, timeouts.open);
     await rejectEviction(client, logger);
+    const mayMix = await mixesSlots(client);
     const mayWait = await canWait(client, logger);
     return {
       ...values(client),
       ...sets(client),
-      ...(client instanceof Cluster ? {} : { addWithMembers: adderWithMembers(client) }),
+      ...(mayMix ? { addWithMembers: adderWithMembers(client) } : {}),
       ...streams(client),
       ...redisLogs(client),
       rewrite: rewriter(client),
@@ -213,7 +215,7 @@ export async function openRedis(
           rejectIfRedisNotReady: true,
           customIncrTtlLuaScript: COUNT,
         }),
-      addToCounts: adderTo(client),
+      addToCounts: adderTo(client, mayMix),
       freeBytes: () => freeBytes(client),
       ping: () => assertReady(client),
       close: () => closeAll(closers),
@@ -224,8 +226,8 @@ export async function openRedis(
   }
 }
 
-/** In a Cluster, the counters are on different servers. */
-function adderTo(client: RedisClient): NonNullable<ByteStore['addToCounts']> {
+/** Without `mayMix`, the counters may be on different servers. */
+function adderTo(client: RedisClient, mayMix: boolean): NonNullable<ByteStore['addToCounts']> {
   const add: ReturnType<typeof adderTo> = async (additions) => {
     if (client.status !== 'ready') throw new Error(`the connection to Redis is ${client.status}`);
     const replies = await client.addToCounts(
@@ -238,7 +240,7 @@ function adderTo(client: RedisClient): NonNullable<ByteStore['addToCounts']> {
       left: replies[2 * n + 1] ?? NaN,
     }));
   };
-  if (!(client instanceof Cluster)) return add;
+  if (mayMix) return add;
   return async (additions) =>
     (await Promise.all(additions.map((addition) => add([addition])))).flat();
 }
@@ -279,7 +281,7 @@ function values(client: RedisClient): Values {
   };
 }
 
-function adderWithMembers(client: Redis): NonNullable<ByteStore['addWithMembers']> {
+function adderWithMembers(client: RedisClient): NonNullable<ByteStore['addWithMembers']> {
   return async (name, bytes, ttl, members) => {
     const sets = members.flatMap((each) => [each.name, orderOf(each.name)]);
     const added = members.flatMap(({ member, ttl: lifetime }) => [

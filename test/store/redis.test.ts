@@ -90,6 +90,29 @@ describe('The store on Redis', () => {
     };
   });
 
+  it('a service that spreads keys over servers behind one address gets no script with keys of several slots', async () => {
+    const sharded = await start({ args: ['--cluster-enabled', 'yes'] });
+    const raw = connectRaw(sharded);
+    await raw.call('CLUSTER', 'ADDSLOTSRANGE', 0, 16_383);
+    await until('the slots to be served', async () =>
+      String(await raw.call('CLUSTER', 'INFO')).includes('cluster_state:ok'),
+    );
+    const store = await open(at(sharded.port));
+    const sets = ['one:set', 'other:set'].map((key) => ({ key, member: 'm', ttl: 60 }));
+    assert.isTrue(await store.add('some:value', 1, 60, sets));
+    for (const { key } of sets) assert.deepEqual(await store.members(key), ['m']);
+    const { addToCounts } = await openBytes(sharded);
+    const counts = ['a', 'b', 'c'].map((name) => ({
+      name: `count:${name}`,
+      times: 1,
+      seconds: 60,
+    }));
+    assert.deepEqual(
+      (await addToCounts?.(counts))?.map(({ count }) => count),
+      [1, 1, 1],
+    );
+  });
+
   it('a large set is read in pages, because reading it at once would block Redis', async () => {
     const store = await open(at(server.port));
     const raw = connectRaw(server);
