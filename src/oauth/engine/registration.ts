@@ -45,7 +45,7 @@ export function registration(
 
 const RULES = 'client rules';
 
-/** Starts to read what `requireUnblocked` needs. */
+/** Starts to read what `requireUnblocked` needs. A block that comes while the body is sent is found at the consent page. */
 export function readRulesAhead(store: Store, request: EngineRequest): void {
   startReading(request, RULES, () => listRules(store));
 }

@@ -80,20 +80,24 @@ function listeningOn(port: number, { GATEHOUSE_AUTH_URL = '' }: Record<string, s
 }
 
 /**
- * Sends a token request and kills its receiver before its first Redis command (`point` 0), or when Redis has run command number `point` and
- * the reply is pending. Resolves to that command, or to undefined if the request succeeds with fewer commands.
+ * Sends a token request and kills its receiver before its first Redis command (`point` 0), or when Redis has run command number `point`, or the
+ * command of this name and kind, and the reply is pending. Resolves to that command, or to undefined if the request succeeds with fewer commands.
  */
 export async function killAtCommand(
   { proxy, kill, address, host }: Disposable,
-  point: number,
+  point: number | string,
   form: URLSearchParams,
 ): Promise<string | undefined> {
   let number = 0;
   let reached = 'nothing';
   proxy.setRule(({ name, kind }) => {
-    if (!kind || ++number !== Math.max(point, 1)) return 'pass';
-    if (point > 0) reached = `${name} ${kind}`;
-    return point > 0 ? 'hold reply' : 'hold';
+    if (!kind) return 'pass';
+    const command = `${name} ${kind}`;
+    number += 1;
+    if (point === 0) return number === 1 ? 'hold' : 'pass';
+    if (point !== number && point !== command) return 'pass';
+    reached = command;
+    return 'hold reply';
   });
   const answered = rawRequest(address, {
     method: 'POST',
