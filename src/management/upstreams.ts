@@ -77,7 +77,7 @@ export const upstreamHandlers: Handlers<keyof typeof upstreamOperations> = {
   },
 };
 
-/** `connectors` are all, if they were read already. */
+/** `connectors` are all, if they were read already. An empty list leaves out who can use the tools. */
 export async function describeUpstreams(
   management: ManagementContext,
   connectors?: Promise<readonly Connector[]>,

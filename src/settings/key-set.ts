@@ -22,7 +22,7 @@ export type PublicKey = {
 export class KeySetRefused extends Error {}
 
 const MAX_KEYS = 50;
-/** Of private keys (RFC 7518 section 6; `priv` of keys for post-quantum algorithms). */
+/** Members of private keys (RFC 7518 section 6; `priv` in post-quantum keys). */
 export const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k', 'priv'];
 const TEXT_MEMBERS = ['kty', 'crv', 'x', 'y', 'n', 'e', 'kid', 'alg', 'use'] as const;
 const BASE64URL = /^[\w-]+$/;

@@ -188,18 +188,22 @@ type Found = Pick<
   'columns' | 'items' | 'total' | 'found' | 'previous' | 'next' | 'unsortedAbove' | 'sorted'
 >;
 
-/** Whether a list has more records, before it is narrowed by other than its owner, of those lists that can tell without reading them. */
+/**
+ * Whether a list has more records, before it is narrowed by other than its owner, of those lists that can tell without reading them. Clients of
+ * a state may be few.
+ */
 async function isLongerThan(
   count: number,
   { settings, services }: ManagementContext,
   { operation, only }: AnyList,
-  { kept }: Search,
+  { kept, filters }: Search,
 ): Promise<boolean> {
   const owner = Object.fromEntries(kept.map(({ name, value }) => [name, value]));
   if (operation === 'listAccounts') return hasMoreAccounts(services.store, count);
   if (operation === 'listConnectors') return hasMoreConnectors(services.store, count);
   if (operation === 'listGrants') return hasMoreGrants(settings, services, owner, count);
-  if (operation !== 'listClients' || only) return false;
+  const hasState = filters.some(({ name, value }) => name === 'state' && value);
+  if (operation !== 'listClients' || only || hasState) return false;
   const times = { lifetime: settings.lifetimes.refreshTokenAbsolute, now: services.now() };
   return hasMoreClients(services.store, times, count);
 }
@@ -225,9 +229,8 @@ async function readList(
     return items.map((item) => returning(rowOf(management, shown, item as never), here));
   };
   const narrow = isNarrowed(search);
-  const most = MAX_WHOLE;
-  const isLonger = after === undefined && (await isLongerThan(most, management, list, search));
-  const whole = after === undefined && !isLonger ? await readWhole(read, most) : undefined;
+  const isLonger = after === undefined && (await isLongerThan(MAX_WHOLE, management, list, search));
+  const whole = after === undefined && !isLonger ? await readWhole(read, MAX_WHOLE) : undefined;
   if (whole?.isAll) {
     const order = orderIn(query);
     const all = list.sort?.(whole.items) ?? whole.items;
@@ -255,14 +258,14 @@ async function readList(
   const total =
     counted === undefined
       ? undefined
-      : { count: Math.min(counted, most), isAll: false, isMany: counted > most };
+      : { count: Math.min(counted, MAX_WHOLE), isAll: false, isMany: counted > MAX_WHOLE };
   return {
     search,
     columns: columnsOf(items),
     items: await withNames(management, items),
     ...(narrow ? { found: total ?? { count: items.length, isAll: false } } : { total }),
     next: page.next && at({ after: page.next }),
-    ...(orderIn(query) === undefined ? {} : { unsortedAbove: most }),
+    ...(orderIn(query) === undefined ? {} : { unsortedAbove: MAX_WHOLE }),
   };
 }
 
