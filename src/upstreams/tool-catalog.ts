@@ -1,7 +1,7 @@
 // What the tools of an upstream are, as the resource server last read them. The console, the consent page and doctor read it too.
 import { membersOf } from '../json-values.ts';
 import type { Upstream } from '../settings/upstreams.ts';
-import { acquireLock } from '../store/lock.ts';
+import { acquireLock, type Lock } from '../store/lock.ts';
 import type { Store } from '../store/store.ts';
 
 /** Carries the id of an upstream whose catalog changed. */
@@ -108,12 +108,12 @@ export async function saveCatalog(store: Store, id: string, catalog: ToolCatalog
 export async function withDiscoveryLock(
   store: Store,
   id: string,
-  work: () => Promise<void>,
+  work: (lock: Lock) => Promise<void>,
 ): Promise<boolean> {
   const lock = await acquireLock(store, `upstream-discovery:${id}`);
   if (!lock) return false;
   try {
-    await work();
+    await work(lock);
   } finally {
     await lock.release();
   }

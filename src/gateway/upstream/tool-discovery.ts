@@ -11,6 +11,7 @@ import { listsWithoutMatch } from './unmatched-patterns.ts';
 import { openToolPinning, type ToolPinning } from './tool-pinning.ts';
 import { shownUrl } from './quoting.ts';
 import type { Services } from '../../services.ts';
+import type { Lock } from '../../store/lock.ts';
 import { StoreUnavailable } from '../../store/store.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { Upstream } from '../../settings/upstreams.ts';
@@ -122,23 +123,29 @@ export async function openToolDiscovery(
     await stopped?.close();
   }
 
-  async function discover(signal: AbortSignal): Promise<void> {
+  async function discover(signal: AbortSignal, lock: Lock): Promise<void> {
     await on({ type: 'reading' });
     const previous = await findCatalog(store, upstream);
     await stopWatching();
-    const read = await readTools(signal, previous);
+    const read = await readTools(signal, previous, lock);
     if (signal.aborted) return stopWatching();
+    if (!read || !lock.isHeld()) {
+      // Another process may have read since, and what it stored is newer.
+      reportChange();
+      return stopWatching();
+    }
     report(read);
     await on({ type: 'read', catalog: read });
     // The store is unavailable. The next change of the tools tries again.
     if (!read.error) await reportLists(read).catch(() => undefined);
   }
 
-  /** Never rejects. */
+  /** Undefined if the lock was lost meanwhile. Rejects with StoreUnavailable only. */
   async function readTools(
     signal: AbortSignal,
     previous: ToolCatalog | undefined,
-  ): Promise<ToolCatalog> {
+    lock: Lock,
+  ): Promise<ToolCatalog | undefined> {
     const { url } = upstream;
     try {
       const { revision, tools, pages, repeatsPages, instructions, close } = await operator.use(
@@ -150,6 +157,7 @@ export async function openToolDiscovery(
       watch = { close };
       if (repeatsPages && !repeatedPages) warnOfPages();
       repeatedPages = repeatsPages;
+      if (!lock.isHeld()) return undefined;
       await pinning.noteOwn(pages, instructions);
       const time = now();
       return { url, revision, tools, seenAt: time, triedAt: time };
@@ -171,7 +179,7 @@ export async function openToolDiscovery(
   /** At most one attempt at a time, in all processes. */
   function attempt(stopping?: AbortSignal): Promise<void> {
     const signal = stopping ? AbortSignal.any([stopping, closing.signal]) : closing.signal;
-    running ??= withDiscoveryLock(store, upstream.id, () => discover(signal))
+    running ??= withDiscoveryLock(store, upstream.id, (lock) => discover(signal, lock))
       .then(() => undefined)
       // The store is unavailable. The next check tries again.
       .catch((error: unknown) =>

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { expect } from 'chai';
 import { findCatalog, type ToolCatalog } from '../../../src/upstreams/tool-catalog.ts';
-import { mint } from '../../links/minted-tokens/minting.ts';
+import { askRaw, mint } from '../../links/minted-tokens/minting.ts';
 import { advanceClock, restoreClock } from '../../support/clock.ts';
 import { freePorts } from '../../support/free-ports.ts';
 import { nodeArguments } from '../../support/node-arguments.ts';
@@ -23,6 +23,7 @@ import {
   startChangingV1,
   startChangingV2,
 } from '../../support/upstream/changing-upstream.ts';
+import { startListingUpstream, tool } from '../../support/upstream/listing-upstream.ts';
 
 const FIRST = [
   { name: 'search', title: 'Search orders', annotations: { readOnlyHint: true } },
@@ -165,6 +166,36 @@ describe('The discovery of tools', () => {
       }
     });
   }
+
+  it('a reading that took longer than its lock is not stored, and is made again', async () => {
+    const { now } = performance;
+    const upstream = await startListingUpstream([tool('search')]);
+    try {
+      place = await createDeployment({
+        file: { resourceServer: { upstream: { url: upstream.url, toolChanges: 'hold' } } },
+      });
+      upstream.trustIssuer(place.facts.auth);
+      system = await startDeployment(place);
+      await catalogOf(system, upstream.url, ({ tools }) => tools.length > 0);
+      let readings = 0;
+      upstream.list(() => {
+        readings += 1;
+        performance.now = () => now.call(performance) + readings * 10_000;
+        return [tool('search'), tool('added')];
+      });
+      advanceClock(301);
+      await until('the second reading', () => readings > 1);
+      const stored = await catalogOf(system, upstream.url, () => true);
+      expect(names(stored)).to.deep.equal(['search']);
+      const { text } = await askRaw(system, 'GET', '/upstreams/default/review');
+      expect(JSON.parse(text)).to.deep.include({ tools: [] });
+      upstream.list([tool('search'), tool('added')]);
+      await catalogOf(system, upstream.url, (found) => names(found).includes('added'));
+    } finally {
+      performance.now = now;
+      await upstream.close();
+    }
+  });
 
   it('UPS-14 an upstream with 2,001 tools is refused, one with 2,000 is read, and long titles are shortened', async () => {
     const many = Array.from({ length: 2001 }, (_, n) => ({ name: `tool-${n}` }));
