@@ -238,16 +238,17 @@ function notedVariant(
     const { digest } = approved;
     const pending = withoutSeen(pin.pending, caller);
     const latest = isOwn ? digest : pin.latest;
-    const isFirstOwn = isOwn && approved.isCallers === true;
+    // The catalog of a reading is stored after its pins. Until then, nothing else gives the level of this text.
+    const isOwnAgain = isOwn && approved.isCallers === true && pin.latest === digest;
     if (
       pending === pin.pending &&
       latest === pin.latest &&
       haveSameMarks(pin, marks) &&
-      !isFirstOwn
+      !isOwnAgain
     )
       return { pin };
     const { isCallers: _callers, ...own } = approved;
-    const all = pin.approved.map((one) => (isFirstOwn && one === approved ? own : one));
+    const all = pin.approved.map((one) => (isOwnAgain && one === approved ? own : one));
     const next: Pin = { ...pin, ...marks, pending, latest, approved: all };
     // With `hold`, one approved text for another is no change.
     if (mode === 'hold' || !isOwn || isFirst || latest === pin.latest) return { pin: next };

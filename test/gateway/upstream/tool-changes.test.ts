@@ -578,7 +578,7 @@ describe('An upstream with toolChanges: hold and levels from annotations', () =>
     [text(true)],
   );
 
-  it('PIN-14 an approved text that only callers are shown keeps the level of its hints, also after the next readings, until Gatehouse is shown it too', async () => {
+  it('PIN-14 an approved text that only callers are shown keeps the level of its hints, also after the next readings, until Gatehouse was shown it twice in a row', async () => {
     expect(await names()).to.deep.equal(['purge']);
     server().list(({ sub }) => [text(sub === 'gatehouse')]);
     expect(await names()).to.deep.equal([]);
@@ -596,7 +596,14 @@ describe('An upstream with toolChanges: hold and levels from annotations', () =>
     }
     expect(server().arrived()).to.deep.equal([]);
 
+    // The catalog may lack the hints of the first one, if a process died before it was stored.
     server().list([text(false)]);
+    await readAgain();
+    server().list([text(true)]);
+    await readAgain();
+    for (const process of [0, 1]) expect(await names(process)).to.deep.equal([]);
+    server().list([text(false)]);
+    await readAgain();
     await readAgain();
     // Nobody gains a tool by a text that Gatehouse is not shown.
     const weaker = { ...text(true), description: 'Other' };

@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import { variantOfText } from '../../../src/upstreams/tool-digest.ts';
 import {
   approvedPins,
+  hintsOfCallers,
   holdReason,
   NO_PINS,
   notedReading,
@@ -78,6 +79,18 @@ describe('The pins of an MCP server', () => {
     const waiting = new Map(pins.tools).get('search')?.pending ?? [];
     const approvals = waiting.map(({ digest }) => ({ name: 'search', digest }));
     expect(heldFor(approvedPins(pins, approvals, 2), 'another caller')).to.equal(undefined);
+  });
+
+  it('PIN-14 an approved text that only callers had counts until two readings of Gatehouse in a row have it', () => {
+    const listed = list(list(NO_PINS, 'Search'), 'Search and delete', 'caller');
+    const { digest } = variantOfText('Search and delete');
+    const approved = approvedPins(listed, [{ name: 'search', digest }], 2);
+    const isCounted = (...texts: string[]) =>
+      hintsOfCallers(texts.reduce((pins, text) => list(pins, text), approved)).has('search');
+    expect(isCounted()).to.equal(true);
+    expect(isCounted('Search and delete')).to.equal(true);
+    expect(isCounted('Search and delete', 'Search', 'Search and delete')).to.equal(true);
+    expect(isCounted('Search and delete', 'Search and delete')).to.equal(false);
   });
 
   it('with follow, tools that a caller is listed before Gatehouse reads them are no change, and what differs later is', () => {
