@@ -20,6 +20,7 @@ describe('A replay of a change of which nobody knows whether it was made', () =>
     ['account_enabled', {}],
     ['client_allowed', allowed],
     ['kept_out_ended', {}],
+    ['level_raised', { arguments: { level: 'full' } }],
     ['workload_resumed', {}],
     ['client_rule_removed', block],
   ] as const)
@@ -33,6 +34,7 @@ describe('A replay of a change of which nobody knows whether it was made', () =>
     ['client_revoked', {}],
     ['client_blocked', block],
     ['client_rule_removed', allowed],
+    ['level_lowered', { arguments: { level: 'analytics' } }],
     ['workload_paused', {}],
   ] as const)
     it(`RST-04 takes away what it may have taken (${event})`, () => {

@@ -273,7 +273,8 @@ export const SCENARIOS: Record<ReplayedEvent, Scenario> = {
     }),
   },
   level_lowered: {
-    title: 'a connection that its person lowered stays lowered',
+    title:
+      'a connection that its person lowered stays lowered, also if the log says later that an earlier change to a higher level was interrupted',
     async prepare(system) {
       const { link } = await createConnector(system);
       const as = { browser: openBrowser(system.origins) };
@@ -284,6 +285,8 @@ export const SCENARIOS: Record<ReplayedEvent, Scenario> = {
           const page = await openAccountPage(system, as.browser);
           const choice = { decision: 'lower', grant, level: 'analytics' };
           await submitAccountForm(as.browser, page, choice);
+          const item = { event: 'level_lowered', outcome: 'interrupted', grantId: grant };
+          return [{ ...item, arguments: { level: 'operations' } }];
         },
         async expectGone() {
           expect(await showGrant(system, grant)).to.include({

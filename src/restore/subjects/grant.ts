@@ -4,7 +4,7 @@ import { settleUse } from '../../connections/connections.ts';
 import { grantLifetimes } from '../../connections/grant-lifetime.ts';
 import { allowsLevel, grantedLevel, isLive } from '../../connections/grant-record.ts';
 import { isReason } from '../../connections/reasons.ts';
-import { isLevel } from '../../permission-levels.ts';
+import { isLevel, lowest } from '../../permission-levels.ts';
 import { detailsOf, type Subject } from './subject.ts';
 
 export const connectionEnd: Subject = {
@@ -20,14 +20,22 @@ export const connectionEnd: Subject = {
   },
 };
 
-/** The last of the changes decides: a level that was raised after it was lowered is allowed again. */
+/**
+ * The lowest level since it was last raised decides. That is not always the last one: a change that was interrupted is recorded later than others,
+ * and perhaps was not made.
+ */
 export const connectionLevel: Subject = {
   idIn: ({ grantId }) => grantId,
   async plan({ settings, services: { store, now } }, id, items) {
-    const { level } = detailsOf(items.at(-1) ?? { time: '', event: '', outcome: '' });
     const { levels } = settings;
+    const raisedAt = items.findLastIndex(({ event }) => event === 'level_raised');
+    const [first, ...others] = items
+      .slice(Math.max(raisedAt, 0))
+      .map((item) => detailsOf(item)['level'])
+      .filter((found) => isLevel(levels, found));
     const record = (await findGrant(store, id))?.value;
-    if (!record || !isLevel(levels, level)) return undefined;
+    if (!record || first === undefined) return undefined;
+    const level = lowest(levels, first, ...others);
     if (grantedLevel(record) === level || !allowsLevel(levels, record, level)) return undefined;
     const lifetimes = grantLifetimes(settings.lifetimes);
     return async () => {
