@@ -1,6 +1,6 @@
 // Changes whose items are not lost if the process ends, or the store fails, between the change and its items: they are kept before the change, and
 // recorded later by any process.
-import { type Store, StoreFull, StoreUnavailable } from '../store/store.ts';
+import { isStoreFault, type Store, StoreFull } from '../store/store.ts';
 import { type AuditItem, auditItem, type AuditServices, storeAudit } from './audit.ts';
 import { searchAudit } from './audit-search.ts';
 
@@ -45,7 +45,7 @@ export async function recordChanges<T>(
   });
   const made = await make().catch(async (error: unknown) => {
     // With any other error, the change was refused.
-    if (!(error instanceof StoreUnavailable)) await store.removeMember(BEGUN, member);
+    if (!isStoreFault(error)) await store.removeMember(BEGUN, member).catch(() => undefined);
     throw error;
   });
   const done = itemsOf(made).map((item, index) =>

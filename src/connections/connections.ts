@@ -24,6 +24,7 @@ import {
   grantedLevel,
   type GrantLimit,
   type GrantRecord,
+  narrowed,
   type Raise,
   type StoredGrant,
   viaOf,
@@ -223,7 +224,10 @@ export async function narrowConnection(
   const lifetimes = grantLifetimes(settings.lifetimes);
   const live = await findGrant(store, id);
   if (!live) return undefined;
-  const begun = levelItem('level_lowered', id, live.value, limit.level);
+  const wanted = narrowed(settings.levels, live.value, limit);
+  // Nothing is begun, which might be recorded as interrupted.
+  if (!wanted) return grantedLevel(live.value);
+  const begun = levelItem('level_lowered', id, live.value, grantedLevel(wanted));
   const narrowing = await recordChange(services, begun, {
     make: () => narrowGrant(store, settings.levels, id, limit, { lifetimes, now: now() }),
     itemOf: (made) => {

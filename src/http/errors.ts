@@ -1,6 +1,6 @@
 import type Koa from 'koa';
 import type { RequestContext } from './request-context.ts';
-import { StoreUnavailable } from '../store/store.ts';
+import { isStoreFault } from '../store/store.ts';
 
 /** An error response. `message` is sent, and says what to do. The cause is only logged. */
 export class HttpError extends Error {
@@ -101,11 +101,6 @@ export function asHttpError(error: unknown): HttpError {
       cause: error,
     },
   );
-}
-
-/** The engine wraps the errors of its adapter. */
-function isStoreFault(error: unknown): boolean {
-  return error instanceof StoreUnavailable || (error instanceof Error && isStoreFault(error.cause));
 }
 
 export type RespondToError = (ctx: Koa.Context, error: HttpError) => void | Promise<void>;

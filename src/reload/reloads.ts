@@ -71,8 +71,12 @@ export class ReloadRefused extends Error {
   readonly kind: RefusalKind;
   readonly processes: readonly string[];
 
-  constructor(kind: RefusalKind, message: string, processes: readonly string[] = []) {
-    super(message);
+  constructor(
+    kind: RefusalKind,
+    message: string,
+    { processes = [], ...options }: ErrorOptions & { processes?: readonly string[] } = {},
+  ) {
+    super(message, options);
     this.name = 'ReloadRefused';
     this.kind = kind;
     this.processes = processes;
@@ -348,7 +352,7 @@ class ProcessReloads implements Reloads {
       } catch (error) {
         if (!(error instanceof StoreUnavailable)) throw error;
         if (performance.now() > until || this.#isStopped)
-          throw new ReloadRefused('unavailable', MAY_FOLLOW);
+          throw new ReloadRefused('unavailable', MAY_FOLLOW, { cause: error });
         await delay(REPEAT_MS);
       }
   }
@@ -568,7 +572,7 @@ function refusalOf(all: readonly Checked[]): ReloadRefused | undefined {
   if (faulty?.fault !== undefined) {
     const kind = faulty.isOutage ? 'unavailable' : 'invalid';
     if (all.length === 1) return new ReloadRefused(kind, faulty.fault);
-    return new ReloadRefused(kind, `${faulty.name}: ${faulty.fault}`, [faulty.name]);
+    return new ReloadRefused(kind, `${faulty.name}: ${faulty.fault}`, { processes: [faulty.name] });
   }
   const atStart = readAtStart(changedIn(all));
   if (atStart.length > 0)
@@ -578,9 +582,9 @@ function refusalOf(all: readonly Checked[]): ReloadRefused | undefined {
     );
   const differing = differingSecrets(all.map(({ digest }) => digest));
   if (differing.length === 0) return undefined;
-  const names = all.map(({ name }) => name);
+  const processes = all.map(({ name }) => name);
   const message = `the processes see different contents of ${differing.join(', ')}; try again when the files are the same everywhere`;
-  return new ReloadRefused('secrets', message, names);
+  return new ReloadRefused('secrets', message, { processes });
 }
 
 function changedIn(all: readonly Checked[]): string[] {

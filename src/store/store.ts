@@ -177,6 +177,11 @@ export class StoreUnavailable extends Error {
   }
 }
 
+/** Also if it is the cause of the error: the engine wraps the errors of its adapter. */
+export function isStoreFault(error: unknown): boolean {
+  return error instanceof StoreUnavailable || (error instanceof Error && isStoreFault(error.cause));
+}
+
 /** The store is out of memory for writes. Reads and deletes still work. */
 export class StoreFull extends StoreUnavailable {}
 

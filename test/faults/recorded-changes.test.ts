@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { readAuditAfter } from '../../src/audit/audit-log.ts';
 import { noteAuditSettings } from '../../src/audit/audit-settings.ts';
-import { recordInterrupted } from '../../src/audit/recorded-change.ts';
+import { recordChange, recordInterrupted } from '../../src/audit/recorded-change.ts';
 import { clientKey } from '../../src/clients/clients.ts';
 import { listRules } from '../../src/clients/rules.ts';
 import {
@@ -24,11 +24,14 @@ import { approveTools } from '../../src/management/tool-review.ts';
 import { saveAccount } from '../../src/people/accounts.ts';
 import { findPins, updatePins } from '../../src/upstreams/tool-pin-records.ts';
 import { reloadSettings } from '../../src/reload/reload-settings.ts';
+import { ReloadRefused } from '../../src/reload/reloads.ts';
+import { type Store, StoreUnavailable } from '../../src/store/store.ts';
 import { updateWorkloadRecord } from '../../src/workloads/records.ts';
 import {
   ACCOUNT_LIFETIME,
   LIFETIMES,
   openManagementServices,
+  openReloadsOf,
   RESOURCE_URL,
 } from '../management/management-host.ts';
 import { dyingStore } from '../support/faults/dying-store.ts';
@@ -348,6 +351,26 @@ async function tokenOf(management: ManagementContext) {
   return { id, view: () => store.get(`minted-token:${id}`).then((found) => found?.value) };
 }
 
+/** A store that starts a reload and does not say so. Unless `answersAgain`, it does not answer from then on. */
+function failingAtReload<S extends Store>(store: S, answersAgain: boolean) {
+  let isSilent = false;
+  const silence = () => Promise.reject(new StoreUnavailable(new Error('no answer')));
+  const failing = new Proxy(store, {
+    get(object, name) {
+      const member: unknown = Reflect.get(object, name);
+      if (typeof member !== 'function') return member;
+      return (...given: unknown[]): unknown => {
+        if (isSilent) return silence();
+        const answer: unknown = Reflect.apply(member, object, given);
+        if (name !== 'update' || given[0] !== 'settings-reload:last') return answer;
+        isSilent = !answersAgain;
+        return Promise.resolve(answer).then(silence);
+      };
+    },
+  });
+  return { store: failing, end: () => void (isSilent = false) };
+}
+
 const MAX_WRITES = 60;
 const PATIENCE_SECONDS = 61;
 
@@ -366,6 +389,11 @@ for (const kind of STORES)
       await redis?.stop();
     });
 
+    const lastItem = async () =>
+      (await readAuditAfter(opened.services.store, 0, 100_000)).at(-1)?.number ?? 0;
+    const itemsAfter = async (number: number) =>
+      (await readAuditAfter(opened.services.store, number, 100)).flatMap(({ item }) => item ?? []);
+
     for (const [what, prepare] of Object.entries(CHANGES))
       it(`LOG-20 ${what} is on record once, at whichever write the process ends`, async () => {
         const { settings, services, clock } = opened;
@@ -379,7 +407,7 @@ for (const kind of STORES)
           expect(writes).to.be.below(MAX_WRITES);
           const { run, views } = await prepare(management);
           const before = await valuesOf(views);
-          const [last] = (await readAuditAfter(services.store, 0, 100_000)).slice(-1);
+          const last = await lastItem();
           const { store, isDead } = dyingStore(services.store, writes);
           const failed = await run({ ...management, services: { ...services, store } }).then(
             () => undefined,
@@ -388,9 +416,9 @@ for (const kind of STORES)
           const after = await valuesOf(views);
           clock.ahead += PATIENCE_SECONDS;
           await recordInterrupted(services);
-          const added = await readAuditAfter(services.store, last?.number ?? 0, 100);
+          const added = await itemsAfter(last);
           for (const event of Object.keys(views)) {
-            const items = added.flatMap(({ item }) => (item?.event === event ? [item] : []));
+            const items = added.filter((item) => item.event === event);
             const isChanged = JSON.stringify(before[event]) !== JSON.stringify(after[event]);
             const least = isChanged ? 1 : 0;
             expect(items.length, `${event} after ${writes} writes`).to.be.within(least, 1);
@@ -402,6 +430,55 @@ for (const kind of STORES)
           }
         }
       });
+
+    it('LOG-20 a process that ends while a connection gets a level that is not lower leaves no item', async () => {
+      const { settings, services, clock } = opened;
+      const management = { settings, services, by: 'key:default', role: 'administrator' } as const;
+      const { id } = await connectionOf(management);
+      const last = await lastItem();
+      const { store } = dyingStore(services.store, 1);
+      const limit = { level: 'full', stays: true } as const;
+      await narrowConnection(settings, { ...services, store }, id, limit).catch(isGone);
+      clock.ahead += PATIENCE_SECONDS;
+      await recordInterrupted(services);
+      expect(await itemsAfter(last)).to.deep.equal([]);
+    });
+
+    for (const [when, answersAgain] of [
+      ['and answers again at once', true],
+      ['and stays silent', false],
+    ] as const)
+      it(`LOG-20 a reload that all processes may follow is on record, and says so, if the store did not answer ${when}`, async () => {
+        const { settings, services, clock } = opened;
+        const last = await lastItem();
+        const failing = failingAtReload(services.store, answersAgain);
+        const own = { ...services, store: failing.store };
+        const reloads = await openReloadsOf(settings, own, { answer: 0 });
+        try {
+          const refusal = await reloadSettings({ ...own, reloads: () => reloads }, 'key:a').catch(
+            (error: unknown) => error,
+          );
+          expect(refusal).to.be.instanceOf(ReloadRefused);
+          expect(String(refusal)).to.include('takes effect in all processes or in none');
+        } finally {
+          failing.end();
+          await reloads.stop();
+        }
+        clock.ahead += PATIENCE_SECONDS;
+        await recordInterrupted(services);
+        const items = (await itemsAfter(last)).map(({ event, outcome }) => [event, outcome]);
+        expect(items).to.deep.equal([['settings_reloaded', 'interrupted']]);
+      });
+
+    it('LOG-20 a change that was refused says why, also if the store fails then', async () => {
+      const { services } = opened;
+      const { store } = dyingStore(services.store, 1);
+      const why = new Error('the level is not in the settings');
+      const change = { make: () => Promise.reject(why), itemOf: () => undefined };
+      const item = { event: 'settings_reloaded' };
+      const changing = recordChange({ ...services, store }, item, change);
+      expect(await changing.catch((error: unknown) => error)).to.equal(why);
+    });
   });
 
 async function valuesOf(views: Prepared['views']): Promise<Record<string, unknown>> {

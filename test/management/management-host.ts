@@ -10,9 +10,9 @@ import { grantLifetimes } from '../../src/connections/grant-lifetime.ts';
 import { persistentKey } from '../../src/keys/persistent-key.ts';
 import { managementApp } from '../../src/management/app.ts';
 import { createLogger } from '../../src/observability/logger.ts';
-import { openReloads } from '../../src/reload/reloads.ts';
+import { openReloads, type ReloadOptions, type Reloads } from '../../src/reload/reloads.ts';
 import { createResources } from '../../src/resources.ts';
-import { openProcessServices, openServices } from '../../src/services.ts';
+import { openProcessServices, openServices, type ProcessServices } from '../../src/services.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import type { ManagementRole } from '../../src/settings/management-roles.ts';
 import type { Settings } from '../../src/settings/settings.ts';
@@ -109,14 +109,7 @@ export async function openManagementServices(given: Partial<Settings> = {}) {
     },
     resources,
   );
-  processServices.reloads = await openReloads({
-    ...processServices,
-    digestKey: await persistentKey(processServices.store, 'digests of settings'),
-    read: () => settings,
-    secretVariables: () => [],
-    current: () => settings,
-    prepare: async () => ({ commit: () => undefined, discard: async () => undefined }),
-  });
+  processServices.reloads = await openReloadsOf(settings, processServices);
   const services = await openServices(settings, processServices, resources);
   return {
     settings,
@@ -128,6 +121,23 @@ export async function openManagementServices(given: Partial<Settings> = {}) {
       await rm(directory, { recursive: true });
     },
   };
+}
+
+/** Reloads that read the same settings again. */
+export async function openReloadsOf(
+  settings: Settings,
+  services: Pick<ProcessServices, 'store' | 'logger' | 'metrics' | 'now'>,
+  times?: ReloadOptions['times'],
+): Promise<Reloads> {
+  return openReloads({
+    ...services,
+    ...(times ? { times } : {}),
+    digestKey: await persistentKey(services.store, 'digests of settings'),
+    read: () => settings,
+    secretVariables: () => [],
+    current: () => settings,
+    prepare: async () => ({ commit: () => undefined, discard: async () => undefined }),
+  });
 }
 
 type Answer = { status: number; headers: Headers; body: Record<string, unknown> };
