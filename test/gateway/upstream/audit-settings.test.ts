@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { z } from 'zod';
 import { textOf } from '../../support/account-page.ts';
-import { advanceClock } from '../../support/clock.ts';
+import { advanceClock, restoreClock } from '../../support/clock.ts';
 import { connect, openConsent } from '../../support/connection.ts';
 import {
   type AuditItem,
@@ -154,14 +154,16 @@ describe('Calls on record of recorded levels alone, and without addresses', () =
 describe('Wrong tokens from many addresses of one site', () => {
   const limits = { wrongTokens: { perAddress: '9999999/1h', inAll: '9999999/1h' } };
   const system = behindProxy({ file: { levels: [{ id: 'read' }, { id: 'write' }], limits } });
+  afterEach(restoreClock);
+
   /** Of a /48 in a day. */
-  const MOST_ITEMS = 1600;
+  const MAX_ITEMS = 1600;
 
   /** Each request comes from a /64 of its own. */
   async function flood(link: string, count: number, from: number): Promise<void> {
     let sent = 0;
     const client = async () => {
-      for (; sent < count;) {
+      while (sent < count) {
         sent += 1;
         const address = `2001:db8:7:${(from + sent).toString(16)}::1`;
         await call(link, 'wrong', toolCall('search'), { headers: { 'x-forwarded-for': address } });
@@ -169,6 +171,8 @@ describe('Wrong tokens from many addresses of one site', () => {
     };
     await Promise.all(Array.from({ length: 16 }, client));
   }
+
+  const refusals = z.object({ items: z.array(z.unknown()), next: z.string().optional() });
 
   async function refusalsOnRecord(connector: string, after = ''): Promise<number> {
     const page = await requestManagement(
@@ -181,18 +185,17 @@ describe('Wrong tokens from many addresses of one site', () => {
       items.length + (next === undefined ? 0 : await refusalsOnRecord(connector, `&after=${next}`))
     );
   }
-  const refusals = z.object({ items: z.array(z.unknown()), next: z.string().optional() });
 
-  it('LOG-14 their items are limited by site and day, and the next day has items again', async () => {
+  it('LOG-14 audit items of wrong tokens are limited by site and day, and the next day has items again', async () => {
     const { link, token, id } = await connected(system(), 'read');
-    await flood(link, MOST_ITEMS + 20, 0);
+    await flood(link, MAX_ITEMS + 20, 0);
     await call(link, token, toolCall('search'));
     await until('the call of the person to be recorded', async () =>
       (await untilRecorded(system(), id, 1)).some(({ outcome }) => outcome === 'answered'),
     );
-    expect(await refusalsOnRecord(id)).to.equal(MOST_ITEMS);
+    expect(await refusalsOnRecord(id)).to.equal(MAX_ITEMS);
     advanceClock(86_401);
-    await flood(link, 1, 2 * MOST_ITEMS);
-    await until('an item of the next day', async () => (await refusalsOnRecord(id)) > MOST_ITEMS);
+    await flood(link, 1, 2 * MAX_ITEMS);
+    await until('an item of the next day', async () => (await refusalsOnRecord(id)) > MAX_ITEMS);
   });
 });
