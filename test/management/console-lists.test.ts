@@ -9,8 +9,9 @@ import {
 import { type Browser, openBrowser, type Page, requirePage } from '../support/browser.ts';
 import { advanceClock } from '../support/clock.ts';
 import { cookieHeader } from '../support/cookie-jar.ts';
-import { connect } from '../support/connection.ts';
+import { connect, registerClient } from '../support/connection.ts';
 import { isAccepted } from '../support/mcp.ts';
+import { discover } from '../support/oauth.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { listGrant } from '../support/list-grant.ts';
 import { addGrant } from '../../src/connections/grants.ts';
@@ -290,6 +291,29 @@ describe('the lists of the console', () => {
     const sorted = await open(`/grants?connector=${connector}&sort=title`);
     expect(sorted.html).to.include('This list is too long to be sorted');
     await store.close();
+  });
+
+  it('apps of a state are counted and can be sorted, however many others there are', async () => {
+    const { link } = await createConnector(system());
+    const { server } = await discover(link);
+    for (let count = 0; count < 2; count += 1) {
+      const { id } = await registerClient(server);
+      await requestManagement(system(), 'POST', '/clients/revoke', { id });
+    }
+    const { store } = await openSystemStore(system());
+    const now = Date.now() / 1000;
+    const connected = Array.from({ length: 1001 }, (_, n) => ({
+      account: 'nobody',
+      client: `app-${n}`,
+      connector: 'none',
+    }));
+    await Promise.all(
+      connected.map((owners) => listGrant(store, owners.client, owners, { lifetime: 3600, now })),
+    );
+    await store.close();
+    expect((await open('/clients')).html).to.not.include('sort=title');
+    const revoked = await open('/clients?state=revoked');
+    expect(revoked.html).to.include('2 results').and.include('sort=title');
   });
 
   it('records that no longer exist are reported as unknown', async () => {
