@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import { saveInteractionResult } from '../../src/oauth/engine/adapter.ts';
 import { openBrowser, requireExternalRedirect, requirePage } from '../support/browser.ts';
 import { registerClient } from '../support/connection.ts';
-import { useProxiedSystem } from '../support/faults/proxied-system.ts';
+import { type ProxiedSystem, useProxiedSystem } from '../support/faults/proxied-system.ts';
 import { createConnector } from '../support/management-api.ts';
 import { authorizeUrl, discover } from '../support/oauth.ts';
 import { until } from '../support/until.ts';
@@ -20,24 +20,24 @@ const MAX_ATTEMPT_COMMANDS = 9;
 /** An attempt is found by its grant once it was written. */
 const isOfName = (command: string) => command === 'set attempt-name';
 
-describe('The writes of an authorization', () => {
+async function startBrowsing({ system }: ProxiedSystem) {
+  const { link } = await createConnector(system);
+  const { server } = await discover(link);
+  const browser = openBrowser(system.origins);
+  const openConsent = async () => {
+    const client = await registerClient(server);
+    return browser.openConsent(authorizeUrl(server, client, { resource: link }).url);
+  };
+  return { browser, openConsent };
+}
+
+// In a system of its own, because attempts of other tests are written when they rest.
+describe('The commands of an authorization', () => {
   const proxied = useProxiedSystem();
 
-  async function startBrowsing() {
-    const { link } = await createConnector(proxied().system);
-    const { server } = await discover(link);
-    const browser = openBrowser(proxied().system.origins);
-    const openConsent = async () => {
-      const client = await registerClient(server);
-      return browser.openConsent(authorizeUrl(server, client, { resource: link }).url);
-    };
-    return { browser, openConsent };
-  }
-
-  // The first one, because attempts of the others would be written meanwhile.
   it(`an authorization of a signed-in person sends at most ${MAX_COMMANDS} commands to Redis`, async () => {
     const { proxy } = proxied();
-    const { browser, openConsent } = await startBrowsing();
+    const { browser, openConsent } = await startBrowsing(proxied());
     const connectApp = async () => {
       const page = await openConsent();
       requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
@@ -65,10 +65,14 @@ describe('The writes of an authorization', () => {
     const writes = attempts.filter((command) => command === 'evalsha attempt').length;
     expect(attempts.length, attempts.join(', ')).to.be.within(2, writes * MAX_ATTEMPT_COMMANDS);
   });
+});
+
+describe('The writes of an authorization', () => {
+  const proxied = useProxiedSystem();
 
   it('an approval that cannot be recorded in the audit log gives the app no code', async () => {
     const { proxy } = proxied();
-    const { browser, openConsent } = await startBrowsing();
+    const { browser, openConsent } = await startBrowsing(proxied());
     const page = await openConsent();
     proxy.setRule(({ kind }) => (kind === 'audit' ? 'cut' : 'pass'));
     const answer = requirePage(await browser.submit(page, { decision: 'approve' }));
@@ -79,7 +83,7 @@ describe('The writes of an authorization', () => {
 
   it('an authorization of a signed-in person writes no session', async () => {
     const { proxy } = proxied();
-    const { browser, openConsent } = await startBrowsing();
+    const { browser, openConsent } = await startBrowsing(proxied());
     const page = await openConsent();
     requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
     const written: string[] = [];
@@ -94,7 +98,7 @@ describe('The writes of an authorization', () => {
 
   it('what an interaction names is read in the same round trip as the interaction', async () => {
     const { proxy } = proxied();
-    const { browser, openConsent } = await startBrowsing();
+    const { browser, openConsent } = await startBrowsing(proxied());
     await openConsent();
     /** Keeps the interaction back until the named reads have begun, too. */
     const readBeside = async <T>(reads: string[], send: () => Promise<T>, isResumed = false) => {
@@ -132,7 +136,7 @@ describe('The writes of an authorization', () => {
 
   it('connecting more apps does not enlarge the stored session', async () => {
     const { redis } = proxied();
-    const { browser, openConsent } = await startBrowsing();
+    const { browser, openConsent } = await startBrowsing(proxied());
     const connectApp = async () => {
       const page = await openConsent();
       requireExternalRedirect(await browser.submit(page, { decision: 'approve' }));
