@@ -6,8 +6,8 @@ import { hintsOf, isSameVariant, nameForModels, type Variant } from './tool-dige
 /** Seconds since the epoch. */
 export type SeenVariant = Variant & {
   at: number;
-  /** An operator approved it, and only lists of callers ever had it. */
-  isCallers?: true;
+  /** An operator approved it. Only lists of callers had it. */
+  isFromCallersOnly?: true;
 };
 
 /** A text that nobody has approved. */
@@ -239,7 +239,7 @@ function notedVariant(
     const pending = withoutSeen(pin.pending, caller);
     const latest = isOwn ? digest : pin.latest;
     // The catalog of a reading is stored after its pins. Until then, nothing else gives the level of this text.
-    const isOwnAgain = isOwn && approved.isCallers === true && pin.latest === digest;
+    const isOwnAgain = isOwn && approved.isFromCallersOnly === true && pin.latest === digest;
     if (
       pending === pin.pending &&
       latest === pin.latest &&
@@ -247,7 +247,7 @@ function notedVariant(
       !isOwnAgain
     )
       return { pin };
-    const { isCallers: _callers, ...own } = approved;
+    const { isFromCallersOnly: _callers, ...own } = approved;
     const all = pin.approved.map((one) => (isOwnAgain && one === approved ? own : one));
     const next: Pin = { ...pin, ...marks, pending, latest, approved: all };
     // With `hold`, one approved text for another is no change.
@@ -452,7 +452,7 @@ function approvedPin(pin: Pin, digest: string, at: number): Pin | null | undefin
   const waiting = pin.pending.find((one) => one.digest === digest);
   if (waiting) {
     const { isOwn, callers: _callers, ...variant } = waiting;
-    const origin = isOwn ? {} : { isCallers: true as const };
+    const origin = isOwn ? {} : { isFromCallersOnly: true as const };
     const pending = pin.pending.filter((one) => one !== waiting);
     // Nothing would be left to approve while the tool is held from all. Their next lists tell again.
     const isEnd = pending.length === 0 && isForAll(pin.droppedFor);
@@ -506,7 +506,7 @@ export function hintsOfCallers({ mode, tools }: ToolPins): ReadonlyMap<string, T
   if (mode !== 'hold') return new Map();
   return new Map(
     tools.flatMap(([name, { approved }]) => {
-      const hints = approved.filter(({ isCallers }) => isCallers).map(hintsOf);
+      const hints = approved.filter(({ isFromCallersOnly }) => isFromCallersOnly).map(hintsOf);
       return hints.length > 0 ? [[name, hints] as const] : [];
     }),
   );
