@@ -5,7 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-describe('The lock of apply', () => {
+describe('A lock in the store', () => {
   const { now } = performance;
   afterEach(() => {
     performance.now = now;
@@ -15,7 +15,7 @@ describe('The lock of apply', () => {
     const dataDir = await mkdtemp(join(tmpdir(), 'lock-'));
     const options = { secret: 'a root secret for the test of the lock', dataDir };
     const store = await openStore({ kind: 'sqlite', file: 'store.sqlite' }, options);
-    const lock = await acquireLock(store, 'apply:lock');
+    const lock = await acquireLock(store, 'a-lock:1');
     expect(lock?.isHeld()).to.equal(true);
     performance.now = () => now.call(performance) + 10_000;
     expect(lock?.isHeld()).to.equal(false);

@@ -55,6 +55,8 @@ describe('An MCP server with toolChanges: hold', () => {
       expect((await call(name, process)).result?.content?.[0]?.text).to.equal(name);
   };
   afterEach(async () => {
+    server().state({ tools: { listChanged: true } });
+    server().instruct('Be kind.');
     server().list(FIRST);
     await readAgain();
     await everywhere(async (process) => (await names(process)).length === FIRST.length);
@@ -211,10 +213,10 @@ describe('An MCP server with toolChanges: hold', () => {
   });
 
   for (const [kind, capabilities] of Object.entries({
-    'without the capability': {},
-    'with it': { tools: { listChanged: true } },
+    'states no capability': {},
+    'states tools': { tools: { listChanged: true } },
   }))
-    it(`a list of which a page fails says of no tool that it was removed, of a server ${kind}`, async () => {
+    it(`a list with a failed page removes no tool, from a server that ${kind}`, async () => {
       const upstream = async () => {
         const { text } = await askRaw(manager(), 'GET', '/upstreams/default');
         return membersOf(JSON.parse(text));
@@ -398,9 +400,8 @@ describe('An MCP server with toolChanges: hold', () => {
       .and.not.include(TAG);
     const digest = (await review()).tools.find(({ name }) => name === 'meta')?.digest;
     const stale = await run('approve', 'default', '--tool', 'meta=other');
-    expect([stale.code, stale.stderr]).to.satisfy(
-      ([code, text]: [number, string]) => code !== 0 && text.includes('meta'),
-    );
+    expect(stale.code).to.not.equal(0);
+    expect(stale.stderr).to.include('meta');
     expect((await run('approve', 'default', '--tool', `meta=${digest}`)).stdout).to.include(
       'Still waiting: 2',
     );
@@ -409,7 +410,6 @@ describe('An MCP server with toolChanges: hold', () => {
     expect(all.stdout).to.include('Nothing waits for approval now');
     await isUsable('described');
     expect((await run('review', 'default')).stdout).to.include('Nothing waits');
-    server().instruct('Be kind.');
   });
 });
 
@@ -418,6 +418,24 @@ describe('An MCP server with toolChanges: follow', () => {
     useChangedTools({ validateArguments: 'warn' }, FIRST);
   const listed = (process: number, name: string) =>
     until('the process to list it', async () => (await names(process)).includes(name));
+
+  /** Waits until Gatehouse has read these tools, and approves every change. */
+  const listAndApprove = async (tools: typeof FIRST) => {
+    server().list(tools);
+    await readAgain();
+    await until('the catalog', async () => {
+      const { text } = await askRaw(manager(), 'GET', '/upstreams/default');
+      const found = membersOf(JSON.parse(text))['tools'] as { name: string }[];
+      return found.map(({ name }) => name).join() === tools.map(({ name }) => name).join();
+    });
+    const changes = (await review()).tools.map(({ name, digest }) => ({ name, digest }));
+    if (changes.length > 0) await approve({ tools: changes });
+    expect((await review()).tools).to.deep.equal([]);
+  };
+  afterEach(async () => {
+    server().instruct(undefined);
+    await listAndApprove(FIRST);
+  });
 
   it('a changed, a new and a removed tool are in force in both processes, and stand in the review until somebody has seen them', async () => {
     expect((await review()).tools).to.deep.equal([]);
@@ -470,7 +488,7 @@ describe('An MCP server with toolChanges: follow', () => {
   });
 
   it('a change that is undone is no longer in the review', async () => {
-    const before = await names();
+    await listAndApprove([...FIRST, tool('added')]);
     server().list([...FIRST, tool('added', { description: 'Other' })]);
     await readAgain();
     await until('the review', async () =>
@@ -481,10 +499,11 @@ describe('An MCP server with toolChanges: follow', () => {
     await until('the review', async () =>
       (await review()).tools.every(({ name }) => name !== 'added'),
     );
-    expect(await names()).to.have.length(before.length + 1);
+    expect(await names()).to.include('added');
   });
 
   it('a reload that sets hold approves the tools that were read last, and holds what changes later', async () => {
+    await listAndApprove([...FIRST, tool('added')]);
     const { resourceServer } = settingsOf(manager());
     const restore = changeSettings(manager(), {
       resourceServer: { upstream: { ...resourceServer.upstream, toolChanges: 'hold' } },
@@ -633,7 +652,7 @@ describe('A subscription to a server with toolChanges: hold', () => {
         return membersOf(JSON.parse(text))['tools'] as { name: string; digest: string }[];
       };
       const { link, accessToken } = await connect(system, await createConnector(system));
-      const isEnded = async (act: () => Promise<unknown>) => {
+      const expectEndAfter = async (act: () => Promise<unknown>) => {
         streams = await openListening(link, accessToken);
         await act();
         await until('the subscription to end', () => streams?.areEnded());
@@ -643,13 +662,13 @@ describe('A subscription to a server with toolChanges: hold', () => {
         const { text } = await askRaw(system, 'GET', '/upstreams/default');
         return text.includes('"first"');
       });
-      await isEnded(async () => {
+      await expectEndAfter(async () => {
         await upstream.setTools([{ name: 'first' }, { name: 'second' }], { isSilent: true });
         await readAgain(async () => (await waiting()).length > 0);
       });
       const [{ name, digest } = { name: '', digest: '' }] = await waiting();
       expect(name).to.equal('second');
-      await isEnded(() =>
+      await expectEndAfter(() =>
         askRaw(system, 'POST', '/upstreams/default/approve', { tools: [{ name, digest }] }),
       );
     } finally {

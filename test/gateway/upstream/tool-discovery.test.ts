@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import { expect } from 'chai';
@@ -240,21 +240,28 @@ describe('The discovery of tools after a crash', () => {
     };
     const server = await listenOnLoopback(createServer((req, res) => handle(req, res)));
     const url = `${server.origin}/mcp`;
-    const place = await createDeployment({
-      file: { resourceServer: { upstream: { url, toolChanges: 'hold' } } },
-    });
-    const child = spawn(process.execPath, nodeArguments(['start']), { env: place.environment });
-    await until('the first process to read', () => isAsked);
-    const closed = once(child, 'close');
-    child.kill('SIGKILL');
-    await closed;
-    handle = (_req, res) => void res.writeHead(500).end();
-    const system = await startDeployment(place);
-    advanceClock(11);
-    await catalogOf(system, url, ({ error }) => error !== undefined);
-    await system.stop();
-    await place.release();
-    await server.stop();
+    let place: Deployment | undefined;
+    let child: ChildProcess | undefined;
+    let system: System | undefined;
+    try {
+      place = await createDeployment({
+        file: { resourceServer: { upstream: { url, toolChanges: 'hold' } } },
+      });
+      child = spawn(process.execPath, nodeArguments(['start']), { env: place.environment });
+      const closed = once(child, 'close');
+      await until('the first process to read', () => isAsked);
+      child.kill('SIGKILL');
+      await closed;
+      handle = (_req, res) => void res.writeHead(500).end();
+      system = await startDeployment(place);
+      advanceClock(11);
+      await catalogOf(system, url, ({ error }) => error !== undefined);
+    } finally {
+      child?.kill('SIGKILL');
+      await system?.stop();
+      await place?.release();
+      await server.stop();
+    }
   });
 });
 
