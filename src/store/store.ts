@@ -72,7 +72,7 @@ export type MemberRange = { after?: string | undefined; limit: number; newestFir
 export type NewMember = { key: string; member: string; ttl: number };
 
 /**
- * One interface for single Redis, Sentinel, Cluster and SQLite. Each verb but `getMany` touches one key.
+ * One interface for single Redis, Sentinel, Cluster and SQLite. Each verb touches one key, but for `getMany` and the members of `add`.
  *
  * Keys are `<kind>:<id>`. The kind is readable in the database, the id is hidden by an HMAC. Values are JSON, encrypted with AES-256-GCM.
  * A value that this process cannot decrypt counts as absent, except for `add` and `update`, which do not overwrite it, and `range`.

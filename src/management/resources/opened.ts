@@ -35,28 +35,25 @@ export const openedField: Field<{ id: string; opened?: Opened | undefined }> = {
 
 /** Empty without a list, and while the tools are not known. */
 export function openedFields(opened: Opened | undefined): ConsoleField[] {
-  return opened
-    ? [
-        { label: 'opens', codes: opened.tools.slice(0, SHOWN_NAMES) },
-        ...(opened.tools.length > SHOWN_NAMES
-          ? [
-              {
-                label: 'opens',
-                textKey: 'console.fields.opensMore',
-                textValues: { count: opened.tools.length },
-              },
-            ]
-          : []),
-        ...(opened.tools.length === 0
-          ? [{ label: 'opens', textKey: 'console.fields.opensNothing' }]
-          : []),
-        ...(opened.isEverything
-          ? [{ label: 'opens', textKey: 'console.fields.opensEverything' }]
-          : []),
-        ...(opened.includesLater ? [{ label: 'opens', textKey: 'console.fields.opensLater' }] : []),
-        ...(opened.unmatched.length > 0 ? [{ label: 'unmatched', codes: opened.unmatched }] : []),
-      ]
-    : [];
+  if (!opened) return [];
+  return [
+    { label: 'opens', codes: opened.tools.slice(0, SHOWN_NAMES) },
+    ...(opened.tools.length > SHOWN_NAMES
+      ? [
+          {
+            label: 'opens',
+            textKey: 'console.fields.opensMore',
+            textValues: { count: opened.tools.length },
+          },
+        ]
+      : []),
+    ...(opened.tools.length === 0
+      ? [{ label: 'opens', textKey: 'console.fields.opensNothing' }]
+      : []),
+    ...(opened.isEverything ? [{ label: 'opens', textKey: 'console.fields.opensEverything' }] : []),
+    ...(opened.includesLater ? [{ label: 'opens', textKey: 'console.fields.opensLater' }] : []),
+    ...(opened.unmatched.length > 0 ? [{ label: 'unmatched', codes: opened.unmatched }] : []),
+  ];
 }
 
 export function openedText({ tools, unmatched, isEverything, includesLater }: Opened): string {
