@@ -10,7 +10,7 @@ import { findUpstream, type Upstream as Configured } from '../settings/upstreams
 import { rightsAt } from '../upstreams/opened-tools.ts';
 import { decide, type Needed, selectionOf } from '../upstreams/tool-access.ts';
 import { hintsIn, type ToolHints } from '../upstreams/tool-catalog.ts';
-import { annotatedLevel } from '../upstreams/tool-levels.ts';
+import { strictestLevel } from '../upstreams/tool-levels.ts';
 import { compareTool, similarNames, visible } from '../upstreams/tool-differences.ts';
 import { findPins, findText, updatePins } from '../upstreams/tool-pin-records.ts';
 import {
@@ -104,9 +104,7 @@ async function gainsOf(
   const { store, now } = services;
   const { levels } = settings;
   const levelOf = (tool: unknown) =>
-    [hintsIn(membersOf(tool)['annotations']), ...others]
-      .map((hints) => annotatedLevel(levels, hints))
-      .reduce((high, other) => (isAtLeast(levels, high, other) ? high : other));
+    strictestLevel(levels, [hintsIn(membersOf(tool)['annotations']), ...others]);
   const level = levelOf(after);
   const earlier = before === undefined ? highestLevel(levels) : levelOf(before);
   if (isAtLeast(levels, level, earlier)) return undefined;

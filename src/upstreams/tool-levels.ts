@@ -76,6 +76,13 @@ export function levelRules(
   };
 }
 
+/** The highest level that these hints ask for: at least one. */
+export function strictestLevel(levels: Levels, all: readonly (ToolHints | undefined)[]): Level {
+  return all
+    .map((hints) => annotatedLevel(levels, hints))
+    .reduce((high, other) => (isAtLeast(levels, high, other) ? high : other));
+}
+
 /** Of names that an upstream might confuse, each needs the highest level of all. */
 function annotatedLevels(
   levels: Levels,
@@ -85,10 +92,8 @@ function annotatedLevels(
   const byFoldedName = Map.groupBy(listed, ({ name }) => foldName(name));
   return new Map(
     [...byFoldedName.values()].flatMap((tools) => {
-      const level = tools
-        .flatMap(({ name, hints }) => [hints, ...(approved.get(name) ?? [])])
-        .map((hints) => annotatedLevel(levels, hints))
-        .reduce((high, other) => (isAtLeast(levels, high, other) ? high : other));
+      const all = tools.flatMap(({ name, hints }) => [hints, ...(approved.get(name) ?? [])]);
+      const level = strictestLevel(levels, all);
       return tools.map(({ name }) => [name, level] as const);
     }),
   );
