@@ -11,7 +11,7 @@ const BUSY_TIMEOUT_MS = 1000;
 const RETRY_DELAY_MS = 20;
 const SQLITE_BUSY = 5;
 
-// WAL with FULL: a committed transaction is on disk. A value that never expires has `expires` Infinity.
+// WAL with FULL: a committed transaction is on disk, and so are those before it. A value that never expires has `expires` Infinity.
 const SCHEMA = `
   PRAGMA journal_mode = WAL;
   PRAGMA synchronous = FULL;
@@ -126,6 +126,22 @@ function transaction<Result>(db: DatabaseSync, work: () => Result): Result {
   }
 }
 
+/** Writes without waiting for the disk. After a power failure the newest of these may be missing, but never one that another on disk follows. */
+function unsyncedTransaction<Result>(db: DatabaseSync, work: () => Result): Result {
+  db.exec('PRAGMA synchronous = NORMAL');
+  try {
+    return transaction(db, work);
+  } finally {
+    db.exec('PRAGMA synchronous = FULL');
+  }
+}
+
+/** Moves everything from the write-ahead log to the file, on disk. Throws if another process reads it meanwhile. */
+export function moveWriteAheadLog(db: DatabaseSync): void {
+  const moved = db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get();
+  if (moved?.['busy'] !== 0) throw new Error('the write-ahead log could not be moved');
+}
+
 export function bufferOf(value: SQLOutputValue | undefined): Buffer {
   if (!(value instanceof Uint8Array))
     throw new TypeError('a value in the SQLite file is not bytes');
@@ -138,16 +154,22 @@ export function bufferOf(value: SQLOutputValue | undefined): Buffer {
  */
 export type Commit = <Result>(write: () => Result) => Promise<Result>;
 
-type CommitQueue = {
+export type CommitQueue = {
   commit: Commit;
+  /**
+   * As `commit`, but resolves before the disk has it, so that the event loop need not wait for that. What is committed later is never on disk
+   * without it.
+   */
+  commitUnsynced: Commit;
   /** Commits pending writes immediately. */
   flush: () => void;
 };
 
 type PendingWrite = {
-  /** Returns a function to call once the write is on disk. */
+  /** Returns a function to call once the write is committed. */
   write: () => () => void;
   reject: (error: unknown) => void;
+  isUnsynced: boolean;
 };
 
 export function commitQueue(db: DatabaseSync): CommitQueue {
@@ -158,25 +180,26 @@ export function commitQueue(db: DatabaseSync): CommitQueue {
     pending = [];
     writeAll(db, batch);
   };
-  return {
-    flush,
-    commit(write) {
+  const add =
+    (isUnsynced: boolean): Commit =>
+    (write) => {
       if (pending.length === 0) setImmediate(flush);
       return new Promise((resolve, reject) => {
         const writeAndResolve = () => {
           const result = write();
           return () => resolve(result);
         };
-        pending.push({ write: writeAndResolve, reject });
+        pending.push({ write: writeAndResolve, reject, isUnsynced });
       });
-    },
-  };
+    };
+  return { flush, commit: add(false), commitUnsynced: add(true) };
 }
 
 /** A write that fails, for example because the disk is full, does not fail the others. No write succeeds while the file is locked. */
 function writeAll(db: DatabaseSync, batch: PendingWrite[]): void {
+  const run = batch.every(({ isUnsynced }) => isUnsynced) ? unsyncedTransaction : transaction;
   try {
-    const written = transaction(db, () => batch.map(({ write }) => write()));
+    const written = run(db, () => batch.map(({ write }) => write()));
     for (const resolve of written) resolve();
   } catch (error) {
     if (batch.length > 1 && !isBusy(error)) for (const each of batch) writeAll(db, [each]);

@@ -4,14 +4,23 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { lruCache } from '../lru-cache.ts';
 import { type ByteLogs, EPOCH_LENGTH, type LogBytes, type NumberedBytes } from './byte-store.ts';
 import { BLOCK_ROWS, completionOf, numberBytes, rowCount, withCompleted } from './log-rows.ts';
-import { bufferOf, type Commit } from './sqlite-database.ts';
+import type { DiskSync } from './disk-sync.ts';
+import { bufferOf, type CommitQueue } from './sqlite-database.ts';
 import { type LogBlock, type LogPart, runsIn } from './store.ts';
 
 const MAX_SENT = 1000;
 
 type Row = Record<string, SQLOutputValue>;
 
-export function sqliteLogs(db: DatabaseSync, commit: Commit): ByteLogs {
+/**
+ * Appending waits for the disk outside of the event loop. Meanwhile others could already read the entries, and a power failure would give
+ * their numbers to others; so nobody gets an entry before it is on disk.
+ */
+export function sqliteLogs(
+  db: DatabaseSync,
+  { commit, commitUnsynced }: CommitQueue,
+  { onDisk }: Pick<DiskSync, 'onDisk'>,
+): ByteLogs {
   const advance = db.prepare(`
     INSERT INTO log (name, last, epoch) VALUES (?, ?, ?)
     ON CONFLICT (name) DO UPDATE SET last = last + excluded.last
@@ -43,6 +52,18 @@ export function sqliteLogs(db: DatabaseSync, commit: Commit): ByteLogs {
   const logOf = (name: string) => Number(head.get(name)?.['log'] ?? 0);
   const markOf = (name: string) => String(head.get(name)?.['mark'] ?? '');
   const numbered = (row: Row): NumberedBytes => [Number(row['number']), bufferOf(row['value'])];
+  /** The last number of each log that is known to be on disk. */
+  const lastOnDisk = new Map<string, number>();
+  const untilOnDisk = async (name: string, number: number) => {
+    if (number <= (lastOnDisk.get(name) ?? 0)) return;
+    await onDisk();
+    lastOnDisk.set(name, Math.max(number, lastOnDisk.get(name) ?? 0));
+  };
+  const read = async (name: string, rows: readonly Row[]) => {
+    const entries = rows.map(numbered);
+    await untilOnDisk(name, Math.max(0, ...entries.map(([number]) => number)));
+    return entries;
+  };
   const blockOf = (row: Row): LogBlock => ({
     first: Number(row['first']),
     rows: bufferOf(row['rows']),
@@ -70,8 +91,8 @@ export function sqliteLogs(db: DatabaseSync, commit: Commit): ByteLogs {
     }
   };
   return {
-    appendLog: (name, entries, { token, epoch, mark }) =>
-      commit(() => {
+    async appendLog(name, entries, { token, epoch, mark }) {
+      const appended = await commitUnsynced(() => {
         const before = sent.get(token);
         if (before) return before;
         if (mark && markOf(name) !== mark.before) return undefined;
@@ -97,10 +118,12 @@ export function sqliteLogs(db: DatabaseSync, commit: Commit): ByteLogs {
           );
         for (const entry of listed) if (entry.completes > 0) complete(log, entry.number, entry);
         return { first, epoch: current };
-      }).then((appended) => {
-        if (appended) sent.set(token, appended);
-        return appended;
-      }),
+      });
+      if (!appended) return undefined;
+      sent.set(token, appended);
+      await untilOnDisk(name, appended.first + entries.length - 1);
+      return appended;
+    },
     logMark: async (name) => markOf(name),
     replaceLogEntries: (name, entries) =>
       commit(() => {
@@ -113,14 +136,15 @@ export function sqliteLogs(db: DatabaseSync, commit: Commit): ByteLogs {
         }
       }),
     async readLog(name, { after: last, limit }) {
-      return after.all(logOf(name), last, limit).map(numbered);
+      return read(name, after.all(logOf(name), last, limit));
     },
     async readLogEntries(name, numbers) {
       const log = logOf(name);
-      return numbers.flatMap((number) => {
-        const row = one.get(log, number);
-        return row ? [numbered(row)] : [];
-      });
+      const rows = numbers.map((number) => one.get(log, number));
+      return read(
+        name,
+        rows.filter((row) => row !== undefined),
+      );
     },
     lastInLog: async (name) => Number(head.get(name)?.['last'] ?? 0),
     beginLogEpoch: (name, epoch) => commit(() => void begin.run(name, epoch)),

@@ -1,4 +1,5 @@
 import { EventEmitter } from 'node:events';
+import { realpathSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
@@ -10,10 +11,12 @@ import {
   type StoredPlace,
   type Transform,
 } from './byte-store.ts';
+import { diskSync } from './disk-sync.ts';
 import {
   bufferOf,
   type Commit,
   commitQueue,
+  moveWriteAheadLog,
   openDatabase,
   retriedWhileLocked,
 } from './sqlite-database.ts';
@@ -44,7 +47,9 @@ export function openSqlite(
   }: SqliteOptions = {},
 ): ByteStore {
   const db = openDatabase(file, { isExclusive });
-  const { commit, flush } = commitQueue(db);
+  const queue = commitQueue(db);
+  const { commit, flush } = queue;
+  const disk = diskSync(`${realpathSync(file)}-wal`, () => moveWriteAheadLog(db));
   const channels = openChannels(db, commit, now, logger);
   const sweep = sweeper(db, now, logger);
   const sweeping = setInterval(sweep, sweepEvery * 1000).unref();
@@ -54,7 +59,7 @@ export function openSqlite(
       ...values(db, commit, now),
       ...sets(db, commit, now),
       ...streams(db, commit, now),
-      ...sqliteLogs(db, commit),
+      ...sqliteLogs(db, queue, disk),
       publish: channels.publish,
       subscribe: channels.subscribe,
       delete: deleter(db, commit),
@@ -68,7 +73,12 @@ export function openSqlite(
       clearInterval(sweeping);
       channels.close();
       flush();
-      db.close();
+      try {
+        await disk.onDisk();
+      } finally {
+        db.close();
+        await disk.close();
+      }
     },
   };
 }
