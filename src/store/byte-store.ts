@@ -63,7 +63,10 @@ export interface ByteStore extends ByteLogs {
   /** Present if several machines share the database. The limiter rejects at once while there is no connection. */
   openLimiter?(options: IRateLimiterOptions): RateLimiterAbstract;
 
-  /** Present with `openLimiter`, and adds to the same counters, with one wait. Resolves to the counts, and the milliseconds that are left. */
+  /**
+   * Present with `openLimiter`, and adds to the same counters with one command, shared with others that come while one is under way. Resolves
+   * to the counts, and the milliseconds that are left.
+   */
   addToCounts?(
     additions: readonly { name: string; times: number; seconds: number }[],
   ): Promise<{ count: number; left: number }[]>;

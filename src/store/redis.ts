@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Redis, type Result } from 'ioredis';
-import { RateLimiterRedis } from 'rate-limiter-flexible';
 import { type ByteStore, FIELD_LENGTH, MEMBERS_PER_PAGE, type Transform } from './byte-store.ts';
 import {
   closeRedis,
@@ -10,6 +9,7 @@ import {
   type RedisAddress,
   type RedisClient,
 } from './redis-client.ts';
+import { redisCounters } from './redis-counters.ts';
 import { isRefusal } from './redis-errors.ts';
 import {
   evictionPolicies,
@@ -148,32 +148,11 @@ declare module 'ioredis' {
       before: Buffer,
       next: Buffer,
     ): Result<0 | 1, Context>;
-    addToCounts(keys: number, ...keysAndValues: (string | number)[]): Result<number[], Context>;
     replaceStream(key: string, copy: string, entries: number): Result<0 | 1, Context>;
   }
 }
 
 const NOTHING = Buffer.alloc(0);
-
-/** As the script of the library, but what is given back after a window has ended does not begin one. */
-const COUNT = `
-  local times = tonumber(ARGV[1])
-  if times < 0 and redis.call('exists', KEYS[1]) == 0 then return {0, 0} end
-  redis.call('set', KEYS[1], 0, 'EX', ARGV[2], 'NX')
-  return {redis.call('incrby', KEYS[1], times), redis.call('pttl', KEYS[1])}`;
-
-const ADD_TO_COUNTS = `
-  local counts = {}
-  for n, key in ipairs(KEYS) do
-    local count = redis.call('incrby', key, ARGV[2 * n - 1])
-    local left = redis.call('pttl', key)
-    if left < 0 then
-      redis.call('expire', key, ARGV[2 * n])
-      left = 1000 * ARGV[2 * n]
-    end
-    counts[2 * n - 1], counts[2 * n] = count, left
-  end
-  return counts`;
 
 /** Requires Redis 6.2. Throws if Redis is not ready within `timeouts.open`, lacks what the store needs, or evicts keys under memory pressure. */
 export async function openRedis(
@@ -189,7 +168,6 @@ export async function openRedis(
   client.defineCommand('readPage', { numberOfKeys: 2, lua: READ_PAGE });
   client.defineCommand('setPlaces', { numberOfKeys: 2, lua: SET_PLACES });
   client.defineCommand('appendEntry', { numberOfKeys: 1, lua: APPEND_ENTRY });
-  client.defineCommand('addToCounts', { lua: ADD_TO_COUNTS });
   defineLogCommands(client);
   const closers = [client];
   try {
@@ -208,14 +186,7 @@ export async function openRedis(
       rewrite: rewriter(client),
       ...channels(client, subscriber, logger),
       ...(mayWait ? { replicated: waitForReplicas(client) } : {}),
-      openLimiter: (limits) =>
-        new RateLimiterRedis({
-          ...limits,
-          storeClient: client,
-          rejectIfRedisNotReady: true,
-          customIncrTtlLuaScript: COUNT,
-        }),
-      addToCounts: adderTo(client, mayMix),
+      ...redisCounters(client, mayMix),
       freeBytes: () => freeBytes(client),
       ping: () => assertReady(client),
       close: () => closeAll(closers),
@@ -224,25 +195,6 @@ export async function openRedis(
     await closeAll(closers);
     throw error;
   }
-}
-
-/** Without `mayMix`, the counters may be on different servers. */
-function adderTo(client: RedisClient, mayMix: boolean): NonNullable<ByteStore['addToCounts']> {
-  const add: ReturnType<typeof adderTo> = async (additions) => {
-    if (client.status !== 'ready') throw new Error(`the connection to Redis is ${client.status}`);
-    const replies = await client.addToCounts(
-      additions.length,
-      ...additions.map(({ name }) => name),
-      ...additions.flatMap(({ times, seconds }) => [times, seconds]),
-    );
-    return additions.map((_, n) => ({
-      count: replies[2 * n] ?? NaN,
-      left: replies[2 * n + 1] ?? NaN,
-    }));
-  };
-  if (mayMix) return add;
-  return async (additions) =>
-    (await Promise.all(additions.map((addition) => add([addition])))).flat();
 }
 
 async function closeAll(clients: readonly RedisClient[]): Promise<void> {

@@ -113,6 +113,30 @@ describe('The store on Redis', () => {
     );
   });
 
+  it('what is counted while a count is under way goes in one command, which adds to each counter once, and each gets the count of its turn', async () => {
+    const { addToCounts } = await openBytes(server);
+    const raw = connectRaw(server);
+    await raw.config('RESETSTAT');
+    const counter = (name: string, times: number) => ({
+      name: `count:${name}`,
+      times,
+      seconds: 60,
+    });
+    const added = [3, 1, 2, 1].map((times) =>
+      addToCounts?.([counter('shared', times), counter(`of ${times}`, 1)]),
+    );
+    const counted = (await Promise.all(added)).map((each) => each ?? []);
+    const [shared, own] = [0, 1].map((n) => counted.map((counts) => counts[n]?.count));
+    assert.deepEqual(shared, [3, 4, 6, 7]);
+    assert.deepEqual(own, [1, 1, 1, 2]);
+    for (const { left } of counted.flat()) expect(left).to.be.within(59_000, 60_000);
+    const used = await raw.info('commandstats');
+    const callsOf = (command: string) =>
+      Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(used)?.[1] ?? 0);
+    expect(callsOf('eval') + callsOf('evalsha')).to.equal(2);
+    expect(callsOf('incrby')).to.equal(2 + 3);
+  });
+
   it('a large set is read in pages, because reading it at once would block Redis', async () => {
     const store = await open(at(server.port));
     const raw = connectRaw(server);
