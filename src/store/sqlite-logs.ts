@@ -6,7 +6,7 @@ import { type ByteLogs, EPOCH_LENGTH, type LogBytes, type NumberedBytes } from '
 import { BLOCK_ROWS, completionOf, numberBytes, rowCount, withCompleted } from './log-rows.ts';
 import type { DiskSync } from './disk-sync.ts';
 import { bufferOf, type CommitQueue } from './sqlite-database.ts';
-import { type LogBlock, type LogPart, runsIn } from './store.ts';
+import { type LogBlock, LOG_PARTS, type LogPart, runsIn } from './store.ts';
 
 const MAX_SENT = 1000;
 
@@ -78,16 +78,19 @@ export function sqliteLogs(
     const changed = block && withCompleted(block.rows, completes, completionOf(number, row));
     if (changed) putBlock.run(log, part, block.first, changed);
   };
-  const addRows = (log: number, part: LogPart, added: readonly Buffer[], firsts: number[]) => {
-    let block = blockBelow(log, part, Infinity);
-    for (let from = 0; from < added.length;) {
+  /** `first` is the number of the first entry. Those that complete others have no row. */
+  const addRows = (log: number, part: LogPart, entries: readonly LogBytes[], first: number) => {
+    const rows = entries.flatMap(({ row, completes, part: own }, index) =>
+      own === part && completes === 0 ? [{ number: first + index, row }] : [],
+    );
+    let block = rows.length > 0 ? blockBelow(log, part, Infinity) : undefined;
+    while (rows.length > 0) {
       if (!block || rowCount(block.rows) >= BLOCK_ROWS)
-        block = { first: firsts[from] ?? 0, rows: Buffer.alloc(0) };
-      const count = BLOCK_ROWS - rowCount(block.rows);
-      const rows = Buffer.concat([block.rows, ...added.slice(from, from + count)]);
-      block = { first: block.first, rows };
-      putBlock.run(log, part, block.first, rows);
-      from += count;
+        block = { first: rows[0]?.number ?? 0, rows: Buffer.alloc(0) };
+      const added = rows.splice(0, BLOCK_ROWS - rowCount(block.rows));
+      const bytes = added.flatMap(({ number, row }) => [numberBytes(number), row]);
+      block = { first: block.first, rows: Buffer.concat([block.rows, ...bytes]) };
+      putBlock.run(log, part, block.first, block.rows);
     }
   };
   return {
@@ -105,18 +108,10 @@ export function sqliteLogs(
         entries.forEach(({ bytes }, index) =>
           insert.run(log, first + index, Buffer.concat([prefix, bytes])),
         );
-        const listed = entries.map((entry, index) => ({ ...entry, number: first + index }));
-        for (const [part, added] of Map.groupBy(
-          listed.filter(({ completes }) => completes === 0),
-          (entry) => entry.part,
-        ))
-          addRows(
-            log,
-            part,
-            added.map(({ number, row }) => Buffer.concat([numberBytes(number), row])),
-            added.map(({ number }) => number),
-          );
-        for (const entry of listed) if (entry.completes > 0) complete(log, entry.number, entry);
+        for (const part of LOG_PARTS) addRows(log, part, entries, first);
+        entries.forEach((entry, index) => {
+          if (entry.completes > 0) complete(log, first + index, entry);
+        });
         return { first, epoch: current };
       });
       if (!appended) return undefined;
