@@ -93,20 +93,29 @@ export function auditMark(store: Store): Promise<string> {
   return store.logMark(LOG);
 }
 
-function termTexts(item: AuditItem): (string | undefined)[] {
+/** By kind and value. */
+type TermTexts = Map<string, string>[];
+
+/** `known` are those of other items: to look up the same string again takes less time than an equal one. */
+function termTexts(item: AuditItem, known: TermTexts = []): (string | undefined)[] {
   const found = termsOf(item);
-  return TERM_KINDS.map((kind) => {
+  return TERM_KINDS.map((kind, index) => {
     const term = found[kind];
-    if (term !== undefined) return termText(kind, term);
-    return kind === 'grant' && item.account !== undefined ? `owner:${item.account}` : undefined;
+    if (term === undefined)
+      return kind === 'grant' && item.account !== undefined ? `owner:${item.account}` : undefined;
+    const texts = (known[index] ??= new Map());
+    const text = texts.get(term) ?? termText(kind, term);
+    texts.set(term, text);
+    return text;
   });
 }
 
 function logEntries(added: readonly NewAuditItem[]): NewLogEntry<SealedItem>[] {
   const values = sealed(added.map(({ item }) => item));
+  const texts: TermTexts = [];
   return added.map(({ item, part, completes }, index) => {
     const time = Date.parse(item.time) / 1000;
-    return { value: values[index] ?? item, part, time, terms: termTexts(item), completes };
+    return { value: values[index] ?? item, part, time, terms: termTexts(item, texts), completes };
   });
 }
 
