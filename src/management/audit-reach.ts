@@ -1,26 +1,40 @@
 import { lastAuditNumber, readAuditAfter } from '../audit/audit-log.ts';
 import { keptCalls, readAuditReach, roomForCalls } from '../audit/audit-reach.ts';
-import type { Handlers } from './context.ts';
-import { type auditReachOperations, auditReachSchema } from './resources/audit-reach.ts';
+import type { Handlers, ManagementContext } from './context.ts';
+import {
+  type AuditReach,
+  type auditReachOperations,
+  auditReachSchema,
+} from './resources/audit-reach.ts';
 import { represent } from './represent.ts';
 import type { Store } from '../store/store.ts';
 
 export const auditReachHandlers: Handlers<keyof typeof auditReachOperations> = {
-  async showAuditReach({ settings, services }) {
-    const { time, items } = keptCalls(settings);
-    const [seconds, room, unreadable] = await Promise.all([
-      readAuditReach(services, time),
-      roomForCalls(services.store),
-      countUnreadable(services.store),
+  async showAuditReach(management) {
+    const [reach, unreadable] = await Promise.all([
+      describeReach(management),
+      countUnreadable(management.services.store),
     ]);
-    return represent(auditReachSchema, {
-      seconds: Math.floor(seconds),
-      items,
-      room: Number.isFinite(room) ? room : undefined,
-      ...(unreadable > 0 ? { unreadable } : {}),
-    });
+    return { ...reach, ...(unreadable > 0 ? { unreadable } : {}) };
   },
 };
+
+/** Without the count of unreadable items, for which the newest 2,000 are decrypted. */
+export async function describeReach({
+  settings,
+  services,
+}: ManagementContext): Promise<AuditReach> {
+  const { time, items } = keptCalls(settings);
+  const [seconds, room] = await Promise.all([
+    readAuditReach(services, time),
+    roomForCalls(services.store),
+  ]);
+  return represent(auditReachSchema, {
+    seconds: Math.floor(seconds),
+    items,
+    room: Number.isFinite(room) ? room : undefined,
+  });
+}
 
 const NEWEST_ITEMS = 2000;
 

@@ -1,5 +1,5 @@
 import { deliveryHandlers } from '../audit-delivery.ts';
-import { auditReachHandlers } from '../audit-reach.ts';
+import { describeReach } from '../audit-reach.ts';
 import { deliveryFields } from '../resources/audit-delivery.ts';
 import { type AuditReach, MIN_REACH_SECONDS } from '../resources/audit-reach.ts';
 import { consoleFields } from '../resources/fields.ts';
@@ -22,7 +22,7 @@ export function healthPage({ page }: ConsoleRoutes): void {
       checkStore(management),
       checkServers(management),
       deliveryHandlers.listAuditDelivery(management, {}),
-      auditReachHandlers.showAuditReach(management, {}),
+      describeReach(management),
       keyHandlers.listKeys(management, {}),
     ]);
     await pages.render(ctx, 'console/health', {
