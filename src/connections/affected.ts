@@ -94,9 +94,10 @@ export function endedBy(connection: Connection, reason: Reason): Connection {
 }
 
 function readerIn(services: Reading, { settings, connector }: Situation) {
-  return connectionReader(settings, services, async (id) =>
-    connector?.id === id ? connector : findConnector(services.store, id),
-  );
+  return connectionReader(settings, services, {
+    readConnector: async (id) =>
+      connector?.id === id ? connector : findConnector(services.store, id),
+  });
 }
 
 /** Whether the connection has a lower level, or works less, than before. */

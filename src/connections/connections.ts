@@ -1,4 +1,5 @@
-import { findAccount } from '../people/accounts.ts';
+import type { Account } from '../people/account.ts';
+import { findAccount, findAccounts } from '../people/accounts.ts';
 import { needsSignIn, recheckIntervalOf } from '../people/recheck.ts';
 import { accessThrough, type AccessSettings } from '../people/entitlement.ts';
 import { type AuditServices, recordAudit } from '../audit/audit.ts';
@@ -12,6 +13,7 @@ import {
 } from '../links/connectors.ts';
 import { grantLifetimes, wasExchanged } from './grant-lifetime.ts';
 import {
+  countGrants,
   findListed,
   type GrantRange,
   type ListedGrant,
@@ -84,17 +86,25 @@ export async function* listConnections(
   filter: ConnectionFilter,
   { after, newestFirst, people = [] }: ConnectionRange = {},
 ): AsyncGenerator<ListedConnection> {
-  const read = connectionReader(settings, services);
+  const accounts = new Map<string, Account>();
+  const read = connectionReader(settings, services, {
+    readAccount: async (id) => accounts.get(id),
+  });
   const [afterGrant, afterOwner] = (after?.split(' ') ?? []) as [string?, string?];
   const first = hasOwner(filter) ? [] : people.toSorted();
   for await (const owner of ownersOf(services.store, filter, { people: first, from: afterOwner })) {
     const isFirst = afterOwner === undefined || owner.id === afterOwner;
     const start = isFirst ? afterGrant : undefined;
-    for await (const entry of grantsOf(settings, services, owner, { after: start, newestFirst })) {
-      const connection = await read(entry.id, entry.stored);
-      const cursor = hasOwner(filter) ? entry.place : `${entry.place} ${owner.id}`;
-      const wasListed = owner.kind !== 'account' && first.includes(connection.account.id);
-      if (!wasListed && matches(connection, filter)) yield { item: connection, cursor };
+    for await (const batch of grantsOf(settings, services, owner, { after: start, newestFirst })) {
+      const people = batch.map(({ stored }) => subjectOf(stored)).filter((id) => !accounts.has(id));
+      for (const [id, account] of await findAccounts(services.store, people))
+        accounts.set(id, account);
+      for (const entry of batch) {
+        const connection = await read(entry.id, entry.stored);
+        const cursor = hasOwner(filter) ? entry.place : `${entry.place} ${owner.id}`;
+        const wasListed = owner.kind !== 'account' && first.includes(connection.account.id);
+        if (!wasListed && matches(connection, filter)) yield { item: connection, cursor };
+      }
     }
   }
 }
@@ -276,7 +286,7 @@ export async function* storedGrants(
   filter: Pick<ConnectionFilter, 'connector'>,
 ): AsyncGenerator<ListedGrant & { stored: StoredGrant }> {
   for await (const owner of ownersOf(services.store, filter, { people: [], from: undefined }))
-    yield* grantsOf(settings, services, owner, {});
+    for await (const batch of grantsOf(settings, services, owner, {})) yield* batch;
 }
 
 /** Whether more than `count` grants are listed. Some may have expired meanwhile. */
@@ -286,13 +296,17 @@ export async function hasMoreGrants(
   filter: ConnectionFilter,
   count: number,
 ): Promise<boolean> {
+  const limit = count + 1;
   let left = count;
-  for await (const owner of ownersOf(store, filter, { people: [], from: undefined }))
-    for await (const batch of listedGrants(store, owner, { lifetime, now: now() })) {
-      left -= batch.length;
-      if (left < 0) return true;
-    }
-  return false;
+  let owners: Owner[] = [];
+  for await (const owner of ownersOf(store, filter, { people: [], from: undefined })) {
+    owners.push(owner);
+    if (owners.length < BATCH_CONNECTORS) continue;
+    left -= await countGrants(store, owners, { lifetime, now: now(), limit });
+    if (left < 0) return true;
+    owners = [];
+  }
+  return left < (await countGrants(store, owners, { lifetime, now: now(), limit }));
 }
 
 async function* grantsOf(
@@ -300,15 +314,15 @@ async function* grantsOf(
   { store, now }: Reading,
   owner: Owner,
   range: Pick<GrantRange, 'after' | 'newestFirst'>,
-): AsyncGenerator<ListedGrant & { stored: StoredGrant }> {
+): AsyncGenerator<(ListedGrant & { stored: StoredGrant })[]> {
   const lifetime = settings.lifetimes.refreshTokenAbsolute;
   const lifetimes = grantLifetimes(settings.lifetimes);
   for await (const batch of listedGrants(store, owner, { lifetime, now: now(), ...range })) {
     const found = await findListed(store, owner, batch, { lifetimes, now: now() });
-    for (const [index, entry] of batch.entries()) {
+    yield batch.flatMap((entry, index) => {
       const stored = found[index];
-      if (stored) yield { ...entry, stored };
-    }
+      return stored ? [{ ...entry, stored }] : [];
+    });
   }
 }
 
@@ -355,13 +369,19 @@ function matches(
 export function connectionReader(
   settings: ConnectionSettings,
   { store, now }: Reading,
-  readConnector: (id: string) => Promise<Connector | undefined> = (id) => findConnector(store, id),
+  {
+    readConnector = (id) => findConnector(store, id),
+    readAccount = (id) => findAccount(store, id),
+  }: {
+    readConnector?: (id: string) => Promise<Connector | undefined>;
+    readAccount?: (id: string) => Promise<Account | undefined>;
+  } = {},
 ) {
   const lifetimes = grantLifetimes(settings.lifetimes);
   const connectorOf = memoize(readConnector);
-  const accountOf = memoize((id: string) => findAccount(store, id));
+  const accountOf = memoize(readAccount);
   return async (id: string, stored: StoredGrant): Promise<Connection> => {
-    const accountId = 'ended' in stored ? stored.accountId : stored.grant.accountId;
+    const accountId = subjectOf(stored);
     const [connector, account] = await Promise.all([
       connectorOf(stored.connector),
       isMachineSubject(accountId) ? undefined : accountOf(accountId),
@@ -383,6 +403,10 @@ export function connectionReader(
       now: now(),
     });
   };
+}
+
+function subjectOf(stored: StoredGrant): string {
+  return 'ended' in stored ? stored.accountId : stored.grant.accountId;
 }
 
 /** What the rule of a workload gives it. Undefined for others. */

@@ -79,6 +79,18 @@ export async function* listedGrants(
   }
 }
 
+/** About how many grants each of the owners has, at most `limit` in a quarter. Some may have expired. */
+export async function countGrants(
+  store: Store,
+  owners: readonly Owner[],
+  { lifetime, now, limit }: { lifetime: number; now: number; limit: number },
+): Promise<number> {
+  const keys = owners.flatMap((owner) =>
+    quarters(lifetime, now).map((quarter) => setKey(owner, quarter)),
+  );
+  return (await store.sizes(keys, limit)).reduce((sum, size) => sum + size, 0);
+}
+
 /** Whether entries of the quarter may follow `after`. */
 function isLeft(
   quarter: number,
@@ -116,8 +128,11 @@ export async function hasMoreClients(
   times: { lifetime: number; now: number },
   count: number,
 ): Promise<boolean> {
+  const keys = connectedClientSets(times).toReversed();
+  const sizes = await store.sizes(keys, count + 1);
+  if (sizes.some((size) => size > count)) return true;
   const found = new Set<string>();
-  for (const key of connectedClientSets(times).toReversed()) {
+  for (const key of keys) {
     for (const id of await store.page(key, { limit: count + 1 })) found.add(id);
     if (found.size > count) return true;
   }

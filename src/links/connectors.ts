@@ -77,13 +77,19 @@ export async function connectorPage(store: Store, range: MemberRange): Promise<s
 
 /** Whether there are more than `count` connectors. */
 export async function hasMoreConnectors(store: Store, count: number): Promise<boolean> {
-  return (await store.page(ALL, { limit: count + 1 })).length > count;
+  const [size = 0] = await store.sizes([ALL], count + 1);
+  return size > count;
 }
+
+/** What each store had when all were listed: they are listed often, and few of them change meanwhile. */
+const listed = new WeakMap<Store, Map<string, Found<Connector>>>();
 
 /** Oldest first. */
 export async function listConnectors(store: Store): Promise<Connector[]> {
   const ids = (await store.members(ALL)).filter((id) => CONNECTOR_ID.test(id));
-  const found = await store.getMany<Connector>(ids.map(connectorKey));
+  const seen = new Map(listed.get(store));
+  const found = await store.getMany(ids.map(connectorKey), seen);
+  listed.set(store, seen);
   return found
     .filter((connector) => connector !== undefined)
     .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));

@@ -102,7 +102,20 @@ export async function findAccount(store: Store, id: string): Promise<Account | u
   return ACCOUNT_ID.test(id) ? (await store.get<Account>(accountKey(id)))?.value : undefined;
 }
 
-const BATCH_ACCOUNTS = 100;
+/** Finds several accounts, in the order of the ids, without those that there are not. */
+export async function findAccounts(
+  store: Store,
+  listed: readonly string[],
+): Promise<Map<string, Account>> {
+  const ids = listed.filter((id) => ACCOUNT_ID.test(id));
+  const found = await store.getMany<Account>(ids.map(accountKey));
+  return new Map(found.flatMap((account) => (account ? [[account.id, account] as const] : [])));
+}
+
+/** Small, because a search may end behind the first of a page. */
+const PAGE_ACCOUNTS = 50;
+/** Of a set, when several are compared. */
+const COMPARED_ACCOUNTS = 100;
 
 /** In front of ids of the first part of a list. */
 const FIRST_PART = 'w';
@@ -138,7 +151,8 @@ export async function* listAccounts(
 
 /** Whether more than `count` accounts are listed. Some may have expired meanwhile. */
 export async function hasMoreAccounts(store: Store, count: number): Promise<boolean> {
-  return (await store.page(ALL, { limit: count + 1 })).length > count;
+  const [size = 0] = await store.sizes([ALL], count + 1);
+  return size > count;
 }
 
 /** The ids of accounts of the index that have these words, at most `limit`. Words that nobody has are ignored. */
@@ -155,7 +169,7 @@ async function firstPages(
 ): Promise<{ set: string; ids: string[] }[]> {
   const read = async (set: string) => ({
     set,
-    ids: await store.page(set, { limit: BATCH_ACCOUNTS }),
+    ids: await store.page(set, { limit: COMPARED_ACCOUNTS }),
   });
   const pages = await Promise.all(sets.map(read));
   return pages.toSorted((one, other) => one.ids.length - other.ids.length);
@@ -163,9 +177,9 @@ async function firstPages(
 
 async function* pagesOf(store: Store, set: string, after: string): AsyncGenerator<string[]> {
   for (let last = after || undefined; ;) {
-    const ids = await store.page(set, { after: last, limit: BATCH_ACCOUNTS });
+    const ids = await store.page(set, { after: last, limit: PAGE_ACCOUNTS });
     if (ids.length > 0) yield ids;
-    if (ids.length < BATCH_ACCOUNTS) return;
+    if (ids.length < PAGE_ACCOUNTS) return;
     last = ids.at(-1);
   }
 }
@@ -194,11 +208,10 @@ async function readListed(
   listed: readonly string[],
   sets: readonly string[] = [],
 ): Promise<Map<string, Account>> {
-  const ids = listed.filter((id) => ACCOUNT_ID.test(id));
-  const found = await store.getMany<Account>(ids.map(accountKey));
-  const gone = ids.filter((_, index) => found[index] === undefined);
+  const found = await findAccounts(store, listed);
+  const gone = listed.filter((id) => ACCOUNT_ID.test(id) && !found.has(id));
   await Promise.all(gone.map((id) => removeListed(store, id, sets)));
-  return new Map(found.flatMap((account) => (account ? [[account.id, account] as const] : [])));
+  return found;
 }
 
 async function removeListed(store: Store, id: string, sets: readonly string[]): Promise<void> {

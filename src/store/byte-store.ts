@@ -34,16 +34,22 @@ export interface ByteStore extends ByteLogs {
   removeMember(name: string, member: Omit<PlacedMember, 'bytes'>): Promise<void>;
   /**
    * Returns one page of a set. `cursor` is empty, or `next` of the previous page. A member may be returned twice. A member added and removed
-   * between two pages may be missed.
+   * between two pages may be missed. Those that are known may be without their bytes, which take most of the time in SQLite.
    */
-  members(name: string, cursor: string): Promise<MemberPage>;
+  members(name: string, cursor: string, isKnown?: IsKnown): Promise<MemberPage>;
+  /** In the order of the names, each at most `limit`. */
+  sizes(names: readonly string[], limit: number): Promise<number[]>;
   /** Returns those of `fields` that are in the set. */
   includes(name: string, fields: readonly string[]): Promise<Set<string>>;
   /**
    * Returns members by place, at most `limit` after the place `after`. Undefined if members have no place, because the set has just become
-   * large, unless `incomplete`: then these are left out.
+   * large, unless `incomplete`: then these are left out. As in `members`, known ones may be without bytes.
    */
-  page(name: string, range: PlaceRange): Promise<PlacedMember[] | AllMembers | undefined>;
+  page(
+    name: string,
+    range: PlaceRange,
+    isKnown?: IsKnown,
+  ): Promise<ListedMember[] | AllMembers | undefined>;
   /** Gives places to members that are in the set. */
   setPlaces(name: string, members: readonly Omit<PlacedMember, 'bytes'>[]): Promise<void>;
 
@@ -111,13 +117,16 @@ export const EPOCH_LENGTH = 12;
  * only, so that the caller can detect a failover.
  */
 export type MemberPage = {
-  members: [field: string, bytes: Buffer][];
+  members: [field: string, bytes: Buffer | undefined][];
   next?: string;
   total?: number;
 };
 
 /** `place` sorts as text and ends in `field`, which has FIELD_LENGTH characters. */
 export type PlacedMember = { field: string; place: string; bytes: Buffer };
+export type ListedMember = Omit<PlacedMember, 'bytes'> & { bytes: Buffer | undefined };
+/** Whether the caller knows what the bytes of a field decrypt to. */
+export type IsKnown = (field: string) => boolean;
 export type PlaceRange = {
   after?: string | undefined;
   limit: number;
@@ -125,7 +134,7 @@ export type PlaceRange = {
   incomplete?: boolean;
 };
 /** A whole set that is so small that its members have no places. */
-export type AllMembers = { all: [field: string, bytes: Buffer][] };
+export type AllMembers = { all: MemberPage['members'] };
 /** Of an HMAC with SHA-256 in Base64url. */
 export const FIELD_LENGTH = 43;
 

@@ -5,9 +5,10 @@ import {
   type AllMembers,
   type ByteStore,
   EPOCH_LENGTH,
+  type IsKnown,
+  type ListedMember,
   type MemberPage,
   type NumberedBytes,
-  type PlacedMember,
   type PlaceRange,
 } from './byte-store.ts';
 import { createTimeout, STORE_TIMEOUTS, type WithTimeout } from './timeout.ts';
@@ -81,15 +82,23 @@ function values(parts: Parts): Values {
       const name = encryption.name(key);
       return decrypt<T>(encryption, name, await withTimeout(bytes.get(name)));
     },
-    async getMany<T>(keys: readonly string[]) {
-      const found: (T | undefined)[] = [];
+    async getMany<T>(keys: readonly string[], seen = new Map<string, Found<T>>()) {
+      const before = new Map(seen);
+      seen.clear();
       for (let from = 0; from < keys.length; from += BATCH_KEYS) {
-        const names = keys.slice(from, from + BATCH_KEYS).map((key) => encryption.name(key));
-        const batch = await withTimeout(bytes.getMany(names));
-        for (const [index, name] of names.entries())
-          found.push(decrypt<T>(encryption, name, batch[index])?.value);
+        const batch = keys.slice(from, from + BATCH_KEYS);
+        const names = batch.map((key) => encryption.name(key));
+        const stored = await withTimeout(bytes.getMany(names));
+        for (const [index, key] of batch.entries()) {
+          const raw = stored[index];
+          const known = before.get(key);
+          // Two encryptions never give the same bytes.
+          const isSame = raw !== undefined && known?.raw.equals(raw);
+          const found = isSame ? known : decrypt<T>(encryption, names[index] ?? '', raw);
+          if (found) seen.set(key, found);
+        }
       }
-      return found;
+      return keys.map((key) => seen.get(key)?.value);
     },
     async set(key, value, ttl) {
       const name = encryption.name(key);
@@ -164,9 +173,13 @@ export function memberPlace(name: string, field: string): string {
   return `${name} ${field}`;
 }
 
-type Sets = Pick<Store, 'addMember' | 'removeMember' | 'members' | 'includes' | 'page'>;
+type Sets = Pick<Store, 'addMember' | 'removeMember' | 'members' | 'sizes' | 'includes' | 'page'>;
+
+/** Of all sets: those of the pages that are read again and again, and of some lists that are read whole. */
+const MAX_CACHED_MEMBERS = 10_000;
 
 function sets(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout): Sets {
+  const opener = memberOpener(encryption);
   return {
     async addMember(key, member, ttl) {
       const placed = newMember(encryption, { key, member, ttl });
@@ -179,16 +192,22 @@ function sets(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout
     async members(key) {
       const name = encryption.name(key);
       const found = new Map<string, string | undefined>();
+      const opened = opener(name);
+      const parts = { bytes, opened, withTimeout };
       const add: AddMember = (field, encrypted) =>
-        found.set(
-          field,
-          found.get(field) ?? encryption.decrypt(memberPlace(name, field), encrypted),
-        );
-      const total = await readMembers(bytes, withTimeout, name, add);
+        found.set(field, found.get(field) ?? opened.open(field, encrypted));
+      const total = await readMembers(parts, name, add);
       // After a failover, cursors of the old server skip members. This also reads again, needlessly, if members were removed meanwhile.
-      if (found.size < total) await readMembers(bytes, withTimeout, name, add);
+      if (found.size < total) await readMembers(parts, name, add);
       return [...found.values()].filter((member) => member !== undefined);
     },
+    sizes: (keys, limit) =>
+      withTimeout(
+        bytes.sizes(
+          keys.map((key) => encryption.name(key)),
+          limit,
+        ),
+      ),
     async includes(key, members) {
       const name = encryption.name(key);
       const fields = new Map(members.map((member) => [encryption.field(name, member), member]));
@@ -197,7 +216,8 @@ function sets(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout
     },
     async page(key, { after, limit, newestFirst }) {
       const name = encryption.name(key);
-      const parts = { bytes, encryption, withTimeout };
+      const opened = opener(name);
+      const parts = { bytes, opened, withTimeout };
       const found: string[] = [];
       let last = after === undefined ? undefined : placedIn(encryption, name, after).place;
       // More than one read only if this process cannot decrypt some of the members.
@@ -205,7 +225,7 @@ function sets(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout
         const range = { after: last, limit: limit - found.length, newestFirst };
         const page = await readPage(parts, name, range);
         for (const { field, bytes: encrypted } of page) {
-          const member = encryption.decrypt<string>(memberPlace(name, field), encrypted);
+          const member = opened.open(field, encrypted);
           if (member !== undefined) found.push(member);
         }
         if (page.length < range.limit) break;
@@ -213,6 +233,35 @@ function sets(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout
       }
       return found;
     },
+  };
+}
+
+/** `open` returns undefined for bytes that this process cannot decrypt. */
+type OpenedMembers = {
+  isKnown: IsKnown;
+  open: (field: string, encrypted: Buffer | undefined) => string | undefined;
+};
+
+/** A field is the HMAC of one member of one set, so a member that was decrypted once is known by it. */
+function memberOpener(encryption: Encryption): (name: string) => OpenedMembers {
+  const cache = lruCache<string>(MAX_CACHED_MEMBERS);
+  return (name) => {
+    // The cache may drop it before it is opened.
+    const known = new Map<string, string>();
+    const isKnown = (field: string) => {
+      const member = cache.get(field);
+      if (member !== undefined) known.set(field, member);
+      return member !== undefined;
+    };
+    return {
+      isKnown,
+      open(field, encrypted) {
+        if (known.has(field) || isKnown(field) || !encrypted) return known.get(field);
+        const member = encryption.decrypt<string>(memberPlace(name, field), encrypted);
+        if (member !== undefined) cache.set(field, member);
+        return member;
+      },
+    };
   };
 }
 
@@ -239,76 +288,71 @@ function placeOf(field: string, member = ''): string {
 
 const MAX_ORDERINGS = 2;
 
+type SetParts = { bytes: ByteStore; opened: OpenedMembers; withTimeout: WithTimeout };
+
 /**
  * Orders the set first if it has just become large. What is added meanwhile may be left out. Reads the whole set if the database refuses to store
  * the order, as when it is full.
  */
-async function readPage(
-  parts: Pick<Parts, 'bytes' | 'encryption' | 'withTimeout'>,
-  name: string,
-  range: PlaceRange,
-): Promise<PlacedMember[]> {
-  const { bytes, withTimeout } = parts;
+async function readPage(parts: SetParts, name: string, range: PlaceRange): Promise<ListedMember[]> {
+  const { bytes, opened, withTimeout } = parts;
   for (let orderings = 0; ; orderings += 1) {
     const incomplete = orderings === MAX_ORDERINGS;
-    const page = await withTimeout(bytes.page(name, { ...range, incomplete }));
-    if (page) return 'all' in page ? pageOf(parts.encryption, name, page, range) : page;
+    const page = await withTimeout(bytes.page(name, { ...range, incomplete }, opened.isKnown));
+    if (page) return 'all' in page ? pageOf(opened, page, range) : page;
     if (incomplete) return [];
     try {
       await orderMembers(parts, name);
     } catch (error) {
       if (!(error instanceof StoreUnavailable)) throw error;
-      const all = new Map<string, Buffer>();
-      await readMembers(bytes, withTimeout, name, (field, encrypted) => all.set(field, encrypted));
-      return pageOf(parts.encryption, name, { all: [...all] }, range);
+      const all = new Map<string, Buffer | undefined>();
+      await readMembers(parts, name, (field, encrypted) => all.set(field, encrypted));
+      return pageOf(opened, { all: [...all] }, range);
     }
   }
 }
 
 /** The same page of a whole set. */
 function pageOf(
-  encryption: Encryption,
-  name: string,
+  { open }: OpenedMembers,
   { all }: AllMembers,
   { after, limit, newestFirst = false }: PlaceRange,
-): PlacedMember[] {
+): ListedMember[] {
   const placed = all.map(([field, bytes]) => {
-    const member = encryption.decrypt<string>(memberPlace(name, field), bytes);
-    return { field, bytes, place: placeOf(field, member) };
+    return { field, bytes, place: placeOf(field, open(field, bytes)) };
   });
   const inOrder = placed.toSorted((a, b) => (a.place < b.place === newestFirst ? 1 : -1));
-  const isBehind = ({ place }: PlacedMember) =>
+  const isBehind = ({ place }: ListedMember) =>
     after === undefined || (newestFirst ? place < after : place > after);
   return inOrder.filter(isBehind).slice(0, limit);
 }
 
 async function orderMembers(
-  { bytes, encryption, withTimeout }: Pick<Parts, 'bytes' | 'encryption' | 'withTimeout'>,
+  { bytes, opened: { isKnown, open }, withTimeout }: SetParts,
   name: string,
 ): Promise<void> {
   for (let cursor: string | undefined = ''; cursor !== undefined;) {
-    const page: MemberPage = await withTimeout(bytes.members(name, cursor));
+    const page: MemberPage = await withTimeout(bytes.members(name, cursor, isKnown));
     const placed = page.members.map(([field, encrypted]) => ({
       field,
-      place: placeOf(field, encryption.decrypt<string>(memberPlace(name, field), encrypted)),
+      place: placeOf(field, open(field, encrypted)),
     }));
     await withTimeout(bytes.setPlaces(name, placed));
     cursor = page.next;
   }
 }
 
-type AddMember = (field: string, encrypted: Buffer) => unknown;
+type AddMember = (field: string, encrypted: Buffer | undefined) => unknown;
 
 /** Returns the number of members at the start, or 0 if the database does not report it. */
 async function readMembers(
-  bytes: ByteStore,
-  withTimeout: WithTimeout,
+  { bytes, opened: { isKnown }, withTimeout }: SetParts,
   name: string,
   add: AddMember,
 ): Promise<number> {
   let total = 0;
   for (let cursor: string | undefined = ''; cursor !== undefined;) {
-    const page: MemberPage = await withTimeout(bytes.members(name, cursor));
+    const page: MemberPage = await withTimeout(bytes.members(name, cursor, isKnown));
     for (const [field, encrypted] of page.members) add(field, encrypted);
     total = page.total ?? total;
     cursor = page.next;

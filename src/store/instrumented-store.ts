@@ -15,7 +15,7 @@ export type Instrumentation = {
 
 type KeyedVerb = Exclude<
   keyof Store,
-  'getMany' | 'publish' | 'subscribe' | 'freeBytes' | 'ping' | 'close' | 'logTerm'
+  'getMany' | 'sizes' | 'publish' | 'subscribe' | 'freeBytes' | 'ping' | 'close' | 'logTerm'
 >;
 
 const isKeyed = (verb: StoreVerb): verb is KeyedVerb =>
@@ -52,10 +52,14 @@ export function instrumentedStore(
   return {
     ...store,
     ...(Object.fromEntries(keyed) as Pick<Store, KeyedVerb>),
-    getMany: (keys) =>
+    getMany: (keys, seen) =>
       keys[0] === undefined
         ? Promise.resolve([])
-        : run('get', kindOf(keys[0]), () => store.getMany(keys)),
+        : run('get', kindOf(keys[0]), () => store.getMany(keys, seen)),
+    sizes: (keys, limit) =>
+      keys[0] === undefined
+        ? Promise.resolve([])
+        : run('members', kindOf(keys[0]), () => store.sizes(keys, limit)),
     ping: () => measure('ping', store.ping()),
     publish: (channel, message) =>
       run('publish', channel, () => store.publish(channel, `${now()} ${message}`)),

@@ -255,7 +255,7 @@ function orderOf(name: string): string {
 
 type Sets = Pick<
   ByteStore,
-  'addMember' | 'removeMember' | 'members' | 'includes' | 'page' | 'setPlaces'
+  'addMember' | 'removeMember' | 'members' | 'sizes' | 'includes' | 'page' | 'setPlaces'
 >;
 
 function sets(client: RedisClient): Sets {
@@ -273,6 +273,9 @@ function sets(client: RedisClient): Sets {
       if (cursor === '0') return { members };
       return { members, next: cursor, ...(from ? {} : { total: await client.hlen(name) }) };
     },
+    // In one write to the connection, as in `getMany`.
+    sizes: (names, limit) =>
+      Promise.all(names.map(async (name) => Math.min(limit, await client.hlen(name)))),
     async includes(name, fields) {
       if (fields.length === 0) return new Set();
       const values = await client.hmgetBuffer(name, ...fields);

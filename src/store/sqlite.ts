@@ -7,6 +7,9 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   type ByteStore,
   EPOCH_LENGTH,
+  FIELD_LENGTH,
+  type IsKnown,
+  type MemberPage,
   MEMBERS_PER_PAGE,
   type StoredPlace,
   type Transform,
@@ -95,6 +98,9 @@ type Values = Pick<ByteStore, 'get' | 'getMany' | 'set' | 'compareAndSwap' | 'ge
 
 function values(db: DatabaseSync, commit: Commit, now: () => number): Values {
   const select = db.prepare('SELECT value FROM entry WHERE name = ? AND expires > ?');
+  const selectMany = db.prepare(`
+    SELECT name, value FROM entry
+    WHERE name IN (SELECT value FROM json_each(?)) AND expires > ?`);
   const put = db.prepare('INSERT OR REPLACE INTO entry (name, value, expires) VALUES (?, ?, ?)');
   const insert = db.prepare(`
     INSERT INTO entry (name, value, expires) VALUES (?, ?, ?)
@@ -123,7 +129,11 @@ function values(db: DatabaseSync, commit: Commit, now: () => number): Values {
   };
   return {
     get: async (name) => read(name),
-    getMany: async (names) => names.map(read),
+    async getMany(names) {
+      const rows = selectMany.all(JSON.stringify(names), now());
+      const found = new Map(rows.map((row) => [row['name'], bufferOf(row['value'])]));
+      return names.map((name) => found.get(name));
+    },
     set: (name, bytes, ttl) => commit(() => void put.run(name, bytes, now() + ttl)),
     compareAndSwap: (name, before, next, ttl) =>
       commit(() => change(name, before, next, ttl).changes === 1 || read(name)),
@@ -138,10 +148,10 @@ function values(db: DatabaseSync, commit: Commit, now: () => number): Values {
 /** Places consist of letters, digits, - and _. */
 const AFTER_ALL_PLACES = '~';
 
-type Member = [field: string, bytes: Buffer];
+type Member = MemberPage['members'][number];
 type Sets = Pick<
   ByteStore,
-  'addMember' | 'removeMember' | 'members' | 'includes' | 'page' | 'setPlaces'
+  'addMember' | 'removeMember' | 'members' | 'sizes' | 'includes' | 'page' | 'setPlaces'
 >;
 
 function sets(db: DatabaseSync, commit: Commit, now: () => number): Sets {
@@ -153,17 +163,32 @@ function sets(db: DatabaseSync, commit: Commit, now: () => number): Sets {
     'INSERT OR REPLACE INTO member (name, field, value, place) VALUES (?, ?, ?, ?)',
   );
   const remove = db.prepare('DELETE FROM member WHERE name = ? AND field = ?');
+  // Fields and places are in indexes. Reading the values too takes eight times as long.
   const select = db.prepare(`
-    SELECT field, value FROM member JOIN member_set USING (name)
+    SELECT field FROM member JOIN member_set USING (name)
     WHERE name = ? AND expires > ? AND field > ? ORDER BY field LIMIT ${MEMBERS_PER_PAGE}`);
+  const selectValues = db.prepare(`
+    SELECT field, value FROM member
+    WHERE name = ? AND field IN (SELECT value FROM json_each(?))`);
   const selectOne = db.prepare(`
     SELECT 1 FROM member JOIN member_set USING (name)
     WHERE name = ? AND field = ? AND expires > ?`);
+  // Counting all of a large set takes milliseconds.
+  const count = db.prepare(`
+    SELECT CASE WHEN expires > ?
+      THEN (SELECT count(*) FROM (SELECT 1 FROM member WHERE name = wanted.value LIMIT ?))
+      ELSE 0 END AS size
+    FROM json_each(?) AS wanted LEFT JOIN member_set ON name = wanted.value ORDER BY wanted.key`);
   const selectPage = (which: string, order: string) =>
     db.prepare(`
-      SELECT field, place, value FROM member JOIN member_set USING (name)
+      SELECT place FROM member JOIN member_set USING (name)
       WHERE name = ? AND expires > ? AND place ${which} ? ORDER BY place ${order} LIMIT ?`);
   const [oldest, newest] = [selectPage('>', 'ASC'), selectPage('<', 'DESC')];
+  const valuesOf = (name: string, fields: readonly string[], isKnown: IsKnown) => {
+    const unknown = fields.filter((field) => !isKnown(field));
+    const rows = unknown.length === 0 ? [] : selectValues.all(name, JSON.stringify(unknown));
+    return new Map(rows.map((row) => [String(row['field']), bufferOf(row['value'])]));
+  };
   return {
     addMember: (name, { field, place, bytes }, ttl) =>
       commit(() => {
@@ -172,27 +197,36 @@ function sets(db: DatabaseSync, commit: Commit, now: () => number): Sets {
         add.run(name, field, bytes, place);
       }),
     removeMember: (name, { field }) => commit(() => void remove.run(name, field)),
+    sizes: async (names, limit) =>
+      count.all(now(), limit, JSON.stringify(names)).map(({ size }) => Number(size)),
     includes: async (name, fields) =>
       new Set(fields.filter((field) => selectOne.get(name, field, now()))),
-    async page(name, { after, limit, newestFirst }) {
+    async page(name, { after, limit, newestFirst }, isKnown = () => false) {
       // As in `members`.
       if (after !== undefined) await nextTurn();
-      return (newestFirst ? newest : oldest)
-        .all(name, now(), after ?? (newestFirst ? AFTER_ALL_PLACES : ''), limit)
-        .map((row) => ({
-          field: String(row['field']),
-          place: String(row['place']),
-          bytes: bufferOf(row['value']),
-        }));
+      const rows = (newestFirst ? newest : oldest).all(
+        name,
+        now(),
+        after ?? (newestFirst ? AFTER_ALL_PLACES : ''),
+        limit,
+      );
+      const places = rows.map((row) => String(row['place']));
+      const fields = places.map((place) => place.slice(-FIELD_LENGTH));
+      const bytes = valuesOf(name, fields, isKnown);
+      return places.map((place, n) => {
+        const field = fields[n] ?? '';
+        return { field, place, bytes: bytes.get(field) };
+      });
     },
     // Members have their places from the start.
     setPlaces: () => Promise.resolve(),
-    async members(name, cursor) {
+    async members(name, cursor, isKnown = () => false) {
       // node:sqlite is synchronous, so reading page after page would block the event loop.
       if (cursor !== '') await nextTurn();
-      const rows = select.all(name, now(), cursor);
-      const members = rows.map((row): Member => [String(row['field']), bufferOf(row['value'])]);
-      const last = rows.length < MEMBERS_PER_PAGE ? undefined : members.at(-1)?.[0];
+      const fields = select.all(name, now(), cursor).map((row) => String(row['field']));
+      const bytes = valuesOf(name, fields, isKnown);
+      const members = fields.map((field): Member => [field, bytes.get(field)]);
+      const last = fields.length < MEMBERS_PER_PAGE ? undefined : fields.at(-1);
       return last === undefined ? { members } : { members, next: last };
     },
   };

@@ -72,7 +72,7 @@ export type MemberRange = { after?: string | undefined; limit: number; newestFir
 export type NewMember = { key: string; member: string; ttl: number };
 
 /**
- * One interface for single Redis, Sentinel, Cluster and SQLite. Each verb touches one key, but for `getMany` and the members of `add`.
+ * One interface for single Redis, Sentinel, Cluster and SQLite. Each verb touches one key, but for `getMany`, `sizes` and the members of `add`.
  *
  * Keys are `<kind>:<id>`. The kind is readable in the database, the id is hidden by an HMAC. Values are JSON, encrypted with AES-256-GCM.
  * A value that this process cannot decrypt counts as absent, except for `add` and `update`, which do not overwrite it, and `range`.
@@ -81,8 +81,11 @@ export type NewMember = { key: string; member: string; ttl: number };
  */
 export interface Store {
   get<T>(key: string): Promise<Found<T> | undefined>;
-  /** The values of keys of one kind, as `get` returns them, for a fraction of the time. */
-  getMany<T>(keys: readonly string[]): Promise<(T | undefined)[]>;
+  /**
+   * The values of keys of one kind, as `get` returns them, for a fraction of the time. What is stored as it was when it was put into `seen` is not
+   * decrypted again; afterwards `seen` has what was found, and nothing else.
+   */
+  getMany<T>(keys: readonly string[], seen?: Map<string, Found<T>>): Promise<(T | undefined)[]>;
   set<T>(key: string, value: T, ttl: number): Promise<void>;
   /**
    * Writes only if the key is free. Returns true for exactly one of concurrent callers, also if its command was sent twice after a lost connection.
@@ -109,6 +112,8 @@ export interface Store {
   addMember(key: string, member: string, ttl: number): Promise<void>;
   removeMember(key: string, member: string): Promise<void>;
   members(key: string): Promise<string[]>;
+  /** How many members each of the sets has: at most `limit`, where it has more. */
+  sizes(keys: readonly string[], limit: number): Promise<number[]>;
   /** Returns those of `members` that are in the set. */
   includes(key: string, members: readonly string[]): Promise<Set<string>>;
   /** Returns fewer than `limit` members only at the end. The first page of a set that has just become large may read all of it. */

@@ -45,9 +45,20 @@ export function testCollections(fixture: ContractFixture): void {
         Array.from({ length: RACERS }, (_, i) => `member ${i}`),
       );
     });
-    it('a set of many pages is read completely', async () => {
+    it('a set of many pages is read completely, also when some of its members are known', async () => {
       const many = await addMembers(store, key, MORE_THAN_TWO_PAGES);
       assert.sameMembers(await store.members(key), many);
+      await second.removeMember(key, many[0] ?? '');
+      await second.addMember(key, 'new', LONG);
+      assert.sameMembers(await store.members(key), [...many.slice(1), 'new']);
+    });
+    it('sets are counted in the order of their keys, each up to the limit', async () => {
+      await addMembers(store, key, 120);
+      await store.addMember(`${key} small`, 'ada', LONG);
+      const keys = [`${key} empty`, key, `${key} small`];
+      assert.deepEqual(await second.sizes(keys, 200), [0, 120, 1]);
+      assert.deepEqual(await second.sizes(keys, 100), [0, 100, 1]);
+      assert.deepEqual(await second.sizes([], 100), []);
     });
     it('a set holds a member once after many concurrent adds, and not after many removals', async () => {
       await race((each) => each.addMember(key, 'ada', LONG));

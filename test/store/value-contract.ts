@@ -1,5 +1,5 @@
 import { assert, expect } from 'chai';
-import type { Store } from '../../src/store/store.ts';
+import type { Found, Store } from '../../src/store/store.ts';
 import { until } from '../support/until.ts';
 import { BRIEF, LONG, rejection, type ContractFixture } from './contract-fixture.ts';
 
@@ -40,6 +40,19 @@ export function testValues(fixture: ContractFixture): void {
       const expected = keys.map((_, n) => (n % 3 === 0 ? undefined : n));
       assert.deepEqual(await second.getMany(keys), expected);
       assert.deepEqual(await store.getMany([]), []);
+    });
+    it('values that were seen are returned as they were until others are stored or they are deleted', async () => {
+      const [same, changed, deleted] = [`${key} 1`, `${key} 2`, `${key} 3`];
+      const keys = [same, changed, deleted];
+      for (const each of keys) await store.set(each, { of: each }, LONG);
+      const seen = new Map<string, Found<{ of: string }>>();
+      const [before] = await store.getMany(keys, seen);
+      await second.set(changed, { of: 'another' }, LONG);
+      await second.delete(deleted);
+      const after = await store.getMany(keys, seen);
+      assert.deepEqual(after, [{ of: same }, { of: 'another' }, undefined]);
+      assert.strictEqual(after[0], before);
+      assert.sameMembers([...seen.keys()], [same, changed]);
     });
     it('set replaces an existing value', async () => {
       await store.set(key, 'first', LONG);
