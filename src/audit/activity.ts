@@ -130,9 +130,7 @@ export async function readActivity(
 ): Promise<{ hours: Period[]; days: Period[] }> {
   const today = Math.floor(now / DAY);
   const numbers = Array.from({ length: days }, (_, n) => today - days + 1 + n);
-  const records = await Promise.all(
-    numbers.map(async (day) => (await store.get<DayRecord>(dayKey(day)))?.value ?? {}),
-  );
+  const records = await store.getMany<DayRecord>(numbers.map(dayKey));
   const thisHour = Math.floor(now / HOUR);
   const hours = Array.from({ length: 24 }, (_, n) => {
     const hour = thisHour - 23 + n;

@@ -330,7 +330,7 @@ export async function* listAttempts(
     const range = { after: last, limit: PAGE_ATTEMPTS, newestFirst: true };
     const pages = await Promise.all(keys.map((key) => store.page(key, range)));
     const places = [...new Set(pages.flat())].sort().toReversed().slice(0, PAGE_ATTEMPTS);
-    const found = await Promise.all(places.map((place) => findAttempt(store, idOfPlace(place))));
+    const found = await store.getMany<Attempt>(places.map((each) => attemptKey(idOfPlace(each))));
     for (const [index, cursor] of places.entries()) yield { item: found[index], cursor };
     if (places.length < PAGE_ATTEMPTS) return;
     last = places.at(-1);

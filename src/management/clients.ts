@@ -176,7 +176,7 @@ function refusedResource(
   });
 }
 
-const BATCH_CLIENTS = 100;
+const BATCH_CLIENTS = 50;
 
 /** The sets of clients that may have this state, each client in one or more of them. Those that wait come first, then the last connected. */
 function setsOf({ settings, services }: ManagementContext, state: Found['state'] | undefined) {
