@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { responseTooLarge } from '../in-band-error.ts';
+import { freeMemory, giveBackMemory, takeMemory } from './body-memory.ts';
 import { mediaType } from './messages.ts';
 
 export type UpstreamResponse = {
@@ -79,6 +80,8 @@ class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
   #body: Buffer = NO_BYTES;
   #size = 0;
   #ownsBody = false;
+  /** The memory of the last chunk that was copied, if nothing else is in it. */
+  #copied: ArrayBufferLike | undefined;
   #isAborted = false;
 
   constructor(options: ExchangeOptions) {
@@ -153,14 +156,22 @@ class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
     if (this.#size === 0) this.#body = chunk;
     else {
       if (size > this.#body.length) {
-        const larger = Buffer.allocUnsafeSlow(this.#capacityFor(size));
+        const larger = takeMemory(this.#capacityFor(size));
         this.#body.copy(larger, 0, 0, this.#size);
+        if (this.#ownsBody) giveBackMemory(this.#body);
         this.#body = larger;
         this.#ownsBody = true;
       }
       chunk.copy(this.#body, this.#size);
+      this.#freeCopied(chunk);
     }
     this.#size = size;
+  }
+
+  /** Frees the memory of the chunk before, whose bytes the parser is done with when it comes with those of other memory. */
+  #freeCopied(chunk: Buffer): void {
+    if (this.#copied && this.#copied !== chunk.buffer) freeMemory(this.#copied);
+    this.#copied = chunk.length === chunk.buffer.byteLength ? chunk.buffer : undefined;
   }
 
   #capacityFor(size: number): number {

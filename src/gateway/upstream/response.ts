@@ -6,6 +6,7 @@ import { HttpError } from '../../http/errors.ts';
 import type { AuthenticatedCall } from '../call.ts';
 import { type InBandError, limitReached } from '../in-band-error.ts';
 import type { MessageId, RpcError } from '../json-rpc.ts';
+import { giveBackMemory } from './body-memory.ts';
 import { isRefused, type UpstreamResponse } from './exchange.ts';
 import { filterAll, type FilterMessage } from './filter.ts';
 import { badGateway } from './gateway-errors.ts';
@@ -106,8 +107,8 @@ async function forwardBody(
 ): Promise<void> {
   const { status, body, ownsBody } = response;
   const pieces = await filterBody(response, options);
-  // Garbage collection of such memory takes longer than the rest of a call. Only when all is written: before, the system may still read it.
-  if (ownsBody) ctx.res.once('finish', () => void (body.buffer as ArrayBuffer).transfer(0));
+  // Only when all is written: before, the system may still read it.
+  if (ownsBody) ctx.res.once('finish', () => giveBackMemory(body));
   sendPieces(ctx, status, pieces, JSON_HEADERS);
 }
 
