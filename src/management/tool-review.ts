@@ -87,6 +87,15 @@ export async function reviewTools(
   };
 }
 
+/** How many changes wait for the review. */
+export function countChanges(known: ToolPins | undefined, { toolChanges }: Configured): number {
+  const pins = pinsInMode(known ?? NO_PINS, toolChanges);
+  return [
+    ...pins.tools,
+    ...(pins.instructions ? [[INSTRUCTIONS, pins.instructions] as const] : []),
+  ].flatMap(([name, pin]) => waitingIn(name, pin, pins)).length;
+}
+
 /** Who can use the tool if the text after the change is in force, and could not before. Undefined unless a lower level opens it. */
 async function gainsOf(
   management: ManagementContext,

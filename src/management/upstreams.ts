@@ -20,7 +20,7 @@ import { findKnownTools, type KnownTools } from '../upstreams/tool-pin-records.t
 import { usedLately } from '../upstreams/tool-uses.ts';
 import type { Handlers, ManagementContext } from './context.ts';
 import { isoTime, represent } from './represent.ts';
-import { approveTools, reviewTools } from './tool-review.ts';
+import { approveTools, countChanges, reviewTools } from './tool-review.ts';
 import { type Upstream, type upstreamOperations, upstreamSchema } from './resources/upstream.ts';
 
 /** Returns the upstream of a new record, by default the first. Throws HttpError 400 for an unknown id. */
@@ -148,6 +148,7 @@ async function resource(
     url: origin + pathname,
     error: catalog?.error && { fault: catalog.error.fault, message: catalog.error.message },
     tools: tools.map(toolOf(known, used)),
+    changes: countChanges(known.pins, upstream) || undefined,
     missingTools: catalog?.seenAt === undefined ? [] : missingTools(upstream, catalog.tools),
     emptyConnectors: empty.map(({ id, name }) => ({ id, name })),
     levels: levelIds(settings.levels).map((level) => ({

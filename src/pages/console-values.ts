@@ -324,6 +324,7 @@ export type ConsoleValues = {
         | 'servers'
         | 'held'
         | 'missed'
+        | 'changed'
         | 'empty'
         | 'health'
         | 'delivery'
@@ -341,6 +342,8 @@ export type ConsoleValues = {
     levels: { level: string; counts: number[] }[];
     /** The most frequent error codes of the last 7 days. `width` in percent of the first. */
     reasons: { reason: string; count: number; width: number }[];
+    /** People who got no access in the last 7 days, and their attempts. */
+    refused: { count: number; href: string };
   };
   'console/health': {
     console: ConsoleLayout;
@@ -550,6 +553,8 @@ export type ConsoleValues = {
       }[];
       /** The page of what changed. */
       review: string;
+      /** How many changes wait there. */
+      changes: number;
       /** Calls of people have a credential of each person. */
       credential?: {
         /** The key below `console.servers.credentials`. */

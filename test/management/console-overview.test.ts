@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { connect } from '../support/connection.ts';
+import { connect, openConsent } from '../support/connection.ts';
 import { useConsole } from '../support/console.ts';
 import { createConnector, requestManagement } from '../support/management-api.ts';
 import { call, callTool } from '../support/mcp.ts';
@@ -40,6 +40,20 @@ describe('the overview of the console', () => {
     expect(rows.some((row) => /^today.* 1 0$/.test(row))).to.equal(true);
     expect(rows.some((row) => /^\d\d:00 UTC 2 1 0$/.test(row))).to.equal(true);
     expect(html).to.match(/<rect class="series-0" x="[\d.]+" y="[\d.]+" width="\d+/);
+  });
+});
+
+describe('the overview of the console, after a person got no access', () => {
+  const { system, signIn } = useConsole();
+
+  it('counts the refused attempt to connect, and leads to it', async () => {
+    await openConsent(system(), await createConnector(system()), { person: 'alan' });
+    const html = await until('the count is written', async () => {
+      const { page } = await signIn('');
+      return page.html.includes('1 refused attempt to connect') ? page.html : undefined;
+    });
+    const [, path = ''] = /href="\/console([^"]+)">1 refused attempt/.exec(html) ?? [];
+    expect((await signIn(path)).page.html).to.include('No entitlement in the settings file');
   });
 });
 

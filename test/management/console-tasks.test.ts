@@ -88,11 +88,13 @@ describe('The tasks of an administrator in the console', () => {
     await expectDone('Machine created', 4);
   });
 
-  it('a changed tool is reviewed with three clicks', async () => {
-    await section('Servers');
-    await link('See what the server changed');
+  it('changed tools are reviewed with two clicks', async () => {
+    await link('2 tool changes to review');
     await button('I have seen all');
-    await expectDone('Callers see these tools as you saw them.', 3);
+    await expectDone('Callers see these tools as you saw them.', 2);
+    await section('Overview');
+    await content().getByText('Connections, last 30 days').waitFor();
+    expect(await content().getByText('to review').count()).to.equal(0);
   });
 
   it('a link is extended with five clicks, one of which shows what the change does', async () => {

@@ -1177,6 +1177,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         { name: 'health', count: 1, href: '/console/health' },
         { name: 'waiting', count: 1, href: '/console/clients?state=waiting' },
         { name: 'servers', count: 1, href: '/console/servers' },
+        { name: 'changed', count: 2, href: '/console/servers/orders/review' },
         { name: 'ending.connector', count: 2, href: '/console/connectors' },
         { name: 'ending.token', count: 1, href: '/console/tokens' },
         { name: 'ending.machine', count: 1, href: '/console/clients' },
@@ -1196,6 +1197,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         { reason: 'invalid_token', count: 40, width: 100 },
         { reason: 'insufficient_scope', count: 10, width: 25 },
       ],
+      refused: { count: 3, href: '/console/attempts?end=refused' },
     },
   },
   'console-settings': {
@@ -1310,6 +1312,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         {
           id: 'orders',
           review: '/console/servers/orders/review',
+          changes: 2,
           name: 'Orders',
           url: 'https://orders.example.com/mcp',
           state: 'answers',
@@ -1361,6 +1364,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         {
           id: 'tickets',
           review: '/console/servers/tickets/review',
+          changes: 0,
           name: LONG,
           url: `https://tickets.example.com/${'path/'.repeat(20)}mcp`,
           state: 'fails',
@@ -1388,6 +1392,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         {
           id: 'mail',
           review: '/console/servers/mail/review',
+          changes: 0,
           name: 'Mail',
           url: 'https://mail.example.com/mcp',
           state: 'untried',

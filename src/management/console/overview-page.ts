@@ -14,6 +14,7 @@ import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { layout } from './layout.ts';
 import { checkServers } from './readiness.ts';
 import { includesRole } from '../../settings/management-roles.ts';
+import { findUpstream } from '../../settings/upstreams.ts';
 import { OPERATIONS } from '../api/operations.ts';
 
 type Values = ViewValues['console/overview'];
@@ -57,6 +58,10 @@ async function show(context: ConsoleContext): Promise<void> {
       }))
       .filter(({ counts, level }) => level !== 'other' || counts.some((count) => count > 0)),
     reasons: withShares(reasonsIn(week)),
+    refused: {
+      count: countOf(week, 'event access_refused'),
+      href: `${CONSOLE_PATH}/attempts?end=refused`,
+    },
   });
 }
 
@@ -81,6 +86,10 @@ async function findAttention(management: ManagementContext): Promise<Values['att
     findComingEnds(listsOfProcess(management, connectors), settings, services.now()),
     HANDLERS.listAuditDelivery(management, {}),
   ]);
+  const changed = servers.filter(
+    ({ id, changes = 0 }) =>
+      changes > 0 && findUpstream(settings.upstreams, { upstream: id })?.toolChanges === 'follow',
+  );
   const found = [
     { name: 'health', count: checks.filter(({ isOk }) => !isOk).length, page: 'health' },
     { name: 'waiting', count: waiting.items.length, page: 'clients?state=waiting' },
@@ -94,6 +103,11 @@ async function findAttention(management: ManagementContext): Promise<Values['att
       name: 'missed',
       count: servers.flatMap(({ tools }) => tools).filter(({ isMissed }) => isMissed).length,
       page: 'servers',
+    },
+    {
+      name: 'changed',
+      count: changed.reduce((sum, { changes = 0 }) => sum + changes, 0),
+      page: changed.length === 1 ? `servers/${changed[0]?.id}/review` : 'servers',
     },
     {
       name: 'empty',

@@ -176,6 +176,7 @@ function serverOf(management: ManagementContext, upstream: Upstream): Server {
       };
     }),
     review: reviewPath(id),
+    changes: upstream.changes ?? 0,
     ...credentialOf(management, upstream),
   };
 }

@@ -83,6 +83,10 @@ export const upstreamSchema = z
         openWorldHint: hint,
       }),
     ),
+    changes: z
+      .int()
+      .optional()
+      .describe('How many changes of its tools and instructions wait for the review.'),
     missingTools: z.array(z.string()).describe('Tools in the settings that the server lacks.'),
     emptyConnectors: z
       .array(z.strictObject({ id: z.string(), name: z.string() }))
