@@ -134,6 +134,8 @@ export async function* listAccounts(
   const isFirstPart = after.length > ACCOUNT_ID_LENGTH;
   const [smallest] = await firstPages(store, sets);
   const set = smallest?.set;
+  const inSmallest =
+    smallest && smallest.ids.length < COMPARED_ACCOUNTS ? new Set(smallest.ids) : undefined;
   if (set !== undefined && (isFirstPart || after === ''))
     for await (const ids of pagesOf(store, set, after.slice(FIRST_PART.length))) {
       const found = await inAll(store, sets, ids);
@@ -142,7 +144,8 @@ export async function* listAccounts(
         yield { account: visible(accounts.get(id)), cursor: `${FIRST_PART}${id}` };
     }
   for await (const ids of pagesOf(store, ALL, isFirstPart ? '' : after)) {
-    const found = set === undefined ? new Set() : await inAll(store, sets, ids);
+    const candidates = inSmallest ? ids.filter((id) => inSmallest.has(id)) : ids;
+    const found = set === undefined ? new Set() : await inAll(store, sets, candidates);
     const others = ids.filter((id) => !found.has(id));
     for (const [id, account] of await readListed(store, others))
       if (visible(account)) yield { account, cursor: id };

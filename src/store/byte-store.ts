@@ -4,8 +4,11 @@ import type { LogBlock, LogBlockRange, LogMark, LogPart, LogTrimming, Range } fr
 /** One database: stores encrypted bytes under names it cannot interpret. Times are in seconds. The encrypted store turns any error into StoreUnavailable. */
 export interface ByteStore extends ByteLogs {
   get(name: string): Promise<Buffer | undefined>;
-  /** In the order of the names. */
-  getMany(names: readonly string[]): Promise<(Buffer | undefined)[]>;
+  /** In the order of the names. Where the bytes that are `known`, in the same order, are still stored, these may be returned. */
+  getMany(
+    names: readonly string[],
+    known?: readonly (Buffer | undefined)[],
+  ): Promise<(Buffer | undefined)[]>;
   set(name: string, bytes: Buffer, ttl: number): Promise<void>;
   /**
    * Replaces `before` with `next`; undefined means absent. Returns true if `next` is stored now, also if it already was, because a command

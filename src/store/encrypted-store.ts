@@ -88,13 +88,19 @@ function values(parts: Parts): Values {
       for (let from = 0; from < keys.length; from += BATCH_KEYS) {
         const batch = keys.slice(from, from + BATCH_KEYS);
         const names = batch.map((key) => encryption.name(key));
-        const stored = await withTimeout(bytes.getMany(names));
+        const known = batch.map((key) => before.get(key));
+        const stored = await withTimeout(
+          bytes.getMany(
+            names,
+            known.map((each) => each?.raw),
+          ),
+        );
         for (const [index, key] of batch.entries()) {
           const raw = stored[index];
-          const known = before.get(key);
+          const earlier = known[index];
           // Two encryptions never give the same bytes.
-          const isSame = raw !== undefined && known?.raw.equals(raw);
-          const found = isSame ? known : decrypt<T>(encryption, names[index] ?? '', raw);
+          const isSame = raw !== undefined && earlier?.raw.equals(raw);
+          const found = isSame ? earlier : decrypt<T>(encryption, names[index] ?? '', raw);
           if (found) seen.set(key, found);
         }
       }

@@ -98,9 +98,11 @@ type Values = Pick<ByteStore, 'get' | 'getMany' | 'set' | 'compareAndSwap' | 'ge
 
 function values(db: DatabaseSync, commit: Commit, now: () => number): Values {
   const select = db.prepare('SELECT value FROM entry WHERE name = ? AND expires > ?');
-  const selectMany = db.prepare(`
-    SELECT name, value FROM entry
-    WHERE name IN (SELECT value FROM json_each(?)) AND expires > ?`);
+  // Without rows for what is known, which take most of the time. Encrypted bytes end in a tag that no others have.
+  const selectChanged = db.prepare(`
+    SELECT wanted.key AS name, entry.value AS value
+    FROM json_each(?) AS wanted LEFT JOIN entry ON name = wanted.key AND expires > ?
+    WHERE entry.value IS NULL OR hex(substr(entry.value, -${TAG_BYTES})) <> wanted.value`);
   const put = db.prepare('INSERT OR REPLACE INTO entry (name, value, expires) VALUES (?, ?, ?)');
   const insert = db.prepare(`
     INSERT INTO entry (name, value, expires) VALUES (?, ?, ?)
@@ -129,10 +131,13 @@ function values(db: DatabaseSync, commit: Commit, now: () => number): Values {
   };
   return {
     get: async (name) => read(name),
-    async getMany(names) {
-      const rows = selectMany.all(JSON.stringify(names), now());
-      const found = new Map(rows.map((row) => [row['name'], bufferOf(row['value'])]));
-      return names.map((name) => found.get(name));
+    async getMany(names, known = []) {
+      const tags = names.map((name, n) => [name, hexTag(known[n])]);
+      const rows = selectChanged.all(JSON.stringify(Object.fromEntries(tags)), now());
+      const changed = new Map(
+        rows.map(({ name, value }) => [name, value === null ? undefined : bufferOf(value)]),
+      );
+      return names.map((name, n) => (changed.has(name) ? changed.get(name) : known[n]));
     },
     set: (name, bytes, ttl) => commit(() => void put.run(name, bytes, now() + ttl)),
     compareAndSwap: (name, before, next, ttl) =>
@@ -143,6 +148,13 @@ function values(db: DatabaseSync, commit: Commit, now: () => number): Values {
         return row && Number(row['expires']) > now() ? bufferOf(row['value']) : undefined;
       }),
   };
+}
+
+const TAG_BYTES = 16;
+
+/** As SQLite writes it. Empty without bytes. */
+function hexTag(bytes: Buffer = Buffer.alloc(0)): string {
+  return bytes.toString('hex', Math.max(0, bytes.length - TAG_BYTES)).toUpperCase();
 }
 
 /** Places consist of letters, digits, - and _. */
