@@ -140,7 +140,7 @@ export type ConsoleConnection = {
   /** The page of the connection. */
   href?: string;
   /** What its calls were. `name` is the key below `console.record.calls`. */
-  calls: { name: 'yesterday' | 'week' | 'all'; href: string }[];
+  calls: { name: 'today' | 'yesterday' | 'week' | 'all'; href: string }[];
   level?: string;
   /** The key below `console.states`. */
   state: string;
@@ -580,6 +580,8 @@ export type ConsoleValues = {
     /** The highest that the person may grant, or the one that the tool needs. Without it, `noLevel` is the key of the reason. */
     level?: string;
     noLevel?: string;
+    /** When the tools of the server were read. */
+    readAt?: number;
     sections: { of: string; items: ConsoleItem[]; isCut?: boolean }[];
   };
   /** What a server changed in its tools. Texts have their invisible characters written out. */

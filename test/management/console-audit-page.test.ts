@@ -58,6 +58,10 @@ describe('the audit page of the console', () => {
       expect(page.html).to.match(/Person: <bdi[^>]*>Grace Hopper</);
     }
     const { html } = await open(browser, `/connectors/${connector.id}`);
+    const today = hrefs(html).find((href) => href.includes('since=today')) ?? '';
+    expect((await open(browser, today.replace('/console', ''))).html)
+      .to.include('read_today')
+      .and.not.include('read_yesterday');
     expect(hrefs(html)).to.include(`/console/audit?connector=${connector.id}`);
   });
 

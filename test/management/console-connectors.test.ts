@@ -40,7 +40,7 @@ describe('the console', () => {
         '.vscode/mcp.json',
         '.cursor/mcp.json',
         'mcp-remote',
-        '5 of 5 uses left',
+        '0 of 5 uses',
         `${system().auth}/account`,
       ])
         expect(made.html).to.include(text);

@@ -51,6 +51,21 @@ describe('Actions on several records of a list in the console', () => {
     expect(ended).to.have.members([first?.id, second?.id]);
   });
 
+  it('the buttons for all that was found appear only with a search or a filter', async () => {
+    await connections('Not narrowed');
+    await requestManagement(system(), 'POST', '/tokens', { name: 'Wide', level: 'analytics' });
+    const { browser } = await signIn();
+    for (const section of ['grants', 'clients', 'tokens']) {
+      const all = await open(browser, `/${section}`);
+      expect(all.html, section).to.include('value="ticked"').and.not.include('value="all"');
+      const found = await open(browser, `/${section}?q=wi`);
+      expect(found.html.includes('value="all"'), section).to.equal(section === 'tokens');
+    }
+    expect((await open(browser, '/grants?q=not+narrowed')).html).to.match(
+      /<button class="ask"[^>]* value="all">Disconnect all \d+ found…/,
+    );
+  });
+
   it('CSL-15 all connections that the filters find end, also those of the administrator, whose session goes on', async () => {
     const { connector } = await connections('Filtered');
     const other = await connections('Not filtered');
@@ -87,7 +102,7 @@ describe('Actions on several records of a list in the console', () => {
 
     for (const name of ['One', 'Two'])
       await requestManagement(system(), 'POST', '/tokens', { name, level: 'analytics' });
-    const tokens = await open(browser, '/tokens');
+    const tokens = await open(browser, '/tokens?q=o');
     const revoked = requirePage(
       await browser.submit(
         await send(browser, tokens, '/tokens/several', {
@@ -97,7 +112,7 @@ describe('Actions on several records of a list in the console', () => {
         { confirm: 'yes' },
       ),
     );
-    expect(revoked.html).to.include('Tokens revoked.').and.include('No tokens yet');
+    expect(revoked.html).to.include('Tokens revoked.').and.not.include('>One<');
   });
 
   it('CSL-15 the page before, its way back and the page after keep the search and the order of the list', async () => {

@@ -372,9 +372,11 @@ function personAction(name: string, returnTo?: string): ConsoleAction {
   return { ...action, ...(returnTo === undefined ? {} : { returnTo }) };
 }
 
-const CALLS: ConsoleConnection['calls'] = (['yesterday', 'week', 'all'] as const).map((name) => {
-  return { name, href: `/console/audit?client=abc&event=call&since=${name}` };
-});
+const CALLS: ConsoleConnection['calls'] = (['today', 'yesterday', 'week', 'all'] as const).map(
+  (name) => {
+    return { name, href: `/console/audit?client=abc&event=call&since=${name}` };
+  },
+);
 const CONNECTION: ConsoleConnection = {
   calls: CALLS,
   person: { name: 'grace@example.com', href: PERSON_PATH },
@@ -1456,6 +1458,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       question: 'person',
       names: { person: 'Grace Hopper', connector: 'Orders' },
       level: 'operations',
+      readAt: NOON,
       sections: [
         {
           of: 'tools',
@@ -1468,8 +1471,8 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
           ).map(([title, decided]) => ({
             title,
             facts: [
-              { label: 'reason', code: decided, textKey: `console.toolAccess.decided.${decided}` },
-              { label: 'level', level: 'analytics' },
+              { label: 'result', code: decided, textKey: `console.toolAccess.decided.${decided}` },
+              { label: 'accessNeeded', level: 'analytics' },
             ],
             fields: [],
             actions: [],

@@ -70,10 +70,15 @@ export function connectionOf(
 /** Links to the calls of the app for the person through the connector, also those before the person connected it again. */
 function callsOf({ account, clientId: client, connector }: Grant): Connection['calls'] {
   const about = { account, client, connector, event: 'call' };
-  return ([['yesterday'], ['week'], ['all', '']] as const).map(([name, since = name]) => {
-    const period: Record<string, string> = since === '' ? {} : { since };
-    return { name, href: `${CONSOLE_PATH}/audit?${new URLSearchParams({ ...about, ...period })}` };
-  });
+  return ([['today'], ['yesterday'], ['week'], ['all', '']] as const).map(
+    ([name, since = name]) => {
+      const period: Record<string, string> = since === '' ? {} : { since };
+      return {
+        name,
+        href: `${CONSOLE_PATH}/audit?${new URLSearchParams({ ...about, ...period })}`,
+      };
+    },
+  );
 }
 
 /** The records of a connection. A deleted one has no name; a machine has no page as a person. */

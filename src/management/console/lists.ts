@@ -131,24 +131,23 @@ export function severalOf({ actions = [] }: AnyList): Several | undefined {
   return actions.find((action): action is Several => action.several === true);
 }
 
-/** The form that acts on several records, if the page has some with the action. */
+/** The form that acts on several records, if the page has some with the action. Without a search it acts on ticked ones only. */
 function severalForm(
   { role }: ManagementContext,
   list: AnyList,
-  { items, total, found, place }: Pick<Found, 'items' | 'total' | 'found'> & { place: Query },
+  { items, found, place }: Pick<Found, 'items' | 'found'> & { place: Query },
 ): Pick<Values, 'several'> {
   const action = severalOf(list);
   const path = `${CONSOLE_PATH}/${list.section}`;
   const of = `${path}/${action?.path}`;
   const isOffered = items.some(({ actions }) => actions.some((each) => each.action === of));
   if (!action || !includesRole(role, roleOf(action)) || !isOffered) return {};
-  const all = found ?? total;
   return {
     several: {
       action: `${path}/several`,
       of,
       place: new URLSearchParams(place).toString(),
-      ...(all && all.count <= MAX_SEVERAL ? { all: all.isAll ? all.count : 0 } : {}),
+      ...(found && found.count <= MAX_SEVERAL ? { all: found.isAll ? found.count : 0 } : {}),
     },
   };
 }

@@ -89,7 +89,7 @@ function toolRow(server: Upstream, tool: Upstream['tools'][number]): Section['it
     href: reachOfTool(server.id, name),
     facts: [
       { label: 'upstream', text: server.name },
-      ...(level === undefined ? [] : [{ label: 'level', level }]),
+      ...(level === undefined ? [] : [{ label: 'accessNeeded', level }]),
     ],
     fields: [],
     actions: [],

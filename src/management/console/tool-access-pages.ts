@@ -1,6 +1,8 @@
 // What a person may use through a connector, and through what a tool can be reached.
 import { findAccount } from '../../people/accounts.ts';
 import { findConnector } from '../../links/connectors.ts';
+import { findUpstream } from '../../settings/upstreams.ts';
+import { findCatalog } from '../../upstreams/tool-catalog.ts';
 import type { ConsoleField, ConsoleItem } from '../../pages/console-values.ts';
 import { accessHandlers } from '../access.ts';
 import { parseInput } from '../parse-input.ts';
@@ -44,6 +46,8 @@ async function showPerson(context: ConsoleContext): Promise<void> {
     findConnector(store, access.connector),
   ]);
   const person = account?.name || id;
+  const upstream = connector && findUpstream(management.settings.upstreams, connector);
+  const catalog = upstream && (await findCatalog(store, upstream));
   await pages.render(ctx, 'console/tool-access', {
     console: layout(context, 'accounts'),
     back: { href: recordPath('accounts', id), text: person },
@@ -52,6 +56,7 @@ async function showPerson(context: ConsoleContext): Promise<void> {
     ...(access.level === null
       ? { noLevel: `console.reasons.${access.reason}` }
       : { level: access.level }),
+    readAt: catalog?.seenAt,
     sections: [
       section('tools', access.tools.map(toolItem)),
       section('rules', rulesOf(management, access)),
@@ -113,8 +118,8 @@ function item(title: string, facts: ConsoleField[], href?: string): ConsoleItem 
 function toolItem({ name, level, forbiddenBy = 'allowed' }: ExplainedTool): ConsoleItem {
   return {
     ...item(name, [
-      translatedField('reason', forbiddenBy, `${TEXTS}.decided`),
-      ...(level === undefined ? [] : [{ label: 'level', level }]),
+      translatedField('result', forbiddenBy, `${TEXTS}.decided`),
+      ...(level === undefined ? [] : [{ label: 'accessNeeded', level }]),
     ]),
   };
 }

@@ -353,10 +353,10 @@ export const clientList: ConsoleList<Client> = {
       path: 'revoke',
       operation: 'revokeClient',
       done: 'app-revoked',
-      button: ({ state }) =>
+      button: ({ state, kind }) =>
         ({
           waiting: 'refuseClient',
-          allowed: 'revokeClient',
+          allowed: kind === 'machine' ? 'revokeMachine' : 'revokeClient',
           revoked: undefined,
           blocked: undefined,
           redirect_refused: undefined,

@@ -355,8 +355,8 @@ export const connectorFields: Fields<Connector> = {
       {
         label: 'uses',
         labelKey: `${TEXTS}.usesTitle`,
-        textKey: `${TEXTS}.${most === undefined ? 'used' : 'left'}`,
-        textValues: most === undefined ? { uses } : { left: Math.max(0, most - uses), most },
+        textKey: `${TEXTS}.${most === undefined ? 'used' : 'usedOf'}`,
+        textValues: most === undefined ? { uses } : { uses, most },
       },
     ],
   },
