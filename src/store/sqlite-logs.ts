@@ -56,8 +56,10 @@ export function sqliteLogs(
   const lastOnDisk = new Map<string, number>();
   const untilOnDisk = async (name: string, number: number) => {
     if (number <= (lastOnDisk.get(name) ?? 0)) return;
+    // Of all that were committed, so that reading page after page waits once.
+    const last = Number(head.get(name)?.['last'] ?? 0);
     await onDisk();
-    lastOnDisk.set(name, Math.max(number, lastOnDisk.get(name) ?? 0));
+    lastOnDisk.set(name, Math.max(last, lastOnDisk.get(name) ?? 0));
   };
   const read = async (name: string, rows: readonly Row[]) => {
     const entries = rows.map(numbered);
