@@ -1,4 +1,5 @@
 // Counts in Redis, of all processes together: a plain number for each window, which expires when the window ends.
+import { setImmediate as endOfTurn } from 'node:timers/promises';
 import type { Result } from 'ioredis';
 import { RateLimiterRedis } from 'rate-limiter-flexible';
 import type { ByteStore } from './byte-store.ts';
@@ -69,27 +70,24 @@ export function redisCounters(
 }
 
 /**
- * What comes while a command is under way goes together with the next one. Sending and receiving a command takes more processor time than
- * its counts, here and in Redis.
+ * What comes in one turn of the event loop, or while a command is under way, goes together with the next one. Sending and receiving a command
+ * takes more processor time than its counts, here and in Redis.
  */
 function oneAtATime(add: AddToCounts): AddToCounts {
-  let current: Promise<unknown> | undefined;
+  let current: Promise<unknown> = Promise.resolve();
   let next: { additions: Addition[]; counted: ReturnType<AddToCounts> } | undefined;
-  const send: AddToCounts = (additions) => {
-    const counted = add(additions);
-    const end = () => void (current = undefined);
-    current = counted.then(end, end);
+  const send = async (additions: readonly Addition[]) => {
+    await current;
+    await endOfTurn();
+    next = undefined;
+    const counted = addTogether(add, additions);
+    current = counted.catch(() => undefined);
     return counted;
   };
-  const sendNext = (additions: readonly Addition[]) => {
-    next = undefined;
-    return addTogether(send, additions);
-  };
   return async (additions) => {
-    if (!current) return send(additions);
     if (!next) {
       const waiting: Addition[] = [];
-      next = { additions: waiting, counted: current.then(() => sendNext(waiting)) };
+      next = { additions: waiting, counted: send(waiting) };
     }
     const { additions: waiting, counted } = next;
     const start = waiting.length;

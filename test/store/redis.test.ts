@@ -122,9 +122,19 @@ describe('The store on Redis', () => {
       times,
       seconds: 60,
     });
-    const added = [3, 1, 2, 1].map((times) =>
-      addToCounts?.([counter('shared', times), counter(`of ${times}`, 1)]),
-    );
+    const add = (times: number) =>
+      addToCounts?.([counter('shared', times), counter(`of ${times}`, 1)]);
+    const added = [];
+    server.kill('SIGSTOP');
+    try {
+      for (const times of [3, 1, 2, 1]) {
+        added.push(add(times));
+        // The first one is sent at the end of its turn.
+        for (let turns = 0; turns < 3; turns += 1) await setImmediate();
+      }
+    } finally {
+      server.kill('SIGCONT');
+    }
     const counted = (await Promise.all(added)).map((each) => each ?? []);
     const [shared, own] = [0, 1].map((n) => counted.map((counts) => counts[n]?.count));
     assert.deepEqual(shared, [3, 4, 6, 7]);
