@@ -81,6 +81,7 @@ export function callLimits(services: LimitServices): LimitCalls {
 
   const limit = async (call: AuthenticatedCall, counted: readonly Counted[]) => {
     const budgets = await take(counted);
+    if ([...budgets.values()].every(({ times, left }) => left === times)) return;
     const made: Counted[] = [];
     const refused = new Map<number, InBandError>();
     for (const message of counted) {
@@ -95,7 +96,6 @@ export function callLimits(services: LimitServices): LimitCalls {
       for (const budget of own) budget.left -= 1;
       made.push(message);
     }
-    if (refused.size === 0) return;
     giveBack(budgets, made);
     refuse(call, refused);
   };
