@@ -116,6 +116,8 @@ class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
     this.#headers = headers;
     if (isRefused(status)) return this.#finish(false);
     if (status !== 200 || mediaType(headers['content-type']) !== 'text/event-stream') return;
+    // They would keep the first chunk in memory for as long as the stream.
+    controller.rawHeaders = null;
     this.#reader = this.#options.openStream(headers, controller);
     this.#finish(true);
   }
