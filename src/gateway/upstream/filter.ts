@@ -41,7 +41,8 @@ export async function filterAll(
 }
 
 export type FilterOptions = {
-  rules: LevelRules;
+  /** Now: a list may arrive long after the request, under other rules, and changes them. */
+  rules: () => LevelRules;
   caller: Caller;
   tasks: TaskOwnership;
   /** The caller's tasks at the start of the request, if they were read. */
@@ -148,7 +149,7 @@ async function isForCaller(
   options: FilterOptions,
   { id, method, params }: Record<string, unknown>,
 ): Promise<boolean> {
-  const { rules, caller, isListening } = options;
+  const { caller, isListening } = options;
   if (method === TOOLS_CHANGED) options.onToolsChanged();
   const isAboutTask = /^notifications\/tasks(\/|$)/.test(String(method));
   const related = relatedTask(params);
@@ -159,6 +160,7 @@ async function isForCaller(
   if (!(await areOwnTasks(options, named))) return false;
   if (isAboutTask) return true;
   if (id !== undefined || OWN_NOTIFICATIONS.has(method)) return true;
+  const rules = options.rules();
   const listed = LIST_NOTIFICATIONS[String(method)];
   if (listed) {
     const levels = [rules.defaultLevel, ...rules[listed].levels];
@@ -246,10 +248,11 @@ function decisionAbout({ levels }: LevelRules, caller: Rights, item: Needed): De
 }
 
 function filterLists(
-  { rules, caller }: FilterOptions,
+  { rules: currentRules, caller }: FilterOptions,
   result: Record<string, unknown>,
   ownTasks: ReadonlySet<string> | undefined,
 ): Record<string, unknown> {
+  const rules = currentRules();
   const isOwn = (task: unknown) => ownTasks && isOwnTask(ownTasks, membersOf(task)['taskId']);
   const isReachableIn = (list: keyof typeof OTHER_LISTS) => (entry: unknown) => {
     const kind = list === 'prompts' ? 'prompt' : 'resource';

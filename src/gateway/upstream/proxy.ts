@@ -383,10 +383,7 @@ function filterOf(
 ): FilterOptions {
   const { tasks, ids, parameterHeaders, extensions, onToolsChanged, onToolsListed, holds } = proxy;
   return {
-    // A list may arrive long after the request, under other rules, and changes them.
-    get rules() {
-      return proxy.rules();
-    },
+    rules: proxy.rules,
     caller,
     tasks,
     ownTasks,

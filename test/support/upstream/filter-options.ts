@@ -20,12 +20,13 @@ export function filterOptions(
   ownTasks: ReadonlySet<string>,
   idsOf: TaskOwnership['idsOf'],
 ): FilterOptions {
+  const rules = levelRules(DEFAULT_LEVELS, {
+    tools: [],
+    defaultLevel: 'full',
+  } as unknown as Parameters<typeof levelRules>[1]);
   return {
     extensions: {},
-    rules: levelRules(DEFAULT_LEVELS, {
-      tools: [],
-      defaultLevel: 'full',
-    } as unknown as Parameters<typeof levelRules>[1]),
+    rules: () => rules,
     caller,
     tasks: { add: () => Promise.resolve(), idsOf },
     ownTasks,
