@@ -109,7 +109,7 @@ async function lookUp(
 }
 
 type Details = Partial<
-  Record<'level' | 'name' | 'client' | 'host' | 'effect' | 'target' | 'read', string>
+  Record<'level' | 'name' | 'client' | 'host' | 'effect' | 'target' | 'read' | 'change', string>
 >;
 
 /** The arguments that names and sentences use. Those of a call are what an app sent. */

@@ -173,6 +173,8 @@ export type ConsoleEvent = {
   causeKey?: string;
   /** If the sentence does not say it. */
   outcome?: ConsoleField;
+  /** It was refused or failed. */
+  isDoubtful: boolean;
   fields: ConsoleField[];
 };
 
@@ -303,7 +305,7 @@ export type ConsoleValues = {
     checkedAt?: number;
     problems: number;
     /** The form that downloads what the filters find. Absent for people who may not. */
-    export?: { action: string; fields: ConsoleHidden[] };
+    export?: { action: string; fields: ConsoleHidden[]; ignoresWords: boolean };
   } & ConsoleSearch;
   /** The choice of the connector of a new machine. `most`: there are more than so many. */
   'console/pick-connector': {

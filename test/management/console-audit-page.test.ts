@@ -120,6 +120,9 @@ describe('the audit page of the console', () => {
     const form = page.forms.find(({ action }) => action.pathname === '/console/audit/export');
     const kept = form?.controls.map(({ name, value }) => [name, value]);
     expect(kept).to.deep.include(['tool', 'with_arguments']);
+    const searched = await open(browser, '/audit?tool=with_arguments&q=with');
+    expect(searched.html).to.include('A download uses the filters and ignores the Search box.');
+    expect(page.html).not.to.include('ignores the Search box');
     const csv = await open(browser, '/audit/export?tool=with_arguments&format=csv');
     expect(csv.headers.get('content-disposition')).to.match(
       /^attachment; filename="gatehouse-audit-[\d-]+\.csv"$/,

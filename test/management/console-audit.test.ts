@@ -104,6 +104,17 @@ describe('the sentences of the audit log in the console', () => {
     expect(sentencesIn(all.html)).to.include(`Other event: ${hostile}`);
   });
 
+  it('what a server changed names the server, the tool and whether it is new', async () => {
+    const change = { event: 'tools_changed', upstream: 'orders', outcome: 'done' };
+    await record({ ...change, tool: 'refund_order', arguments: { change: 'new' } });
+    await record({ ...change, arguments: { change: 'changed' } });
+    const { page } = await openAs('/audit?event=tools_changed');
+    expect(sentencesIn(page.html)).to.deep.equal([
+      'orders changed its instructions or more tools',
+      'orders added refund_order',
+    ]);
+  });
+
   it('deleted people, apps and connectors are said to be deleted', async () => {
     const gone = { account: 'A'.repeat(27), clientId: 'gone'.repeat(8), connector: 'gone' };
     await record({
@@ -137,9 +148,11 @@ describe('the sentences of the audit log in the console', () => {
     const program = { account: 'minted:0', clientId: 'minted:0' };
     await record({ ...call, ...program, outcome: 'refused' });
     const { page } = await openAs('/audit?event=call&ui_locales=de');
-    expect(sentencesIn(page.html)).to.deep.equal(['A deleted token tried to call export_members']);
+    expect(sentencesIn(page.html)).to.deep.equal([
+      'A deleted token tried to call export_members Refused',
+    ]);
     const [, details = ''] = page.html.split('<details class="more">');
-    expect(page.html).to.match(/<\/time> · Refused/);
+    expect(page.html).to.include('<span class="badge doubt">Refused</span>');
     expect(details).to.include('{&#34;month&#34;:&#34;May&#34;}').and.include('>minted:0<');
     const { arguments: _, ...allowed } = { ...call, argumentsJson: '{"month":"June"}' };
     await record({ ...allowed, ...program, outcome: 'allowed' });

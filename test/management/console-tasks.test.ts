@@ -88,6 +88,13 @@ describe('The tasks of an administrator in the console', () => {
     await expectDone('Machine created', 4);
   });
 
+  it('the audit log leads to what a server changed with two clicks', async () => {
+    await section('Audit log');
+    await content().getByText('Orders added refund_order').waitFor();
+    await link('Orders');
+    await expectDone('Changed tools of Orders', 2);
+  });
+
   it('changed tools are reviewed with two clicks', async () => {
     await link('2 tool changes to review');
     await button('I have seen all');

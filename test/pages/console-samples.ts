@@ -433,6 +433,8 @@ const NAMES_IN_EVENTS: ConsoleEvent['values'] = {
   token: { tag: 'name', text: 'Nightly report' },
   tool: { tag: 'code', text: 'export_members' },
   host: { tag: 'code', text: 'evil.example' },
+  server: { tag: 'name', text: 'Orders', href: '/console/servers/orders/review' },
+  change: 'changed',
   caller: 'person',
   effect: 'block',
   reason: 'none',
@@ -445,6 +447,7 @@ function sampleEvent(event: string, more: Partial<ConsoleEvent> = {}): ConsoleEv
     time: NOON,
     event,
     textKey: `console.sentences.${event}`,
+    isDoubtful: false,
     by: { kind: 'key', text: 'ops' },
     fields: [
       { label: 'event', code: event },
@@ -463,6 +466,7 @@ const REFUSED_CALL = sampleEvent('call', {
     connector: { tag: 'name', text: 'Auditors', href: '/console/connectors/abc' },
   },
   outcome: { label: 'outcome', code: 'refused', textKey: 'console.outcomes.refused' },
+  isDoubtful: true,
   fields: [{ label: 'arguments', code: JSON.stringify({ bytes: 12, sha256: LONG }) }],
 });
 function earlier(event: ConsoleEvent, index: number): ConsoleEvent {
@@ -774,6 +778,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
       export: {
         action: '/console/audit/export',
         fields: [{ name: 'since', value: 'day' }],
+        ignoresWords: true,
       },
       checkedAt: 1_900_000_000,
       problems: 2,

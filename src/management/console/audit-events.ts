@@ -13,6 +13,7 @@ import {
 } from '../audit-names.ts';
 import type { ManagementContext } from '../context.ts';
 import { CONSOLE_PATH, recordPath } from './address.ts';
+import { findUpstream } from '../../settings/upstreams.ts';
 import { isWorkloadSubject } from '../../settings/workloads.ts';
 import { codeField, epochSeconds, translatedField } from '../resources/fields.ts';
 
@@ -40,6 +41,7 @@ export async function describeAudit(
     const details = detailsOf(item);
     const { level } = details;
     const said = saidOutcome(item);
+    const isDoubtful = DOUBTFUL.includes(item.outcome);
     return {
       time: epochSeconds(item.time),
       event: item.event,
@@ -49,6 +51,8 @@ export async function describeAudit(
         ...owners(item, names),
         ...program(item, names),
         tool: code(item.tool ?? item.method),
+        server: serverOf(management, item),
+        change: details.change ?? 'none',
         token: named(details.name),
         host: code(details.host),
         target: code(details.target),
@@ -61,7 +65,10 @@ export async function describeAudit(
       ...(item.reason === undefined
         ? {}
         : { causeKey: `${textsOfReason(item).causes}.${item.reason}` }),
-      ...(said ? {} : { outcome: translatedField('outcome', item.outcome, OUTCOMES) }),
+      ...(said && !isDoubtful
+        ? {}
+        : { outcome: translatedField('outcome', item.outcome, OUTCOMES) }),
+      isDoubtful,
       fields: fieldsOf(item, names, pagesSince),
     };
   });
@@ -81,6 +88,8 @@ const SAID = [
   'granted',
   'grant_ended',
 ];
+/** They stand out in a list. */
+const DOUBTFUL = ['refused', 'failed'];
 const SAID_REFUSALS = [
   'workload_refused',
   'access_refused',
@@ -154,6 +163,15 @@ function link(found: ReturnType<Names['get']>, tag: Name['tag']): Name | undefin
   if (!found) return undefined;
   const { text, href } = found;
   return { tag, text, ...(href === undefined ? {} : { href }) };
+}
+
+/** Leads to what the server changed. */
+function serverOf({ settings }: ManagementContext, { upstream: id }: AuditItem): Name | 'none' {
+  if (id === undefined) return 'none';
+  const upstream = findUpstream(settings.upstreams, { upstream: id });
+  if (!upstream) return { tag: 'code', text: id };
+  const href = `${CONSOLE_PATH}/servers/${encodeURIComponent(id)}/review`;
+  return { tag: 'name', text: upstream.name, href };
 }
 
 function named(text: string | undefined, tag: Name['tag'] = 'name', missing = 'none') {

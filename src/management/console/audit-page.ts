@@ -67,7 +67,7 @@ async function showAudit(context: ConsoleContext): Promise<void> {
     checkedAt: checked?.at,
     problems: checked?.problems.length ?? 0,
     export: includesRole(management.role, exportAudit.role)
-      ? { action: `${PATH}/export`, fields: exportFields(query) }
+      ? { action: `${PATH}/export`, fields: exportFields(query), ignoresWords: Boolean(q) }
       : undefined,
     deliveries: deliveries.items.map(({ id, state, backlog, rejected, lost }) => {
       return { id, state, isOk: state === 'delivering', backlog, rejected, lost };
