@@ -135,7 +135,9 @@ export type ConsoleLink = { name?: string; href?: string };
 /** What a page is about is absent from its connections. */
 export type ConsoleConnection = {
   app?: ConsoleLink;
+  /** The machine itself if `isMachine`. */
   person?: ConsoleLink;
+  isMachine?: boolean;
   connector?: ConsoleLink;
   /** The page of the connection. */
   href?: string;

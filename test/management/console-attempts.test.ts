@@ -46,6 +46,7 @@ describe('Attempts in the console', () => {
     const { html } = await openConsole(`/search?q=${reference}`);
     expect(html).to.include('No entitlement in the settings file matches this person.');
     expect(html).to.include(`href="/console/accounts/${account}"`);
+    expect(html).to.match(/<h3 id="attempts-0"><a href="\/console\/clients\//);
   });
 
   it('the pages of the person and of the app have their attempts, and lead to all of them', async () => {

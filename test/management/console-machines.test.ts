@@ -64,6 +64,10 @@ describe('machines in the console', () => {
       .to.include('To replace it, create a new machine.')
       .and.not.include('The person can connect it again.')
       .and.not.include('/console/accounts/machine');
+    const shown = await browser.visit(`${system().management}/console/connectors/${connector.id}`);
+    expect('html' in shown && shown.html).to.match(
+      new RegExp(`<dt>Machine</dt><dd><a href="/console/clients/${id}"`),
+    );
     const list = await browser.visit(`${system().management}/console/grants`);
     expect('html' in list && list.html)
       .to.include('Nightly job')

@@ -30,6 +30,25 @@ describe('the search of the lists in the console and the API', () => {
     expect(titles(await found('/grants?q=hopper&state=ended'))).to.deep.equal([]);
   });
 
+  it('people are listed by name, which the heading of the column says', async () => {
+    const { browser } = await signIn();
+    const { html } = await open(browser, '/accounts');
+    expect(html).to.match(/aria-sort="ascending"><a href="[^"]*sort=-title"/);
+    const names = titles(html);
+    expect(names).to.deep.equal(names.toSorted());
+  });
+
+  it('the search in everything has its words in the title, and people before connections and apps', async () => {
+    const { browser } = await signIn();
+    await connect(system(), await createConnector(system(), { name: 'hopper' }), {
+      person: 'grace',
+    });
+    const { html } = await open(browser, '/search?q=hopper');
+    expect(html).to.match(/<title>Search: hopper /);
+    const sections = [...html.matchAll(/id="found-(\w+)"/g)].map(([, name]) => name);
+    expect(sections).to.deep.equal(['accounts', 'grants', 'connectors']);
+  });
+
   it('a search without results says how to widen it, and shows the words escaped', async () => {
     const { browser } = await signIn();
     const q = `"><script>alert(1)</script>`;

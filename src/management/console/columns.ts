@@ -7,7 +7,7 @@ type Order = { column: string; direction: 'ascending' | 'descending' };
 const ORDER = /^(-?)(\w{1,40})$/;
 
 /** Reads `?sort=name`, or `?sort=-name` for the descending order. */
-export function orderIn({ sort = '' }: Record<string, string>): Order | undefined {
+export function orderIn({ sort = '' }: Record<string, string | undefined>): Order | undefined {
   const [, sign, column] = ORDER.exec(sort) ?? [];
   return column === undefined
     ? undefined

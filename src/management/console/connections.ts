@@ -53,6 +53,7 @@ export function connectionOf(
   return {
     app: section === 'clients' ? undefined : app,
     person: section === 'accounts' ? undefined : person,
+    isMachine,
     connector: section === 'connectors' ? undefined : connector,
     href: section === 'grants' ? undefined : recordPath('grants', grant.id),
     calls: callsOf(grant),
@@ -81,13 +82,14 @@ function callsOf({ account, clientId: client, connector }: Grant): Connection['c
   );
 }
 
-/** The records of a connection. A deleted one has no name; a machine has no page as a person. */
+/** The records of a connection. A deleted one has no name; a machine has the page of its client. */
 function ownersOf(grant: Grant, isMachine: boolean) {
   const { connectorName, accountName, account } = grant;
   const name = verifiedEmail(grant) ?? accountName;
-  const href = isMachine ? undefined : recordPath('accounts', account);
+  const app = { name: grant.clientName, href: recordPath('clients', grant.clientId) };
+  const href = isMachine ? app.href : recordPath('accounts', account);
   return {
-    app: { name: grant.clientName, href: recordPath('clients', grant.clientId) },
+    app,
     person: name === undefined ? {} : { name, href },
     connector:
       connectorName === undefined

@@ -241,7 +241,7 @@ async function readList(
     const total = { count: all.length, isAll: true };
     return {
       search,
-      columns: columnsOf(items, { order, at }),
+      columns: columnsOf(items, { order: order ?? orderIn({ sort: list.order }), at }),
       items: await withNames(management, items),
       sorted: query.sort,
       ...(narrow ? { found: total } : { total }),

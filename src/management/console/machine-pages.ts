@@ -42,13 +42,13 @@ async function pickConnector({ management, ctx, ...context }: ConsoleContext): P
   const { items, next } = await connectorHandlers.listConnectors(management, {
     query: { limit: MAX_PICKED, state: 'active', q: q || undefined },
   });
-  const rows = items.map((connector) => ({
-    ...rowOf(management, { ...connectorList, facts: 'level upstream expires' }, connector),
-    href: `${recordPath('connectors', connector.id)}/machine`,
-    fields: [],
-    actions: [],
-    edit: undefined,
-  }));
+  const rows = items.map((connector) => {
+    const row = rowOf(management, { ...connectorList, facts: 'level upstream expires' }, connector);
+    const href = `${recordPath('connectors', connector.id)}/machine`;
+    const choose = { label: 'choose', textKey: 'console.machines.choose', href };
+    const facts = [...(row.facts ?? []), choose];
+    return { ...row, href, facts, fields: [], actions: [], edit: undefined };
+  });
   await management.services.pages.render(ctx, 'console/pick-connector', {
     console: layout({ management, ctx, ...context }, 'machines'),
     action: `${CONSOLE_PATH}/machines/new`,

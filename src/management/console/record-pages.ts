@@ -369,7 +369,7 @@ async function connectionPageValues(context: ConsoleContext, id: string): Promis
   const connection = connectionOf(context, grant, { section: 'grants', id });
   return {
     title: grant.clientName,
-    owner: connection.person?.name,
+    owner: connection.isMachine ? undefined : connection.person?.name,
     state: grant.state,
     isOk: connection.isOk,
     meaning: GRANT_MEANINGS[grant.state],

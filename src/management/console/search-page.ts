@@ -22,6 +22,14 @@ type Section = ViewValues['console/search']['sections'][number];
 /** Of each list. */
 const SHOWN = 5;
 
+/** What is searched for most often. The other lists follow. */
+const FIRST: readonly string[] = ['accounts', 'grants', 'clients'];
+
+function placeOf({ section }: AnyList): number {
+  const place = FIRST.indexOf(section);
+  return place === -1 ? FIRST.length : place;
+}
+
 export function searchPage({ page }: ConsoleRoutes): void {
   page('/search', async (context) => {
     const { management, ctx } = context;
@@ -42,7 +50,8 @@ async function find(management: ManagementContext, q: string): Promise<Section[]
     const { query, role }: Operation = OPERATIONS[operation];
     return includesRole(management.role, role) && query !== undefined && 'q' in query.shape;
   });
-  const found = [...searched.map((list) => findIn(management, list, q)), findTools(management, q)];
+  const inOrder = searched.toSorted((one, other) => placeOf(one) - placeOf(other));
+  const found = [...inOrder.map((list) => findIn(management, list, q)), findTools(management, q)];
   return (await Promise.all(found)).filter(({ items }) => items.length > 0);
 }
 

@@ -208,7 +208,7 @@ export const accountCommands: ResourceCommands = {
       name: 'list',
       description: 'list people who have signed in, by name',
       options: [searchOption(SEARCHED)],
-      sort: (accounts) => accounts.toSorted((a, b) => a.name.localeCompare(b.name)),
+      sort: byName,
       fields: accountFields,
       columns: 'id name email signedIn disabled',
       empty: 'Nobody has signed in yet.',
@@ -299,10 +299,16 @@ export function accountState({ disabledAt, forgottenAt }: Account) {
   return forgottenAt === undefined ? 'disabled' : 'deleted';
 }
 
+function byName(accounts: readonly Account[]): Account[] {
+  return accounts.toSorted((a, b) => a.name.localeCompare(b.name));
+}
+
 export const accountList: ConsoleList<Account> = {
   section: 'accounts',
   operation: 'listAccounts',
   limit: 50,
+  sort: byName,
+  order: 'title',
   fields: accountFields,
   title: ({ id, name, forgottenAt }) => (forgottenAt === undefined ? name : id),
   titleKey: ({ forgottenAt }) => forgottenAt && 'console.record.deletedPerson',

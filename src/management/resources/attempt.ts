@@ -132,6 +132,11 @@ export function attemptExplanation(end: AttemptEnd, reason: string | undefined):
   return `${ENDS[end]} The error code is ${reason}.`;
 }
 
+function pathOfApp({ client, end, reason }: Attempt): string | undefined {
+  const isUnknown = end === 'failed' && reason === 'unknown_client';
+  return client === undefined || isUnknown ? undefined : recordPath('clients', client);
+}
+
 export const attemptFields: Fields<Attempt> = {
   id: { code: 'id' },
   reference: { code: 'reference' },
@@ -143,10 +148,7 @@ export const attemptFields: Fields<Attempt> = {
   app: {
     text: ({ client, clientName }) => clientName ?? client,
     row: ({ client, clientName }) => (clientName ? `${clientName} (${client})` : client),
-    href: ({ client, end, reason }) =>
-      client === undefined || (end === 'failed' && reason === 'unknown_client')
-        ? undefined
-        : recordPath('clients', client),
+    href: pathOfApp,
   },
   person: { text: 'account', href: ({ account }) => account && recordPath('accounts', account) },
   connector: {
@@ -212,6 +214,7 @@ export const attemptList: ConsoleList<Attempt> = {
   limit: 50,
   fields: attemptFields,
   title: ({ client, clientName, reference, id }) => clientName ?? client ?? reference ?? id,
+  href: pathOfApp,
   state: ({ end = 'open' }) => `attempt-${end}`,
   isOk: ({ end }) => end === undefined || end === 'connected',
   facts: 'time why person',

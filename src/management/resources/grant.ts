@@ -177,7 +177,13 @@ export const grantFields: Fields<Grant> = {
     label: 'person',
     console: (grant) =>
       isMachineSubject(grant.account)
-        ? [{ label: 'machine', text: personName(grant) }]
+        ? [
+            {
+              label: 'machine',
+              text: personName(grant),
+              href: recordPath('clients', grant.clientId),
+            },
+          ]
         : [
             {
               label: 'person',
@@ -200,7 +206,7 @@ export const grantFields: Fields<Grant> = {
     console: ({ endedAt, lastUsedAt }) =>
       endedAt === undefined ? dateFields('lastActive', lastUsedAt) : dateFields('ended', endedAt),
   },
-  expires: { time: 'expiresAt', heading: 'expires if unused' },
+  expires: { time: 'expiresAt', heading: 'expires if unused', label: 'expiresUnused' },
   ended: { time: 'endedAt' },
   state: {
     text: 'state',

@@ -161,6 +161,8 @@ export type ConsoleList<Item> = {
   facts: string;
   details?: string;
   sort?: (items: readonly Item[]) => readonly unknown[];
+  /** The column that `sort` orders by, if it is one. */
+  order?: string;
   /** The operation and the page to change an item that has no page of its own. */
   edit?: { operation: OperationName; path: (item: Item) => string };
   /** The operation of the button to create one, on the page `new`. */
