@@ -58,6 +58,14 @@ export async function findConnector(store: Store, id: string): Promise<Connector
   return CONNECTOR_ID.test(id) ? (await store.get<Connector>(connectorKey(id)))?.value : undefined;
 }
 
+/** Finds several, in the order of the ids. */
+export function findConnectors(
+  store: Store,
+  ids: readonly string[],
+): Promise<(Connector | undefined)[]> {
+  return store.getMany<Connector>(ids.map(connectorKey));
+}
+
 /** Finds by id, else by name: the oldest connector of that name for which `isActive` is true, else the oldest one. */
 export async function findConnectorNamed(
   store: Store,

@@ -1,9 +1,10 @@
 // The names of what items of the audit log are about, looked up when the items are read: names change, and the items do not have them.
 import { ACCOUNT_ID, verifiedEmailOf } from '../people/account.ts';
-import { findAccount } from '../people/accounts.ts';
+import { findAccounts } from '../people/accounts.ts';
 import type { AuditItem } from '../audit/audit.ts';
-import { findClient } from '../clients/clients.ts';
-import { findConnector } from '../links/connectors.ts';
+import { findClients } from '../clients/clients.ts';
+import { listRules } from '../clients/rules.ts';
+import { findConnectors } from '../links/connectors.ts';
 import { findMintedToken, mintedSubject } from '../links/minted-tokens.ts';
 import type { ManagementHost } from './context.ts';
 
@@ -32,29 +33,36 @@ export async function findAuditNames(
   const subjects = items.flatMap(({ account, by }) => [account, by && accountIdIn(by)]);
   const clients = items.map(({ clientId }) => clientId);
   const [people, apps, connectors, tokens] = await Promise.all([
-    lookUp(known.people, subjects.filter(isAccount), async (id) => {
-      const account = await findAccount(store, id);
-      if (!account || account.forgottenAt !== undefined) return undefined;
-      const email = verifiedEmailOf(account);
-      const text = account.name || (email ?? id);
-      return { text, detail: email ?? text, isKnown: true };
+    lookUp(known.people, subjects.filter(isAccount), async (ids) => {
+      const accounts = await findAccounts(store, ids);
+      return ids.map((id) => {
+        const account = accounts.get(id);
+        if (!account || account.forgottenAt !== undefined) return undefined;
+        const email = verifiedEmailOf(account);
+        const text = account.name || (email ?? id);
+        return { text, detail: email ?? text, isKnown: true };
+      });
     }),
-    lookUp(known.apps, clients.filter(isClient), async (id) => {
-      const client = await findClient(store, id, settings.clients);
-      return client && { text: client.name ?? id, isKnown: true };
+    lookUp(known.apps, clients.filter(isClient), async (ids) => {
+      const found = await findClients(store, ids, settings.clients, await listRules(store));
+      return found.map((client) => client && { text: client.name ?? client.id, isKnown: true });
     }),
     lookUp(
       known.connectors,
       items.map(({ connector }) => connector),
-      async (id) => {
-        const connector = await findConnector(store, id);
-        return connector && { text: connector.name, isKnown: true };
+      async (ids) => {
+        const found = await findConnectors(store, ids);
+        return found.map((connector) => connector && { text: connector.name, isKnown: true });
       },
     ),
-    lookUp(known.tokens, clients.filter(isMinted), async (subject) => {
-      const token = await findMintedToken(store, subject.slice(MINTED.length));
-      return token && { text: token.name, isKnown: true };
-    }),
+    lookUp(known.tokens, clients.filter(isMinted), (ids) =>
+      Promise.all(
+        ids.map(async (subject) => {
+          const token = await findMintedToken(store, subject.slice(MINTED.length));
+          return token && { text: token.name, isKnown: true };
+        }),
+      ),
+    ),
   ]);
   return {
     people,
@@ -90,16 +98,17 @@ export function namesById({ people, apps, connectors, tokens }: AuditNames): [st
 
 const MAX_KNOWN = 10_000;
 
+/** `find` returns names in the order of the ids. */
 async function lookUp(
   known: Known,
   ids: readonly (string | undefined)[],
-  find: (id: string) => Promise<AuditName | undefined>,
+  find: (ids: readonly string[]) => Promise<readonly (AuditName | undefined)[]>,
 ): Promise<Names> {
   if (known.size > MAX_KNOWN) known.clear();
   const wanted = [...new Set(ids.flatMap((id) => (id ? [id] : [])))];
   const unknown = wanted.filter((id) => !known.has(id));
-  const found = await Promise.all(unknown.map(async (id) => [id, await find(id)] as const));
-  for (const [id, name] of found) known.set(id, name);
+  const found = unknown.length === 0 ? [] : await find(unknown);
+  for (const [index, id] of unknown.entries()) known.set(id, found[index]);
   return new Map(
     wanted.flatMap((id) => {
       const name = known.get(id);
