@@ -51,7 +51,8 @@ describe('A key that a person enters', () => {
   it('a key is tried first, and sent without what was pasted around it', async () => {
     const saved = await enter(` Authorization: Bearer Bearer ${KEY} \n`);
     expect(saved.status).to.equal(200);
-    expect(saved.html).to.not.contain('be tried');
+    expect(saved.html).to.not.contain('be tried').and.to.not.contain('Connect your');
+    expect(saved.html).to.contain('account is connected');
     expect(sent()).to.deep.equal([KEY]);
     await ada.call();
     expect(sent()).to.deep.equal([KEY, KEY]);

@@ -130,7 +130,7 @@ describe('the consent page in a browser', () => {
         'Name chosen by the app, not verified.',
         'An app on this device, port 53682',
         'Ada Lovelace',
-        'group "What can it see?"',
+        'group "What can the app see?"',
         'radio "Totals only"',
         'radio "Totals and names" [checked]',
         'checkbox "Stay connected" [checked]',
@@ -174,7 +174,7 @@ describe('the consent page in a browser', () => {
         const details = await text(`.level:has(#${id}) .more`);
         for (const fact of more) expect(details).to.include(fact);
       }
-      const group = page().getByRole('group', { name: 'What can it see?' });
+      const group = page().getByRole('group', { name: 'What can the app see?' });
       expect(await group.getByRole('radio').count()).to.equal(4);
     });
 

@@ -67,7 +67,7 @@ describe('a theme', () => {
       expect(text)
         .to.include('<html lang="nl"')
         .and.include('Toestaan')
-        .and.include('What can it see?');
+        .and.include('What can the app see?');
       expect(text).to.include('bibliotheekregel 12');
     });
 
