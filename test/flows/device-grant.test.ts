@@ -137,7 +137,7 @@ describe('The device grant', () => {
     const device = await ask();
     const page = await enter(device.user_code);
     const [, about = '', details = ''] =
-      /id="redirect">([\s\S]*?)id="account"[\s\S]*id="details">([\s\S]*)/.exec(page.html) ?? [];
+      /id="redirect">([\s\S]*?)<\/dl>[\s\S]*id="details">([\s\S]*)/.exec(page.html) ?? [];
     for (const shown of [device.user_code, '<time', 'other-network'])
       expect(about, shown).to.contain(shown);
     expect(details).to.contain(DEVICE_ADDRESS);

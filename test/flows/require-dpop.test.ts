@@ -205,7 +205,8 @@ describe('A level that requires DPoP', () => {
   });
 
   it('CON-22 the page says what an app without DPoP gets, unless the request names its key', async () => {
-    const note = /doesn’t have it, it gets <strong>Names and contact details<\/strong> instead\./;
+    const note =
+      /hasn’t announced it, and gets only <strong>Names and contact details<\/strong> without it\./;
     const { page } = await openConsent(system, connector);
     expect(page.html.match(new RegExp(note, 'g'))).to.have.length(1);
     const { thumbprint } = await generateProofKey();

@@ -8,11 +8,16 @@ import { fetchInEach, openForShowing, showEach } from './shown-pages.ts';
 const ADDRESS = 'reports.example.com';
 const LANGUAGES = ['en', 'de', 'fr', 'es', 'pt', 'ja'];
 
-/** Pixels from the top of the page, as it is first shown. */
-const BOTTOMS_OF_DECISIONS = `(() => {
+const PHONE = { width: 390, height: 800 };
+
+/** In pixels from the top of the page, as it is first shown: of who asks, what for and as whom, and of the decisions. */
+const BOTTOMS = `(() => {
   for (const details of document.querySelectorAll('details')) details.open = false;
-  const buttons = [...document.querySelectorAll('[value=approve], [value=deny]')];
-  return buttons.map((button) => button.getBoundingClientRect().bottom + scrollY);
+  return ['h1, #client, #access, #account', '[value=approve], [value=deny]'].map((parts) =>
+    [...document.querySelectorAll(parts)].map(
+      (part) => part.getBoundingClientRect().bottom + scrollY,
+    ),
+  );
 })()`;
 
 const DAY = 86_400;
@@ -39,6 +44,14 @@ const CASES: Record<string, Sample> = {
   renewable: consent({ stay: undefined, renewableFor: 90 * DAY }),
   unticked: consent({ stay: { checked: false, lifetime: 90 * DAY } }),
   changed: consent({ changed: 'levels' }),
+  'no-choice': consent({
+    levels: levelChoices('full').map((choice) => ({ ...choice, selected: false })),
+  }),
+  'records-some': consent({ levels: levelChoices('full'), recordsUse: false }),
+  'two-step-ups': consent({
+    levels: levelChoices('full').map((choice) => ({ ...choice, signsIn: true as const })),
+    stepUp: 'class',
+  }),
 };
 
 describe('the consent page in a browser', () => {
@@ -106,30 +119,33 @@ describe('the consent page in a browser', () => {
       expect(await text('#other-host')).to.include('This address isn’t part of claude.ai.');
     });
 
-    it('Approve and Deny are on the second screen of a phone at the latest', async () => {
+    it('the first screen of a phone shows who asks, what for and as whom, and the second Approve and Deny, in every language', async () => {
       const size = page().viewportSize() ?? { width: 1280, height: 720 };
-      await page().setViewportSize({ width: 390, height: 844 });
-      const names = ['self-registered', 'longest-name', 'consent-every-level', 'consent-step-up'];
-      for (const name of [...names, 'consent-device-elsewhere']) {
+      await page().setViewportSize(PHONE);
+      const names = Object.keys(SAMPLES).filter((name) => /^consent(?!-hostile)/.test(name));
+      for (const name of [...names, 'self-registered', 'longest-name']) {
         const pages = await fetchInEach(samples().url, name, LANGUAGES);
-        const shown = await showEach<number[]>(page(), pages, BOTTOMS_OF_DECISIONS);
+        const shown = await showEach<number[][]>(page(), pages, BOTTOMS);
         expect(shown.map(({ language }) => language)).to.deep.equal(LANGUAGES);
-        for (const { language, value } of shown) {
-          expect(value).to.have.length(2);
-          expect(Math.max(...value), `${name} in ${language}`).to.be.below(2 * 844);
-        }
+        for (const { language, value } of shown)
+          for (const [screen, bottoms] of value.entries()) {
+            expect(bottoms).to.have.length(screen === 0 ? 4 : 2);
+            const last = Math.max(...bottoms);
+            expect(last, `${name} in ${language}`).to.be.below((screen + 1) * PHONE.height);
+          }
       }
       await page().setViewportSize(size);
     });
 
-    it('a screen reader gets the app, the destination, the account, the levels, the duration and the decision in this order', async () => {
+    it('a screen reader gets the app, the preselected access, the account, the destination, the levels, the duration and the decision in this order', async () => {
       await open('self-registered');
       const tree = await page().locator('main').ariaSnapshot();
       const told = [
         'heading "Connect Claude Code to Club numbers?"',
         'Name chosen by the app, not verified.',
-        'An app on this device, port 53682',
+        'Preselected. You can change it below.',
         'Ada Lovelace',
+        'An app on this device, port 53682',
         'group "What can the app see?"',
         'radio "Totals only"',
         'radio "Totals and names" [checked]',
@@ -140,6 +156,32 @@ describe('the consent page in a browser', () => {
       const places = told.map((part) => tree.indexOf(part));
       expect(places, tree).to.not.include(-1);
       expect(places).to.deep.equal(places.toSorted((first, second) => first - second));
+    });
+
+    it('the page names the access that is preselected, also where no access is', async () => {
+      await open('self-registered');
+      expect(await text('#access')).to.match(/^Access\s+Totals and names\s+Preselected/);
+      await open('no-choice');
+      expect(await text('#access')).to.match(/^Access\s+You choose it below$/);
+      await open('consent-raise');
+      expect(await text('#access')).to.match(/^New access\s+Names and contact details/);
+    });
+
+    it('the alert after a sign-in that was not enough names the access that needs it, if only one does', async () => {
+      await open('consent-step-up');
+      expect(await text('#step-up')).to.include('“Everything” requires a stronger sign-in');
+      await open('two-step-ups');
+      expect(await text('#step-up')).to.include('The access you chose requires');
+    });
+
+    it('a level says that its uses are recorded only if not those of every level are', async () => {
+      const recorded = 'Each use of this access is recorded';
+      await open('consent-every-level');
+      expect(await text('main'))
+        .to.include('Each use of a tool is recorded for administrators.')
+        .and.not.include(recorded);
+      await open('records-some');
+      expect(await text('main')).to.include(recorded);
     });
 
     it('the page has no such warning for a destination elsewhere', async () => {
