@@ -73,7 +73,7 @@ export interface ByteStore extends ByteLogs {
   openLimiter?(options: IRateLimiterOptions): RateLimiterAbstract;
 
   /**
-   * Present with `openLimiter`, and adds to the same counters with one command, shared with others that come while one is under way. Resolves
+   * Present with `openLimiter`, and adds to the same counters with one command, shared with others of the same turn of the event loop. Resolves
    * to the counts, and the milliseconds that are left.
    */
   addToCounts?(

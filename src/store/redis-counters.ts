@@ -52,7 +52,7 @@ export function redisCounters(
     }));
   };
   const addAll: AddToCounts = mayMix
-    ? oneAtATime(add)
+    ? togetherInATurn(add)
     : async (additions) => (await Promise.all(additions.map((addition) => add([addition])))).flat();
   return {
     openLimiter: (limits) =>
@@ -70,19 +70,15 @@ export function redisCounters(
 }
 
 /**
- * What comes in one turn of the event loop, or while a command is under way, goes together with the next one. Sending and receiving a command
- * takes more processor time than its counts, here and in Redis.
+ * What comes in one turn of the event loop goes together: sending and receiving a command takes more processor time than its counts, here and in
+ * Redis. It does not wait for a command that is under way, because Redis may be far away.
  */
-function oneAtATime(add: AddToCounts): AddToCounts {
-  let current: Promise<unknown> = Promise.resolve();
+function togetherInATurn(add: AddToCounts): AddToCounts {
   let next: { additions: Addition[]; counted: ReturnType<AddToCounts> } | undefined;
   const send = async (additions: readonly Addition[]) => {
-    await current;
     await endOfTurn();
     next = undefined;
-    const counted = addTogether(add, additions);
-    current = counted.catch(() => undefined);
-    return counted;
+    return addTogether(add, additions);
   };
   return async (additions) => {
     if (!next) {

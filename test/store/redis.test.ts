@@ -113,7 +113,7 @@ describe('The store on Redis', () => {
     );
   });
 
-  it('what is counted while a count is under way goes in one command, which adds to each counter once, and each gets the count of its turn', async () => {
+  it('what is counted in one turn goes in one command, which adds to each counter once, and each gets the count of its place', async () => {
     const { addToCounts } = await openBytes(server);
     const raw = connectRaw(server);
     await raw.config('RESETSTAT');
@@ -124,17 +124,9 @@ describe('The store on Redis', () => {
     });
     const add = (times: number) =>
       addToCounts?.([counter('shared', times), counter(`of ${times}`, 1)]);
-    const added = [];
-    server.kill('SIGSTOP');
-    try {
-      for (const times of [3, 1, 2, 1]) {
-        added.push(add(times));
-        // The first one is sent at the end of its turn.
-        for (let turns = 0; turns < 3; turns += 1) await setImmediate();
-      }
-    } finally {
-      server.kill('SIGCONT');
-    }
+    const first = [add(3), add(1)];
+    await setImmediate();
+    const added = [...first, add(2), add(1)];
     const counted = (await Promise.all(added)).map((each) => each ?? []);
     const [shared, own] = [0, 1].map((n) => counted.map((counts) => counts[n]?.count));
     assert.deepEqual(shared, [3, 4, 6, 7]);
@@ -144,7 +136,7 @@ describe('The store on Redis', () => {
     const callsOf = (command: string) =>
       Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(used)?.[1] ?? 0);
     expect(callsOf('eval') + callsOf('evalsha')).to.equal(2);
-    expect(callsOf('incrby')).to.equal(2 + 3);
+    expect(callsOf('incrby')).to.equal(3 + 3);
   });
 
   it('a large set is read in pages, because reading it at once would block Redis', async () => {
