@@ -61,11 +61,11 @@ describe('What the server learns about the person who calls', () => {
 
   const LINES: Record<string, string> = {
     en: 'Orders learns your name, email address, groups, sign-in service, and user ID.',
-    de: 'Orders erfährt Ihren Namen, Ihre E-Mail-Adresse, Ihre Gruppen, Ihren Anmeldedienst und Ihre Benutzer-ID.',
+    de: 'Orders erfährt Ihren Namen, Ihre E‑Mail-Adresse, Ihre Gruppen, Ihren Anmeldedienst und Ihre Benutzer-ID.',
     es: 'Orders conocerá tu nombre, tu dirección de correo, tus grupos, tu servicio de inicio de sesión y tu identificador de usuario.',
-    fr: 'Orders connaîtra votre nom, votre adresse e-mail, vos groupes, votre service d’authentification et votre identifiant.',
+    fr: 'Orders connaîtra votre nom, votre adresse e‑mail, vos groupes, votre service d’authentification et votre identifiant.',
     ja: 'Orders に伝わる情報：氏名、メールアドレス、グループ、サインインサービス、ユーザー ID',
-    pt: 'Orders fica sabendo seu nome, seu endereço de e-mail, seus grupos, seu serviço de login e seu ID de usuário.',
+    pt: 'Orders fica sabendo seu nome, seu endereço de e‑mail, seus grupos, seu serviço de login e seu ID de usuário.',
   };
   for (const [language, line] of Object.entries(LINES))
     it(`the consent page says what the server learns in the language ${language}`, async () => {
