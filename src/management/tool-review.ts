@@ -26,6 +26,7 @@ import {
 } from '../upstreams/tool-pins.ts';
 import { findMachines } from './apply/machines.ts';
 import type { ManagementContext } from './context.ts';
+import { isoTime } from './represent.ts';
 import type { ToolReview } from './resources/tool-review.ts';
 
 /** A change that waits. `digest` names it: the text that would be approved, or that of a removed tool. */
@@ -35,6 +36,8 @@ type Waiting = {
   digest: string;
   from?: string | undefined;
   to?: string | undefined;
+  /** When it was first seen, in seconds since the epoch. */
+  at?: number;
   pin: Pin;
 };
 
@@ -53,7 +56,7 @@ export async function reviewTools(
   const ofCallers = hintsOfCallers(pins);
   const waiting = pins.tools.flatMap(([name, pin]) => waitingIn(name, pin, pins));
   const tools = await Promise.all(
-    waiting.slice(0, MAX_SHOWN).map(async ({ name, change, digest, from, to, pin }) => {
+    waiting.slice(0, MAX_SHOWN).map(async ({ name, change, digest, from, to, at, pin }) => {
       const [before, after] = await Promise.all([textOf(store, id, from), textOf(store, id, to)]);
       const { severity, differences } = compareTool(before, after, similarTo);
       // The text that Gatehouse read last counts too.
@@ -68,6 +71,7 @@ export async function reviewTools(
         name,
         change,
         digest,
+        ...(at === undefined ? {} : { since: isoTime(at) }),
         severity: isAmbiguous ? ('alert' as const) : severity,
         differences,
         ...(gains ? { gains } : {}),
@@ -198,15 +202,17 @@ function waitingIn(name: string, pin: Pin, { mode, since }: ToolPins): Waiting[]
   if (mode === 'follow') {
     const digest = change && (change.to ?? change.from);
     if (!change || digest === undefined) return [];
-    return [{ name, change: kindOf(change), digest, from: change.from, to: change.to, pin }];
+    const { at, from, to } = change;
+    return [{ name, change: kindOf(change), digest, from, to, at, pin }];
   }
   const from = pin.approved.at(-1)?.digest;
-  const pending = pin.pending.map(({ digest }) => ({
+  const pending = pin.pending.map(({ digest, at }) => ({
     name,
     change: kindOf({ from, to: digest }),
     digest,
     from,
     to: digest,
+    at,
     pin,
   }));
   const isRemoved = since !== undefined && pin.latest === undefined && from !== undefined;

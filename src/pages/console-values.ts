@@ -180,6 +180,23 @@ export type ConsoleEvent = {
   fields: ConsoleField[];
 };
 
+/** A tool of a server. Without a level, it is refused. `from` is the key below `console.servers.from`. */
+export type ConsoleTool = {
+  name: string;
+  title?: string;
+  level?: string;
+  from: 'settings' | 'annotations' | 'default';
+  /** The key below `console.review.held`. */
+  held?: string;
+  /** It is held, and was called in the last week. */
+  isMissed: boolean;
+  /** Its input schema is not of an object. */
+  isNoObject: boolean;
+  schemaFault?: string;
+  /** The page that says through what it can be reached. */
+  reach: string;
+};
+
 /** The search of a list: a GET form. */
 export type ConsoleSearch = {
   /** The path that the form is submitted to. */
@@ -539,22 +556,7 @@ export type ConsoleValues = {
       missing: string[];
       /** Names of connectors that open no tool. */
       empty: string[];
-      /** Without a level, the tool is refused. `from` is the key below `console.servers.from`. */
-      tools: {
-        name: string;
-        title?: string;
-        level?: string;
-        from: 'settings' | 'annotations' | 'default';
-        /** The key below `console.review.held`. */
-        held?: string;
-        /** It is held, and was called in the last week. */
-        isMissed: boolean;
-        /** Its input schema is not of an object. */
-        isNoObject: boolean;
-        schemaFault?: string;
-        /** The page that says through what it can be reached. */
-        reach: string;
-      }[];
+      tools: ConsoleTool[];
       /** The page of what changed. */
       review: string;
       /** How many changes wait there. */
@@ -598,6 +600,10 @@ export type ConsoleValues = {
     changes: {
       /** Undefined for the instructions. */
       name?: string;
+      /** When it was first seen. */
+      since?: number;
+      /** As callers have it now. */
+      tool?: ConsoleTool | undefined;
       /** The key below `console.review`. */
       change: 'new' | 'changed' | 'removed';
       isAlert: boolean;

@@ -1430,6 +1430,15 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         {
           name: LONG,
           change: 'new',
+          since: NOON,
+          tool: {
+            name: LONG,
+            level: 'analytics',
+            from: 'default',
+            isMissed: false,
+            isNoObject: false,
+            reach: '/console/servers/orders/tools?tool=long',
+          },
           isAlert: true,
           similarTo: ['read_file'],
           isTwice: true,

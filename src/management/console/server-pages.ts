@@ -40,7 +40,7 @@ export function serverPages({ page, form }: ConsoleRoutes): void {
       server: upstream.name,
       isHeld: isHeld(management, upstream.id),
       mayApprove: includesRole(management.role, upstreamOperations.approveUpstream.role),
-      ...reviewValues(review),
+      ...reviewValues(review, serverOf(management, upstream).tools),
       action: reviewPath(upstream.id),
       back: `${CONSOLE_PATH}/servers`,
     });
@@ -90,10 +90,13 @@ function parsed(text = ''): unknown {
 
 function reviewValues(
   review: ToolReview,
+  known: Server['tools'],
 ): Pick<ViewValues['console/review'], 'changes' | 'more' | 'all'> {
   const { tools, instructions, more = 0 } = review;
-  const changes = tools.map(({ name, change, digest, severity, differences, ...marks }) => ({
+  const changes = tools.map(({ name, change, digest, since, severity, differences, ...marks }) => ({
     name,
+    ...(since === undefined ? {} : { since: epochSeconds(since) }),
+    ...(change === 'removed' ? {} : { tool: known.find((tool) => tool.name === name) }),
     change,
     isAlert: severity === 'alert',
     similarTo: marks.similarTo ?? [],

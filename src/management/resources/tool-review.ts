@@ -24,6 +24,7 @@ export const toolReviewSchema = z
         name: z.string(),
         change: z.enum(['new', 'changed', 'removed']),
         digest,
+        since: schemas.time.optional().describe('When Gatehouse first saw the change.'),
         severity,
         differences: z.array(difference),
         gains: z

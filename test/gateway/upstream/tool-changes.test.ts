@@ -199,6 +199,10 @@ describe('An MCP server with toolChanges: hold', () => {
     expect(page.html)
       .to.include('Read &lt;this&gt;⟨U+E0041⟩⟨U+E0042⟩')
       .and.include('The tool once')
+      .and.include('Access needed:')
+      .and.include('/console/servers/default/tools?tool=once')
+      .and.match(/First seen <time/)
+      .and.match(/<h3>Description[\s<]/)
       .and.include('Hidden characters')
       .and.not.include(TAG);
     const [approval] = page.forms.filter(({ controls }) =>
