@@ -109,7 +109,7 @@ describe('The tasks of an administrator in the console', () => {
     await link('Board meeting');
     await link('Change…');
     await tab().fill('#expires', '60d');
-    await button('Next');
+    await button('Review the changes…');
     await button('Save');
     await expectDone('Changes saved.', 5);
   });

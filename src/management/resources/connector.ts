@@ -650,7 +650,9 @@ export const connectorForm: readonly FormField[] = [
       return [
         { key: `${TEXTS}.audienceNarrows` },
         { key: `${TEXTS}.audienceNote`, values: { group } },
-        ...(isOnly ? [] : [{ key: `${TEXTS}.audienceProviders`, values: { providers } }]),
+        isOnly
+          ? { key: `${TEXTS}.audienceGroups` }
+          : { key: `${TEXTS}.audienceProviders`, values: { providers } },
       ];
     },
     members: (text) => ({ audience: linesIn(text).map(parseAudienceRule) }),
