@@ -405,7 +405,8 @@ export function connectionReader(
   };
 }
 
-function subjectOf(stored: StoredGrant): string {
+/** The id of the person, or the subject of the machine or workload. */
+export function subjectOf(stored: StoredGrant): string {
   return 'ended' in stored ? stored.accountId : stored.grant.accountId;
 }
 

@@ -91,6 +91,31 @@ export async function countGrants(
   return (await store.sizes(keys, limit)).reduce((sum, size) => sum + size, 0);
 }
 
+/** The newest grants of each owner, at most `limit`. With `isAll` these are all that are listed. Some may have expired. */
+export async function newestGrants(
+  store: Store,
+  owners: readonly Owner[],
+  { lifetime, now, limit }: { lifetime: number; now: number; limit: number },
+): Promise<{ ids: string[]; isAll: boolean }[]> {
+  const newestFirst = quarters(lifetime, now).toReversed();
+  const keys = owners.map((owner) => newestFirst.map((quarter) => setKey(owner, quarter)));
+  const sizes = await store.sizes(keys.flat(), limit + 1);
+  return Promise.all(
+    keys.map(async (own, index) => {
+      const count = (n: number) => sizes[index * own.length + n] ?? 0;
+      const filled = own.filter((_key, n) => count(n) > 0);
+      const range = { limit, newestFirst: true };
+      const pages = await Promise.all(filled.map((key) => store.page(key, range)));
+      const places = pages.flat().filter((place) => PLACE.test(place));
+      const total = own.reduce((sum, _key, n) => sum + count(n), 0);
+      return {
+        ids: places.slice(0, limit).map((place) => listed(place).id),
+        isAll: total <= limit,
+      };
+    }),
+  );
+}
+
 /** Whether entries of the quarter may follow `after`. */
 function isLeft(
   quarter: number,

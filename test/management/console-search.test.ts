@@ -49,6 +49,27 @@ describe('the search of the lists in the console and the API', () => {
     expect(sections).to.deep.equal(['accounts', 'grants', 'connectors']);
   });
 
+  it('apps of one name differ by who connected them, in the list, in the search and on their pages', async () => {
+    const connector = await createConnector(system(), { name: 'Apps of one name' });
+    const { client } = await connect(system(), connector, { person: 'grace' });
+    const other = await connect(system(), connector, { person: 'ada' });
+    const { browser } = await signIn();
+    const rowOf = (html: string, id: string) =>
+      html.split('<tr class="row"').find((each) => each.includes(`/clients/${id}"`));
+    for (const path of ['/clients', '/clients?sort=title', `/search?q=${client.id}`]) {
+      const { html } = await open(browser, path);
+      expect(rowOf(html, client.id), path).to.match(
+        />Person<[^]*\/console\/accounts\/[^]*grace@example/,
+      );
+      if (path !== '/clients') continue;
+      expect(rowOf(html, other.client.id)).to.include('ada@example');
+      expect(html).to.not.include('sort=person');
+    }
+    expect((await open(browser, `/clients/${client.id}`)).html).to.match(
+      /<h1 id="record">.* · <bdi>grace@/,
+    );
+  });
+
   it('a search without results says how to widen it, and shows the words escaped', async () => {
     const { browser } = await signIn();
     const q = `"><script>alert(1)</script>`;

@@ -14,10 +14,14 @@ export function orderIn({ sort = '' }: Record<string, string | undefined>): Orde
     : { column, direction: sign === '' ? 'ascending' : 'descending' };
 }
 
-/** Returns the columns that have a value in a row, in the order that the rows have them in. With `at`, which returns the address of the list with other members of its query, they can be sorted. */
+/** Returns the columns that have a value in a row, in the order that the rows have them in. With `at`, which returns the address of the list with other members of its query, they can be sorted, all but `unsorted`. */
 export function columnsOf(
   rows: readonly ConsoleItem[],
-  sorting?: { order: Order | undefined; at: (more: { sort: string }) => string },
+  sorting?: {
+    order: Order | undefined;
+    at: (more: { sort: string }) => string;
+    unsorted?: string;
+  },
 ): ConsoleColumn[] {
   const names: string[] = [];
   const kinds = new Map<string, ConsoleColumn['kind']>([['title', 'title']]);
@@ -36,7 +40,7 @@ export function columnsOf(
   return [...kinds].map(([name, kind]) => ({
     name,
     kind,
-    ...(sorting ? { sort: sortLink({ name, kind }, sorting) } : {}),
+    ...(sorting && name !== sorting.unsorted ? { sort: sortLink({ name, kind }, sorting) } : {}),
   }));
 }
 

@@ -26,6 +26,7 @@ import type { Page } from '../resources/schemas.ts';
 import { workloadList } from '../resources/workload.ts';
 import { tokenList } from '../resources/token.ts';
 import { CONSOLE_PATH, returnPath } from './address.ts';
+import { withPeople } from './app-people.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { afterAction } from './done.ts';
 import { columnsOf, orderIn, sortRows } from './columns.ts';
@@ -235,13 +236,19 @@ async function readList(
     const all = list.sort?.(whole.items) ?? whole.items;
     const { start, ...pages } = pageIn(place.page, all.length, list.limit);
     const end = start + list.limit;
-    const items = order
+    const page = order
       ? sortRows(rowsOf(all), order, levelIds(management.settings.levels)).slice(start, end)
       : rowsOf(all.slice(start, end));
+    const items = list.withPeople ? await withPeople(management, page) : page;
     const total = { count: all.length, isAll: true };
     return {
       search,
-      columns: columnsOf(items, { order: order ?? orderIn({ sort: list.order }), at }),
+      columns: columnsOf(items, {
+        order: order ?? orderIn({ sort: list.order }),
+        at,
+        // People are read for the rows of this page only.
+        ...(list.withPeople ? { unsorted: 'person' } : {}),
+      }),
       items: await withNames(management, items),
       sorted: query.sort,
       ...(narrow ? { found: total } : { total }),
@@ -250,7 +257,8 @@ async function readList(
     };
   }
   const page = await read(list.limit);
-  const items = rowsOf(list.sort?.(page.items) ?? page.items);
+  const rows = rowsOf(list.sort?.(page.items) ?? page.items);
+  const items = list.withPeople ? await withPeople(management, rows) : rows;
   const counted =
     whole?.items.length ??
     (isLonger && !isNarrowed({ ...search, kept: [] }) ? Infinity : undefined);

@@ -316,20 +316,32 @@ const CLIENT_MEANINGS: Record<Client['state'], string> = {
 async function clientValues(context: ConsoleContext, id: string): Promise<RecordValues> {
   const client = await showClient(context.management, id);
   const { name, state, revokedAt } = client;
+  const connected = await connectionValues(context, { section: 'clients', id });
   return {
     ...(client.kind === 'machine' ? { list: 'machines' } : {}),
     title: name ?? id,
+    owner: client.kind === 'machine' ? undefined : onlyPerson(connected),
     state,
     isOk: state === 'allowed',
     meaning: client.kind === 'machine' ? MACHINE_MEANINGS[state] : CLIENT_MEANINGS[state],
     stateSince: state === 'revoked' && revokedAt ? epochSeconds(revokedAt) : undefined,
     fields: consoleFields(clientFields, 'appKind host redirects lastUsed expires id', client),
-    ...(await connectionValues(context, { section: 'clients', id })),
+    ...connected,
     ...(client.kind === 'machine' ? {} : await attemptValues(context, { client: id })),
     actions: [...keyAction(context, client), ...actionsOf(context, clientList, client, 'clients')],
     block: blockOf(context, client),
     edit: editOf(context, client),
   };
+}
+
+/** The person who has all connections of an app. */
+function onlyPerson({
+  connections,
+  ended,
+  allConnections,
+}: Awaited<ReturnType<typeof connectionValues>>): string | undefined {
+  const names = new Set([...connections, ...ended].map(({ person }) => person?.name));
+  return names.size === 1 && allConnections === undefined ? [...names][0] : undefined;
 }
 
 /** Apps choose their own names. */

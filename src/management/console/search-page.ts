@@ -10,6 +10,7 @@ import type { Upstream } from '../resources/upstream.ts';
 import { searchFor } from '../search.ts';
 import { describeUpstreams } from '../upstreams.ts';
 import { CONSOLE_PATH } from './address.ts';
+import { withPeople } from './app-people.ts';
 import { columnsOf } from './columns.ts';
 import type { ConsoleRoutes } from './context.ts';
 import { layout, queryIn, searchIn } from './layout.ts';
@@ -59,7 +60,12 @@ async function findIn(management: ManagementContext, list: AnyList, q: string): 
   const { items, next } = (await run(management, list.operation, {
     query: { limit: SHOWN, q },
   })) as Page<never>;
-  const rows = items.map((item) => ({ ...rowOf(management, list, item), fields: [], actions: [] }));
+  const found = items.map((item) => ({
+    ...rowOf(management, list, item),
+    fields: [],
+    actions: [],
+  }));
+  const rows = list.withPeople ? await withPeople(management, found) : found;
   const path = `${CONSOLE_PATH}/${list.section}?${new URLSearchParams({ q })}`;
   return {
     section: list.section,

@@ -163,6 +163,8 @@ export type ConsoleList<Item> = {
   sort?: (items: readonly Item[]) => readonly unknown[];
   /** The column that `sort` orders by, if it is one. */
   order?: string;
+  /** Whether the records are apps, which are shown with who connected them. */
+  withPeople?: boolean;
   /** The operation and the page to change an item that has no page of its own. */
   edit?: { operation: OperationName; path: (item: Item) => string };
   /** The operation of the button to create one, on the page `new`. */
