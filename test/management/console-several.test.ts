@@ -53,14 +53,16 @@ describe('Actions on several records of a list in the console', () => {
 
   it('the buttons for all that was found appear only with a search or a filter', async () => {
     await connections('Not narrowed');
-    await requestManagement(system(), 'POST', '/tokens', { name: 'Wide', level: 'analytics' });
+    await requestManagement(system(), 'POST', '/tokens', {
+      name: 'Wide-token',
+      level: 'analytics',
+    });
     const { browser } = await signIn();
     for (const section of ['grants', 'clients', 'tokens']) {
       const all = await open(browser, `/${section}`);
       expect(all.html, section).to.include('value="ticked"').and.not.include('value="all"');
-      const found = await open(browser, `/${section}?q=wi`);
-      expect(found.html.includes('value="all"'), section).to.equal(section === 'tokens');
     }
+    expect((await open(browser, '/tokens?q=wide-token')).html).to.include('value="all"');
     expect((await open(browser, '/grants?q=not+narrowed')).html).to.match(
       /<button class="ask"[^>]* value="all">Disconnect all \d+ found…/,
     );
@@ -100,9 +102,9 @@ describe('Actions on several records of a list in the console', () => {
     const { items } = await listGrants(system(), { connector: connector.id });
     expect(items.map(({ reason }) => reason)).to.deep.equal(Array(3).fill('client_revoked'));
 
-    for (const name of ['One', 'Two'])
+    for (const name of ['Nightly-one', 'Nightly-two'])
       await requestManagement(system(), 'POST', '/tokens', { name, level: 'analytics' });
-    const tokens = await open(browser, '/tokens?q=o');
+    const tokens = await open(browser, '/tokens?q=nightly');
     const revoked = requirePage(
       await browser.submit(
         await send(browser, tokens, '/tokens/several', {
@@ -112,7 +114,7 @@ describe('Actions on several records of a list in the console', () => {
         { confirm: 'yes' },
       ),
     );
-    expect(revoked.html).to.include('Tokens revoked.').and.not.include('>One<');
+    expect(revoked.html).to.include('Tokens revoked.').and.not.include('>Nightly-one<');
   });
 
   it('CSL-15 the page before, its way back and the page after keep the search and the order of the list', async () => {
