@@ -161,7 +161,9 @@ describe('Explanations of tools', () => {
     const toReach = hrefs(servers.html).find((href) => href.endsWith('tool=delete_order'));
     const reach = requirePage(await browser.visit(at(toReach ?? 'missing')));
     expect(rows(reach.html)).to.include('Operations Level full 1 person connected');
-    expect(hrefs(reach.html)).to.include(`/console/connectors/${operations.id}`);
+    expect(hrefs(reach.html))
+      .to.include(`/console/connectors/${operations.id}`)
+      .and.include(`/console/grants?connector=${operations.id}`);
     const unknown = requirePage(await browser.visit(at('servers/orders/tools?tool=drop')));
     expect(unknown.status).to.equal(404);
   });

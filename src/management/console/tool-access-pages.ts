@@ -142,9 +142,10 @@ function rulesOf(
 }
 
 function connectorItem({ id, name, level, people }: WhoReaches['connectors'][number]): ConsoleItem {
+  const href = `${CONSOLE_PATH}/grants?${new URLSearchParams({ connector: id })}`;
   const counted: ConsoleField =
     people === undefined
-      ? { label: 'people', textKey: `${TEXTS}.uncounted` }
-      : { label: 'people', textKey: `${TEXTS}.people`, textValues: { count: people } };
+      ? { label: 'connected', textKey: `${TEXTS}.uncounted` }
+      : { label: 'connected', textKey: `${TEXTS}.people`, textValues: { count: people }, href };
   return item(name, [{ label: 'level', level }, counted], recordPath('connectors', id));
 }
