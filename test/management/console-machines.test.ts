@@ -58,6 +58,9 @@ describe('machines in the console', () => {
 
     const app = await browser.visit(`${system().management}/console/clients/${id}`);
     if (!('html' in app)) throw new Error('no page');
+    expect(app.html)
+      .to.match(/<dt>Last used<\/dt>/)
+      .and.not.include('>Allowed<');
     expect(app.html).to.include('An administrator created this machine').and.not.include(secret);
     expect(app.html).to.match(/<a href="\/console\/machines" aria-current="page">Machines</);
     expect(app.html)

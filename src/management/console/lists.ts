@@ -279,13 +279,15 @@ async function readList(
 /** Reads what a query narrows the list to. The query schema of the operation says what it can be searched for. */
 async function searchOf(
   management: ManagementContext,
-  { operation, states }: AnyList,
+  { operation, states, stateTexts }: AnyList,
   query: Query,
 ): Promise<Search> {
   const { query: schema }: Operation = OPERATIONS[operation];
   const shape = schema?.shape ?? {};
   const filters = [
-    ...('state' in shape ? [choiceFilter(query, 'state', states ?? optionsOf(shape.state))] : []),
+    ...('state' in shape
+      ? [choiceFilter(query, 'state', states ?? optionsOf(shape.state), stateTexts)]
+      : []),
     ...('end' in shape
       ? [choiceFilter(query, 'end', optionsOf(shape.end), 'console.attempts.ends')]
       : []),

@@ -23,7 +23,7 @@ import {
 } from '../resources/account.ts';
 import { attemptList } from '../resources/attempt.ts';
 import { blockBody } from '../resources/client-rule.ts';
-import { type Client, clientFields, clientList } from '../resources/client.ts';
+import { type Client, clientFields, clientList, shownState } from '../resources/client.ts';
 import {
   codeField,
   consoleFields,
@@ -321,7 +321,7 @@ async function clientValues(context: ConsoleContext, id: string): Promise<Record
     ...(client.kind === 'machine' ? { list: 'machines' } : {}),
     title: name ?? id,
     owner: client.kind === 'machine' ? undefined : onlyPerson(connected),
-    state,
+    state: shownState(client),
     isOk: state === 'allowed',
     meaning: client.kind === 'machine' ? MACHINE_MEANINGS[state] : CLIENT_MEANINGS[state],
     stateSince: state === 'revoked' && revokedAt ? epochSeconds(revokedAt) : undefined,

@@ -8,7 +8,7 @@ import { searchOption } from '../commands/options.ts';
 import { resolveId } from '../commands/resolve.ts';
 import { minute, plain, quoted } from '../commands/terminal.ts';
 import { recordPath } from '../console/address.ts';
-import { codeField, detailsText, type Fields } from './fields.ts';
+import { codeField, dateFields, detailsText, type Fields } from './fields.ts';
 import { machineCommands } from './machine.ts';
 import {
   type Argument,
@@ -182,7 +182,14 @@ export const clientFields: Fields<Client> = {
     href: ({ machine }) => machine && recordPath('connectors', machine.connector),
   },
   machineLevel: { label: 'granted', level: ({ machine }) => machine?.level },
-  lastUsed: { time: 'lastUsedAt', none: '-' },
+  lastUsed: {
+    time: 'lastUsedAt',
+    none: '-',
+    console: ({ lastUsedAt, kind }) =>
+      lastUsedAt === undefined && kind === 'machine'
+        ? [{ label: 'lastUsed', textKey: 'console.fields.neverUsed' }]
+        : dateFields('lastUsed', lastUsedAt),
+  },
   lastConnected: { time: 'lastUsedAt' },
   requested: { time: 'waitingSince' },
   lastSeen: { time: 'lastSeenAt' },
@@ -319,6 +326,11 @@ function isRegistered({ redirectUris, usesDevice }: Client): boolean {
   return redirectUris.length > 0 || usesDevice === true;
 }
 
+/** Nobody allows a machine. */
+export function shownState({ state, kind }: Client): string {
+  return kind === 'machine' && state === 'allowed' ? 'active' : state;
+}
+
 export const clientList: ConsoleList<Client> = {
   section: 'clients',
   operation: 'listClients',
@@ -328,7 +340,7 @@ export const clientList: ConsoleList<Client> = {
   fields: clientFields,
   title: ({ id, name = id }) => name,
   href: ({ id, state }) => (state === 'redirect_refused' ? undefined : recordPath('clients', id)),
-  state: ({ state }) => state,
+  state: shownState,
   isOk: ({ state }) => state === 'allowed',
   facts: 'kind host destinations lastConnected requested lastSeen allowWith revoked idStart',
   details: 'id redirects',
@@ -375,7 +387,8 @@ export const machineList: ConsoleList<Client> = {
   only: { kind: 'machine' },
   withPeople: false,
   states: ['allowed', 'revoked', 'blocked'],
+  stateTexts: 'console.machines.states',
   create: 'createMachine',
-  facts: 'machineConnector machineLevel lastConnected expires revoked',
+  facts: 'machineConnector machineLevel lastUsed expires revoked',
   details: 'id',
 };

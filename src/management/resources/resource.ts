@@ -146,6 +146,8 @@ export type ConsoleList<Item> = {
   only?: Readonly<Record<string, string>>;
   /** The states that they can have. Default: those of the operation. */
   states?: readonly string[];
+  /** Where the filter has their texts. Default: those of the states. */
+  stateTexts?: string;
   /** The operation that reads one of its records. Default: `operation` with its id. */
   show?: OperationName;
   /** Items on a page. */
