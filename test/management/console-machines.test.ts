@@ -71,6 +71,14 @@ describe('machines in the console', () => {
     expect('html' in shown && shown.html).to.match(
       new RegExp(`<dt>Machine</dt><dd><a href="/console/clients/${id}"`),
     );
+    const unused = { name: 'Unused job', connector: connector.id, level: 'analytics' };
+    await requestManagement(system(), 'POST', '/clients', unused);
+    for (const section of ['grants', 'machines']) {
+      const shownUnused = await browser.visit(
+        `${system().management}/console/${section}?q=unused+job`,
+      );
+      expect('html' in shownUnused && shownUnused.html, section).to.include('Never used');
+    }
     const list = await browser.visit(`${system().management}/console/grants`);
     expect('html' in list && list.html)
       .to.include('Nightly job')

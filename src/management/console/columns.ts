@@ -32,7 +32,9 @@ export function columnsOf(
     for (const field of facts) {
       const name = columnOf(field);
       if (!found.has(name)) names.splice(place + 1, 0, name);
-      found.set(name, found.get(name) ?? kindOf(field));
+      const kind = kindOf(field);
+      // A row without a time has a text in its place.
+      found.set(name, kind === 'time' ? kind : (found.get(name) ?? kind));
       place = names.indexOf(name);
     }
   }
@@ -67,6 +69,8 @@ function sortLink(
 
 const TEXT_ORDER = new Intl.Collator('en', { numeric: true, sensitivity: 'base' });
 
+const NEVER_USED = 'console.fields.neverUsed';
+
 /** Rows without a value come last. */
 export function sortRows(
   rows: readonly ConsoleItem[],
@@ -93,7 +97,7 @@ function keyOf(
   if (column === 'title') return title;
   if (column === 'state') return state;
   const field = facts.find((each) => columnOf(each) === column);
-  if (!field) return undefined;
+  if (!field || field.textKey === NEVER_USED) return undefined;
   const { time, level, text, name, code, codes, textValues = {}, textKey } = field;
   const number = Object.values(textValues).find((value) => value !== undefined);
   return (

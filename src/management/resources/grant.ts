@@ -203,8 +203,12 @@ export const grantFields: Fields<Grant> = {
   lastUsed: { time: 'lastUsedAt', none: '-' },
   lastActive: {
     label: 'lastActive',
-    console: ({ endedAt, lastUsedAt }) =>
-      endedAt === undefined ? dateFields('lastActive', lastUsedAt) : dateFields('ended', endedAt),
+    console: ({ endedAt, lastUsedAt }) => {
+      if (endedAt !== undefined) return dateFields('ended', endedAt);
+      return lastUsedAt === undefined
+        ? [{ label: 'lastActive', textKey: 'console.fields.neverUsed' }]
+        : dateFields('lastActive', lastUsedAt);
+    },
   },
   expires: { time: 'expiresAt', heading: 'expires if unused', label: 'expiresUnused' },
   ended: { time: 'endedAt' },
