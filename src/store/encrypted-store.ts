@@ -101,7 +101,8 @@ function values(parts: Parts): Values {
           // Two encryptions never give the same bytes.
           const isSame = raw !== undefined && earlier?.raw.equals(raw);
           const found = isSame ? earlier : decrypt<T>(encryption, names[index] ?? '', raw);
-          if (found) seen.set(key, found);
+          // A copy, because the bytes are part of a larger buffer with the replies of the database.
+          if (found) seen.set(key, isSame ? found : { ...found, raw: Buffer.from(found.raw) });
         }
       }
       return keys.map((key) => seen.get(key)?.value);
@@ -248,14 +249,15 @@ type OpenedMembers = {
   open: (field: string, encrypted: Buffer | undefined) => string | undefined;
 };
 
-/** A field is the HMAC of one member of one set, so a member that was decrypted once is known by it. */
+/** A field is the HMAC of one member of one set, so a member that was decrypted once in this set is known by it. */
 function memberOpener(encryption: Encryption): (name: string) => OpenedMembers {
   const cache = lruCache<string>(MAX_CACHED_MEMBERS);
   return (name) => {
     // The cache may drop it before it is opened.
     const known = new Map<string, string>();
     const isKnown = (field: string) => {
-      const member = cache.get(field);
+      // With the set, or a field that somebody copies to another set would be one of its members.
+      const member = cache.get(memberPlace(name, field));
       if (member !== undefined) known.set(field, member);
       return member !== undefined;
     };
@@ -264,7 +266,7 @@ function memberOpener(encryption: Encryption): (name: string) => OpenedMembers {
       open(field, encrypted) {
         if (known.has(field) || isKnown(field) || !encrypted) return known.get(field);
         const member = encryption.decrypt<string>(memberPlace(name, field), encrypted);
-        if (member !== undefined) cache.set(field, member);
+        if (member !== undefined) cache.set(memberPlace(name, field), member);
         return member;
       },
     };

@@ -54,7 +54,7 @@ export function instrumentedStore(
     ...(Object.fromEntries(keyed) as Pick<Store, KeyedVerb>),
     getMany: (keys, seen) =>
       keys[0] === undefined
-        ? Promise.resolve([])
+        ? store.getMany(keys, seen)
         : run('get', kindOf(keys[0]), () => store.getMany(keys, seen)),
     sizes: (keys, limit) =>
       keys[0] === undefined

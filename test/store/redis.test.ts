@@ -113,6 +113,21 @@ describe('The store on Redis', () => {
     );
   });
 
+  it('a member that was read is not a member of another set into which its field is copied', async () => {
+    const store = await openStore(at(server.port), options);
+    closers.push(() => store.close());
+    await store.addMember('source:1', 'of the source', 1000);
+    await store.addMember('target:1', 'of the target', 1000);
+    assert.deepEqual(await store.members('source:1'), ['of the source']);
+    const raw = connectRaw(server);
+    const [[source = ''], [target = '']] = await Promise.all([
+      raw.keys('source:*'),
+      raw.keys('target:*'),
+    ]);
+    await raw.hset(target, await raw.hgetallBuffer(source));
+    assert.deepEqual(await store.members('target:1'), ['of the target']);
+  });
+
   it('what is counted in one turn goes in one command, which adds to each counter once, and each gets the count of its place', async () => {
     const { addToCounts } = await openBytes(server);
     const raw = connectRaw(server);

@@ -117,6 +117,23 @@ describe('The store on SQLite', () => {
     await store.close();
   });
 
+  it('a member that was read is not a member of another set into which its row is copied', async () => {
+    const dataDir = folder();
+    const store = await openStore(address, { secret, dataDir });
+    await store.addMember('source:1', 'of the source', 1000);
+    await store.addMember('target:1', 'of the target', 1000);
+    assert.deepEqual(await store.members('source:1'), ['of the source']);
+    withDatabase(dataDir, (db) =>
+      db.exec(`
+        INSERT INTO member (name, field, value, place)
+        SELECT (SELECT name FROM member_set WHERE name LIKE 'target:%'), field, value, place
+        FROM member WHERE name LIKE 'source:%'`),
+    );
+    assert.deepEqual(await store.members('target:1'), ['of the target']);
+    assert.deepEqual(await store.page('target:1', { limit: 9 }), ['of the target']);
+    await store.close();
+  });
+
   it('expired rows are removed from the file, and no others', async () => {
     const dir = folder();
     let time = 1_000_000;
