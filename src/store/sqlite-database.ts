@@ -113,8 +113,14 @@ function isBusy(error: unknown): boolean {
   );
 }
 
-function transaction<Result>(db: DatabaseSync, work: () => Result): Result {
-  db.exec('BEGIN IMMEDIATE');
+/** With `NORMAL`, without waiting for the disk: a power failure may take the newest of these, but never one that another on disk follows. */
+function transaction<Result>(
+  db: DatabaseSync,
+  work: () => Result,
+  synchronous: 'FULL' | 'NORMAL',
+): Result {
+  // Before it begins: to set it back afterwards could fail although all is committed.
+  db.exec(`PRAGMA synchronous = ${synchronous}; BEGIN IMMEDIATE`);
   try {
     const result = work();
     db.exec('COMMIT');
@@ -123,16 +129,6 @@ function transaction<Result>(db: DatabaseSync, work: () => Result): Result {
     // SQLite rolls back by itself when the disk is full.
     if (db.isTransaction) db.exec('ROLLBACK');
     throw error;
-  }
-}
-
-/** Writes without waiting for the disk. After a power failure the newest of these may be missing, but never one that another on disk follows. */
-function unsyncedTransaction<Result>(db: DatabaseSync, work: () => Result): Result {
-  db.exec('PRAGMA synchronous = NORMAL');
-  try {
-    return transaction(db, work);
-  } finally {
-    db.exec('PRAGMA synchronous = FULL');
   }
 }
 
@@ -197,9 +193,9 @@ export function commitQueue(db: DatabaseSync): CommitQueue {
 
 /** A write that fails, for example because the disk is full, does not fail the others. No write succeeds while the file is locked. */
 function writeAll(db: DatabaseSync, batch: PendingWrite[]): void {
-  const run = batch.every(({ isUnsynced }) => isUnsynced) ? unsyncedTransaction : transaction;
+  const synchronous = batch.every(({ isUnsynced }) => isUnsynced) ? 'NORMAL' : 'FULL';
   try {
-    const written = run(db, () => batch.map(({ write }) => write()));
+    const written = transaction(db, () => batch.map(({ write }) => write()), synchronous);
     for (const resolve of written) resolve();
   } catch (error) {
     if (batch.length > 1 && !isBusy(error)) for (const each of batch) writeAll(db, [each]);
