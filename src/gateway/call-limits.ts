@@ -97,7 +97,7 @@ export function callLimits(services: LimitServices): LimitCalls {
       made.push(message);
     }
     giveBack(budgets, made);
-    refuse(call, refused);
+    if (refused.size > 0) refuse(call, refused);
   };
   return function limitCalls(settings, call, required) {
     const counted = countedMessages(settings, call, required);

@@ -41,6 +41,8 @@ export function redisCounters(
 ): Pick<ByteStore, 'openLimiter' | 'addToCounts'> {
   client.defineCommand('addToCounts', { lua: ADD_TO_COUNTS });
   const add: AddToCounts = async (additions) => {
+    // What waits for a connection would be counted later, although its callers have counted it themselves.
+    if (client.status !== 'ready') throw new Error(`the connection to Redis is ${client.status}`);
     const replies = await client.addToCounts(
       additions.length,
       ...additions.map(({ name }) => name),
@@ -62,10 +64,7 @@ export function redisCounters(
         rejectIfRedisNotReady: true,
         customIncrTtlLuaScript: COUNT,
       }),
-    async addToCounts(additions) {
-      if (client.status !== 'ready') throw new Error(`the connection to Redis is ${client.status}`);
-      return addAll(additions);
-    },
+    addToCounts: addAll,
   };
 }
 
