@@ -310,7 +310,7 @@ async function readPage(
   return (await run(management, operation, { query })) as Page<never>;
 }
 
-/** Returns what a query narrows the list to, at most `limit` records. */
+/** Returns what a query narrows the list to, at most `limit` records: none if it does not narrow it. */
 export async function findAll(
   management: ManagementContext,
   list: AnyList,
@@ -318,7 +318,7 @@ export async function findAll(
   limit: number,
 ): Promise<never[]> {
   const search = await searchOf(management, list, query);
-  return (await readPage(management, list, search, { limit })).items;
+  return isNarrowed(search) ? (await readPage(management, list, search, { limit })).items : [];
 }
 
 /** The actions return to the list as it is searched. */

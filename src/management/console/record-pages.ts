@@ -340,8 +340,9 @@ function onlyPerson({
   ended,
   allConnections,
 }: Awaited<ReturnType<typeof connectionValues>>): string | undefined {
-  const names = new Set([...connections, ...ended].map(({ person }) => person?.name));
-  return names.size === 1 && allConnections === undefined ? [...names][0] : undefined;
+  const people = [...connections, ...ended].map(({ person }) => person);
+  const isOne = new Set(people.map((person) => person?.href)).size === 1;
+  return isOne && allConnections === undefined ? people[0]?.name : undefined;
 }
 
 /** Apps choose their own names. */
