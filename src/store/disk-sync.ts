@@ -12,7 +12,7 @@ export type DiskSync = {
  * what is not, so `rescue` has to bring everything to disk in another way.
  */
 export function diskSync(file: string, rescue: () => void): DiskSync {
-  let handle: Promise<FileHandle> | undefined;
+  let handle: FileHandle | undefined;
   let running: Promise<void> = Promise.resolve();
   let next: Promise<void> | undefined;
   let hasFailed = false;
@@ -22,8 +22,8 @@ export function diskSync(file: string, rescue: () => void): DiskSync {
     next = undefined;
     if (!hasFailed)
       try {
-        handle ??= open(file, 'r+');
-        await (await handle).datasync();
+        handle ??= await open(file, 'r+');
+        await handle.datasync();
         return;
       } catch {
         hasFailed = true;
@@ -38,7 +38,7 @@ export function diskSync(file: string, rescue: () => void): DiskSync {
     },
     async close() {
       await running.catch(() => undefined);
-      await (await handle)?.close();
+      await handle?.close();
     },
   };
 }

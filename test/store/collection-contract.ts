@@ -70,8 +70,10 @@ export function testCollections(fixture: ContractFixture): void {
       await store.addMember(key, 'early', LONG);
       await store.addMember(key, 'late', BRIEF);
       await until('the set to expire', async () => (await store.members(key)).length === 0);
+      assert.deepEqual(await store.sizes([key], 9), [0]);
       await store.addMember(key, 'afterwards', LONG);
       assert.deepEqual(await store.members(key), ['afterwards']);
+      assert.deepEqual(await store.sizes([key], 9), [1]);
     });
     it('a set with a TTL of Infinity never expires', async () => {
       await store.addMember(key, 'brief', BRIEF);

@@ -184,6 +184,18 @@ describe('Waiting for the disk', () => {
     await disk.close();
   });
 
+  it('a file that could not be opened is opened the next time', async () => {
+    const file = join(folder, 'store.sqlite-wal');
+    let rescues = 0;
+    const disk = diskSync(file, () => void (rescues += 1));
+    await disk.onDisk();
+    expect(rescues).to.equal(1);
+    writeFileSync(file, '');
+    await disk.onDisk();
+    expect(rescues).to.equal(1);
+    await disk.close();
+  });
+
   it('the write-ahead log is moved to the file as a whole, or not at all while another process reads it', () => {
     const file = join(folder, 'store.sqlite');
     const [db, other] = [openDatabase(file), openDatabase(file)];
