@@ -2,11 +2,11 @@ import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import { type AuditItem, recordAudit } from '../../src/audit/audit.ts';
 import { auditServices } from '../support/audit-services.ts';
-import { connect, REDIRECT_URI } from '../support/connection.ts';
+import { connect, REDIRECT_URI, registerClient } from '../support/connection.ts';
 import { useConsole } from '../support/console.ts';
 import { unescapeHtml } from '../support/html-forms.ts';
 import { createConnector, listGrants, requestManagement } from '../support/management-api.ts';
-import { discover, register } from '../support/oauth.ts';
+import { discover } from '../support/oauth.ts';
 import { openSystemStore } from '../support/system-store.ts';
 
 describe('the sentences of the audit log in the console', () => {
@@ -18,16 +18,7 @@ describe('the sentences of the audit log in the console', () => {
   async function connected(names: { app: string; connector: string }) {
     const connector = await createConnector(system(), { name: names.connector });
     const { server } = await discover(connector.link);
-    const { body } = await register(server, {
-      client_name: names.app,
-      redirect_uris: [REDIRECT_URI],
-      token_endpoint_auth_method: 'none',
-    });
-    const client = {
-      id: String(body.client_id),
-      method: 'none',
-      redirectUri: REDIRECT_URI,
-    } as const;
+    const client = await registerClient(server, 'none', REDIRECT_URI, names.app);
     const { accessToken } = await connect(system(), connector, { person: 'grace', as: { client } });
     return { connector, app: client.id, person: String(decodeJwt(accessToken).sub) };
   }

@@ -1,3 +1,4 @@
+import { createSecretKey, randomBytes } from 'node:crypto';
 import { expect } from 'chai';
 import { decodeJwt } from 'jose';
 import {
@@ -15,6 +16,7 @@ import { discover } from '../support/oauth.ts';
 import { openSystemStore } from '../support/system-store.ts';
 import { listGrant } from '../support/list-grant.ts';
 import { addGrant } from '../../src/connections/grants.ts';
+import { saveAccount } from '../../src/people/accounts.ts';
 import { LIFETIMES } from './management-host.ts';
 import { useSystem } from '../support/system.ts';
 
@@ -345,5 +347,25 @@ describe('the lists of the console', () => {
     }
     expect(await isConnected()).to.equal(true);
     expect((await open('/accounts')).html).to.include('Grace Hopper');
+  });
+
+  it('people of a list of more than 1,000 are not sorted by name, which would begin again on each page', async () => {
+    const { store } = await openSystemStore(system());
+    const key = createSecretKey(randomBytes(32));
+    const now = Date.now() / 1000;
+    const save = (n: number) => {
+      const name = `Person ${n}`;
+      const claims = { name, emailVerified: false, groups: [] };
+      const identity = { issuer: 'https://login.example.com', subject: name, ...claims };
+      return saveAccount(store, key, identity, { now, ttl: 3600 });
+    };
+    await Promise.all(Array.from({ length: 1001 }, (_, n) => save(n)));
+    await store.close();
+    const { html } = await open('/accounts');
+    type Listed = { items: { name: string }[] };
+    const { items } = (await requestManagement(system(), 'GET', '/accounts?limit=50')) as Listed;
+    const shown = [...html.matchAll(/<h3[^>]*><a [^>]*><bdi class="claim">([^<]*)</g)];
+    expect(shown.map(([, name]) => name)).to.deep.equal(items.map(({ name }) => name));
+    expect(html).to.not.include('aria-sort');
   });
 });

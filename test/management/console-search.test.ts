@@ -1,7 +1,8 @@
 import { expect } from 'chai';
-import { connect } from '../support/connection.ts';
+import { connect, openConsent, REDIRECT_URI, registerClient } from '../support/connection.ts';
 import { useConsole } from '../support/console.ts';
 import { createConnector, requestManagement } from '../support/management-api.ts';
+import { discover } from '../support/oauth.ts';
 
 describe('the search of the lists in the console and the API', () => {
   const { system, signIn, open } = useConsole();
@@ -31,22 +32,23 @@ describe('the search of the lists in the console and the API', () => {
   });
 
   it('people are listed by name, which the heading of the column says', async () => {
+    await openConsent(system(), await createConnector(system()), { person: 'alan' });
     const { browser } = await signIn();
     const { html } = await open(browser, '/accounts');
     expect(html).to.match(/aria-sort="ascending"><a href="[^"]*sort=-title"/);
-    const names = titles(html);
-    expect(names).to.deep.equal(names.toSorted());
+    expect(titles(html)).to.deep.equal(['Ada Lovelace', 'Alan Turing', 'Grace Hopper']);
   });
 
   it('the search in everything has its words in the title, and people before connections and apps', async () => {
     const { browser } = await signIn();
-    await connect(system(), await createConnector(system(), { name: 'hopper' }), {
-      person: 'grace',
-    });
+    const connector = await createConnector(system(), { name: 'hopper' });
+    const { server } = await discover(connector.link);
+    const client = await registerClient(server, 'none', REDIRECT_URI, 'hopper');
+    await connect(system(), connector, { person: 'grace', as: { client } });
     const { html } = await open(browser, '/search?q=hopper');
     expect(html).to.match(/<title>Search: hopper /);
     const sections = [...html.matchAll(/id="found-(\w+)"/g)].map(([, name]) => name);
-    expect(sections).to.deep.equal(['accounts', 'grants', 'connectors']);
+    expect(sections).to.deep.equal(['accounts', 'grants', 'clients', 'connectors']);
   });
 
   it('apps of one name differ by who connected them, in the list, in the search and on their pages', async () => {
@@ -68,6 +70,23 @@ describe('the search of the lists in the console and the API', () => {
     expect((await open(browser, `/clients/${client.id}`)).html).to.match(
       /<h1 id="record">.* · <bdi>grace@/,
     );
+  });
+
+  it('an app of several people, or of more connections than are read, leads to its connections', async () => {
+    const connector = await createConnector(system());
+    const { client: shared } = await connect(system(), connector, { person: 'grace' });
+    const { browser } = await signIn();
+    const linkOf = async (client: { id: string }) => {
+      const { html } = await open(browser, `/clients?q=${client.id}`);
+      return new RegExp(`<a href="/console/grants\\?client=${client.id}">([^<]*)<`).exec(html)?.[1];
+    };
+    expect(await linkOf(shared)).to.equal(undefined);
+    await connect(system(), connector, { person: 'ada', as: { client: shared } });
+    expect(await linkOf(shared)).to.equal('Several people');
+    const { client } = await connect(system(), connector, { person: 'grace' });
+    for (let count = 0; count < 3; count += 1)
+      await connect(system(), connector, { person: 'grace', as: { client } });
+    expect(await linkOf(client)).to.equal('Several connections');
   });
 
   it('a search without results says how to widen it, and shows the words escaped', async () => {

@@ -1051,7 +1051,7 @@ export const CONSOLE_SAMPLES: Record<string, ConsoleSample> = {
         facts: [
           { label: 'level', level: 'full' },
           { label: 'upstream', code: 'orders' },
-          { label: 'lastUsed', textKey: 'console.fields.neverUsed', code: 'neverUsed' },
+          { label: 'lastUsed', textKey: 'console.fields.neverUsed' },
           { label: 'expires', time: NOON + 90 * DAY },
         ],
         fields: tokenFields('dXJl', '019b5f2c7a3e4d1f8c6b0a9e8d7c6b5a'),

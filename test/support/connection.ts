@@ -35,9 +35,11 @@ export async function registerClient(
   server: Server,
   method: AuthMethod = 'none',
   redirectUri = REDIRECT_URI,
+  name = METADATA.client_name,
 ): Promise<Client> {
   const { status, body } = await register(server, {
     ...METADATA,
+    client_name: name,
     redirect_uris: [redirectUri],
     token_endpoint_auth_method: method,
   });

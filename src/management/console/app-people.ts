@@ -3,8 +3,6 @@ import { subjectOf } from '../../connections/connections.ts';
 import { newestGrants } from '../../connections/grant-lists.ts';
 import { findStoredGrants } from '../../connections/grants.ts';
 import { isMachineSubject } from '../../connections/machine-subject.ts';
-import { type Account, verifiedEmailOf } from '../../people/account.ts';
-import { findAccounts } from '../../people/accounts.ts';
 import type { ConsoleField, ConsoleItem } from '../../pages/console-values.ts';
 import type { ManagementContext } from '../context.ts';
 import { CONSOLE_PATH, recordPath } from './address.ts';
@@ -12,7 +10,7 @@ import { CONSOLE_PATH, recordPath } from './address.ts';
 /** Read for each app, to see whether one person has all of them. */
 const MAX_READ = 3;
 
-/** Reads for all rows at once. `rows` are apps. */
+/** Reads for all rows at once. `rows` are apps. People have their ids in place of names. */
 export async function withPeople(
   { settings, services: { store, now } }: ManagementContext,
   rows: readonly ConsoleItem[],
@@ -25,11 +23,10 @@ export async function withPeople(
   const subjects = new Map(
     stored.flatMap((grant, index) => (grant ? [[ids[index], subjectOf(grant)] as const] : [])),
   );
-  const accounts = await findAccounts(store, [...new Set(subjects.values())]);
   return rows.map((row, index) => {
     const { ids: own = [], isAll = true } = newest[index] ?? {};
     const found = new Set(own.map((id) => subjects.get(id)).filter((id) => id !== undefined));
-    const field = personField(String(row.id), [...found], { accounts, isAll });
+    const field = personField(String(row.id), [...found], isAll);
     return field ? { ...row, facts: [field, ...(row.facts ?? [])] } : row;
   });
 }
@@ -37,7 +34,7 @@ export async function withPeople(
 function personField(
   client: string,
   [first, ...others]: readonly string[],
-  { accounts, isAll }: { accounts: ReadonlyMap<string, Account>; isAll: boolean },
+  isAll: boolean,
 ): ConsoleField | undefined {
   if (first === undefined || isMachineSubject(first)) return undefined;
   if (others.length > 0 || !isAll) {
@@ -45,7 +42,5 @@ function personField(
     const href = `${CONSOLE_PATH}/grants?${new URLSearchParams({ client })}`;
     return { label: 'person', textKey, href };
   }
-  const account = accounts.get(first);
-  const name = account && (verifiedEmailOf(account) ?? account.name);
-  return { label: 'person', text: name || first, href: recordPath('accounts', first) };
+  return { label: 'person', text: first, href: recordPath('accounts', first) };
 }

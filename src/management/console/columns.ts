@@ -69,16 +69,17 @@ function sortLink(
 
 const TEXT_ORDER = new Intl.Collator('en', { numeric: true, sensitivity: 'base' });
 
-const NEVER_USED = 'console.fields.neverUsed';
-
-/** Rows without a value come last. */
+/** Rows without a value come last, and in a column of times those without a time. */
 export function sortRows(
   rows: readonly ConsoleItem[],
   { column, direction }: Order,
   levels: readonly string[],
 ): ConsoleItem[] {
   const sign = direction === 'ascending' ? 1 : -1;
-  const keyed = rows.map((row) => ({ row, key: keyOf(row, column, levels) }));
+  const hasTimes = rows.some((row) => fieldIn(row, column)?.time !== undefined);
+  const keyOf = (row: ConsoleItem) =>
+    hasTimes ? fieldIn(row, column)?.time : keyIn(row, column, levels);
+  const keyed = rows.map((row) => ({ row, key: keyOf(row) }));
   return keyed
     .toSorted(({ key: one }, { key: other }) => {
       if (one === undefined || other === undefined)
@@ -89,21 +90,22 @@ export function sortRows(
     .map(({ row }) => row);
 }
 
-function keyOf(
-  { title, state, facts = [] }: ConsoleItem,
+function fieldIn({ facts = [] }: ConsoleItem, column: string): ConsoleField | undefined {
+  return facts.find((each) => columnOf(each) === column);
+}
+
+function keyIn(
+  row: ConsoleItem,
   column: string,
   levels: readonly string[],
 ): string | number | undefined {
-  if (column === 'title') return title;
-  if (column === 'state') return state;
-  const field = facts.find((each) => columnOf(each) === column);
-  if (!field || field.textKey === NEVER_USED) return undefined;
-  const { time, level, text, name, code, codes, textValues = {}, textKey } = field;
+  if (column === 'title') return row.title;
+  if (column === 'state') return row.state;
+  const field = fieldIn(row, column);
+  if (!field) return undefined;
+  const { level, text, name, code, codes, textValues = {}, textKey } = field;
   const number = Object.values(textValues).find((value) => value !== undefined);
-  return (
-    time ??
-    (level === undefined
-      ? (number ?? text ?? name ?? code ?? codes?.[0] ?? textKey)
-      : levels.indexOf(level))
-  );
+  return level === undefined
+    ? (number ?? text ?? name ?? code ?? codes?.[0] ?? textKey)
+    : levels.indexOf(level);
 }

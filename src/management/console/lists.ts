@@ -26,11 +26,10 @@ import type { Page } from '../resources/schemas.ts';
 import { workloadList } from '../resources/workload.ts';
 import { tokenList } from '../resources/token.ts';
 import { CONSOLE_PATH, returnPath } from './address.ts';
-import { withPeople } from './app-people.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { afterAction } from './done.ts';
 import { columnsOf, orderIn, sortRows } from './columns.ts';
-import { withNames } from './record-names.ts';
+import { withPeopleAndNames } from './record-names.ts';
 import {
   isNarrowed,
   layout,
@@ -239,17 +238,17 @@ async function readList(
     const page = order
       ? sortRows(rowsOf(all), order, levelIds(management.settings.levels)).slice(start, end)
       : rowsOf(all.slice(start, end));
-    const items = list.withPeople ? await withPeople(management, page) : page;
+    const items = await withPeopleAndNames(management, list, page);
     const total = { count: all.length, isAll: true };
     return {
       search,
       columns: columnsOf(items, {
         order: order ?? orderIn({ sort: list.order }),
         at,
-        // People are read for the rows of this page only.
+        // Read for the rows of this page only.
         ...(list.withPeople ? { unsorted: 'person' } : {}),
       }),
-      items: await withNames(management, items),
+      items,
       sorted: query.sort,
       ...(narrow ? { found: total } : { total }),
       previous: pages.previous && at({ page: pages.previous }),
@@ -257,8 +256,7 @@ async function readList(
     };
   }
   const page = await read(list.limit);
-  const rows = rowsOf(list.sort?.(page.items) ?? page.items);
-  const items = list.withPeople ? await withPeople(management, rows) : rows;
+  const items = await withPeopleAndNames(management, list, rowsOf(page.items));
   const counted =
     whole?.items.length ??
     (isLonger && !isNarrowed({ ...search, kept: [] }) ? Infinity : undefined);
@@ -269,7 +267,7 @@ async function readList(
   return {
     search,
     columns: columnsOf(items),
-    items: await withNames(management, items),
+    items,
     ...(narrow ? { found: total ?? { count: items.length, isAll: false } } : { total }),
     next: page.next && at({ after: page.next }),
     ...(orderIn(query) === undefined ? {} : { unsortedAbove: MAX_WHOLE }),

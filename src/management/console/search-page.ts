@@ -10,12 +10,11 @@ import type { Upstream } from '../resources/upstream.ts';
 import { searchFor } from '../search.ts';
 import { describeUpstreams } from '../upstreams.ts';
 import { CONSOLE_PATH } from './address.ts';
-import { withPeople } from './app-people.ts';
 import { columnsOf } from './columns.ts';
 import type { ConsoleRoutes } from './context.ts';
 import { layout, queryIn, searchIn } from './layout.ts';
 import { type AnyList, LISTS, rowOf, run } from './lists.ts';
-import { withNames } from './record-names.ts';
+import { withPeopleAndNames } from './record-names.ts';
 import { reachOfTool } from './tool-access-pages.ts';
 
 type Section = ViewValues['console/search']['sections'][number];
@@ -65,12 +64,12 @@ async function findIn(management: ManagementContext, list: AnyList, q: string): 
     fields: [],
     actions: [],
   }));
-  const rows = list.withPeople ? await withPeople(management, found) : found;
+  const rows = await withPeopleAndNames(management, list, found);
   const path = `${CONSOLE_PATH}/${list.section}?${new URLSearchParams({ q })}`;
   return {
     section: list.section,
     columns: columnsOf(rows),
-    items: await withNames(management, rows),
+    items: rows,
     ...(next === undefined ? {} : { all: path }),
   };
 }

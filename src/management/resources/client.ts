@@ -8,7 +8,7 @@ import { searchOption } from '../commands/options.ts';
 import { resolveId } from '../commands/resolve.ts';
 import { minute, plain, quoted } from '../commands/terminal.ts';
 import { recordPath } from '../console/address.ts';
-import { codeField, dateFields, detailsText, type Fields } from './fields.ts';
+import { codeField, dateFields, detailsText, type Fields, lastUsedFields } from './fields.ts';
 import { machineCommands } from './machine.ts';
 import {
   type Argument,
@@ -186,8 +186,8 @@ export const clientFields: Fields<Client> = {
     time: 'lastUsedAt',
     none: '-',
     console: ({ lastUsedAt, kind }) =>
-      lastUsedAt === undefined && kind === 'machine'
-        ? [{ label: 'lastUsed', textKey: 'console.fields.neverUsed' }]
+      kind === 'machine'
+        ? lastUsedFields('lastUsed', lastUsedAt)
         : dateFields('lastUsed', lastUsedAt),
   },
   lastConnected: { time: 'lastUsedAt' },

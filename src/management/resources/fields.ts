@@ -184,6 +184,13 @@ export function dateFields(label: string, time: string | undefined): ConsoleFiel
   return time === undefined ? [] : [{ label, time: epochSeconds(time) }];
 }
 
+/** As `dateFields`, or “Never used” without a time. */
+export function lastUsedFields(label: string, time: string | undefined): ConsoleField[] {
+  return time === undefined
+    ? [{ label, textKey: 'console.fields.neverUsed' }]
+    : dateFields(label, time);
+}
+
 /** Converts an ISO 8601 time. */
 export function epochSeconds(time: string): number {
   return Math.floor(Date.parse(time) / 1000);

@@ -11,7 +11,7 @@ import { SHARED_LIMITS } from '../../connections/call-limits.ts';
 import { ACCOUNT, emailVerified } from './account.ts';
 import { CLIENT } from './client.ts';
 import { CONNECTOR } from './connector.ts';
-import { dateFields, detailsText, type Fields, translatedField } from './fields.ts';
+import { dateFields, detailsText, type Fields, lastUsedFields, translatedField } from './fields.ts';
 import {
   type Argument,
   type CommandOption,
@@ -203,12 +203,10 @@ export const grantFields: Fields<Grant> = {
   lastUsed: { time: 'lastUsedAt', none: '-' },
   lastActive: {
     label: 'lastActive',
-    console: ({ endedAt, lastUsedAt }) => {
-      if (endedAt !== undefined) return dateFields('ended', endedAt);
-      return lastUsedAt === undefined
-        ? [{ label: 'lastActive', textKey: 'console.fields.neverUsed' }]
-        : dateFields('lastActive', lastUsedAt);
-    },
+    console: ({ endedAt, lastUsedAt }) =>
+      endedAt === undefined
+        ? lastUsedFields('lastActive', lastUsedAt)
+        : dateFields('ended', endedAt),
   },
   expires: { time: 'expiresAt', heading: 'expires if unused', label: 'expiresUnused' },
   ended: { time: 'endedAt' },

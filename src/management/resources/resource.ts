@@ -162,6 +162,7 @@ export type ConsoleList<Item> = {
   /** The names of the fields beside the title, and of those behind “Details”. */
   facts: string;
   details?: string;
+  /** Orders a list that is read as a whole. A longer one has the order that its pages are read in. */
   sort?: (items: readonly Item[]) => readonly unknown[];
   /** The column that `sort` orders by, if it is one. */
   order?: string;

@@ -17,7 +17,7 @@ import { minute, plain } from '../commands/terminal.ts';
 import { CONSOLE_PATH } from '../console/address.ts';
 import { etagOf } from '../etags.ts';
 import { represent } from '../represent.ts';
-import { callsField, dateFields, type Fields, toolsField, translatedField } from './fields.ts';
+import { callsField, type Fields, lastUsedFields, toolsField } from './fields.ts';
 import {
   CALLS_FIELD,
   daysField,
@@ -187,10 +187,7 @@ const fields: Fields<Token> = {
   lastUsed: {
     time: 'lastUsedAt',
     none: 'never',
-    console: ({ lastUsedAt }) =>
-      lastUsedAt === undefined
-        ? [translatedField('lastUsed', 'neverUsed', 'console.fields')]
-        : dateFields('lastUsed', lastUsedAt),
+    console: ({ lastUsedAt }) => lastUsedFields('lastUsed', lastUsedAt),
   },
   expires: {
     time: 'expiresAt',

@@ -86,7 +86,9 @@ export const upstreamSchema = z
     changes: z
       .int()
       .optional()
-      .describe('How many changes of its tools and instructions wait for the review.'),
+      .describe(
+        'How many changes of its tools and instructions wait for the review. Absent if none do.',
+      ),
     missingTools: z.array(z.string()).describe('Tools in the settings that the server lacks.'),
     emptyConnectors: z
       .array(z.strictObject({ id: z.string(), name: z.string() }))
