@@ -96,16 +96,16 @@ export function auditMark(store: Store): Promise<string> {
 /** By kind and value. */
 type TermTexts = Map<string, string>[];
 
-/** `known` are those of other items: to look up the same string again takes less time than an equal one. */
-function termTexts(item: AuditItem, known: TermTexts = []): (string | undefined)[] {
+/** `texts` has those of other items, and gets those of this one: looking up the same string again takes less time than an equal one. */
+function termTexts(item: AuditItem, texts: TermTexts = []): (string | undefined)[] {
   const found = termsOf(item);
   return TERM_KINDS.map((kind, index) => {
     const term = found[kind];
     if (term === undefined)
       return kind === 'grant' && item.account !== undefined ? `owner:${item.account}` : undefined;
-    const texts = (known[index] ??= new Map());
-    const text = texts.get(term) ?? termText(kind, term);
-    texts.set(term, text);
+    const ofKind = (texts[index] ??= new Map());
+    const text = ofKind.get(term) ?? termText(kind, term);
+    ofKind.set(term, text);
     return text;
   });
 }

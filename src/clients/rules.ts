@@ -113,7 +113,7 @@ export async function removeRule(store: Store, id: string): Promise<ClientRule |
 
 /** Whether a rule blocks the host of a redirect URI or of the metadata document, or the name. */
 export function isBlocked(rules: readonly ClientRule[], app: App): boolean {
-  // Comparing takes as long as all else that a list does with an app.
+  // Normalizing the name and hosts takes as long as everything else that a list does with an app.
   if (rules.every(({ effect }) => effect !== 'block')) return false;
   const hosts = hostsOf(app);
   const name = comparableName(app.name ?? '');

@@ -61,7 +61,7 @@ export type ListedConnection = { item: Connection; cursor: string };
 
 const GRANT_ID = /^[\w-]{16,64}$/;
 const BATCH_GRANTS = 50;
-const BATCH_CONNECTORS = 20;
+const BATCH_OWNERS = 20;
 
 export async function findConnection(
   settings: ConnectionSettings,
@@ -96,8 +96,8 @@ export async function* listConnections(
     const isFirst = afterOwner === undefined || owner.id === afterOwner;
     const start = isFirst ? afterGrant : undefined;
     for await (const batch of grantsOf(settings, services, owner, { after: start, newestFirst })) {
-      const people = batch.map(({ stored }) => subjectOf(stored)).filter((id) => !accounts.has(id));
-      for (const [id, account] of await findAccounts(services.store, people))
+      const unread = batch.map(({ stored }) => subjectOf(stored)).filter((id) => !accounts.has(id));
+      for (const [id, account] of await findAccounts(services.store, unread))
         accounts.set(id, account);
       for (const entry of batch) {
         const connection = await read(entry.id, entry.stored);
@@ -301,7 +301,7 @@ export async function hasMoreGrants(
   let owners: Owner[] = [];
   for await (const owner of ownersOf(store, filter, { people: [], from: undefined })) {
     owners.push(owner);
-    if (owners.length < BATCH_CONNECTORS) continue;
+    if (owners.length < BATCH_OWNERS) continue;
     left -= await countGrants(store, owners, { lifetime, now: now(), limit });
     if (left < 0) return true;
     owners = [];
@@ -342,9 +342,9 @@ async function* ownersOf(
   if (!isConnector) for (const id of people) if (id >= (from ?? '')) yield { kind: 'account', id };
   if (isConnector) yield { kind: 'connector', id: from };
   for (let last = isConnector ? from : undefined; ;) {
-    const ids = await connectorPage(store, { after: last, limit: BATCH_CONNECTORS });
+    const ids = await connectorPage(store, { after: last, limit: BATCH_OWNERS });
     for (const id of ids) yield { kind: 'connector', id };
-    if (ids.length < BATCH_CONNECTORS) return;
+    if (ids.length < BATCH_OWNERS) return;
     last = ids.at(-1);
   }
 }

@@ -79,7 +79,7 @@ export async function* listedGrants(
   }
 }
 
-/** About how many grants each of the owners has, at most `limit` in a quarter. Some may have expired. */
+/** About how many grants the owners have together, counting at most `limit` of each owner in a quarter. Some may have expired. */
 export async function countGrants(
   store: Store,
   owners: readonly Owner[],

@@ -81,6 +81,7 @@ export function callLimits(services: LimitServices): LimitCalls {
 
   const limit = async (call: AuthenticatedCall, counted: readonly Counted[]) => {
     const budgets = await take(counted);
+    // No window has less left than the body needs.
     if ([...budgets.values()].every(({ times, left }) => left === times)) return;
     const made: Counted[] = [];
     const refused = new Map<number, InBandError>();

@@ -89,15 +89,15 @@ export async function hasMoreConnectors(store: Store, count: number): Promise<bo
   return size > count;
 }
 
-/** What each store had when all were listed: they are listed often, and few of them change meanwhile. */
-const listed = new WeakMap<Store, Map<string, Found<Connector>>>();
+/** The connectors of each store when they were last listed. They are listed often, and few change in between. */
+const lastListed = new WeakMap<Store, Map<string, Found<Connector>>>();
 
 /** Oldest first. */
 export async function listConnectors(store: Store): Promise<Connector[]> {
   const ids = (await store.members(ALL)).filter((id) => CONNECTOR_ID.test(id));
-  const seen = new Map(listed.get(store));
+  const seen = new Map(lastListed.get(store));
   const found = await store.getMany(ids.map(connectorKey), seen);
-  listed.set(store, seen);
+  lastListed.set(store, seen);
   return found
     .filter((connector) => connector !== undefined)
     .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));

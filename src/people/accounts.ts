@@ -102,19 +102,19 @@ export async function findAccount(store: Store, id: string): Promise<Account | u
   return ACCOUNT_ID.test(id) ? (await store.get<Account>(accountKey(id)))?.value : undefined;
 }
 
-/** Finds several accounts, in the order of the ids, without those that there are not. */
+/** Finds accounts by id, in the order of the ids. Leaves out ids that no account has. */
 export async function findAccounts(
   store: Store,
-  listed: readonly string[],
+  ids: readonly string[],
 ): Promise<Map<string, Account>> {
-  const ids = listed.filter((id) => ACCOUNT_ID.test(id));
-  const found = await store.getMany<Account>(ids.map(accountKey));
+  const keys = ids.filter((id) => ACCOUNT_ID.test(id)).map(accountKey);
+  const found = await store.getMany<Account>(keys);
   return new Map(found.flatMap((account) => (account ? [[account.id, account] as const] : [])));
 }
 
-/** Small, because a search may end behind the first of a page. */
+/** Small, because a search may end after the first account of a page. */
 const PAGE_ACCOUNTS = 50;
-/** Of a set, when several are compared. */
+/** So many of each set are read to find the smallest one. */
 const COMPARED_ACCOUNTS = 100;
 
 /** In front of ids of the first part of a list. */
@@ -165,7 +165,7 @@ export async function findNamed(store: Store, q: string, limit: number): Promise
   return [...(await inAll(store, sets, found[0]?.ids ?? []))].slice(0, limit);
 }
 
-/** Sets with less than a page first, the smallest of them at the beginning. */
+/** Returns the beginning of each set, the shortest first. */
 async function firstPages(
   store: Store,
   sets: readonly string[],
@@ -205,14 +205,14 @@ export function isGone({ forgottenAt, disabledAt }: Account): boolean {
   return forgottenAt !== undefined && disabledAt === undefined;
 }
 
-/** Returns the accounts with these ids, in their order. */
+/** As `findAccounts`. Removes ids that no account has from the sets. */
 async function readListed(
   store: Store,
-  listed: readonly string[],
+  ids: readonly string[],
   sets: readonly string[] = [],
 ): Promise<Map<string, Account>> {
-  const found = await findAccounts(store, listed);
-  const gone = listed.filter((id) => ACCOUNT_ID.test(id) && !found.has(id));
+  const found = await findAccounts(store, ids);
+  const gone = ids.filter((id) => ACCOUNT_ID.test(id) && !found.has(id));
   await Promise.all(gone.map((id) => removeListed(store, id, sets)));
   return found;
 }

@@ -4,7 +4,7 @@ import type { LogBlock, LogBlockRange, LogMark, LogPart, LogTrimming, Range } fr
 /** One database: stores encrypted bytes under names it cannot interpret. Times are in seconds. The encrypted store turns any error into StoreUnavailable. */
 export interface ByteStore extends ByteLogs {
   get(name: string): Promise<Buffer | undefined>;
-  /** In the order of the names. Where the bytes that are `known`, in the same order, are still stored, these may be returned. */
+  /** Returns the bytes in the order of the names. `known`: bytes of an earlier call, in the same order, which may be returned if they are still stored. */
   getMany(
     names: readonly string[],
     known?: readonly (Buffer | undefined)[],
@@ -73,8 +73,8 @@ export interface ByteStore extends ByteLogs {
   openLimiter?(options: IRateLimiterOptions): RateLimiterAbstract;
 
   /**
-   * Present with `openLimiter`, and adds to the same counters with one command, shared with others of the same turn of the event loop. Resolves
-   * to the counts, and the milliseconds that are left.
+   * Present with `openLimiter`, and adds to the same counters. If all counters are on one server, the additions of one turn of the event loop
+   * share a command. Resolves to the counts and the milliseconds left.
    */
   addToCounts?(
     additions: readonly { name: string; times: number; seconds: number }[],

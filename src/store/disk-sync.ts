@@ -2,22 +2,22 @@ import { type FileHandle, open } from 'node:fs/promises';
 
 export type DiskSync = {
   /** Resolves when everything that was written to the file before the call is on disk. */
-  onDisk(): Promise<void>;
+  sync(): Promise<void>;
   /** Nothing may be written any more. */
   close(): Promise<void>;
 };
 
 /**
- * Waits for the disk outside of the event loop. Callers that wait at the same time share one wait. After a failure, the system takes for written
- * what is not, so `rescue` has to bring everything to disk in another way.
+ * Waits for the disk outside of the event loop. Callers that wait at the same time share one wait. After a failed sync, the system may report
+ * unwritten pages as written, so `checkpoint` must bring everything to disk.
  */
-export function diskSync(file: string, rescue: () => void): DiskSync {
+export function diskSync(file: string, checkpoint: () => void): DiskSync {
   let handle: FileHandle | undefined;
   let running: Promise<void> = Promise.resolve();
   let next: Promise<void> | undefined;
   let hasFailed = false;
 
-  const sync = async () => {
+  const run = async () => {
     // What is written from now on may not be part of it.
     next = undefined;
     if (!hasFailed)
@@ -28,12 +28,12 @@ export function diskSync(file: string, rescue: () => void): DiskSync {
       } catch {
         hasFailed = true;
       }
-    rescue();
+    checkpoint();
     hasFailed = false;
   };
   return {
-    onDisk() {
-      if (!next) running = next = running.then(sync, sync);
+    sync() {
+      if (!next) running = next = running.then(run, run);
       return next;
     },
     async close() {

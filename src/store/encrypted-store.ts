@@ -186,7 +186,7 @@ type Sets = Pick<Store, 'addMember' | 'removeMember' | 'members' | 'sizes' | 'in
 const MAX_CACHED_MEMBERS = 10_000;
 
 function sets(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout): Sets {
-  const opener = memberOpener(encryption);
+  const decrypterOf = memberDecrypters(encryption);
   return {
     async addMember(key, member, ttl) {
       const placed = newMember(encryption, { key, member, ttl });
@@ -199,10 +199,10 @@ function sets(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout
     async members(key) {
       const name = encryption.name(key);
       const found = new Map<string, string | undefined>();
-      const opened = opener(name);
-      const parts = { bytes, opened, withTimeout };
+      const decrypter = decrypterOf(name);
+      const parts = { bytes, decrypter, withTimeout };
       const add: AddMember = (field, encrypted) =>
-        found.set(field, found.get(field) ?? opened.open(field, encrypted));
+        found.set(field, found.get(field) ?? decrypter.decrypt(field, encrypted));
       const total = await readMembers(parts, name, add);
       // After a failover, cursors of the old server skip members. This also reads again, needlessly, if members were removed meanwhile.
       if (found.size < total) await readMembers(parts, name, add);
@@ -223,8 +223,8 @@ function sets(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout
     },
     async page(key, { after, limit, newestFirst }) {
       const name = encryption.name(key);
-      const opened = opener(name);
-      const parts = { bytes, opened, withTimeout };
+      const decrypter = decrypterOf(name);
+      const parts = { bytes, decrypter, withTimeout };
       const found: string[] = [];
       let last = after === undefined ? undefined : placedIn(encryption, name, after).place;
       // More than one read only if this process cannot decrypt some of the members.
@@ -232,7 +232,7 @@ function sets(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout
         const range = { after: last, limit: limit - found.length, newestFirst };
         const page = await readPage(parts, name, range);
         for (const { field, bytes: encrypted } of page) {
-          const member = opened.open(field, encrypted);
+          const member = decrypter.decrypt(field, encrypted);
           if (member !== undefined) found.push(member);
         }
         if (page.length < range.limit) break;
@@ -243,17 +243,17 @@ function sets(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout
   };
 }
 
-/** `open` returns undefined for bytes that this process cannot decrypt. */
-type OpenedMembers = {
+/** For the members of one set. `decrypt` returns undefined for bytes that this process cannot decrypt. */
+type MemberDecrypter = {
   isKnown: IsKnown;
-  open: (field: string, encrypted: Buffer | undefined) => string | undefined;
+  decrypt: (field: string, encrypted: Buffer | undefined) => string | undefined;
 };
 
 /** A field is the HMAC of one member of one set, so a member that was decrypted once in this set is known by it. */
-function memberOpener(encryption: Encryption): (name: string) => OpenedMembers {
+function memberDecrypters(encryption: Encryption): (name: string) => MemberDecrypter {
   const cache = lruCache<string>(MAX_CACHED_MEMBERS);
   return (name) => {
-    // The cache may drop it before it is opened.
+    // The cache may drop a member between the two calls.
     const known = new Map<string, string>();
     const isKnown = (field: string) => {
       // With the set, or a field that somebody copies to another set would be one of its members.
@@ -263,10 +263,12 @@ function memberOpener(encryption: Encryption): (name: string) => OpenedMembers {
     };
     return {
       isKnown,
-      open(field, encrypted) {
-        if (known.has(field) || isKnown(field) || !encrypted) return known.get(field);
-        const member = encryption.decrypt<string>(memberPlace(name, field), encrypted);
-        if (member !== undefined) cache.set(memberPlace(name, field), member);
+      decrypt(field, encrypted) {
+        const place = memberPlace(name, field);
+        const before = known.get(field) ?? cache.get(place);
+        if (before !== undefined || !encrypted) return before;
+        const member = encryption.decrypt<string>(place, encrypted);
+        if (member !== undefined) cache.set(place, member);
         return member;
       },
     };
@@ -296,18 +298,18 @@ function placeOf(field: string, member = ''): string {
 
 const MAX_ORDERINGS = 2;
 
-type SetParts = { bytes: ByteStore; opened: OpenedMembers; withTimeout: WithTimeout };
+type SetParts = { bytes: ByteStore; decrypter: MemberDecrypter; withTimeout: WithTimeout };
 
 /**
  * Orders the set first if it has just become large. What is added meanwhile may be left out. Reads the whole set if the database refuses to store
  * the order, as when it is full.
  */
 async function readPage(parts: SetParts, name: string, range: PlaceRange): Promise<ListedMember[]> {
-  const { bytes, opened, withTimeout } = parts;
+  const { bytes, decrypter, withTimeout } = parts;
   for (let orderings = 0; ; orderings += 1) {
     const incomplete = orderings === MAX_ORDERINGS;
-    const page = await withTimeout(bytes.page(name, { ...range, incomplete }, opened.isKnown));
-    if (page) return 'all' in page ? pageOf(opened, page, range) : page;
+    const page = await withTimeout(bytes.page(name, { ...range, incomplete }, decrypter.isKnown));
+    if (page) return 'all' in page ? pageOf(decrypter, page, range) : page;
     if (incomplete) return [];
     try {
       await orderMembers(parts, name);
@@ -315,19 +317,19 @@ async function readPage(parts: SetParts, name: string, range: PlaceRange): Promi
       if (!(error instanceof StoreUnavailable)) throw error;
       const all = new Map<string, Buffer | undefined>();
       await readMembers(parts, name, (field, encrypted) => all.set(field, encrypted));
-      return pageOf(opened, { all: [...all] }, range);
+      return pageOf(decrypter, { all: [...all] }, range);
     }
   }
 }
 
 /** The same page of a whole set. */
 function pageOf(
-  { open }: OpenedMembers,
+  decrypter: MemberDecrypter,
   { all }: AllMembers,
   { after, limit, newestFirst = false }: PlaceRange,
 ): ListedMember[] {
   const placed = all.map(([field, bytes]) => {
-    return { field, bytes, place: placeOf(field, open(field, bytes)) };
+    return { field, bytes, place: placeOf(field, decrypter.decrypt(field, bytes)) };
   });
   const inOrder = placed.toSorted((a, b) => (a.place < b.place === newestFirst ? 1 : -1));
   const isBehind = ({ place }: ListedMember) =>
@@ -336,14 +338,14 @@ function pageOf(
 }
 
 async function orderMembers(
-  { bytes, opened: { isKnown, open }, withTimeout }: SetParts,
+  { bytes, decrypter, withTimeout }: SetParts,
   name: string,
 ): Promise<void> {
   for (let cursor: string | undefined = ''; cursor !== undefined;) {
-    const page: MemberPage = await withTimeout(bytes.members(name, cursor, isKnown));
+    const page: MemberPage = await withTimeout(bytes.members(name, cursor, decrypter.isKnown));
     const placed = page.members.map(([field, encrypted]) => ({
       field,
-      place: placeOf(field, open(field, encrypted)),
+      place: placeOf(field, decrypter.decrypt(field, encrypted)),
     }));
     await withTimeout(bytes.setPlaces(name, placed));
     cursor = page.next;
@@ -354,13 +356,13 @@ type AddMember = (field: string, encrypted: Buffer | undefined) => unknown;
 
 /** Returns the number of members at the start, or 0 if the database does not report it. */
 async function readMembers(
-  { bytes, opened: { isKnown }, withTimeout }: SetParts,
+  { bytes, decrypter, withTimeout }: SetParts,
   name: string,
   add: AddMember,
 ): Promise<number> {
   let total = 0;
   for (let cursor: string | undefined = ''; cursor !== undefined;) {
-    const page: MemberPage = await withTimeout(bytes.members(name, cursor, isKnown));
+    const page: MemberPage = await withTimeout(bytes.members(name, cursor, decrypter.isKnown));
     for (const [field, encrypted] of page.members) add(field, encrypted);
     total = page.total ?? total;
     cursor = page.next;

@@ -6,7 +6,8 @@ const ALGORITHM = 'aes-256-gcm';
 const VERSION = 1;
 const HEADER_BYTES = 2;
 const NONCE_BYTES = 12;
-const TAG_BYTES = 16;
+/** At the end of what `encrypt` returns. */
+export const TAG_BYTES = 16;
 /** More than a list of a thousand records has. */
 const MAX_CACHED_NAMES = 4000;
 

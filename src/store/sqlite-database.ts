@@ -113,7 +113,7 @@ function isBusy(error: unknown): boolean {
   );
 }
 
-/** With `NORMAL`, without waiting for the disk: a power failure may take the newest of these, but never one that another on disk follows. */
+/** `NORMAL` commits without waiting for the disk. A power failure may lose the newest commits, never an earlier one without the later ones. */
 function transaction<Result>(
   db: DatabaseSync,
   work: () => Result,
@@ -133,9 +133,9 @@ function transaction<Result>(
 }
 
 /** Moves everything from the write-ahead log to the file, on disk. Throws if another process reads it meanwhile. */
-export function moveWriteAheadLog(db: DatabaseSync): void {
-  const moved = db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get();
-  if (moved?.['busy'] !== 0) throw new Error('the write-ahead log could not be moved');
+export function checkpointWal(db: DatabaseSync): void {
+  const result = db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get();
+  if (result?.['busy'] !== 0) throw new Error('the write-ahead log could not be moved');
 }
 
 export function bufferOf(value: SQLOutputValue | undefined): Buffer {

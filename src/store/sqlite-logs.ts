@@ -19,7 +19,7 @@ type Row = Record<string, SQLOutputValue>;
 export function sqliteLogs(
   db: DatabaseSync,
   { commit, commitUnsynced }: CommitQueue,
-  { onDisk }: Pick<DiskSync, 'onDisk'>,
+  { sync }: Pick<DiskSync, 'sync'>,
 ): ByteLogs {
   const advance = db.prepare(`
     INSERT INTO log (name, last, epoch) VALUES (?, ?, ?)
@@ -54,16 +54,16 @@ export function sqliteLogs(
   const numbered = (row: Row): NumberedBytes => [Number(row['number']), bufferOf(row['value'])];
   /** The last number of each log that is known to be on disk. */
   const lastOnDisk = new Map<string, number>();
-  const untilOnDisk = async (name: string, number: number) => {
+  const waitForSync = async (name: string, number: number) => {
     if (number <= (lastOnDisk.get(name) ?? 0)) return;
     // Of all that were committed, so that reading page after page waits once.
     const last = Number(head.get(name)?.['last'] ?? 0);
-    await onDisk();
+    await sync();
     lastOnDisk.set(name, Math.max(last, lastOnDisk.get(name) ?? 0));
   };
   const read = async (name: string, rows: readonly Row[]) => {
     const entries = rows.map(numbered);
-    await untilOnDisk(name, Math.max(0, ...entries.map(([number]) => number)));
+    await waitForSync(name, Math.max(0, ...entries.map(([number]) => number)));
     return entries;
   };
   const blockOf = (row: Row): LogBlock => ({
@@ -118,7 +118,7 @@ export function sqliteLogs(
       });
       if (!appended) return undefined;
       sent.set(token, appended);
-      await untilOnDisk(name, appended.first + entries.length - 1);
+      await waitForSync(name, appended.first + entries.length - 1);
       return appended;
     },
     logMark: async (name) => markOf(name),

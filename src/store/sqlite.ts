@@ -15,11 +15,12 @@ import {
   type Transform,
 } from './byte-store.ts';
 import { diskSync } from './disk-sync.ts';
+import { TAG_BYTES } from './encryption.ts';
 import {
   bufferOf,
   type Commit,
   commitQueue,
-  moveWriteAheadLog,
+  checkpointWal,
   openDatabase,
   retriedWhileLocked,
 } from './sqlite-database.ts';
@@ -52,7 +53,7 @@ export function openSqlite(
   const db = openDatabase(file, { isExclusive });
   const queue = commitQueue(db);
   const { commit, flush } = queue;
-  const disk = diskSync(`${realpathSync(file)}-wal`, () => moveWriteAheadLog(db));
+  const disk = diskSync(`${realpathSync(file)}-wal`, () => checkpointWal(db));
   const channels = openChannels(db, commit, now, logger);
   const sweep = sweeper(db, now, logger);
   const sweeping = setInterval(sweep, sweepEvery * 1000).unref();
@@ -77,7 +78,7 @@ export function openSqlite(
       channels.close();
       flush();
       try {
-        await disk.onDisk();
+        await disk.sync();
       } finally {
         db.close();
         await disk.close();
@@ -98,7 +99,7 @@ type Values = Pick<ByteStore, 'get' | 'getMany' | 'set' | 'compareAndSwap' | 'ge
 
 function values(db: DatabaseSync, commit: Commit, now: () => number): Values {
   const select = db.prepare('SELECT value FROM entry WHERE name = ? AND expires > ?');
-  // Without rows for what is known, which take most of the time. Encrypted bytes end in a tag that no others have.
+  // Leaves out values that the caller knows, because reading them takes most of the time. Two encryptions never have the same tag.
   const selectChanged = db.prepare(`
     SELECT wanted.key AS name, entry.value AS value
     FROM json_each(?) AS wanted LEFT JOIN entry ON name = wanted.key AND expires > ?
@@ -150,9 +151,7 @@ function values(db: DatabaseSync, commit: Commit, now: () => number): Values {
   };
 }
 
-const TAG_BYTES = 16;
-
-/** As SQLite writes it. Empty without bytes. */
+/** The tag as `hex` of SQLite writes it. Empty without bytes. */
 function hexTag(bytes: Buffer = Buffer.alloc(0)): string {
   return bytes.toString('hex', Math.max(0, bytes.length - TAG_BYTES)).toUpperCase();
 }
@@ -160,7 +159,6 @@ function hexTag(bytes: Buffer = Buffer.alloc(0)): string {
 /** Places consist of letters, digits, - and _. */
 const AFTER_ALL_PLACES = '~';
 
-type Member = MemberPage['members'][number];
 type Sets = Pick<
   ByteStore,
   'addMember' | 'removeMember' | 'members' | 'sizes' | 'includes' | 'page' | 'setPlaces'
@@ -237,7 +235,10 @@ function sets(db: DatabaseSync, commit: Commit, now: () => number): Sets {
       if (cursor !== '') await nextTurn();
       const fields = select.all(name, now(), cursor).map((row) => String(row['field']));
       const bytes = valuesOf(name, fields, isKnown);
-      const members = fields.map((field): Member => [field, bytes.get(field)]);
+      const members = fields.map((field): MemberPage['members'][number] => [
+        field,
+        bytes.get(field),
+      ]);
       const last = fields.length < MEMBERS_PER_PAGE ? undefined : fields.at(-1);
       return last === undefined ? { members } : { members, next: last };
     },

@@ -82,8 +82,8 @@ export type NewMember = { key: string; member: string; ttl: number };
 export interface Store {
   get<T>(key: string): Promise<Found<T> | undefined>;
   /**
-   * The values of keys of one kind, as `get` returns them, for a fraction of the time. What is stored as it was when it was put into `seen` is not
-   * decrypted again; afterwards `seen` has what was found, and nothing else.
+   * Returns the values of keys of one kind. `seen`: values of an earlier call. Those that have not changed are not decrypted again. Replaced with
+   * what this call found.
    */
   getMany<T>(keys: readonly string[], seen?: Map<string, Found<T>>): Promise<(T | undefined)[]>;
   set<T>(key: string, value: T, ttl: number): Promise<void>;

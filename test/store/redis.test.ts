@@ -128,7 +128,7 @@ describe('The store on Redis', () => {
     assert.deepEqual(await store.members('target:1'), ['of the target']);
   });
 
-  it('what is counted in one turn goes in one command, which adds to each counter once, and each gets the count of its place', async () => {
+  it('additions of one turn share a command, which adds to each counter once, and each addition gets the count after it', async () => {
     const { addToCounts } = await openBytes(server);
     const raw = connectRaw(server);
     await raw.config('RESETSTAT');

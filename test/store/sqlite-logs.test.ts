@@ -7,7 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { LogBytes } from '../../src/store/byte-store.ts';
 import { diskSync } from '../../src/store/disk-sync.ts';
 import { rowCount, rowWithoutNumber } from '../../src/store/log-rows.ts';
-import { commitQueue, moveWriteAheadLog, openDatabase } from '../../src/store/sqlite-database.ts';
+import { commitQueue, checkpointWal, openDatabase } from '../../src/store/sqlite-database.ts';
 import { sqliteLogs } from '../../src/store/sqlite-logs.ts';
 
 const LOG = 'audit:log';
@@ -25,11 +25,11 @@ function openProcess({ file = 'store.sqlite', slow = false } = {}) {
   if (!slow) disk.resolve();
   const queue = commitQueue(db);
   let waits = 0;
-  const onDisk = () => {
+  const sync = () => {
     waits += 1;
     return disk.promise;
   };
-  const logs = sqliteLogs(db, queue, { onDisk });
+  const logs = sqliteLogs(db, queue, { sync });
   return { db, logs, commit: queue.commit, release: disk.resolve, waits: () => waits };
 }
 
@@ -81,7 +81,7 @@ describe('Logs on SQLite', () => {
     rmSync(folder, { recursive: true });
   });
 
-  it('an entry is appended, and read by any process, only when it is on disk: its number is never seen with other contents (LOG-21)', async () => {
+  it('LOG-21 an entry is appended, and read by any process, only when it is on disk: its number is never seen with other contents', async () => {
     const [writer, reader] = [openProcess({ slow: true }), openProcess({ slow: true })];
     const appended = append(writer.logs, 3);
     expect(await isWaiting(appended)).to.equal(true);
@@ -116,7 +116,7 @@ describe('Logs on SQLite', () => {
     expect(await logs.lastInLog(LOG)).to.equal(2);
   });
 
-  it('whatever a power failure leaves of the newest writes, the log has whole writes without gaps and continues after them (LOG-21)', async () => {
+  it('LOG-21 whatever a power failure leaves of the newest writes, the log has whole writes without gaps and continues after them', async () => {
     const { logs, commit } = openProcess();
     const file = join(folder, 'store.sqlite');
     await append(logs, 100);
@@ -170,29 +170,29 @@ describe('Waiting for the disk', () => {
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
-  it('a wait that fails brings everything to disk in another way, and fails until that succeeds', async () => {
-    let rescues = 0;
+  it('a failed sync is followed by a checkpoint, and fails until that succeeds', async () => {
+    let checkpoints = 0;
     // A device that cannot be synced.
     const disk = diskSync('/dev/null', () => {
-      rescues += 1;
-      if (rescues === 1) throw new Error('the disk is broken');
+      checkpoints += 1;
+      if (checkpoints === 1) throw new Error('the disk is broken');
     });
-    const message = await disk.onDisk().catch(String);
+    const message = await disk.sync().catch(String);
     expect(message).to.equal('Error: the disk is broken');
-    await Promise.all([disk.onDisk(), disk.onDisk()]);
-    expect(rescues).to.equal(2);
+    await Promise.all([disk.sync(), disk.sync()]);
+    expect(checkpoints).to.equal(2);
     await disk.close();
   });
 
   it('a file that could not be opened is opened the next time', async () => {
     const file = join(folder, 'store.sqlite-wal');
-    let rescues = 0;
-    const disk = diskSync(file, () => void (rescues += 1));
-    await disk.onDisk();
-    expect(rescues).to.equal(1);
+    let checkpoints = 0;
+    const disk = diskSync(file, () => void (checkpoints += 1));
+    await disk.sync();
+    expect(checkpoints).to.equal(1);
     writeFileSync(file, '');
-    await disk.onDisk();
-    expect(rescues).to.equal(1);
+    await disk.sync();
+    expect(checkpoints).to.equal(1);
     await disk.close();
   });
 
@@ -202,9 +202,9 @@ describe('Waiting for the disk', () => {
     db.exec("INSERT INTO log (name, last, epoch) VALUES ('a', 1, 'e')");
     other.exec('BEGIN; SELECT * FROM log');
     db.exec("UPDATE log SET last = 2 WHERE name = 'a'");
-    expect(() => moveWriteAheadLog(db)).to.throw('could not be moved');
+    expect(() => checkpointWal(db)).to.throw('could not be moved');
     other.exec('COMMIT');
-    moveWriteAheadLog(db);
+    checkpointWal(db);
     expect(statSync(`${file}-wal`).size).to.equal(0);
     other.close();
     db.close();

@@ -49,7 +49,7 @@ const DIGEST_LENGTH = 43;
 
 /** The head after the digests of further items. */
 export function chainHead(previous: string, digests: readonly string[]): string {
-  // The head and a digest: one buffer for all, because a new one takes longer than to hash it.
+  // The head and a digest. Reused, because allocating a buffer takes longer than hashing it.
   const pair = Buffer.alloc(2 * DIGEST_BYTES);
   pair.write(previous, 'base64url');
   for (const digest of digests) {

@@ -1,8 +1,9 @@
-// Reuses the memory of large answers. V8 counts new memory as if it were objects that live long, and soon marks the whole heap, which takes
-// several times the rest of a call.
+// Reuses the memory of large answers. V8 counts new memory towards the next marking of the whole heap, which takes several times as long as
+// the rest of a call.
 
-/** Of what is kept. */
+/** Of all kept memory. */
 const MAX_BYTES = 16 * 1024 * 1024;
+/** Of one kept buffer. */
 const MAX_LENGTH = 2 * 1024 * 1024;
 /** Lengths are multiples of it, so that answers of similar sizes use the same memory. */
 const STEP = 64 * 1024;
@@ -11,8 +12,8 @@ const STEP = 64 * 1024;
 const kept: Buffer[] = [];
 let keptBytes = 0;
 
-/** At least so many bytes, of any values. */
-export function takeMemory(capacity: number): Buffer {
+/** Returns at least `capacity` bytes, uninitialized. */
+export function acquireMemory(capacity: number): Buffer {
   const length = Math.ceil(capacity / STEP) * STEP;
   const at = kept.findLastIndex((memory) => memory.length === length);
   const [memory] = at === -1 ? [] : kept.splice(at, 1);
@@ -21,8 +22,8 @@ export function takeMemory(capacity: number): Buffer {
   return memory;
 }
 
-/** Takes all of the memory that `part` is in. Nobody may read it any more: the next one to take it writes to it. */
-export function giveBackMemory({ buffer }: Buffer): void {
+/** Keeps the whole memory that `part` is in for reuse. Nobody may read it any more, because the next answer overwrites it. */
+export function releaseMemory({ buffer }: Buffer): void {
   if (buffer.byteLength > MAX_LENGTH) return freeMemory(buffer);
   kept.push(Buffer.from(buffer));
   keptBytes += buffer.byteLength;
@@ -33,7 +34,7 @@ export function giveBackMemory({ buffer }: Buffer): void {
   }
 }
 
-/** Now, because garbage of this kind is counted until it is collected. */
+/** Frees the memory at once. V8 would count it until the garbage collector runs. */
 export function freeMemory(memory: ArrayBufferLike): void {
   (memory as ArrayBuffer).transfer(0);
 }

@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { responseTooLarge } from '../in-band-error.ts';
-import { freeMemory, giveBackMemory, takeMemory } from './body-memory.ts';
+import { freeMemory, releaseMemory, acquireMemory } from './body-memory.ts';
 import { mediaType } from './messages.ts';
 
 export type UpstreamResponse = {
@@ -80,8 +80,8 @@ class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
   #body: Buffer = NO_BYTES;
   #size = 0;
   #ownsBody = false;
-  /** The memory of the last chunk that was copied, if nothing else is in it. */
-  #copied: ArrayBufferLike | undefined;
+  /** The memory of the last copied chunk, if nothing else is in it. */
+  #copiedChunk: ArrayBufferLike | undefined;
   #isAborted = false;
 
   constructor(options: ExchangeOptions) {
@@ -116,7 +116,7 @@ class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
     this.#headers = headers;
     if (isRefused(status)) return this.#finish(false);
     if (status !== 200 || mediaType(headers['content-type']) !== 'text/event-stream') return;
-    // They would keep the first chunk in memory for as long as the stream.
+    // The headers are views of the first chunk, and would keep it in memory as long as the stream lasts.
     controller.rawHeaders = null;
     this.#reader = this.#options.openStream(headers, controller);
     this.#finish(true);
@@ -158,9 +158,9 @@ class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
     if (this.#size === 0) this.#body = chunk;
     else {
       if (size > this.#body.length) {
-        const larger = takeMemory(this.#capacityFor(size));
+        const larger = acquireMemory(this.#capacityFor(size));
         this.#body.copy(larger, 0, 0, this.#size);
-        if (this.#ownsBody) giveBackMemory(this.#body);
+        if (this.#ownsBody) releaseMemory(this.#body);
         this.#body = larger;
         this.#ownsBody = true;
       }
@@ -170,10 +170,10 @@ class ResponseHandler implements Exchange, Dispatcher.DispatchHandler {
     this.#size = size;
   }
 
-  /** Frees the memory of the chunk before, whose bytes the parser is done with when it comes with those of other memory. */
+  /** Frees the memory of the previous chunk. The parser no longer reads it once a chunk in other memory has come. */
   #freeCopied(chunk: Buffer): void {
-    if (this.#copied && this.#copied !== chunk.buffer) freeMemory(this.#copied);
-    this.#copied = chunk.length === chunk.buffer.byteLength ? chunk.buffer : undefined;
+    if (this.#copiedChunk && this.#copiedChunk !== chunk.buffer) freeMemory(this.#copiedChunk);
+    this.#copiedChunk = chunk.length === chunk.buffer.byteLength ? chunk.buffer : undefined;
   }
 
   #capacityFor(size: number): number {

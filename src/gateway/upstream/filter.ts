@@ -41,7 +41,7 @@ export async function filterAll(
 }
 
 export type FilterOptions = {
-  /** Now: a list may arrive long after the request, under other rules, and changes them. */
+  /** Returns the current rules: they may have changed since the request, and a list of tools changes them. */
   rules: () => LevelRules;
   caller: Caller;
   tasks: TaskOwnership;

@@ -6,7 +6,7 @@ import { HttpError } from '../../http/errors.ts';
 import type { AuthenticatedCall } from '../call.ts';
 import { type InBandError, limitReached } from '../in-band-error.ts';
 import type { MessageId, RpcError } from '../json-rpc.ts';
-import { giveBackMemory } from './body-memory.ts';
+import { releaseMemory } from './body-memory.ts';
 import { isRefused, type UpstreamResponse } from './exchange.ts';
 import { filterAll, type FilterMessage } from './filter.ts';
 import { badGateway } from './gateway-errors.ts';
@@ -108,7 +108,7 @@ async function forwardBody(
   const { status, body, ownsBody } = response;
   const pieces = await filterBody(response, options);
   // Only when all is written: before, the system may still read it.
-  if (ownsBody) ctx.res.once('finish', () => giveBackMemory(body));
+  if (ownsBody) ctx.res.once('finish', () => releaseMemory(body));
   sendPieces(ctx, status, pieces, JSON_HEADERS);
 }
 

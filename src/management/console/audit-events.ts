@@ -165,7 +165,7 @@ function link(found: ReturnType<Names['get']>, tag: Name['tag']): Name | undefin
   return { tag, text, ...(href === undefined ? {} : { href }) };
 }
 
-/** Leads to what the server changed. */
+/** The name of the server, as a link to the review of its changes. The id alone if the settings no longer have it. */
 function serverOf({ settings }: ManagementContext, { upstream: id }: AuditItem): Name | 'none' {
   if (id === undefined) return 'none';
   const upstream = findUpstream(settings.upstreams, { upstream: id });

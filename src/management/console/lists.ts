@@ -245,7 +245,7 @@ async function readList(
       columns: columnsOf(items, {
         order: order ?? orderIn({ sort: list.order }),
         at,
-        // Read for the rows of this page only.
+        // People are read for the rows of this page only.
         ...(list.withPeople ? { unsorted: 'person' } : {}),
       }),
       items,

@@ -326,7 +326,7 @@ function isRegistered({ redirectUris, usesDevice }: Client): boolean {
   return redirectUris.length > 0 || usesDevice === true;
 }
 
-/** Nobody allows a machine. */
+/** A machine that is not revoked is active: nobody has to allow it. */
 export function shownState({ state, kind }: Client): string {
   return kind === 'machine' && state === 'allowed' ? 'active' : state;
 }

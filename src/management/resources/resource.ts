@@ -166,7 +166,7 @@ export type ConsoleList<Item> = {
   sort?: (items: readonly Item[]) => readonly unknown[];
   /** The column that `sort` orders by, if it is one. */
   order?: string;
-  /** Whether the records are apps, which are shown with who connected them. */
+  /** Whether rows show who connected the app. Only for lists of apps. */
   withPeople?: boolean;
   /** The operation and the page to change an item that has no page of its own. */
   edit?: { operation: OperationName; path: (item: Item) => string };

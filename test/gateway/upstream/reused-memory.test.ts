@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { expect } from 'chai';
-import { giveBackMemory, takeMemory } from '../../../src/gateway/upstream/body-memory.ts';
+import { releaseMemory, acquireMemory } from '../../../src/gateway/upstream/body-memory.ts';
 import { call } from '../../support/mcp.ts';
 import {
   echo,
@@ -25,7 +25,7 @@ describe('The memory of large answers', () => {
   const behind = useUpstream(startScriptedUpstream);
   afterEach(() => behind().upstream.respondWith(echo));
 
-  it('UPS-29 is not reused before the client has read the answer, or the bytes of another caller would be in it', async () => {
+  it('UPS-29 the memory of an answer is not reused before the client has read it, or the bytes of another caller would be in it', async () => {
     const { upstream, connected } = behind();
     const [reader, other] = [await connected('full'), await connected('full')];
     upstream.respondWith((_req, res, body) => {
@@ -45,19 +45,19 @@ describe('The memory of large answers', () => {
       expect(read.includes(`"${textFor(id)}"`), `answer ${id}`).to.equal(true);
   });
 
-  it('is reused for an answer of about the same size, up to 16 MB, and no larger than 64 kB more', () => {
-    const first = takeMemory(MEGABYTE - 100);
+  it('the memory of an answer is reused for one of about the same size, up to 16 MB together, at most 64 kB larger than needed', () => {
+    const first = acquireMemory(MEGABYTE - 100);
     expect(first.length).to.equal(MEGABYTE);
-    giveBackMemory(first.subarray(0, 10));
-    expect(takeMemory(MEGABYTE - 50_000).buffer).to.equal(first.buffer);
-    expect(takeMemory(MEGABYTE).buffer).to.not.equal(first.buffer);
-    giveBackMemory(first);
-    const many = Array.from({ length: 16 }, () => takeMemory(MEGABYTE + 1));
-    many.forEach(giveBackMemory);
+    releaseMemory(first.subarray(0, 10));
+    expect(acquireMemory(MEGABYTE - 50_000).buffer).to.equal(first.buffer);
+    expect(acquireMemory(MEGABYTE).buffer).to.not.equal(first.buffer);
+    releaseMemory(first);
+    const many = Array.from({ length: 16 }, () => acquireMemory(MEGABYTE + 1));
+    many.forEach(releaseMemory);
     const lengths = [first, ...many].map(({ length }) => length);
     expect(lengths.filter((length) => length === 0)).to.have.length(lengths.length - 15);
-    const large = takeMemory(3 * MEGABYTE);
-    giveBackMemory(large);
+    const large = acquireMemory(3 * MEGABYTE);
+    releaseMemory(large);
     expect(large.length).to.equal(0);
   });
 });
