@@ -1,4 +1,7 @@
-import { type FileHandle, open } from 'node:fs/promises';
+import { closeSync, fdatasync, openSync } from 'node:fs';
+import { promisify } from 'node:util';
+
+const datasync = promisify(fdatasync);
 
 export type DiskSync = {
   /** Resolves when everything that was written to the file before the call is on disk. */
@@ -12,7 +15,8 @@ export type DiskSync = {
  * unwritten pages as written, so `checkpoint` must bring everything to disk.
  */
 export function diskSync(file: string, checkpoint: () => void): DiskSync {
-  let handle: FileHandle | undefined;
+  // Opened at the start: Linux reports an error of the disk once to each who has the file open when it happens.
+  const descriptor = openSync(file, 'r+');
   let running: Promise<void> = Promise.resolve();
   let next: Promise<void> | undefined;
   let hasFailed = false;
@@ -22,8 +26,7 @@ export function diskSync(file: string, checkpoint: () => void): DiskSync {
     next = undefined;
     if (!hasFailed)
       try {
-        handle ??= await open(file, 'r+');
-        await handle.datasync();
+        await datasync(descriptor);
         return;
       } catch {
         hasFailed = true;
@@ -38,7 +41,7 @@ export function diskSync(file: string, checkpoint: () => void): DiskSync {
     },
     async close() {
       await running.catch(() => undefined);
-      await handle?.close();
+      closeSync(descriptor);
     },
   };
 }

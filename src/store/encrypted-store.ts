@@ -426,7 +426,7 @@ function logs(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout
       epoch: stored.toString('latin1', 0, EPOCH_LENGTH),
       value: encryption.decrypt<T>(name, stored.subarray(EPOCH_LENGTH)),
     }));
-  const append = <T>(
+  const append = async <T>(
     key: string,
     entries: readonly NewLogEntry<T>[],
     sent: { token: string; mark?: LogMark },
@@ -441,7 +441,13 @@ function logs(bytes: ByteStore, encryption: Encryption, withTimeout: WithTimeout
       ),
       completes,
     }));
-    return withTimeout(bytes.appendLog(name, encrypted, { ...sent, epoch: randomId() }));
+    const appended = await withTimeout(
+      bytes.appendLog(name, encrypted, { ...sent, epoch: randomId() }),
+    );
+    // The disk has time of its own, because a busy process may take all of the first to write.
+    if (appended && bytes.waitForLog)
+      await withTimeout(bytes.waitForLog(name, appended.first + entries.length - 1));
+    return appended;
   };
   return {
     async appendLog(key, entries, token = randomId()) {

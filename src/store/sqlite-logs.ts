@@ -118,9 +118,9 @@ export function sqliteLogs(
       });
       if (!appended) return undefined;
       sent.set(token, appended);
-      await waitForSync(name, appended.first + entries.length - 1);
       return appended;
     },
+    waitForLog: waitForSync,
     logMark: async (name) => markOf(name),
     replaceLogEntries: (name, entries) =>
       commit(() => {
