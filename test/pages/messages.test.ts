@@ -45,6 +45,15 @@ describe('the messages', () => {
     });
   }
 
+  it('no line ends after the first letters of “e‑mail” and of German words with “KI‑”', () => {
+    const split = [...FILES].flatMap(([language, file]) =>
+      [...file]
+        .filter(([, { text }]) => /\b(?:e|KI)-\p{L}/iu.test(text))
+        .map(([key]) => `${language}: ${key}`),
+    );
+    expect(split).to.deep.equal([]);
+  });
+
   it('no text of another language is in English', () => {
     const same = LANGUAGES.filter((language) => language !== 'en').flatMap((language) =>
       [...(FILES.get(language) ?? [])]
