@@ -363,7 +363,7 @@ export type ConsoleValues = {
     levels: { level: string; counts: number[] }[];
     /** The most frequent error codes of the last 7 days. `width` in percent of the first. */
     reasons: { reason: string; count: number; width: number }[];
-    /** People who got no access in the last 7 days, and their attempts. */
+    /** How often people got no access in the last 7 days, and the list of refused attempts. */
     refused: { count: number; href: string };
   };
   'console/health': {

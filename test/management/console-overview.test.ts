@@ -46,13 +46,13 @@ describe('the overview of the console', () => {
 describe('the overview of the console, after a person got no access', () => {
   const { system, signIn } = useConsole();
 
-  it('counts the refused attempt to connect, and leads to it', async () => {
+  it('the overview counts the refusal, and leads to the refused attempt', async () => {
     await openConsent(system(), await createConnector(system()), { person: 'alan' });
     const html = await until('the count is written', async () => {
       const { page } = await signIn('');
-      return page.html.includes('1 refused attempt to connect') ? page.html : undefined;
+      return page.html.includes('1 refusal of a person without access') ? page.html : undefined;
     });
-    const [, path = ''] = /href="\/console([^"]+)">1 refused attempt/.exec(html) ?? [];
+    const [, path = ''] = /href="\/console([^"]+)">See refused attempts/.exec(html) ?? [];
     expect((await signIn(path)).page.html).to.include('No entitlement in the settings file');
   });
 });

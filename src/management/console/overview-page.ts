@@ -14,7 +14,6 @@ import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { layout } from './layout.ts';
 import { checkServers } from './readiness.ts';
 import { includesRole } from '../../settings/management-roles.ts';
-import { findUpstream } from '../../settings/upstreams.ts';
 import { OPERATIONS } from '../api/operations.ts';
 
 type Values = ViewValues['console/overview'];
@@ -86,9 +85,9 @@ async function findAttention(management: ManagementContext): Promise<Values['att
     findComingEnds(listsOfProcess(management, connectors), settings, services.now()),
     HANDLERS.listAuditDelivery(management, {}),
   ]);
+  // Those with hidden tools are counted under `held`.
   const changed = servers.filter(
-    ({ id, changes = 0 }) =>
-      changes > 0 && findUpstream(settings.upstreams, { upstream: id })?.toolChanges === 'follow',
+    ({ changes = 0, tools }) => changes > 0 && !tools.some(({ held }) => held),
   );
   const found = [
     { name: 'health', count: checks.filter(({ isOk }) => !isOk).length, page: 'health' },
