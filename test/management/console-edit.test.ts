@@ -51,6 +51,28 @@ describe('the page of the console that changes a record', () => {
     expect(item?.['by']).to.match(/^account:/);
   });
 
+  it('“Pause…” on the page of a connector leads to the field that pauses it', async () => {
+    const connector = await createConnector(system());
+    const { browser, page } = await signIn(`/connectors/${connector.id}`);
+    expect(page.html).to.include(`href="/console${edit(connector)}#paused">Pause…<`);
+    expect((await open(browser, edit(connector))).html).to.include('<select id="paused"');
+    await change(connector.id, { paused: true });
+    const paused = await open(browser, `/connectors/${connector.id}`);
+    expect(paused.html).to.include(`href="/console${edit(connector)}#paused">Allow calls again…<`);
+  });
+
+  it('“Cancel” in a form leads to the page that it was opened from', async () => {
+    const connector = await createConnector(system());
+    const { browser } = await signIn();
+    for (const [path, back] of [
+      [edit(connector), `/connectors/${connector.id}`],
+      [`/connectors/${connector.id}/machine`, `/connectors/${connector.id}`],
+      ['/connectors/new', '/connectors'],
+      ['/tokens/new', '/tokens'],
+    ] as const)
+      expect((await open(browser, path)).html).to.include(`href="/console${back}">Cancel<`);
+  });
+
   it('changes every member, and an empty field removes one', async () => {
     const connector = await createConnector(system(), { name: 'All', level: 'full' });
     const { browser, page: form } = await signIn(edit(connector));
