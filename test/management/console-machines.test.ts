@@ -61,6 +61,13 @@ describe('machines in the console', () => {
     expect(app.html)
       .to.match(/<dt>Last used<\/dt>/)
       .and.not.include('>Allowed<');
+    for (const [action, brief] of [
+      ['revokeMachine', 'Revoke: this machine loses its access for good.'],
+      ['replaceKey', 'New secret: the old secret or key and its tokens stop working at once.'],
+    ])
+      expect(app.html)
+        .to.include(`id="record-${action}-brief">${brief}<`)
+        .and.include(`aria-describedby="record record-${action}-brief"`);
     expect(app.html).to.include('An administrator created this machine').and.not.include(secret);
     expect(app.html).to.match(/<a href="\/console\/machines" aria-current="page">Machines</);
     expect(app.html)
@@ -134,8 +141,10 @@ describe('machines in the console', () => {
     const all = await open(browser, '/machines/new');
     expect(all.html).to.include('Only the first 20 are shown.');
     const found = await open(browser, '/machines/new?q=last');
+    const [, ...links] = found.html.split(`<a href="/console/connectors/${last.id}/machine"`);
+    expect(links).to.have.length(1);
     expect(found.html)
-      .to.include(`href="/console/connectors/${last.id}/machine"`)
+      .to.include('Last of all')
       .and.not.include('last year')
       .and.not.include('Only the first');
   });

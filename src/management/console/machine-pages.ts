@@ -45,9 +45,7 @@ async function pickConnector({ management, ctx, ...context }: ConsoleContext): P
   const rows = items.map((connector) => {
     const row = rowOf(management, { ...connectorList, facts: 'level upstream expires' }, connector);
     const href = `${recordPath('connectors', connector.id)}/machine`;
-    const choose = { label: 'choose', textKey: 'console.machines.choose', href };
-    const facts = [...(row.facts ?? []), choose];
-    return { ...row, href, facts, fields: [], actions: [], edit: undefined };
+    return { ...row, href, fields: [], actions: [], edit: undefined };
   });
   await management.services.pages.render(ctx, 'console/pick-connector', {
     console: layout({ management, ctx, ...context }, 'machines'),
