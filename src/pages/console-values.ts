@@ -173,7 +173,7 @@ export type ConsoleEvent = {
   level?: string;
   /** The key of why it happened, as the end of a sentence. */
   causeKey?: string;
-  /** If the sentence does not say it. */
+  /** Present if the sentence does not say it, or if it was refused or failed. */
   outcome?: ConsoleField;
   /** It was refused or failed. */
   isDoubtful: boolean;
@@ -253,7 +253,7 @@ export type ConsoleValues = {
     unsortedAbove?: number;
     /** The page to create one. Present without a value if the person may not, absent if nobody creates one there. */
     create?: string;
-    /** The form that acts on several records: those with the action `of`, or all that the filters find: `all` is their number, 0 if it is not known yet. `place` is the query of the list. */
+    /** The form that acts on several records: those with the action `of`, or, after a search or with a filter, all that was found: `all` is their number, 0 if it is not known yet. `place` is the query of the list. */
     several?: { action: string; of: string; place: string; all?: number };
     /** The form that downloads all that the filters find. */
     csv?: { action: string; fields: ConsoleHidden[] };

@@ -98,9 +98,10 @@ describe('the sentences of the audit log in the console', () => {
   it('what a server changed names the server, the tool and whether it is new', async () => {
     const change = { event: 'tools_changed', upstream: 'orders', outcome: 'done' };
     await record({ ...change, tool: 'refund_order', arguments: { change: 'new' } });
-    await record({ ...change, arguments: { change: 'changed' } });
+    for (const kind of ['changed', 'new']) await record({ ...change, arguments: { change: kind } });
     const { page } = await openAs('/audit?event=tools_changed');
     expect(sentencesIn(page.html)).to.deep.equal([
+      'orders changed its instructions or more tools',
       'orders changed its instructions or more tools',
       'orders added refund_order',
     ]);

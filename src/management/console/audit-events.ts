@@ -88,7 +88,7 @@ const SAID = [
   'granted',
   'grant_ended',
 ];
-/** They stand out in a list. */
+/** Shown as a badge, even if the sentence says it. */
 const DOUBTFUL = ['refused', 'failed'];
 const SAID_REFUSALS = [
   'workload_refused',
