@@ -49,6 +49,13 @@ describe('the console', () => {
       expect(item).to.include({ connector: id, by: `account:${entry?.account}` });
     });
 
+    it('with one identity provider, the form says how the console shows groups', async () => {
+      const { page } = await signIn('/connectors/new');
+      expect(page.html)
+        .to.include('The console shows groups with @ and the identity provider that named them.')
+        .and.not.include('add @ and its identity provider');
+    });
+
     it('the form creates a connector that suggests a lower level, and its page shows it', async () => {
       const { browser, page } = await signIn('/connectors/new');
       const fields = { name: 'Desk', level: 'admin', suggestedLevel: 'analytics' };
