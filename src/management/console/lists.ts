@@ -131,7 +131,7 @@ export function severalOf({ actions = [] }: AnyList): Several | undefined {
   return actions.find((action): action is Several => action.several === true);
 }
 
-/** The form that acts on several records, if the page has some with the action. Without a search it acts on ticked ones only. */
+/** The form that acts on several records, if the page has some with the action. Without a search or filter, it acts on ticked ones only. */
 function severalForm(
   { role }: ManagementContext,
   list: AnyList,

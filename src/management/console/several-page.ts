@@ -1,4 +1,4 @@
-// Actions on several records of a list: those that are ticked, or all that the search and the filters find. The first page shows what would end, and asks.
+// Actions on several records of a list: those that are ticked, or, after a search or with a filter, all that was found. The first page shows what would end, and asks.
 import { listConnections } from '../../connections/connections.ts';
 import { isMachineSubject } from '../../connections/machine-subject.ts';
 import { HttpError } from '../../http/errors.ts';
