@@ -207,7 +207,7 @@ describe('An MCP server with toolChanges: hold', () => {
       .and.include('Read &lt;this&gt;⟨U+E0041⟩⟨U+E0042⟩')
       .and.include('The tool once')
       .and.include('Access needed:')
-      .and.include('/console/servers/default/tools?tool=once')
+      .and.include('/console/servers/default/tools?tool=once" aria-describedby="change-0"')
       .and.match(/First seen <time/)
       .and.match(/<h3>Description[\s<]/)
       .and.include('Hidden characters')
