@@ -131,6 +131,18 @@ describe('machines in the console', () => {
     expect(revoked.html).to.include('Stock count');
   });
 
+  it('machines are sorted by the names of their connectors', async () => {
+    for (const name of ['Sorted C', 'Sorted A', 'Sorted D', 'Sorted B']) {
+      const connector = await createConnector(system(), { level: 'operations', name });
+      const body = { connector: connector.id, name: `Machine of ${name}`, level: 'analytics' };
+      await requestManagement(system(), 'POST', '/clients', body);
+    }
+    const { browser } = await signIn();
+    const { html } = await open(browser, '/machines?q=machine+of+sorted&sort=connector');
+    const names = [...html.matchAll(/<bdi>(Sorted \w)</g)].map(([, name]) => name);
+    expect(names).to.deep.equal(['Sorted A', 'Sorted B', 'Sorted C', 'Sorted D']);
+  });
+
   it('the connector of a new machine is found by its name on the server, among all active ones', async () => {
     for (let number = 1; number <= 21; number += 1)
       await createConnector(system(), { name: `Line ${number}` });

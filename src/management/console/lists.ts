@@ -29,7 +29,7 @@ import { CONSOLE_PATH, returnPath } from './address.ts';
 import type { ConsoleContext, ConsoleRoutes } from './context.ts';
 import { afterAction } from './done.ts';
 import { columnsOf, orderIn, sortRows } from './columns.ts';
-import { withPeopleAndNames } from './record-names.ts';
+import { withNames, withPeopleAndNames } from './record-names.ts';
 import {
   isNarrowed,
   layout,
@@ -235,9 +235,10 @@ async function readList(
     const all = list.sort?.(whole.items) ?? whole.items;
     const { start, ...pages } = pageIn(place.page, all.length, list.limit);
     const end = start + list.limit;
-    const page = order
-      ? sortRows(rowsOf(all), order, levelIds(management.settings.levels)).slice(start, end)
-      : rowsOf(all.slice(start, end));
+    const levels = levelIds(management.settings.levels);
+    const sorted = async (by: NonNullable<typeof order>) =>
+      sortRows(await withNames(management, rowsOf(all)), by, levels).slice(start, end);
+    const page = order ? await sorted(order) : rowsOf(all.slice(start, end));
     const items = await withPeopleAndNames(management, list, page);
     const total = { count: all.length, isAll: true };
     return {
