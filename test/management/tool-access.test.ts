@@ -150,7 +150,7 @@ describe('Explanations of tools', () => {
     const explained = requirePage(await browser.visit(at(toTools ?? 'missing')));
     expect(explained.html).to.include('Grace Hopper').and.include('Operations');
     expect(explained.html).to.match(/>Result<[^]*>Access needed</);
-    expect(explained.html).to.match(/tools of the server were read: <time /);
+    expect(explained.html).to.match(/Tools last read: <time /);
     expect(rows(explained.html)).to.include.members([
       'search_orders The connector doesn’t open it Level analytics',
       'delete_order No rule with enough access opens it Level operations',
