@@ -134,6 +134,17 @@ describe('The store on SQLite', () => {
     await store.close();
   });
 
+  it('an append of a process that is busy for longer than an operation may take is stored, and known to be', async () => {
+    const timeouts = { operation: 200 };
+    const store = await openStore(address, { secret, dataDir: folder(), timeouts });
+    const entry = { value: 'entry', part: 'bulk', time: 1, terms: [] } as const;
+    const appended = store.appendLog('audit:log', [entry]);
+    for (const end = performance.now() + 400; performance.now() < end;);
+    assert.equal((await appended).first, 1);
+    assert.lengthOf(await store.readLog('audit:log', { after: 0, limit: 9 }), 1);
+    await store.close();
+  });
+
   it('expired rows are removed from the file, and no others', async () => {
     const dir = folder();
     let time = 1_000_000;
