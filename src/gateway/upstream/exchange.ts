@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { responseTooLarge } from '../in-band-error.ts';
-import { freeMemory, releaseMemory, acquireMemory } from './body-memory.ts';
+import { acquireMemory, freeMemory, releaseMemory } from './body-memory.ts';
 import { mediaType } from './messages.ts';
 
 export type UpstreamResponse = {
