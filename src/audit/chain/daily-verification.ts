@@ -35,7 +35,12 @@ export function dailyVerification(): (services: VerifyingServices) => Promise<vo
     lookedAt = now();
     if (last) metrics.auditVerified(last.ok);
     const isOver = !last || Math.abs(now() - last.at) >= DAY_SECONDS;
-    if (!isOver || !(await store.add(LOCK, true, LOCK_SECONDS))) return;
+    if (!isOver) return;
+    if (!(await store.add(LOCK, true, LOCK_SECONDS))) {
+      // The result of the other process is to be told soon.
+      lookedAt = -Infinity;
+      return;
+    }
     try {
       const { ok } = await verifyDay(services);
       metrics.auditVerified(ok);

@@ -16,6 +16,7 @@ for (const kind of STORES)
     let log: ChainLog;
     let running: BackgroundLoop;
     beforeEach(async () => {
+      told = [];
       log = await openChainLog(kind);
     });
     afterEach(async () => {
@@ -23,12 +24,13 @@ for (const kind of STORES)
       await log.close();
     });
 
+    let told: boolean[] = [];
     const services = () => ({
       ...log.services,
       metrics: {
         auditEvent: () => undefined,
         auditReach: () => undefined,
-        auditVerified: () => undefined,
+        auditVerified: (ok: boolean) => void told.push(ok),
       },
     });
     const start = () => {
@@ -45,6 +47,17 @@ for (const kind of STORES)
       log.advance(DAY);
       await untilMade(2);
       expect(await log.verify()).to.include({ ok: true, checkpoints: 2 });
+    });
+
+    it('a process tells at once what another one verifies meanwhile', async () => {
+      const { store, now } = log.services;
+      const verified = { at: now() - DAY, ok: true, checkpoints: 0, problems: [] };
+      await store.set('audit-verification:last', verified, Infinity);
+      await store.add('audit-verification:lock', true, 3600);
+      start();
+      await until('it to look', () => told.length > 0);
+      await store.set('audit-verification:last', { ...verified, at: now(), ok: false }, Infinity);
+      await until('it to tell', () => told.includes(false));
     });
 
     it('the list of a checkpoint goes when the last of its items is trimmed, and the log stays verifiable', async () => {
