@@ -21,6 +21,7 @@ import { until } from '../support/until.ts';
 import { dumpAll } from '../store/redis-dump.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { STORES, type StoreKind } from '../support/system.ts';
+import { PATIENT_TIMEOUTS } from '../support/scale-out/patient-timeouts.ts';
 
 const SECRET = 'a root secret of more than 32 characters';
 const NOW = 1_900_000_000;
@@ -43,14 +44,19 @@ async function createTestStore(kind: StoreKind): Promise<TestStore> {
   if (kind === 'sqlite') {
     const parts = ['keys.sqlite', 'keys.sqlite-wal'].map((name) => join(dataDir, name));
     return {
-      open: () => openStore({ kind, file: 'keys.sqlite' }, { secret: SECRET, dataDir }),
+      open: () =>
+        openStore(
+          { kind, file: 'keys.sqlite' },
+          { secret: SECRET, dataDir, timeouts: PATIENT_TIMEOUTS },
+        ),
       dump: async () => Buffer.concat(await Promise.all(parts.map((part) => readFile(part)))),
       remove: removeDir,
     };
   }
   const redis = await startRedis();
   return {
-    open: () => openStore({ kind, url: redis.url }, { secret: SECRET, dataDir }),
+    open: () =>
+      openStore({ kind, url: redis.url }, { secret: SECRET, dataDir, timeouts: PATIENT_TIMEOUTS }),
     async dump() {
       const raw = new Redis(redis.url);
       const bytes = await dumpAll(raw);

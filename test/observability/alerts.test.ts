@@ -37,6 +37,7 @@ import {
 import { readAgain } from '../support/upstream/read-again.ts';
 import { connectPerson, type ConnectedPerson } from '../support/upstream/system.ts';
 import { evaluate, type Readings } from './promql.ts';
+import { PATIENT_TIMEOUTS } from '../support/scale-out/patient-timeouts.ts';
 
 const SECRET = 'secret-of-two-processes-0123456789';
 const CONFIG = join(import.meta.dirname, '../../config');
@@ -306,7 +307,10 @@ const FAULTS: Record<string, (scene: Scene) => Promise<unknown>> = {
   GatehouseAuditDeliveryLost: async (scene) => {
     await whileDelivering(scene, { status: 500 }, async () => {
       const { storeAddress: url, dataDir } = scene.other;
-      const store = await openStore({ kind: 'redis', url }, { secret: SECRET, dataDir });
+      const store = await openStore(
+        { kind: 'redis', url },
+        { secret: SECRET, dataDir, timeouts: PATIENT_TIMEOUTS },
+      );
       const last = await lastAuditNumber(store);
       await auditIndex.trim(store, { part: 'lasting', ranges: [[1, last]], blocks: [] });
       await store.close();

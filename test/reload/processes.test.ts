@@ -11,6 +11,7 @@ import type { GatehouseProcess } from '../support/scale-out/gatehouse-process.ts
 import { type Processes, SECRET, useProcesses } from '../support/scale-out/processes.ts';
 import { changeSettings } from '../support/settings-file.ts';
 import { until } from '../support/until.ts';
+import { PATIENT_TIMEOUTS } from '../support/scale-out/patient-timeouts.ts';
 
 type Report = { changed: string[]; notReloadable: string[]; unanswered: string[] };
 
@@ -98,7 +99,10 @@ describe('A reload of three processes', () => {
     const [one, two, frozen] = system().running();
     if (!one || !two || !frozen) throw new Error('three processes run');
     const { storeAddress: url, dataDir } = system();
-    const store = await openStore({ kind: 'redis', url }, { secret: SECRET, dataDir });
+    const store = await openStore(
+      { kind: 'redis', url },
+      { secret: SECRET, dataDir, timeouts: PATIENT_TIMEOUTS },
+    );
     const said: string[] = [];
     await store.subscribe(PROCESSES_CHANNEL, (text) => said.push(text));
     change({ productName: 'Earlier' });

@@ -30,6 +30,7 @@ import {
 import { callTool, isAccepted } from '../support/mcp.ts';
 import { refresh } from '../support/oauth.ts';
 import type { System } from '../support/system.ts';
+import { PATIENT_TIMEOUTS } from '../support/scale-out/patient-timeouts.ts';
 
 type Decisions = typeof DECISIONS;
 
@@ -168,7 +169,7 @@ function changedCredential(event: 'credential_connected' | 'credential_ended', u
     const account = claim(await connectNew(system), 'sub');
     const inStore = async <R>(work: (store: Store) => Promise<R>): Promise<R> => {
       const { store: address, secret, dataDir } = loadSettings(environment);
-      const store = await openStore(address, { secret, dataDir });
+      const store = await openStore(address, { secret, dataDir, timeouts: PATIENT_TIMEOUTS });
       return work(store).finally(() => store.close());
     };
     const owner = { account, upstream };

@@ -6,6 +6,7 @@ import type { AddedCalls, CallWindow, CallWindows } from '../../src/store/call-w
 import { type OpenedStore, openStore } from '../../src/store/open.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { until } from '../support/until.ts';
+import { PATIENT_TIMEOUTS } from '../support/scale-out/patient-timeouts.ts';
 
 const SECRET = 'a root secret of more than 32 characters';
 
@@ -41,7 +42,12 @@ describe('Windows of limits on calls', () => {
   };
   async function open(kind: 'redis' | 'sqlite', dataDir = newDirectory()): Promise<OpenedStore> {
     const address = kind === 'redis' ? { kind, url: redis.url } : { kind, file: 'test.sqlite' };
-    const store = await openStore(address, { secret: SECRET, dataDir, now: () => now });
+    const store = await openStore(address, {
+      secret: SECRET,
+      dataDir,
+      now: () => now,
+      timeouts: PATIENT_TIMEOUTS,
+    });
     opened.push(store);
     return store;
   }

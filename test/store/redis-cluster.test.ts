@@ -9,8 +9,11 @@ import { bytesOf, dumpAll } from './redis-dump.ts';
 import { rewrapContract } from './rewrap-contract.ts';
 import { databaseAt, expiriesIn } from './rewrap-database.ts';
 import { type RedisCluster, type RedisNode, startCluster } from './redis-topologies.ts';
+import { STORE_TIMEOUTS } from '../../src/store/timeout.ts';
+import { PATIENT_TIMEOUTS } from '../support/scale-out/patient-timeouts.ts';
 
 const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };
+const patient = { ...options, timeouts: PATIENT_TIMEOUTS };
 
 async function findKey(masters: RedisNode[], kind: string): Promise<[RedisNode, string]> {
   for (const node of masters) {
@@ -32,8 +35,8 @@ describe('The store on a Redis Cluster', () => {
   after(() => cluster?.stop());
 
   storeContract(async () => {
-    const store = await openStore(address, options);
-    const second = await openStore(address, options);
+    const store = await openStore(address, patient);
+    const second = await openStore(address, patient);
     return {
       store,
       second,
@@ -44,7 +47,7 @@ describe('The store on a Redis Cluster', () => {
         const [target, targetKey] = await findKey(cluster.masters, to);
         await target.raw.set(targetKey, await bytesOf(source.raw, sourceKey));
       },
-      openWithSecret: (secret) => openStore(address, { ...options, secret }),
+      openWithSecret: (secret) => openStore(address, { ...patient, secret }),
       async close() {
         await store.close();
         await second.close();
@@ -60,7 +63,7 @@ describe('The store on a Redis Cluster', () => {
       await empty();
       const raws = cluster.masters.map((node) => node.raw);
       return databaseAt(address, '/nowhere', {
-        openBytes: () => openRedis(address),
+        openBytes: () => openRedis(address, undefined, { ...STORE_TIMEOUTS, ...PATIENT_TIMEOUTS }),
         expiries: () => expiriesIn(raws),
       });
     });

@@ -16,8 +16,10 @@ import {
   startSentinel,
   type SentinelRedis,
 } from './redis-topologies.ts';
+import { PATIENT_TIMEOUTS } from '../support/scale-out/patient-timeouts.ts';
 
 const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };
+const patient = { ...options, timeouts: PATIENT_TIMEOUTS };
 const NAME = 'main';
 
 const isWritable = async ({ raw }: RedisNode) =>
@@ -41,14 +43,14 @@ describe('The store on Redis with Sentinel', () => {
   after(() => redis?.stop());
 
   storeContract(async () => {
-    const store = await openStore(address, options);
-    const second = await openStore(address, options);
+    const store = await openStore(address, patient);
+    const second = await openStore(address, patient);
     return {
       store,
       second,
       dump: () => dumpAll(redis.master.raw),
       overwrite: (from, to) => copyBytes(redis.master.raw, from, to),
-      openWithSecret: (secret) => openStore(address, { ...options, secret }),
+      openWithSecret: (secret) => openStore(address, { ...patient, secret }),
       async close() {
         await store.close();
         await second.close();

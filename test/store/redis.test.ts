@@ -17,8 +17,10 @@ import { assertAvailable, assertUnavailable } from './availability.ts';
 import { copyBytes, dumpAll } from './redis-dump.ts';
 import { startProxy, type TcpProxy } from './tcp-proxy.ts';
 import { keysOfVersion1 } from './version-1-store.ts';
+import { PATIENT_TIMEOUTS } from '../support/scale-out/patient-timeouts.ts';
 
 const options = { secret: 'a root secret for the tests of the store', dataDir: '/nowhere' };
+const patient = { ...options, timeouts: PATIENT_TIMEOUTS };
 const at = (port: number): StoreAddress => ({ kind: 'redis', url: `redis://127.0.0.1:${port}` });
 
 const SHORT_SILENCE = { command: 300, silence: 600 };
@@ -73,15 +75,15 @@ describe('The store on Redis', () => {
   });
 
   storeContract(async () => {
-    const store = await openStore(at(server.port), options);
-    const second = await openStore(at(server.port), options);
+    const store = await openStore(at(server.port), patient);
+    const second = await openStore(at(server.port), patient);
     const raw = new Redis(server.url);
     return {
       store,
       second,
       dump: () => dumpAll(raw),
       overwrite: (from, to) => copyBytes(raw, from, to),
-      openWithSecret: (secret) => openStore(at(server.port), { ...options, secret }),
+      openWithSecret: (secret) => openStore(at(server.port), { ...patient, secret }),
       async close() {
         await store.close();
         await second.close();

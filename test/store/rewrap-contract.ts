@@ -3,6 +3,7 @@ import { assert, expect } from 'chai';
 import { type ByteStore, FIELD_LENGTH } from '../../src/store/byte-store.ts';
 import { type NewLogEntry, type Store, StoreUnavailable } from '../../src/store/store.ts';
 import type { OpenedStore } from '../../src/store/open.ts';
+import type { StoreTimeouts } from '../../src/store/timeout.ts';
 import { openStoredKeys } from '../../src/store/stored-keys.ts';
 import { rewrapStore } from '../../src/store/rewrap.ts';
 import { addMembers } from './contract-fixture.ts';
@@ -13,7 +14,12 @@ import { until } from '../support/until.ts';
 import { rewrapAll, watchRewrapping } from './watch-rewrapping.ts';
 
 export type Database = {
-  open(secrets: { secret: string; previousSecret?: string }): Promise<OpenedStore>;
+  /** `timeouts` are those of a busy machine unless given. */
+  open(options: {
+    secret: string;
+    previousSecret?: string;
+    timeouts?: StoreTimeouts;
+  }): Promise<OpenedStore>;
   openBytes(): Promise<ByteStore>;
   /** When each record expires, in seconds since the epoch by the local clock, by its name in the database. */
   expiries(): Promise<Map<string, number>>;

@@ -3,6 +3,7 @@ import type { Redis } from 'ioredis';
 import type { StoreAddress } from '../../src/settings/addresses.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Database } from './rewrap-contract.ts';
+import { PATIENT_TIMEOUTS } from '../support/scale-out/patient-timeouts.ts';
 
 type ClosedLater = { close(): Promise<void> };
 
@@ -19,7 +20,8 @@ export function databaseAt(
     return each;
   };
   return {
-    open: (secrets) => closing(openStore(address, { dataDir, ...secrets })),
+    open: (options) =>
+      closing(openStore(address, { dataDir, timeouts: PATIENT_TIMEOUTS, ...options })),
     openBytes: () => closing(rest.openBytes()),
     expiries: rest.expiries,
     async close() {

@@ -20,6 +20,8 @@ import type { Replacement } from './replace-secret.ts';
 import { createStoreOfVersion1 } from './version-1-store.ts';
 import { NEW, OLD } from './rewrap-contract.ts';
 import { watchRewrapping } from './watch-rewrapping.ts';
+import { STORE_TIMEOUTS } from '../../src/store/timeout.ts';
+import { PATIENT_TIMEOUTS } from '../support/scale-out/patient-timeouts.ts';
 
 const RECORDS = 20;
 /** With SOAK=1, before each of its writes. */
@@ -53,7 +55,7 @@ const PLACES: Record<StoreKind, (dataDir: string) => Promise<Place>> = {
         await raw.flushall();
         return address;
       },
-      openBytes: () => openRedis(address),
+      openBytes: () => openRedis(address, undefined, { ...STORE_TIMEOUTS, ...PATIENT_TIMEOUTS }),
       async close() {
         raw.disconnect();
         await server.stop();
@@ -80,7 +82,7 @@ for (const kind of STORES)
       const store =
         version === '0.1.0'
           ? await createStoreOfVersion1(await place.openBytes(address), OLD)
-          : await openStore(address, { secret: OLD, dataDir });
+          : await openStore(address, { secret: OLD, dataDir, timeouts: PATIENT_TIMEOUTS });
       for (let n = 0; n < RECORDS; n += 1) await store.set(`account:${n}`, { n }, 3600);
       await store.close();
     }
@@ -124,14 +126,16 @@ for (const kind of STORES)
     for (const version of ['0.1.0', '0.2.0'])
       it(`the repeated replacement loses nothing of a store of ${version}, and the previous secret opens nothing`, () =>
         killAtEach(version, { secrets: BOTH, newDataKeys: false }, async (address) => {
-          const store = await openStore(address, { ...BOTH, dataDir });
+          const store = await openStore(address, { ...BOTH, dataDir, timeouts: PATIENT_TIMEOUTS });
           const { remaining, failed } = await store.rewrap.run({ waitMs: 60_000 });
           expect([remaining, failed]).to.deep.equal([0, 0]);
           await expectRecords(store);
           await store.close();
-          const old = await openStore(address, { secret: OLD, dataDir }).catch(
-            (error: Error) => error.message,
-          );
+          const old = await openStore(address, {
+            secret: OLD,
+            dataDir,
+            timeouts: PATIENT_TIMEOUTS,
+          }).catch((error: Error) => error.message);
           expect(old).to.match(/was replaced/);
         }));
 
@@ -141,7 +145,11 @@ for (const kind of STORES)
         '0.2.0',
         { secrets: { secret: OLD }, newDataKeys: true },
         async (address) => {
-          const store = await openStore(address, { secret: OLD, dataDir });
+          const store = await openStore(address, {
+            secret: OLD,
+            dataDir,
+            timeouts: PATIENT_TIMEOUTS,
+          });
           const watched = watchRewrapping(store, { settle: 0.05 });
           const { remaining, failed } = await store.rewrap.run({
             newDataKeys: true,

@@ -11,6 +11,8 @@ import { databaseAt, expiriesIn } from './rewrap-database.ts';
 import { BOTH, type Database, NEW, OLD, rewrapContract } from './rewrap-contract.ts';
 import { createStoreOfVersion1 } from './version-1-store.ts';
 import { rewrapAll, watchRewrapping } from './watch-rewrapping.ts';
+import { STORE_TIMEOUTS } from '../../src/store/timeout.ts';
+import { PATIENT_TIMEOUTS } from '../support/scale-out/patient-timeouts.ts';
 
 const DONE = /no record is encrypted with older keys any more/;
 
@@ -88,7 +90,7 @@ describe('RTS-01 RTS-02 RTS-03 The root secret of a store in Redis', () => {
   async function start(): Promise<Database> {
     await raw.flushall();
     return databaseAt(address(), '/nowhere', {
-      openBytes: () => openRedis(address()),
+      openBytes: () => openRedis(address(), undefined, { ...STORE_TIMEOUTS, ...PATIENT_TIMEOUTS }),
       expiries: () => expiriesIn([raw]),
     });
   }
@@ -110,7 +112,10 @@ describe('RTS-01 RTS-02 RTS-03 The root secret of a store in Redis', () => {
   it('re-encryption waits while the server is stalled, warns once and continues', async () => {
     const before = await createStoreOfVersion1(await database().openBytes(), OLD);
     for (let i = 0; i < 300; i++) await before.set(`thing:${i}`, i, 600);
-    const watched = watchRewrapping(await database().open(BOTH), { report: 0, pause: 0.05 });
+    const watched = watchRewrapping(await database().open({ ...BOTH, timeouts: STORE_TIMEOUTS }), {
+      report: 0,
+      pause: 0.05,
+    });
     await watched.line(/in progress/);
     server.kill('SIGSTOP');
     const { level } = await watched.line(/interrupted/);
@@ -128,7 +133,7 @@ describe('RTS-01 RTS-02 RTS-03 The root secret of a store in Redis', () => {
 
   it('re-encryption can be stopped while the server is stalled', async () => {
     await createStoreOfVersion1(await database().openBytes(), OLD);
-    const watched = watchRewrapping(await database().open(BOTH));
+    const watched = watchRewrapping(await database().open({ ...BOTH, timeouts: STORE_TIMEOUTS }));
     server.kill('SIGSTOP');
     await watched.stop();
   });

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type OpenedStore, openStore } from '../../src/store/open.ts';
 import type { System } from './system.ts';
+import { PATIENT_TIMEOUTS } from './scale-out/patient-timeouts.ts';
 
 /** The caller closes the store. */
 export async function openSystemStore({
@@ -13,5 +14,8 @@ export async function openSystemStore({
   const address = storeAddress.startsWith('sqlite:')
     ? ({ kind: 'sqlite', file: storeAddress.slice('sqlite:'.length) } as const)
     : ({ kind: 'redis', url: storeAddress } as const);
-  return { store: await openStore(address, { secret, dataDir }), secret };
+  return {
+    store: await openStore(address, { secret, dataDir, timeouts: PATIENT_TIMEOUTS }),
+    secret,
+  };
 }

@@ -17,6 +17,7 @@ import { type OpenedStore, openStore } from '../../../src/store/open.ts';
 import type { LogPart } from '../../../src/store/store.ts';
 import { startRedis } from '../../support/redis-server.ts';
 import type { StoreKind } from '../../support/system.ts';
+import { PATIENT_TIMEOUTS } from '../../support/scale-out/patient-timeouts.ts';
 
 /** The bytes of the log in the database, as somebody with access to it can change them. */
 export type Database = {
@@ -69,7 +70,7 @@ export async function openChainLog(kind: StoreKind): Promise<ChainLog> {
   const secret = 'root-secret-of-the-chain-tests-0123456789';
   const opened: OpenedStore[] = [];
   const open = async () => {
-    const one = await openStore(address, { secret, dataDir, now });
+    const one = await openStore(address, { secret, dataDir, now, timeouts: PATIENT_TIMEOUTS });
     opened.push(one);
     return one;
   };

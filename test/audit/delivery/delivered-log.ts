@@ -11,6 +11,7 @@ import { createMetrics } from '../../../src/observability/metrics.ts';
 import type { DeliveryTarget } from '../../../src/settings/audit-delivery.ts';
 import { type OpenedStore, openStore } from '../../../src/store/open.ts';
 import { until } from '../../support/until.ts';
+import { PATIENT_TIMEOUTS } from '../../support/scale-out/patient-timeouts.ts';
 
 export const SECRET = `whsec_${Buffer.alloc(32, 'a').toString('base64')}`;
 export const SECOND_SECRET = `whsec_${Buffer.alloc(32, 'b').toString('base64')}`;
@@ -74,7 +75,7 @@ export async function openDeliveredLog(other?: {
   const now = () => Date.now() / 1000 + ahead;
   const address = { kind: 'sqlite', file: join(dataDir, 'gatehouse.sqlite') } as const;
   const secret = 'root-secret-of-the-delivery-tests-0123456789';
-  const store = await openStore(address, { secret, dataDir, now });
+  const store = await openStore(address, { secret, dataDir, now, timeouts: PATIENT_TIMEOUTS });
   const metrics = createMetrics([]);
   const services = {
     store,

@@ -12,6 +12,7 @@ import { until } from '../../support/until.ts';
 import { startUpstreamV2 } from '../../support/upstream/sdk-v2.ts';
 import type { Upstream } from '../../support/upstream/upstream-server.ts';
 import { DECLARED } from '../../support/upstream/upstream-tools.ts';
+import { PATIENT_TIMEOUTS } from '../../support/scale-out/patient-timeouts.ts';
 
 const LISTEN = {
   jsonrpc: '2.0',
@@ -79,7 +80,11 @@ describe('The open calls that processes announce to each other', () => {
   before(async () => {
     directory = await mkdtemp(join(tmpdir(), 'open-calls-'));
     const address = { kind: 'sqlite', file: 'test.sqlite' } as const;
-    store = await openStore(address, { secret: 'a secret of this test only', dataDir: directory });
+    store = await openStore(address, {
+      secret: 'a secret of this test only',
+      dataDir: directory,
+      timeouts: PATIENT_TIMEOUTS,
+    });
   });
   afterEach(async () => void (await Promise.all(opened.splice(0).map((each) => each.close()))));
   after(async () => {

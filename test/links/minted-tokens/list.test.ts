@@ -11,6 +11,7 @@ import {
   revokeMintedToken,
 } from '../../../src/links/minted-tokens.ts';
 import { openStore, type OpenedStore } from '../../../src/store/open.ts';
+import { PATIENT_TIMEOUTS } from '../../support/scale-out/patient-timeouts.ts';
 
 const SECRET = 'the root secret of the first day, long enough';
 const ADDRESSES = { issuer: 'https://auth.example.com', resourceUrl: 'https://mcp.example.com' };
@@ -30,7 +31,7 @@ describe('The list of minted tokens', () => {
 
   function open(secret: string): Promise<OpenedStore> {
     const address = { kind: 'sqlite', file: 'minted.sqlite' } as const;
-    return openStore(address, { secret, dataDir });
+    return openStore(address, { secret, dataDir, timeouts: PATIENT_TIMEOUTS });
   }
 
   async function mintAt(moment: number, seconds: number, name = 'Report'): Promise<MintedToken> {
