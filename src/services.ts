@@ -12,6 +12,10 @@ import { type AttemptRecorder, openAttemptRecorder } from './connections/attempt
 import type { StoredDigests } from './audit/chain/stored-digests.ts';
 import { REASONS } from './connections/reasons.ts';
 import { recordedAddress } from './http/client-subnet.ts';
+import { openSearchMemory, type SearchMemory } from './audit/search-memory.ts';
+import { MACHINES_CHANNEL } from './clients/machines.ts';
+import { CONNECTORS_CHANNEL } from './links/connectors.ts';
+import { ACCOUNTS_CHANNEL } from './people/accounts.ts';
 import { openPages, type Pages } from './pages/pages.ts';
 import { openRateLimits, type RateLimits } from './http/rate-limits.ts';
 import { persistentKey } from './keys/persistent-key.ts';
@@ -45,6 +49,8 @@ export type Services = {
   attempts: AttemptRecorder;
   /** Undefined in a process without management. */
   auditBlocks: AuditBlocks | undefined;
+  /** Undefined in a process without management. */
+  searchMemory: SearchMemory | undefined;
   /** Undefined if traces are off. */
   traces: Traces | undefined;
   pages: Pages;
@@ -90,6 +96,7 @@ export type ProcessServices = Omit<
   | 'auditBuffer'
   | 'attempts'
   | 'auditBlocks'
+  | 'searchMemory'
   | 'traces'
   | 'rateLimits'
   | 'keys'
@@ -230,6 +237,7 @@ export async function openServices(
     auditBuffer,
     attempts,
     auditBlocks: await openKeptBlocks(settings, keep, logger),
+    searchMemory: await openKeptMemory(settings, keep),
     traces: await openTraces(settings.traces, keep, { logger, now }),
     pages: openPages({ ...pageSettings(settings), now }, settings.theme),
     rateLimits,
@@ -283,6 +291,19 @@ async function openKeptBlocks(
     });
     resources.defer(blocks.stop);
     return blocks;
+  });
+}
+
+async function openKeptMemory({ roles }: Settings, keep: Keep): Promise<SearchMemory | undefined> {
+  if (!roles.includes('management')) return undefined;
+  return keep('memory of searches in the audit log', async ({ store, resources }) => {
+    const memory = await openSearchMemory(store, {
+      people: ACCOUNTS_CHANNEL,
+      apps: MACHINES_CHANNEL,
+      connectors: CONNECTORS_CHANNEL,
+    });
+    resources.defer(memory.close);
+    return memory;
   });
 }
 

@@ -79,10 +79,43 @@ export async function* matchingAudit(
   { filters, after, newestFirst, atATime }: Matching,
 ): AsyncGenerator<Candidate> {
   const order = { after, newestFirst };
-  for await (const { item, ...rest } of candidates(searched, { filters, atATime, ...order })) {
-    const read = item && asRead(item);
-    yield { ...rest, item: read && matches(read, filters) ? read : undefined };
-  }
+  for await (const candidate of candidates(searched, { filters, atATime, ...order }))
+    yield matchingOnly(candidate, filters);
+}
+
+/** Rows that match, from the newest one on. The log was read up to `cursor`, in so many rows. */
+export async function* matchingRows(
+  searched: Searched,
+  filters: AuditFilters,
+): AsyncGenerator<{ found: Found[]; cursor: string; rows: number }> {
+  const all = { filters, newestFirst: true, start: undefined };
+  for await (const { reached, ...rest } of scan(searched, all))
+    yield { ...rest, cursor: cursorOf(reached) };
+}
+
+/** The items of such rows, as `matchingAudit` yields them. */
+export async function readRows(
+  { store }: Searched,
+  found: readonly Found[],
+  filters: AuditFilters,
+): Promise<Candidate[]> {
+  return (await readFound(store, found)).map(({ number, ...read }) =>
+    matchingOnly({ cursor: cursorOf(number), cost: ITEM_COST, ...read }, filters),
+  );
+}
+
+/** Items that match and that earlier versions wrote without an index, the newest first. They are older than all others. */
+export async function* matchingEarlier(
+  { store }: Searched,
+  filters: AuditFilters,
+): AsyncGenerator<Candidate> {
+  for await (const candidate of earlier(store, { newestFirst: true, after: undefined }))
+    yield matchingOnly(candidate, filters);
+}
+
+function matchingOnly(candidate: Candidate, filters: AuditFilters): Candidate {
+  const read = candidate.item && asRead(candidate.item);
+  return { ...candidate, item: read && matches(read, filters) ? read : undefined };
 }
 
 /** Earlier versions stored `allowed`. */
@@ -117,7 +150,7 @@ type Matching = Order & { filters: AuditFilters; atATime: number };
 /** Cursors have 32 digits. Those of earlier versions, which begin with 0, are older than all numbers. */
 const CURSOR_DIGITS = 32;
 
-function cursorOf(number: number): string {
+export function cursorOf(number: number): string {
   return `1${String(number).padStart(CURSOR_DIGITS - 1, '0')}`;
 }
 
@@ -169,7 +202,8 @@ async function* indexed(
   }
 }
 
-type Found = { number: number; completedBy: number };
+/** A row that matches. Of a log that lost its end, a later item may get the number of an earlier one, but not its time. */
+export type Found = { number: number; completedBy: number; time: number };
 
 /** The items in the order of `found`, calls with how they ended. */
 async function readFound(
@@ -257,7 +291,11 @@ async function* scan(
         isRecent ||= !isPast(timeAt(block, index), filters, newestFirst);
         const number = numberAt(block, index);
         if (isMatch(block, index) && isBehind(number) && isUnread(number))
-          pending.push({ number, completedBy: completedBy(block, index) });
+          pending.push({
+            number,
+            completedBy: completedBy(block, index),
+            time: timeAt(block, index),
+          });
       }
     }
     if (blocks.length > 0 && !isRecent) behind.isDone = true;

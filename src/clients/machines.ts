@@ -30,7 +30,7 @@ export type Credentials =
 type MachineMetadata = ClientMetadata & Record<string, unknown>;
 type MachineClient = StoredClient<MachineMetadata> & { machine?: Machine };
 
-/** Carries the id of a machine whose credentials were replaced. */
+/** Carries the id of a machine whose name, expiry or credentials changed. */
 export const MACHINES_CHANNEL = 'machines';
 
 export function newMachineId(): string {
@@ -223,7 +223,10 @@ export async function updateMachine(
   });
   if (!stored || !update) return undefined;
   const { by, expiresAt } = update.before.machine;
-  if (update.after !== update.before) await listKeyed(store, update.after.machine);
+  if (update.after !== update.before) {
+    await listKeyed(store, update.after.machine);
+    await store.publish(MACHINES_CHANNEL, id).catch(() => undefined);
+  }
   if (by !== undefined && expiresAt !== update.after.machine.expiresAt)
     await relist(store, by, id, { from: expiresAt, to: update.after.machine.expiresAt });
   return update;

@@ -3,7 +3,7 @@ import { resendSince } from '../audit/delivery/resend.ts';
 import { deliveryStatus } from '../audit/delivery/status.ts';
 import { notFound } from '../http/errors.ts';
 import { includesRole } from '../settings/management-roles.ts';
-import { AUDITOR } from './audit-log.ts';
+import { AUDITOR } from './audit-readable.ts';
 import type { Handlers } from './context.ts';
 import { isoTime, represent } from './represent.ts';
 import { type deliveryOperations, deliverySchema } from './resources/audit-delivery.ts';

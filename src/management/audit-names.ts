@@ -2,14 +2,19 @@
 import { ACCOUNT_ID, verifiedEmailOf } from '../people/account.ts';
 import { findAccounts } from '../people/accounts.ts';
 import type { AuditItem } from '../audit/audit.ts';
-import { findClients } from '../clients/clients.ts';
+import type {
+  AuditName,
+  FindNames,
+  KeptNames,
+  NamingPart,
+  SearchMemory,
+} from '../audit/search-memory.ts';
+import { CLIENT_ID, clientKind, findClients } from '../clients/clients.ts';
 import { listRules } from '../clients/rules.ts';
 import { findConnectors } from '../links/connectors.ts';
 import { findMintedToken, mintedSubject } from '../links/minted-tokens.ts';
 import type { ManagementHost } from './context.ts';
 
-/** `detail` also identifies people with the same name: the verified email address. `isKnown`: there is a record of it. */
-export type AuditName = { text: string; detail?: string; isKnown: boolean };
 type Names = Map<string, AuditName>;
 /** By id. Tokens by their subject, `minted:<id>`. */
 export type AuditNames = Record<'people' | 'apps' | 'connectors' | 'tokens', Names>;
@@ -17,36 +22,42 @@ export type AuditNames = Record<'people' | 'apps' | 'connectors' | 'tokens', Nam
 const MINTED = mintedSubject('');
 
 type Known = Map<string, AuditName | undefined>;
-/** What was looked up before. */
-export type KnownNames = Record<keyof AuditNames, Known>;
+/** What was looked up before, and what this process keeps of it. */
+export type KnownNames = Record<keyof AuditNames, Known> & {
+  kept: Partial<SearchMemory['names']>;
+};
 
-export function knownNames(): KnownNames {
-  return { people: new Map(), apps: new Map(), connectors: new Map(), tokens: new Map() };
+export function knownNames(kept: KnownNames['kept'] = {}): KnownNames {
+  return { people: new Map(), apps: new Map(), connectors: new Map(), tokens: new Map(), kept };
 }
 
 /** Looks up each person, app, connector and token in the items once. */
 export async function findAuditNames(
-  { settings, services: { store } }: ManagementHost,
-  items: readonly AuditItem[],
+  management: ManagementHost,
+  items: readonly NamingPart[],
   known = knownNames(),
 ): Promise<AuditNames> {
-  const subjects = items.flatMap(({ account, by }) => [account, by && accountIdIn(by)]);
+  const { settings, services } = management;
+  const { store } = services;
+  const { kept } = known;
   const clients = items.map(({ clientId }) => clientId);
-  const [people, apps, connectors, tokens] = await Promise.all([
-    lookUp(known.people, subjects.filter(isAccount), async (ids) => {
-      const accounts = await findAccounts(store, ids);
-      return ids.map((id) => {
-        const account = accounts.get(id);
-        if (!account || account.forgottenAt !== undefined) return undefined;
-        const email = verifiedEmailOf(account);
-        const text = account.name || (email ?? id);
-        return { text, detail: email ?? text, isKnown: true };
-      });
-    }),
-    lookUp(known.apps, clients.filter(isClient), async (ids) => {
-      const found = await findClients(store, ids, settings.clients, await listRules(store));
-      return found.map((client) => client && { text: client.name ?? client.id, isKnown: true });
-    }),
+  const findApps: FindNames = async (ids) => {
+    const found = await findClients(store, ids, settings.clients, await listRules(store));
+    return found.map((client) => client && { text: client.name ?? client.id, isKnown: true });
+  };
+  // Settings and metadata documents change their names without a message.
+  const mayKeep = (id: string | undefined) =>
+    id !== undefined &&
+    CLIENT_ID.test(id) &&
+    clientKind(id, settings.clients) === 'self-registered';
+  const [people, registered, others, connectors, tokens] = await Promise.all([
+    findPeople(management, items, known),
+    lookUp(known.apps, clients.filter(mayKeep), findApps, kept.apps),
+    lookUp(
+      known.apps,
+      clients.filter((id) => isClient(id) && !mayKeep(id)),
+      findApps,
+    ),
     lookUp(
       known.connectors,
       items.map(({ connector }) => connector),
@@ -54,6 +65,7 @@ export async function findAuditNames(
         const found = await findConnectors(store, ids);
         return found.map((connector) => connector && { text: connector.name, isKnown: true });
       },
+      kept.connectors,
     ),
     lookUp(known.tokens, clients.filter(isMinted), (ids) =>
       Promise.all(
@@ -66,10 +78,35 @@ export async function findAuditNames(
   ]);
   return {
     people,
-    apps: withRecordedApps(apps, items),
+    apps: withRecordedApps(new Map([...registered, ...others]), items),
     connectors: withRecorded(connectors, items),
     tokens,
   };
+}
+
+/** Looks up each person in the items once. */
+export function findPeople(
+  { services: { store } }: ManagementHost,
+  items: readonly NamingPart[],
+  known = knownNames(),
+): Promise<Names> {
+  const subjects: string[] = [];
+  for (const { account, by } of items) {
+    if (isAccount(account)) subjects.push(account);
+    const manager = by && accountIdIn(by);
+    if (isAccount(manager)) subjects.push(manager);
+  }
+  const find: FindNames = async (ids) => {
+    const accounts = await findAccounts(store, ids);
+    return ids.map((id) => {
+      const account = accounts.get(id);
+      if (!account || account.forgottenAt !== undefined) return undefined;
+      const email = verifiedEmailOf(account);
+      const text = account.name || (email ?? id);
+      return { text, detail: email ?? text, isKnown: true };
+    });
+  };
+  return lookUp(known.people, subjects, find, known.kept.people);
 }
 
 /** The names of what one item is about. */
@@ -98,23 +135,29 @@ export function namesById({ people, apps, connectors, tokens }: AuditNames): [st
 
 const MAX_KNOWN = 10_000;
 
-/** `find` returns names in the order of the ids. */
 async function lookUp(
   known: Known,
   ids: readonly (string | undefined)[],
-  find: (ids: readonly string[]) => Promise<readonly (AuditName | undefined)[]>,
+  find: FindNames,
+  kept?: KeptNames,
 ): Promise<Names> {
   if (known.size > MAX_KNOWN) known.clear();
-  const wanted = [...new Set(ids.flatMap((id) => (id ? [id] : [])))];
-  const unknown = wanted.filter((id) => !known.has(id));
-  const found = unknown.length === 0 ? [] : await find(unknown);
-  for (const [index, id] of unknown.entries()) known.set(id, found[index]);
-  return new Map(
-    wanted.flatMap((id) => {
-      const name = known.get(id);
-      return name ? [[id, name] as const] : [];
-    }),
-  );
+  const names: Names = new Map();
+  const unknown: string[] = [];
+  for (const id of new Set(ids)) {
+    if (!id) continue;
+    const name = known.get(id) ?? kept?.get(id);
+    if (name) names.set(id, name);
+    else if (!known.has(id)) unknown.push(id);
+  }
+  if (unknown.length === 0) return names;
+  const found = await (kept ? kept.find(unknown, find) : find(unknown));
+  for (const [index, id] of unknown.entries()) {
+    const name = found[index];
+    known.set(id, name);
+    if (name) names.set(id, name);
+  }
+  return names;
 }
 
 type Details = Partial<
@@ -122,13 +165,16 @@ type Details = Partial<
 >;
 
 /** The arguments that names and sentences use. Those of a call are what an app sent. */
-export function detailsOf({ event, arguments: given }: AuditItem): Details {
+export function detailsOf({
+  event,
+  arguments: given,
+}: Pick<AuditItem, 'event' | 'arguments'>): Details {
   if (event === 'call' || typeof given !== 'object' || given === null) return {};
   return Object.fromEntries(Object.entries(given).filter(([, value]) => typeof value === 'string'));
 }
 
 /** The names that apps had when the items were recorded. */
-function withRecordedApps(apps: Names, items: readonly AuditItem[]): Names {
+function withRecordedApps(apps: Names, items: readonly NamingPart[]): Names {
   const named = new Map(apps);
   for (const item of items) {
     const { client, name } = detailsOf(item);
@@ -139,8 +185,23 @@ function withRecordedApps(apps: Names, items: readonly AuditItem[]): Names {
   return named;
 }
 
+/** What `findAuditNames` needs of an item. */
+export function namingPart(item: AuditItem): NamingPart {
+  const { event, account, by, clientId, connector } = item;
+  const { client, name } = detailsOf(item);
+  const hasName = client !== undefined || name !== undefined;
+  return {
+    event,
+    ...(account === undefined ? {} : { account }),
+    ...(by === undefined ? {} : { by }),
+    ...(clientId === undefined ? {} : { clientId }),
+    ...(connector === undefined ? {} : { connector }),
+    ...(hasName ? { arguments: { client, name } } : {}),
+  };
+}
+
 /** A deleted connector keeps its name in the items about it. */
-function withRecorded(connectors: Names, items: readonly AuditItem[]): Names {
+function withRecorded(connectors: Names, items: readonly NamingPart[]): Names {
   const recorded = items.flatMap((item): [string, AuditName][] => {
     const { name } = detailsOf(item);
     const isAbout = item.connector !== undefined && item.event.startsWith('connector_');

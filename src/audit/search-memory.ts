@@ -1,0 +1,150 @@
+// What a search by words in the audit log leaves to later ones in this process: texts of items, which take most of its time to read and decrypt, and
+// names of what they are about. It decides where a search looks, and is never shown: whatever is found is read again.
+import type { Store } from '../store/store.ts';
+import type { AuditItem } from './audit.ts';
+import type { Found } from './audit-search.ts';
+
+/** `detail` also identifies people with the same name: the verified email address. `isKnown`: there is a record of it. */
+export type AuditName = { text: string; detail?: string; isKnown: boolean };
+
+/** Returns names in the order of the ids. */
+export type FindNames = (ids: readonly string[]) => Promise<readonly (AuditName | undefined)[]>;
+
+export type KeptNames = {
+  get(id: string): AuditName | undefined;
+  /** Keeps what `find` returns, except what changes meanwhile. */
+  find(ids: readonly string[], find: FindNames): Promise<readonly (AuditName | undefined)[]>;
+};
+
+/** What names are found by, and names in the details of an event. */
+export type NamingPart = Pick<
+  AuditItem,
+  'event' | 'account' | 'by' | 'clientId' | 'connector' | 'arguments'
+>;
+
+/** What is searched of an item: what it says itself, folded, and what it names. */
+export type ItemText = { text: string; naming: NamingPart };
+
+/** Some readers see less of an item. */
+export type TextPlace = Found & { isWhole: boolean };
+
+/** The channels that carry the ids of what gets another name. */
+export type NameChannels = Record<'people' | 'apps' | 'connectors', string>;
+
+export type SearchMemory = {
+  names: Record<keyof NameChannels, KeptNames>;
+  texts: {
+    get(place: TextPlace): ItemText | undefined;
+    set(place: TextPlace, text: ItemText): void;
+  };
+  close(): void;
+};
+
+/** A message about a change can be lost, and nothing that was forgotten stays for longer. */
+const KEPT_MS = 300_000;
+/** More than the items have that one search reads. */
+const MAX_NAMES = 12_000;
+const MAX_TEXT_BYTES = 8 * 1024 * 1024;
+/** What a text takes besides its characters. Estimated. */
+const ENTRY_BYTES = 350;
+
+/** Names that change are dropped when the store says so. */
+export async function openSearchMemory(
+  store: Pick<Store, 'subscribe'>,
+  channels: NameChannels,
+): Promise<SearchMemory> {
+  const texts = boundedMap<number, KeptText>(
+    MAX_TEXT_BYTES,
+    ({ text }) => ENTRY_BYTES + text.text.length,
+  );
+  const clears = [() => texts.clear()];
+  let clearing: NodeJS.Timeout | undefined;
+  const clear = () => {
+    clearTimeout(clearing);
+    clearing = undefined;
+    for (const each of clears) each();
+  };
+  const noteUse = () => {
+    clearing ??= setTimeout(clear, KEPT_MS).unref();
+  };
+  const openNames = async (channel: string): Promise<KeptNames> => {
+    const names = boundedMap<string, AuditName>(MAX_NAMES);
+    clears.push(() => names.clear());
+    /** Of each reading in progress: what changed since it began. */
+    const changes = new Set<Set<string>>();
+    await store.subscribe(channel, (id) => {
+      names.delete(id);
+      for (const changed of changes) changed.add(id);
+    });
+    return {
+      get: (id) => names.get(id),
+      async find(ids, find) {
+        noteUse();
+        const changed = new Set<string>();
+        changes.add(changed);
+        try {
+          const found = await find(ids);
+          for (const [index, id] of ids.entries()) {
+            const name = found[index];
+            if (name && !changed.has(id)) names.set(id, name);
+          }
+          return found;
+        } finally {
+          changes.delete(changed);
+        }
+      },
+    };
+  };
+  return {
+    names: {
+      people: await openNames(channels.people),
+      apps: await openNames(channels.apps),
+      connectors: await openNames(channels.connectors),
+    },
+    texts: {
+      get(place) {
+        const kept = texts.get(keyOf(place));
+        const isSame = kept?.time === place.time && kept.completedBy === place.completedBy;
+        return isSame ? kept.text : undefined;
+      },
+      set(place, text) {
+        noteUse();
+        texts.set(keyOf(place), { time: place.time, completedBy: place.completedBy, text });
+      },
+    },
+    close: clear,
+  };
+}
+
+type KeptText = Pick<TextPlace, 'time' | 'completedBy'> & { text: ItemText };
+
+function keyOf({ number, isWhole }: TextPlace): number {
+  return 2 * number + (isWhole ? 1 : 0);
+}
+
+/** Drops what was added first when it has more than `max`. Noting each use, as an LRU cache does, takes longer than the rest of a search. */
+function boundedMap<Key, Value>(max: number, sizeOf: (value: Value) => number = () => 1) {
+  const values = new Map<Key, Value>();
+  let size = 0;
+  const remove = (key: Key) => {
+    const value = values.get(key);
+    if (value !== undefined && values.delete(key)) size -= sizeOf(value);
+  };
+  return {
+    get: (key: Key) => values.get(key),
+    delete: remove,
+    set(key: Key, value: Value) {
+      remove(key);
+      values.set(key, value);
+      size += sizeOf(value);
+      for (const first of values.keys()) {
+        if (size <= max) break;
+        remove(first);
+      }
+    },
+    clear() {
+      values.clear();
+      size = 0;
+    },
+  };
+}

@@ -1,0 +1,199 @@
+// Search by words in the audit log: in the newest items that match the other filters, and in the names of what they are about.
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { AuditItem } from '../audit/audit.ts';
+import type { AuditName, ItemText } from '../audit/search-memory.ts';
+import {
+  type AuditFilters,
+  type AuditFound,
+  cursorOf,
+  type Found,
+  matchingEarlier,
+  matchingRows,
+  MAX_ROWS_READ,
+  readRows,
+} from '../audit/audit-search.ts';
+import { includesRole } from '../settings/management-roles.ts';
+import { AUDITOR, readableBy } from './audit-readable.ts';
+import {
+  accountIdIn,
+  type AuditNames,
+  findAuditNames,
+  findPeople,
+  knownNames,
+  namingPart,
+} from './audit-names.ts';
+import type { ManagementContext } from './context.ts';
+import { foldAll, wordsIn } from './search.ts';
+
+/** `searched`: how many of the newest items were searched for the words. */
+export type WordsFound = AuditFound & { names: AuditNames; searched: number };
+
+type Search = { q: string; filters: AuditFilters; limit: number; after?: string | undefined };
+
+/** In items that match the other filters. */
+const MAX_SEARCHED = 10_000;
+const SEARCHED_AT_A_TIME = 100;
+
+/** An item, or without `text` how far the log was read. `item` is that of an earlier version, which has no row. */
+type Step = {
+  cursor: string;
+  cost: number;
+  isUnreadable?: boolean | undefined;
+  text?: ItemText | undefined;
+  row?: Found;
+  item?: AuditItem | undefined;
+};
+
+/** Begins with the newest item for later pages too, so that all of them search the same items. */
+export async function searchWords(
+  management: ManagementContext,
+  { q, filters, limit, after }: Search,
+): Promise<WordsFound> {
+  const words = wordsIn(q);
+  const items: AuditItem[] = [];
+  const known = knownNames(management.services.searchMemory?.names);
+  let [searched, cost, last]: [number, number, string | undefined] = [0, 0, undefined];
+  let unreadable = 0;
+  const page = async (next?: string): Promise<WordsFound> => ({
+    items,
+    ...(next ? { next } : {}),
+    searched,
+    ...(unreadable > 0 ? { unreadable } : {}),
+    names: await findAuditNames(management, items),
+  });
+  for await (const batch of batchesOf(management, filters)) {
+    const naming = batch.flatMap(({ text }) => text?.naming ?? []);
+    const names = await findAuditNames(management, naming, known);
+    const hits = batch.filter(
+      ({ cursor, text }) =>
+        (after === undefined || cursor < after) && text && hasWords(words, text, names),
+    );
+    const found = await readAgain(management, { hits, filters, words, names });
+    for (const step of batch) {
+      if (items.length === limit || cost >= MAX_ROWS_READ) return page(last);
+      if (step.isUnreadable) unreadable += 1;
+      last = step.cursor;
+      cost += step.text ? 0 : step.cost;
+      if (!step.text) continue;
+      const item = found.get(step);
+      if (item) items.push(item);
+      searched += 1;
+      if (searched === MAX_SEARCHED) return page();
+    }
+  }
+  return page();
+}
+
+async function* batchesOf(
+  management: ManagementContext,
+  filters: AuditFilters,
+): AsyncGenerator<Step[]> {
+  const { role, services } = management;
+  for await (const { found, cursor, rows } of matchingRows(services, filters)) {
+    for (let from = 0; from < found.length; from += SEARCHED_AT_A_TIME) {
+      yield await textsOf(management, found.slice(from, from + SEARCHED_AT_A_TIME), filters);
+      // Folding texts takes time, and SQLite answers at once.
+      await nextTurn();
+    }
+    if (rows > 0) yield [{ cursor, cost: rows }];
+  }
+  for await (const { item, ...place } of matchingEarlier(services, filters)) {
+    const readable = item && readableBy(role, item);
+    yield [{ ...place, item: readable, text: readable && textOf(readable) }];
+  }
+}
+
+/** In the order of the rows. */
+async function textsOf(
+  { role, services }: ManagementContext,
+  rows: readonly Found[],
+  filters: AuditFilters,
+): Promise<Step[]> {
+  const kept = services.searchMemory?.texts;
+  const isWhole = includesRole(role, AUDITOR);
+  // Whether items of the first and the last second match is in the items only.
+  const { since = -Infinity, until = Infinity } = filters;
+  const known = rows.map((row) =>
+    row.time > since && row.time + 1 <= until ? kept?.get({ ...row, isWhole }) : undefined,
+  );
+  const unknown = rows.filter((_, index) => !known[index]);
+  const read = unknown.length === 0 ? [] : await readRows(services, unknown, filters);
+  const steps = new Map(
+    read.map(({ item, ...place }, index) => {
+      const row = unknown[index];
+      const text = item && textOf(readableBy(role, item));
+      if (row && text) kept?.set({ ...row, isWhole }, text);
+      return [row, { ...place, ...(row ? { row } : {}), text }];
+    }),
+  );
+  return rows.flatMap((row, index): Step | [] => {
+    const text = known[index];
+    return text ? { cursor: cursorOf(row.number), cost: 0, row, text } : (steps.get(row) ?? []);
+  });
+}
+
+type Hits = {
+  hits: readonly Step[];
+  filters: AuditFilters;
+  words: readonly string[];
+  names: AuditNames;
+};
+
+/** The items that have the words now: since their texts and the names of people were kept, these may have been forgotten. */
+async function readAgain(
+  management: ManagementContext,
+  { hits, filters, words, names }: Hits,
+): Promise<Map<Step, AuditItem>> {
+  if (hits.length === 0) return new Map();
+  const { role, services } = management;
+  const rows = hits.flatMap(({ row }) => row ?? []);
+  const read = rows.length === 0 ? [] : await readRows(services, rows, filters);
+  const stored = new Map(rows.map((row, index) => [row, read[index]?.item]));
+  const items = hits.flatMap((step): [Step, AuditItem][] => {
+    const item = step.row ? stored.get(step.row) : step.item;
+    return item ? [[step, readableBy(role, item)]] : [];
+  });
+  const people = await findPeople(
+    management,
+    items.map(([, item]) => item),
+  );
+  return new Map(items.filter(([, item]) => hasWords(words, textOf(item), { ...names, people })));
+}
+
+function textOf(item: AuditItem): ItemText {
+  const { arguments: given, ...others } = item;
+  const text = foldAll([
+    ...Object.values(others).map((value) => (typeof value === 'string' ? value : undefined)),
+    given === undefined ? undefined : JSON.stringify(given),
+  ]);
+  return { text, naming: namingPart(item) };
+}
+
+/** Whether each word is in what the item says itself, or in a name. */
+function hasWords(
+  words: readonly string[],
+  { text, naming }: ItemText,
+  { people, apps, connectors, tokens }: AuditNames,
+): boolean {
+  const others = words.filter((word) => !text.includes(word));
+  if (others.length === 0) return true;
+  const { account = '', by = '', clientId = '', connector = '' } = naming;
+  const names = [
+    people.get(account),
+    people.get(accountIdIn(by)),
+    apps.get(clientId),
+    tokens.get(clientId),
+    connectors.get(connector),
+  ].flatMap((name) => (name ? foldedName(name) : []));
+  return others.every((word) => names.some((name) => name.includes(word)));
+}
+
+const folded = new WeakMap<AuditName, string>();
+
+function foldedName(name: AuditName): string {
+  const known = folded.get(name);
+  if (known !== undefined) return known;
+  const text = foldAll([name.text, name.detail]);
+  folded.set(name, text);
+  return text;
+}

@@ -1,0 +1,176 @@
+import { createSecretKey, randomBytes } from 'node:crypto';
+import { expect } from 'chai';
+import { type AuditItem, recordAudit, storeAudit } from '../../src/audit/audit.ts';
+import { replaceAuditItems } from '../../src/audit/audit-log.ts';
+import { openSearchMemory } from '../../src/audit/search-memory.ts';
+import { type Account, forgottenAccount } from '../../src/people/account.ts';
+import { findAccount, forgetAccount, saveAccount } from '../../src/people/accounts.ts';
+import { updateMachine } from '../../src/clients/machines.ts';
+import { auditServices } from '../support/audit-services.ts';
+import { until } from '../support/until.ts';
+import {
+  ACCOUNT_LIFETIME,
+  KEYS,
+  type ManagementHost,
+  openManagementHost,
+  request,
+} from './management-host.ts';
+
+const KEY = createSecretKey(randomBytes(32));
+const SUBJECT = '1';
+
+describe('a search by words in the audit log that repeats an earlier one', () => {
+  let host: ManagementHost;
+  beforeEach(async () => {
+    host = await openManagementHost();
+  });
+  afterEach(() => host.close());
+
+  const times = () => ({ now: host.now(), ttl: ACCOUNT_LIFETIME });
+  const signIn = async (name: string) => {
+    const identity = { subject: SUBJECT, name, emailVerified: false, groups: [] };
+    const issuer = 'https://login.example.com';
+    return (await saveAccount(host.store, KEY, { issuer, ...identity }, times())).id;
+  };
+  const record = (item: Partial<AuditItem>) =>
+    recordAudit(auditServices(host.store, host.now()), {
+      event: 'call',
+      outcome: 'answered',
+      ...item,
+    });
+  const find = async (q: string, role: keyof typeof KEYS = 'administrator') => {
+    const path = `/api/v1/audit?${new URLSearchParams({ q, event: 'call' })}`;
+    const headers = { Authorization: `Bearer ${KEYS[role]}` };
+    const { body } = await request(host, 'GET', path, { headers });
+    return (body as { items: AuditItem[] }).items.map(({ traceId }) => traceId);
+  };
+
+  it('finds a person by the new name only', async () => {
+    const account = await signIn('Earlier Bernard');
+    await record({ account, traceId: '1' });
+    expect(await find('earlier')).to.deep.equal(['1']);
+    expect(await find('later')).to.deep.equal([]);
+    await signIn('Later Bernard');
+    await until('the new name is found', async () => (await find('later')).length === 1);
+    expect(await find('earlier')).to.deep.equal([]);
+  });
+
+  it('finds nobody who was forgotten, even if the message about it is lost', async () => {
+    const account = await signIn('Grace Hopper');
+    await record({ account, traceId: '1' });
+    expect(await find('hopper')).to.deep.equal(['1']);
+    const known = (await findAccount(host.store, account)) as Account;
+    const gone = forgottenAccount(known, host.now());
+    await host.store.set(`account:${account}`, gone, ACCOUNT_LIFETIME);
+    expect(await find('hopper')).to.deep.equal([]);
+    await forgetAccount(host.store, account, times());
+    await signIn('Grace Hopper');
+    await until('the new account is found', async () => (await find('hopper')).length === 1);
+  });
+
+  it('does not find what was deleted from an item', async () => {
+    const { number, ...item } = await record({ userAgent: 'curl/8', traceId: '1' });
+    expect(await find('curl')).to.deep.equal(['1']);
+    const { userAgent: _deleted, ...left } = item;
+    await replaceAuditItems(host.store, [{ ...left, number }]);
+    expect(await find('curl')).to.deep.equal([]);
+  });
+
+  it('finds an item that came later, and a call by how it ended', async () => {
+    const started = await record({ tool: 'export_cards', outcome: 'started', traceId: '1' });
+    expect(await find('export_cards')).to.deep.equal(['1']);
+    expect(await find('upstream_timeout')).to.deep.equal([]);
+    const ended = { event: 'call_ended', call: started.id, outcome: 'failed' };
+    const item = { id: 'end', time: started.time, reason: 'upstream_timeout', ...ended };
+    const completes = started.number;
+    await storeAudit(auditServices(host.store, host.now()), [{ item, part: 'lasting', completes }]);
+    expect(await find('upstream_timeout')).to.deep.equal(['1']);
+    await record({ tool: 'export_cards', traceId: '2' });
+    expect(await find('export_cards')).to.deep.equal(['2', '1']);
+  });
+
+  it('ROL-08 finds no more for a viewer than the viewer may read after an auditor has searched', async () => {
+    await record({ tool: 'find', argumentsJson: '{"member":"grace"}', traceId: '1' });
+    expect(await find('grace', 'auditor')).to.deep.equal(['1']);
+    expect(await find('grace', 'viewer')).to.deep.equal([]);
+    expect(await find('find', 'viewer')).to.deep.equal(['1']);
+    expect(await find('grace', 'auditor')).to.deep.equal(['1']);
+  });
+
+  it('finds connectors and machines by the new names', async () => {
+    const body = { name: 'Quarterly numbers', level: 'analytics' };
+    const { id } = (await request(host, 'POST', '/api/v1/connectors', { body })).body;
+    const connector = String(id);
+    const machine = await addMachine(connector);
+    await record({ connector, clientId: machine, traceId: '1' });
+    expect(await find('quarterly nightly')).to.deep.equal(['1']);
+    await request(host, 'PATCH', `/api/v1/connectors/${connector}`, {
+      body: { name: 'Yearly numbers' },
+    });
+    await updateMachine(
+      host.store,
+      machine,
+      (before) => ({ ...before, name: 'Hourly job' }),
+      host.now(),
+    );
+    await until('the new names are found', async () => (await find('yearly hourly')).length === 1);
+    expect(await find('quarterly')).to.deep.equal([]);
+  });
+
+  async function addMachine(connector: string): Promise<string> {
+    const body = { name: 'Nightly job', connector, level: 'analytics' };
+    const { status, body: made } = await request(host, 'POST', '/api/v1/clients', { body });
+    expect(status, JSON.stringify(made)).to.equal(201);
+    return String(made['id']);
+  }
+});
+
+describe('what searches in the audit log keep', () => {
+  const CHANNELS = { people: 'accounts', apps: 'machines', connectors: 'connectors' };
+  const TEXT = { text: 'x'.repeat(10_000), naming: { event: 'call' } };
+
+  async function open() {
+    const listeners = new Map<string, (id: string) => void>();
+    const memory = await openSearchMemory(
+      {
+        async subscribe(channel, listener) {
+          listeners.set(channel, listener);
+          return () => undefined;
+        },
+      },
+      CHANNELS,
+    );
+    return { memory, announce: (channel: string, id: string) => listeners.get(channel)?.(id) };
+  }
+
+  it('a name that changes while it is read is not kept', async () => {
+    const { memory, announce } = await open();
+    const name = { text: 'Ada', isKnown: true };
+    await memory.names.people.find(['a', 'b'], async () => {
+      announce('accounts', 'a');
+      return [name, name];
+    });
+    expect(memory.names.people.get('a')).to.equal(undefined);
+    expect(memory.names.people.get('b')).to.equal(name);
+    announce('connectors', 'b');
+    expect(memory.names.people.get('b')).to.equal(name);
+    announce('accounts', 'b');
+    expect(memory.names.people.get('b')).to.equal(undefined);
+    memory.close();
+  });
+
+  it('texts take no more than 8 MB, and a later item with the same number has none', async () => {
+    const { memory } = await open();
+    const place = (number: number) => ({ number, time: 1, completedBy: 0, isWhole: true });
+    for (let number = 1; number <= 1000; number += 1) memory.texts.set(place(number), TEXT);
+    const kept = Array.from({ length: 1000 }, (_, n) => memory.texts.get(place(n + 1)));
+    const bytes = kept.filter((text) => text !== undefined).length * TEXT.text.length;
+    expect(bytes).to.be.within(6 * 1024 ** 2, 8 * 1024 ** 2);
+    expect(memory.texts.get(place(1000))).to.equal(TEXT);
+    expect(memory.texts.get({ ...place(1000), time: 2 })).to.equal(undefined);
+    expect(memory.texts.get({ ...place(1000), completedBy: 1001 })).to.equal(undefined);
+    expect(memory.texts.get({ ...place(1000), isWhole: false })).to.equal(undefined);
+    memory.close();
+    expect(memory.texts.get(place(1000))).to.equal(undefined);
+  });
+});
