@@ -3,22 +3,18 @@ import type Koa from 'koa';
 import { isSessionRecent } from '../people/recheck.ts';
 import { providerOf } from '../people/step-up.ts';
 import { recordAudit } from '../audit/audit.ts';
-import { appVersion, findEndedState } from '../clients/clients.ts';
-import type { App } from '../clients/rules.ts';
-import type { Store } from '../store/store.ts';
+import { appVersion } from '../clients/clients.ts';
 import { denyConnection, narrowConnection } from '../connections/connections.ts';
 import { isUnlimited } from '../links/connector.ts';
 import { releaseReservedUse, acquireUse } from '../links/connectors.ts';
 import { createGrant } from '../connections/create-grant.ts';
 import { redemptionDeadline } from '../connections/grant-lifetime.ts';
-import { endGrant } from '../connections/grants.ts';
-import { isKeptOut } from '../connections/kept-out.ts';
-import type { Reason } from '../connections/reasons.ts';
 import { HttpError } from '../http/errors.ts';
 import { requestContext } from '../http/request-context.ts';
 import { seeOther } from '../http/see-other.ts';
 import type { ApprovalForm } from '../sign-in/login-state.ts';
 import { startSignIn, startSignInAt } from '../sign-in/sign-in.ts';
+import { saveInteractionResult } from '../oauth/engine/adapter.ts';
 import { DENIED_DESCRIPTION } from '../oauth/engine/errors.ts';
 import { noteAttempt } from '../oauth/engine/engine-request.ts';
 import { levelsUpTo, OFFLINE_ACCESS } from '../permission-levels.ts';
@@ -27,6 +23,7 @@ import {
   type Interaction,
   type InteractionContext,
   loginRequestOf,
+  resumeInteraction,
   type SignInResult,
   signInResult,
   type ContentPart,
@@ -410,7 +407,9 @@ export async function approve(
       : request.requestsOfflineAccess;
   const scopes = [...levelsUpTo(settings.levels, level), ...(stays ? [OFFLINE_ACCESS] : [])];
   const client = { ...request.client, ...snapshotOf(request) };
-  const [isNew] = await Promise.all([
+  const result = { ...signIn, consent: { grantId } };
+  // A result without a grant approves nothing: the engine asks again.
+  const [isNew, isSaved] = await Promise.all([
     createGrant(
       {
         store,
@@ -421,6 +420,7 @@ export async function approve(
       grantId,
       { ...request, client, scopes, callerClaims: request.learned?.claims ?? [] },
     ),
+    saveInteractionResult(store, interaction.uid, result),
     engine.touchClient(request.client.id, appVersion(request.stated)),
   ]);
   // A previous approval created the grant but did not finish the interaction: this one may only narrow it.
@@ -431,27 +431,5 @@ export async function approve(
     await releaseReservedUse(store, request.connector.id, grantId);
     return finishDenied(context, ctx, interaction, DENIED_DESCRIPTION);
   }
-  // A concurrent decision about the client may have listed its grants before this grant existed.
-  const { client: approved, stated } = request;
-  const reason = await clientEnd(store, { ...stated, id: approved.id }, request.account.id);
-  if (reason) {
-    await endGrant(store, grantId, reason, now());
-    await releaseReservedUse(store, request.connector.id, grantId);
-    return showConsent(context, ctx, interaction, 'app');
-  }
-  await finishInteraction(context, ctx, interaction, { ...signIn, consent: { grantId } });
-}
-
-/** Why a new connection of the app has to end, if an administrator has decided so. */
-async function clientEnd(
-  store: Store,
-  app: App & { id: string },
-  account: string,
-): Promise<Reason | undefined> {
-  const [state, keptOut] = await Promise.all([
-    findEndedState(store, app.id, app),
-    isKeptOut(store, account, app),
-  ]);
-  if (state) return state === 'blocked' ? 'client_blocked' : 'client_revoked';
-  return keptOut ? 'revoked_by_administrator' : undefined;
+  resumeInteraction(ctx, interaction, isSaved);
 }

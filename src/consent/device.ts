@@ -147,6 +147,10 @@ function failure(error: string): HttpError {
     case 'invalid_client':
     case 'invalid_target':
       return new HttpError(400, error, 'the app or the connect link is no longer valid');
+    case 'client_blocked':
+    case 'client_revoked':
+    case 'kept_out':
+      return new HttpError(403, error, 'an administrator does not allow this app');
     default:
       return new HttpError(
         400,

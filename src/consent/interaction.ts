@@ -102,11 +102,19 @@ export function loginRequestOf({ uid, prompt, params }: Interaction): LoginReque
 export async function finishInteraction(
   { services: { store } }: InteractionContext,
   ctx: Koa.Context,
-  { uid, returnTo }: Interaction,
+  interaction: Interaction,
   result: Parameters<Provider['interactionResult']>[2],
 ): Promise<void> {
-  if (!(await saveInteractionResult(store, uid, result)))
-    throw toExpired(new errors.SessionNotFound('another tab has finished it'));
+  resumeInteraction(ctx, interaction, await saveInteractionResult(store, interaction.uid, result));
+}
+
+/** `isSaved`: what `saveInteractionResult` resolved to. Throws as `finishInteraction` does. */
+export function resumeInteraction(
+  ctx: Koa.Context,
+  { returnTo }: Interaction,
+  isSaved: boolean,
+): void {
+  if (!isSaved) throw toExpired(new errors.SessionNotFound('another tab has finished it'));
   seeOther(ctx, returnTo);
 }
 

@@ -103,8 +103,9 @@ export function plainModel(store: Store, kind: string): Partial<Adapter> {
 }
 
 /**
- * Stores what an interaction resulted in, merged with the results of its earlier steps. False if it has ended. The engine's `interactionResult`
- * reads interaction and session again, and restores an interaction that another request has just ended.
+ * Stores what an interaction resulted in, merged with the results of its earlier steps. False if it has ended. An approval does not replace an
+ * error, which is a denial. The engine's `interactionResult` reads interaction and session again, and restores an interaction that another request has
+ * just ended.
  */
 export async function saveInteractionResult(
   store: Store,
@@ -113,6 +114,7 @@ export async function saveInteractionResult(
 ): Promise<boolean> {
   const withResult = (current: AdapterPayload | undefined): Next<AdapterPayload> => {
     if (!current) return KEEP;
+    if ('consent' in result && current.result?.error !== undefined) return KEEP;
     const merged = 'error' in result ? result : { ...current.lastSubmission, ...result };
     return { value: { ...current, result: merged }, ttl: Number(current.exp) - Date.now() / 1000 };
   };

@@ -8,6 +8,7 @@ import { KEEP } from '../../../store/store.ts';
 import { requireBoundKey } from '../dpop.ts';
 import { currentRequest, finishBeforeResponse, requireContext } from '../engine-request.ts';
 import { comparedRedirectUri } from '../extensions.ts';
+import { findAppEnd, refuseEndedApp } from './ended-app.ts';
 import type { GrantModelOptions } from './options.ts';
 import { limitToProof, planRedemption } from './redemption.ts';
 import { grantIdOf, type RequestGrants } from './request-grants.ts';
@@ -51,21 +52,28 @@ export function codeModel(options: GrantModelOptions, records: RequestGrants): P
 
 /**
  * Adds the code to the grant of an approval, and notes the approval for the page that shows the decision. The code must not get out before
- * `recorded` resolves. Rejects with `access_denied` if the grant has ended.
+ * `recorded` resolves. Rejects with `access_denied` if the grant has ended, and with 403 if an administrator has ended the app.
  */
 export async function attachCode(
-  { onApproved }: GrantModelOptions,
+  options: GrantModelOptions,
   records: RequestGrants,
   issued: EnginePayload & { exp: number },
 ): Promise<{ recorded: Promise<void> | undefined }> {
   const grantId = String(issued.grantId);
+  const approved = (await records.load(grantId))?.value;
+  if (!approved) throw new errors.AccessDenied('the connection was ended');
+  const ctx = requireContext();
   let isFirst = false;
-  const after = await records.change(grantId, (record) => {
-    isFirst = !record.code;
-    return isFirst ? { ...record, code: { payload: withinGrant(record, issued) } } : KEEP;
-  });
+  const [after, end] = await Promise.all([
+    records.change(grantId, (record) => {
+      isFirst = !record.code;
+      return isFirst ? { ...record, code: { payload: withinGrant(record, issued) } } : KEEP;
+    }),
+    findAppEnd(options, ctx, approved),
+  ]);
+  if (end) throw await refuseEndedApp(options, ctx, grantId, approved, end);
   if (!after) throw new errors.AccessDenied('the connection was ended');
-  const recorded = isFirst ? onApproved(grantId, after.value) : undefined;
+  const recorded = isFirst ? options.onApproved(grantId, after.value) : undefined;
   const request = currentRequest();
   if (request) {
     const { client, connector } = after.value;

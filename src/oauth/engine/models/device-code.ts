@@ -10,7 +10,7 @@ import {
   recordPoll,
   type WaitingDevice,
 } from '../device-codes.ts';
-import { requireContext } from '../engine-request.ts';
+import { engineRequest, requireContext } from '../engine-request.ts';
 import { DENIED_DESCRIPTION, invalidGrant, temporarilyUnavailable } from '../errors.ts';
 import { attachCode } from './code.ts';
 import type { GrantModelOptions } from './options.ts';
@@ -97,8 +97,9 @@ async function approveDevice(
     const { recorded } = await attachCode(options, records, code);
     await recorded;
   } catch (error) {
-    // The person has denied it meanwhile: the device learns that from the grant.
-    if (error instanceof errors.AccessDenied) await decide();
+    // The person has denied it meanwhile, or an administrator ended the app: the device learns that from the grant.
+    if (error instanceof errors.AccessDenied || engineRequest(requireContext()).refusal)
+      await decide();
     throw error;
   }
   if (await decide()) return;

@@ -1,0 +1,81 @@
+// Whether an administrator has ended an app while a person approved it.
+import { errors, type KoaContextWithOIDC } from 'oidc-provider';
+import { findEndedState } from '../../../clients/clients.ts';
+import type { GrantRecord } from '../../../connections/grant-record.ts';
+import { endGrant } from '../../../connections/grants.ts';
+import { isKeptOut } from '../../../connections/kept-out.ts';
+import type { Reason } from '../../../connections/reasons.ts';
+import { releaseReservedUse } from '../../../links/connectors.ts';
+import type { AccessRefusal } from '../../../observability/labels.ts';
+import { engineRequest } from '../engine-request.ts';
+import type { GrantModelOptions } from './options.ts';
+
+/** `code` of the page. */
+export type AppEnd = { reason: Reason; refusal: AccessRefusal; code: string; message: string };
+
+const BLOCKED: AppEnd = {
+  reason: 'client_blocked',
+  refusal: 'client_blocked',
+  code: 'client_blocked',
+  message: 'an administrator has blocked this app',
+};
+const REVOKED: AppEnd = {
+  reason: 'client_revoked',
+  refusal: 'client_blocked',
+  code: 'client_revoked',
+  message: 'an administrator has revoked this app',
+};
+const KEPT_OUT: AppEnd = {
+  reason: 'revoked_by_administrator',
+  refusal: 'kept_out',
+  code: 'kept_out',
+  message: 'an administrator keeps this app away from the person',
+};
+
+/**
+ * Why the app of a grant has no access. Call it after the grant was read: a decision of an administrator ends the grants that are listed then, and is
+ * stored before. A decision that did not find this grant is found here. Judges the app as the person saw it and as it is now.
+ */
+export async function findAppEnd(
+  { store }: Pick<GrantModelOptions, 'store'>,
+  { oidc }: KoaContextWithOIDC,
+  { client: seen, grant }: GrantRecord,
+): Promise<AppEnd | undefined> {
+  const { redirect_uri: requested } = oidc.params ?? {};
+  const app = {
+    id: String(grant.clientId),
+    name: seen.name,
+    redirectUris: [
+      ...(oidc.client?.redirectUris ?? []),
+      ...(typeof requested === 'string' ? [requested] : []),
+    ],
+    usesDevice: seen.redirectHost === '',
+  };
+  const [state, keptOut] = await Promise.all([
+    findEndedState(store, app.id, app),
+    isKeptOut(store, String(grant.accountId), app),
+  ]);
+  if (state) return state === 'blocked' ? BLOCKED : REVOKED;
+  return keptOut ? KEPT_OUT : undefined;
+}
+
+/** Ends the grant, which no app has used yet. Returns the error for the person's page, which is recorded as a refusal. */
+export async function refuseEndedApp(
+  { store, now }: Pick<GrantModelOptions, 'store' | 'now'>,
+  ctx: KoaContextWithOIDC,
+  grantId: string,
+  { connector, grant }: GrantRecord,
+  { reason, refusal, code, message }: AppEnd,
+): Promise<Error> {
+  await endGrant(store, grantId, reason, now());
+  await releaseReservedUse(store, connector, grantId);
+  const parties = { account: grant.accountId, clientId: grant.clientId, connector };
+  engineRequest(ctx).refusal = { reason: refusal, ...parties };
+  const error = new errors.CustomOIDCProviderError(code, message);
+  return Object.assign(error, {
+    status: 403,
+    statusCode: 403,
+    expose: true,
+    allow_redirect: false,
+  });
+}

@@ -1,0 +1,161 @@
+// What an approval writes together, and what a decision of an administrator that comes between does to it.
+import { expect } from 'chai';
+import { saveInteractionResult } from '../../src/oauth/engine/adapter.ts';
+import { revokeClient } from '../../src/clients/clients.ts';
+import { addRule } from '../../src/clients/rules.ts';
+import type { Store } from '../../src/store/store.ts';
+import { isConsentPage, openBrowser, type Page, requirePage } from '../support/browser.ts';
+import { REDIRECT_URI, registerClient } from '../support/connection.ts';
+import { askForDevice, DEVICE_CODE, enterCode, poll } from '../support/device.ts';
+import { useProxiedSystem } from '../support/faults/proxied-system.ts';
+import {
+  createConnector,
+  listGrants,
+  readAudit,
+  showConnector,
+} from '../support/management-api.ts';
+import { authorizeUrl, discover, register } from '../support/oauth.ts';
+import { openSystemStore } from '../support/system-store.ts';
+import { until } from '../support/until.ts';
+
+type App = { store: Store; name: string; clientId: string; account: string };
+
+const NOW = 1_800_000_000;
+
+describe('The writes of an approval', () => {
+  const proxied = useProxiedSystem();
+  let store: Awaited<ReturnType<typeof openSystemStore>>['store'];
+  before(async () => {
+    ({ store } = await openSystemStore(proxied().system));
+  });
+  after(() => store.close());
+
+  async function openConsent(name = 'Test client') {
+    const { system } = proxied();
+    const connector = await createConnector(system, { maxUses: 1 });
+    const { server } = await discover(connector.link);
+    const client = await registerClient(server, 'none', REDIRECT_URI, name);
+    const browser = openBrowser(system.origins);
+    const { url } = authorizeUrl(server, client, { resource: connector.link });
+    const page = await browser.openConsent(url);
+    const resume = `${server.authorization_endpoint}/${uidOf(page)}`;
+    const approve = () => browser.submit(page, { decision: 'approve' });
+    return { browser, page, client, connector, resume, approve };
+  }
+
+  it('the grant and the result of the interaction share a round trip, and the code and what an administrator has decided about the app', async () => {
+    const { proxy } = proxied();
+    const { approve } = await openConsent();
+    let answer: ReturnType<typeof approve> | undefined;
+    for (const beside of ['evalsha interaction', 'get client-rules']) {
+      const seen: string[] = [];
+      proxy.setRule(({ name, kind }) => {
+        if (kind === 'grant' && name !== 'get' && seen.length === 0) {
+          seen.push('grant');
+          return 'hold reply';
+        }
+        if (seen.length > 0) seen.push(`${name} ${kind}`);
+        return 'pass';
+      });
+      answer ??= approve();
+      await proxy.whenHeld();
+      await until(beside, () => seen.includes(beside));
+      proxy.release();
+    }
+    expect((await answer)?.kind).to.equal('redirect');
+  });
+
+  const ENDS: Record<
+    string,
+    { end: (app: App) => Promise<unknown>; reason: string; says: RegExp }
+  > = {
+    'blocked by its name': {
+      end: ({ store: at, name }) => addRule(at, { effect: 'block', name, createdAt: NOW }),
+      reason: 'client_blocked',
+      says: /blocked this app/,
+    },
+    revoked: {
+      end: ({ store: at, clientId }) => revokeClient(at, clientId, NOW),
+      reason: 'client_blocked',
+      says: /revoked this app/,
+    },
+    'kept away from the person': {
+      async end({ store: at, name, clientId, account }) {
+        const id = 'a-connection-that-ended';
+        await at.addMember(`kept-out-of:${account}`, id, Infinity);
+        const app = { clientId, name, destinations: [], since: NOW };
+        await at.set(`kept-out:${id}`, { id, account, ...app }, Infinity);
+      },
+      reason: 'kept_out',
+      says: /keeps this app away/,
+    },
+  };
+  for (const [what, { end, reason, says }] of Object.entries(ENDS))
+    it(`DCR-11 CNX-17 an app that is ${what} while its grant is being written gets no code`, async () => {
+      const { system, proxy } = proxied();
+      const name = `An app that is ${what}`;
+      const { approve, client, connector } = await openConsent(name);
+      proxy.setRule(({ name, kind }) => (kind === 'grant' && name !== 'get' ? 'hold' : 'pass'));
+      const answer = approve();
+      await proxy.whenHeld();
+      const [account = ''] = await store.members('accounts:all');
+      await end({ store, name, clientId: client.id, account });
+      proxy.release();
+      const page = requirePage(await answer);
+      expect([page.status, says.test(page.html)], page.html).to.deep.equal([403, true]);
+      const { items } = await listGrants(system, { client: client.id, state: 'active' });
+      expect(items).to.deep.equal([]);
+      expect(await showConnector(system, connector.id)).to.include({ state: 'active', uses: 0 });
+      const ofClient = (await readAudit(system)).filter(({ clientId }) => clientId === client.id);
+      expect(ofClient.map(({ event }) => event)).to.not.include('consent_approved');
+      expect(ofClient.find(({ event }) => event === 'access_refused')).to.include({ reason });
+    });
+
+  it('DCR-11 a device whose app is blocked while its grant is being written gets `access_denied`', async () => {
+    const { system, proxy } = proxied();
+    const connector = await createConnector(system, { maxUses: 1 });
+    const { server } = await discover(connector.link);
+    const name = 'A terminal that is blocked';
+    const { body: app } = await register(server, {
+      client_name: name,
+      grant_types: [DEVICE_CODE, 'refresh_token'],
+      token_endpoint_auth_method: 'none',
+    });
+    const client = { id: app.client_id ?? '', method: 'none', redirectUri: '' } as const;
+    const { body: device } = await askForDevice(server, client, { resource: connector.link });
+    const browser = openBrowser(system.origins);
+    const shown = await enterCode(browser, device.verification_uri, device.user_code);
+    proxy.setRule(({ name: command, kind }) =>
+      kind === 'grant' && command !== 'get' ? 'hold' : 'pass',
+    );
+    const answer = browser.submit(shown, { decision: 'approve' });
+    await proxy.whenHeld();
+    await addRule(store, { effect: 'block', name, createdAt: NOW });
+    proxy.release();
+    const page = requirePage(await answer);
+    expect([page.status, page.html.includes('blocked this app')]).to.deep.equal([403, true]);
+    const { body } = await poll(server, client, device.device_code);
+    expect(body.error).to.equal('access_denied');
+    expect(await showConnector(system, connector.id)).to.include({ state: 'active', uses: 0 });
+  });
+
+  it('a result of the interaction without its grant approves nothing: the person is asked again', async () => {
+    const { browser, page, resume } = await openConsent();
+    const consent = { grantId: 'a-grant-that-was-never-written' };
+    expect(await saveInteractionResult(store, uidOf(page), { consent })).to.equal(true);
+    expect(isConsentPage(requirePage(await browser.visit(resume)))).to.equal(true);
+  });
+
+  it('an approval does not replace the denial of the same interaction', async () => {
+    const exp = Math.floor(Date.now() / 1000) + 600;
+    await store.set('interaction:denied', { exp }, 600);
+    await saveInteractionResult(store, 'denied', { error: 'access_denied' });
+    await saveInteractionResult(store, 'denied', { consent: { grantId: 'late' } });
+    const result = (await store.get<{ result: object }>('interaction:denied'))?.value.result;
+    expect(result).to.deep.equal({ error: 'access_denied' });
+  });
+});
+
+function uidOf({ url }: Page): string {
+  return String(url.pathname.split('/').at(-1));
+}
