@@ -115,8 +115,10 @@ function decryptWith(key: KeyObject, place: string, encrypted: Buffer): string |
     .setAuthTag(encrypted.subarray(-TAG_BYTES));
   const body = decipher.update(encrypted.subarray(HEADER_BYTES + NONCE_BYTES, -TAG_BYTES));
   try {
-    return Buffer.concat([body, decipher.final()]).toString();
+    // GCM has nothing left to decrypt, but only now it is known whether the tag is right.
+    decipher.final();
   } catch {
     return undefined;
   }
+  return body.toString();
 }
