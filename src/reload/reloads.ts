@@ -407,7 +407,7 @@ class ProcessReloads implements Reloads {
     const name = this.#name;
     const none = {
       name,
-      digest: digestOf(current(), digestKey),
+      digest: this.#digest,
       changed: [],
       notReloadable: [],
       number: this.#number,
