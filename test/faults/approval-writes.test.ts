@@ -5,6 +5,7 @@ import { revokeClient } from '../../src/clients/clients.ts';
 import { addRule } from '../../src/clients/rules.ts';
 import type { Store } from '../../src/store/store.ts';
 import { isConsentPage, openBrowser, type Page, requirePage } from '../support/browser.ts';
+import { advanceClock, restoreClock } from '../support/clock.ts';
 import { REDIRECT_URI, registerClient } from '../support/connection.ts';
 import { askForDevice, DEVICE_CODE, enterCode, poll } from '../support/device.ts';
 import { useProxiedSystem } from '../support/faults/proxied-system.ts';
@@ -28,6 +29,7 @@ describe('The writes of an approval', () => {
   before(async () => {
     ({ store } = await openSystemStore(proxied().system));
   });
+  afterEach(restoreClock);
   after(() => store.close());
 
   async function openConsent(name = 'Test client') {
@@ -63,6 +65,27 @@ describe('The writes of an approval', () => {
       proxy.release();
     }
     expect((await answer)?.kind).to.equal('redirect');
+  });
+
+  it('the account is read beside the interaction that resumes, however long the page was open', async () => {
+    const { proxy } = proxied();
+    const { approve } = await openConsent();
+    // Longer than accounts are cached.
+    advanceClock(60);
+    const seen: string[] = [];
+    let isHeld = false;
+    proxy.setRule(({ name, kind }) => {
+      const isInteraction = kind === 'interaction';
+      if (seen.length > 0 || (isInteraction && name !== 'get')) seen.push(`${name} ${kind}`);
+      if (isHeld || seen.length === 0 || !isInteraction || name !== 'get') return 'pass';
+      isHeld = true;
+      return 'hold reply';
+    });
+    const answer = approve();
+    await proxy.whenHeld();
+    await until('get account', () => seen.includes('get account'));
+    proxy.release();
+    expect((await answer).kind).to.equal('redirect');
   });
 
   const ENDS: Record<

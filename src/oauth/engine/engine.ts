@@ -202,11 +202,13 @@ export async function openEngine(
       const session = ctx.cookies.get(current.provider.cookieName('session'), { signed: true });
       const request = engineRequest(ctx);
       readBrowserAhead(store, request, { session, ...known });
-      const { resource } = namedByInteraction(known.interaction ?? '');
+      const { resource, account } = namedByInteraction(known.interaction ?? '');
       if (resource) readConnectorAhead(policy, request, resource);
       if (grant !== undefined)
         startReading(request, grantKey(grant), () => findGrant(store, grant));
       if (typeof client === 'string') readClientAhead(client);
+      // Its cache keeps it.
+      if (account !== undefined) policy.readAccount(account).catch(() => undefined);
     },
     readClientAhead,
     redirectPolicy,
