@@ -45,19 +45,19 @@ export async function findAuditNames(
     const found = await findClients(store, ids, settings.clients, await listRules(store));
     return found.map((client) => client && { text: client.name ?? client.id, isKnown: true });
   };
-  // Settings and metadata documents change their names without a message.
-  const mayKeep = (id: string | undefined) =>
-    id !== undefined &&
-    CLIENT_ID.test(id) &&
-    clientKind(id, settings.clients) === 'self-registered';
-  const [people, registered, others, connectors, tokens] = await Promise.all([
+  const mayKeep: string[] = [];
+  const others: string[] = [];
+  for (const id of new Set(clients)) {
+    if (!isClient(id)) continue;
+    // Settings and metadata documents change their names without a message.
+    const isAnnounced =
+      CLIENT_ID.test(id) && clientKind(id, settings.clients) === 'self-registered';
+    (isAnnounced ? mayKeep : others).push(id);
+  }
+  const [people, registered, listed, connectors, tokens] = await Promise.all([
     findPeople(management, items, known),
-    lookUp(known.apps, clients.filter(mayKeep), findApps, kept.apps),
-    lookUp(
-      known.apps,
-      clients.filter((id) => isClient(id) && !mayKeep(id)),
-      findApps,
-    ),
+    lookUp(known.apps, mayKeep, findApps, kept.apps),
+    lookUp(known.apps, others, findApps),
     lookUp(
       known.connectors,
       items.map(({ connector }) => connector),
@@ -78,7 +78,10 @@ export async function findAuditNames(
   ]);
   return {
     people,
-    apps: withRecordedApps(new Map([...registered, ...others]), items),
+    apps: withRecordedApps(
+      listed.size === 0 ? registered : new Map([...registered, ...listed]),
+      items,
+    ),
     connectors: withRecorded(connectors, items),
     tokens,
   };
@@ -137,7 +140,7 @@ const MAX_KNOWN = 10_000;
 
 async function lookUp(
   known: Known,
-  ids: readonly (string | undefined)[],
+  ids: Iterable<string | undefined>,
   find: FindNames,
   kept?: KeptNames,
 ): Promise<Names> {
@@ -225,6 +228,6 @@ function isMinted(id: string | undefined): id is string {
   return id?.startsWith(MINTED) ?? false;
 }
 
-function isClient(id: string | undefined): boolean {
+function isClient(id: string | undefined): id is string {
   return id !== undefined && !isMinted(id);
 }

@@ -180,12 +180,12 @@ function hasWords(
   const { account = '', by = '', clientId = '', connector = '' } = naming;
   const names = [
     people.get(account),
-    people.get(accountIdIn(by)),
+    by === '' ? undefined : people.get(accountIdIn(by)),
     apps.get(clientId),
     tokens.get(clientId),
     connectors.get(connector),
-  ].flatMap((name) => (name ? foldedName(name) : []));
-  return others.every((word) => names.some((name) => name.includes(word)));
+  ];
+  return others.every((word) => names.some((name) => name && foldedName(name).includes(word)));
 }
 
 const folded = new WeakMap<AuditName, string>();
