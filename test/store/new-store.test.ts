@@ -29,6 +29,15 @@ describe('A start with a store that is new and empty', () => {
   const file = () => place.facts.storeAddress.replace('sqlite:', '');
   const start = (...options: string[]) =>
     runServer({ ...place.environment, GATEHOUSE_LOG_LEVEL: 'info' }, READY, options);
+  /** Starts in this process, which takes a tenth of the time. Returns what the log says of a new store. */
+  async function startHere(newStore = false): Promise<string[]> {
+    const log: LogLine[] = [];
+    const system = await startDeployment(place, {}, { log, newStore });
+    await system.stop();
+    return log.map(({ msg }) => String(msg)).filter((msg) => msg.includes('a new, empty store'));
+  }
+  const refusal = (key: string) =>
+    `the store at ${file()} is empty, but ${key} is from an earlier start. Check dataDir and GATEHOUSE_STORE, or restore the backup. To begin with a new, empty store, start once with --new-store`;
   /** A key in the data directory, of a start so many minutes ago. */
   async function keyOf(minutes: number, name = 'management.key') {
     const path = join(place.facts.dataDir, name);
@@ -46,26 +55,33 @@ describe('A start with a store that is new and empty', () => {
     const line = JSON.parse(lines[0] ?? '') as LogLine;
     expect(line.msg).to.equal(`a new, empty store was created at ${file()}`);
     expect(line.storeId).to.match(/^[0-9a-f]{18}$/);
-    const again = await start();
-    expect([again.code, again.stderr.includes('a new, empty store')]).to.deep.equal([0, false]);
+    expect(await startHere()).to.deep.equal([]);
   });
 
-  for (const name of ['secret', 'management.key'])
-    it(`the start is refused if ${name} in the data directory is from an earlier start, until --new-store`, async () => {
-      const key = await keyOf(11, name);
-      const { code, stdout, stderr } = await start();
-      expect({ code, stdout }).to.deep.equal({ code: 1, stdout: '' });
-      expect(stderr).to.equal(
-        `the store at ${file()} is empty, but ${key} is from an earlier start. Check dataDir and GATEHOUSE_STORE, or restore the backup. To begin with a new, empty store, start once with --new-store\n`,
-      );
-      const begun = await start('--new-store');
-      expect([begun.code, begun.stderr.includes('a new, empty store')]).to.deep.equal([0, true]);
-      expect((await start()).code).to.equal(0);
-    });
+  it('the start is refused if secret in the data directory is from an earlier start, until --new-store', async () => {
+    const key = await keyOf(11, 'secret');
+    const { code, stdout, stderr } = await start();
+    expect({ code, stdout }).to.deep.equal({ code: 1, stdout: '' });
+    expect(stderr).to.equal(`${refusal(key)}\n`);
+    const begun = await start('--new-store');
+    expect([begun.code, begun.stderr.includes('a new, empty store')]).to.deep.equal([0, true]);
+    expect(await startHere()).to.deep.equal([]);
+  });
+
+  it('the start is refused if management.key in the data directory is from an earlier start, until --new-store', async () => {
+    const key = await keyOf(11, 'management.key');
+    const refused = await startHere().then(
+      () => 'started',
+      (error: Error) => error.message,
+    );
+    expect(refused).to.equal(refusal(key));
+    expect(await startHere(true)).to.have.length(1);
+    expect(await startHere()).to.deep.equal([]);
+  });
 
   it('keys of a first start that failed a moment ago refuse nothing', async () => {
     await keyOf(2);
-    expect((await start()).code).to.equal(0);
+    expect(await startHere()).to.have.length(1);
   });
 
   it('the start is refused where the settings have storeId, also after the file of the store was lost', async () => {

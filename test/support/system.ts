@@ -79,13 +79,13 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
 }
 
 export type RunOptions = Pick<SystemOptions, 'log' | 'timeouts'> &
-  Pick<StartOptions, 'documentFetching'>;
+  Pick<StartOptions, 'documentFetching' | 'newStore'>;
 
 /** Starts the deployment in this process; `stop` keeps its data and store. */
 export async function startDeployment(
   { facts, environment, signalStore }: Deployment,
   settings: Record<string, string> = {},
-  { log, timeouts = {}, documentFetching }: RunOptions = {},
+  { log, timeouts = {}, documentFetching, newStore }: RunOptions = {},
 ): Promise<System> {
   const write = (line: string) => void log?.push(JSON.parse(line));
   const read = () => loadSettings({ ...environment, ...settings });
@@ -93,6 +93,7 @@ export async function startDeployment(
     source: { read, secretVariables: () => [] },
     timeouts,
     ...(documentFetching ? { documentFetching } : {}),
+    ...(newStore === undefined ? {} : { newStore }),
     ...(log ? { logger: createLogger('info', { write }) } : {}),
   });
   return { ...facts, signalStore, stop };

@@ -7,6 +7,8 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { SettingsError } from '../../src/settings/issues.ts';
+import { loadSettings } from '../../src/settings/load.ts';
 import { childrenOf } from '../support/child-processes.ts';
 import { connect, type Connection } from '../support/connection.ts';
 import { freePorts } from '../support/free-ports.ts';
@@ -226,8 +228,12 @@ describe('Workers that cannot start', () => {
   });
 
   it('with a number that is none', async () => {
-    for (const given of ['0', '1.5', 'many', '129', ''])
-      expect(await start(['--workers', given], {})).to.deep.include({ code: 2 });
+    expect(await start(['--workers', '0'], {})).to.deep.include({ code: 2 });
+    for (const workers of ['0', '1.5', 'many', '129', ''])
+      expect(() => loadSettings({}, { makesSecrets: false, options: { workers } })).to.throw(
+        SettingsError,
+        '--workers',
+      );
   });
 
   it('on a port that another program uses, which is said once', async () => {
