@@ -105,8 +105,8 @@ describe('the OpenAPI document', () => {
       const required = OPERATIONS[name];
       expect(operation.security, name).to.deep.equal([{ managementKey: [required] }]);
       const address = `/api/v1${path.replace('{id}', 'unknown')}`;
+      const before = await changes();
       for (const role of MANAGEMENT_ROLES) {
-        const before = await changes();
         const { status, body, headers } = await request(host, method.toUpperCase(), address, {
           body: bodyFor(method.toUpperCase()),
           headers: { Authorization: `Bearer ${KEYS[role]}` },

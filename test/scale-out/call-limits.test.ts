@@ -16,9 +16,9 @@ import {
 import { useUpstream } from '../support/upstream/system.ts';
 
 const PROCESSES = 4;
-const CONNECTIONS = 64;
+const CONNECTIONS = 32;
 const CALLS_EACH = 14;
-const LIMIT = 600;
+const LIMIT = 300;
 const TOOLS = [{ name: 'look', level: 'analytics' }];
 
 const machine = z.looseObject({ id: z.string(), secret: z.string(), link: z.string() });
@@ -68,13 +68,16 @@ describe(`Limits on calls in ${PROCESSES} processes`, () => {
     });
     expect(status).to.equal(200);
     expect(body).to.match(
-      /"result":\{\}|is reached \(600\/10m\), so nothing was done: call again in/,
+      /"result":\{\}|is reached \(300\/10m\), so nothing was done: call again in/,
     );
     return body.includes('"result":{}');
   }
 
   it(`DOS-10 ${CONNECTIONS} connections forward exactly the ${LIMIT} calls of their connector, also across a restart of a process`, async () => {
-    const connector = await createConnector(processes(), { level: 'analytics', calls: '600/10m' });
+    const connector = await createConnector(processes(), {
+      level: 'analytics',
+      calls: `${LIMIT}/10m`,
+    });
     const connecting = Array.from({ length: CONNECTIONS }, () => connectMachine(connector.id));
     const tokens = await Promise.all(connecting);
     let made = 0;
