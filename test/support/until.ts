@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 /** A check can cost as much as what it waits for, so that a long wait checks less often. */
 const MIN_DELAY_MS = 10;
-const MAX_DELAY_MS = 50;
+const MAX_DELAY_MS = 100;
 
 /** Resolves with the first value that is neither undefined nor false. Throws after `seconds`, which only a failing test reaches. */
 export async function until<T>(
